@@ -1,0 +1,1 @@
+"""The client side: what runs where the data are."""

@@ -1,0 +1,1 @@
+"""The mathematics of fedpriv: numpy, scipy and the standard library, nothing else."""

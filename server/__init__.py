@@ -1,0 +1,1 @@
+"""The server side: what collects, checks and aggregates."""

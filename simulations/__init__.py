@@ -1,0 +1,1 @@
+"""Command line, launch, sweeps and reports."""
