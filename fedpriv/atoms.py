@@ -1,0 +1,224 @@
+"""A pair of finite distributions, kept in logarithms so that nothing underflows.
+
+Every curve of the project ends here: `Tradeoff` answers from atoms, `privacy_loss` composes them. The outcomes of
+(P, Q) are sorted by the loss ln(Q/P), largest first; a loss of +∞ is an outcome P never gives, −∞ one Q never gives.
+
+The one function of a pair that matters is its hockey stick D(ε) = Σ max(Q − e^ε P, 0), piecewise linear in e^ε with its
+corners at the losses. `corners` sums it from positive terms only, so a D of 1e−136 is as accurate as one of 0.1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fedpriv.arrays import Vector
+
+ROUNDING = 2.0**-50  # relative error of a mass or a loss that one correctly written formula leaves
+
+
+@dataclass(frozen=True, eq=False)
+class Atoms:
+    """Outcomes with log masses under P and Q; `error` bounds the relative error of each mass and of each Q/P."""
+
+    log_p: Vector
+    log_q: Vector
+    loss: Vector  # ln(Q/P), falling; kept beside the masses because it outlives their rounding
+    error: float = ROUNDING
+    balanced: bool = False  # known to be its own inverse, whatever the rounding of its masses
+
+    @staticmethod
+    def sorted(log_p: Vector, log_q: Vector, loss: Vector, error: float = ROUNDING, balanced: bool = False) -> Atoms:
+        """Atoms in falling order of loss, outcomes that neither side ever gives left out."""
+        order = np.argsort(-loss, kind="stable")
+        order = order[np.isfinite(loss[order]) | ~(np.isneginf(log_p) & np.isneginf(log_q))[order]]
+        return Atoms(log_p[order], log_q[order], loss[order], error, balanced)
+
+    @staticmethod
+    def of_masses(p: Vector, q: Vector, error: float = ROUNDING) -> Atoms:
+        """Atoms of two arrays of masses over the same outcomes.
+
+        >>> Atoms.of_masses(np.array([0.25, 0.75]), np.array([0.75, 0.25])).loss.round(6).tolist()
+        [1.098612, -1.098612]
+        """
+        keep = (p > 0) | (q > 0)
+        with np.errstate(divide="ignore"):
+            log_p, log_q = np.log(p[keep]), np.log(q[keep])
+        return Atoms.sorted(log_p, log_q, log_q - log_p, error)
+
+    @cached_property
+    def swapped(self) -> Atoms:
+        """The same outcomes with P and Q exchanged."""
+        return Atoms(self.log_q[::-1], self.log_p[::-1], -self.loss[::-1], self.error, self.balanced)
+
+    @cached_property
+    def symmetric(self) -> bool:
+        """Whether exchanging P and Q gives the very same masses."""
+        return self.balanced or np.array_equal(self.log_p, self.log_q[::-1])
+
+    @cached_property
+    def p(self) -> Vector:
+        """Masses under P."""
+        return np.exp(self.log_p)
+
+    @cached_property
+    def q(self) -> Vector:
+        """Masses under Q."""
+        return np.exp(self.log_q)
+
+    @cached_property
+    def impossible(self) -> float:
+        """Mass under Q of the outcomes P never gives: D(ε) at every ε is at least this."""
+        return float(self.q[np.isposinf(self.loss)].sum())
+
+    @cached_property
+    def finite(self) -> Atoms:
+        """Only the outcomes that both sides give."""
+        keep = np.isfinite(self.loss)
+        return self if keep.all() else Atoms(self.log_p[keep], self.log_q[keep], self.loss[keep], self.error)
+
+    @property
+    def largest_loss(self) -> float:
+        """The pure ε of this direction (Q against P): the largest loss, or ∞."""
+        return float(self.loss[0]) if self.loss.size else 0.0
+
+    @cached_property
+    def corners(self) -> tuple[Vector, Vector, Vector]:
+        """(losses falling, D at each, ln of the mass P gives to losses at least as large): one linear piece each."""
+        return corners(self.finite.loss, self.finite.log_p, self.impossible)
+
+    def hockey_stick(self, epsilon: float) -> float:
+        """D(ε) = Σ max(Q − e^ε P, 0), for any real ε."""
+        return float(hockey_stick(self.corners, self.impossible, epsilon))
+
+    def smallest_epsilon(self, delta: float) -> float:
+        """The smallest real ε with D(ε) ≤ δ: ∞ where the impossible mass alone exceeds δ, −∞ where nothing does."""
+        if delta == 0 and self.impossible == 0:
+            return self.largest_loss
+        return smallest_epsilon(self.corners, self.impossible, delta)
+
+    def mixed(self, rate: float) -> Atoms:
+        """(P, (1 − rate)·P + rate·Q): what Poisson sampling leaves of a pair when Q holds the extra record.
+
+        loss ↦ ln(1 − rate + rate·e^loss); outcomes and their order stay.
+        """
+        log_mass = np.log(rate) + self.log_q
+        loss = np.full_like(self.loss, np.inf)
+        seen = ~np.isposinf(self.loss)
+        loss[seen] = log_mixture(self.loss[seen], rate)
+        log_mass[seen] = self.log_p[seen] + loss[seen]
+        return Atoms(self.log_p, log_mass, loss, self.error + ROUNDING)
+
+
+def log_mixture(loss: Vector, rate: float) -> Vector:
+    """ln(1 − rate + rate·e^loss) without overflow, and to full relative accuracy near 0."""
+    with np.errstate(over="ignore"):
+        return np.where(loss > 30, np.logaddexp(np.log(rate) + loss, np.log1p(-rate) if rate < 1 else -np.inf),
+                        np.log1p(rate * np.expm1(np.minimum(loss, 30.0))))  # fmt: skip
+
+
+def log_unmixed(loss: Vector, rate: float) -> Vector:
+    """The loss that `log_mixture` takes to the given one; −∞ at and below ln(1 − rate)."""
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        small = np.log1p(np.maximum(np.expm1(np.minimum(loss, 30.0)) / rate, -1.0))
+        large = loss - np.log(rate) + np.log1p(-(1 - rate) * np.exp(-np.maximum(loss, 30.0)))
+    return np.where(loss > 30, large, small)
+
+
+def corners(loss: Vector, log_p: Vector, impossible: float) -> tuple[Vector, Vector, Vector]:
+    """D at every loss, by D(t_k+1) = D(t_k) + (t_k − t_k+1)·P(loss ≥ ln t_k): sums of positive terms, no cancellation."""
+    if not loss.size:
+        return loss, loss, loss
+    log_above = _log_sums(log_p)
+    rise = np.exp(log_above[:-1] + loss[:-1]) * -np.expm1(np.diff(loss))
+    return loss, impossible + np.concatenate(([0.0], np.cumsum(rise))), log_above
+
+
+def _log_sums(log_mass: Vector) -> Vector:
+    """Running sums in logarithms; by plain sums, ten times faster, where no mass underflows beside the largest."""
+    largest = log_mass.max()
+    if log_mass.min() < largest - 600:
+        return np.asarray(np.logaddexp.accumulate(log_mass))
+    return np.asarray(largest + np.log(np.cumsum(np.exp(log_mass - largest))))
+
+
+def hockey_stick(profile: tuple[Vector, Vector, Vector], impossible: float, epsilon: ArrayLike) -> Vector:
+    """D(ε) on the linear piece that holds ε, for a number or an array."""
+    loss, at_loss, log_above = profile
+    points = np.asarray(epsilon, dtype=float)
+    if not loss.size:
+        return np.full(points.shape, impossible)
+    piece = np.searchsorted(-loss, -points, side="left") - 1  # last loss above ε
+    held = np.maximum(piece, 0)
+    rise = np.exp(log_above[held] + loss[held]) * -np.expm1(np.minimum(points - loss[held], 0.0))
+    return np.where(piece < 0, impossible, at_loss[held] + rise)
+
+
+def smallest_epsilon(profile: tuple[Vector, Vector, Vector], impossible: float, delta: float) -> float:
+    """The ε at which D falls to δ: find the piece, then solve D_k + (t_k − t)·P_k = δ for ln t."""
+    loss, at_loss, log_above = profile
+    if delta < impossible:
+        return np.inf
+    if not loss.size:
+        return -np.inf
+    piece = int(np.searchsorted(at_loss, delta, side="right")) - 1  # last corner with D ≤ δ
+    part = (delta - at_loss[piece]) * np.exp(-(log_above[piece] + loss[piece]))
+    return float(loss[piece] + np.log1p(-part)) if part < 1 else -np.inf
+
+
+def hull(one: Atoms, two: Atoms, balanced: bool = False) -> Atoms:
+    """The pair whose hockey stick is max(D₁, D₂), again convex and piecewise linear in t = e^ε: the worse of two pairs.
+
+    Its corners are those of the larger function, and one more wherever the two lines cross between corners.
+    """
+    loss = np.unique(np.concatenate((one.finite.loss, two.finite.loss)))[::-1]
+    loss = np.unique(np.concatenate((loss, _crossings(one, two, loss))))[::-1]
+    gap = hockey_stick(one.corners, one.impossible, loss) - hockey_stick(two.corners, two.impossible, loss)
+    first_rules = np.concatenate(([one.impossible >= two.impossible], gap[:-1] + gap[1:] >= 0, gap[-1:] >= 0))
+    own = np.where(first_rules[1:], _mass_at(one, loss), _mass_at(two, loss))
+    above = np.where(first_rules, _log_above(one, loss), _log_above(two, loss))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        change = above[1:] + np.log(np.maximum(-np.expm1(above[:-1] - above[1:]), 0.0))
+    log_p = np.where(first_rules[1:] == first_rules[:-1], own, np.where(np.isnan(change), -np.inf, change))
+    kept = ~np.isneginf(log_p)
+    hidden = _log_mass(one if first_rules[-1] else two, -np.inf)
+    with np.errstate(divide="ignore"):
+        impossible = np.log(max(one.impossible, two.impossible))
+    return Atoms.sorted(
+        np.concatenate(([-np.inf], log_p[kept], [hidden])),
+        np.concatenate(([impossible], (log_p + loss)[kept], [-np.inf])),
+        np.concatenate(([np.inf], loss[kept], [-np.inf])),
+        max(one.error, two.error) + 4 * ROUNDING,
+        balanced,
+    )
+
+
+def _crossings(one: Atoms, two: Atoms, loss: Vector) -> Vector:
+    """Where D₁ − D₂ changes sign between neighbouring corners; both are linear in e^ε there."""
+    gap = hockey_stick(one.corners, one.impossible, loss) - hockey_stick(two.corners, two.impossible, loss)
+    at = np.flatnonzero(gap[:-1] * gap[1:] < 0)
+    steeper = np.exp(_log_above(one, loss)[1:][at] + loss[at]) - np.exp(_log_above(two, loss)[1:][at] + loss[at])
+    return np.asarray(loss[at] + np.log1p(gap[at] / steeper))
+
+
+def _log_above(pair: Atoms, loss: Vector) -> Vector:
+    """ln P(loss ≥ corner) after each corner, with a leading −∞ for the stretch above all corners."""
+    own, _, log_above = pair.corners
+    reached = np.searchsorted(-own, -loss, side="right")
+    return np.concatenate(([-np.inf], np.concatenate(([-np.inf], log_above))[reached]))
+
+
+def _mass_at(pair: Atoms, loss: Vector) -> Vector:
+    """ln of P's mass at each of the given losses (falling); −∞ where the pair has no outcome there."""
+    finite = pair.finite
+    mass = np.full(loss.shape, -np.inf)
+    np.logaddexp.at(mass, np.searchsorted(-loss, -finite.loss), finite.log_p)
+    return mass
+
+
+def _log_mass(pair: Atoms, loss: float) -> float:
+    """ln of P's mass at one infinite loss."""
+    return float(np.logaddexp.reduce(pair.log_p[pair.loss == loss], initial=-np.inf))

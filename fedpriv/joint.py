@@ -1,0 +1,99 @@
+"""Several releases of one record as one release: what must be sampled together.
+
+When Laplace and Gaussian noise are drawn for the same Poisson sample, the *pair of both* is subsampled; sampling each by
+itself and composing would claim too much. The joint pair is enclosed between two finite ones, made by convolving lattice
+masses directly, so that small masses keep their accuracy: spread masses above; below, the masses of P and of Q each,
+which merges all outcomes whose cells add up to one point.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from fedpriv import lattice
+from fedpriv.arrays import Vector
+from fedpriv.atoms import ROUNDING, Atoms
+from fedpriv.errors import FedprivError, whole
+from fedpriv.lattice import Lattice
+from fedpriv.privacy_loss import Part, any_of, heavy_losses, source
+from fedpriv.tradeoff import Enclosure, Tradeoff
+
+POINTS = 1 << 14  # points that the joint losses are given
+UNSEEN = 1e-99  # more than what either side has beyond the lattices
+
+
+def joint(parts: Sequence[Part]) -> Tradeoff:
+    """The curve of curves released together, each `count` times, ready to be subsampled.
+
+    >>> both = joint([(Tradeoff.gaussian(1.0), 1), (Tradeoff.laplace(0.5), 1)])
+    >>> round(both.subsampled(0.01).delta(0.0), 5) < 0.005
+    True
+    """
+    if not parts:
+        raise FedprivError("a joint release needs at least one curve")
+    for _, count in parts:
+        whole(rounds=count)
+    if len(parts) == 1 and parts[0][1] == 1:
+        return parts[0][0]
+    step, starts = _lattice_for(parts)
+    spread = [(lattice.spread(source(f, +1), step, at), n) for (f, n), at in zip(parts, starts, strict=True)]
+    merged = [(lattice.merged(source(f, -1), step, at), n) for (f, n), at in zip(parts, starts, strict=True)]
+    return Tradeoff(Enclosure(_above(spread), _below(merged)))
+
+
+def _lattice_for(parts: Sequence[Part]) -> tuple[float, list[float]]:
+    """One step for all, aligned to outcomes with mass of their own, and where each curve's lattice starts."""
+    width = 0.0
+    for curve, count in parts:
+        own = source(curve, +1)
+        low, high = (own.finite.loss[-1], own.finite.loss[0]) if isinstance(own, Atoms) else own.reach
+        width += count * float(high - low)
+    heavy = [heavy_losses(curve, 0.0) for curve, _ in parts]
+    step, _ = lattice.aligned(max(heavy, key=len), max(width, 1e-9) / POINTS)
+    return step, [own[0][0] if own else 0.0 for own in heavy]
+
+
+def _above(rounds: list[tuple[Lattice, int]]) -> Atoms:
+    first, mass = _convolved([(int(one.index[0]), _dense(one, one.log_mass), n) for one, n in rounds])
+    loss, log_q = _at(rounds, first, mass)
+    impossible = any_of([(one.impossible, n) for one, n in rounds])
+    hidden = np.log(UNSEEN + max(1 - float(np.exp(log_q - loss).sum()) - 1e-13, 0.0))
+    return Atoms.sorted(
+        np.concatenate((log_q - loss, [-np.inf, hidden])),
+        np.concatenate((log_q, [np.log(impossible + UNSEEN), -np.inf])),
+        np.concatenate((loss, [np.inf, -np.inf])),
+        sum(2 * n * one.error for one, n in rounds) + ROUNDING,
+    )
+
+
+def _below(rounds: list[tuple[Lattice, int]]) -> Atoms:
+    first, q = _convolved([(int(one.index[0]), _dense(one, one.log_mass), n) for one, n in rounds])
+    _, p = _convolved([(0, _dense(one, one.log_mass - one.loss - one.residual), n) for one, n in rounds])
+    kept = (q > 1e-250) & (p > 1e-250)
+    log_p, log_q = np.log(p[kept]), np.log(q[kept])
+    return Atoms.sorted(log_p, log_q, log_q - log_p, sum(2 * n * one.error for one, n in rounds) + ROUNDING)
+
+
+def _dense(one: Lattice, log_mass: Vector) -> Vector:
+    """Masses at every point between the first and the last."""
+    mass = np.zeros(int(one.index[-1] - one.index[0]) + 1)
+    mass[one.index - one.index[0]] = np.exp(log_mass)
+    return mass
+
+
+def _convolved(parts: list[tuple[int, Vector, int]]) -> tuple[int, Vector]:
+    """Index of the first point and masses of the sum of all, by direct convolution: every term is positive."""
+    first, total = 0, np.ones(1)
+    for start, mass, count in parts:
+        for _ in range(count):
+            first, total = first + start, np.convolve(total, mass)
+    return first, total
+
+
+def _at(rounds: list[tuple[Lattice, int]], first: int, mass: Vector) -> tuple[Vector, Vector]:
+    """Losses and log masses of the points that have any."""
+    offset = sum(n * one.offset for one, n in rounds)
+    kept = mass > 1e-250
+    return offset + (first + np.flatnonzero(kept)) * rounds[0][0].step, np.log(mass[kept])

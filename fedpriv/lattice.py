@@ -1,0 +1,188 @@
+"""Losses put on a lattice, so that thousands of rounds compose by one Fourier transform.
+
+`Lattice` holds what one round of a pair becomes: masses of Q at offset + k·step, an impossible mass, and how far the true
+loss may lie from the point that stands for it. Three ways to get there:
+
+- *exact*: two outcomes, the binomial mechanism, the discrete Gaussian: the losses already lie on a lattice;
+- *spread* (upper bound): an outcome between two points is divided between them so that both masses are kept;
+- *merged* (lower bound): the outcomes nearest a point become one outcome, whose own loss is remembered in `residual`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedpriv.arrays import Vector
+from fedpriv.atoms import ROUNDING, Atoms
+from fedpriv.densities import Density, masses
+
+Index = NDArray[np.int64]
+LARGEST = 1 << 21  # points a transform may have
+FINER = 4096  # steps tried to bring heavy outcomes near points
+NEGLIGIBLE = -690.0  # ln of a mass that no query sees
+
+
+@dataclass(frozen=True, eq=False)
+class Lattice:
+    """Masses of Q at `offset + index·step`; the true losses there are at least (lower) or at most (upper) + residual."""
+
+    index: Index  # rising
+    log_mass: Vector
+    residual: Vector
+    offset: float
+    step: float
+    impossible: float
+    error: float
+
+    @property
+    def loss(self) -> Vector:
+        """The loss of each point."""
+        return self.offset + self.index * self.step
+
+
+def step_of(losses: Vector) -> float | None:
+    """The step of the coarsest lattice that holds all the losses up to rounding, or None.
+
+    >>> step_of(np.array([-1.5, 0.5, 2.5]))
+    2.0
+    """
+    points = np.sort(losses)
+    scale = max(abs(points[0]), abs(points[-1]), 1e-300)
+    gaps = np.diff(points)
+    gaps = gaps[gaps > 1e-11 * scale]
+    if not gaps.size:
+        return 0.0
+    step = float(gaps.min())
+    counts = np.rint(gaps / step)
+    step = float(gaps.sum() / counts.sum())
+    reach = np.cumsum(np.rint(gaps / step)) * step
+    if np.abs(reach - np.cumsum(gaps)).max() > 1e-12 * scale or (points[-1] - points[0]) / step > LARGEST:
+        return None
+    return step
+
+
+def exact(pair: Atoms, step: float) -> Lattice:
+    """The pair as it is, where `step_of` found its lattice; what rounding moved is in the residual."""
+    finite = pair.finite
+    loss, log_q = finite.loss[::-1], finite.log_q[::-1]
+    index = np.rint((loss - loss[0]) / (step or 1.0)).astype(np.int64)
+    residual = loss - loss[0] - index * step
+    return _collect(index, log_q, residual, float(loss[0]), step, pair)
+
+
+def spread(pair: Atoms | Density, step: float, offset: float) -> Lattice:
+    """Each outcome divided between the lattice points around it: a pair that gives away at least as much.
+
+    Of an outcome with masses (P, Q) between losses a and b = a + step, (Q − P·e^a)/(1 − e^−step) of Q goes to b.
+    """
+    if isinstance(pair, Density):
+        return _spread_density(pair, step, offset)
+    finite = pair.finite
+    slack = 2 * pair.error * (1 + np.abs(finite.loss))
+    index = np.floor((finite.loss - offset) / step).astype(np.int64)
+    past = np.clip(finite.loss - offset - index * step + slack, 0, step)
+    share = np.expm1(-past) / np.expm1(-step)
+    with np.errstate(divide="ignore"):
+        log_mass = np.concatenate((finite.log_q + np.log1p(-np.minimum(share, 1)), finite.log_q + np.log(share)))
+    both = np.concatenate((index, index + 1))
+    return _collect(both, log_mass, np.zeros(both.size), offset, step, pair)
+
+
+def merged(pair: Atoms | Density, step: float, offset: float) -> Lattice:
+    """The outcomes nearest each lattice point made one (post-processing); its own loss is the point plus a residual.
+
+    The merged loss is −ln E_Q[e^−loss] over the cell.
+    """
+    if isinstance(pair, Density):
+        return _merge_density(pair, step, offset)
+    finite = pair.finite
+    index = np.rint((finite.loss - offset) / step).astype(np.int64)
+    return _collect(index, finite.log_q, finite.loss - offset - index * step, offset, step, pair)
+
+
+def _spread_density(pair: Density, step: float, offset: float) -> Lattice:
+    """Cells between neighbouring points, cut exactly there; what lies above the last point is impossible under P."""
+    points = _points(pair, step, offset)
+    loss = offset + points * step
+    cut = pair.place(loss)
+    (p, _), (q, used) = masses(pair.p_below, pair.p_above, cut), masses(pair.q_below, pair.q_above, cut)
+    doubt = 8 * ROUNDING * used[1:-1]
+    with np.errstate(over="ignore"):
+        up = (q[1:-1] - p[1:-1] * np.exp(loss[:-1]) + 2 * doubt) / -np.expm1(-step)
+    up = np.clip(up, 0, q[1:-1])
+    mass = np.concatenate(([q[0]], up)) + np.concatenate((q[1:-1] - up, [0.0]))
+    kept = mass > 0
+    error = 4 * ROUNDING * (1 + float(np.abs(loss).max()))
+    return Lattice(points[kept], np.log(mass[kept]), np.zeros(kept.sum()), offset, step, float(q[-1]), error)
+
+
+def _merge_density(pair: Density, step: float, offset: float) -> Lattice:
+    """Cells around the points, each one outcome; cells whose mass is rounding noise are left out."""
+    points = _points(pair, step, offset)
+    cut = pair.place(offset + (np.append(points, points[-1] + 1) - 0.5) * step)
+    p, p_used = masses(pair.p_below, pair.p_above, cut)
+    q, q_used = masses(pair.q_below, pair.q_above, cut)
+    p, q = p[1:-1] + 8 * ROUNDING * p_used[1:-1], q[1:-1] - 8 * ROUNDING * q_used[1:-1]
+    kept = (q > 8 * ROUNDING * q_used[1:-1]) & (q > 1e-250)
+    points, loss = points[kept], np.log(q[kept] / p[kept])
+    residual = loss - offset - points * step
+    return Lattice(points, np.log(q[kept]), residual, offset, step, 0.0, 4 * ROUNDING * (1 + np.abs(loss).max()))
+
+
+def _points(pair: Density, step: float, offset: float) -> Index:
+    """Every lattice point between the smallest and the largest loss that carry mass, and one more at either end."""
+    low, high = pair.reach
+    return np.arange(np.floor((low - offset) / step) - 1, np.ceil((high - offset) / step) + 2).astype(np.int64)
+
+
+def aligned(heavy: Sequence[tuple[float, float]], wanted: float) -> tuple[float, float]:
+    """(step, offset) with a step of at most about `wanted`, so that outcomes with mass of their own lie near points.
+
+    The two heaviest (loss, weight) lie on points exactly; among the steps that allow this, the one that leaves the
+    others nearest. A lower bound loses what lies between points, so for a handful of outcomes this matters.
+    """
+    if not heavy:
+        return wanted, 0.0
+    ranked = sorted(heavy, key=lambda outcome: -outcome[1])
+    first = ranked[0][0]
+    gaps = np.array([loss - first for loss, _ in ranked[1:]])
+    if not gaps.size or abs(gaps[0]) < wanted:
+        return wanted, first
+    counts = np.arange(0, FINER) + np.ceil(abs(gaps[0]) / wanted)
+    counts = counts[counts <= 1.5 * counts[0] + 1]
+    steps = abs(gaps[0]) / counts
+    off = gaps[None, :] / steps[:, None]
+    cost = ((off - np.rint(off)) * steps[:, None]) ** 2 @ np.array([weight for _, weight in ranked[1:]])
+    return float(steps[int(np.argmin(cost))]), first
+
+
+def _collect(
+    index: Index,
+    log_mass: Vector,
+    residual: Vector,
+    offset: float,
+    step: float,
+    pair: Atoms,
+) -> Lattice:
+    """Masses summed point by point, in their own scale so that tails of 1e−300 keep their accuracy."""
+    seen = log_mass > NEGLIGIBLE
+    index, log_mass, residual = index[seen], log_mass[seen], residual[seen]
+    points, where = _distinct(index)
+    total = np.bincount(where, np.exp(log_mass))
+    loss = -np.log1p(np.bincount(where, np.exp(log_mass) * np.expm1(-residual)) / total)
+    size = float(np.abs(offset + points * step).max(initial=0.0))
+    return Lattice(points, np.log(total), loss, offset, step, pair.impossible, pair.error + ROUNDING * (1 + size))
+
+
+def _distinct(index: Index) -> tuple[Index, Index]:
+    """The distinct indices, rising, and the place of each among them: a table where they are dense, else a sort."""
+    low, high = int(index.min()), int(index.max())
+    if high - low > 8 * LARGEST:
+        return np.unique(index, return_inverse=True)
+    used = np.zeros(high - low + 1, dtype=bool)
+    used[index - low] = True
+    return np.flatnonzero(used) + low, np.cumsum(used)[index - low] - 1

@@ -1,0 +1,304 @@
+"""One curve for every mechanism: the smallest type II error an attacker can have at each type I error.
+
+T(P, Q)(α) = min {β of a test of P against Q with level α}. For finite P and Q: sort the outcomes by Q/P, largest first;
+the running sums of P give α, one minus the running sums of Q give β, and T is the straight-line interpolation
+([F] Theorem 1 without its monotonicity condition). A higher curve is a more private release.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import log_ndtr, ndtr, ndtri, ndtri_exp
+
+from fedpriv import densities
+from fedpriv.arrays import Vector
+from fedpriv.atoms import ROUNDING, Atoms, hull
+from fedpriv.densities import Density
+from fedpriv.errors import FedprivError, positive, probability, real
+
+Adjacency = Literal["replace", "add-remove"]
+Comparison = Literal["equal", "more private", "less private", "incomparable"]
+
+
+@dataclass(frozen=True, eq=False)
+class Enclosure:
+    """A pair known only between two finite ones: `spread` gives away more than it, `merged` less."""
+
+    spread: Atoms
+    merged: Atoms
+
+    @property
+    def swapped(self) -> Enclosure:
+        """P and Q exchanged."""
+        return Enclosure(self.spread.swapped, self.merged.swapped)
+
+    @property
+    def symmetric(self) -> bool:
+        """Whether exchanging P and Q gives the very same masses."""
+        return self.spread.symmetric
+
+    def mixed(self, rate: float) -> Enclosure:
+        """(P, (1 − rate)·P + rate·Q): sampling keeps domination."""
+        return Enclosure(self.spread.mixed(rate), self.merged.mixed(rate))
+
+
+@dataclass(frozen=True, eq=False)
+class Tradeoff:
+    """A tradeoff curve. Made by `between`, `gaussian`, `laplace` or `pure`.
+
+    >>> f = Tradeoff.between([0.6, 0.4], [0.4, 0.6])  # one vote, p = 0.6
+    >>> round(f(0.1), 3), round(f.delta(0.0), 3), round(f.epsilon(0.0), 4)
+    (0.85, 0.2, 0.4055)
+    """
+
+    pair: Atoms | Density | Enclosure
+
+    @staticmethod
+    def between(p: ArrayLike, q: ArrayLike) -> Tradeoff:
+        """T(P, Q) of two finite distributions over the same outcomes, in any order, zeros welcome.
+
+        >>> Tradeoff.between([1, 0], [0, 1]).advantage  # disjoint: nothing is hidden
+        1.0
+        """
+        return Tradeoff(Atoms.of_masses(*_distributions(p, q)))
+
+    @staticmethod
+    def gaussian(mu: float) -> Tradeoff:
+        """G_μ(α) = Φ(Φ⁻¹(1−α) − μ), the curve of N(0, 1) against N(μ, 1).
+
+        >>> round(Tradeoff.gaussian(1.0).epsilon(1e-5), 3)
+        4.377
+        """
+        real(mu=mu)
+        if not mu >= 0:
+            raise FedprivError(f"mu must be at least 0, got {mu}")
+        return Tradeoff(densities.gaussian(float(mu))) if mu > 0 else Tradeoff.between([1.0], [1.0])
+
+    @staticmethod
+    def laplace(shift: float) -> Tradeoff:
+        """Laplace noise of scale 1 moved by `shift`: the pure ε is the shift.
+
+        >>> round(Tradeoff.laplace(0.5).epsilon(0.0), 3)
+        0.5
+        """
+        real(shift=shift)
+        if not shift >= 0:
+            raise FedprivError(f"shift must be at least 0, got {shift}")
+        return Tradeoff(densities.laplace(float(shift))) if shift > 0 else Tradeoff.between([1.0], [1.0])
+
+    @staticmethod
+    def pure(epsilon: float, delta: float = 0.0) -> Tradeoff:
+        """The curve of (ε, δ): max(0, 1 − δ − e^ε α, e^−ε (1 − δ − α)). [F] Lemma 1.
+
+        >>> round(Tradeoff.pure(1.0, 0.1).delta(1.0), 12)
+        0.1
+        """
+        probability(delta=delta)
+        if not epsilon >= 0:
+            raise FedprivError(f"epsilon must be at least 0, got {epsilon}")
+        loss = np.array([np.inf, epsilon, -epsilon, -np.inf])
+        log_rest = np.log1p(-delta) if delta < 1 else -np.inf
+        log_delta = np.log(delta) if delta > 0 else -np.inf
+        likely, unlikely = log_rest - np.log1p(np.exp(-epsilon)), log_rest - np.logaddexp(0.0, epsilon)
+        log_q = np.array([log_delta, likely, unlikely, -np.inf])
+        return Tradeoff(Atoms.sorted(log_q[::-1], log_q, loss))
+
+    @property
+    def above(self) -> Atoms:
+        """A finite pair that gives away at least as much (the very pair where the curve is finite)."""
+        return self.pair if isinstance(self.pair, Atoms) else self.pair.spread
+
+    @property
+    def below(self) -> Atoms:
+        """A finite pair that gives away no more (the very pair where the curve is finite)."""
+        return self.pair if isinstance(self.pair, Atoms) else self.pair.merged
+
+    @property
+    def symmetric(self) -> bool:
+        """Whether the curve is its own inverse."""
+        return self.pair.symmetric
+
+    @cached_property
+    def inverse(self) -> Tradeoff:
+        """T(Q, P): type I error as a function of type II."""
+        return self if self.symmetric else Tradeoff(self.pair.swapped)
+
+    @cached_property
+    def breakpoints(self) -> tuple[Vector, Vector]:
+        """(α, β) at the corners of the finite curve, α rising."""
+        atoms = self.above
+        alpha = np.concatenate(([0.0], np.cumsum(atoms.p)))
+        beta = np.concatenate((np.cumsum(atoms.q[::-1])[::-1], [0.0]))
+        start = int(np.isposinf(atoms.loss).sum())  # outcomes P never gives are rejected at no cost
+        return np.minimum(alpha[start:], 1.0), np.minimum(beta[start:], 1.0)
+
+    def __call__(self, alpha: ArrayLike) -> Any:
+        """β at α: a number for a number, an array for an array."""
+        levels = np.asarray(alpha, dtype=float)
+        if not np.all((levels >= 0) & (levels <= 1)):
+            raise FedprivError(f"alpha must be between 0 and 1, got {alpha!r}")
+        beta = self._beta(np.atleast_1d(levels))
+        return float(beta[0]) if levels.ndim == 0 else beta
+
+    def _beta(self, alpha: Vector) -> Vector:
+        if isinstance(self.pair, Density):
+            if self.pair.gaussian is not None:
+                return ndtr(-ndtri(alpha) - self.pair.gaussian)  # type: ignore[no-any-return]
+            x = self.pair.where(lambda x: -self.pair.p_above(x), -alpha)  # type: ignore[union-attr]
+            return np.where(alpha >= 1, 0.0, self.pair.q_below(x))
+        corners_alpha, corners_beta = self.breakpoints
+        return np.interp(alpha, corners_alpha, corners_beta)
+
+    def delta(self, epsilon: float) -> float:
+        """δ(ε) = sup over sets of Q(S) − e^ε P(S), this direction only; the other one is `inverse.delta`.
+
+        >>> ternary = Tradeoff.between([0.15, 0.5, 0.35], [0.35, 0.5, 0.15])
+        >>> round(ternary.delta(np.log(2)), 12)
+        0.05
+        """
+        if np.isnan(epsilon):
+            raise FedprivError("epsilon must be a number, got nan")
+        if epsilon == np.inf:
+            return self.above.impossible
+        if isinstance(self.pair, Density) and epsilon > -600:
+            return _density_delta(self.pair, float(epsilon))
+        return min(max(self.above.hockey_stick(float(epsilon)), 0.0), 1.0)
+
+    def epsilon(self, delta: float) -> float:
+        """The smallest ε ≥ 0 with δ(ε) ≤ δ; ∞ where there is none."""
+        probability(delta=delta)
+        if self.delta(0.0) <= delta:
+            return 0.0
+        if isinstance(self.pair, Density):
+            return _density_epsilon(self, float(delta))
+        return max(self.above.smallest_epsilon(float(delta)), 0.0)
+
+    @cached_property
+    def mu(self) -> float:
+        """The smallest μ with T ≥ G_μ: ∞ where T(0) < 1 or T reaches 0 before α = 1.
+
+        A piecewise linear curve lies above the convex G_μ when its inner corners (a, b) do: μ = max −Φ⁻¹(a) − Φ⁻¹(b).
+        """
+        if isinstance(self.pair, Density) and self.pair.mu is not None:
+            return self.pair.mu
+        atoms = self.above
+        if np.isinf(atoms.loss).any():
+            return float("inf")
+        below, above = np.logaddexp.accumulate(atoms.log_p), np.logaddexp.accumulate(atoms.log_q[::-1])[::-1]
+        a, not_a = below[:-1], np.logaddexp.accumulate(atoms.log_p[::-1])[::-1][1:]
+        b, not_b = above[1:], np.logaddexp.accumulate(atoms.log_q)[:-1]
+        corner = -_quantile(a, not_a) - _quantile(b, not_b)
+        slack = 1 + 8 * atoms.error + 64 * ROUNDING
+        return float(max(corner.max(initial=0.0), 0.0) * slack)
+
+    @cached_property
+    def advantage(self) -> float:
+        """max (1 − α − β) = δ(0): the total variation distance, the attacker's best edge over guessing."""
+        return self.delta(0.0)
+
+    def true_positive_rate(self, false_positive_rate: ArrayLike) -> Any:
+        """The largest rate at which an attacker finds the record, at a given rate of false alarms: 1 − T.
+
+        >>> round(Tradeoff.gaussian(1.0).true_positive_rate(0.01), 4)
+        0.0924
+        """
+        return 1 - self(false_positive_rate)
+
+    def hull(self, *others: Tradeoff) -> Tradeoff:
+        """The lower convex hull of several curves: what is guaranteed when any of them may be the true one."""
+        result: Tradeoff = self
+        for other in others:
+            if other is not result:
+                result = _hull_of_two(result, other)
+        return result
+
+    def subsampled(self, rate: float, adjacency: Adjacency = "replace") -> Tradeoff:
+        """The curve after Poisson sampling each record with probability `rate`.
+
+        *add-remove*: T(P, (1−q)P + qQ), the direction in which Q holds the record; compose it and its inverse each by
+        itself. *replace*: the hull of that curve and its inverse, which may alternate from round to round.
+
+        >>> f = Tradeoff.between([0.3, 0.7], [0.7, 0.3]).subsampled(0.1)
+        >>> f.delta(0.0) < 0.05
+        True
+        """
+        probability(rate=rate)
+        if rate == 1:
+            return self
+        if rate == 0:
+            return Tradeoff.between([1.0], [1.0])
+        sampled = Tradeoff(self.pair.mixed(rate))
+        if adjacency == "add-remove":
+            return sampled
+        other = sampled if self.symmetric else Tradeoff(self.pair.swapped.mixed(rate))
+        return _hull_of_two(sampled, other.inverse, balanced=True)
+
+    def compare(self, other: Tradeoff) -> Comparison:
+        """Which of two curves lies above the other, up to 1e−12: the higher one gives less away.
+
+        >>> Tradeoff.gaussian(1.0).compare(Tradeoff.gaussian(2.0))
+        'more private'
+        """
+        grid = [np.linspace(0, 1, 2001)] + [t.breakpoints[0] for t in (self, other) if isinstance(t.pair, Atoms)]
+        alpha = np.unique(np.concatenate(grid))
+        difference = self(alpha) - other(alpha)
+        above, below = bool((difference > 1e-12).any()), bool((difference < -1e-12).any())
+        if above and below:
+            return "incomparable"
+        return "more private" if above else "less private" if below else "equal"
+
+
+def _distributions(p: ArrayLike, q: ArrayLike) -> tuple[Vector, Vector]:
+    """Both arrays checked: one length, no negative or missing mass, each summing to one."""
+    first, second = np.asarray(p, dtype=float), np.asarray(q, dtype=float)
+    if first.ndim != 1 or first.shape != second.shape or not first.size:
+        raise FedprivError(f"P and Q must be two lists of one length, got shapes {first.shape} and {second.shape}")
+    for name, mass in (("P", first), ("Q", second)):
+        if not (mass >= 0).all():
+            raise FedprivError(f"{name} must hold probabilities, got {mass[~(mass >= 0)][0]}")
+        if not abs(mass.sum() - 1) <= 1e-9:
+            raise FedprivError(f"{name} must sum to 1, got {mass.sum()}")
+    return first, second
+
+
+def _quantile(log_mass: Vector, log_rest: Vector) -> Vector:
+    """Φ⁻¹ of a mass, from whichever of the mass and its complement is smaller."""
+    small = np.minimum(np.minimum(log_mass, log_rest), np.log(0.5))
+    return np.where(log_mass <= log_rest, 1.0, -1.0) * ndtri_exp(small)  # type: ignore[no-any-return]
+
+
+def _density_delta(pair: Density, epsilon: float) -> float:
+    """δ(ε) = Q(loss > ε) − e^ε P(loss > ε); for the Gaussian Φ(μ/2 − ε/μ) − e^ε Φ(−μ/2 − ε/μ), by logarithms."""
+    if pair.gaussian is not None:
+        above = log_ndtr(pair.gaussian / 2 - epsilon / pair.gaussian)
+        other = log_ndtr(-pair.gaussian / 2 - epsilon / pair.gaussian)
+        return float(np.exp(above) * -np.expm1(min(epsilon + other - above, 0.0)))
+    x = pair.where(pair.loss, np.array([epsilon]))
+    q, p = pair.q_above(x)[0], pair.p_above(x)[0]
+    return float(max(q - np.exp(epsilon + np.log(p)), 0.0)) if p > 0 else float(q)
+
+
+def _density_epsilon(curve: Tradeoff, delta: float) -> float:
+    """Bisection on ε, the end returned where δ(ε) ≤ δ."""
+    if delta == 0:
+        return curve.above.largest_loss
+    low, high = 0.0, 1.0
+    while curve.delta(high) > delta and high < 1e12:
+        low, high = high, 2 * high
+    for _ in range(100):
+        middle = (low + high) / 2
+        low, high = (middle, high) if curve.delta(middle) > delta else (low, middle)
+    return high
+
+
+def _hull_of_two(first: Tradeoff, second: Tradeoff, balanced: bool = False) -> Tradeoff:
+    """The hull of two curves; where either is only enclosed, so is the hull."""
+    if isinstance(first.pair, Atoms) and isinstance(second.pair, Atoms):
+        return Tradeoff(hull(first.pair, second.pair, balanced))
+    above, below = hull(first.above, second.above, balanced), hull(first.below, second.below, balanced)
+    return Tradeoff(Enclosure(above, below))
