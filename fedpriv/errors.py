@@ -56,7 +56,7 @@ def whole(at_least: int = 1, **values: Any) -> None:
     fedpriv.errors.FedprivError: trials must be a whole number, got 2.5
     """
     for name, value in values.items():
-        if not isinstance(value, Integral) or isinstance(value, bool):
+        if not isinstance(value, Integral) or isinstance(value, bool) or int(value) != value:
             raise FedprivError(f"{name} must be a whole number, got {value!r}")
         if not value >= at_least:
             raise FedprivError(f"{name} must be at least {at_least}, got {value}")

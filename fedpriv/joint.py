@@ -40,7 +40,13 @@ def joint(parts: Sequence[Part]) -> Tradeoff:
     step, starts = _lattice_for(parts)
     spread = [(lattice.spread(source(f, +1), step, at), n) for (f, n), at in zip(parts, starts, strict=True)]
     merged = [(lattice.merged(source(f, -1), step, at), n) for (f, n), at in zip(parts, starts, strict=True)]
-    return Tradeoff(Enclosure(_above(spread), _below(merged)))
+    return Tradeoff(Enclosure(_above(spread, any_of([(_hidden(f), n) for f, n in parts])), _below(merged)))
+
+
+def _hidden(curve: Tradeoff) -> float:
+    """Mass under P of outcomes Q never gives."""
+    own = source(curve, +1)
+    return float(own.swapped.impossible) if isinstance(own, Atoms) else 0.0
 
 
 def _lattice_for(parts: Sequence[Part]) -> tuple[float, list[float]]:
@@ -55,13 +61,12 @@ def _lattice_for(parts: Sequence[Part]) -> tuple[float, list[float]]:
     return step, [own[0][0] if own else 0.0 for own in heavy]
 
 
-def _above(rounds: list[tuple[Lattice, int]]) -> Atoms:
+def _above(rounds: list[tuple[Lattice, int]], hidden: float) -> Atoms:
     first, mass = _convolved([(int(one.index[0]), _dense(one, one.log_mass), n) for one, n in rounds])
     loss, log_q = _at(rounds, first, mass)
     impossible = any_of([(one.impossible, n) for one, n in rounds])
-    hidden = np.log(UNSEEN + max(1 - float(np.exp(log_q - loss).sum()) - 1e-13, 0.0))
     return Atoms.sorted(
-        np.concatenate((log_q - loss, [-np.inf, hidden])),
+        np.concatenate((log_q - loss, [-np.inf, np.log(hidden + UNSEEN)])),
         np.concatenate((log_q, [np.log(impossible + UNSEEN), -np.inf])),
         np.concatenate((loss, [np.inf, -np.inf])),
         sum(2 * n * one.error for one, n in rounds) + ROUNDING,

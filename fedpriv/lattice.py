@@ -51,18 +51,18 @@ def step_of(losses: Vector) -> float | None:
     2.0
     """
     points = np.sort(losses)
-    scale = max(abs(points[0]), abs(points[-1]), 1e-300)
+    points -= points[0]
+    scale = max(float(np.abs(losses).max()), 1e-300)
     gaps = np.diff(points)
     gaps = gaps[gaps > 1e-11 * scale]
     if not gaps.size:
         return 0.0
     step = float(gaps.min())
-    counts = np.rint(gaps / step)
-    step = float(gaps.sum() / counts.sum())
-    reach = np.cumsum(np.rint(gaps / step)) * step
-    if np.abs(reach - np.cumsum(gaps)).max() > 1e-12 * scale or (points[-1] - points[0]) / step > LARGEST:
+    if points[-1] / step > LARGEST:
         return None
-    return step
+    step = float(points[-1] / np.rint(points[-1] / step))
+    off = points - np.rint(points / step) * step
+    return step if np.abs(off).max() <= 1e-12 * scale else None
 
 
 def exact(pair: Atoms, step: float) -> Lattice:
@@ -150,8 +150,10 @@ def aligned(heavy: Sequence[tuple[float, float]], wanted: float) -> tuple[float,
     ranked = sorted(heavy, key=lambda outcome: -outcome[1])
     first = ranked[0][0]
     gaps = np.array([loss - first for loss, _ in ranked[1:]])
-    if not gaps.size or abs(gaps[0]) < wanted:
+    if not gaps.size:
         return wanted, first
+    if abs(gaps[0]) < wanted:  # several outcomes a point: an odd number, or cell borders would cut through some
+        return float(abs(gaps[0]) * (2 * int((wanted / abs(gaps[0]) - 1) / 2) + 1)), first
     counts = np.arange(0, FINER) + np.ceil(abs(gaps[0]) / wanted)
     counts = counts[counts <= 1.5 * counts[0] + 1]
     steps = abs(gaps[0]) / counts

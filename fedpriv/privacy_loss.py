@@ -31,7 +31,7 @@ from fedpriv.tradeoff import Enclosure, Tradeoff
 HEAVIEST = 32  # outcomes a lattice is aligned to
 OUTSIDE = -26.0  # ln of the tilted mass that may lie outside the window
 DRIFT = -24.0  # ln of the chance that residuals of the lower bound add up to more than is taken off
-FINE, ROUGH = 1e-6, 1e-3  # relative errors of ε that a step aims at
+FINE, QUICK, ROUGH = 1e-6, 1e-4, 1e-3  # relative errors of ε that a step aims at
 
 
 class Bounds(NamedTuple):
@@ -94,27 +94,27 @@ class Composition:
         squares = sum(count * max(curve.mu, curve.inverse.mu) ** 2 for curve, count in self.parts)
         return float(np.sqrt(squares) * (1 + 8 * ROUNDING)) if self.parts else 0.0
 
-    def delta(self, epsilon: float) -> Bounds:
-        """δ(ε) from both sides."""
+    def delta(self, epsilon: float, tolerance: float = FINE) -> Bounds:
+        """δ(ε) from both sides; a larger tolerance is quicker, its bounds hold as well and lie further apart."""
         if not epsilon >= 0:
             raise FedprivError(f"epsilon must be at least 0, got {epsilon}")
-        return self._worst(lambda direction, tolerance: direction.delta(float(epsilon), tolerance))
+        return self._worst(lambda direction, t: direction.delta(float(epsilon), t), tolerance)
 
-    def epsilon(self, delta: float) -> Bounds:
+    def epsilon(self, delta: float, tolerance: float = FINE) -> Bounds:
         """The smallest ε ≥ 0 with δ(ε) ≤ δ, from both sides; ∞ where there is none."""
         probability(delta=delta)
-        return self._worst(lambda direction, tolerance: direction.epsilon(float(delta), tolerance))
+        return self._worst(lambda direction, t: direction.epsilon(float(delta), t), tolerance)
 
-    def _worst(self, ask: Callable[[Direction, float], Bounds]) -> Bounds:
+    def _worst(self, ask: Callable[[Direction, float], Bounds], tolerance: float) -> Bounds:
         """The larger answer of the directions; one that a rough look shows to be smaller is not looked at again."""
         if not self.parts:
             return Bounds(0.0, 0.0)
         open_ = list(self.directions)
-        if len(open_) > 1:
+        if len(open_) > 1 and tolerance < ROUGH:
             rough = [ask(direction, ROUGH) for direction in open_]
             largest = max(bounds.lower for bounds in rough)
             open_ = [direction for direction, bounds in zip(open_, rough, strict=True) if bounds.upper >= largest]
-        answers = [ask(direction, FINE) for direction in open_]
+        answers = [ask(direction, tolerance) for direction in open_]
         return Bounds(max(a.lower for a in answers), max(a.upper for a in answers))
 
 
@@ -130,6 +130,11 @@ class Direction:
         if len(self.parts) == 1 and self.parts[0][1] == 1 and not isinstance(self.parts[0][0].pair, Enclosure):
             return self.parts[0][0]
         return None
+
+    @cached_property
+    def revealing(self) -> bool:
+        """Whether some curve gives everything away: no outcome that both sides give."""
+        return any(not curve.above.finite.loss.size for curve, _ in self.parts)
 
     @cached_property
     def largest_loss(self) -> float:
@@ -156,12 +161,16 @@ class Direction:
         """δ(ε) of this direction."""
         if self.single:
             return _rounded(self.single.delta(epsilon))
+        if self.revealing:
+            return Bounds(1.0, 1.0)
         return self._at(self.sketch.tilt_for_epsilon(epsilon), tolerance, lambda side: side.delta(epsilon))
 
     def epsilon(self, delta: float, tolerance: float) -> Bounds:
         """ε(δ) of this direction."""
         if self.single:
             return _rounded(self.single.epsilon(delta))
+        if self.revealing or delta == 1:
+            return Bounds(0.0, 0.0) if delta == 1 else Bounds(np.inf, np.inf)
         pure = _rounded(max(self.largest_loss, 0.0))
         if delta == 0:
             return pure
@@ -185,7 +194,9 @@ class Direction:
         step = self._step_within(tilt, window, tolerance)
         if any(heavy):
             step, _ = lattice.aligned(max(heavy, key=len), step)
-        placed = [(curve, count, own[0][0] if own else 0.0) for (curve, count), own in zip(self.parts, heavy, strict=True)]
+        placed = [
+            (curve, count, own[0][0] if own else 0.0) for (curve, count), own in zip(self.parts, heavy, strict=True)
+        ]
         upper = [(lattice.spread(source(curve, +1), step, start), count) for curve, count, start in placed]
         lower = [(lattice.merged(source(curve, -1), step, start), count) for curve, count, start in placed]
         return upper, lower
@@ -300,7 +311,9 @@ class Side:
         centre = float((mass * loss).sum())
         kept &= self.tilt * (centre - loss) < 400  # far below ε a mass has no say in δ(ε)
         kept &= self.log_total - self.tilt * loss > -740
-        many = sum(n * 2 * one.error for one, n in self.rounds) + 8 * ROUNDING * (8 + abs(self.log_total) + self.tilt * abs(centre))
+        many = sum(n * 2 * one.error for one, n in self.rounds) + 8 * ROUNDING * (
+            8 + abs(self.log_total) + self.tilt * abs(centre)
+        )
         loss = loss[kept][::-1]
         log_q = np.log(bounded[kept][::-1]) + self.log_total - self.tilt * loss + self.sign * many
         impossible = any_of([(one.impossible, n) for one, n in self.rounds]) * (1 + self.sign * many)

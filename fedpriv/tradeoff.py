@@ -19,7 +19,7 @@ from fedpriv import densities
 from fedpriv.arrays import Vector
 from fedpriv.atoms import ROUNDING, Atoms, hull
 from fedpriv.densities import Density
-from fedpriv.errors import FedprivError, positive, probability, real
+from fedpriv.errors import FedprivError, probability, real
 
 Adjacency = Literal["replace", "add-remove"]
 Comparison = Literal["equal", "more private", "less private", "incomparable"]

@@ -1,0 +1,88 @@
+"""Every mechanism by its kind: the class name is the name in studies, on the command line, in tests and in docs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import MISSING, asdict, fields
+from typing import Any, ClassVar, Protocol
+
+from numpy.random import Generator
+from numpy.typing import ArrayLike, NDArray
+
+from fedpriv.arrays import Vector
+from fedpriv.errors import FedprivError, nearest
+from fedpriv.mechanisms.noise import BinomialNoise, DiscreteGaussian, Gaussian, Laplace, Skellam
+from fedpriv.mechanisms.ternary import Ternarize, Ternary
+from fedpriv.mechanisms.votes import Binomial, Cldp, NoisySign, StochasticSign
+from fedpriv.tradeoff import Adjacency, Tradeoff
+from fedpriv.vectors import VectorBound
+
+__all__ = [
+    "KINDS", "Binomial", "BinomialNoise", "Cldp", "DiscreteGaussian", "Gaussian", "Laplace", "Mechanism", "NoisySign",
+    "Skellam", "StochasticSign", "Ternarize", "Ternary", "make", "settings_of",
+]  # fmt: skip
+
+
+class Mechanism(Protocol):
+    """What every mechanism can do. `effects` says which way a setting moves ε: +1 up, −1 down."""
+
+    effects: ClassVar[Mapping[str, int]]
+
+    @property
+    def clip(self) -> float: ...
+    @property
+    def peak(self) -> float: ...
+    @property
+    def alphabet(self) -> range | None: ...
+    @property
+    def entropy(self) -> float: ...
+    @property
+    def bits(self) -> float: ...
+    def vector(self, dimension: int, adjacency: Adjacency) -> VectorBound | None: ...
+    def encode(self, x: ArrayLike, rng: Generator) -> NDArray[Any]: ...
+    def decode(self, total: ArrayLike, n: int) -> Vector: ...
+    def between(self, x: float, y: float) -> Tradeoff: ...
+    def tradeoff(self, adjacency: Adjacency) -> Tradeoff: ...
+
+
+KINDS: dict[str, type[Any]] = {
+    kind.__name__: kind
+    for kind in (
+        BinomialNoise, Binomial, StochasticSign, Cldp, NoisySign, Ternary, Ternarize,
+        DiscreteGaussian, Skellam, Gaussian, Laplace,
+    )
+}  # fmt: skip
+
+
+def make(kind: str, settings: Mapping[str, Any]) -> Mechanism:
+    """The mechanism of that kind with those settings, or one line that says which setting is wrong.
+
+    >>> make("Ternary", {"clip": 0.1, "spred": 0.25, "scale": 0.5})
+    Traceback (most recent call last):
+    fedpriv.errors.FedprivError: Ternary has no setting 'spred' (did you mean 'spread'?); settings: clip, spread, scale, peak
+    """
+    cls = kind_of(kind)
+    known = [field.name for field in fields(cls)]
+    for name in settings:
+        if name not in known:
+            raise FedprivError(f"{kind} has no setting {name!r}{nearest(name, known)}; settings: {', '.join(known)}")
+    missing = [field.name for field in fields(cls) if field.default is MISSING and field.name not in settings]
+    if missing:
+        raise FedprivError(f"{kind} needs {', '.join(missing)}; settings: {', '.join(known)}")
+    try:
+        mechanism: Mechanism = cls(**settings)
+    except FedprivError as error:
+        raise FedprivError(f"{kind}: {error}") from None
+    return mechanism
+
+
+def kind_of(kind: str) -> type[Any]:
+    """The class of that name, or an error with the nearest one."""
+    if kind not in KINDS:
+        raise FedprivError(f"unknown mechanism {kind!r}{nearest(kind, KINDS)}; mechanisms: {', '.join(KINDS)}")
+    return KINDS[kind]
+
+
+def settings_of(mechanism: Mechanism) -> dict[str, Any]:
+    """The settings as they would be written in a study."""
+    return asdict(mechanism)  # type: ignore[call-overload,no-any-return]

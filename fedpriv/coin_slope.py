@@ -1,0 +1,194 @@
+"""How fast a sum of votes and K fair coins can move when one coordinate moves: the constant of Theorem B.
+
+W = Bin(K, ½) + Bin(M, (B + x)/2B) and z_k(x) = Φ⁻¹(P(W > k)). A vector with ‖x‖₂ ≤ c and |x_j| ≤ r, sent under secure
+aggregation among K coins a coordinate, is 2cS-GDP at any dimension, with S the largest |z_k(x) − z_k(0)| / |x|.
+Proofs: docs/proofs/secure-aggregation.md, section 3.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import log, log1p, pi, sqrt
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+from numpy.typing import NDArray
+from scipy.special import ndtri_exp
+
+from fedpriv.arrays import Vector
+from fedpriv.coins import ROUNDING, log_binomial, window
+from fedpriv.errors import above, positive, probability, whole
+
+LARGEST_TABLE = 4_000_000  # entries; beyond it votes are bundled, then coins thrown away
+LARGEST_EXPONENT = 600.0  # trials · ln(1/p_min); beyond it a table of votes could underflow
+MOST_CELLS = 512  # of [0, r]; fewer where a table has many rows
+MOST_WORK = 1_000_000  # rows · cells
+UNSEEN = 1e-20  # share of what is negligible that tables leave out
+HAZARD = sqrt(2 / pi)  # the least d ln Φ(z)/dz over z ≤ 0, reached at 0; it also exceeds |z|
+
+
+def coin_slope(
+    coins: int, trials: int, peak: float, scale: float, *, negligible: float = 0.0, tolerance: float = 1e-7
+) -> tuple[float, float]:
+    """Encloses S = sup |z_k(x) − z_k(0)| / |x| over |x| ≤ r and every k that is not negligible (Theorem B).
+
+    With `negligible` = τ only those k count that some x puts more than τ above and some x more than τ at or below;
+    each coordinate then adds τ to δ. The upper end is valid whatever the tolerance, and however many coins: beyond
+    what a table can hold, both ends enclose a larger number, that of votes released one by one with equal shares of
+    the coins.
+
+    >>> lower, upper = coin_slope(3782, 4, 0.2, 0.911, negligible=1e-12 / (650 * 40))
+    >>> round(lower, 6), round(upper, 6)
+    (0.072333, 0.072333)
+    """
+    whole(0, coins=coins)
+    whole(trials=trials)
+    positive(peak=peak, tolerance=tolerance)
+    above("peak", peak, scale=scale)
+    probability(negligible=negligible)
+    bundles, coins = _affordable(coins, trials, (scale - peak) / (2 * scale), negligible)
+    sums = _Sums.of(coins, -(-trials // bundles), peak / (2 * scale), negligible / bundles)
+    cells, (lower, upper) = 8, sums.secants(8)
+    while upper - lower > tolerance * upper and cells < MOST_CELLS and cells * len(sums.tails.height) < MOST_WORK:
+        cells *= 4
+        lower, upper = sums.secants(cells)
+    unit = sqrt(bundles) / (2 * scale)  # sums measure x in units of 2B; bundles add like coordinates
+    return lower * unit, upper * unit
+
+
+def _affordable(coins: int, trials: int, p_min: float, negligible: float) -> tuple[int, int]:
+    """(bundles, coins in each): all votes together if the table allows it, else one vote each, else fewer coins too.
+
+    Coins dealt out to single votes, each released with its own share, say more; so does a sum with fewer coins.
+    """
+    if _rows(coins, negligible) * (trials + 1) <= LARGEST_TABLE and trials * log(1 / p_min) <= LARGEST_EXPONENT:
+        return 1, coins
+    coins //= trials
+    while _rows(coins, negligible / trials) > LARGEST_TABLE // 2:
+        coins = coins * 3 // 4
+    return trials, coins
+
+
+def _rows(coins: int, negligible: float) -> int:
+    first, last = window(coins, 0.5, negligible * UNSEEN)
+    return last - first + 1
+
+
+@dataclass(frozen=True, slots=True)
+class _Mixture:
+    """ln Σ_j e^{logs[k, j]} P(Bin(m, p) = j) for all k at once: one matrix, one product for every p."""
+
+    height: Vector  # the largest logarithm of a row, taken out so that nothing underflows that matters
+    table: Vector
+
+    @classmethod
+    def of(cls, logs: Vector) -> _Mixture:
+        fair = logs + log_binomial(logs.shape[1] - 1, 0.5, 0, logs.shape[1] - 1)
+        height = fair.max(axis=1)
+        return cls(height, np.exp(fair - height[:, None]))
+
+    def at(self, p: float) -> Vector:
+        logs: Vector = self.height + np.log(self.table @ self._likelihood(p))
+        return logs
+
+    def slope(self, p: float) -> Vector:
+        """The derivative of `at`: (E[j | k] − mp)/(p(1 − p)). It falls as p grows (Lemma 3)."""
+        likelihood, votes = self._likelihood(p), self.table.shape[1] - 1
+        mean = (self.table @ (np.arange(votes + 1) * likelihood)) / (self.table @ likelihood)
+        slope: Vector = (mean - votes * p) / (p * (1 - p))
+        return slope
+
+    def _likelihood(self, p: float) -> Vector:
+        votes = self.table.shape[1] - 1
+        j = np.arange(votes + 1)
+        likelihood: Vector = np.exp(j * log(2 * p) + (votes - j) * log1p(1 - 2 * p))
+        return likelihood
+
+    def only(self, rows: NDArray[np.bool_]) -> _Mixture:
+        return _Mixture(self.height[rows], self.table[rows])
+
+
+@dataclass(frozen=True, slots=True)
+class _Point:
+    """All k at one y: z_k(y), its possible rounding error, ln P(one vote fewer = k) and that logarithm's derivative."""
+
+    y: float
+    z: Vector
+    doubt: Vector
+    mass: Vector
+    slope: Vector
+
+
+@dataclass(frozen=True, slots=True)
+class _Sums:
+    """The sums W at every p = ½ + y, |y| ≤ half, for the k that are not negligible; z_k(y) = Φ⁻¹(P(W > k))."""
+
+    tails: _Mixture  # P(W > k)
+    masses: _Mixture  # P(one vote fewer = k)
+    half: float
+    unit: float  # ln M√(2π)
+    error: float  # of every logarithm below
+
+    @classmethod
+    def of(cls, coins: int, trials: int, half: float, negligible: float) -> _Sums:
+        first, _ = window(coins, 0.5, negligible * UNSEEN)
+        masses = log_binomial(coins, 0.5, first, coins - first)
+        tails = np.logaddexp.accumulate(masses[::-1])[::-1]
+        unit = log(trials * sqrt(2 * pi))
+        error = ROUNDING * (len(masses) + trials / (0.5 - half) + 16) * (float(np.abs(masses).max()) + 16)
+        over = _Mixture.of(_shifted(tails, trials, before=0.0)[1:])
+        exact = _Mixture.of(_shifted(masses, trials - 1, before=-np.inf))
+        if not negligible:
+            return cls(over, exact, half, unit, error)
+        often = over.at(0.5 + half) >= log(negligible) - error
+        rows = often & often[::-1]  # P(W ≤ k) at −half is P(W > K + M − 1 − k) at +half
+        return cls(over.only(rows), exact.only(rows), half, unit, error)
+
+    def point(self, y: float) -> _Point:
+        over, under = self.tails.at(0.5 + y), self.tails.at(0.5 - y)[::-1]
+        size: Vector = -ndtri_exp(np.minimum(over, under))
+        doubt = self.error / np.maximum(size, HAZARD) + inverse_error(size)
+        return _Point(
+            y, np.where(over < under, -size, size), doubt, self.masses.at(0.5 + y), self.masses.slope(0.5 + y)
+        )
+
+    def speed(self, left: _Point, right: _Point) -> Vector:
+        """Above dz_k/dy = M·P(one vote fewer = k)/φ(z_k) between two points (Lemma 4)."""
+        width = right.y - left.y
+        nearest = np.where(left.z * right.z < 0, 0.0, np.minimum(left.z**2, right.z**2))
+        least = width * np.exp(np.minimum(left.mass, right.mass) + nearest / 2 + self.unit - 4 * self.error)
+
+        def from_end(mass: Vector, slope: Vector, z: Vector) -> Vector:
+            return mass + np.maximum(z**2 / 2, slope * width + (z + least) ** 2 / 2)
+
+        below, above = from_end(left.mass, left.slope, left.z), from_end(right.mass, -right.slope, -right.z)
+        across = left.mass + np.maximum(left.slope, 0) * width + np.maximum(left.z**2, right.z**2) / 2
+        highest = np.where(right.z <= 0, below, np.where(left.z >= 0, above, across))
+        return np.exp(highest + self.unit + 4 * self.error)
+
+    def secants(self, cells: int) -> tuple[float, float]:
+        """Encloses sup (z_k(y) − z_k(0))/y over 0 < y ≤ half; −y is k mirrored. Cells shrink towards both ends."""
+        s = np.linspace(0, 1, cells + 1)
+        points = map(self.point, (self.half * s**2 * (3 - 2 * s)).tolist())
+        origin = left = next(points)
+        rise = np.zeros_like(origin.z)  # above z_k(left) − z_k(0)
+        lower = upper = 0.0
+        for right in points:
+            speed = self.speed(left, right)
+            gain, doubt = right.z - origin.z, origin.doubt + right.doubt + ROUNDING * speed
+            rise = rise + (right.y - left.y) * speed
+            upper = max(upper, float(rise.max(initial=0.0)) / right.y)
+            lower = max(lower, float((gain - doubt).max(initial=0.0)) / right.y)
+            rise, left = np.minimum(rise, gain + doubt), right
+        return lower, upper
+
+
+def inverse_error(size: Vector) -> Vector:
+    """What `ndtri_exp` may be off by at |z| = size: units in the last place, more in very far tails."""
+    return ROUNDING * (8 + size**2 / 50) * size
+
+
+def _shifted(values: Vector, votes: int, before: float) -> Vector:
+    """Rows t of values[t − j], j = 0..votes; `before` to the left of the values, −∞ to their right."""
+    padded = np.concatenate([np.full(votes, before), values, np.full(votes, -np.inf)])
+    return sliding_window_view(padded, votes + 1)[:, ::-1]

@@ -1,0 +1,132 @@
+"""What one client has given away: releases kept as facts, costed on demand, refused past a budget, saved to a file."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from fedpriv.accounting import Account, Release, Unit, described
+from fedpriv.errors import BudgetExceeded, FedprivError, positive, probability
+from fedpriv.mechanisms import make
+from fedpriv.privacy_loss import Bounds
+
+FORMAT = 1
+# How a file of an older format becomes one of the next: format → function of the whole document. Facts are never
+# dropped on the way; a format newer than ours is refused rather than read in part.
+UPGRADES: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {}
+
+
+@dataclass(frozen=True)
+class Budget:
+    """The most that may be given away: ε at δ."""
+
+    epsilon: float
+    delta: float
+
+    def __post_init__(self) -> None:
+        positive(epsilon=self.epsilon)
+        probability(delta=self.delta)
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """The releases of one client, in order. Adding returns a new ledger; nothing is ever taken back.
+
+    >>> from fedpriv.mechanisms import StochasticSign
+    >>> release = Release(mechanism=StochasticSign(clip=0.1, scale=10), rounds=100)
+    >>> low, high = Ledger().add(release).add(release).epsilon(1e-5)
+    >>> low <= high < 0.8
+    True
+    """
+
+    releases: tuple[Release, ...] = ()
+    budget: Budget | None = None
+
+    def add(self, release: Release) -> Ledger:
+        """The ledger with one more release; refused where it would pass the budget, which leaves this one unchanged."""
+        grown = replace(self, releases=_merged(self.releases, release))
+        if self.budget is not None:
+            cost = Account(grown.of_unit(release.unit)).upper_epsilon(self.budget.delta)
+            if not cost <= self.budget.epsilon:
+                raise BudgetExceeded(
+                    f"this release would take ε to {cost:.6g} at δ = {self.budget.delta:g}, "
+                    f"past the budget of {self.budget.epsilon:g}"
+                )
+        return grown
+
+    def affords(self, release: Release) -> bool:
+        """Whether `add` would take the release."""
+        try:
+            self.add(release)
+        except BudgetExceeded:
+            return False
+        return True
+
+    def of_unit(self, unit: Unit | None = None) -> tuple[Release, ...]:
+        """The releases that protect one unit; which, must be said where there are both."""
+        units = {release.unit for release in self.releases}
+        if unit is None and len(units) > 1:
+            raise FedprivError("this ledger holds record-level and client-level releases: say which unit to cost")
+        return tuple(release for release in self.releases if unit is None or release.unit == unit)
+
+    def epsilon(self, delta: float, unit: Unit | None = None) -> Bounds:
+        """ε(δ) of everything so far, from both sides."""
+        return Account(self.of_unit(unit)).epsilon(delta).bounds
+
+    def delta(self, epsilon: float, unit: Unit | None = None) -> Bounds:
+        """δ(ε) of everything so far, from both sides."""
+        return Account(self.of_unit(unit)).delta(epsilon).bounds
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Written beside the old file and put in its place at once, so that a crash leaves one of the two whole."""
+        target = Path(path)
+        document = {
+            "format": FORMAT,
+            "budget": None if self.budget is None else vars(self.budget),
+            "releases": [described(release) for release in self.releases],
+        }
+        with tempfile.NamedTemporaryFile("w", dir=target.parent, prefix=f".{target.name}.", delete=False) as file:
+            try:
+                json.dump(document, file, indent=1)
+                file.flush()
+                os.fsync(file.fileno())
+                os.replace(file.name, target)
+            except BaseException:
+                os.unlink(file.name)
+                raise
+
+    @staticmethod
+    def load(path: str | os.PathLike[str]) -> Ledger:
+        """The ledger of a file, older formats brought up to date."""
+        try:
+            document = json.loads(Path(path).read_text())
+            found = document["format"]
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise FedprivError(f"{path}: not a ledger ({error})") from None
+        if not isinstance(found, int) or found > FORMAT:
+            raise FedprivError(f"{path}: ledger format {found} is newer than {FORMAT}, the newest this version reads")
+        for step in range(found, FORMAT):
+            document = UPGRADES[step](document)
+        try:
+            budget = document["budget"] and Budget(**document["budget"])
+            return Ledger(tuple(_release(entry) for entry in document["releases"]), budget)
+        except (KeyError, TypeError, FedprivError) as error:
+            raise FedprivError(f"{path}: damaged ledger ({error})") from None
+
+
+def _release(entry: dict[str, Any]) -> Release:
+    facts = {name: value for name, value in entry.items() if name not in ("kind", "settings")}
+    return Release(mechanism=make(entry["kind"], entry["settings"]), **facts)
+
+
+def _merged(releases: tuple[Release, ...], release: Release) -> tuple[Release, ...]:
+    """The release appended, or its rounds added to one that is otherwise the same."""
+    for place, old in enumerate(releases):
+        if replace(old, rounds=release.rounds) == release:
+            return (*releases[:place], replace(old, rounds=old.rounds + release.rounds), *releases[place + 1 :])
+    return (*releases, release)

@@ -1,0 +1,447 @@
+"""Mechanisms that add noise: whole numbers on a grid (binomial, discrete Gaussian, Skellam) and, for comparison, reals.
+
+The whole-number ones round the clipped value to the grid −c, −c + g, …, c with g = 2c/l, so that two inputs lie at most
+l steps apart: the rounding is counted in the sensitivity. Sums of messages decode to unbiased means up to that rounding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from math import ceil, log, log2, sqrt
+from typing import ClassVar
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import gammaln, ive
+
+from fedpriv import sampling_exact, vectors
+from fedpriv.arrays import Symbols, Vector
+from fedpriv.atoms import ROUNDING, Atoms
+from fedpriv.coins import log_binomial
+from fedpriv.errors import FedprivError, positive, whole
+from fedpriv.tradeoff import Adjacency, Tradeoff
+
+FAR = 1e-300  # the tail at which infinite noise is cut; what lies beyond counts as seen
+
+
+@dataclass(frozen=True)
+class Grid:
+    """−c, −c + g, …, c in l steps."""
+
+    clip: float
+    levels: int
+
+    @property
+    def step(self) -> float:
+        """g, in the data's units."""
+        return 2 * self.clip / self.levels
+
+    def index(self, x: ArrayLike) -> NDArray[np.int64]:
+        """The nearest grid point's number, 0 to l, refusing what is not finite."""
+        values = np.asarray(x, dtype=float)
+        if not np.isfinite(values).all():
+            raise FedprivError(f"values must be finite, got {values[~np.isfinite(values)][0]}")
+        return np.asarray(np.rint((np.clip(values, -self.clip, self.clip) + self.clip) / self.step), dtype=np.int64)
+
+    def mean(self, total: ArrayLike, n: int, noise_mean: float = 0.0) -> Vector:
+        """The mean of n inputs from the sum of their messages."""
+        return np.asarray((np.asarray(total, dtype=float) / n - noise_mean) * self.step - self.clip)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BinomialNoise:
+    """A grid value 0…l plus Bin(M, p). [F] Algorithm 1; its finite reach always leaves a δ."""
+
+    clip: float  # c, the largest |coordinate|
+    levels: int  # l
+    trials: int  # M
+    bias: float = 0.5  # p
+
+    effects: ClassVar[Mapping[str, int]] = {"levels": +1, "trials": -1}
+
+    def __post_init__(self) -> None:
+        positive(clip=self.clip, bias=self.bias)
+        whole(levels=self.levels, trials=self.trials)
+        if not self.bias < 1:
+            raise FedprivError(f"bias must be below 1, got {self.bias}")
+
+    @property
+    def peak(self) -> float:
+        """The largest coordinate."""
+        return self.clip
+
+    @property
+    def grid(self) -> Grid:
+        """Where values are rounded to."""
+        return Grid(self.clip, self.levels)
+
+    @property
+    def alphabet(self) -> range:
+        """What one coordinate may send."""
+        return range(self.levels + self.trials + 1)
+
+    @property
+    def bits(self) -> float:
+        """Bits one coordinate takes on the wire."""
+        return float(ceil(log2(len(self.alphabet))))
+
+    @cached_property
+    def entropy(self) -> float:
+        """Bits of information in one coordinate's noise."""
+        return _entropy(log_binomial(self.trials, self.bias, 0, self.trials))
+
+    def encode(self, x: ArrayLike, rng: Generator) -> Symbols:
+        """Grid value plus noise, in the smallest unsigned type."""
+        index = self.grid.index(x)
+        noise = sampling_exact.binomial_fixed(self.trials, self.bias, index.shape, rng)
+        return (index + noise).astype(np.min_scalar_type(self.levels + self.trials))
+
+    def decode(self, total: ArrayLike, n: int) -> Vector:
+        """The mean of n inputs from the sum of their messages."""
+        return self.grid.mean(total, n, self.trials * self.bias)
+
+    def between(self, x: float, y: float) -> Tradeoff:
+        """The curve that separates two inputs of one coordinate."""
+        k = np.arange(self.trials + 1)
+        error = ROUNDING * (16 + self.trials)
+        return _shifted(
+            k, log_binomial(self.trials, self.bias, 0, self.trials), self.grid.index([x, y]), error, self.bias == 0.5
+        )
+
+    def tradeoff(self, adjacency: Adjacency = "replace") -> Tradeoff:
+        """The worst of both ways round of one coordinate: noise against noise moved by l.
+
+        >>> round(BinomialNoise(clip=1, levels=8, trials=500).tradeoff().delta(1.0), 13)
+        0.0416992747670
+        """
+        curve = self.between(-self.clip, self.clip)
+        return curve if self.bias == 0.5 else curve.hull(curve.inverse)
+
+    def vector(self, dimension: int, adjacency: Adjacency = "replace") -> None:
+        """No bound for vectors but that of every coordinate at its largest."""
+        return
+
+    def aggregated(self, clients: int) -> BinomialNoise:
+        """The sum of `clients` messages seen as one: independent binomials add their trials."""
+        return BinomialNoise(clip=self.clip, levels=self.levels, trials=clients * self.trials, bias=self.bias)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DiscreteGaussian:
+    """A grid value plus discrete Gaussian noise, P(v) ∝ e^{−v²/2σ²}. Canonne–Kamath–Steinke 2020; [F] Remark 3."""
+
+    clip: float  # c, the largest |coordinate|, and the ℓ2 norm of a vector
+    levels: int  # l
+    noise: float  # standard deviation parameter in the data's units: σ = noise/g grid steps
+
+    effects: ClassVar[Mapping[str, int]] = {"clip": +1, "noise": -1}
+    alphabet: ClassVar = None
+
+    def __post_init__(self) -> None:
+        positive(clip=self.clip, noise=self.noise)
+        whole(levels=self.levels)
+
+    @property
+    def peak(self) -> float:
+        """The largest coordinate."""
+        return self.clip
+
+    @property
+    def grid(self) -> Grid:
+        """Where values are rounded to."""
+        return Grid(self.clip, self.levels)
+
+    @property
+    def sigma(self) -> float:
+        """σ in grid steps."""
+        return self.noise / self.grid.step
+
+    @property
+    def law(self) -> tuple[NDArray[np.int64], Vector]:
+        """The noise's values and their log masses, cut far out."""
+        reach = int(ceil(self.sigma * 38)) + 2
+        _not_too_wide(reach)
+        k = np.arange(-reach, reach + 1)
+        height = -(k.astype(float) ** 2) / (2 * self.sigma**2)
+        return k, height - float(np.logaddexp.reduce(height))
+
+    @cached_property
+    def entropy(self) -> float:
+        """Bits of information in one coordinate's noise."""
+        return _entropy(self.law[1])
+
+    @property
+    def bits(self) -> float:
+        """Bits one coordinate takes on the wire, all but 2⁻⁴⁰ of the time."""
+        return float(ceil(log2(self.levels + 15 * self.sigma + 1)))
+
+    def encode(self, x: ArrayLike, rng: Generator) -> Symbols:
+        """Grid value plus noise."""
+        index = self.grid.index(x)
+        return index + sampling_exact.discrete_gaussian(self.sigma, index.shape, rng)
+
+    def decode(self, total: ArrayLike, n: int) -> Vector:
+        """The mean of n inputs from the sum of their messages."""
+        return self.grid.mean(total, n)
+
+    def between(self, x: float, y: float) -> Tradeoff:
+        """The curve that separates two inputs of one coordinate: the loss is a straight line in k."""
+        return _shifted(*self.law, self.grid.index([x, y]), 64 * ROUNDING, balanced=True, rate=1 / self.sigma**2)
+
+    def tradeoff(self, adjacency: Adjacency = "replace") -> Tradeoff:
+        """The worst pair of one coordinate: noise against noise moved by l.
+
+        >>> f = DiscreteGaussian(clip=0.5, levels=1, noise=4).tradeoff()
+        >>> round(f.epsilon(1e-5), 3)
+        0.914
+        """
+        return self.between(-self.clip, self.clip)
+
+    def vector(self, dimension: int, adjacency: Adjacency = "replace") -> vectors.AdditiveNoise:
+        """‖x − x'‖₂ ≤ 2c moves the rounded vector by at most l + √d steps, and where 0 is a grid point by at most 2l."""
+        steps = self.levels + sqrt(dimension)
+        steps = min(steps, 2.0 * self.levels) if self.levels % 2 == 0 else steps
+        return vectors.AdditiveNoise(shift=steps / self.sigma, continuous=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Skellam:
+    """A grid value plus Skellam noise: the difference of two Poisson numbers; sums of messages are Skellam again."""
+
+    clip: float  # c, the largest |coordinate|
+    levels: int  # l
+    noise: float  # standard deviation in the data's units
+
+    effects: ClassVar[Mapping[str, int]] = {"clip": +1, "noise": -1}
+    alphabet: ClassVar = None
+
+    def __post_init__(self) -> None:
+        positive(clip=self.clip, noise=self.noise)
+        whole(levels=self.levels)
+
+    @property
+    def peak(self) -> float:
+        """The largest coordinate."""
+        return self.clip
+
+    @property
+    def grid(self) -> Grid:
+        """Where values are rounded to."""
+        return Grid(self.clip, self.levels)
+
+    @property
+    def variance(self) -> float:
+        """In grid steps, squared."""
+        return (self.noise / self.grid.step) ** 2
+
+    @property
+    def law(self) -> tuple[NDArray[np.int64], Vector]:
+        """The noise's values and their log masses, e^{−v}·I_|k|(v), cut far out."""
+        reach = int(ceil(40 * sqrt(self.variance) + 300))
+        _not_too_wide(reach)
+        k = np.arange(0, reach + 1)
+        mass = _log_skellam(k, self.variance)
+        kept = mass > log(FAR)
+        k, mass = k[kept], mass[kept]
+        return np.concatenate((-k[:0:-1], k)), np.concatenate((mass[:0:-1], mass))
+
+    @cached_property
+    def entropy(self) -> float:
+        """Bits of information in one coordinate's noise."""
+        return _entropy(self.law[1])
+
+    @property
+    def bits(self) -> float:
+        """Bits one coordinate takes on the wire, all but 2⁻⁴⁰ of the time."""
+        return float(ceil(log2(self.levels + 15 * sqrt(self.variance) + 40)))
+
+    def encode(self, x: ArrayLike, rng: Generator) -> Symbols:
+        """Grid value plus noise."""
+        index = self.grid.index(x)
+        return index + sampling_exact.skellam(self.variance, index.shape, rng)
+
+    def decode(self, total: ArrayLike, n: int) -> Vector:
+        """The mean of n inputs from the sum of their messages."""
+        return self.grid.mean(total, n)
+
+    def between(self, x: float, y: float) -> Tradeoff:
+        """The curve that separates two inputs of one coordinate."""
+        return _shifted(*self.law, self.grid.index([x, y]), 2.0**-40)
+
+    def tradeoff(self, adjacency: Adjacency = "replace") -> Tradeoff:
+        """The worst pair of one coordinate: noise against noise moved by l.
+
+        >>> round(Skellam(clip=0.5, levels=1, noise=4).tradeoff().delta(0.5), 5)
+        0.00127
+        """
+        return self.between(-self.clip, self.clip)
+
+    def vector(self, dimension: int, adjacency: Adjacency = "replace") -> None:
+        """No bound for vectors but that of every coordinate at its largest."""
+        return
+
+    def aggregated(self, clients: int) -> Skellam:
+        """The sum of `clients` messages seen as one: variances add."""
+        return Skellam(clip=self.clip, levels=self.levels, noise=self.noise * sqrt(clients) * (1 - ROUNDING))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gaussian:
+    """x plus Gaussian noise: (c or 2c)/σ-GDP by adding or by replacing. Real numbers, so not an exact draw."""
+
+    clip: float  # c, the ℓ2 norm
+    noise: float  # σ, standard deviation in the data's units
+
+    effects: ClassVar[Mapping[str, int]] = {"clip": +1, "noise": -1}
+    alphabet: ClassVar = None
+    bits: ClassVar = 32.0
+
+    def __post_init__(self) -> None:
+        positive(clip=self.clip, noise=self.noise)
+
+    @property
+    def peak(self) -> float:
+        """The largest coordinate."""
+        return self.clip
+
+    @property
+    def entropy(self) -> float:
+        """Bits of a float32 that noise fills: its 24 bits of fraction."""
+        return 24.0
+
+    def encode(self, x: ArrayLike, rng: Generator) -> Vector:
+        """x plus noise, in double precision: for comparison and central trust, not for a hostile receiver."""
+        return _finite(x) + rng.normal(0, self.noise, np.shape(x))
+
+    def decode(self, total: ArrayLike, n: int) -> Vector:
+        """The mean of n inputs from the sum of their messages."""
+        return np.asarray(total, dtype=float) / n
+
+    def between(self, x: float, y: float) -> Tradeoff:
+        """The curve that separates two inputs at that distance."""
+        return Tradeoff.gaussian(abs(x - y) / self.noise)
+
+    def tradeoff(self, adjacency: Adjacency = "add-remove") -> Tradeoff:
+        """G_μ with μ = c/σ (add-remove) or 2c/σ (replace), for a number or a vector of norm at most c.
+
+        >>> round(Gaussian(clip=1, noise=1).tradeoff("replace").epsilon(1e-5), 3)
+        9.997
+        """
+        return Tradeoff.gaussian(_reach(self.clip, adjacency) / self.noise)
+
+    def vector(self, dimension: int, adjacency: Adjacency = "add-remove") -> vectors.AdditiveNoise:
+        """The ℓ2 norm is all that counts."""
+        return vectors.AdditiveNoise(shift=_reach(self.clip, adjacency) / self.noise)
+
+    def aggregated(self, clients: int) -> Gaussian:
+        """The sum of `clients` messages seen as one: variances add."""
+        return Gaussian(clip=self.clip, noise=self.noise * sqrt(clients) * (1 - ROUNDING))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Laplace:
+    """x plus Laplace noise: ε = c/b by adding, 2c/b by replacing. Real numbers, so not an exact draw."""
+
+    clip: float  # c, the largest |coordinate| (ℓ1 norm of one number)
+    noise: float  # b, the scale in the data's units
+
+    effects: ClassVar[Mapping[str, int]] = {"clip": +1, "noise": -1}
+    alphabet: ClassVar = None
+    bits: ClassVar = 32.0
+
+    def __post_init__(self) -> None:
+        positive(clip=self.clip, noise=self.noise)
+
+    @property
+    def peak(self) -> float:
+        """The largest coordinate."""
+        return self.clip
+
+    @property
+    def entropy(self) -> float:
+        """Bits of a float32 that noise fills: its 24 bits of fraction."""
+        return 24.0
+
+    def encode(self, x: ArrayLike, rng: Generator) -> Vector:
+        """x plus noise, in double precision: for comparison and central trust, not for a hostile receiver."""
+        return _finite(x) + rng.laplace(0, self.noise, np.shape(x))
+
+    def decode(self, total: ArrayLike, n: int) -> Vector:
+        """The mean of n inputs from the sum of their messages."""
+        return np.asarray(total, dtype=float) / n
+
+    def between(self, x: float, y: float) -> Tradeoff:
+        """The curve that separates two inputs at that distance."""
+        return Tradeoff.laplace(abs(x - y) / self.noise)
+
+    def tradeoff(self, adjacency: Adjacency = "add-remove") -> Tradeoff:
+        """The curve of a number moved by c (add-remove) or 2c (replace).
+
+        >>> round(Laplace(clip=1, noise=2).tradeoff().epsilon(0.0), 12)
+        0.5
+        """
+        return Tradeoff.laplace(_reach(self.clip, adjacency) / self.noise)
+
+    def vector(self, dimension: int, adjacency: Adjacency = "replace") -> None:
+        """No bound for vectors but that of every coordinate at its largest."""
+        return
+
+
+def _reach(clip: float, adjacency: Adjacency) -> float:
+    return 2 * clip if adjacency == "replace" else clip
+
+
+def _finite(x: ArrayLike) -> Vector:
+    values = np.asarray(x, dtype=float)
+    if not np.isfinite(values).all():
+        raise FedprivError(f"values must be finite, got {values[~np.isfinite(values)][0]}")
+    return values
+
+
+def _shifted(
+    k: NDArray[np.int64],
+    log_mass: Vector,
+    ends: NDArray[np.int64],
+    error: float,
+    balanced: bool = False,
+    rate: float | None = None,
+) -> Tradeoff:
+    """Noise moved to one end against noise moved to the other; outcomes that only one of them reaches carry an infinite loss.
+
+    `rate`: the loss is rate·away·(k − away/2), away the distance, exactly, for Gaussian heights.
+    """
+    away = int(ends[1] - ends[0])
+    size = k.size
+    log_p, log_q = np.full(size + abs(away), -np.inf), np.full(size + abs(away), -np.inf)
+    log_p[max(-away, 0) : max(-away, 0) + size] = log_mass
+    log_q[max(away, 0) : max(away, 0) + size] = log_mass
+    with np.errstate(invalid="ignore"):
+        loss = log_q - log_p
+    if rate is not None:
+        place = np.arange(loss.size) + k[0] - max(-away, 0)
+        loss = np.where(np.isfinite(loss), rate * away * (place - away / 2), loss)
+    return Tradeoff(Atoms.sorted(log_p, log_q, loss, error, balanced=balanced))
+
+
+def _log_skellam(k: NDArray[np.int64], variance: float) -> Vector:
+    """ln e^{−v} I_k(v): by scipy where it does not underflow, by the leading term of its series where it does.
+
+    I_k(v) = (v/2)^k/k!·Σ (v²/4)^j/(j!·(k+1)…(k+j)).
+    """
+    mass = ive(k, variance)
+    with np.errstate(divide="ignore"):
+        direct = np.log(mass)
+    series = k * log(variance / 2) - gammaln(k + 1) - variance + variance**2 / (4 * (k + 1))
+    return np.where(mass > 1e-290, direct, np.minimum(series, -660.0))
+
+
+def _entropy(log_mass: Vector) -> float:
+    return float(-(np.exp(log_mass) * log_mass).sum() / log(2))
+
+
+def _not_too_wide(reach: int) -> None:
+    if reach > 1 << 23:
+        raise FedprivError(f"noise reaching {reach:.3g} grid steps is too wide: fewer levels, or less noise")

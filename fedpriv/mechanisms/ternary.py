@@ -1,0 +1,147 @@
+"""Mechanisms with three symbols: a sign, or nothing at all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import ArrayLike
+
+from fedpriv import sampling_exact, vectors
+from fedpriv.arrays import Symbols, Vector
+from fedpriv.errors import above
+from fedpriv.mechanisms.settings import fill_peak
+from fedpriv.tradeoff import Adjacency, Tradeoff
+
+PACKED = 1.6  # five symbols of base 3 fit a byte
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ternary:
+    """±1 with probability (A ± x)/2B, else 0. [F] Example 3, with B > A > r (its A > B is a slip)."""
+
+    clip: float  # c, the ℓ2 norm
+    spread: float  # A, how little a sign says
+    scale: float  # B, how rarely one is sent: a coordinate speaks with probability A/B
+    peak: float = None  # type: ignore[assignment]  # r, the largest |coordinate|; clip where not given
+
+    effects: ClassVar[Mapping[str, int]] = {"clip": +1, "peak": +1, "spread": -1, "scale": -1}
+    alphabet: ClassVar = range(-1, 2)
+    bits: ClassVar = PACKED
+
+    def __post_init__(self) -> None:
+        fill_peak(self)
+        above("peak", self.peak, spread=self.spread)
+        above("spread", self.spread, scale=self.scale)
+
+    @property
+    def entropy(self) -> float:
+        """H(A/B) + A/B bits at x = 0, the most there are."""
+        return _entropy([self.spread / (2 * self.scale)] * 2)
+
+    def plus(self, x: Vector) -> Vector:
+        """The probability of +1."""
+        return (self.spread + np.clip(x, -self.peak, self.peak)) / (2 * self.scale)
+
+    def minus(self, x: Vector) -> Vector:
+        """The probability of −1."""
+        return (self.spread - np.clip(x, -self.peak, self.peak)) / (2 * self.scale)
+
+    def encode(self, x: ArrayLike, rng: Generator) -> Symbols:
+        """Symbols −1, 0, 1 as int8."""
+        return sampling_exact.ternary(self.plus, self.minus, rng, at=x)
+
+    def decode(self, total: ArrayLike, n: int) -> Vector:
+        """The unbiased mean of n inputs from the sum of their messages: B·Z."""
+        return np.asarray(self.scale * np.asarray(total, dtype=float) / n)
+
+    def between(self, x: float, y: float) -> Tradeoff:
+        """The curve that separates two inputs of one coordinate."""
+        return _symbols_between(self.plus(np.array([x, y])), self.minus(np.array([x, y])))
+
+    def tradeoff(self, adjacency: Adjacency = "replace") -> Tradeoff:
+        """The worst pair of one coordinate: r against −r.
+
+        >>> f = Ternary(clip=0.1, spread=0.25, scale=0.5).tradeoff()
+        >>> round(f.delta(np.log(2)), 12), round(f.mu, 12)
+        (0.05, 0.651112923086)
+        """
+        return self.between(self.peak, -self.peak)
+
+    def vector(self, dimension: int, adjacency: Adjacency = "replace") -> vectors.TernaryVotes:
+        """How this mechanism's vectors are bounded whatever their dimension."""
+        return vectors.TernaryVotes(clip=self.clip, peak=self.peak, spread=self.spread, scale=self.scale)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ternarize:
+    """The sign of x with probability |x|/B, else 0: TernGrad's coder. [F] Definition 7.
+
+    A sign that is sent is true, so a coordinate is hidden with probability 1 − r/B or not at all: δ = r/B at every ε.
+    """
+
+    clip: float  # c, the ℓ2 norm
+    scale: float  # B, how rarely a sign is sent
+    peak: float = None  # type: ignore[assignment]  # r, the largest |coordinate|; clip where not given
+
+    effects: ClassVar[Mapping[str, int]] = {"clip": +1, "peak": +1, "scale": -1}
+    alphabet: ClassVar = range(-1, 2)
+    bits: ClassVar = PACKED
+
+    def __post_init__(self) -> None:
+        fill_peak(self)
+        above("peak", self.peak, scale=self.scale)
+
+    @property
+    def entropy(self) -> float:
+        """Bits at |x| = r, the most there are where r/B is small."""
+        return _entropy([self.peak / self.scale])
+
+    def plus(self, x: Vector) -> Vector:
+        """The probability of +1."""
+        return np.clip(x, 0, self.peak) / self.scale
+
+    def minus(self, x: Vector) -> Vector:
+        """The probability of −1."""
+        return np.clip(-x, 0, self.peak) / self.scale
+
+    def encode(self, x: ArrayLike, rng: Generator) -> Symbols:
+        """Symbols −1, 0, 1 as int8."""
+        return sampling_exact.ternary(self.plus, self.minus, rng, at=x)
+
+    def decode(self, total: ArrayLike, n: int) -> Vector:
+        """The unbiased mean of n inputs from the sum of their messages: B·Z."""
+        return np.asarray(self.scale * np.asarray(total, dtype=float) / n)
+
+    def between(self, x: float, y: float) -> Tradeoff:
+        """The curve that separates two inputs of one coordinate."""
+        return _symbols_between(self.plus(np.array([x, y])), self.minus(np.array([x, y])))
+
+    def tradeoff(self, adjacency: Adjacency = "replace") -> Tradeoff:
+        """The worst pair of one coordinate: r against −r.
+
+        >>> round(Ternarize(clip=0.1, scale=1).tradeoff().delta(3.0), 12)
+        0.1
+        """
+        return self.between(self.peak, -self.peak)
+
+    def vector(self, dimension: int, adjacency: Adjacency = "replace") -> None:
+        """No bound for vectors but that of every coordinate at its largest."""
+        return
+
+
+def _symbols_between(plus: Vector, minus: Vector) -> Tradeoff:
+    """The pair (plus, nothing, minus) of two inputs."""
+    nothing = 1 - plus - minus
+    if plus[0] == minus[1] and plus[1] == minus[0]:
+        nothing = np.array([nothing[0], nothing[0]])  # the same number, rounded twice
+    return Tradeoff.between([plus[0], nothing[0], minus[0]], [plus[1], nothing[1], minus[1]])
+
+
+def _entropy(chances: list[float]) -> float:
+    mass = np.array([*chances, 1 - sum(chances)])
+    mass = mass[mass > 0]
+    return float(-(mass * np.log2(mass)).sum())

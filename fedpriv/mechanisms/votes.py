@@ -1,0 +1,256 @@
+"""Mechanisms that send votes: a coordinate becomes a count of coin tosses whose bias follows the value.
+
+All of them are Binomial(M, p(x)) with p(x) rising and p(−x) = 1 − p(x), so one pair serves them all: M tosses with
+p(r) against M tosses with p(−r), r the largest coordinate. [F] Theorem 3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from math import ceil, log2, tanh
+from typing import ClassVar
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import ArrayLike
+from scipy.special import ndtr
+
+from fedpriv import sampling_exact, vectors
+from fedpriv.arrays import Symbols, Vector
+from fedpriv.atoms import ROUNDING, Atoms
+from fedpriv.coins import log_binomial
+from fedpriv.errors import FedprivError, above, positive, whole
+from fedpriv.mechanisms.settings import fill_peak
+from fedpriv.sampling_bits import Probabilities
+from fedpriv.tradeoff import Adjacency, Tradeoff
+
+
+@dataclass(frozen=True, kw_only=True)
+class Binomial:
+    """M votes a coordinate, each + with probability (B + x)/2B; what is sent is their number. [F] Definition 3."""
+
+    clip: float  # c, the ℓ2 norm
+    scale: float  # B, how little one vote says
+    trials: int  # M, votes a coordinate
+    peak: float = None  # type: ignore[assignment]  # r, the largest |coordinate|; clip where not given
+
+    effects: ClassVar[Mapping[str, int]] = {"clip": +1, "peak": +1, "scale": -1, "trials": +1}
+
+    def __post_init__(self) -> None:
+        fill_peak(self)
+        above("peak", self.peak, scale=self.scale)
+        whole(trials=self.trials)
+
+    def chance(self, x: Vector) -> Vector:
+        """The probability of a vote for +."""
+        return (self.scale + np.clip(x, -self.peak, self.peak)) / (2 * self.scale)
+
+    @property
+    def alphabet(self) -> range:
+        """What one coordinate may send."""
+        return range(self.trials + 1)
+
+    @cached_property
+    def entropy(self) -> float:
+        """Bits of information in one coordinate at x = 0, the most there are."""
+        mass = log_binomial(self.trials, 0.5, 0, self.trials)
+        return float(-(np.exp(mass) * mass).sum() / np.log(2))
+
+    @property
+    def bits(self) -> float:
+        """Bits one coordinate takes on the wire."""
+        return float(ceil(log2(self.trials + 1)))
+
+    def encode(self, x: ArrayLike, rng: Generator) -> Symbols:
+        """The counts, in the smallest unsigned type."""
+        if self.trials == 1:
+            return sampling_exact.bernoulli(self.chance, rng, at=x)
+        return sampling_exact.binomial(self.trials, self.chance, rng, at=x)
+
+    def decode(self, total: ArrayLike, n: int) -> Vector:
+        """The unbiased mean of n inputs from the sum of their messages: B·(2Z/M − 1)."""
+        return np.asarray(self.scale * (2 * np.asarray(total, dtype=float) / (n * self.trials) - 1))
+
+    def between(self, x: float, y: float) -> Tradeoff:
+        """The curve that separates two inputs of one coordinate."""
+        return _votes_between(self.trials, self.chance(np.array([x, y])))
+
+    def tradeoff(self, adjacency: Adjacency = "replace") -> Tradeoff:
+        """The worst pair of one coordinate: r against −r.
+
+        >>> round(Binomial(clip=0.1, scale=1, trials=16).tradeoff().mu, 12)
+        0.814388173762
+        """
+        return self.between(self.peak, -self.peak)
+
+    def vector(self, dimension: int, adjacency: Adjacency = "replace") -> vectors.Votes:
+        """How this mechanism's vectors are bounded whatever their dimension."""
+        return vectors.Votes(clip=self.clip, peak=self.peak, scale=self.scale, trials=self.trials)
+
+
+@dataclass(frozen=True, kw_only=True)
+class StochasticSign:
+    """One vote a coordinate: +1 with probability (A + x)/2A, else −1. [F] Definition 4; ε = ln((A+r)/(A−r))."""
+
+    clip: float  # c, the ℓ2 norm
+    scale: float  # A, how little one vote says
+    peak: float = None  # type: ignore[assignment]  # r, the largest |coordinate|; clip where not given
+
+    effects: ClassVar[Mapping[str, int]] = {"clip": +1, "peak": +1, "scale": -1}
+    alphabet: ClassVar = range(-1, 2, 2)
+    entropy: ClassVar = 1.0
+    bits: ClassVar = 1.0
+
+    def __post_init__(self) -> None:
+        fill_peak(self)
+        above("peak", self.peak, scale=self.scale)
+
+    def chance(self, x: Vector) -> Vector:
+        """The probability of +1."""
+        return (self.scale + np.clip(x, -self.peak, self.peak)) / (2 * self.scale)
+
+    def encode(self, x: ArrayLike, rng: Generator) -> Symbols:
+        """Signs as int8."""
+        return _signs(self.chance, x, rng)
+
+    def decode(self, total: ArrayLike, n: int) -> Vector:
+        """The unbiased mean of n inputs from the sum of their messages: A·Z."""
+        return np.asarray(self.scale * np.asarray(total, dtype=float) / n)
+
+    def between(self, x: float, y: float) -> Tradeoff:
+        """The curve that separates two inputs of one coordinate."""
+        return _votes_between(1, self.chance(np.array([x, y])))
+
+    def tradeoff(self, adjacency: Adjacency = "replace") -> Tradeoff:
+        """The worst pair of one coordinate: r against −r.
+
+        >>> round(StochasticSign(clip=0.1, scale=0.25).tradeoff().delta(np.log(2)), 12)
+        0.1
+        """
+        return self.between(self.peak, -self.peak)
+
+    def vector(self, dimension: int, adjacency: Adjacency = "replace") -> vectors.Votes:
+        """How this mechanism's vectors are bounded whatever their dimension."""
+        return vectors.Votes(clip=self.clip, peak=self.peak, scale=self.scale)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cldp:
+    """CLDP∞(ε): the stochastic sign with A = c(e^ε + 1)/(e^ε − 1), named by its pure ε for one coordinate."""
+
+    clip: float  # c, the ℓ2 norm and the largest coordinate
+    epsilon: float  # of one coordinate, once
+
+    effects: ClassVar[Mapping[str, int]] = {"epsilon": +1}
+    alphabet: ClassVar = range(-1, 2, 2)
+    entropy: ClassVar = 1.0
+    bits: ClassVar = 1.0
+
+    def __post_init__(self) -> None:
+        positive(clip=self.clip, epsilon=self.epsilon)
+        if self.sign.chance(np.array([self.clip]))[0] >= 1:
+            raise FedprivError(f"epsilon must be below 36: a vote at {self.epsilon} is no longer random")
+
+    @property
+    def peak(self) -> float:
+        """The largest coordinate."""
+        return self.clip
+
+    @cached_property
+    def sign(self) -> StochasticSign:
+        """The stochastic sign it is."""
+        return StochasticSign(clip=self.clip, scale=self.clip / tanh(self.epsilon / 2) * (1 + ROUNDING))
+
+    def encode(self, x: ArrayLike, rng: Generator) -> Symbols:
+        """Signs as int8."""
+        return self.sign.encode(x, rng)
+
+    def decode(self, total: ArrayLike, n: int) -> Vector:
+        """The unbiased mean of n inputs from the sum of their messages: A·Z."""
+        return self.sign.decode(total, n)
+
+    def between(self, x: float, y: float) -> Tradeoff:
+        """The curve that separates two inputs of one coordinate."""
+        return self.sign.between(x, y)
+
+    def tradeoff(self, adjacency: Adjacency = "replace") -> Tradeoff:
+        """The worst pair of one coordinate.
+
+        >>> round(Cldp(clip=0.1, epsilon=1.0).tradeoff().epsilon(0.0), 9)
+        1.0
+        """
+        return self.sign.tradeoff(adjacency)
+
+    def vector(self, dimension: int, adjacency: Adjacency = "replace") -> vectors.Votes:
+        """How this mechanism's vectors are bounded whatever their dimension."""
+        return self.sign.vector(dimension)
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoisySign:
+    """The sign of x plus Gaussian noise of standard deviation s: +1 with probability Φ(x/s). [F] Algorithm 3.
+
+    The paper's Algorithm 3 adds variance 4c²σ² and its equation (25) uses σ; here the standard deviation is the setting.
+    """
+
+    clip: float  # c, the ℓ2 norm
+    noise: float  # s, standard deviation in the data's units
+    peak: float = None  # type: ignore[assignment]  # r, the largest |coordinate|; clip where not given
+
+    effects: ClassVar[Mapping[str, int]] = {"clip": +1, "peak": +1, "noise": -1}
+    alphabet: ClassVar = range(-1, 2, 2)
+    entropy: ClassVar = 1.0
+    bits: ClassVar = 1.0
+
+    def __post_init__(self) -> None:
+        fill_peak(self)
+        positive(noise=self.noise)
+
+    def chance(self, x: Vector) -> Vector:
+        """The probability of +1, held between those at ±r so that rounding cannot pass them."""
+        return np.clip(ndtr(x / self.noise), ndtr(-self.peak / self.noise), ndtr(self.peak / self.noise))
+
+    def encode(self, x: ArrayLike, rng: Generator) -> Symbols:
+        """Signs as int8."""
+        return _signs(self.chance, x, rng)
+
+    def decode(self, total: ArrayLike, n: int) -> Vector:
+        """There is no unbiased decoder; a majority vote needs none."""
+        raise FedprivError("NoisySign has no unbiased decoder: take the majority vote")
+
+    def between(self, x: float, y: float) -> Tradeoff:
+        """The curve that separates two inputs of one coordinate."""
+        return _votes_between(1, self.chance(np.array([x, y])))
+
+    def tradeoff(self, adjacency: Adjacency = "replace") -> Tradeoff:
+        """The worst pair of one coordinate: r against −r; 2r/s-GDP at most, as the Gaussian it comes from.
+
+        >>> round(NoisySign(clip=1, noise=2).tradeoff().mu, 9)
+        1.0
+        """
+        return self.between(self.peak, -self.peak)
+
+    def vector(self, dimension: int, adjacency: Adjacency = "replace") -> vectors.NoisyVotes:
+        """How this mechanism's vectors are bounded whatever their dimension."""
+        return vectors.NoisyVotes(clip=self.clip, peak=self.peak, noise=self.noise)
+
+
+def _signs(chance: Probabilities, x: ArrayLike, rng: Generator) -> Symbols:
+    return 2 * sampling_exact.bernoulli(chance, rng, at=x).view(np.int8) - 1
+
+
+def _votes_between(trials: int, chance: Vector) -> Tradeoff:
+    """Bin(M, p) against Bin(M, p'), with the losses by formula: k·ln(p'/p) + (M − k)·ln((1−p')/(1−p))."""
+    p, q = float(chance[0]), float(chance[1])
+    if p == q:
+        return Tradeoff.between([1.0], [1.0])
+    k = np.arange(trials + 1)
+    error = ROUNDING * (16 + trials)
+    if abs((1 - p) - q) <= ROUNDING * q:
+        log_p = log_binomial(trials, p, 0, trials)
+        loss = (2 * k - trials) * float(np.log(q / p))
+        return Tradeoff(Atoms.sorted(log_p, log_p[::-1], loss, error, balanced=True))
+    loss = k * float(np.log(q / p)) + (trials - k) * float(np.log((1 - q) / (1 - p)))
+    return Tradeoff(Atoms.sorted(log_binomial(trials, p, 0, trials), log_binomial(trials, q, 0, trials), loss, error))

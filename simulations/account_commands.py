@@ -1,0 +1,278 @@
+"""`fedpriv account`, `fedpriv calibrate` and `fedpriv list`: the privacy core from the command line."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterable
+from dataclasses import MISSING, fields
+from typing import Any
+
+from fedpriv.accounting import Account, Cost, Release, described, published
+from fedpriv.calibration import calibrate
+from fedpriv.errors import FedprivError
+from fedpriv.mechanisms import KINDS, make
+
+SHOWN_DELTAS = (1e-3, 1e-5, 1e-6, 1e-8, 1e-10)
+
+ACCOUNT_HELP = """\
+examples:
+  fedpriv account Ternary clip=0.1 spread=0.25 scale=0.5 --rounds 200 --delta 1e-5
+  fedpriv account StochasticSign clip=0.1 scale=10 --dimension 100000 --geometry l2 --rounds 100 --delta 1e-5
+  fedpriv account Gaussian clip=1 noise=1 --sampling 0.01 --rounds 1000 --delta 1e-5 --plot curve.png
+  fedpriv account Binomial clip=1 scale=5 trials=2 --compare Ternary clip=1 spread=4 scale=8 --delta 1e-5
+"""
+CALIBRATE_HELP = """\
+Leave out the setting to find. A real one meets the target to within 0.5%, a whole one as closely as it can.
+
+example:
+  fedpriv calibrate Ternary clip=1 spread=4 --epsilon 2 --delta 1e-5 --rounds 100 --dimension 10000 --geometry l2
+"""
+
+
+def add_to(commands: Any) -> None:
+    """Add the three commands to a parser's."""
+    text = argparse.RawDescriptionHelpFormatter
+    account = commands.add_parser(
+        "account", help="what a release gives away", description="What a release gives away, from both sides.",
+        epilog=ACCOUNT_HELP, formatter_class=text,
+    )  # fmt: skip
+    _add_release(account)
+    account.add_argument("--compare", nargs="+", action="append", default=[], metavar=("KIND", "name=value"),
+                         help="another mechanism in the same setting, beside the first; may be repeated")  # fmt: skip
+    account.add_argument(
+        "--plot", metavar="FILE", help="the tradeoff curve against the Gaussian one, as PNG, SVG or PDF"
+    )
+    account.set_defaults(run=run_account)
+    calibration = commands.add_parser(
+        "calibrate", help="the setting that meets a target (ε, δ)", description="The setting that meets a target (ε, δ).",
+        epilog=CALIBRATE_HELP, formatter_class=text,
+    )  # fmt: skip
+    _add_release(calibration)
+    calibration.add_argument("--free", metavar="NAME", help="the setting to find, where more than one could be")
+    calibration.set_defaults(run=run_calibrate)
+    listing = commands.add_parser("list", help="mechanisms, each in a line", epilog="example:\n  fedpriv list",
+                                  formatter_class=text)  # fmt: skip
+    listing.add_argument("--json", action="store_true", help="one JSON object on standard output")
+    listing.set_defaults(run=run_list)
+
+
+def _add_release(command: argparse.ArgumentParser) -> None:
+    """The options that describe a release."""
+    command.add_argument("kind", metavar="KIND", help="a mechanism; see fedpriv list")
+    command.add_argument("settings", metavar="name=value", nargs="*", help="its settings")
+    command.add_argument("--dimension", type=_whole, default=1, metavar="D", help="coordinates released (default 1)")
+    command.add_argument("--geometry", metavar="l2|linf", help="what clip bounds: the norm, or every coordinate")
+    command.add_argument("--rounds", type=_whole, default=1, metavar="T", help="releases (default 1)")
+    command.add_argument("--sampling", type=_real, default=1.0, metavar="Q", help="Poisson rate of the unit in a round")
+    command.add_argument(
+        "--unit", metavar="record|client", help="what is protected (default: record if sampled, else client)"
+    )
+    command.add_argument(
+        "--adjacency", metavar="replace|add-remove", help="what neighbours differ by (default by mechanism)"
+    )
+    command.add_argument("--trust", default="local", metavar="local|secure-aggregation|central", help="who sees what")
+    command.add_argument("--clients", type=_whole, metavar="N",
+                         help="contributors certain to have drawn noise, this one included (secure aggregation)")  # fmt: skip
+    command.add_argument("--delta", type=_real, metavar="D", help="the δ at which ε is asked for")
+    command.add_argument("--epsilon", type=_real, metavar="E", help="the ε at which δ is asked for")
+    command.add_argument("--json", action="store_true", help="one JSON object on standard output")
+
+
+def run_account(options: argparse.Namespace) -> None:
+    """Print the account of one mechanism, or of several side by side."""
+    if options.delta is not None and options.epsilon is not None:
+        raise FedprivError("give --delta or --epsilon, not both")
+    named = [(options.kind, options.settings), *((words[0], words[1:]) for words in options.compare)]
+    accounts = [Account((_release(kind, settings, options),)) for kind, settings in named]
+    reports = [report(account, options.delta, options.epsilon) for account in accounts]
+    if options.plot:
+        from simulations.plots import plot_tradeoff  # matplotlib only where a plot is wanted
+
+        plot_tradeoff([(_title(own), account) for own, account in zip(reports, accounts, strict=True)], options.plot)
+    if options.json:
+        print_json(reports[0] | ({"compared": reports[1:]} if len(reports) > 1 else {}))
+    else:
+        print("\n\n".join(_table(own) for own in reports))
+
+
+def run_calibrate(options: argparse.Namespace) -> None:
+    """Print the setting found and what it costs."""
+    if options.epsilon is None or options.delta is None:
+        raise FedprivError("calibrate needs a target: --epsilon and --delta")
+    mechanism, _ = calibrate(
+        options.kind, _settings(options.settings), epsilon=options.epsilon, delta=options.delta, free=options.free,
+        **_facts(options),
+    )  # fmt: skip
+    account = Account((Release(mechanism=mechanism, **_facts(options)),))
+    found = report(account, options.delta, None) | {"target": {"epsilon": options.epsilon, "delta": options.delta}}
+    if options.json:
+        print_json(found)
+    else:
+        print(_table(found))
+
+
+def run_list(options: argparse.Namespace) -> None:
+    """Print every mechanism with its settings and what it is."""
+    rows = [(name, _signature(cls), (cls.__doc__ or "").split("\n")[0]) for name, cls in KINDS.items()]
+    if options.json:
+        print_json(
+            {"mechanisms": [{"kind": name, "settings": _defaults(KINDS[name]), "is": doc} for name, _, doc in rows]}
+        )
+        return
+    width = max(len(signature) for _, signature, _ in rows)
+    print("mechanisms")
+    for _, signature, doc in rows:
+        print(f"  {signature:<{width}}  {doc}")
+
+
+def report(account: Account, delta: float | None, epsilon: float | None) -> dict[str, Any]:
+    """One account as plain data: the release, the bounds asked for, what proves them, and the papers' values."""
+    release = account.releases[0]
+    result = described(release)
+    if epsilon is not None:
+        cost = account.delta(epsilon)
+        result |= {"at_epsilon": epsilon, "delta": _bounds(cost), "proof": _proof(cost)}
+    elif delta is not None:
+        cost = account.epsilon(delta)
+        result |= {"at_delta": delta, "epsilon": _bounds(cost), "proof": _proof(cost)}
+    else:
+        costs = [(at, account.epsilon(at)) for at in SHOWN_DELTAS]
+        result |= {"points": [{"delta": at, "epsilon": _bounds(cost)} for at, cost in costs]}
+        result["proof"] = _proof(costs[1][1])
+    result["mu"] = account.mu
+    result["bits"] = {"packed": release.mechanism.bits, "entropy": release.mechanism.entropy}
+    result["published"] = published(account, delta if delta is not None else 1e-5)
+    return result
+
+
+def print_json(value: Any) -> None:
+    """JSON with infinities as words."""
+    print(json.dumps(_plain(value), indent=1, ensure_ascii=False, allow_nan=False))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, float) and value in (float("inf"), float("-inf")):
+        return "inf" if value > 0 else "-inf"
+    return value
+
+
+def _bounds(cost: Cost) -> dict[str, float]:
+    return {"lower": cost.bounds.lower, "upper": cost.bounds.upper}
+
+
+def _proof(cost: Cost) -> dict[str, str]:
+    return {"upper": cost.upper_proof, "lower": cost.lower_proof}
+
+
+def _release(kind: str, words: Iterable[str], options: argparse.Namespace) -> Release:
+    return Release(mechanism=make(kind, _settings(words)), **_facts(options))
+
+
+def _facts(options: argparse.Namespace) -> dict[str, Any]:
+    names = ("dimension", "geometry", "rounds", "sampling", "unit", "adjacency", "trust", "clients")
+    return {name: getattr(options, name) for name in names}
+
+
+def _settings(words: Iterable[str]) -> dict[str, Any]:
+    """name=value words as settings: whole numbers stay whole."""
+    found: dict[str, Any] = {}
+    for word in words:
+        name, equals, text = word.partition("=")
+        if not equals:
+            raise FedprivError(f"settings are written name=value, got {word!r}")
+        if name in found:
+            raise FedprivError(f"{name} is given twice")
+        found[name] = _number(name, text)
+    return found
+
+
+def _number(name: str, text: str) -> int | float:
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    raise FedprivError(f"{name} must be a number, got {text!r}")
+
+
+def _whole(text: str) -> int:
+    """A whole number, 1e9 being one."""
+    try:
+        value = float(text)
+        return int(text) if text.lstrip("+-").isdigit() else _exactly(value)
+    except (ValueError, OverflowError):
+        raise argparse.ArgumentTypeError(f"must be a whole number, got {text!r}") from None
+
+
+def _exactly(value: float) -> int:
+    if value != int(value):
+        raise ValueError
+    return int(value)
+
+
+def _real(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"must be a number, got {text!r}") from None
+
+
+def _signature(cls: type[Any]) -> str:
+    return f"{cls.__name__} " + " ".join(
+        field.name if field.default is MISSING else f"[{field.name}]" for field in fields(cls)
+    )  # fmt: skip
+
+
+def _defaults(cls: type[Any]) -> dict[str, Any]:
+    return {field.name: "needed" if field.default is MISSING else field.default for field in fields(cls)}
+
+
+def _title(own: dict[str, Any]) -> str:
+    settings = " ".join(f"{name}={value:g}" for name, value in own["settings"].items())
+    return f"{own['kind']} {settings}"
+
+
+def _table(own: dict[str, Any]) -> str:
+    """The account for people: what was released, the bounds, the proofs, the papers' values."""
+    lines = [_title(own), "  " + _setting(own)]
+    rows: list[tuple[str, str]] = []
+    if "points" in own:
+        rows += [(f"ε at δ = {point['delta']:g}", _span(point["epsilon"])) for point in own["points"]]
+    elif "epsilon" in own:
+        rows.append((f"ε at δ = {own['at_delta']:g}", _span(own["epsilon"])))
+    else:
+        rows.append((f"δ at ε = {own['at_epsilon']:g}", _span(own["delta"])))
+    rows.append(("Gaussian DP", "none" if own["mu"] is None else f"μ = {own['mu']:.7g} certified"))
+    rows.append(("proof, upper", own["proof"]["upper"]))
+    rows.append(("proof, lower", own["proof"]["lower"]))
+    rows.append(("bits a coordinate", f"{own['bits']['packed']:g} packed, {own['bits']['entropy']:.4g} of entropy"))
+    for name, values in own["published"].items():
+        rows.append((f"published, {name}", ", ".join(f"{key} = {_short(value)}" for key, value in values.items())))
+    width = max(len(name) for name, _ in rows)
+    return "\n".join(lines + [f"  {name:<{width}}  {text}" for name, text in rows])
+
+
+def _setting(own: dict[str, Any]) -> str:
+    words = [f"{own['unit']} level", f"{own['adjacency']}", f"{own['trust']} trust", f"{own['rounds']} round(s)"]
+    if own["dimension"] > 1:
+        words.insert(0, f"{own['dimension']} coordinates under {own['geometry']}")
+    if own["sampling"] < 1:
+        words.append(f"sampled at {own['sampling']:g}")
+    if own["clients"] is not None:
+        words.append(f"{own['clients']} honest contributors")
+    return ", ".join(words)
+
+
+def _span(bounds: dict[str, float]) -> str:
+    """Both bounds, with as many digits as they share and two more."""
+    low, high = bounds["lower"], bounds["upper"]
+    return f"at most {_short(high)}, at least {_short(low)}"
+
+
+def _short(value: float) -> str:
+    return f"{value:.7g}"

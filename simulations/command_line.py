@@ -1,0 +1,62 @@
+"""The command `fedpriv`: one subcommand a line of work, errors in one line, exit code 2 for what was asked wrongly."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from importlib.metadata import version
+
+from fedpriv.errors import FedprivError, nearest
+from simulations import account_commands
+
+
+class _Parser(argparse.ArgumentParser):
+    """argparse, with errors like the rest of the program's: one line, and the nearest name where one is unknown."""
+
+    def error(self, message: str) -> None:  # type: ignore[override]
+        raise FedprivError(message)
+
+
+def parser() -> argparse.ArgumentParser:
+    """All subcommands."""
+    top = _Parser(
+        prog="fedpriv", description="Private and Byzantine-robust federated learning, with certified guarantees."
+    )
+    top.add_argument("--version", action="version", version=f"fedpriv {version('fedpriv')}")
+    commands = top.add_subparsers(dest="command", metavar="COMMAND", parser_class=_Parser)
+    account_commands.add_to(commands)
+    return top
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; 0 when it did what was asked, 2 when what was asked cannot be done."""
+    arguments = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        top = parser()
+        if not arguments:
+            top.print_help()
+            return 0
+        _check_command(arguments[0])
+        chosen = top.parse_args(arguments)
+        chosen.run(chosen)
+        sys.stdout.flush()
+    except FedprivError as error:
+        print(f"fedpriv: {error}", file=sys.stderr)
+        return 2
+    except BrokenPipeError:  # the reader has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+def _check_command(word: str) -> None:
+    known = ["account", "calibrate", "list"]
+    if not word.startswith("-") and word not in known:
+        raise FedprivError(f"unknown command {word!r}{nearest(word, known)}; commands: {', '.join(known)}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
