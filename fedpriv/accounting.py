@@ -1,8 +1,8 @@
 """What releases cost: every route that proves an upper bound, real data that prove a lower one, and the best of each.
 
-A `Release` says what happened; this module says what it gives away, so a saved release can be costed anew by a better
-proof. Routes for the upper bound: the exact pair of one coordinate composed over coordinates; a Gaussian curve for whole
-vectors (`vectors`, `secure_aggregation`); Rényi divergences. Lower bounds compose the pair of explicit inputs.
+A `Release` says what happened; this module says what it gives away, so a saved release can be costed anew by a
+better proof. Routes for the upper bound: the exact pair of one coordinate composed over coordinates; a Gaussian curve
+for whole vectors (`vectors`, `secure_aggregation`); Rényi divergences. Lower bounds compose pairs of explicit inputs.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ class Release:
     """A mechanism applied `rounds` times to `dimension` coordinates, and who sees what.
 
     `sampling` is the Poisson rate of the unit in each round; `clients` the contributors certain to have drawn noise,
-    this one included. What is not given: unit is record where sampled, else client; adjacency is add-remove for Gaussian
-    and Laplace noise, else replace.
+    this one included. What is not given: unit is record where sampled, else client; adjacency is add-remove for
+    Gaussian and Laplace noise, else replace.
     """
 
     mechanism: Mechanism
@@ -139,9 +139,9 @@ class Account:
             lambda parts, tolerance: compose(parts).delta(epsilon, tolerance).lower,
         )
 
-    def upper_epsilon(self, delta: float) -> float:
+    def upper_epsilon(self, delta: float, tolerance: float = QUICK) -> float:
         """The upper bound alone, in less time and hardly larger."""
-        return min((_route_epsilon(route, delta, QUICK) for route in self.routes), default=0.0)
+        return min((_route_epsilon(route, delta, tolerance) for route in self.routes), default=0.0)
 
     def _cost(self, upper: Callable[[Route], float], lower: Callable[[tuple[Part, ...], float], float]) -> Cost:
         if not self.releases:
@@ -185,7 +185,7 @@ def _route_epsilon(route: Route, delta: float, tolerance: float) -> float:
         return inf
     if route.divergence is not None:
         return renyi.epsilon(route.divergence, delta - route.aside)
-    return compose(route.parts).epsilon(delta - route.aside, tolerance).upper
+    return compose(route.parts).upper_epsilon(delta - route.aside, tolerance)
 
 
 def _route_delta(route: Route, epsilon: float) -> float:
@@ -355,7 +355,7 @@ def _witness(release: Release, pair: Tradeoff, count: int) -> Witness:
 
 def _sum_witnesses(release: Release) -> list[Witness]:
     """Explicit data of everybody: the others all at one end, all at the other, or half and half."""
-    clients, (trials, p_max) = release.clients or 1, _votes_of(release.mechanism)
+    clients, (trials, _) = release.clients or 1, _votes_of(release.mechanism)
     found = []
     for level, count in _levels(release):
         share = _share_at(release.mechanism, level)

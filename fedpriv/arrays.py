@@ -7,5 +7,5 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-Vector = NDArray[np.float64]  # data, probabilities, losses
+Vector = NDArray[np.floating[Any]]  # data, probabilities, losses
 Symbols = NDArray[np.integer[Any]]  # what a mechanism sends, in the smallest integer type that holds its alphabet

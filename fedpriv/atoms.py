@@ -129,7 +129,7 @@ def log_unmixed(loss: Vector, rate: float) -> Vector:
 
 
 def corners(loss: Vector, log_p: Vector, impossible: float) -> tuple[Vector, Vector, Vector]:
-    """D at every loss, by D(t_k+1) = D(t_k) + (t_k − t_k+1)·P(loss ≥ ln t_k): sums of positive terms, no cancellation."""
+    """D at every loss: D(t_k+1) = D(t_k) + (t_k − t_k+1)·P(loss ≥ ln t_k), sums of positive terms, no cancellation."""
     if not loss.size:
         return loss, loss, loss
     log_above = _log_sums(log_p)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields
+from functools import cache
 from math import exp, floor, inf, log, log10
 from typing import Any
 
 from fedpriv.accounting import Account, Cost, Release
 from fedpriv.errors import FedprivError, Unreachable, nearest, positive, probability
 from fedpriv.mechanisms import Mechanism, kind_of, make
+from fedpriv.privacy_loss import FINE, QUICK
 
 CLOSE = 0.999  # a real setting is taken once its ε is at least this share of the target
 MOST = 1 << 22  # trials or levels tried
@@ -34,10 +36,13 @@ def calibrate(
     effect = _effect(kind, free)
     given = {name: value for name, value in settings.items() if name != free}
 
+    @cache
     def cost_at(value: float) -> float:
-        return Account((Release(mechanism=make(kind, given | {free: value}), **release),)).upper_epsilon(delta)
+        account = Account((Release(mechanism=make(kind, given | {free: value}), **release),))
+        return account.upper_epsilon(delta, FINE if whole else QUICK)  # neighbouring whole numbers must be told apart
 
-    if _is_whole(kind, free):
+    whole = _is_whole(kind, free)
+    if whole:
         value: float = _whole_number(cost_at, epsilon, effect, free)
     else:
         value = _real_number(cost_at, epsilon, effect, free, _domain(free, given))
@@ -108,7 +113,7 @@ def _real_number(
     while excess(safe) > 0:
         unsafe, safe, step = safe, safe + step, 2 * step
         if safe > WIDEST:
-            _refuse(excess(unsafe), epsilon, free)
+            _refuse(epsilon * exp(excess(unsafe)), epsilon, f"{free} towards {setting(unsafe):.6g}")
     while safe == unsafe or excess(unsafe) <= 0:
         safe, unsafe, step = unsafe if safe != unsafe else safe, unsafe - step, 2 * step
         if unsafe < -WIDEST:
@@ -144,25 +149,35 @@ def _shortened(value: float, effect: int, domain: tuple[float, float]) -> float:
 
 
 def _whole_number(cost_at: Callable[[int], float], epsilon: float, effect: int, free: str) -> int:
-    """The last whole number that meets the target, going from the safe side."""
+    """The last whole number that meets the target, going from the side where ε is small."""
+    safe, unsafe = (1, 2) if effect > 0 else (1, 0)
     if effect > 0:
         if cost_at(1) > epsilon:
-            _refuse(log(cost_at(1) / epsilon), epsilon, f"{free} = 1")
-        safe, unsafe = 1, 2
+            _refuse(cost_at(1), epsilon, f"{free} = 1")
         while unsafe <= MOST and cost_at(unsafe) <= epsilon:
             safe, unsafe = unsafe, 2 * unsafe
     else:
-        unsafe, safe = 0, 1
         while cost_at(safe) > epsilon:
             unsafe, safe = safe, 2 * safe
             if safe > MOST:
-                _refuse(log(cost_at(unsafe) / epsilon), epsilon, f"{free} up to {unsafe}")
+                _refuse(cost_at(unsafe), epsilon, f"{free} up to {unsafe}")
+    turn = 0
     while abs(safe - unsafe) > 1:
-        middle = (safe + unsafe) // 2
+        middle = _between(safe, unsafe, cost_at, epsilon) if turn % 3 < 2 else (safe + unsafe) // 2
         safe, unsafe = (middle, unsafe) if cost_at(middle) <= epsilon else (safe, middle)
+        turn += 1
     return safe
 
 
-def _refuse(excess: float, epsilon: float, what: str) -> None:
-    best = "no finite ε" if excess == inf else f"ε = {epsilon * exp(excess):.6g}"
-    raise Unreachable(f"ε = {epsilon:g} is out of reach: the best that {what} gives is {best}")
+def _between(safe: int, unsafe: int, cost_at: Callable[[int], float], epsilon: float) -> int:
+    """Where ln ε, a straight line in ln n, would meet the target; a step past it, so that the bracket closes."""
+    under, over = (cost_at(n) if n else inf for n in (safe, unsafe))
+    share = log(epsilon / under) / log(over / under) if 0 < under < over < inf else 0.5
+    aim = safe * (unsafe / safe) ** share if unsafe else 0.0
+    low, high = sorted((safe, unsafe))
+    return min(max(round(aim) + (1 if unsafe > safe else -1), low + 1), high - 1)
+
+
+def _refuse(best: float, epsilon: float, what: str) -> None:
+    reached = "no finite ε" if best == inf else f"ε = {best:.6g}"
+    raise Unreachable(f"ε = {epsilon:g} is out of reach: the best that {what} gives is {reached}")

@@ -40,7 +40,10 @@ class Density:
     @cached_property
     def swapped(self) -> Density:
         """P and Q exchanged, the line turned round so that the loss rises again."""
-        turn = lambda f: lambda x: f(-x)  # noqa: E731
+
+        def turn(function: Function) -> Function:
+            return lambda x: function(-x)
+
         return Density(
             turn(self.q_above), turn(self.q_below), turn(self.p_above), turn(self.p_below),
             lambda x: -self.loss(-x), lambda loss: -self.place(-loss), -self.edges[::-1],
@@ -49,7 +52,10 @@ class Density:
 
     def mixed(self, rate: float) -> Density:
         """(P, (1 − rate)·P + rate·Q); the curve of a sample lies above the curve itself, so its μ still holds."""
-        mix = lambda p, q: lambda x: (1 - rate) * p(x) + rate * q(x)  # noqa: E731
+
+        def mix(p: Function, q: Function) -> Function:
+            return lambda x: (1 - rate) * p(x) + rate * q(x)
+
         return Density(
             self.p_below, self.p_above, mix(self.p_below, self.q_below), mix(self.p_above, self.q_above),
             lambda x: log_mixture(self.loss(x), rate), lambda loss: self.place(log_unmixed(loss, rate)), self.edges,
@@ -115,12 +121,12 @@ class Density:
 
 
 def masses(below: Function, above: Function, edges: Vector) -> tuple[Vector, Vector]:
-    """Masses of all cells, tails included, from whichever of the two functions is smaller, and that function's value."""
+    """Masses of all cells, tails included, from the smaller of the two functions, and that function's value."""
     low, high = below(edges), above(edges)
     inner = np.where(low[1:] < 0.5, low[1:] - low[:-1], high[:-1] - high[1:])
     used = np.where(low[1:] < 0.5, low[1:], high[:-1])
-    join = lambda middle: np.concatenate(([low[0]], middle, [high[-1]]))  # noqa: E731
-    return np.maximum(join(inner), 0), join(used)
+    ends = (low[:1], high[-1:])
+    return np.maximum(np.concatenate((ends[0], inner, ends[1])), 0), np.concatenate((ends[0], used, ends[1]))
 
 
 def gaussian(mu: float) -> Density:
@@ -136,14 +142,17 @@ def gaussian(mu: float) -> Density:
 
 def laplace(shift: float) -> Density:
     """Lap(0, 1) against Lap(shift, 1): loss |x| − |x − shift|, flat outside [0, shift]."""
-    below = lambda x: np.where(x < 0, np.exp(np.minimum(x, 0)) / 2, 1 - np.exp(-np.maximum(x, 0)) / 2)  # noqa: E731
-    moved = lambda f, x: f(x - shift)  # noqa: E731
-    above = lambda x: below(-x)  # noqa: E731
     return Density(
-        below, above, partial(moved, below), partial(moved, above),
-        lambda x: np.clip(2 * x - shift, -shift, shift), partial(_place_laplace, shift), np.linspace(0, shift, CELLS // 4),
+        _laplace_below, lambda x: _laplace_below(-x),
+        lambda x: _laplace_below(x - shift), lambda x: _laplace_below(shift - x),
+        lambda x: np.clip(2 * x - shift, -shift, shift), partial(_place_laplace, shift),
+        np.linspace(0, shift, CELLS // 4),
         symmetric=True, heavy=(-shift, shift),
     )  # fmt: skip
+
+
+def _laplace_below(x: Vector) -> Vector:
+    return np.where(x < 0, np.exp(np.minimum(x, 0)) / 2, 1 - np.exp(-np.maximum(x, 0)) / 2)
 
 
 def _place_laplace(shift: float, loss: Vector) -> Vector:

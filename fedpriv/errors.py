@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from difflib import get_close_matches
-from math import isfinite, isnan
+from math import isfinite
 from numbers import Integral, Real
 from typing import Any
 
@@ -58,7 +58,7 @@ def whole(at_least: int = 1, **values: Any) -> None:
     for name, value in values.items():
         if not isinstance(value, Integral) or isinstance(value, bool) or int(value) != value:
             raise FedprivError(f"{name} must be a whole number, got {value!r}")
-        if not value >= at_least:
+        if not int(value) >= at_least:
             raise FedprivError(f"{name} must be at least {at_least}, got {value}")
 
 
@@ -96,7 +96,7 @@ def probability(**values: Any) -> None:
     fedpriv.errors.FedprivError: delta must be between 0 and 1, got -1e-05
     """
     for name, value in values.items():
-        if not isinstance(value, Real) or isinstance(value, bool) or isnan(value) or not 0 <= value <= 1:
+        if not isinstance(value, Real) or isinstance(value, bool) or not 0 <= float(value) <= 1:
             raise FedprivError(f"{name} must be between 0 and 1, got {value!r}")
 
 

@@ -1,9 +1,9 @@
 """Several releases of one record as one release: what must be sampled together.
 
-When Laplace and Gaussian noise are drawn for the same Poisson sample, the *pair of both* is subsampled; sampling each by
-itself and composing would claim too much. The joint pair is enclosed between two finite ones, made by convolving lattice
-masses directly, so that small masses keep their accuracy: spread masses above; below, the masses of P and of Q each,
-which merges all outcomes whose cells add up to one point.
+When Laplace and Gaussian noise are drawn for the same Poisson sample, the *pair of both* is subsampled; sampling each
+by itself and composing would claim too much. The joint pair is enclosed between two finite ones, by convolving
+lattice masses directly, so that small masses keep their accuracy: spread masses above; below, the masses of P and of Q
+each, which merges all outcomes whose cells add up to one point.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def _above(rounds: list[tuple[Lattice, int]], hidden: float) -> Atoms:
 
 
 def _below(rounds: list[tuple[Lattice, int]]) -> Atoms:
-    first, q = _convolved([(int(one.index[0]), _dense(one, one.log_mass), n) for one, n in rounds])
+    _, q = _convolved([(int(one.index[0]), _dense(one, one.log_mass), n) for one, n in rounds])
     _, p = _convolved([(0, _dense(one, one.log_mass - one.loss - one.residual), n) for one, n in rounds])
     kept = (q > 1e-250) & (p > 1e-250)
     log_p, log_q = np.log(p[kept]), np.log(q[kept])
@@ -101,4 +101,4 @@ def _at(rounds: list[tuple[Lattice, int]], first: int, mass: Vector) -> tuple[Ve
     """Losses and log masses of the points that have any."""
     offset = sum(n * one.offset for one, n in rounds)
     kept = mass > 1e-250
-    return offset + (first + np.flatnonzero(kept)) * rounds[0][0].step, np.log(mass[kept])
+    return np.asarray(offset + (first + np.flatnonzero(kept)) * rounds[0][0].step), np.asarray(np.log(mass[kept]))

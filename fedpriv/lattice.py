@@ -1,7 +1,7 @@
 """Losses put on a lattice, so that thousands of rounds compose by one Fourier transform.
 
-`Lattice` holds what one round of a pair becomes: masses of Q at offset + k·step, an impossible mass, and how far the true
-loss may lie from the point that stands for it. Three ways to get there:
+`Lattice` holds what one round of a pair becomes: masses of Q at offset + k·step, an impossible mass, and how far the
+true loss may lie from the point that stands for it. Three ways to get there:
 
 - *exact*: two outcomes, the binomial mechanism, the discrete Gaussian: the losses already lie on a lattice;
 - *spread* (upper bound): an outcome between two points is divided between them so that both masses are kept;
@@ -28,7 +28,7 @@ NEGLIGIBLE = -690.0  # ln of a mass that no query sees
 
 @dataclass(frozen=True, eq=False)
 class Lattice:
-    """Masses of Q at `offset + index·step`; the true losses there are at least (lower) or at most (upper) + residual."""
+    """Masses of Q at `offset + index·step`; the true losses there are the point + residual, up to rounding."""
 
     index: Index  # rising
     log_mass: Vector

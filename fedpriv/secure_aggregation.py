@@ -7,6 +7,7 @@ One coordinate: `scalar_pair` is a certificate, `scalar_pair_lower` what real da
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import ceil, log, sqrt
@@ -181,7 +182,7 @@ def _coin_groups(n: int, p: float, failure: float, atoms: int) -> list[tuple[int
     return list(zip((first + starts).tolist(), np.add.reduceat(masses, starts).tolist(), strict=True))
 
 
-def _told_apart(sums: list[Vector], failure: float) -> Pair:
+def _told_apart(sums: Sequence[Vector], failure: float) -> Pair:
     """The masses and their mirror images, but for a failure that tells the two data sets apart."""
     p = (1 - failure) * np.concatenate(sums)
     q = (1 - failure) * np.concatenate([mass[::-1] for mass in sums])
@@ -200,7 +201,8 @@ def _lazy_sums(counts: list[int], coin: Vector, failure: float) -> list[Vector]:
 
 def _lazy_sum(coin: Vector, count: int, failure: float) -> Vector:
     """By doubling blocks; all terms are positive, so each mass keeps its digits."""
-    law, block, size, done = np.ones(1), coin, 1, 0
+    law: Vector = np.ones(1)
+    block, size, done = coin, 1, 0
     while done < count:
         if count & size:
             done += size

@@ -1,7 +1,7 @@
 """Where the bulk of a composition lies once it is tilted by e^{θ·loss}.
 
-K(θ) = Σ n·ln E_Q[e^{θ·loss}] is the only function needed: by Chernoff δ(ε) ≤ e^{K(θ) − θε}, the best θ solves K′(θ) = ε, and
-K itself bounds the tilted mass outside any window.
+K(θ) = Σ n·ln E_Q[e^{θ·loss}] is the only function needed: by Chernoff δ(ε) ≤ e^{K(θ) − θε}, the best θ solves
+K′(θ) = ε, and K itself bounds the tilted mass outside any window.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class Sketch:
     def window(self, tilt: float, outside: float) -> Window:
         """The window by Chernoff's bound at the best of a few further tilts."""
         here = self.log_moment(tilt)
-        mean, variance = self.mean_and_variance(tilt)
+        _, variance = self.mean_and_variance(tilt)
         reach = np.sqrt(-2 * outside / max(variance, 1e-24)) * 2.0 ** np.arange(-5, 5)
         high = [(self.log_moment(tilt + more) - here - outside) / more for more in reach]
         low = [-(self.log_moment(tilt - more) - here - outside) / more for more in reach]

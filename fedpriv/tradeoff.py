@@ -148,7 +148,7 @@ class Tradeoff:
     def _beta(self, alpha: Vector) -> Vector:
         if isinstance(self.pair, Density):
             if self.pair.gaussian is not None:
-                return ndtr(-ndtri(alpha) - self.pair.gaussian)  # type: ignore[no-any-return]
+                return ndtr(-ndtri(alpha) - self.pair.gaussian)
             x = self.pair.where(lambda x: -self.pair.p_above(x), -alpha)  # type: ignore[union-attr]
             return np.where(alpha >= 1, 0.0, self.pair.q_below(x))
         corners_alpha, corners_beta = self.breakpoints
@@ -269,7 +269,7 @@ def _distributions(p: ArrayLike, q: ArrayLike) -> tuple[Vector, Vector]:
 def _quantile(log_mass: Vector, log_rest: Vector) -> Vector:
     """Φ⁻¹ of a mass, from whichever of the mass and its complement is smaller."""
     small = np.minimum(np.minimum(log_mass, log_rest), np.log(0.5))
-    return np.where(log_mass <= log_rest, 1.0, -1.0) * ndtri_exp(small)  # type: ignore[no-any-return]
+    return np.where(log_mass <= log_rest, 1.0, -1.0) * ndtri_exp(small)
 
 
 def _density_delta(pair: Density, epsilon: float) -> float:

@@ -139,7 +139,7 @@ class AdditiveNoise:
         return self.shift * OUTWARD if self.continuous else inf
 
     def renyi(self, rounds: int) -> renyi.Curve:
-        """α·shift²/2 a release: exact for the Gaussian, a theorem for the discrete one (Canonne–Kamath–Steinke 2020)."""
+        """α·shift²/2 a release: exact for the Gaussian, and a bound for the discrete one (Canonne et al. 2020)."""
         rate = rounds * self.shift**2 / 2 * OUTWARD
         return lambda alpha: alpha * rate
 

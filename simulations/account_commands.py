@@ -45,7 +45,7 @@ def add_to(commands: Any) -> None:
     )
     account.set_defaults(run=run_account)
     calibration = commands.add_parser(
-        "calibrate", help="the setting that meets a target (ε, δ)", description="The setting that meets a target (ε, δ).",
+        "calibrate", help="the setting that meets a target", description="The setting that meets a target (ε, δ).",
         epilog=CALIBRATE_HELP, formatter_class=text,
     )  # fmt: skip
     _add_release(calibration)
@@ -73,7 +73,7 @@ def _add_release(command: argparse.ArgumentParser) -> None:
     )
     command.add_argument("--trust", default="local", metavar="local|secure-aggregation|central", help="who sees what")
     command.add_argument("--clients", type=_whole, metavar="N",
-                         help="contributors certain to have drawn noise, this one included (secure aggregation)")  # fmt: skip
+                         help="contributors certain to have drawn noise (secure aggregation)")  # fmt: skip
     command.add_argument("--delta", type=_real, metavar="D", help="the δ at which ε is asked for")
     command.add_argument("--epsilon", type=_real, metavar="E", help="the ε at which δ is asked for")
     command.add_argument("--json", action="store_true", help="one JSON object on standard output")
@@ -233,7 +233,7 @@ def _defaults(cls: type[Any]) -> dict[str, Any]:
 
 
 def _title(own: dict[str, Any]) -> str:
-    settings = " ".join(f"{name}={value:g}" for name, value in own["settings"].items())
+    settings = " ".join(f"{name}={value:.12g}" for name, value in own["settings"].items())
     return f"{own['kind']} {settings}"
 
 

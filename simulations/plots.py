@@ -23,7 +23,7 @@ POINTS = 48  # values of ε at which δ is asked for
 
 
 def plot_tradeoff(accounts: Sequence[tuple[str, Account]], path: str) -> None:
-    """The certified tradeoff curve of each account, its gap to the lower bound shaded, and the Gaussian curve beside it."""
+    """Each certified tradeoff curve, its gap to the lower bound shaded, and the Gaussian curve beside it."""
     if Path(path).suffix.lower() not in (".png", ".svg", ".pdf"):
         raise FedprivError(f"--plot {path}: the name must end in .png, .svg or .pdf")
     figure, axes = plt.subplots(figsize=(6.4, 5.2), layout="constrained")

@@ -29,20 +29,39 @@ class Mechanism(Protocol):
     effects: ClassVar[Mapping[str, int]]
 
     @property
-    def clip(self) -> float: ...
+    def clip(self) -> float:
+        """The ℓ2 norm, or the largest coordinate, of an input."""
+
     @property
-    def peak(self) -> float: ...
+    def peak(self) -> float:
+        """The largest coordinate of an input."""
+
     @property
-    def alphabet(self) -> range | None: ...
+    def alphabet(self) -> range | None:
+        """What one coordinate may send; None where that has no end."""
+
     @property
-    def entropy(self) -> float: ...
+    def entropy(self) -> float:
+        """Bits of information in one coordinate."""
+
     @property
-    def bits(self) -> float: ...
-    def vector(self, dimension: int, adjacency: Adjacency) -> VectorBound | None: ...
-    def encode(self, x: ArrayLike, rng: Generator) -> NDArray[Any]: ...
-    def decode(self, total: ArrayLike, n: int) -> Vector: ...
-    def between(self, x: float, y: float) -> Tradeoff: ...
-    def tradeoff(self, adjacency: Adjacency) -> Tradeoff: ...
+    def bits(self) -> float:
+        """Bits one coordinate takes on the wire."""
+
+    def vector(self, dimension: int, adjacency: Adjacency) -> VectorBound | None:
+        """What bounds whole vectors, if anything does."""
+
+    def encode(self, x: ArrayLike, rng: Generator) -> NDArray[Any]:
+        """The message for x."""
+
+    def decode(self, total: ArrayLike, n: int) -> Vector:
+        """The mean of n inputs from the sum of their messages."""
+
+    def between(self, x: float, y: float) -> Tradeoff:
+        """The curve that separates two inputs of one coordinate."""
+
+    def tradeoff(self, adjacency: Adjacency) -> Tradeoff:
+        """The curve of the worst pair of inputs of one coordinate."""
 
 
 KINDS: dict[str, type[Any]] = {
@@ -57,9 +76,9 @@ KINDS: dict[str, type[Any]] = {
 def make(kind: str, settings: Mapping[str, Any]) -> Mechanism:
     """The mechanism of that kind with those settings, or one line that says which setting is wrong.
 
-    >>> make("Ternary", {"clip": 0.1, "spred": 0.25, "scale": 0.5})
+    >>> make("Ternary", {"clip": 0.1, "spred": 0.25, "scale": 0.5})  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    fedpriv.errors.FedprivError: Ternary has no setting 'spred' (did you mean 'spread'?); settings: clip, spread, scale, peak
+    fedpriv.errors.FedprivError: Ternary has no setting 'spred' (did you mean 'spread'?); settings: clip, spread, ...
     """
     cls = kind_of(kind)
     known = [field.name for field in fields(cls)]

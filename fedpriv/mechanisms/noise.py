@@ -1,7 +1,7 @@
 """Mechanisms that add noise: whole numbers on a grid (binomial, discrete Gaussian, Skellam) and, for comparison, reals.
 
-The whole-number ones round the clipped value to the grid −c, −c + g, …, c with g = 2c/l, so that two inputs lie at most
-l steps apart: the rounding is counted in the sensitivity. Sums of messages decode to unbiased means up to that rounding.
+The whole-number ones round the clipped value to the grid −c, −c + g, …, c with g = 2c/l, so that two inputs lie at
+most l steps apart: the rounding is counted in the sensitivity. Sums of messages decode to unbiased means up to it.
 """
 
 from __future__ import annotations
@@ -20,10 +20,11 @@ from scipy.special import gammaln, ive
 from fedpriv import sampling_exact, vectors
 from fedpriv.arrays import Symbols, Vector
 from fedpriv.atoms import ROUNDING, Atoms
-from fedpriv.coins import log_binomial
+from fedpriv.coins import log_binomial, window
 from fedpriv.errors import FedprivError, positive, whole
 from fedpriv.tradeoff import Adjacency, Tradeoff
 
+MANY = 1 << 12  # trials past which a law is cut
 FAR = 1e-300  # the tail at which infinite noise is cut; what lies beyond counts as seen
 
 
@@ -88,10 +89,16 @@ class BinomialNoise:
         """Bits one coordinate takes on the wire."""
         return float(ceil(log2(len(self.alphabet))))
 
+    @property
+    def law(self) -> tuple[NDArray[np.int64], Vector]:
+        """The noise's values and their log masses; of very many trials, only those that are not too rare to matter."""
+        first, last = window(self.trials, self.bias, FAR) if self.trials > MANY else (0, self.trials)
+        return np.arange(first, last + 1), log_binomial(self.trials, self.bias, first, last)
+
     @cached_property
     def entropy(self) -> float:
         """Bits of information in one coordinate's noise."""
-        return _entropy(log_binomial(self.trials, self.bias, 0, self.trials))
+        return _entropy(self.law[1])
 
     def encode(self, x: ArrayLike, rng: Generator) -> Symbols:
         """Grid value plus noise, in the smallest unsigned type."""
@@ -162,7 +169,7 @@ class DiscreteGaussian:
     @property
     def law(self) -> tuple[NDArray[np.int64], Vector]:
         """The noise's values and their log masses, cut far out."""
-        reach = int(ceil(self.sigma * 38)) + 2
+        reach = ceil(self.sigma * 38) + 2
         _not_too_wide(reach)
         k = np.arange(-reach, reach + 1)
         height = -(k.astype(float) ** 2) / (2 * self.sigma**2)
@@ -201,7 +208,7 @@ class DiscreteGaussian:
         return self.between(-self.clip, self.clip)
 
     def vector(self, dimension: int, adjacency: Adjacency = "replace") -> vectors.AdditiveNoise:
-        """‖x − x'‖₂ ≤ 2c moves the rounded vector by at most l + √d steps, and where 0 is a grid point by at most 2l."""
+        """‖x − x′‖₂ ≤ 2c moves the rounded vector by at most l + √d steps; where 0 is a grid point, by at most 2l."""
         steps = self.levels + sqrt(dimension)
         steps = min(steps, 2.0 * self.levels) if self.levels % 2 == 0 else steps
         return vectors.AdditiveNoise(shift=steps / self.sigma, continuous=False)
@@ -209,7 +216,7 @@ class DiscreteGaussian:
 
 @dataclass(frozen=True, kw_only=True)
 class Skellam:
-    """A grid value plus Skellam noise: the difference of two Poisson numbers; sums of messages are Skellam again."""
+    """A grid value plus Skellam noise, the difference of two Poisson numbers; sums of messages are Skellam again."""
 
     clip: float  # c, the largest |coordinate|
     levels: int  # l
@@ -240,7 +247,7 @@ class Skellam:
     @property
     def law(self) -> tuple[NDArray[np.int64], Vector]:
         """The noise's values and their log masses, e^{−v}·I_|k|(v), cut far out."""
-        reach = int(ceil(40 * sqrt(self.variance) + 300))
+        reach = ceil(40 * sqrt(self.variance) + 300)
         _not_too_wide(reach)
         k = np.arange(0, reach + 1)
         mass = _log_skellam(k, self.variance)
@@ -409,7 +416,7 @@ def _shifted(
     balanced: bool = False,
     rate: float | None = None,
 ) -> Tradeoff:
-    """Noise moved to one end against noise moved to the other; outcomes that only one of them reaches carry an infinite loss.
+    """Noise moved to one end against noise moved to the other; what only one of them reaches has an infinite loss.
 
     `rate`: the loss is rate·away·(k − away/2), away the distance, exactly, for Gaussian heights.
     """

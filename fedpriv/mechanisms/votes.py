@@ -192,7 +192,7 @@ class Cldp:
 class NoisySign:
     """The sign of x plus Gaussian noise of standard deviation s: +1 with probability Φ(x/s). [F] Algorithm 3.
 
-    The paper's Algorithm 3 adds variance 4c²σ² and its equation (25) uses σ; here the standard deviation is the setting.
+    The paper's Algorithm 3 adds variance 4c²σ² and its equation (25) uses σ; here the deviation is the setting.
     """
 
     clip: float  # c, the ℓ2 norm

@@ -1,0 +1,68 @@
+# Everything here happens in .venv, made on first use; nothing outside this directory is changed.
+#
+#   PYTHON  the interpreter .venv is made with (3.11 or newer)
+#   TORCH   what to give pip for torch. It is installed first, and held, so that nothing else chooses a build:
+#           make TORCH='torch==2.13.0 --index-url …' takes a CPU or CUDA build from where you say.
+
+PYTHON ?= python3
+TORCH ?= torch==2.13.0
+
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+FEDPRIV := $(BIN)/fedpriv
+BENCH := .venv-bench/bin/python
+TORCH_AND_ITS_LIBRARIES := $(PIP) list --format=freeze | grep -iE '^(torch|triton|nvidia-|cuda-)'
+
+.DEFAULT_GOAL := all
+.PHONY: all install test check run bench clean help
+
+all: install help
+
+install: .venv/installed ## install fedpriv, its dependencies and the development tools in .venv
+
+# Makes the environment named by the target's directory.
+define environment
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo 'fedpriv needs Python 3.11 or newer: make PYTHON=python3.11' >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || \
+	  { echo '$(PYTHON) cannot make environments: on Debian and Ubuntu, apt-get install python3-venv' >&2; exit 1; }
+	$(PYTHON) -m venv $(@D)
+endef
+
+.venv/installed: pyproject.toml
+	$(environment)
+	echo '$(TORCH)' | xargs $(PIP) install
+	@$(TORCH_AND_ITS_LIBRARIES) > .venv/torch.txt
+	$(PIP) install --constraint .venv/torch.txt --editable '.[dev]'
+	@$(TORCH_AND_ITS_LIBRARIES) | diff .venv/torch.txt - || \
+	  { echo 'a dependency changed torch or brought GPU packages of its own (see above)' >&2; exit 1; }
+	@touch $@
+
+test: install ## run every test, in one process a core
+	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 8
+
+check: install ## formatting, lint and types
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy --strict
+
+run: install ## what a few mechanisms cost
+	$(FEDPRIV) account Ternary clip=0.1 spread=0.25 scale=0.5 --delta 1e-5
+	$(FEDPRIV) account StochasticSign clip=0.1 scale=10 --dimension 100000 --geometry l2 --rounds 100 --delta 1e-5
+	$(FEDPRIV) account Binomial clip=0.1 scale=1 trials=16 --rounds 1000 --delta 1e-5
+	$(FEDPRIV) account Gaussian clip=1 noise=1 --delta 1e-5
+
+bench: .venv-bench/installed ## measure against other projects, in .venv-bench; writes docs/benchmarks.md
+	$(BENCH) -m benchmarks.run
+
+.venv-bench/installed: benchmarks/requirements.txt
+	$(environment)
+	$(BENCH) -m pip --disable-pip-version-check install --requirement benchmarks/requirements.txt
+	@touch $@
+
+clean: ## remove both environments and every cache (never your runs)
+	rm -rf .venv .venv-bench .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+help: ## this list
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 18

@@ -1,0 +1,146 @@
+"""Exact binomial counts, a p for each coordinate, by two digits of base 256.
+
+Of M uniform numbers, S have a first digit below that of p (successes), T have the same one (ties, each a success with
+the probability that follows), the rest fail. For each first digit c, (S, T) has one fixed law, multinomial with
+probabilities (c, 1, 255 − c)/256, drawn by inversion: twelve bits of U and a table decide most draws, 56 bits all but
+one in 10⁷, and that one is drawn on against whole numbers. T is about M/256: the ties are voted one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from math import comb
+from typing import Any
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import bdtrc, gammaln, xlogy
+
+from fedpriv.arrays import Symbols, Vector
+from fedpriv.errors import whole
+from fedpriv.random_streams import random_bytes, random_words
+from fedpriv.sampling_bits import Bytes, Probabilities, bernoulli, in_blocks, largest, rest_after_byte
+from fedpriv.sampling_inversion import Cumulative, Words, climb, draw_on, guide
+
+_MOST = 512  # trials a table: above, the tables outgrow the cache, and the trials are shared out
+_MARGIN = np.uint64(1 << 19)  # of 2⁵⁶, 7e-12: float64 may be wrong by 4e-12 in F for 512 trials, and was by 2e-13
+_BITS = 12
+
+
+def binomial(trials: int, p: Probabilities, rng: Generator, *, at: ArrayLike | None = None) -> Symbols:
+    """How many of `trials` independent U are below p, in the smallest unsigned type that holds the answer.
+
+    >>> binomial(16, [0.0, 0.5, 1.0], np.random.default_rng(1))
+    array([ 0,  8, 16], dtype=uint8)
+    """
+    whole(trials=trials)
+    shape, blocks = in_blocks(at, p=p)
+    out = np.zeros(shape, np.min_scalar_type(trials))
+    flat = out.reshape(-1)
+    for part, (share,) in blocks:
+        certain = largest(share, "p") == 1
+        digit = np.minimum(share * 256, 255).astype(np.uint8)  # p = 1 is seen to below
+        rest = share * 256 - digit
+        for piece in _shared_out(trials):
+            flat[part] += _count(_splits(piece), digit, rest, rng)
+        if certain:
+            flat[part][share == 1] = trials
+    return out
+
+
+def _shared_out(trials: int) -> list[int]:
+    pieces = -(-trials // _MOST)
+    return [(trials + i) // pieces for i in range(pieces)]
+
+
+def _count(splits: Splits, digit: Bytes, rest: Vector, rng: Generator) -> NDArray[np.uint16]:
+    """Successes among the trials: those below the digit, and the ties that further digits turn into successes."""
+    packed = splits.draw(digit, rng)
+    count, ties = packed & np.uint16(1023), (packed >> np.uint16(10)).astype(np.uint8)
+    second, more, still = np.minimum(rest * 256, 255).astype(np.uint8), np.zeros_like(digit), np.zeros_like(digit)
+    for vote in range(
+        ties.max()
+    ):  # a byte for each coordinate, whether it has a tie left or not: cheaper than a search
+        byte, voting = random_bytes(digit.size, rng), ties > vote
+        more += ((byte < second) & voting).view(np.uint8)
+        still += ((byte == second) & voting).view(np.uint8)
+    count += more
+    place = np.flatnonzero(still)
+    voters = np.repeat(place, still[place])
+    np.add.at(count, voters, bernoulli(rest_after_byte(rest[voters]), rng))
+    return count
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Splits:
+    """The law of (S, T) for each digit, packed as S + 1024 T."""
+
+    trials: int
+    bounds: Words  # c·2⁵⁶ + F(s, t | c)·2⁵⁶ ± margin, for c = 0, …, 255; in each c by t, then s
+    outcomes: NDArray[np.uint16]  # by t, then s
+    guide: NDArray[np.uint16]  # by c and the first twelve bits: the outcome, or 65535 where that is open
+    start: NDArray[np.int32]  # by the same: the first bound that may lie above U
+
+    def draw(self, digit: Bytes, rng: Generator) -> NDArray[np.uint16]:
+        """(S, T), packed, for each digit."""
+        bits = random_bytes(2 * digit.size, rng).view(np.uint16) >> np.uint16(16 - _BITS)
+        cell = digit.astype(np.uint32) << np.uint32(_BITS) | bits
+        out = self.guide.take(cell)
+        open_ = np.flatnonzero(out == 65535)
+        out[open_] = self._search(cell[open_], rng)
+        return out
+
+    def _search(self, cell: NDArray[np.uint32], rng: Generator) -> NDArray[np.uint16]:
+        word = cell.astype(np.uint64) << np.uint64(56 - _BITS) | random_words(cell.size, rng) >> np.uint64(8 + _BITS)
+        place, near = climb(self.bounds, self.start.take(cell), word, _MARGIN)
+        out = self.outcomes[place % self.outcomes.size]
+        for i in near:
+            digit, known = divmod(int(word[i]), 1 << 56)
+            t, s = divmod(draw_on(_whole_numbers(self.trials, digit), known, 56, rng), self.trials + 1)
+            out[i] = s + 1024 * t
+        return out
+
+
+@lru_cache(maxsize=8)
+def _splits(trials: int) -> Splits:
+    most = int(np.argmax(bdtrc(np.arange(trials + 1), trials, 1 / 256) < 2**-45))
+    s, t, c = np.arange(trials + 1), np.arange(most + 1)[:, None], np.arange(256)[:, None, None]
+    left = np.maximum(trials - s - t, 0)
+    ways = gammaln(trials + 1) - gammaln(s + 1) - gammaln(t + 1) - gammaln(left + 1) - trials * np.log(256)
+    share = np.exp(ways + xlogy(s, c) + xlogy(left, 255 - c)) * (s + t <= trials)
+    below = np.minimum(np.cumsum(share.reshape(256, -1), axis=1) * 2.0**56, 2.0**56 - 8).astype(np.uint64)
+    below[:, -1] = 2**56 - 1
+    bounds = (below + (np.arange(256, dtype=np.uint64) << np.uint64(56))[:, None]).reshape(-1)
+    outcomes = np.broadcast_to(s + 1024 * t, share.shape[1:]).reshape(-1).astype(np.uint16)
+    return Splits(trials, bounds, outcomes, *_guide(bounds, outcomes))
+
+
+def _guide(bounds: Words, outcomes: NDArray[np.uint16]) -> tuple[NDArray[np.uint16], NDArray[np.int32]]:
+    start, open_ = guide(bounds, 8 + _BITS, _MARGIN)
+    return np.where(open_, 65535, outcomes[start % outcomes.size]).astype(np.uint16), start
+
+
+@dataclass(frozen=True, slots=True)
+class _WholeNumbers(Sequence[int]):
+    """F(s, t | c)·2ᵇ, rounded down, in the order of the bounds; each is a whole number of 256⁻ᴹ."""
+
+    trials: int
+    digit: int
+    bits: int
+
+    def __len__(self) -> int:
+        return (self.trials + 1) ** 2
+
+    def __getitem__(self, index: Any) -> Any:
+        t, s = divmod(index, self.trials + 1)
+        left, c = self.trials - t, self.digit
+        fewer_ties = sum(comb(self.trials, i) * 255 ** (self.trials - i) for i in range(t))
+        so_many = sum(comb(left, i) * c**i * (255 - c) ** (left - i) for i in range(min(s, left) + 1))
+        return (fewer_ties + comb(self.trials, t) * so_many) << self.bits >> 8 * self.trials
+
+
+def _whole_numbers(trials: int, digit: int) -> Cumulative:
+    return lambda bits: (0, _WholeNumbers(trials, digit, bits))

@@ -1,0 +1,182 @@
+"""Exact draws of two or three symbols, a probability for each coordinate.
+
+A uniform number U is drawn digit by digit and compared with p: one random byte against ⌊256 p⌋ decides 255 times in
+256, and only a tie draws further digits. p·256 and its fractional part are exact in binary floating point, so the
+outcome has probability p to the last bit, where `rng.random() < p` knows multiples of 2⁻⁵³ only.
+
+Where probabilities are wanted they may be an array, or a function together with `at=x`: it is called on float64 blocks
+of x that stay in cache, so that a mechanism never holds an array of probabilities.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import ArrayLike, NDArray
+
+from fedpriv.arrays import Vector
+from fedpriv.errors import FedprivError
+from fedpriv.random_streams import random_bytes, random_words
+
+Probabilities = ArrayLike | Callable[[Vector], Vector]
+Bytes = NDArray[np.uint8]
+Mask = NDArray[np.bool_]
+_Block = tuple[slice, list[Vector]]
+_ONE = np.float64(1).view(np.uint64)
+_BLOCK = 1 << 17  # coordinates at once: they stay in cache. A multiple of 8, so no random byte is wasted between blocks
+
+
+def bernoulli(p: Probabilities, rng: Generator, *, at: ArrayLike | None = None) -> Bytes:
+    """1 with probability p, else 0, independently in each coordinate: 1 where U < p.
+
+    First a byte for every coordinate is drawn, then further digits for the ties, so the result depends on p and the
+    generator alone, not on the size of the blocks.
+
+    >>> rng = np.random.default_rng(1)
+    >>> bernoulli([0.0, 0.5, 1.0], rng)
+    array([0, 0, 1], dtype=uint8)
+    >>> bernoulli(lambda x: (2 + np.clip(x, -1, 1)) / 4, rng, at=[-9, 0, 0, 9])
+    array([0, 0, 1, 0], dtype=uint8)
+    """
+    shape, blocks = in_blocks(at, p=p)
+    out, places, rests = np.empty(shape, np.uint8), [], []
+    flat = out.reshape(-1)
+    for part, (share,) in blocks:
+        flat[part], tied, _ = _compare(random_bytes(share.size, rng), share, largest(share, "p") == 1)
+        place = np.flatnonzero(tied)
+        places.append(part.start + place)
+        rests.append(rest_after_byte(share[place]))
+    rest = _joined(rests)
+    flat[_joined(places)] |= _decide(rest, np.zeros_like(rest), rng).view(np.uint8)
+    return out
+
+
+def ternary(
+    plus: Probabilities, minus: Probabilities, rng: Generator, *, at: ArrayLike | None = None
+) -> NDArray[np.int8]:
+    """+1 with probability plus, −1 with probability minus, else 0: +1 where U < plus, −1 where 1 − U < minus.
+
+    One byte serves both sides, for the digits of 1 − U are the complements of those of U. plus + minus may pass 1 by
+    no more than the rounding of the sum; the excess is then taken from the side decided later.
+
+    >>> ternary([1.0, 0.0, 0.0, 0.25], [0.0, 1.0, 0.0, 0.25], np.random.default_rng(1))
+    array([ 1, -1,  0,  0], dtype=int8)
+    """
+    shape, blocks = in_blocks(at, plus=plus, minus=minus)
+    out, places, ups, downs = np.empty(shape, np.int8), [], [], []
+    flat = out.reshape(-1)
+    for part, (up, down) in blocks:
+        byte = random_bytes(up.size, rng)
+        above, tied_above, digit_up = _compare(byte, up, largest(up, "plus") == 1)
+        below, tied_below, digit_down = _compare(~byte, down, largest(down, "minus") == 1)
+        if (digit_up + digit_down).max() >= 255:  # below, plus + minus is surely below 1
+            largest(up + down, "plus + minus")
+        np.subtract(above.view(np.int8), below.view(np.int8), out=flat[part])
+        place = np.flatnonzero(tied_above | tied_below)
+        place = place[above[place] == below[place]]  # nothing is decided yet
+        places.append(part.start + place)
+        ups.append(rest_after_byte(up[place]) * tied_above[place])
+        downs.append(rest_after_byte(down[place]) * tied_below[place])
+    flat[_joined(places)] = _decide(_joined(ups), _joined(downs), rng)
+    return out
+
+
+def _compare(byte: Bytes, p: Vector, certain: bool) -> tuple[Mask, Mask, NDArray[np.uint16]]:
+    """Where the byte already says U < p, where it ties with the first digit of p, and that digit.
+
+    The digit 256 of p = 1 is 0 among bytes; `certain` says that there may be such.
+    """
+    digit = np.empty(p.shape, np.uint16)
+    np.multiply(p, 256, out=digit, casting="unsafe")
+    small = digit.astype(np.uint8)
+    hit = byte < small
+    if certain:
+        hit |= p == 1
+    return hit, byte == small, digit
+
+
+def rest_after_byte(p: Vector) -> Vector:
+    """256 p − ⌊256 p⌋: what follows the first digit of p.
+
+    >>> rest_after_byte(np.array([3.25 / 256]))
+    array([0.25])
+    """
+    scaled = p * 256
+    return scaled - np.floor(scaled)
+
+
+def largest(p: Vector, what: str) -> float:
+    """The largest of p, all found to be probabilities.
+
+    Floats of at least 0 are ordered as their bits are, and a sign or nan has larger bits: one pass over p tells.
+
+    >>> largest(np.array([0.5, np.nan]), "p")
+    Traceback (most recent call last):
+    fedpriv.errors.FedprivError: p must be between 0 and 1, got nan
+    """
+    top = p.view(np.uint64).max()
+    if top <= _ONE:
+        return float(top.view(np.float64))
+    wrong = p[~((p >= 0) & (p <= 1))]  # none, if it was −0.0
+    if wrong.size:
+        raise FedprivError(f"{what} must be between 0 and 1, got {wrong[0]}")
+    return float(p.max())
+
+
+def _decide(plus: Vector, minus: Vector, rng: Generator) -> NDArray[np.int8]:
+    """The ternary outcome of probabilities below 1, by 64-bit digits until each is decided."""
+    out, place = np.zeros(plus.size, np.int8), np.arange(plus.size)
+    while True:
+        undecided = np.flatnonzero((out[place] == 0) & ((plus > 0) | (minus > 0)))
+        if not undecided.size:
+            return out
+        place = place[undecided]
+        word = random_words(place.size, rng)
+        above, plus = _digit(word, plus[undecided])
+        below, minus = _digit(~word, minus[undecided])
+        out[place] = np.where(above, 1, -below.view(np.int8))
+
+
+def _digit(word: NDArray[np.uint64], p: Vector) -> tuple[Mask, Vector]:
+    """Where the digit says U < p, and what of p is left to compare where it ties (0, never to be met, elsewhere)."""
+    scaled = p * 2.0**64
+    digit = scaled.astype(np.uint64)
+    return word < digit, np.where(word == digit, scaled - digit, 0)
+
+
+def in_blocks(
+    at: ArrayLike | None, **given: Probabilities
+) -> tuple[tuple[int, ...], Iterator[tuple[slice, list[Vector]]]]:
+    """The shape of the result; and each block's place in it, with the probabilities there.
+
+    >>> shape, blocks = in_blocks([[1, 2]], p=lambda x: x / 4)
+    >>> shape, [p.tolist() for _, (p,) in blocks]
+    ((1, 2), [[0.25, 0.5]])
+    """
+    shapes = {np.shape(p) for p in given.values() if not callable(p)} | ({np.shape(at)} if at is not None else set())
+    if len(shapes) != 1:
+        raise FedprivError(f"{' and '.join(given)} must be arrays of one shape, or functions with at=, got {shapes}")
+    shape = shapes.pop()
+    readers = [_reader(p, at) for p in given.values()]
+    parts = (slice(start, start + _BLOCK) for start in range(0, int(np.prod(shape)), _BLOCK))
+    return shape, ((part, [read(part) for read in readers]) for part in parts)
+
+
+def _reader(p: Probabilities, at: ArrayLike | None) -> Callable[[slice], Vector]:
+    flat = np.ravel(at if callable(p) else p)  # type: ignore[arg-type]
+    if not callable(p):
+        return lambda part: flat[part].astype(np.float64, copy=False)
+    return lambda part: np.asarray(p(_finite(flat[part].astype(np.float64, copy=False))), np.float64)
+
+
+def _finite(x: Vector) -> Vector:
+    if not np.isfinite(x).all():
+        raise FedprivError(f"values must be finite, got {x[~np.isfinite(x)][0]}")
+    return x
+
+
+def _joined(parts: list[NDArray[Any]]) -> NDArray[Any]:
+    return np.concatenate(parts) if parts else np.empty(0, np.intp)

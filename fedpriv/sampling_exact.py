@@ -1,0 +1,11 @@
+"""Draws whose probabilities are exactly the numbers given: no rounding stands between a proof and the noise.
+
+`rng.random() < p` knows multiples of 2⁻⁵³ only, and a rounded Gaussian betrays its input by the numbers it can never
+be. Everything here draws the digits of a uniform number U, as many as the comparison needs, from any generator.
+"""
+
+from fedpriv.sampling_binomial import binomial
+from fedpriv.sampling_bits import bernoulli, ternary
+from fedpriv.sampling_inversion import binomial_fixed, discrete_gaussian, poisson, skellam
+
+__all__ = ["bernoulli", "binomial", "binomial_fixed", "discrete_gaussian", "poisson", "skellam", "ternary"]

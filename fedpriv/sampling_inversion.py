@@ -1,0 +1,249 @@
+"""Exact draws of integers from one fixed law, by inversion: the least k with U < F(k), U drawn digit by digit.
+
+F is known as integers: F(k)·2ᵇ to within one unit, for b = 64 from a table, and for any larger b on demand. Sixteen
+bits of U decide most draws by one look-up, 64 bits all but about one in 2⁵⁰; that one is drawn on, with twice the
+digits each time, so nothing is ever rounded, and no tail is ever cut off.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from decimal import Context, Decimal
+from fractions import Fraction
+from functools import lru_cache
+from itertools import accumulate, count
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+from fedpriv.errors import FedprivError, positive, probability, whole
+from fedpriv.random_streams import random_bytes, random_words
+
+Words = NDArray[np.uint64]
+Integers = NDArray[np.int64]
+Size = int | tuple[int, ...]
+# b ↦ first k, and F(k)·2ᵇ to within one unit for k = first, …; in a table the first is 0 and the last 2ᵇ − 1
+Cumulative = Callable[[int], tuple[int, Sequence[int]]]
+_BLOCK = 1 << 16
+_LARGEST, _UNIT = np.uint64(2**64 - 1), np.uint64(1)
+_WIDEST = 1e5  # standard deviation: a table of 2·10⁶ bounds
+_GUARD = 128  # bits beyond b: the n³ roundings on a ladder of n ≤ 2²¹ steps stay below 2⁻⁶⁰ units
+
+
+def discrete_gaussian(sigma: float, size: Size, rng: Generator) -> Integers:
+    """k with probability proportional to exp(−k²/2σ²), σ the very number the float is.
+
+    >>> discrete_gaussian(2.0, 5, np.random.default_rng(1))
+    array([2, 0, 1, 0, 1])
+    """
+    positive(sigma=sigma)
+    return _gaussian_table(float(sigma)).draw(size, rng)
+
+
+def skellam(variance: float, size: Size, rng: Generator) -> Integers:
+    """The difference of two Poisson draws of mean variance/2 each.
+
+    >>> skellam(4.0, 5, np.random.default_rng(1))
+    array([4, 2, 1, 1, 0])
+    """
+    positive(variance=variance)
+    return poisson(variance / 2, size, rng) - poisson(variance / 2, size, rng)
+
+
+def poisson(mean: float, size: Size, rng: Generator) -> Integers:
+    """k with probability e^−λ λᵏ/k!, λ the mean.
+
+    >>> poisson(2.0, 5, np.random.default_rng(1))
+    array([4, 2, 3, 2, 2])
+    """
+    positive(mean=mean)
+    return _poisson_table(float(mean)).draw(size, rng)
+
+
+def binomial_fixed(trials: int, p: float, size: Size, rng: Generator) -> Integers:
+    """Bin(trials, p), one p for all draws.
+
+    >>> binomial_fixed(100, 0.5, 5, np.random.default_rng(1))
+    array([56, 50, 53, 50, 52])
+    """
+    whole(trials=trials)
+    probability(p=p)
+    if p in (0, 1):
+        return np.full(size, trials * int(p))
+    return _binomial_table(int(trials), float(p)).draw(size, rng)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Table:
+    """A law ready to be drawn from."""
+
+    cumulative: Cumulative
+    first: int
+    bounds: Words  # F(k)·2⁶⁴ ± 1 for k = first, …
+    start: NDArray[np.int32]  # by the first sixteen bits of U: how many bounds lie below
+    open: NDArray[np.bool_]  # by the same: whether that depends on the bits to come
+
+    @classmethod
+    def of(cls, cumulative: Cumulative) -> Table:
+        """Tabulate the law."""
+        first, bounds = cumulative(64)
+        words = np.array(bounds, np.uint64)
+        return cls(cumulative, first, words, *guide(words, 16, _UNIT))
+
+    def draw(self, size: Size, rng: Generator) -> Integers:
+        """Independent draws."""
+        out = np.empty(size, np.int64)
+        flat = out.reshape(-1)
+        for start in range(0, flat.size, _BLOCK):
+            part = flat[start : start + _BLOCK]
+            digit = random_bytes(2 * part.size, rng).view(np.uint16)
+            part[:] = self.start.take(digit)
+            undecided = np.flatnonzero(self.open.take(digit))
+            part[undecided] = self._search(digit[undecided], rng)
+            part += self.first
+        return out
+
+    def _search(self, digit: NDArray[np.uint16], rng: Generator) -> NDArray[np.int32]:
+        """The same by 64 bits of U, of which the first sixteen are known."""
+        word = digit.astype(np.uint64) << np.uint64(48) | random_words(digit.size, rng) >> np.uint64(16)
+        place, near = climb(self.bounds, self.start.take(digit), word, _UNIT)
+        for i in near:
+            place[i] = draw_on(self.cumulative, int(word[i]), 64, rng) - self.first
+        return place
+
+
+def guide(bounds: Words, bits: int, margin: np.uint64) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
+    """For each possible beginning of U: how many bounds lie below; and whether one lies within it, or too near.
+
+    >>> [column.tolist() for column in guide(np.array([0, 2**62 + 9, 2**64 - 1], np.uint64), 2, np.uint64(1))]
+    [[0, 1, 2, 2], [True, True, False, True]]
+    """
+    corner = np.arange(1 << bits, dtype=np.uint64) << np.uint64(64 - bits)
+    last = corner | np.uint64((1 << (64 - bits)) - 1)
+    start = np.searchsorted(bounds, np.maximum(corner, margin) - margin)
+    beyond = np.searchsorted(bounds, np.minimum(last, _LARGEST - margin) + margin, side="right")
+    return start.astype(np.int32), start != beyond
+
+
+def climb(
+    bounds: Words, place: NDArray[np.int32], word: Words, margin: np.uint64
+) -> tuple[NDArray[np.int32], NDArray[np.intp]]:
+    """How many bounds lie below each word, from a count not above it; and where one is too near for that to be sure.
+
+    >>> bounds, words = np.array([0, 50, 99], np.uint64), np.array([20, 51, 70], np.uint64)
+    >>> [column.tolist() for column in climb(bounds, np.zeros(3, np.int32), words, np.uint64(1))]
+    [[1, 2, 2], [1]]
+    """
+    for _ in range(4):  # most cells hold few bounds, and a step is far cheaper than a search
+        place += bounds.take(place) < word
+    far = np.flatnonzero(bounds.take(place) < word)
+    place[far] = np.searchsorted(bounds, word[far])
+    below, above = bounds.take(np.maximum(place, 1) - 1), bounds.take(place)
+    return place, np.flatnonzero((word - below <= margin) | (above - word <= margin))
+
+
+def draw_on(cumulative: Cumulative, digits: int, bits: int, rng: Generator) -> int:
+    """The draw whose U begins with these digits, by ever more of them until no bound is within a unit of U.
+
+    >>> third = lambda bits: (0, [2**bits // 3, 2**bits - 1])
+    >>> draw_on(third, 2**64 // 3 - 9, 64, np.random.default_rng(1))
+    0
+    """
+    words = 1
+    while True:
+        for word in random_words(words, rng):
+            digits = digits << 64 | int(word)
+        bits, words = bits + 64 * words, 2 * words
+        first, bounds = cumulative(bits)
+        place = bisect_left(bounds, digits - 1)
+        if bounds[place] > digits + 1:
+            return first + place
+
+
+@lru_cache(maxsize=32)
+def _gaussian_table(sigma: float) -> Table:
+    _not_too_wide(sigma)
+    half = 1 / (2 * Fraction(sigma) ** 2)
+    return Table.of(
+        _cumulative(0, lambda bits: _gaussian_ratios(half, bits), lambda bits: _gaussian_ratios(half, bits))
+    )
+
+
+@lru_cache(maxsize=32)
+def _poisson_table(mean: float) -> Table:
+    _not_too_wide(mean**0.5)
+    rate, mode = Fraction(mean), int(mean)
+    return Table.of(
+        _cumulative(
+            mode,
+            lambda bits: (_fixed(rate / k, bits) for k in count(mode + 1)),
+            lambda bits: (_fixed(k / rate, bits) for k in range(mode, 0, -1)),
+        )
+    )
+
+
+@lru_cache(maxsize=32)
+def _binomial_table(trials: int, p: float) -> Table:
+    _not_too_wide((trials * p * (1 - p)) ** 0.5)
+    odds, mode = Fraction(p) / (1 - Fraction(p)), int(trials * p)
+    return Table.of(
+        _cumulative(
+            mode,
+            lambda bits: (_fixed(odds * (trials - k) / (k + 1), bits) for k in range(mode, trials)),
+            lambda bits: (_fixed(k / (odds * (trials - k + 1)), bits) for k in range(mode, 0, -1)),
+        )
+    )
+
+
+def _cumulative(mode: int, up: Callable[[int], Iterable[int]], down: Callable[[int], Iterable[int]]) -> Cumulative:
+    """From the ratios of neighbouring probabilities, walking away from the mode, as fixed-point numbers."""
+
+    def cumulative(bits: int) -> tuple[int, list[int]]:
+        precision = bits + _GUARD
+        left, right = _ladder(down(precision), precision), _ladder(up(precision), precision)
+        weights = [*reversed(left), 1 << precision, *right]
+        total = sum(weights)
+        bounds = [(weight << bits) // total for weight in accumulate(weights)]
+        return mode - len(left) - 1, [0, *bounds[:-1], (1 << bits) - 1]
+
+    return cumulative
+
+
+def _ladder(ratios: Iterable[int], precision: int) -> list[int]:
+    """1·r₁, r₁r₂, … until 2⁻⁶⁴ units, where the rest of a log-concave tail no longer matters."""
+    weights, weight = [], 1 << precision
+    for ratio in ratios:
+        weight = weight * ratio >> precision
+        if not weight >> _GUARD // 2:
+            break
+        weights.append(weight)
+    return weights
+
+
+def _gaussian_ratios(half: Fraction, bits: int) -> Iterator[int]:
+    """exp(−(2k+1)/2σ²) for k = 0, 1, …, where half = 1/2σ²."""
+    ratio, square = _fixed_exp(half, bits), _fixed_exp(2 * half, bits)
+    while True:
+        yield ratio
+        ratio = ratio * square >> bits
+
+
+def _fixed(x: Fraction, bits: int) -> int:
+    return (x.numerator << bits) // x.denominator
+
+
+def _fixed_exp(x: Fraction, bits: int) -> int:
+    """exp(−x)·2ᵇ to within one unit."""
+    if x > bits:
+        return 0
+    context = Context(prec=bits // 3 + 30)  # decimal digits: more than b log₁₀ 2, and twenty to spare for x itself
+    exponent = context.divide(Decimal(-x.numerator), Decimal(x.denominator))
+    return int(context.multiply(context.exp(exponent), Decimal(1 << bits)))
+
+
+def _not_too_wide(deviation: float) -> None:
+    if not deviation <= _WIDEST:
+        raise FedprivError(f"the standard deviation must be at most {_WIDEST:g} here, got {deviation:g}")
