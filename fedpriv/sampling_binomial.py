@@ -30,14 +30,16 @@ _MARGIN = np.uint64(1 << 19)  # of 2⁵⁶, 7e-12: float64 may be wrong by 4e-12
 _BITS = 12
 
 
-def binomial(trials: int, p: Probabilities, rng: Generator, *, at: ArrayLike | None = None) -> Symbols:
+def binomial(
+    trials: int, p: Probabilities, rng: Generator, *, at: ArrayLike | None = None, within: float | None = None
+) -> Symbols:
     """How many of `trials` independent U are below p, in the smallest unsigned type that holds the answer.
 
     >>> binomial(16, [0.0, 0.5, 1.0], np.random.default_rng(1))
     array([ 0,  8, 16], dtype=uint8)
     """
     whole(trials=trials)
-    shape, blocks = in_blocks(at, p=p)
+    shape, blocks = in_blocks(at, within, p=p)
     out = np.zeros(shape, np.min_scalar_type(trials))
     flat = out.reshape(-1)
     for part, (share,) in blocks:

@@ -5,7 +5,7 @@ A uniform number U is drawn digit by digit and compared with p: one random byte 
 outcome has probability p to the last bit, where `rng.random() < p` knows multiples of 2⁻⁵³ only.
 
 Where probabilities are wanted they may be an array, or a function together with `at=x`: it is called on float64 blocks
-of x that stay in cache, so that a mechanism never holds an array of probabilities.
+of x that stay in cache, held within ±`within`, so that a mechanism never holds an array of probabilities.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _ONE = np.float64(1).view(np.uint64)
 _BLOCK = 1 << 17  # coordinates at once: they stay in cache. A multiple of 8, so no random byte is wasted between blocks
 
 
-def bernoulli(p: Probabilities, rng: Generator, *, at: ArrayLike | None = None) -> Bytes:
+def bernoulli(p: Probabilities, rng: Generator, *, at: ArrayLike | None = None, within: float | None = None) -> Bytes:
     """1 with probability p, else 0, independently in each coordinate: 1 where U < p.
 
     First a byte for every coordinate is drawn, then further digits for the ties, so the result depends on p and the
@@ -38,10 +38,10 @@ def bernoulli(p: Probabilities, rng: Generator, *, at: ArrayLike | None = None) 
     >>> rng = np.random.default_rng(1)
     >>> bernoulli([0.0, 0.5, 1.0], rng)
     array([0, 0, 1], dtype=uint8)
-    >>> bernoulli(lambda x: (2 + np.clip(x, -1, 1)) / 4, rng, at=[-9, 0, 0, 9])
+    >>> bernoulli(lambda x: (2 + x) / 4, rng, at=[-9, 0, 0, 9], within=1)
     array([0, 0, 1, 0], dtype=uint8)
     """
-    shape, blocks = in_blocks(at, p=p)
+    shape, blocks = in_blocks(at, within, p=p)
     out, places, rests = np.empty(shape, np.uint8), [], []
     flat = out.reshape(-1)
     for part, (share,) in blocks:
@@ -55,7 +55,12 @@ def bernoulli(p: Probabilities, rng: Generator, *, at: ArrayLike | None = None) 
 
 
 def ternary(
-    plus: Probabilities, minus: Probabilities, rng: Generator, *, at: ArrayLike | None = None
+    plus: Probabilities,
+    minus: Probabilities,
+    rng: Generator,
+    *,
+    at: ArrayLike | None = None,
+    within: float | None = None,
 ) -> NDArray[np.int8]:
     """+1 with probability plus, −1 with probability minus, else 0: +1 where U < plus, −1 where 1 − U < minus.
 
@@ -65,7 +70,7 @@ def ternary(
     >>> ternary([1.0, 0.0, 0.0, 0.25], [0.0, 1.0, 0.0, 0.25], np.random.default_rng(1))
     array([ 1, -1,  0,  0], dtype=int8)
     """
-    shape, blocks = in_blocks(at, plus=plus, minus=minus)
+    shape, blocks = in_blocks(at, within, plus=plus, minus=minus)
     out, places, ups, downs = np.empty(shape, np.int8), [], [], []
     flat = out.reshape(-1)
     for part, (up, down) in blocks:
@@ -148,32 +153,39 @@ def _digit(word: NDArray[np.uint64], p: Vector) -> tuple[Mask, Vector]:
 
 
 def in_blocks(
-    at: ArrayLike | None, **given: Probabilities
-) -> tuple[tuple[int, ...], Iterator[tuple[slice, list[Vector]]]]:
-    """The shape of the result; and each block's place in it, with the probabilities there.
-
-    >>> shape, blocks = in_blocks([[1, 2]], p=lambda x: x / 4)
-    >>> shape, [p.tolist() for _, (p,) in blocks]
-    ((1, 2), [[0.25, 0.5]])
-    """
+    at: ArrayLike | None, within: float | None, **given: Probabilities
+) -> tuple[tuple[int, ...], Iterator[_Block]]:
+    """The shape of the result; and each block's place in it, with the probabilities there."""
     shapes = {np.shape(p) for p in given.values() if not callable(p)} | ({np.shape(at)} if at is not None else set())
     if len(shapes) != 1:
         raise FedprivError(f"{' and '.join(given)} must be arrays of one shape, or functions with at=, got {shapes}")
     shape = shapes.pop()
-    readers = [_reader(p, at) for p in given.values()]
     parts = (slice(start, start + _BLOCK) for start in range(0, int(np.prod(shape)), _BLOCK))
-    return shape, ((part, [read(part) for read in readers]) for part in parts)
+    flat = {name: None if callable(p) else np.ravel(p) for name, p in given.items()}
+    x = None if at is None else np.ravel(at)
+    return shape, ((part, _read(part, x, within, given, flat)) for part in parts)
 
 
-def _reader(p: Probabilities, at: ArrayLike | None) -> Callable[[slice], Vector]:
-    flat = np.ravel(at if callable(p) else p)  # type: ignore[arg-type]
-    if not callable(p):
-        return lambda part: flat[part].astype(np.float64, copy=False)
-    return lambda part: np.asarray(p(_finite(flat[part].astype(np.float64, copy=False))), np.float64)
+def _read(
+    part: slice,
+    x: NDArray[Any] | None,
+    within: float | None,
+    given: dict[str, Probabilities],
+    flat: dict[str, NDArray[Any] | None],
+) -> list[Vector]:
+    """Every probability on one block; x is read, checked and held within ±`within` once for all of them."""
+    block = None if x is None else _finite(x[part].astype(np.float64, copy=False))
+    if block is not None and within is not None:
+        block = np.clip(block, -within, within)
+    found = []
+    for name, p in given.items():
+        values = flat[name]
+        found.append(p(block) if values is None else values[part].astype(np.float64, copy=False))  # type: ignore[operator, arg-type]
+    return found
 
 
 def _finite(x: Vector) -> Vector:
-    if not np.isfinite(x).all():
+    if x.size and not (x.min() > -np.inf and x.max() < np.inf):  # nan fails both
         raise FedprivError(f"values must be finite, got {x[~np.isfinite(x)][0]}")
     return x
 

@@ -43,16 +43,20 @@ class Ternary:
         return _entropy([self.spread / (2 * self.scale)] * 2)
 
     def plus(self, x: Vector) -> Vector:
-        """The probability of +1."""
-        return (self.spread + np.clip(x, -self.peak, self.peak)) / (2 * self.scale)
+        """The probability of +1, |x| ≤ r."""
+        chance = self.spread + x
+        chance *= 0.5 / self.scale
+        return chance
 
     def minus(self, x: Vector) -> Vector:
-        """The probability of −1."""
-        return (self.spread - np.clip(x, -self.peak, self.peak)) / (2 * self.scale)
+        """The probability of −1, |x| ≤ r."""
+        chance = self.spread - x
+        chance *= 0.5 / self.scale
+        return chance
 
     def encode(self, x: ArrayLike, rng: Generator) -> Symbols:
         """Symbols −1, 0, 1 as int8."""
-        return sampling_exact.ternary(self.plus, self.minus, rng, at=x)
+        return sampling_exact.ternary(self.plus, self.minus, rng, at=x, within=self.peak)
 
     def decode(self, total: ArrayLike, n: int) -> Vector:
         """The unbiased mean of n inputs from the sum of their messages: B·Z."""
@@ -60,7 +64,8 @@ class Ternary:
 
     def between(self, x: float, y: float) -> Tradeoff:
         """The curve that separates two inputs of one coordinate."""
-        return _symbols_between(self.plus(np.array([x, y])), self.minus(np.array([x, y])))
+        ends = np.clip([x, y], -self.peak, self.peak)
+        return _symbols_between(self.plus(ends), self.minus(ends))
 
     def tradeoff(self, adjacency: Adjacency = "replace") -> Tradeoff:
         """The worst pair of one coordinate: r against −r.
@@ -101,16 +106,16 @@ class Ternarize:
         return _entropy([self.peak / self.scale])
 
     def plus(self, x: Vector) -> Vector:
-        """The probability of +1."""
-        return np.clip(x, 0, self.peak) / self.scale
+        """The probability of +1, |x| ≤ r."""
+        return np.maximum(x, 0) * (1 / self.scale)
 
     def minus(self, x: Vector) -> Vector:
-        """The probability of −1."""
-        return np.clip(-x, 0, self.peak) / self.scale
+        """The probability of −1, |x| ≤ r."""
+        return np.maximum(-x, 0) * (1 / self.scale)
 
     def encode(self, x: ArrayLike, rng: Generator) -> Symbols:
         """Symbols −1, 0, 1 as int8."""
-        return sampling_exact.ternary(self.plus, self.minus, rng, at=x)
+        return sampling_exact.ternary(self.plus, self.minus, rng, at=x, within=self.peak)
 
     def decode(self, total: ArrayLike, n: int) -> Vector:
         """The unbiased mean of n inputs from the sum of their messages: B·Z."""
@@ -118,7 +123,8 @@ class Ternarize:
 
     def between(self, x: float, y: float) -> Tradeoff:
         """The curve that separates two inputs of one coordinate."""
-        return _symbols_between(self.plus(np.array([x, y])), self.minus(np.array([x, y])))
+        ends = np.clip([x, y], -self.peak, self.peak)
+        return _symbols_between(self.plus(ends), self.minus(ends))
 
     def tradeoff(self, adjacency: Adjacency = "replace") -> Tradeoff:
         """The worst pair of one coordinate: r against −r.

@@ -44,8 +44,10 @@ class Binomial:
         whole(trials=self.trials)
 
     def chance(self, x: Vector) -> Vector:
-        """The probability of a vote for +."""
-        return (self.scale + np.clip(x, -self.peak, self.peak)) / (2 * self.scale)
+        """The probability of a vote for +, |x| ≤ r."""
+        chance = self.scale + x
+        chance *= 0.5 / self.scale
+        return chance
 
     @property
     def alphabet(self) -> range:
@@ -66,8 +68,8 @@ class Binomial:
     def encode(self, x: ArrayLike, rng: Generator) -> Symbols:
         """The counts, in the smallest unsigned type."""
         if self.trials == 1:
-            return sampling_exact.bernoulli(self.chance, rng, at=x)
-        return sampling_exact.binomial(self.trials, self.chance, rng, at=x)
+            return sampling_exact.bernoulli(self.chance, rng, at=x, within=self.peak)
+        return sampling_exact.binomial(self.trials, self.chance, rng, at=x, within=self.peak)
 
     def decode(self, total: ArrayLike, n: int) -> Vector:
         """The unbiased mean of n inputs from the sum of their messages: B·(2Z/M − 1)."""
@@ -75,7 +77,7 @@ class Binomial:
 
     def between(self, x: float, y: float) -> Tradeoff:
         """The curve that separates two inputs of one coordinate."""
-        return _votes_between(self.trials, self.chance(np.array([x, y])))
+        return _votes_between(self.trials, self.chance(np.clip([x, y], -self.peak, self.peak)))
 
     def tradeoff(self, adjacency: Adjacency = "replace") -> Tradeoff:
         """The worst pair of one coordinate: r against −r.
@@ -108,12 +110,14 @@ class StochasticSign:
         above("peak", self.peak, scale=self.scale)
 
     def chance(self, x: Vector) -> Vector:
-        """The probability of +1."""
-        return (self.scale + np.clip(x, -self.peak, self.peak)) / (2 * self.scale)
+        """The probability of +1, |x| ≤ r."""
+        chance = self.scale + x
+        chance *= 0.5 / self.scale
+        return chance
 
     def encode(self, x: ArrayLike, rng: Generator) -> Symbols:
         """Signs as int8."""
-        return _signs(self.chance, x, rng)
+        return _signs(self.chance, x, self.peak, rng)
 
     def decode(self, total: ArrayLike, n: int) -> Vector:
         """The unbiased mean of n inputs from the sum of their messages: A·Z."""
@@ -121,7 +125,7 @@ class StochasticSign:
 
     def between(self, x: float, y: float) -> Tradeoff:
         """The curve that separates two inputs of one coordinate."""
-        return _votes_between(1, self.chance(np.array([x, y])))
+        return _votes_between(1, self.chance(np.clip([x, y], -self.peak, self.peak)))
 
     def tradeoff(self, adjacency: Adjacency = "replace") -> Tradeoff:
         """The worst pair of one coordinate: r against −r.
@@ -214,7 +218,7 @@ class NoisySign:
 
     def encode(self, x: ArrayLike, rng: Generator) -> Symbols:
         """Signs as int8."""
-        return _signs(self.chance, x, rng)
+        return _signs(self.chance, x, self.peak, rng)
 
     def decode(self, total: ArrayLike, n: int) -> Vector:
         """There is no unbiased decoder; a majority vote needs none."""
@@ -222,7 +226,7 @@ class NoisySign:
 
     def between(self, x: float, y: float) -> Tradeoff:
         """The curve that separates two inputs of one coordinate."""
-        return _votes_between(1, self.chance(np.array([x, y])))
+        return _votes_between(1, self.chance(np.clip([x, y], -self.peak, self.peak)))
 
     def tradeoff(self, adjacency: Adjacency = "replace") -> Tradeoff:
         """The worst pair of one coordinate: r against −r; 2r/s-GDP at most, as the Gaussian it comes from.
@@ -237,8 +241,8 @@ class NoisySign:
         return vectors.NoisyVotes(clip=self.clip, peak=self.peak, noise=self.noise)
 
 
-def _signs(chance: Probabilities, x: ArrayLike, rng: Generator) -> Symbols:
-    return 2 * sampling_exact.bernoulli(chance, rng, at=x).view(np.int8) - 1
+def _signs(chance: Probabilities, x: ArrayLike, peak: float, rng: Generator) -> Symbols:
+    return 2 * sampling_exact.bernoulli(chance, rng, at=x, within=peak).view(np.int8) - 1
 
 
 def _votes_between(trials: int, chance: Vector) -> Tradeoff:
