@@ -19,6 +19,11 @@ from typing import Any
 import numpy as np
 from scipy.special import gammaln
 
+from fedpriv.joint import joint
+from fedpriv.mechanisms import Binomial, DiscreteGaussian
+from fedpriv.privacy_loss import compose
+from fedpriv.tradeoff import Tradeoff
+
 DELTA = 1e-5
 ONE_SAMPLE = 256 / 60000  # case (d): the rate of the Poisson sample that both releases are made from
 
@@ -46,8 +51,19 @@ class Case:
 
 
 def ours(case: Case) -> Bounds:
-    """Both of fedpriv's certified bounds for a case."""
-    raise NotImplementedError(case.key)
+    """Both of fedpriv's certified bounds for a case, from nothing: curves are built anew each time."""
+    curve = {
+        "a": lambda: Tradeoff.gaussian(1.0).subsampled(0.01, "add-remove"),
+        "b": lambda: Tradeoff.between(
+            [1 / (1 + math.e), math.e / (1 + math.e)], [math.e / (1 + math.e), 1 / (1 + math.e)]
+        ),
+        "c": lambda: Binomial(clip=0.1, scale=1, trials=16).tradeoff(),
+        "d": lambda: joint([(Tradeoff.laplace(1.0), 1), (Tradeoff.gaussian(1 / 1.1), 1)]).subsampled(
+            ONE_SAMPLE, "add-remove"
+        ),
+        "e": lambda: DiscreteGaussian(clip=0.5, levels=1, noise=4).tradeoff(),
+    }[case.key[0]]
+    return tuple(compose([(curve(), case.rounds)]).epsilon(DELTA))
 
 
 def rows() -> list[dict[str, str]]:
@@ -82,8 +98,6 @@ def timed(ask: Callable[[], Bounds], repeats: int = 3) -> tuple[Bounds | str, fl
         start = perf_counter()
         try:
             answer = ask()
-        except NotImplementedError:
-            return "not yet", None
         except Exception as refusal:  # a peer may refuse in any way it likes: what it says is its answer
             return f"refuses: {type(refusal).__name__}", None
         best = min(best, perf_counter() - start)

@@ -14,12 +14,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.random import PCG64, SFC64, Generator, Philox
 
+from fedpriv.mechanisms import StochasticSign, Ternary
 from fedpriv.sampling_exact import bernoulli, binomial, binomial_fixed, discrete_gaussian, skellam, ternary
 
 COORDINATES = 10_000_000
 REPEATS = 5
 TRIALS = (1, 4, 16, 32, 64, 100, 256, 512, 1000, 10_000)
-SCALE = 2.0  # A of a vote with probability (A + x)/2A
+SIGN = StochasticSign(clip=0.1, scale=0.25)
+TERNARY = Ternary(clip=0.1, spread=0.25, scale=0.5)
 
 
 class Pair(NamedTuple):
@@ -85,27 +87,25 @@ def coins(p: np.ndarray) -> Iterator[Pair]:
     for kind in (Philox, PCG64, SFC64):
         rng = Generator(kind(2))
         yield Pair(f"bernoulli, {kind.__name__}", lambda r=rng: r.random(p.size) < p, lambda r=rng: bernoulli(p, r))
-    x = (2 * p - 1).astype(np.float32)
-    yield Pair("StochasticSign of float32", lambda: rng.random(x.size) < probability(x), lambda: sign(x, rng))
+    for kind in (np.float64, np.float32):
+        x = ((2 * p - 1) * SIGN.peak).astype(kind)
+        name = np.dtype(kind).name
+        yield Pair(
+            f"StochasticSign.encode of {name} (theirs: rng.random(n) < p, p at hand)",
+            lambda: rng.random(p.size) < p,
+            lambda x=x: SIGN.encode(x, rng),
+        )
+        yield Pair(
+            f"Ternary.encode of {name} (theirs: StochasticSign.encode)",
+            lambda x=x: SIGN.encode(x, rng),
+            lambda x=x: TERNARY.encode(x, rng),
+        )
     plus, minus = p / 2, (1 - p) / 2
     yield Pair(
         "ternary (theirs: the same by one comparison each)",
         lambda: compared(plus, minus, rng),
         lambda: ternary(plus, minus, rng),
     )
-    yield Pair(
-        "ternary beside our own bernoulli, as ±1",
-        lambda: 2 * bernoulli(p, rng).view(np.int8) - 1,
-        lambda: ternary(plus, minus, rng),
-    )
-
-
-def probability(x: np.ndarray) -> np.ndarray:
-    return (SCALE + np.clip(x, -1, 1)) / (2 * SCALE)
-
-
-def sign(x: np.ndarray, rng: Generator) -> np.ndarray:
-    return bernoulli(probability, rng, at=x)
 
 
 def compared(plus: np.ndarray, minus: np.ndarray, rng: Generator) -> np.ndarray:

@@ -16,6 +16,7 @@ from typing import Any, Literal, NamedTuple, get_args
 import numpy as np
 
 from fedpriv import asymptotic, renyi, secure_aggregation, vectors
+from fedpriv.densities import Density
 from fedpriv.errors import FedprivError, one_of, probability, whole
 from fedpriv.joint import joint
 from fedpriv.mechanisms import Binomial, Cldp, Gaussian, Laplace, Mechanism, NoisySign, StochasticSign, settings_of
@@ -122,35 +123,45 @@ class Account:
 
     releases: tuple[Release, ...]
 
-    def epsilon(self, delta: float) -> Cost:
-        """The smallest ε at δ, between two bounds."""
+    def epsilon(self, delta: float, tolerance: float = FINE) -> Cost:
+        """The smallest ε at δ, between two bounds; a larger tolerance is quicker, its bounds lie further apart."""
         probability(delta=delta)
         return self._cost(
-            lambda route: _route_epsilon(route, delta, FINE),
-            lambda parts, tolerance: compose(parts).epsilon(delta, tolerance).lower,
+            lambda route, t: _route_epsilon(route, delta, t),
+            lambda parts, t: compose(parts).epsilon(delta, t).lower,
+            tolerance,
         )
 
-    def delta(self, epsilon: float) -> Cost:
+    def delta(self, epsilon: float, tolerance: float = FINE) -> Cost:
         """δ at ε, between two bounds."""
         if not epsilon >= 0:
             raise FedprivError(f"epsilon must be at least 0, got {epsilon}")
         return self._cost(
-            lambda route: _route_delta(route, epsilon),
-            lambda parts, tolerance: compose(parts).delta(epsilon, tolerance).lower,
+            lambda route, t: _route_delta(route, epsilon, t),
+            lambda parts, t: compose(parts).delta(epsilon, t).lower,
+            tolerance,
         )
 
     def upper_epsilon(self, delta: float, tolerance: float = QUICK) -> float:
         """The upper bound alone, in less time and hardly larger."""
         return min((_route_epsilon(route, delta, tolerance) for route in self.routes), default=0.0)
 
-    def _cost(self, upper: Callable[[Route], float], lower: Callable[[tuple[Part, ...], float], float]) -> Cost:
+    def _cost(
+        self,
+        upper: Callable[[Route, float], float],
+        lower: Callable[[tuple[Part, ...], float], float],
+        tolerance: float,
+    ) -> Cost:
+        """The best route, and the best witness: of several the best by a rough look, looked at again."""
         if not self.releases:
             return Cost(Bounds(0.0, 0.0), "nothing was released", "nothing was released")
-        above = [upper(route) for route in self.routes]
-        witnesses = self.witnesses
-        below = [lower(witness.parts, ROUGH) for witness in witnesses] if len(witnesses) > 1 else [0.0]
+        above = [upper(route, tolerance) for route in self.routes]
+        witnesses, several = self.witnesses, len(self.witnesses) > 1
+        below = [lower(witness.parts, ROUGH if several else tolerance) for witness in witnesses]
         best, worst = above.index(min(above)), below.index(max(below))
-        reached = max(lower(witnesses[worst].parts, QUICK if len(witnesses) > 1 else FINE), below[worst])
+        reached = below[worst]
+        if several and tolerance < ROUGH:
+            reached = max(reached, lower(witnesses[worst].parts, max(tolerance, QUICK)))
         bounds = Bounds(min(reached, above[best]), above[best])
         return Cost(bounds, self.routes[best].proof, witnesses[worst].proof)
 
@@ -188,10 +199,10 @@ def _route_epsilon(route: Route, delta: float, tolerance: float) -> float:
     return compose(route.parts).upper_epsilon(delta - route.aside, tolerance)
 
 
-def _route_delta(route: Route, epsilon: float) -> float:
+def _route_delta(route: Route, epsilon: float, tolerance: float) -> float:
     if route.divergence is not None:
         return min(renyi.delta(route.divergence, epsilon) + route.aside, 1.0)
-    return min(compose(route.parts).delta(epsilon).upper + route.aside, 1.0)
+    return min(compose(route.parts).delta(epsilon, tolerance).upper + route.aside, 1.0)
 
 
 def _joined(routes: Sequence[Route]) -> Route:
@@ -331,15 +342,19 @@ def _levels(release: Release) -> list[tuple[float, int]]:
 
 def _ends(mechanism: Mechanism, release: Release, level: float) -> Tradeoff:
     """The pair of inputs ±level; one of them absent (zero) where that is what neighbours, or samples, differ by."""
-    central = isinstance(mechanism, Gaussian | Laplace)
-    absent = central and (release.adjacency == "add-remove" or release.sampling < 1)
-    return mechanism.between(level, 0.0 if absent else -level)
+    return mechanism.between(level, 0.0 if _absent(release) else -level)
+
+
+def _absent(release: Release) -> bool:
+    """Whether real data of this noise differ by a record that is there or not, its noise being added to a sum."""
+    summed = isinstance(release.mechanism, Gaussian | Laplace)
+    return summed and (release.adjacency == "add-remove" or release.sampling < 1)
 
 
 def _witness(release: Release, pair: Tradeoff, count: int) -> Witness:
     """The pair on `count` coordinates at once, sampled in the direction that reveals most, composed over rounds."""
-    inputs = "±clip/√k on k = {0} coordinates" if release.geometry == "l2" and release.dimension > 1 else "±peak"
-    proof = f"explicit pair {inputs.format(count)}"
+    inputs = f"±clip/√k on k = {count} coordinates" if release.geometry == "l2" and release.dimension > 1 else "±peak"
+    proof = f"explicit pair {'clip and nothing' if _absent(release) else inputs}"
     if release.sampling == 1:
         return Witness(proof, ((pair, count * release.rounds),))
     whole_pair = joint([(pair, min(count, JOINT))])
@@ -410,6 +425,25 @@ def published(account: Account, delta: float) -> dict[str, dict[str, Any]]:
             pure = secure_aggregation.published_epsilon(low, high)
             found["[F] Theorem 9"] = {"epsilon": pure * release.dimension * rounds, "delta": 0.0}
     return found
+
+
+def asymptotics(account: Account, delta: float) -> dict[str, float]:
+    """What the central limit theorem and the Edgeworth expansion would say of ε(δ): approximations, never bounds.
+
+    Only for one release of many votes, one coordinate's curve composed, without outcomes that give a unit away.
+    """
+    if len(account.releases) != 1 or not 0 < delta < 1:
+        return {}
+    parts = [route.parts[0] for route in account.routes if len(route.parts) == 1]
+    curve, count = parts[0] if parts else (Tradeoff.between([1.0], [1.0]), 0)
+    exact = isinstance(curve.pair, Density) and curve.pair.gaussian is not None
+    pair = curve.below
+    if exact or count < 2 or curve.mu == 0 or np.isinf(pair.loss).any():
+        return {}
+    return {
+        "central limit": asymptotic.clt_epsilon(pair.p, pair.q, count, delta),
+        "Edgeworth": asymptotic.edgeworth_epsilon(pair.p, pair.q, count, delta),
+    }
 
 
 def _gauss(mu: float) -> Tradeoff:

@@ -25,6 +25,9 @@ Probabilities = ArrayLike | Callable[[Vector], Vector]
 Bytes = NDArray[np.uint8]
 Mask = NDArray[np.bool_]
 _Block = tuple[slice, list[Vector]]
+_SUM_ROUNDING = 2.0**-51
+_ONE = np.float64(1).view(np.uint64)
+_SUM_ROUNDING = 2.0**-51
 _ONE = np.float64(1).view(np.uint64)
 _BLOCK = 1 << 17  # coordinates at once: they stay in cache. A multiple of 8, so no random byte is wasted between blocks
 
@@ -114,21 +117,27 @@ def rest_after_byte(p: Vector) -> Vector:
 
 
 def largest(p: Vector, what: str) -> float:
-    """The largest of p, all found to be probabilities.
+    """The largest of p, all found to be probabilities; nan fails.
 
-    Floats of at least 0 are ordered as their bits are, and a sign or nan has larger bits: one pass over p tells.
-
-    >>> largest(np.array([0.5, np.nan]), "p")
-    Traceback (most recent call last):
-    fedpriv.errors.FedprivError: p must be between 0 and 1, got nan
+    As unsigned words, floats rise from 0 to 1, and negative ones and nan lie above: one pass sees them all.
     """
-    top = p.view(np.uint64).max()
-    if top <= _ONE:
-        return float(top.view(np.float64))
-    wrong = p[~((p >= 0) & (p <= 1))]  # none, if it was −0.0
+    highest = np.ascontiguousarray(p).view(np.uint64).max()
+    if highest <= _ONE:
+        return float(highest.view(np.float64))
+    wrong = p[~((p >= 0) & (p <= 1))]
     if wrong.size:
         raise FedprivError(f"{what} must be between 0 and 1, got {wrong[0]}")
-    return float(p.max())
+    return float(p.max())  # only a negative zero
+
+
+def _largest_sum(up: Vector, down: Vector) -> float:
+    """The largest of up + down, or more where that is below 1 all the same."""
+    most = largest(up, "plus") + largest(down, "minus")
+    if most >= 1:
+        most = float((up + down).max())
+        if not most <= 1 + _SUM_ROUNDING:
+            raise FedprivError(f"the sum of plus and minus must be at most 1, got {most}")
+    return most
 
 
 def _decide(plus: Vector, minus: Vector, rng: Generator) -> NDArray[np.int8]:

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import MISSING, fields
 from typing import Any
 
-from fedpriv.accounting import Account, Cost, Release, described, published
+from fedpriv.accounting import Account, Cost, Release, asymptotics, described, published
 from fedpriv.calibration import calibrate
 from fedpriv.errors import FedprivError
 from fedpriv.mechanisms import KINDS, make
@@ -142,6 +142,8 @@ def report(account: Account, delta: float | None, epsilon: float | None) -> dict
         result["proof"] = _proof(costs[1][1])
     result["mu"] = account.mu
     result["bits"] = {"packed": release.mechanism.bits, "entropy": release.mechanism.entropy}
+    if epsilon is None:
+        result["asymptotic"] = asymptotics(account, delta if delta is not None else 1e-5)
     result["published"] = published(account, delta if delta is not None else 1e-5)
     return result
 
@@ -251,6 +253,8 @@ def _table(own: dict[str, Any]) -> str:
     rows.append(("proof, upper", own["proof"]["upper"]))
     rows.append(("proof, lower", own["proof"]["lower"]))
     rows.append(("bits a coordinate", f"{own['bits']['packed']:g} packed, {own['bits']['entropy']:.4g} of entropy"))
+    for name, value in own.get("asymptotic", {}).items():
+        rows.append((f"asymptotic, {name}", f"ε = {_short(value)}"))
     for name, values in own["published"].items():
         rows.append((f"published, {name}", ", ".join(f"{key} = {_short(value)}" for key, value in values.items())))
     width = max(len(name) for name, _ in rows)
