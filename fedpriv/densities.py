@@ -79,21 +79,34 @@ class Density:
         ends = self.loss(np.array([seen[0], seen[-1]]) if seen.size else some[[0, -1]])
         return min(float(ends[0]), *self.heavy, np.inf), max(float(ends[1]), *self.heavy, -np.inf)
 
+    @property
+    def largest_loss(self) -> float:
+        """The pure ε of this direction (Q against P): what the loss rises to, or ∞."""
+        with np.errstate(invalid="ignore"):
+            return float(self.loss(np.array([np.inf]))[0])
+
     @cached_property
-    def cells(self) -> tuple[Vector, Vector, float]:
+    def outline(self) -> Atoms:
+        """A few thousand merged cells: enough to see where the mass lies."""
+        return merge(*self._masses(self.edges[:: max(self.edges.size // 4096, 1)]))
+
+    def _masses(self, edges: Vector) -> tuple[Vector, Vector, float]:
         """Masses of P and Q between neighbouring edges, with both tails, and their largest relative error."""
-        p, p_tail = masses(self.p_below, self.p_above, self.edges)
-        q, q_tail = masses(self.q_below, self.q_above, self.edges)
+        p, p_tail = masses(self.p_below, self.p_above, edges)
+        q, q_tail = masses(self.q_below, self.q_above, edges)
         solid = (p > 1e-250) & (q > 1e-250)  # below, a mass is too small to matter at any δ
         error = [np.max(tail[solid] / mass[solid], initial=1.0) for mass, tail in ((p, p_tail), (q, q_tail))]
         return p, q, float(8 * ROUNDING * max(error))
 
     @cached_property
+    def cells(self) -> tuple[Vector, Vector, float]:
+        """The masses between all edges."""
+        return self._masses(self.edges)
+
+    @cached_property
     def merged(self) -> Atoms:
         """A finite pair that gives away no more than this one."""
-        p, q, error = self.cells
-        solid = (p > 1e-250) & (q > 1e-250)
-        return Atoms.of_masses(np.where(solid, p, 0), np.where(solid, q, 0), error)
+        return merge(*self.cells)
 
     @cached_property
     def spread(self) -> Atoms:
@@ -118,6 +131,12 @@ class Density:
         with np.errstate(divide="ignore"):
             log_p, log_q = np.concatenate((log_p, np.log(ends_p))), np.concatenate((log_q, np.log(ends_q)))
         return Atoms.sorted(log_p, log_q, np.concatenate((loss, [np.inf, -np.inf])), 4 * error)
+
+
+def merge(p: Vector, q: Vector, error: float) -> Atoms:
+    """Every cell one outcome; those too small to matter left out."""
+    solid = (p > 1e-250) & (q > 1e-250)
+    return Atoms.of_masses(np.where(solid, p, 0), np.where(solid, q, 0), error)
 
 
 def masses(below: Function, above: Function, edges: Vector) -> tuple[Vector, Vector]:

@@ -15,9 +15,10 @@ import numpy as np
 from fedpriv import lattice
 from fedpriv.arrays import Vector
 from fedpriv.atoms import ROUNDING, Atoms
+from fedpriv.convolution import any_of
 from fedpriv.errors import FedprivError, whole
 from fedpriv.lattice import Lattice
-from fedpriv.privacy_loss import Part, any_of, heavy_losses, source
+from fedpriv.privacy_loss import Part, heavy_losses, source
 from fedpriv.tradeoff import Enclosure, Tradeoff
 
 POINTS = 1 << 14  # points that the joint losses are given

@@ -119,6 +119,16 @@ class Tradeoff:
         return self.pair if isinstance(self.pair, Atoms) else self.pair.merged
 
     @property
+    def largest_loss(self) -> float:
+        """The pure ε of this direction, or ∞."""
+        return self.pair.largest_loss if isinstance(self.pair, Density) else self.above.largest_loss
+
+    @property
+    def outline(self) -> Atoms:
+        """Where the mass of the losses lies, without proof."""
+        return self.pair.outline if isinstance(self.pair, Density) else self.above
+
+    @property
     def symmetric(self) -> bool:
         """Whether the curve is its own inverse."""
         return self.pair.symmetric
@@ -286,7 +296,7 @@ def _density_delta(pair: Density, epsilon: float) -> float:
 def _density_epsilon(curve: Tradeoff, delta: float) -> float:
     """Bisection on ε, the end returned where δ(ε) ≤ δ."""
     if delta == 0:
-        return curve.above.largest_loss
+        return curve.largest_loss
     low, high = 0.0, 1.0
     while curve.delta(high) > delta and high < 1e12:
         low, high = high, 2 * high
