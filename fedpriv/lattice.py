@@ -149,7 +149,8 @@ def aligned(heavy: Sequence[tuple[float, float]], wanted: float) -> tuple[float,
         return wanted, 0.0
     ranked = sorted(heavy, key=lambda outcome: -outcome[1])
     first = ranked[0][0]
-    gaps = np.array([loss - first for loss, _ in ranked[1:]])
+    ranked = [outcome for outcome in ranked[1:] if abs(outcome[0] - first) > 1e-9 * wanted]
+    gaps = np.array([loss - first for loss, _ in ranked])
     if not gaps.size:
         return wanted, first
     if abs(gaps[0]) < wanted:  # several outcomes a point: an odd number, or cell borders would cut through some
@@ -158,7 +159,7 @@ def aligned(heavy: Sequence[tuple[float, float]], wanted: float) -> tuple[float,
     counts = counts[counts <= 1.5 * counts[0] + 1]
     steps = abs(gaps[0]) / counts
     off = gaps[None, :] / steps[:, None]
-    cost = ((off - np.rint(off)) * steps[:, None]) ** 2 @ np.array([weight for _, weight in ranked[1:]])
+    cost = ((off - np.rint(off)) * steps[:, None]) ** 2 @ np.array([weight for _, weight in ranked])
     return float(steps[int(np.argmin(cost))]), first
 
 

@@ -10,10 +10,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from fedpriv.accounting import Account, Release, Unit, described
+from fedpriv.accounting import Account
 from fedpriv.errors import BudgetExceeded, FedprivError, positive, probability
 from fedpriv.mechanisms import make
 from fedpriv.privacy_loss import Bounds
+from fedpriv.release import Release, Unit, described
 
 FORMAT = 1
 # How a file of an older format becomes one of the next: format → function of the whole document. Facts are never

@@ -8,10 +8,12 @@ from collections.abc import Iterable
 from dataclasses import MISSING, fields
 from typing import Any
 
-from fedpriv.accounting import Account, Cost, Release, asymptotics, described, published
+from fedpriv.accounting import Account, Cost, Release
 from fedpriv.calibration import calibrate
+from fedpriv.comparisons import asymptotics, published
 from fedpriv.errors import FedprivError
 from fedpriv.mechanisms import KINDS, make
+from fedpriv.release import described
 
 SHOWN_DELTAS = (1e-3, 1e-5, 1e-6, 1e-8, 1e-10)
 

@@ -11,7 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedpriv.arrays import Vector
 from fedpriv.errors import FedprivError, nearest
-from fedpriv.mechanisms.noise import BinomialNoise, DiscreteGaussian, Gaussian, Laplace, Skellam
+from fedpriv.mechanisms.additive import Gaussian, Laplace
+from fedpriv.mechanisms.grid import BinomialNoise, DiscreteGaussian, Skellam
 from fedpriv.mechanisms.ternary import Ternarize, Ternary
 from fedpriv.mechanisms.votes import Binomial, Cldp, NoisySign, StochasticSign
 from fedpriv.tradeoff import Adjacency, Tradeoff

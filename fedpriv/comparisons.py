@@ -1,0 +1,67 @@
+"""Other numbers for a release, beside our bounds and never as such: the papers' theorems, asymptotic values."""
+
+from __future__ import annotations
+
+from math import inf, sqrt
+from typing import Any
+
+import numpy as np
+
+from fedpriv import asymptotic, secure_aggregation, vectors
+from fedpriv.accounting import Account
+from fedpriv.densities import Density
+from fedpriv.mechanisms import Binomial, Cldp, StochasticSign
+from fedpriv.privacy_loss import compose
+from fedpriv.routes import share_at
+from fedpriv.tradeoff import Tradeoff
+
+
+def published(account: Account, delta: float) -> dict[str, dict[str, Any]]:
+    """The papers' values beside ours, by theorem: not certificates of this project, and asymptotic ones say so."""
+    if len(account.releases) != 1:
+        return {}
+    release, found = account.releases[0], {}
+    mechanism: Any = release.mechanism
+    rounds = release.rounds
+    source = mechanism.sign if isinstance(mechanism, Cldp) else mechanism
+    if isinstance(source, Binomial | StochasticSign):
+        trials = getattr(source, "trials", 1)
+        mu = vectors.published_theorem_7(
+            clip=source.peak, scale=source.scale, trials=trials, dimension=release.dimension
+        )
+        composed = mu * sqrt(rounds)
+        found["[F] Theorem 7"] = {"mu": composed, "epsilon": compose([(_gauss(composed), 1)]).epsilon(delta).upper}
+        if release.sampling < 1:
+            limit = asymptotic.subsampled_mu(mu, release.sampling, rounds)
+            found["[F] Lemma 2 (asymptotic)"] = {
+                "mu": limit,
+                "epsilon": compose([(_gauss(limit), 1)]).epsilon(delta).upper,
+            }
+        if release.trust == "secure-aggregation" and trials == 1:
+            low, high = share_at(mechanism, -source.peak), share_at(mechanism, source.peak)
+            pure = secure_aggregation.published_epsilon(low, high)
+            found["[F] Theorem 9"] = {"epsilon": pure * release.dimension * rounds, "delta": 0.0}
+    return found
+
+
+def asymptotics(account: Account, delta: float) -> dict[str, float]:
+    """What the central limit theorem and the Edgeworth expansion would say of ε(δ): approximations, never bounds.
+
+    Only for one release of many votes, one coordinate's curve composed, without outcomes that give a unit away.
+    """
+    if len(account.releases) != 1 or not 0 < delta < 1:
+        return {}
+    parts = [route.parts[0] for route in account.routes if len(route.parts) == 1]
+    curve, count = parts[0] if parts else (Tradeoff.between([1.0], [1.0]), 0)
+    exact = isinstance(curve.pair, Density) and curve.pair.gaussian is not None
+    pair = curve.below
+    if exact or count < 2 or curve.mu == 0 or np.isinf(pair.loss).any():
+        return {}
+    return {
+        "central limit": asymptotic.clt_epsilon(pair.p, pair.q, count, delta),
+        "Edgeworth": asymptotic.edgeworth_epsilon(pair.p, pair.q, count, delta),
+    }
+
+
+def _gauss(mu: float) -> Tradeoff:
+    return Tradeoff.gaussian(mu) if mu < inf else Tradeoff.pure(inf)

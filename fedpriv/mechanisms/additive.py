@@ -1,0 +1,131 @@
+"""Mechanisms that add real-valued noise: Gaussian and Laplace, for central trust and for comparison."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import sqrt
+from typing import ClassVar
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import ArrayLike
+
+from fedpriv import vectors
+from fedpriv.arrays import Vector
+from fedpriv.atoms import ROUNDING
+from fedpriv.errors import FedprivError, positive
+from fedpriv.tradeoff import Adjacency, Tradeoff
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gaussian:
+    """x plus Gaussian noise: (c or 2c)/σ-GDP by adding or by replacing. Real numbers, so not an exact draw."""
+
+    clip: float  # c, the ℓ2 norm
+    noise: float  # σ, standard deviation in the data's units
+
+    effects: ClassVar[Mapping[str, int]] = {"clip": +1, "noise": -1}
+    alphabet: ClassVar = None
+    bits: ClassVar = 32.0
+
+    def __post_init__(self) -> None:
+        positive(clip=self.clip, noise=self.noise)
+
+    @property
+    def peak(self) -> float:
+        """The largest coordinate."""
+        return self.clip
+
+    @property
+    def entropy(self) -> float:
+        """Bits of a float32 that noise fills: its 24 bits of fraction."""
+        return 24.0
+
+    def encode(self, x: ArrayLike, rng: Generator) -> Vector:
+        """x plus noise, in double precision: for comparison and central trust, not for a hostile receiver."""
+        return _finite(x) + rng.normal(0, self.noise, np.shape(x))
+
+    def decode(self, total: ArrayLike, n: int) -> Vector:
+        """The mean of n inputs from the sum of their messages."""
+        return np.asarray(total, dtype=float) / n
+
+    def between(self, x: float, y: float) -> Tradeoff:
+        """The curve that separates two inputs at that distance."""
+        return Tradeoff.gaussian(abs(x - y) / self.noise)
+
+    def tradeoff(self, adjacency: Adjacency = "add-remove") -> Tradeoff:
+        """G_μ with μ = c/σ (add-remove) or 2c/σ (replace), for a number or a vector of norm at most c.
+
+        >>> round(Gaussian(clip=1, noise=1).tradeoff("replace").epsilon(1e-5), 3)
+        9.997
+        """
+        return Tradeoff.gaussian(_reach(self.clip, adjacency) / self.noise)
+
+    def vector(self, dimension: int, adjacency: Adjacency = "add-remove") -> vectors.AdditiveNoise:
+        """The ℓ2 norm is all that counts."""
+        return vectors.AdditiveNoise(shift=_reach(self.clip, adjacency) / self.noise)
+
+    def aggregated(self, clients: int) -> Gaussian:
+        """The sum of `clients` messages seen as one: variances add."""
+        return Gaussian(clip=self.clip, noise=self.noise * sqrt(clients) * (1 - ROUNDING))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Laplace:
+    """x plus Laplace noise: ε = c/b by adding, 2c/b by replacing. Real numbers, so not an exact draw."""
+
+    clip: float  # c, the largest |coordinate| (ℓ1 norm of one number)
+    noise: float  # b, the scale in the data's units
+
+    effects: ClassVar[Mapping[str, int]] = {"clip": +1, "noise": -1}
+    alphabet: ClassVar = None
+    bits: ClassVar = 32.0
+
+    def __post_init__(self) -> None:
+        positive(clip=self.clip, noise=self.noise)
+
+    @property
+    def peak(self) -> float:
+        """The largest coordinate."""
+        return self.clip
+
+    @property
+    def entropy(self) -> float:
+        """Bits of a float32 that noise fills: its 24 bits of fraction."""
+        return 24.0
+
+    def encode(self, x: ArrayLike, rng: Generator) -> Vector:
+        """x plus noise, in double precision: for comparison and central trust, not for a hostile receiver."""
+        return _finite(x) + rng.laplace(0, self.noise, np.shape(x))
+
+    def decode(self, total: ArrayLike, n: int) -> Vector:
+        """The mean of n inputs from the sum of their messages."""
+        return np.asarray(total, dtype=float) / n
+
+    def between(self, x: float, y: float) -> Tradeoff:
+        """The curve that separates two inputs at that distance."""
+        return Tradeoff.laplace(abs(x - y) / self.noise)
+
+    def tradeoff(self, adjacency: Adjacency = "add-remove") -> Tradeoff:
+        """The curve of a number moved by c (add-remove) or 2c (replace).
+
+        >>> round(Laplace(clip=1, noise=2).tradeoff().epsilon(0.0), 12)
+        0.5
+        """
+        return Tradeoff.laplace(_reach(self.clip, adjacency) / self.noise)
+
+    def vector(self, dimension: int, adjacency: Adjacency = "replace") -> None:
+        """No bound for vectors but that of every coordinate at its largest."""
+        return
+
+
+def _reach(clip: float, adjacency: Adjacency) -> float:
+    return 2 * clip if adjacency == "replace" else clip
+
+
+def _finite(x: ArrayLike) -> Vector:
+    values = np.asarray(x, dtype=float)
+    if not np.isfinite(values).all():
+        raise FedprivError(f"values must be finite, got {values[~np.isfinite(values)][0]}")
+    return values

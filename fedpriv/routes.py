@@ -1,0 +1,159 @@
+"""Every way to an upper bound of one release.
+
+The exact pair of one coordinate composed over coordinates; a Gaussian curve for whole vectors (`vectors`,
+`secure_aggregation`); Rényi divergences, which are also small where the Gaussian curve of one vote is not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import lru_cache
+from math import inf, sqrt
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fedpriv import renyi, secure_aggregation
+from fedpriv.errors import FedprivError
+from fedpriv.joint import joint
+from fedpriv.mechanisms import Binomial, Cldp, StochasticSign
+from fedpriv.privacy_loss import Part, compose
+from fedpriv.release import Release
+from fedpriv.tradeoff import Tradeoff
+
+SET_ASIDE = 1e-12  # of δ: all that a secure-aggregation certificate may leave to an unlucky number of coins
+JOINT = 64  # coordinates sampled together that are convolved one by one
+
+
+class Route(NamedTuple):
+    """One way to an upper bound of one release: a curve composed so often, or Rényi divergences; δ set aside for it."""
+
+    proof: str
+    parts: tuple[Part, ...] = ()
+    divergence: renyi.Curve | None = None
+    aside: float = 0.0
+
+
+def route_epsilon(route: Route, delta: float, tolerance: float) -> float:
+    """The upper bound of ε(δ) by this route."""
+    if delta < route.aside:
+        return inf
+    if route.divergence is not None:
+        return renyi.epsilon(route.divergence, delta - route.aside)
+    return compose(route.parts).upper_epsilon(delta - route.aside, tolerance)
+
+
+def route_delta(route: Route, epsilon: float, tolerance: float) -> float:
+    """The upper bound of δ(ε) by this route."""
+    if route.divergence is not None:
+        return min(renyi.delta(route.divergence, epsilon) + route.aside, 1.0)
+    return min(compose(route.parts).delta(epsilon, tolerance).upper + route.aside, 1.0)
+
+
+def routes_of(release: Release) -> list[Route]:
+    """Every upper bound of one release."""
+    if release.trust == "secure-aggregation":
+        return _sum_routes(release)
+    if release.dimension == 1 or release.geometry == "linf":
+        return _coordinate_routes(release)
+    return _vector_routes(release)
+
+
+def _coordinate_routes(release: Release, curve: Tradeoff | None = None, proof: str = "") -> list[Route]:
+    """The worst pair of one coordinate, composed over coordinates and rounds."""
+    curve = curve or release.mechanism.tradeoff(release.adjacency)
+    proof = proof or "exact pair of one coordinate, composed"
+    if release.sampling == 1:
+        return [Route(proof, ((curve, release.dimension * release.rounds),))]
+    if release.dimension <= JOINT:
+        return [_sampled(joint([(curve, release.dimension)]), release, proof + ", Poisson sampled")]
+    if curve.mu == inf:
+        raise FedprivError(f"no certificate for {release.dimension} sampled coordinates of this mechanism under linf")
+    gaussian = Tradeoff.gaussian(curve.mu * sqrt(release.dimension))
+    return [_sampled(gaussian, release, "Gaussian curve of every coordinate, Poisson sampled")]
+
+
+def _vector_routes(release: Release) -> list[Route]:
+    """Dimension-free bounds under ‖x‖₂ ≤ clip, and the box around the ball."""
+    bound = release.mechanism.vector(release.dimension, release.adjacency)
+    found = []
+    if bound is not None and bound.mu < inf:
+        gaussian = Tradeoff.gaussian(bound.mu)
+        if release.sampling < 1:
+            found.append(_sampled(gaussian, release, f"{_theorem(release)}, Poisson sampled"))
+        else:
+            found.append(Route(_theorem(release), ((gaussian, release.rounds),)))
+    if not (found and release.dimension > 1 << 12):
+        found += _coordinate_routes(
+            release, proof="exact pair of one coordinate, composed over the box around the ball"
+        )
+    if bound is not None and release.sampling == 1 and release.rounds:
+        divergence = bound.renyi(release.rounds)
+        if divergence is not None:
+            found.append(Route("Rényi divergences of vectors (docs/proofs/renyi.md)", (), divergence))
+    return found
+
+
+def _theorem(release: Release) -> str:
+    names = {"Ternary": "Theorem A for ternary symbols", "NoisySign": "the Gaussian mechanism whose sign it is"}
+    gaussian = {"Gaussian": "Gaussian curve"}
+    return {**names, **gaussian}.get(type(release.mechanism).__name__, "Theorem A") + " (docs/proofs/vectors.md)"
+
+
+def _sampled(curve: Tradeoff, release: Release, proof: str) -> Route:
+    return Route(proof, ((curve.subsampled(release.sampling, release.adjacency), release.rounds),))
+
+
+def _sum_routes(release: Release) -> list[Route]:
+    """Under secure aggregation: the coins in the others' votes, and what would hold if every message were seen."""
+    mechanism, clients = release.mechanism, release.clients or 1
+    if hasattr(mechanism, "aggregated"):
+        seen = replace(release, mechanism=mechanism.aggregated(clients), trust="local", clients=None)
+        return [route._replace(proof=f"noise of {clients} clients summed; {route.proof}") for route in routes_of(seen)]
+    alone = routes_of(replace(release, trust="local", clients=None))
+    trials, p_max = votes_of(mechanism)
+    if release.dimension == 1 or release.geometry == "linf":
+        curve = _sum_pair(clients, trials, p_max, SET_ASIDE**2 / max(release.rounds * release.dimension, 1))
+        return _coordinate_routes(release, curve, "coins in the other clients' votes, number known") + alone
+    if not isinstance(mechanism, Binomial | StochasticSign | Cldp):
+        return alone
+    votes = mechanism.vector(release.dimension)
+    bound = secure_aggregation.vector_bound(
+        clients, trials, votes.clip, votes.peak, votes.scale, dimension=release.dimension,
+        failure=SET_ASIDE / max(release.rounds, 1), tolerance=1e-5,
+    )  # fmt: skip
+    proof = f"Theorem B with {bound.coins} coins (docs/proofs/secure-aggregation.md)"
+    gaussian = Tradeoff.gaussian(bound.mu)
+    if release.sampling < 1:
+        return [_sampled(gaussian, release, proof + ", Poisson sampled")._replace(aside=SET_ASIDE), *alone]
+    return [Route(proof, ((gaussian, release.rounds),), None, SET_ASIDE), *alone]
+
+
+@lru_cache(maxsize=64)
+def _sum_pair(clients: int, trials: int, p_max: float, set_aside: float) -> Tradeoff:
+    return Tradeoff.between(*secure_aggregation.scalar_pair(clients, trials, p_max, set_aside=set_aside))
+
+
+def votes_of(mechanism: Any) -> tuple[int, float]:
+    """(M, p_max) of a mechanism whose votes are summed."""
+    source = mechanism.sign if isinstance(mechanism, Cldp) else mechanism
+    return getattr(source, "trials", 1), float(source.chance(np.array(source.peak)))
+
+
+def share_at(mechanism: Any, level: float) -> float:
+    """The chance of a vote for + at an input."""
+    source = mechanism.sign if isinstance(mechanism, Cldp) else mechanism
+    return float(source.chance(np.array(level)))
+
+
+def mu_of(release: Release) -> float:
+    """Gaussian-DP of one round, as if every message were seen; sampling only helps."""
+    seen = replace(release, trust="local", clients=None, sampling=1.0)
+    if release.trust == "secure-aggregation" and hasattr(release.mechanism, "aggregated"):
+        mechanism: Any = release.mechanism
+        seen = replace(seen, mechanism=mechanism.aggregated(release.clients))
+    one = seen.mechanism.tradeoff(seen.adjacency).mu * sqrt(release.dimension)
+    bound = seen.mechanism.vector(seen.dimension, seen.adjacency)
+    if release.geometry == "linf" or bound is None or release.dimension == 1:
+        return one
+    return min(one, bound.mu)

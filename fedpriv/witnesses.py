@@ -1,0 +1,80 @@
+"""Lower bounds of one release: explicit inputs, and the pair of message laws they produce."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from fedpriv import secure_aggregation, vectors
+from fedpriv.joint import joint
+from fedpriv.mechanisms import Gaussian, Laplace, Mechanism
+from fedpriv.privacy_loss import Part
+from fedpriv.release import Release
+from fedpriv.routes import JOINT, share_at, votes_of
+from fedpriv.tradeoff import Tradeoff
+
+
+class Witness(NamedTuple):
+    """Explicit inputs and the pair they produce, composed so often: a lower bound."""
+
+    proof: str
+    parts: tuple[Part, ...]
+
+
+def witnesses_of(release: Release) -> list[Witness]:
+    """Explicit pairs of inputs, at one or several numbers of coordinates."""
+    if release.trust == "secure-aggregation" and not hasattr(release.mechanism, "aggregated"):
+        return _sum_witnesses(release)
+    mechanism: Any = release.mechanism
+    if release.trust == "secure-aggregation":
+        mechanism = mechanism.aggregated(release.clients)
+    if isinstance(mechanism, Gaussian) and release.geometry != "linf":
+        return [_witness(release, _ends(mechanism, release, mechanism.clip), 1)]
+    return [_witness(release, _ends(mechanism, release, level), count) for level, count in _levels(release)]
+
+
+def _levels(release: Release) -> list[tuple[float, int]]:
+    if release.dimension == 1 or release.geometry == "linf":
+        return [(release.mechanism.peak, release.dimension)]
+    clip, peak = release.mechanism.clip, release.mechanism.peak
+    return vectors.spans(clip=clip, peak=peak, dimension=release.dimension)
+
+
+def _ends(mechanism: Mechanism, release: Release, level: float) -> Tradeoff:
+    """The pair of inputs ±level; one of them absent (zero) where that is what neighbours, or samples, differ by."""
+    return mechanism.between(level, 0.0 if _absent(release) else -level)
+
+
+def _absent(release: Release) -> bool:
+    """Whether real data of this noise differ by a record that is there or not, its noise being added to a sum."""
+    summed = isinstance(release.mechanism, Gaussian | Laplace)
+    return summed and (release.adjacency == "add-remove" or release.sampling < 1)
+
+
+def _witness(release: Release, pair: Tradeoff, count: int) -> Witness:
+    """The pair on `count` coordinates at once, sampled in the direction that reveals most, composed over rounds."""
+    inputs = f"±clip/√k on k = {count} coordinates" if release.geometry == "l2" and release.dimension > 1 else "±peak"
+    proof = f"explicit pair {'clip and nothing' if _absent(release) else inputs}"
+    if release.sampling == 1:
+        return Witness(proof, ((pair, count * release.rounds),))
+    whole_pair = joint([(pair, min(count, JOINT))])
+    held = whole_pair.subsampled(release.sampling, "add-remove")
+    if release.adjacency == "add-remove" or isinstance(release.mechanism, Gaussian | Laplace):
+        return Witness(proof + ", Poisson sampled", ((held, release.rounds),))
+    half = release.rounds // 2
+    return Witness(
+        proof + ", Poisson sampled, now one and now the other data set holding the odd record",
+        ((held, release.rounds - half), (held.inverse, half)),
+    )
+
+
+def _sum_witnesses(release: Release) -> list[Witness]:
+    """Explicit data of everybody: the others all at one end, all at the other, or half and half."""
+    clients, (trials, _) = release.clients or 1, votes_of(release.mechanism)
+    found = []
+    for level, count in _levels(release):
+        share = share_at(release.mechanism, level)
+        for high in sorted({0, (clients - 1) // 2, clients - 1}):
+            pair = Tradeoff.between(*secure_aggregation.scalar_pair_lower(clients, trials, share, high=high))
+            witness = _witness(release, pair, count)
+            found.append(witness._replace(proof=f"{witness.proof}, {high} of the others high, the rest low"))
+    return found
