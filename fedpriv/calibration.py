@@ -16,6 +16,7 @@ from fedpriv.privacy_loss import FINE, QUICK
 CLOSE = 0.999  # a real setting is taken once its ε is at least this share of the target
 MOST = 1 << 22  # trials or levels tried
 WIDEST = 64.0  # logarithm of the largest and the smallest setting tried, in units of the input
+NEAR = 1e-3  # how far a quick search for a whole number goes before the fine one
 DIGITS = 7
 
 
@@ -37,12 +38,11 @@ def calibrate(
     given = {name: value for name, value in settings.items() if name != free}
 
     @cache
-    def cost_at(value: float) -> float:
+    def cost_at(value: float, tolerance: float = QUICK) -> float:
         account = Account((Release(mechanism=make(kind, given | {free: value}), **release),))
-        return account.upper_epsilon(delta, FINE if whole else QUICK)  # neighbouring whole numbers must be told apart
+        return account.upper_epsilon(delta, tolerance)
 
-    whole = _is_whole(kind, free)
-    if whole:
+    if _is_whole(kind, free):
         value: float = _whole_number(cost_at, epsilon, effect, free)
     else:
         value = _real_number(cost_at, epsilon, effect, free, _domain(free, given))
@@ -148,34 +148,50 @@ def _shortened(value: float, effect: int, domain: tuple[float, float]) -> float:
     return short if domain[0] < short < domain[1] else value
 
 
-def _whole_number(cost_at: Callable[[int], float], epsilon: float, effect: int, free: str) -> int:
+def _whole_number(cost_at: Callable[[int, float], float], epsilon: float, effect: int, free: str) -> int:
     """The last whole number that meets the target, going from the side where ε is small."""
-    safe, unsafe = (1, 2) if effect > 0 else (1, 0)
-    if effect > 0:
-        if cost_at(1) > epsilon:
-            _refuse(cost_at(1), epsilon, f"{free} = 1")
-        while unsafe <= MOST and cost_at(unsafe) <= epsilon:
-            safe, unsafe = unsafe, 2 * unsafe
-    else:
-        while cost_at(safe) > epsilon:
-            unsafe, safe = safe, 2 * safe
-            if safe > MOST:
-                _refuse(cost_at(unsafe), epsilon, f"{free} up to {unsafe}")
+    safe, unsafe = _doubled(cost_at, epsilon, effect, free)
+    safe, unsafe = _narrowed(cost_at, QUICK, epsilon, safe, unsafe, NEAR)
+    reach = max(1, int(NEAR * safe))
+    while cost_at(safe, FINE) > epsilon:  # quick and fine bounds may disagree about neighbours
+        safe, unsafe, reach = max(safe - effect * reach, 1), safe, 2 * reach
+    while unsafe and cost_at(unsafe, FINE) <= epsilon:
+        safe, unsafe, reach = unsafe, max(unsafe + effect * reach, 0), 2 * reach
+    return _narrowed(cost_at, FINE, epsilon, safe, unsafe, 0.0)[0]
+
+
+def _doubled(cost_at: Callable[[int, float], float], epsilon: float, effect: int, free: str) -> tuple[int, int]:
+    """A number that meets the target and one that does not, in steps of two or more: ε goes at least as √n."""
+    here, before, cost = 1, 0, cost_at(1, QUICK)
+    if effect > 0 and cost > epsilon:
+        _refuse(cost, epsilon, f"{free} = 1")
+    while (cost <= epsilon) == (effect > 0):
+        leap = epsilon / cost if effect > 0 else (cost / epsilon) ** 2 * 1.01
+        before, here = here, here * min(max(int(leap), 2), 64) if 0 < cost < inf else 2 * here
+        if here > MOST:
+            if effect > 0:
+                return before, here
+            _refuse(cost, epsilon, f"{free} up to {before}")
+        cost = cost_at(here, QUICK)
+    return (before, here) if effect > 0 else (here, before)
+
+
+def _narrowed(
+    cost_at: Callable[[int, float], float], tolerance: float, epsilon: float, safe: int, unsafe: int, near: float
+) -> tuple[int, int]:
+    """The bracket made as narrow as neighbours, or as `near` relative to them: ln ε is nearly straight in ln n."""
     turn = 0
-    while abs(safe - unsafe) > 1:
-        middle = _between(safe, unsafe, cost_at, epsilon) if turn % 3 < 2 else (safe + unsafe) // 2
-        safe, unsafe = (middle, unsafe) if cost_at(middle) <= epsilon else (safe, middle)
+    while abs(safe - unsafe) > max(1, near * safe):
+        under, over = (cost_at(n, tolerance) if n else inf for n in (safe, unsafe))
+        straight = turn % 3 < 2 and 0 < under < over < inf
+        share = log(epsilon / under) / log(over / under) if straight else 0.5
+        aim = safe * (unsafe / safe) ** share if straight else (safe + unsafe) / 2
+        low, high = sorted((safe, unsafe))
+        past = max(1, int(near * safe / 2))  # a step past the aim, so that the bracket closes from both sides
+        middle = min(max(round(aim) + (past if unsafe > safe else -past), low + 1), high - 1)
+        safe, unsafe = (middle, unsafe) if cost_at(middle, tolerance) <= epsilon else (safe, middle)
         turn += 1
-    return safe
-
-
-def _between(safe: int, unsafe: int, cost_at: Callable[[int], float], epsilon: float) -> int:
-    """Where ln ε, a straight line in ln n, would meet the target; a step past it, so that the bracket closes."""
-    under, over = (cost_at(n) if n else inf for n in (safe, unsafe))
-    share = log(epsilon / under) / log(over / under) if 0 < under < over < inf else 0.5
-    aim = safe * (unsafe / safe) ** share if unsafe else 0.0
-    low, high = sorted((safe, unsafe))
-    return min(max(round(aim) + (1 if unsafe > safe else -1), low + 1), high - 1)
+    return safe, unsafe
 
 
 def _refuse(best: float, epsilon: float, what: str) -> None:
