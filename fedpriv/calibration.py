@@ -187,8 +187,8 @@ def _narrowed(
         share = log(epsilon / under) / log(over / under) if straight else 0.5
         aim = safe * (unsafe / safe) ** share if straight else (safe + unsafe) / 2
         low, high = sorted((safe, unsafe))
-        past = max(1, int(near * safe / 2))  # a step past the aim, so that the bracket closes from both sides
-        middle = min(max(round(aim) + (past if unsafe > safe else -past), low + 1), high - 1)
+        past = max(1, int(near * safe / 2))  # a step past the aim, to the far end, closes the bracket from both sides
+        middle = min(max(round(aim) + (past if high - aim > aim - low else -past), low + 1), high - 1)
         safe, unsafe = (middle, unsafe) if cost_at(middle, tolerance) <= epsilon else (safe, middle)
         turn += 1
     return safe, unsafe
