@@ -80,7 +80,7 @@ class Account:
     @cached_property
     def routes(self) -> list[Route]:
         """The ways to an upper bound of all releases together: curves composed, and divergences added up."""
-        options = [routes_of(release) for release in self.releases]
+        options = [_routes(release) for release in self.releases]
         curves = [[route for route in own if route.divergence is None] for own in options]
         together = curves[0] if len(curves) == 1 else [_joined([_best(own) for own in curves])]
         divergent = [next((route for route in own if route.divergence), None) for own in options]
@@ -101,6 +101,15 @@ class Account:
         """A certified Gaussian-DP parameter of everything, None where there is none."""
         found = sqrt(sum(release.rounds * mu_of(release) ** 2 for release in self.releases)) if self.releases else 0.0
         return found * vectors.OUTWARD if found < inf else None
+
+
+def _routes(release: Release) -> list[Route]:
+    found = routes_of(release)
+    if not found:
+        raise FedprivError(
+            f"no certificate for {release.dimension} coordinates of {type(release.mechanism).__name__} sampled together"
+        )
+    return found
 
 
 def _joined(routes: Sequence[Route]) -> Route:

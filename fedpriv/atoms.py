@@ -45,9 +45,11 @@ class Atoms:
         [1.098612, -1.098612]
         """
         keep = (p > 0) | (q > 0)
-        with np.errstate(divide="ignore"):
-            log_p, log_q = np.log(p[keep]), np.log(q[keep])
-        return Atoms.sorted(log_p, log_q, log_q - log_p, error)
+        p, q = p[keep], q[keep]
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            near = np.abs(q - p) < p / 2  # there the difference is exact, and a small loss keeps its digits
+            loss = np.where(near, np.log1p((q - p) / p), np.log(q) - np.log(p))
+            return Atoms.sorted(np.log(p), np.log(q), loss, error)
 
     @cached_property
     def swapped(self) -> Atoms:
@@ -116,8 +118,9 @@ class Atoms:
 def log_mixture(loss: Vector, rate: float) -> Vector:
     """ln(1 − rate + rate·e^loss) without overflow, and to full relative accuracy near 0."""
     with np.errstate(over="ignore"):
-        return np.where(loss > 30, np.logaddexp(np.log(rate) + loss, np.log1p(-rate) if rate < 1 else -np.inf),
-                        np.log1p(rate * np.expm1(np.minimum(loss, 30.0))))  # fmt: skip
+        middle = np.log1p(rate * np.expm1(np.minimum(loss, 30.0)))
+        far = np.logaddexp(np.log(rate) + loss, np.log1p(-rate) if rate < 1 else -np.inf)
+        return np.where(np.abs(loss) < 0.5, middle, far)
 
 
 def log_unmixed(loss: Vector, rate: float) -> Vector:
@@ -133,7 +136,7 @@ def corners(loss: Vector, log_p: Vector, impossible: float) -> tuple[Vector, Vec
     if not loss.size:
         return loss, loss, loss
     log_above = _log_sums(log_p)
-    rise = np.exp(log_above[:-1] + loss[:-1]) * -np.expm1(np.diff(loss))
+    rise = np.exp(np.minimum(log_above[:-1] + loss[:-1], 1.0)) * -np.expm1(np.diff(loss))  # e^loss·P ≤ Q ≤ 1
     return loss, impossible + np.concatenate(([0.0], np.cumsum(rise))), log_above
 
 
@@ -153,7 +156,7 @@ def hockey_stick(profile: tuple[Vector, Vector, Vector], impossible: float, epsi
         return np.full(points.shape, impossible)
     piece = np.searchsorted(-loss, -points, side="left") - 1  # last loss above ε
     held = np.maximum(piece, 0)
-    rise = np.exp(log_above[held] + loss[held]) * -np.expm1(np.minimum(points - loss[held], 0.0))
+    rise = np.exp(np.minimum(log_above[held] + loss[held], 1.0)) * -np.expm1(np.minimum(points - loss[held], 0.0))
     return np.where(piece < 0, impossible, at_loss[held] + rise)
 
 
@@ -165,8 +168,9 @@ def smallest_epsilon(profile: tuple[Vector, Vector, Vector], impossible: float, 
     if not loss.size:
         return -np.inf
     piece = int(np.searchsorted(at_loss, delta, side="right")) - 1  # last corner with D ≤ δ
-    part = (delta - at_loss[piece]) * np.exp(-(log_above[piece] + loss[piece]))
-    return float(loss[piece] + np.log1p(-part)) if part < 1 else -np.inf
+    with np.errstate(divide="ignore"):
+        log_part = np.log(delta - at_loss[piece]) - (log_above[piece] + loss[piece])
+    return float(loss[piece] + np.log1p(-np.exp(log_part))) if log_part < 0 else -np.inf
 
 
 def hull(one: Atoms, two: Atoms, balanced: bool = False) -> Atoms:
@@ -181,7 +185,7 @@ def hull(one: Atoms, two: Atoms, balanced: bool = False) -> Atoms:
     own = np.where(first_rules[1:], _mass_at(one, loss), _mass_at(two, loss))
     above = np.where(first_rules, _log_above(one, loss), _log_above(two, loss))
     with np.errstate(divide="ignore", invalid="ignore"):
-        change = above[1:] + np.log(np.maximum(-np.expm1(above[:-1] - above[1:]), 0.0))
+        change = above[1:] + np.log(-np.expm1(np.minimum(above[:-1] - above[1:], 0.0)))
     log_p = np.where(first_rules[1:] == first_rules[:-1], own, np.where(np.isnan(change), -np.inf, change))
     kept = ~np.isneginf(log_p)
     hidden = _log_mass(one if first_rules[-1] else two, -np.inf)
@@ -201,7 +205,9 @@ def _crossings(one: Atoms, two: Atoms, loss: Vector) -> Vector:
     gap = hockey_stick(one.corners, one.impossible, loss) - hockey_stick(two.corners, two.impossible, loss)
     at = np.flatnonzero(gap[:-1] * gap[1:] < 0)
     steeper = np.exp(_log_above(one, loss)[1:][at] + loss[at]) - np.exp(_log_above(two, loss)[1:][at] + loss[at])
-    return np.asarray(loss[at] + np.log1p(gap[at] / steeper))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        crossing = loss[at] + np.log1p(gap[at] / steeper)
+    return np.asarray(crossing[(crossing < loss[at]) & (crossing > loss[at + 1])])  # rounding may deny a crossing
 
 
 def _log_above(pair: Atoms, loss: Vector) -> Vector:

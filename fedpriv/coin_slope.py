@@ -164,7 +164,8 @@ class _Sums:
         below, above = from_end(left.mass, left.slope, left.z), from_end(right.mass, -right.slope, -right.z)
         across = left.mass + np.maximum(left.slope, 0) * width + np.maximum(left.z**2, right.z**2) / 2
         highest = np.where(right.z <= 0, below, np.where(left.z >= 0, above, across))
-        return np.exp(highest + self.unit + 4 * self.error)
+        with np.errstate(over="ignore"):
+            return np.exp(highest + self.unit + 4 * self.error)
 
     def secants(self, cells: int) -> tuple[float, float]:
         """Encloses sup (z_k(y) − z_k(0))/y over 0 < y ≤ half; −y is k mirrored. Cells shrink towards both ends."""

@@ -27,6 +27,10 @@ DEEP = 400.0  # nats of tilting below the bulk at which masses have no say in δ
 Rounds = Sequence[tuple[Lattice, int]]
 
 
+class TooLarge(FedprivError):
+    """More lattice points than a transform may have."""
+
+
 class Convolution:
     """The rounds composed at one tilt. `sign` is +1 for an upper bound, −1 for a lower one."""
 
@@ -44,15 +48,18 @@ class Convolution:
         """The bound on δ(ε)."""
         value = float(hockey.hockey_stick(self.profile, self.impossible, epsilon))
         value *= 1 + self.sign * ROUNDING * (64 + self.profile[0].size)  # the running sums of `corners`
-        return float(np.clip(value + self.sign * self._correction(epsilon), 0.0, 1.0))
+        value += self.sign * self._correction(epsilon)
+        if np.isnan(value):  # arithmetic that left the range of floats proves nothing
+            return 1.0 if self.sign > 0 else 0.0
+        return float(np.clip(value, 0.0, 1.0))
 
     def epsilon(self, delta: float) -> float:
         """The bound on ε(δ): bisection around the profile's own answer, keeping the end that holds."""
         guess = hockey.smallest_epsilon(self.profile, self.impossible, delta)
         if guess == -np.inf:  # D never reaches δ on the profile: nothing is known below its last corner
             return float(self.profile[0][-1]) if self.sign > 0 and self.profile[0].size else guess
-        if guess == np.inf:
-            return guess
+        if not np.isfinite(guess):
+            return np.inf if guess > 0 or self.sign > 0 else 0.0
         low, high = self._bracket(guess, delta)
         for _ in range(60):
             middle = (low + high) / 2
@@ -65,7 +72,7 @@ class Convolution:
         while self.delta(low) <= delta and width < 1e6 * (1 + abs(guess)):
             low, width = low - width, 4 * width
         width = 1e-13 * (1 + abs(guess))
-        while self.delta(high) > delta:
+        while not self.delta(high) <= delta:
             high, width = high + width, 4 * width
             if width > 1e9 * (1 + abs(guess)):
                 return np.inf, np.inf
@@ -90,7 +97,7 @@ class Convolution:
         last = min(int(np.ceil((high - self.offset) / self.step)) + 1, largest)
         size = max(last - first + 1, 2)
         if size > 4 * LARGEST:
-            raise FedprivError(f"this composition needs {size:.3g} lattice points, more than {4 * LARGEST}")
+            raise TooLarge(f"this composition needs {size:.3g} lattice points, more than {4 * LARGEST}")
         spill = self.log_total + OUTSIDE + np.log(2.0) if largest - smallest + 1 > size else -np.inf
         return first, int(next_fast_len(size, real=True)), float(spill)
 
@@ -135,7 +142,7 @@ class Convolution:
             log_most += count * np.log(most)
             share += count * np.log1p(np.abs(values) / most - 1 + 1e-16)
             powers += 8 * ROUNDING * (count + 4)
-        error = -np.exp(log_most) * np.expm1(share) + powers * np.abs(product)
+        error = -np.exp(np.minimum(log_most, 700.0)) * np.expm1(share) + powers * np.abs(product)
         first = sum(c * int(one.index[0]) for one, c in self.rounds)
         mass = np.roll(irfft(product, n), -((self.first - first) % n))
         return self._untilted(mass, 2 * float(error.mean()) + transform * _norm(mass))

@@ -126,7 +126,8 @@ class Density:
         log_q = np.log(at_edge, out=np.full_like(loss, -np.inf), where=at_edge > 0)
         log_p = log_q - loss
         beyond = 0.0 if flat_top else 1.0
-        left_over = max(p[0] - q[0] * np.exp(-loss[0]), 0.0) + beyond * p[-1]  # P's mass that no loss claims
+        claimed = np.exp(min(float(log_q[0]) - float(loss[0]), 0.0))
+        left_over = max(p[0] - claimed, 0.0) + beyond * p[-1]  # P's mass that no loss claims
         ends_p, ends_q = np.array([0.0, left_over]), np.array([beyond * q[-1], 0.0])
         with np.errstate(divide="ignore"):
             log_p, log_q = np.concatenate((log_p, np.log(ends_p))), np.concatenate((log_q, np.log(ends_q)))

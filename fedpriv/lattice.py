@@ -111,9 +111,9 @@ def _spread_density(pair: Density, step: float, offset: float) -> Lattice:
     cut = pair.place(loss)
     (p, _), (q, used) = masses(pair.p_below, pair.p_above, cut), masses(pair.q_below, pair.q_above, cut)
     doubt = 8 * ROUNDING * used[1:-1]
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore", invalid="ignore"):
         up = (q[1:-1] - p[1:-1] * np.exp(loss[:-1]) + 2 * doubt) / -np.expm1(-step)
-    up = np.clip(up, 0, q[1:-1])
+    up = np.clip(np.nan_to_num(up, nan=np.inf), 0, q[1:-1])  # where P underflows all goes up
     mass = np.concatenate(([q[0]], up)) + np.concatenate((q[1:-1] - up, [0.0]))
     kept = mass > 0
     error = 4 * ROUNDING * (1 + float(np.abs(loss).max()))
@@ -127,7 +127,7 @@ def _merge_density(pair: Density, step: float, offset: float) -> Lattice:
     p, p_used = masses(pair.p_below, pair.p_above, cut)
     q, q_used = masses(pair.q_below, pair.q_above, cut)
     p, q = p[1:-1] + 8 * ROUNDING * p_used[1:-1], q[1:-1] - 8 * ROUNDING * q_used[1:-1]
-    kept = (q > 8 * ROUNDING * q_used[1:-1]) & (q > 1e-250)
+    kept = (q > 8 * ROUNDING * q_used[1:-1]) & (q > 1e-250) & (p > 1e-300)
     points, loss = points[kept], np.log(q[kept] / p[kept])
     residual = loss - offset - points * step
     return Lattice(points, np.log(q[kept]), residual, offset, step, 0.0, 4 * ROUNDING * (1 + np.abs(loss).max()))
@@ -137,6 +137,13 @@ def _points(pair: Density, step: float, offset: float) -> Index:
     """Every lattice point between the smallest and the largest loss that carry mass, and one more at either end."""
     low, high = pair.reach
     return np.arange(np.floor((low - offset) / step) - 1, np.ceil((high - offset) / step) + 2).astype(np.int64)
+
+
+def reach(pair: Atoms | Density) -> float:
+    """From the smallest to the largest loss that carries mass."""
+    if isinstance(pair, Density):
+        return pair.reach[1] - pair.reach[0]
+    return float(pair.finite.loss[0] - pair.finite.loss[-1])
 
 
 def aligned(heavy: Sequence[tuple[float, float]], wanted: float) -> tuple[float, float]:

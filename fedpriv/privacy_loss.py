@@ -17,13 +17,14 @@ import numpy as np
 
 from fedpriv import lattice
 from fedpriv.atoms import ROUNDING, Atoms
-from fedpriv.convolution import OUTSIDE, Convolution, Rounds
+from fedpriv.convolution import OUTSIDE, Convolution, Rounds, TooLarge
 from fedpriv.densities import Density
 from fedpriv.errors import FedprivError, probability, whole
 from fedpriv.tilting import Sketch, Window, log_moment
 from fedpriv.tradeoff import Enclosure, Tradeoff
 
 HEAVIEST = 32  # outcomes a lattice is aligned to
+MOST_ROUNDS = 1 << 34
 MANY = 1 << 17  # points past which a quick answer leaves the exact lattice for a coarser one
 FINE, QUICK, ROUGH = 5e-7, 1e-4, 1e-3  # relative errors of ε that a step aims at
 
@@ -60,7 +61,7 @@ def _gathered(parts: Sequence[Part]) -> list[Part]:
     squares = 0.0
     for curve, count in parts:
         if isinstance(curve.pair, Density) and curve.pair.gaussian is not None:
-            squares += count * curve.pair.gaussian**2
+            squares += count * min(curve.pair.gaussian, 1e150) ** 2
         else:
             counts[id(curve)] = (curve, count + counts.get(id(curve), (curve, 0))[1])
     together = [(Tradeoff.gaussian(float(np.sqrt(squares)) * (1 + 4 * ROUNDING)), 1)] if squares else []
@@ -86,8 +87,7 @@ class Composition:
     @cached_property
     def mu(self) -> float:
         """A certified Gaussian-DP parameter of the composition: √Σ n·μ², ∞ where some curve has none."""
-        squares = sum(count * max(curve.mu, curve.inverse.mu) ** 2 for curve, count in self.parts)
-        return float(np.sqrt(squares) * (1 + 8 * ROUNDING)) if self.parts else 0.0
+        return max((direction.mu for direction in self.directions), default=0.0)
 
     def delta(self, epsilon: float, tolerance: float = FINE) -> Bounds:
         """δ(ε) from both sides; a larger tolerance is quicker, its bounds hold as well and lie further apart."""
@@ -131,6 +131,17 @@ class Direction:
             return self.parts[0][0]
         return None
 
+    @property
+    def rounds(self) -> int:
+        """How many curves are composed, each counted as often as it is released."""
+        return sum(count for _, count in self.parts)
+
+    @cached_property
+    def mu(self) -> float:
+        """A Gaussian-DP parameter of the composition: √Σ n·μ², ∞ where some curve has none."""
+        squares = sum(count * min(curve.mu, 1e150) ** 2 for curve, count in self.parts)
+        return float(np.sqrt(squares) * (1 + 8 * ROUNDING)) if squares < 1e290 else np.inf
+
     @cached_property
     def revealing(self) -> bool:
         """Whether some curve gives everything away: no outcome that both sides give."""
@@ -164,7 +175,12 @@ class Direction:
             return _rounded(self.single.delta(epsilon))
         if self.revealing:
             return Bounds(1.0, 1.0)
-        return self._at(self.sketch.tilt_for_epsilon(epsilon), tolerance, lambda side: side.delta(epsilon))
+        return self._answer(
+            lambda some: some.sketch.tilt_for_epsilon(epsilon),
+            lambda side: side.delta(epsilon),
+            (1.0, lambda curve: curve.delta(epsilon)),
+            tolerance,
+        )
 
     def epsilon(self, delta: float, tolerance: float, lower: bool = True) -> Bounds:
         """ε(δ) of this direction; without the lower bound in half the time."""
@@ -175,13 +191,38 @@ class Direction:
         pure = _rounded(max(self.largest_loss, 0.0))
         if delta == 0:
             return pure
-        found = self._at(
-            self.sketch.tilt_for_delta(delta), tolerance, lambda side: max(side.epsilon(delta), 0.0), lower
+        return self._answer(
+            lambda some: some.sketch.tilt_for_delta(delta),
+            lambda side: max(side.epsilon(delta), 0.0),
+            (pure.upper, lambda curve: curve.epsilon(delta)),
+            tolerance,
+            lower,
         )
-        return Bounds(found.lower, min(found.upper, pure.upper))
 
-    def _at(self, tilt: float, tolerance: float, ask: Callable[[Convolution], float], lower: bool = True) -> Bounds:
+    def _answer(
+        self,
+        tilt_of: Callable[[Direction], float],
+        ask: Callable[[Convolution], float],
+        ceiling: tuple[float, Callable[[Tradeoff], float]],
+        tolerance: float,
+        lower: bool = True,
+    ) -> Bounds:
+        """Both bounds; of more rounds than a transform holds, the Gaussian bound and what fewer rounds give away."""
+        try:
+            found = self._composed(tilt_of(self), tolerance, ask, lower)
+            return Bounds(found.lower, min(found.upper, ceiling[0]))
+        except TooLarge:
+            by_gaussian = _rounded(ceiling[1](Tradeoff.gaussian(self.mu))).upper if self.mu < np.inf else np.inf
+            upper = min(ceiling[0], by_gaussian)
+        fewer = Direction(tuple((curve, -(-count // 64)) for curve, count in self.parts))
+        if not lower or fewer.rounds == self.rounds:
+            return Bounds(0.0, upper)
+        return Bounds(min(fewer._answer(tilt_of, ask, ceiling, tolerance).lower, upper), upper)
+
+    def _composed(self, tilt: float, tolerance: float, ask: Callable[[Convolution], float], lower: bool) -> Bounds:
         """Both sides composed at one tilt and asked."""
+        if self.rounds > MOST_ROUNDS:
+            raise TooLarge(f"{self.rounds} rounds are more than {MOST_ROUNDS}")
         window = self.sketch.window(tilt, OUTSIDE)
         if self.step is not None and window.high - window.low <= self.step * (
             lattice.LARGEST if tolerance < QUICK else MANY
@@ -208,10 +249,10 @@ class Direction:
 
     def _step_within(self, tilt: float, window: Window, tolerance: float) -> float:
         """The step whose spreading, at most n·h²/8 of loss, keeps ε within its tolerance, as far as points allow."""
-        count = sum(count for _, count in self.parts)
-        wanted = np.sqrt(8 * tolerance * max(1.0, self.sketch.mean_and_variance(tilt)[0]) / count)
+        wanted = np.sqrt(8 * tolerance * max(1.0, self.sketch.mean_and_variance(tilt)[0]) / self.rounds)
         width = window.high - window.low
-        return float(width / np.clip(width / wanted, 1 << 13, lattice.LARGEST))
+        step = float(width / np.clip(width / wanted, 1 << 13, lattice.LARGEST))
+        return max(step, *(lattice.reach(source(curve, +1)) / lattice.LARGEST for curve, _ in self.parts))
 
 
 def source(curve: Tradeoff, sign: int) -> Atoms | Density:

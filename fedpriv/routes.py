@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fedpriv import renyi, secure_aggregation
-from fedpriv.errors import FedprivError
 from fedpriv.joint import joint
 from fedpriv.mechanisms import Binomial, Cldp, StochasticSign
 from fedpriv.privacy_loss import Part, compose
@@ -68,7 +67,7 @@ def _coordinate_routes(release: Release, curve: Tradeoff | None = None, proof: s
     if release.dimension <= JOINT:
         return [_sampled(joint([(curve, release.dimension)]), release, proof + ", Poisson sampled")]
     if curve.mu == inf:
-        raise FedprivError(f"no certificate for {release.dimension} sampled coordinates of this mechanism under linf")
+        return []
     gaussian = Tradeoff.gaussian(curve.mu * sqrt(release.dimension))
     return [_sampled(gaussian, release, "Gaussian curve of every coordinate, Poisson sampled")]
 

@@ -21,6 +21,8 @@ from fedpriv.atoms import ROUNDING, Atoms, hull
 from fedpriv.densities import Density
 from fedpriv.errors import FedprivError, probability, real
 
+LARGEST_MU = 1e100
+LARGEST_EPSILON = 1e300
 Adjacency = Literal["replace", "add-remove"]
 Comparison = Literal["equal", "more private", "less private", "incomparable"]
 
@@ -47,7 +49,7 @@ class Enclosure:
         return Enclosure(self.spread.mixed(rate), self.merged.mixed(rate))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Tradeoff:
     """A tradeoff curve. Made by `between`, `gaussian`, `laplace` or `pure`.
 
@@ -57,6 +59,13 @@ class Tradeoff:
     """
 
     pair: Atoms | Density | Enclosure
+
+    def __repr__(self) -> str:
+        if isinstance(self.pair, Atoms):
+            return f"Tradeoff({self.pair.loss.size} outcomes)"
+        if isinstance(self.pair, Enclosure):
+            return f"Tradeoff(between two of {self.pair.spread.loss.size} outcomes)"
+        return f"Tradeoff(Gaussian, mu={self.pair.gaussian:g})" if self.pair.gaussian else "Tradeoff(of densities)"
 
     @staticmethod
     def between(p: ArrayLike, q: ArrayLike) -> Tradeoff:
@@ -77,6 +86,8 @@ class Tradeoff:
         real(mu=mu)
         if not mu >= 0:
             raise FedprivError(f"mu must be at least 0, got {mu}")
+        if mu > LARGEST_MU:  # no arithmetic tells these apart from giving everything away
+            return Tradeoff.between([1.0, 0.0], [0.0, 1.0])
         return Tradeoff(densities.gaussian(float(mu))) if mu > 0 else Tradeoff.between([1.0], [1.0])
 
     @staticmethod
@@ -174,8 +185,8 @@ class Tradeoff:
         if np.isnan(epsilon):
             raise FedprivError("epsilon must be a number, got nan")
         if epsilon == np.inf:
-            return self.above.impossible
-        if isinstance(self.pair, Density) and epsilon > -600:
+            return 0.0 if isinstance(self.pair, Density) else self.above.impossible
+        if isinstance(self.pair, Density) and (epsilon > -600 or self.pair.gaussian is not None):
             return _density_delta(self.pair, float(epsilon))
         return min(max(self.above.hockey_stick(float(epsilon)), 0.0), 1.0)
 
@@ -202,7 +213,8 @@ class Tradeoff:
         below, above = np.logaddexp.accumulate(atoms.log_p), np.logaddexp.accumulate(atoms.log_q[::-1])[::-1]
         a, not_a = below[:-1], np.logaddexp.accumulate(atoms.log_p[::-1])[::-1][1:]
         b, not_b = above[1:], np.logaddexp.accumulate(atoms.log_q)[:-1]
-        corner = -_quantile(a, not_a) - _quantile(b, not_b)
+        with np.errstate(invalid="ignore"):
+            corner = np.nan_to_num(-_quantile(a, not_a) - _quantile(b, not_b), nan=np.inf)
         slack = 1 + 8 * atoms.error + 64 * ROUNDING
         return float(max(corner.max(initial=0.0), 0.0) * slack)
 
@@ -286,6 +298,8 @@ def _density_delta(pair: Density, epsilon: float) -> float:
     """δ(ε) = Q(loss > ε) − e^ε P(loss > ε); for the Gaussian Φ(μ/2 − ε/μ) − e^ε Φ(−μ/2 − ε/μ), by logarithms."""
     if pair.gaussian is not None:
         above = log_ndtr(pair.gaussian / 2 - epsilon / pair.gaussian)
+        if above == -np.inf:
+            return 0.0
         other = log_ndtr(-pair.gaussian / 2 - epsilon / pair.gaussian)
         return float(np.exp(above) * -np.expm1(min(epsilon + other - above, 0.0)))
     x = pair.where(pair.loss, np.array([epsilon]))
@@ -298,8 +312,10 @@ def _density_epsilon(curve: Tradeoff, delta: float) -> float:
     if delta == 0:
         return curve.largest_loss
     low, high = 0.0, 1.0
-    while curve.delta(high) > delta and high < 1e12:
+    while curve.delta(high) > delta:
         low, high = high, 2 * high
+        if high > LARGEST_EPSILON:
+            return curve.largest_loss
     for _ in range(100):
         middle = (low + high) / 2
         low, high = (middle, high) if curve.delta(middle) > delta else (low, middle)

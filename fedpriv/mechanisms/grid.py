@@ -24,6 +24,7 @@ from fedpriv.coins import log_binomial, window
 from fedpriv.errors import FedprivError, positive, whole
 from fedpriv.tradeoff import Adjacency, Tradeoff
 
+NARROWEST = 1e-3  # standard deviation, in grid steps
 MANY = 1 << 12  # trials past which a law is cut
 FAR = 1e-300  # the tail at which infinite noise is cut; what lies beyond counts as seen
 
@@ -93,6 +94,7 @@ class BinomialNoise:
     def law(self) -> tuple[NDArray[np.int64], Vector]:
         """The noise's values and their log masses; of very many trials, only those that are not too rare to matter."""
         first, last = window(self.trials, self.bias, FAR) if self.trials > MANY else (0, self.trials)
+        _not_too_wide(last - first)
         return np.arange(first, last + 1), log_binomial(self.trials, self.bias, first, last)
 
     @cached_property
@@ -112,11 +114,8 @@ class BinomialNoise:
 
     def between(self, x: float, y: float) -> Tradeoff:
         """The curve that separates two inputs of one coordinate."""
-        k = np.arange(self.trials + 1)
-        error = ROUNDING * (16 + self.trials)
-        return _shifted(
-            k, log_binomial(self.trials, self.bias, 0, self.trials), self.grid.index([x, y]), error, self.bias == 0.5
-        )
+        k, mass = self.law
+        return _shifted(k, mass, self.grid.index([x, y]), ROUNDING * (16 + k.size), self.bias == 0.5)
 
     def tradeoff(self, adjacency: Adjacency = "replace") -> Tradeoff:
         """The worst of both ways round of one coordinate: noise against noise moved by l.
@@ -150,6 +149,7 @@ class DiscreteGaussian:
     def __post_init__(self) -> None:
         positive(clip=self.clip, noise=self.noise)
         whole(levels=self.levels)
+        _not_too_narrow(self.noise / self.grid.step)
 
     @property
     def peak(self) -> float:
@@ -228,6 +228,7 @@ class Skellam:
     def __post_init__(self) -> None:
         positive(clip=self.clip, noise=self.noise)
         whole(levels=self.levels)
+        _not_too_narrow(self.noise / self.grid.step)
 
     @property
     def peak(self) -> float:
@@ -339,3 +340,8 @@ def _entropy(log_mass: Vector) -> float:
 def _not_too_wide(reach: int) -> None:
     if reach > 1 << 23:
         raise FedprivError(f"noise reaching {reach:.3g} grid steps is too wide: fewer levels, or less noise")
+
+
+def _not_too_narrow(deviation: float) -> None:
+    if not deviation >= NARROWEST:
+        raise FedprivError(f"noise of {deviation:.3g} grid steps hides nothing: at least {NARROWEST} or fewer levels")

@@ -1,0 +1,428 @@
+"""What releases cost: the acceptance values, brackets for every kind and setting, and every refusal."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+from math import exp, inf
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pytest import approx
+
+from fedpriv.accounting import Account
+from fedpriv.comparisons import published
+from fedpriv.errors import FedprivError
+from fedpriv.mechanisms import (
+    Binomial,
+    BinomialNoise,
+    Cldp,
+    DiscreteGaussian,
+    Gaussian,
+    Laplace,
+    Mechanism,
+    NoisySign,
+    Skellam,
+    StochasticSign,
+    Ternarize,
+    Ternary,
+)
+from fedpriv.privacy_loss import Bounds
+from fedpriv.release import Release, described
+from fedpriv.tradeoff import Tradeoff
+
+WIDE = StochasticSign(clip=0.1, scale=10)
+EVERY: list[Any] = [
+    WIDE,
+    StochasticSign(clip=1, peak=0.2, scale=2),
+    Binomial(clip=0.1, scale=1, trials=16),
+    Cldp(clip=1, epsilon=0.5),
+    NoisySign(clip=1, noise=8),
+    Ternary(clip=0.1, spread=0.25, scale=0.5),
+    Ternarize(clip=1e-7, scale=1),
+    BinomialNoise(clip=1, levels=4, trials=400),
+    BinomialNoise(clip=1, levels=2, trials=300, bias=0.3),
+    DiscreteGaussian(clip=1, levels=4, noise=4),
+    Skellam(clip=1, levels=4, noise=4),
+    Gaussian(clip=1, noise=5),
+    Laplace(clip=1, noise=10),
+]
+SUMMED = [
+    m for m in EVERY if isinstance(m, StochasticSign | Binomial | Cldp | NoisySign | BinomialNoise | Skellam | Gaussian)
+]
+
+
+def epsilon(mechanism: Mechanism, delta: float = 1e-5, **facts: Any) -> Bounds:
+    return Account((Release(mechanism=mechanism, **facts),)).epsilon(delta).bounds
+
+
+def delta(mechanism: Mechanism, at: float, **facts: Any) -> Bounds:
+    return Account((Release(mechanism=mechanism, **facts),)).delta(at).bounds
+
+
+def close(bounds: Bounds, value: float, rel: float = 1e-9) -> None:
+    assert bounds.lower <= value * (1 + rel)
+    assert bounds.upper >= value * (1 - rel)
+    assert bounds.upper == approx(value, rel=rel)
+
+
+# --- acceptance ---------------------------------------------------------------------------------------------------
+
+
+def test_ternary_has_delta_one_twentieth_at_ln_two() -> None:
+    close(delta(Ternary(clip=0.1, spread=0.25, scale=0.5), 0.6931471805599453), 0.05, 1e-12)
+
+
+def test_mu_of_a_hundred_thousand_coordinates_against_the_published_one() -> None:
+    account = Account((Release(mechanism=WIDE, dimension=100_000, geometry="l2"),))
+    assert account.mu == approx(0.0250669, abs=5e-8)
+    assert published(account, 1e-5)["[F] Theorem 7"]["mu"] == approx(126.33, abs=0.005)
+
+
+@pytest.mark.parametrize("rounds", [100, 1000, 10_000])
+@pytest.mark.parametrize("at", [1e-5, 1e-8, 1e-12])
+def test_a_vectors_bounds_lie_within_a_tenth(rounds: int, at: float) -> None:
+    low, high = epsilon(WIDE, at, dimension=100_000, geometry="l2", rounds=rounds)
+    assert 0 < low <= high <= 1.10 * low
+
+
+def test_golden_compositions() -> None:
+    ternary = Ternary(clip=0.1, spread=0.25, scale=0.5)
+    close(epsilon(ternary, rounds=10), 8.0227624848)
+    close(epsilon(ternary, rounds=200), 67.2245593462)
+    close(epsilon(Binomial(clip=0.1, scale=1, trials=16), 1e-20, rounds=100), 104.544756788)
+    close(epsilon(Binomial(clip=0.1, scale=1, trials=16), rounds=1000), 427.740752948407, 1e-10)
+
+
+def test_golden_gaussians() -> None:
+    close(epsilon(Gaussian(clip=1, noise=1)), 4.377, 2e-4)
+    close(epsilon(Gaussian(clip=1, noise=1), adjacency="replace"), 9.997, 1e-4)
+    close(epsilon(Gaussian(clip=1, noise=1), sampling=0.01, rounds=1000), 1.82823, 1e-4)
+    close(epsilon(DiscreteGaussian(clip=0.5, levels=1, noise=4), rounds=1000), 64.1689422, 1e-8)
+
+
+@pytest.mark.parametrize(
+    ("clients", "mechanism", "at", "upper", "lower"),
+    [
+        (20, Binomial(clip=1, scale=2.5, trials=3), 1e-4, 1.3121824899, 1.2365862054),
+        (200, Binomial(clip=1, scale=5, trials=2), 1e-5, 0.1414575559, 0.1311040764),
+    ],
+)
+def test_golden_secure_aggregation(clients: int, mechanism: Any, at: float, upper: float, lower: float) -> None:
+    found = epsilon(mechanism, at, trust="secure-aggregation", clients=clients)
+    assert found.upper == approx(upper, rel=1e-8)
+    assert found.lower == approx(lower, rel=1e-8)
+
+
+def test_golden_secure_aggregation_of_vectors() -> None:
+    mechanism = Binomial(clip=1, peak=0.2, scale=0.911, trials=4)
+    facts: dict[str, Any] = {"dimension": 650, "geometry": "l2", "trust": "secure-aggregation", "rounds": 40}
+    found = epsilon(mechanism, clients=1294, **facts)
+    assert 3.3 < found.lower <= found.upper < 4.01
+
+
+def test_golden_sampled_signs() -> None:
+    sign = StochasticSign(clip=0.1, scale=0.25)
+    close(epsilon(sign, sampling=0.1, rounds=100, adjacency="add-remove"), 3.8383544263, 1e-5)
+    replaced = epsilon(sign, sampling=0.1, rounds=100)
+    assert replaced.upper == approx(4.328971549, rel=1e-5)
+    assert replaced.lower <= 4.328971549
+    twice = delta(sign, 0.1, sampling=0.1, rounds=2)
+    assert twice.upper == approx(0.0222177, abs=5e-8)
+    assert twice.lower == approx(0.0191762, abs=5e-8)
+
+
+# --- brackets -----------------------------------------------------------------------------------------------------
+
+
+@st.composite
+def releases(draw: st.DrawFn) -> Release:
+    mechanism = draw(st.sampled_from(EVERY))
+    dimension = draw(st.sampled_from([1, 1, 2, 30, 1000]))
+    facts: dict[str, Any] = {
+        "mechanism": mechanism,
+        "dimension": dimension,
+        "rounds": draw(st.sampled_from([0, 1, 3, 50])),
+    }
+    if dimension > 1:
+        facts["geometry"] = draw(st.sampled_from(["l2", "linf"]))
+    facts["trust"] = draw(st.sampled_from(["local", "central", "secure-aggregation"]))
+    facts["adjacency"] = draw(st.sampled_from([None, "replace", "add-remove"]))
+    if facts["trust"] == "secure-aggregation":
+        facts["clients"] = draw(st.sampled_from([1, 2, 40]))
+        facts["mechanism"] = draw(st.sampled_from(SUMMED))
+    if dimension <= 2 and facts["trust"] != "secure-aggregation":
+        facts["sampling"] = draw(st.sampled_from([1.0, 0.0, 0.05, 0.7]))
+    return Release(**facts)
+
+
+@settings(max_examples=30)
+@given(release=releases(), at=st.sampled_from([0.0, 1e-12, 1e-5, 0.1, 1.0]))
+def test_the_lower_bound_of_epsilon_never_passes_the_upper_one(release: Release, at: float) -> None:
+    low, high = Account((release,)).epsilon(at).bounds
+    assert 0 <= low <= high
+    if not release.rounds or not release.sampling or at == 1:
+        assert high == 0
+
+
+@settings(max_examples=20)
+@given(release=releases(), at=st.sampled_from([0.0, 0.1, 1.0, 20.0]))
+def test_the_lower_bound_of_delta_never_passes_the_upper_one(release: Release, at: float) -> None:
+    low, high = Account((release,)).delta(at).bounds
+    assert 0 <= low <= high <= 1
+
+
+@settings(max_examples=12)
+@given(release=releases(), at=st.sampled_from([1e-6, 1e-3]))
+def test_delta_undoes_epsilon(release: Release, at: float) -> None:
+    account = Account((release,))
+    high = account.epsilon(at).bounds.upper
+    if 0 < high < inf:
+        assert account.delta(high).bounds.lower <= at * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("mechanism", EVERY, ids=repr)
+@pytest.mark.parametrize("dimension", [1, 200])
+def test_more_rounds_cost_more(mechanism: Any, dimension: int) -> None:
+    facts = {"dimension": dimension, "geometry": "l2"}
+    costs = [epsilon(mechanism, rounds=rounds, **facts) for rounds in (0, 1, 2, 8, 64)]
+    for less, more in pairwise(costs):
+        assert less.lower <= more.upper
+        assert less.upper <= more.upper * (1 + 1e-6)
+    assert costs[0] == (0, 0)
+
+
+@pytest.mark.parametrize("mechanism", EVERY, ids=repr)
+@pytest.mark.parametrize("geometry", ["l2", "linf"])
+def test_more_coordinates_cost_no_less(mechanism: Any, geometry: str) -> None:
+    costs = [epsilon(mechanism, rounds=2, dimension=d, geometry=geometry) for d in (1, 3, 40, 5000)]
+    for less, more in pairwise(costs):
+        assert less.lower <= more.upper
+        assert less.lower <= more.lower * (1 + 1e-6) or geometry == "l2"
+
+
+@pytest.mark.parametrize("mechanism", EVERY, ids=repr)
+def test_the_norm_never_costs_more_than_the_box(mechanism: Any) -> None:
+    for d in (2, 64):
+        inside = epsilon(mechanism, rounds=3, dimension=d, geometry="l2").upper
+        assert inside <= epsilon(mechanism, rounds=3, dimension=d, geometry="linf").upper * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("mechanism", [m for m in EVERY if not isinstance(m, Ternarize)], ids=repr)
+def test_sampling_helps_and_less_of_it_helps_more(mechanism: Any) -> None:
+    costs = [epsilon(mechanism, rounds=5, sampling=rate) for rate in (0.0, 0.01, 0.3, 1.0)]
+    for less, more in pairwise(costs):
+        assert less.lower <= more.upper * (1 + 1e-9)
+        assert less.upper <= more.upper * (1 + 1e-3)
+    assert costs[0] == (0, 0)
+
+
+@pytest.mark.parametrize("mechanism", SUMMED, ids=repr)
+@pytest.mark.parametrize(
+    "facts", [{}, {"dimension": 50, "geometry": "l2"}, {"dimension": 5, "geometry": "linf"}], ids=str
+)
+def test_a_crowd_hides_and_a_larger_one_hides_better(mechanism: Any, facts: dict[str, Any]) -> None:
+    local = epsilon(mechanism, rounds=2, **facts)
+    costs = [epsilon(mechanism, rounds=2, trust="secure-aggregation", clients=n, **facts) for n in (200, 20, 1)]
+    for less, more in zip(costs, [*costs[1:], local], strict=True):
+        assert less.upper <= more.upper * (1 + 1e-4)
+        assert less.lower <= more.upper
+
+
+@pytest.mark.parametrize("mechanism", EVERY, ids=repr)
+def test_two_releases_cost_at_least_each_and_at_most_the_sum(mechanism: Any) -> None:
+    one, other = Release(mechanism=mechanism, rounds=3), Release(mechanism=WIDE, rounds=7)
+    together = Account((one, other)).epsilon(2e-5).bounds
+    for alone in (one, other):
+        assert together.lower >= Account((alone,)).epsilon(2e-5).bounds.lower * (1 - 1e-3)
+    total = sum(Account((alone,)).epsilon(1e-5).bounds.upper for alone in (one, other))
+    assert together.upper <= total * (1 + 1e-3)
+
+
+@pytest.mark.parametrize(
+    "mechanism", [Ternary(clip=1, spread=4, scale=1510), DiscreteGaussian(clip=1, levels=100, noise=10)], ids=repr
+)
+@pytest.mark.parametrize(
+    "other", [Release(mechanism=WIDE), Release(mechanism=Gaussian(clip=1, noise=100), adjacency="replace")], ids=str
+)
+def test_a_vector_and_a_number_together_cost_at_most_the_sum(mechanism: Any, other: Release) -> None:
+    one = Release(mechanism=mechanism, dimension=10_000, geometry="l2", rounds=100)
+    total = sum(Account((alone,)).epsilon(1e-5).bounds.upper for alone in (one, other))
+    assert Account((one, other)).epsilon(2e-5).bounds.upper <= total
+
+
+def test_a_release_of_no_rounds_adds_nothing() -> None:
+    one = Release(mechanism=Ternary(clip=1, spread=4, scale=1510), dimension=10_000, geometry="l2", rounds=100)
+    alone = Account((one,)).epsilon(1e-5).bounds
+    assert Account((one, replace(one, rounds=0))).epsilon(1e-5).bounds == approx(alone, rel=1e-6)
+
+
+def test_mu_is_a_certificate_of_the_bound_it_stands_beside() -> None:
+    for mechanism in EVERY:
+        account = Account((Release(mechanism=mechanism, rounds=4),))
+        if account.mu is not None:
+            low = account.epsilon(1e-5).bounds.lower
+            assert low <= Tradeoff.gaussian(account.mu).epsilon(1e-5) * (1 + 1e-9)
+
+
+# --- extremes -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mechanism", EVERY, ids=repr)
+def test_no_rounds_cost_nothing(mechanism: Any) -> None:
+    assert epsilon(mechanism, 0.0, rounds=0) == (0, 0)
+    assert delta(mechanism, 0.0, rounds=0, dimension=1000, geometry="l2") == (0, 0)
+
+
+@pytest.mark.parametrize(
+    "mechanism", [WIDE, Ternary(clip=0.1, spread=0.25, scale=0.5), Gaussian(clip=1, noise=1)], ids=repr
+)
+def test_a_thousand_million_rounds_have_an_answer(mechanism: Any) -> None:
+    low, high = epsilon(mechanism, rounds=10**9)
+    assert 0 < low <= high <= 1.01 * low
+
+
+def test_delta_zero_is_the_pure_epsilon_or_none() -> None:
+    sign = StochasticSign(clip=1, scale=3)
+    close(epsilon(sign, 0.0, rounds=10), 10 * 0.6931471805599453, 1e-9)
+    close(epsilon(Laplace(clip=1, noise=4), 0.0, rounds=2), 0.5, 1e-9)
+    for mechanism in (Gaussian(clip=1, noise=1), Ternarize(clip=1, scale=3), BinomialNoise(clip=1, levels=2, trials=9)):
+        assert epsilon(mechanism, 0.0) == (inf, inf)
+
+
+@pytest.mark.parametrize("mechanism", EVERY, ids=repr)
+def test_delta_at_epsilon_zero_is_the_advantage(mechanism: Any) -> None:
+    release = Release(mechanism=mechanism)
+    assert release.adjacency is not None
+    close(delta(mechanism, 0.0), mechanism.tradeoff(release.adjacency).advantage, 1e-9)
+
+
+@pytest.mark.parametrize("at", [1e-30, 1e-100, 1e-300, 1e-320])
+def test_tiny_deltas_are_answered(at: float) -> None:
+    pure = epsilon(WIDE, 0.0, rounds=1000).upper
+    low, high = epsilon(WIDE, at, rounds=1000)
+    assert 0 < low <= high <= pure * (1 + 1e-9)
+
+
+OVERFLOWING: list[tuple[Any, float, dict[str, Any], float]] = [
+    (Laplace(clip=1, noise=1e-3), 1e-5, {"rounds": 10}, 9000),
+    (Gaussian(clip=1, noise=0.02), 1e-5, {"rounds": 100, "sampling": 0.01}, 5000),
+    (Gaussian(clip=1, noise=1), 1e-5, {"rounds": 10, "sampling": 0.5, "dimension": 2000, "geometry": "linf"}, 1000),
+    (WIDE, 1e-5, {"rounds": 10**18}, 1e13),
+    (Ternary(clip=0.1, spread=0.25, scale=0.5), 1e-320, {"rounds": 1000}, 500),
+]
+
+
+@pytest.mark.parametrize(("mechanism", "at", "facts", "least"), OVERFLOWING, ids=str)
+def test_losses_so_large_that_exp_overflows_are_answered_not_lost(
+    mechanism: Any, at: float, facts: dict[str, Any], least: float
+) -> None:
+    """Each of these once certified ε = 0, or nearly, for a release that hides nothing at all."""
+    assert epsilon(mechanism, at, **facts).upper >= least
+
+
+def test_noise_summed_over_a_million_clients_keeps_its_mass() -> None:
+    wide = Skellam(clip=0.1, levels=10, noise=1)
+    like = epsilon(Gaussian(clip=0.1, noise=1), adjacency="replace", trust="secure-aggregation", clients=10**6)
+    assert epsilon(wide, trust="secure-aggregation", clients=10**6).upper >= 0.99 * like.lower > 0
+
+
+def test_a_sign_that_is_no_longer_random_hides_nothing_and_says_so() -> None:
+    try:
+        found = epsilon(NoisySign(clip=1, noise=0.01)).upper
+    except FedprivError:
+        found = inf
+    assert found > 100
+
+
+# --- refusals -----------------------------------------------------------------------------------------------------
+
+REFUSED: list[tuple[dict[str, Any], str]] = [
+    ({"dimension": 0}, "dimension must be at least 1"),
+    ({"dimension": 2.5}, "dimension must be a whole number"),
+    ({"dimension": 2}, "geometry must be given"),
+    ({"dimension": 2, "geometry": "l3"}, "did you mean 'l2'"),
+    ({"rounds": -1}, "rounds must be at least 0"),
+    ({"rounds": True}, "rounds must be a whole number"),
+    ({"rounds": "3"}, "rounds must be a whole number"),
+    ({"sampling": -0.1}, "sampling must be between 0 and 1"),
+    ({"sampling": 1.1}, "sampling must be between 0 and 1"),
+    ({"sampling": float("nan")}, "sampling must be between 0 and 1"),
+    ({"sampling": 0.1, "unit": "client"}, "sampling clients amplifies nothing under local trust"),
+    (
+        {"sampling": 0.1, "unit": "client", "trust": "secure-aggregation", "clients": 9},
+        "sampling clients amplifies nothing under secure-aggregation trust",
+    ),
+    ({"unit": "user"}, "unit 'user' is unknown"),
+    ({"trust": "secure-agregation"}, "did you mean 'secure-aggregation'"),
+    ({"adjacency": "swap"}, "adjacency 'swap' is unknown"),
+    ({"clients": 3}, "clients counts only under secure-aggregation"),
+    ({"trust": "secure-aggregation"}, "needs clients"),
+    ({"trust": "secure-aggregation", "clients": 0}, "clients must be at least 1"),
+    ({"trust": "secure-aggregation", "clients": 2.5}, "clients must be a whole number"),
+]
+
+
+@pytest.mark.parametrize(("facts", "said"), REFUSED, ids=str)
+def test_releases_that_cannot_be_are_refused_in_one_line(facts: dict[str, Any], said: str) -> None:
+    with pytest.raises(FedprivError) as error:
+        Release(mechanism=WIDE, **facts)
+    assert said in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("bad", [-1e-5, 1.5, float("nan"), "small", None])
+def test_deltas_that_cannot_be_are_refused(bad: Any) -> None:
+    with pytest.raises(FedprivError, match="delta must be between 0 and 1"):
+        epsilon(WIDE, bad)
+
+
+@pytest.mark.parametrize("bad", [-1.0, float("nan"), "small", None])
+def test_epsilons_that_cannot_be_are_refused(bad: Any) -> None:
+    with pytest.raises(FedprivError, match="epsilon must be"):
+        delta(WIDE, bad)
+
+
+def test_kinds_without_a_certificate_under_secure_aggregation_are_named() -> None:
+    with pytest.raises(FedprivError, match="Ternarize has no certificate under secure aggregation"):
+        Release(mechanism=Ternarize(clip=1, scale=2), trust="secure-aggregation", clients=5)
+
+
+def test_defaults_are_those_of_the_design() -> None:
+    assert Release(mechanism=WIDE).unit == "client"
+    assert Release(mechanism=WIDE, sampling=0.5).unit == "record"
+    assert Release(mechanism=WIDE).adjacency == "replace"
+    for mechanism in (Gaussian(clip=1, noise=1), Laplace(clip=1, noise=1)):
+        assert Release(mechanism=mechanism).adjacency == "add-remove"
+
+
+def test_nothing_released_costs_nothing() -> None:
+    assert Account(()).epsilon(0.0).bounds == (0, 0)
+    assert Account(()).delta(0.0).bounds == (0, 0)
+    assert Account(()).mu == 0
+
+
+def test_a_release_is_described_in_full() -> None:
+    release = Release(mechanism=WIDE, dimension=5, geometry="l2", rounds=7, sampling=0.5)
+    assert described(release) == {
+        "kind": "StochasticSign", "settings": {"clip": 0.1, "scale": 10, "peak": 0.1}, "unit": "record",
+        "trust": "local", "adjacency": "replace", "geometry": "l2", "dimension": 5,
+        "rounds": 7, "sampling": 0.5, "clients": None,
+    }  # fmt: skip
+
+
+def test_every_bound_names_its_proof() -> None:
+    for mechanism in EVERY:
+        for facts in ({}, {"dimension": 100, "geometry": "l2"}):
+            cost = Account((Release(mechanism=mechanism, **facts),)).epsilon(1e-5)
+            assert cost.upper_proof
+            assert "explicit pair" in cost.lower_proof
+
+
+def test_published_values_stand_beside_and_say_when_they_are_asymptotic() -> None:
+    values = published(Account((Release(mechanism=WIDE, sampling=0.1, rounds=10),)), 1e-5)
+    assert any("asymptotic" in name for name in values)
+    crowd = Account((Release(mechanism=WIDE, trust="secure-aggregation", clients=50),))
+    assert exp(published(crowd, 1e-5)["[F] Theorem 9"]["epsilon"]) == approx(10.1 / 9.9)

@@ -1,0 +1,188 @@
+"""Every setting that can be free, found for a target, and accounted again: never over it, and close below."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+from fedpriv.accounting import Account
+from fedpriv.calibration import calibrate
+from fedpriv.errors import FedprivError, Unreachable
+from fedpriv.mechanisms import KINDS, make, settings_of
+from fedpriv.release import Release
+
+VECTOR = {"dimension": 10_000, "geometry": "l2"}
+BOX = {"dimension": 30, "geometry": "linf"}
+CROWD = {"trust": "secure-aggregation", "clients": 500}
+Case = tuple[str, dict[str, Any], str, dict[str, Any]]
+
+REAL: list[Case] = [
+    ("StochasticSign", {"clip": 1}, "scale", {"rounds": 1000}),
+    ("StochasticSign", {"clip": 1}, "scale", {"rounds": 1000, **VECTOR}),
+    ("StochasticSign", {"clip": 1, "peak": 0.1}, "scale", {"rounds": 1000, **VECTOR}),
+    ("StochasticSign", {"clip": 1}, "scale", {"rounds": 20, **BOX}),
+    ("StochasticSign", {"clip": 1}, "scale", {"rounds": 100, "sampling": 0.05}),
+    ("StochasticSign", {"clip": 1}, "scale", {"rounds": 100, **CROWD}),
+    ("StochasticSign", {"clip": 1}, "scale", {"rounds": 100, **CROWD, **VECTOR}),
+    ("StochasticSign", {"scale": 50}, "clip", {"rounds": 1000}),
+    ("StochasticSign", {"clip": 1, "scale": 5}, "peak", {"rounds": 100}),
+    ("Binomial", {"clip": 1, "trials": 16}, "scale", {"rounds": 1000}),
+    ("Binomial", {"clip": 1, "trials": 16}, "scale", {"rounds": 1000, **VECTOR}),
+    ("Binomial", {"scale": 500, "trials": 4}, "clip", {"rounds": 1000}),
+    ("Cldp", {"clip": 1}, "epsilon", {"rounds": 1000}),
+    ("NoisySign", {"clip": 1}, "noise", {"rounds": 1000}),
+    ("NoisySign", {"clip": 1}, "noise", {"rounds": 1000, **VECTOR}),
+    ("NoisySign", {"noise": 100}, "clip", {"rounds": 1000}),
+    ("Ternary", {"clip": 1, "spread": 4}, "scale", {"rounds": 1000}),
+    ("Ternary", {"clip": 1, "spread": 4}, "scale", {"rounds": 100, **VECTOR}),
+    ("Ternary", {"clip": 1, "scale": 200}, "spread", {"rounds": 100}),
+    ("Ternary", {"spread": 40, "scale": 200}, "clip", {"rounds": 1000}),
+    ("DiscreteGaussian", {"clip": 1, "levels": 8}, "noise", {"rounds": 1000}),
+    ("DiscreteGaussian", {"clip": 1, "levels": 100}, "noise", {"rounds": 10, **VECTOR}),
+    ("DiscreteGaussian", {"noise": 40, "levels": 8}, "clip", {"rounds": 1000}),
+    ("Skellam", {"clip": 1, "levels": 8}, "noise", {"rounds": 1000}),
+    ("Skellam", {"clip": 1, "levels": 8}, "noise", {"rounds": 100, **CROWD}),
+    ("Skellam", {"noise": 40, "levels": 8}, "clip", {"rounds": 1000}),
+    ("Gaussian", {"clip": 1}, "noise", {"rounds": 1000}),
+    ("Gaussian", {"clip": 1}, "noise", {"rounds": 1000, **VECTOR, "adjacency": "replace"}),
+    ("Gaussian", {"clip": 1}, "noise", {"rounds": 1000, "sampling": 0.01}),
+    ("Gaussian", {"noise": 3}, "clip", {"rounds": 1000}),
+    ("Laplace", {"clip": 1}, "noise", {"rounds": 1000}),
+    ("Laplace", {"clip": 1}, "noise", {"rounds": 20, **BOX}),
+    ("Laplace", {"noise": 50}, "clip", {"rounds": 1000}),
+]
+# Ternarize reaches no ε at all until its δ falls below the target's and then ε = 0: its ε jumps from ∞ to 0, so no
+# scale comes close to a target. It is tested for staying under it.
+WHOLE: list[Case] = [
+    ("Binomial", {"clip": 1, "scale": 1000}, "trials", {"rounds": 1000}),
+    ("Binomial", {"clip": 1, "scale": 100}, "trials", {"rounds": 100, **VECTOR}),
+    ("BinomialNoise", {"clip": 1, "levels": 2}, "trials", {"rounds": 100}),
+    ("BinomialNoise", {"clip": 1, "levels": 2, "bias": 0.3}, "trials", {"rounds": 10}),
+    ("BinomialNoise", {"clip": 1, "trials": 200_000}, "levels", {"rounds": 100}),
+]
+
+
+def cost(kind: str, given: dict[str, Any], release: dict[str, Any], delta: float = 1e-5) -> float:
+    return Account((Release(mechanism=make(kind, given), **release),)).epsilon(delta).bounds.upper
+
+
+def named(value: Any) -> str:
+    return "-".join(f"{k}={v}" for k, v in value.items()) if isinstance(value, dict) else str(value)
+
+
+@pytest.mark.parametrize(("kind", "given", "free", "release"), REAL, ids=named)
+def test_a_real_setting_meets_the_target_closely_from_below(
+    kind: str, given: dict[str, Any], free: str, release: dict[str, Any]
+) -> None:
+    started = time.perf_counter()
+    mechanism, found = calibrate(kind, given, epsilon=2, delta=1e-5, free=free, **release)
+    seconds = time.perf_counter() - started
+    assert 1.99 <= found.bounds.upper <= 2
+    assert cost(kind, settings_of(mechanism), release) == pytest.approx(found.bounds.upper, rel=1e-12)
+    assert found.bounds.lower <= found.bounds.upper
+    assert {name: settings_of(mechanism)[name] for name in given if name != free} == {
+        name: given[name] for name in given if name != free
+    }
+    assert seconds < 3 * (2 if "clients" in release else 1)
+
+
+@pytest.mark.parametrize(("kind", "given", "free", "release"), WHOLE, ids=named)
+def test_the_next_whole_number_passes_the_target(
+    kind: str, given: dict[str, Any], free: str, release: dict[str, Any]
+) -> None:
+    started = time.perf_counter()
+    mechanism, found = calibrate(kind, given, epsilon=2, delta=1e-5, free=free, **release)
+    seconds = time.perf_counter() - started
+    value = settings_of(mechanism)[free]
+    assert isinstance(value, int)
+    assert found.bounds.upper <= 2
+    assert cost(kind, given | {free: value + KINDS[kind].effects[free]}, release) > 2
+    assert seconds < 3
+
+
+def test_every_setting_that_has_an_effect_is_calibrated_here() -> None:
+    tried = {(kind, free) for kind, _, free, _ in REAL + WHOLE}
+    declared = {(kind, free) for kind, cls in KINDS.items() for free in cls.effects if kind != "Ternarize"}
+    assert {(kind, free) for kind, free in declared - tried if free != "peak"} == set()
+
+
+@pytest.mark.parametrize("delta", [1e-5, 0.3])
+def test_ternarize_stays_below_the_target_though_it_cannot_come_close(delta: float) -> None:
+    mechanism, found = calibrate("Ternarize", {"clip": 1}, epsilon=2, delta=delta, rounds=10)
+    assert found.bounds.upper <= 2
+    nearer = settings_of(mechanism) | {"scale": 1 + (mechanism.scale - 1) * 0.98}  # type: ignore[attr-defined]
+    assert cost("Ternarize", nearer, {"rounds": 10}, delta) > 2
+
+
+@pytest.mark.parametrize("epsilon", [1e-3, 0.1, 30.0, 500.0])
+@pytest.mark.parametrize("kind", ["StochasticSign", "Gaussian"])
+def test_small_and_large_targets_are_met(kind: str, epsilon: float) -> None:
+    _, found = calibrate(kind, {"clip": 1}, epsilon=epsilon, delta=1e-9, rounds=1000)
+    assert 0.995 * epsilon <= found.bounds.upper <= epsilon
+
+
+def test_a_pure_target_is_met() -> None:
+    _, found = calibrate("StochasticSign", {"clip": 1}, epsilon=1, delta=0, rounds=10)
+    assert 0.995 <= found.bounds.upper <= 1
+
+
+UNREACHABLE = [
+    ("Gaussian", {"clip": 1}, {"delta": 0.0, "rounds": 10}),
+    ("Binomial", {"clip": 1, "scale": 2}, {"delta": 1e-5, "rounds": 1000}),
+    ("BinomialNoise", {"clip": 1, "trials": 20}, {"delta": 1e-5, "rounds": 1000}),
+    ("Ternary", {"clip": 1, "scale": 5}, {"delta": 1e-5, "rounds": 1000}),
+]
+
+
+@pytest.mark.parametrize(("kind", "given", "target"), UNREACHABLE, ids=named)
+def test_a_target_out_of_reach_names_the_best_there_is(
+    kind: str, given: dict[str, Any], target: dict[str, Any]
+) -> None:
+    with pytest.raises(Unreachable, match=r"out of reach: the best that .* gives is") as error:
+        calibrate(kind, given, epsilon=0.01, **target)
+    assert "\n" not in str(error.value)
+
+
+BAD: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
+    ("StochasticSign", {"clip": 1}, {"epsilon": 0}, "epsilon must be positive"),
+    ("StochasticSign", {"clip": 1}, {"epsilon": -1}, "epsilon must be positive"),
+    ("StochasticSign", {"clip": 1}, {"epsilon": float("nan")}, "epsilon must be finite"),
+    ("StochasticSign", {"clip": 1}, {"epsilon": float("inf")}, "epsilon must be finite"),
+    ("StochasticSign", {"clip": 1}, {"delta": -1}, "delta must be between 0 and 1"),
+    ("StochasticSign", {"clip": 1}, {"delta": float("nan")}, "delta must be between 0 and 1"),
+    ("StochasticSign", {}, {}, "clip, scale are missing"),
+    ("StochasticSign", {"clip": 1, "scale": 2}, {}, "leave out the one to calibrate"),
+    ("StochasticSign", {"clip": 1}, {"free": "scal"}, "did you mean 'scale'"),
+    ("Cldp", {"epsilon": 1}, {"free": "clip"}, "clip of Cldp cannot be calibrated"),
+    ("StochasticSign", {"clip": -1}, {}, "clip must be positive"),
+    ("StochasticSign", {"clip": "a"}, {}, "clip must be a number"),
+    ("StochasticSign", {"clip": 1, "spred": 2}, {}, "has no setting 'spred'"),
+    ("StocasticSign", {"clip": 1}, {}, "did you mean 'StochasticSign'"),
+    ("StochasticSign", {"clip": 1}, {"dimension": 5}, "geometry must be given"),
+    ("StochasticSign", {"clip": 1}, {"dimension": 0}, "dimension must be at least 1"),
+]
+
+
+@pytest.mark.parametrize(("kind", "given", "target", "said"), BAD, ids=named)
+def test_targets_and_settings_that_cannot_be_are_refused(
+    kind: str, given: dict[str, Any], target: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(FedprivError) as error:
+        calibrate(kind, given, **({"epsilon": 1.0, "delta": 1e-5} | target))
+    assert said in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "free"), [("Ternary", {"clip": 1}, "spread"), ("StochasticSign", {}, "peak")]
+)
+def test_a_free_setting_needs_the_others(kind: str, given: dict[str, Any], free: str) -> None:
+    with pytest.raises(FedprivError, match=r"needs|missing"):
+        calibrate(kind, given, epsilon=1, delta=1e-5, free=free)
+
+
+def test_no_rounds_are_calibrated_to_anything() -> None:
+    _, found = calibrate("StochasticSign", {"clip": 1}, epsilon=1, delta=1e-5, rounds=0)
+    assert found.bounds == (0, 0)
