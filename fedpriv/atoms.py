@@ -142,6 +142,8 @@ def corners(loss: Vector, log_p: Vector, impossible: float) -> tuple[Vector, Vec
 
 def _log_sums(log_mass: Vector) -> Vector:
     """Running sums in logarithms; by plain sums, ten times faster, where no mass underflows beside the largest."""
+    if not log_mass.size:
+        return log_mass
     largest = log_mass.max()
     if log_mass.min() < largest - 600:
         return np.asarray(np.logaddexp.accumulate(log_mass))

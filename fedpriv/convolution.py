@@ -45,7 +45,9 @@ class Convolution:
         self.profile, self.impossible = self._composed()
 
     def delta(self, epsilon: float) -> float:
-        """The bound on δ(ε)."""
+        """The bound on δ(ε); below the last corner that was kept an upper bound knows nothing."""
+        if self.sign > 0 and not (self.complete or epsilon >= self.lowest):
+            return 1.0
         value = float(hockey.hockey_stick(self.profile, self.impossible, epsilon))
         value *= 1 + self.sign * ROUNDING * (64 + self.profile[0].size)  # the running sums of `corners`
         value += self.sign * self._correction(epsilon)
@@ -54,29 +56,27 @@ class Convolution:
         return float(np.clip(value, 0.0, 1.0))
 
     def epsilon(self, delta: float) -> float:
-        """The bound on ε(δ): bisection around the profile's own answer, keeping the end that holds."""
-        guess = hockey.smallest_epsilon(self.profile, self.impossible, delta)
-        if guess == -np.inf:  # D never reaches δ on the profile: nothing is known below its last corner
-            return float(self.profile[0][-1]) if self.sign > 0 and self.profile[0].size else guess
-        if not np.isfinite(guess):
-            return np.inf if guess > 0 or self.sign > 0 else 0.0
-        low, high = self._bracket(guess, delta)
-        for _ in range(60):
+        """The bound on ε(δ), by bisection, the end returned that holds; ∞ or −∞ where nothing is known."""
+        if not self.profile[0].size:
+            return self.sign * np.inf
+        low, high = self._bracket(delta)
+        for _ in range(64 if np.isfinite(low) and np.isfinite(high) else 0):
             middle = (low + high) / 2
-            low, high = (middle, high) if self.delta(middle) > delta else (low, middle)
+            low, high = (low, middle) if self.delta(middle) <= delta else (middle, high)
         return high if self.sign > 0 else low
 
-    def _bracket(self, guess: float, delta: float) -> tuple[float, float]:
-        """An ε where the bound exceeds δ and one where it does not; ∞ where there is none."""
-        low, high, width = guess, guess, 1e-13 * (1 + abs(guess))
-        while self.delta(low) <= delta and width < 1e6 * (1 + abs(guess)):
-            low, width = low - width, 4 * width
-        width = 1e-13 * (1 + abs(guess))
-        while not self.delta(high) <= delta:
-            high, width = high + width, 4 * width
-            if width > 1e9 * (1 + abs(guess)):
-                return np.inf, np.inf
-        return low, high
+    def _bracket(self, delta: float) -> tuple[float, float]:
+        """An ε with a bound above δ and a larger one without: nearest the profile's own answer, which is nearly it."""
+        if self.sign < 0 and self.impossible > delta:
+            return np.inf, np.inf
+        top, guess = float(self.profile[0][0]), hockey.smallest_epsilon(self.profile, self.impossible, delta)
+        guess = float(np.clip(guess, self.lowest, top)) if not np.isnan(guess) else top
+        for width in 1e-13 * (1 + abs(top)) * 4.0 ** np.arange(26):
+            if self.delta(guess - width) > delta >= self.delta(guess + width):
+                return guess - width, guess + width
+        if self.delta(self.lowest) <= delta:  # an upper bound that never exceeds δ, or a lower one that proves nothing
+            return -np.inf, self.lowest
+        return (self.lowest, np.inf) if self.sign > 0 else (-np.inf, np.inf)
 
     def _correction(self, epsilon: float) -> float:
         """What lies outside the window, and the chance of a larger drift: at most e^{K(θ) − θ·(ε − shift)} of each."""
@@ -161,11 +161,14 @@ class Convolution:
         centre = float((mass * loss).sum())
         bounded = np.maximum(mass, 0.0) + error if self.sign > 0 else mass - error
         kept = (bounded > 0) & (self.tilt * (centre - loss) < DEEP) & (self.log_total - self.tilt * loss > -740)
+        self.complete = self.log_spill == -np.inf and bool(kept.all())
         loss, bounded = loss[kept][::-1], bounded[kept][::-1]
         self.rounding += 8 * ROUNDING * (abs(self.log_total) + self.tilt * abs(centre))
         log_q = np.log(bounded) + self.log_total - self.tilt * loss + self.sign * self.rounding
-        impossible = any_of([(one.impossible, n) for one, n in self.rounds]) * (1 + self.sign * self.rounding)
+        impossible = any_of([(one.impossible + (one.unseen if self.sign > 0 else 0.0), n) for one, n in self.rounds])
+        impossible *= 1 + self.sign * self.rounding
         loss = loss + self.shift
+        self.lowest = float(loss[-1]) if loss.size else np.inf
         return hockey.corners(loss, log_q - loss, impossible), impossible
 
 

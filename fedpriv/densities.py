@@ -12,13 +12,15 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 
 import numpy as np
-from scipy.special import ndtr
+from scipy.special import erfcx, ndtr
 
 from fedpriv.arrays import Vector
 from fedpriv.atoms import ROUNDING, Atoms, log_mixture, log_unmixed
 
 CELLS = 1 << 16
+FAR = 800.0  # beyond the edges, no float tells a tail from nothing
 Function = Callable[[Vector], Vector]
+Stick = Callable[[float], float]
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,6 +34,8 @@ class Density:
     loss: Function
     place: Function  # the x of a loss; ±∞ beyond the losses there are
     edges: Vector  # where the line is cut; nothing of note lies beyond the ends
+    hockey_stick: Stick  # D(ε) = Σ max(Q − e^ε P, 0), in closed form
+    swapped_stick: Stick  # the same with P and Q exchanged
     gaussian: float | None = None  # μ where the curve is exactly G_μ
     mu: float | None = None  # a μ for which G_μ lies below the curve
     symmetric: bool = False  # whether exchanging P and Q gives the same curve
@@ -46,8 +50,8 @@ class Density:
 
         return Density(
             turn(self.q_above), turn(self.q_below), turn(self.p_above), turn(self.p_below),
-            lambda x: -self.loss(-x), lambda loss: -self.place(-loss), -self.edges[::-1],
-            self.gaussian, self.mu, self.symmetric, tuple(-loss for loss in self.heavy),
+            lambda x: -self.loss(-x), lambda loss: -self.place(-loss), -self.edges[::-1], self.swapped_stick,
+            self.hockey_stick, self.gaussian, self.mu, self.symmetric, tuple(-loss for loss in self.heavy),
         )  # fmt: skip
 
     def mixed(self, rate: float) -> Density:
@@ -59,13 +63,14 @@ class Density:
         return Density(
             self.p_below, self.p_above, mix(self.p_below, self.q_below), mix(self.p_above, self.q_above),
             lambda x: log_mixture(self.loss(x), rate), lambda loss: self.place(log_unmixed(loss, rate)), self.edges,
+            partial(_mixed_stick, self.hockey_stick, rate), partial(_swapped_mixed_stick, self.swapped_stick, rate),
             None, self.mu, False, tuple(float(log_mixture(np.array(loss), rate)) for loss in self.heavy),
         )  # fmt: skip
 
     def where(self, function: Function, target: Vector) -> Vector:
-        """The x at which a rising function passes each target, by bisection over all floats between the ends."""
-        low, high = np.full_like(target, self.edges[0]), np.full_like(target, self.edges[-1])
-        for _ in range(80):
+        """The x at which a rising function passes each target, by bisection from far below to far above."""
+        low, high = np.full_like(target, self.edges[0] - FAR), np.full_like(target, self.edges[-1] + FAR)
+        for _ in range(100):
             middle = (low + high) / 2
             rises = function(middle) <= target
             low, high = np.where(rises, middle, low), np.where(rises, high, middle)
@@ -156,7 +161,8 @@ def gaussian(mu: float) -> Density:
     edges = np.concatenate((-tail[::-1], bulk, mu + tail))
     return Density(
         ndtr, lambda x: ndtr(-x), lambda x: ndtr(x - mu), lambda x: ndtr(mu - x),
-        lambda x: mu * x - mu * mu / 2, lambda loss: loss / mu + mu / 2, edges, mu, mu, True,
+        lambda x: mu * x - mu * mu / 2, lambda loss: loss / mu + mu / 2, edges,
+        partial(gaussian_stick, mu), partial(gaussian_stick, mu), mu, mu, True,
     )  # fmt: skip
 
 
@@ -166,7 +172,7 @@ def laplace(shift: float) -> Density:
         _laplace_below, lambda x: _laplace_below(-x),
         lambda x: _laplace_below(x - shift), lambda x: _laplace_below(shift - x),
         lambda x: np.clip(2 * x - shift, -shift, shift), partial(_place_laplace, shift),
-        np.linspace(0, shift, CELLS // 4),
+        np.linspace(0, shift, CELLS // 4), partial(_laplace_stick, shift), partial(_laplace_stick, shift),
         symmetric=True, heavy=(-shift, shift),
     )  # fmt: skip
 
@@ -179,3 +185,43 @@ def _place_laplace(shift: float, loss: Vector) -> Vector:
     """Half-way between the shifts for losses between them, beyond the line's ends outside."""
     middle = (np.clip(loss, -shift, shift) + shift) / 2
     return np.where(loss < -shift, -np.inf, np.where(loss >= shift, np.where(loss > shift, np.inf, shift), middle))
+
+
+def gaussian_stick(mu: float, epsilon: float) -> float:
+    """Φ(μ/2 − z) − e^ε Φ(−μ/2 − z) with z = ε/μ, as φ(z − μ/2)·(R(z − μ/2) − R(z + μ/2)), R(x) = Φ(−x)/φ(x).
+
+    R is smooth and never underflows; where its two values nearly agree, their difference is −μR′ − μ³R‴/24.
+    """
+    z, half = epsilon / mu, mu / 2
+    log_density = -((z - half) ** 2) / 2 - np.log(2 * np.pi) / 2
+    if z < -30:
+        return float(ndtr(half - z) - np.exp(epsilon) * ndtr(-half - z))
+    if mu * max(1.0, abs(z)) < 1e-3:
+        value = float(_mills(z))
+        first = z * value - 1
+        third = 2 * first + z * (value + z * first)
+        return float(np.exp(log_density) * -mu * (first + mu * mu * third / 24))
+    return float(np.exp(log_density) * (_mills(z - half) - _mills(z + half)))
+
+
+def _mills(x: float) -> float:
+    return float(np.sqrt(np.pi / 2) * erfcx(x / np.sqrt(2)))
+
+
+def _laplace_stick(shift: float, epsilon: float) -> float:
+    """1 − e^{(ε − shift)/2} between −shift and shift, 1 − e^ε below, 0 above."""
+    if epsilon >= shift:
+        return 0.0
+    return float(-np.expm1((epsilon - shift) / 2 if epsilon > -shift else epsilon))
+
+
+def _mixed_stick(base: Stick, rate: float, epsilon: float) -> float:
+    """rate·D at the loss before mixing; 1 − e^ε below every loss."""
+    before = float(log_unmixed(np.array(epsilon), rate))
+    return rate * base(before) if before > -np.inf else float(-np.expm1(epsilon))
+
+
+def _swapped_mixed_stick(base: Stick, rate: float, epsilon: float) -> float:
+    """c·D(ln(rate·e^ε/c)) with c = 1 − (1 − rate)·e^ε, the share of P that the mixture cannot hide; 0 where c < 0."""
+    rest = float(-np.expm1(epsilon + np.log1p(-rate))) if epsilon < 700 else -1.0
+    return rest * base(epsilon + float(np.log(rate)) - float(np.log(rest))) if rest > 0 else 0.0

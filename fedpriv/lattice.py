@@ -37,6 +37,7 @@ class Lattice:
     step: float
     impossible: float
     error: float
+    unseen: float = 0.0  # mass of Q too small to be kept: none of it counts below, all of it above
 
     @property
     def loss(self) -> Vector:
@@ -180,12 +181,14 @@ def _collect(
 ) -> Lattice:
     """Masses summed point by point, in their own scale so that tails of 1e−300 keep their accuracy."""
     seen = log_mass > NEGLIGIBLE
+    unseen = float(np.exp(log_mass[~seen]).sum() + np.exp(NEGLIGIBLE) * (~seen & (log_mass > -np.inf)).any())
     index, log_mass, residual = index[seen], log_mass[seen], residual[seen]
     points, where = _distinct(index)
     total = np.bincount(where, np.exp(log_mass))
     loss = -np.log1p(np.bincount(where, np.exp(log_mass) * np.expm1(-residual)) / total)
     size = float(np.abs(offset + points * step).max(initial=0.0))
-    return Lattice(points, np.log(total), loss, offset, step, pair.impossible, pair.error + ROUNDING * (1 + size))
+    error = pair.error + ROUNDING * (1 + size)
+    return Lattice(points, np.log(total), loss, offset, step, pair.impossible, error, unseen)
 
 
 def _distinct(index: Index) -> tuple[Index, Index]:

@@ -25,6 +25,7 @@ from fedpriv.tradeoff import Enclosure, Tradeoff
 
 HEAVIEST = 32  # outcomes a lattice is aligned to
 MOST_ROUNDS = 1 << 34
+APART = 0.05  # relative gap at which another tilt is tried
 MANY = 1 << 17  # points past which a quick answer leaves the exact lattice for a coarser one
 FINE, QUICK, ROUGH = 5e-7, 1e-4, 1e-3  # relative errors of ε that a step aims at
 
@@ -172,7 +173,7 @@ class Direction:
     def delta(self, epsilon: float, tolerance: float) -> Bounds:
         """δ(ε) of this direction."""
         if self.single:
-            return _rounded(self.single.delta(epsilon))
+            return _single_delta(self.single, epsilon)
         if self.revealing:
             return Bounds(1.0, 1.0)
         return self._answer(
@@ -185,7 +186,7 @@ class Direction:
     def epsilon(self, delta: float, tolerance: float, lower: bool = True) -> Bounds:
         """ε(δ) of this direction; without the lower bound in half the time."""
         if self.single:
-            return _rounded(self.single.epsilon(delta))
+            return _single_epsilon(self.single, delta)
         if self.revealing or delta == 1:
             return Bounds(0.0, 0.0) if delta == 1 else Bounds(np.inf, np.inf)
         pure = _rounded(max(self.largest_loss, 0.0))
@@ -209,8 +210,7 @@ class Direction:
     ) -> Bounds:
         """Both bounds; of more rounds than a transform holds, the Gaussian bound and what fewer rounds give away."""
         try:
-            found = self._composed(tilt_of(self), tolerance, ask, lower)
-            return Bounds(found.lower, min(found.upper, ceiling[0]))
+            return self._closed_in(tilt_of(self), ask, ceiling[0], tolerance, lower)
         except TooLarge:
             by_gaussian = _rounded(ceiling[1](Tradeoff.gaussian(self.mu))).upper if self.mu < np.inf else np.inf
             upper = min(ceiling[0], by_gaussian)
@@ -218,6 +218,18 @@ class Direction:
         if not lower or fewer.rounds == self.rounds:
             return Bounds(0.0, upper)
         return Bounds(min(fewer._answer(tilt_of, ask, ceiling, tolerance).lower, upper), upper)
+
+    def _closed_in(
+        self, tilt: float, ask: Callable[[Convolution], float], ceiling: float, tolerance: float, lower: bool
+    ) -> Bounds:
+        """Both bounds at one tilt; at gentler ones while they lie far apart, as where single outcomes decide."""
+        low, high = 0.0, ceiling
+        for gentler in (1.0, 0.5, 0.2, 0.05, 0.0):
+            found = self._composed(gentler * tilt, tolerance, ask, lower)
+            low, high = max(low, found.lower), min(high, found.upper)
+            if high < ceiling * (1 - 1e-9) and not (lower and low < high * (1 - APART) - 1e-12):
+                break
+        return Bounds(float(min(low, high)), float(high))
 
     def _composed(self, tilt: float, tolerance: float, ask: Callable[[Convolution], float], lower: bool) -> Bounds:
         """Both sides composed at one tilt and asked."""
@@ -249,7 +261,7 @@ class Direction:
 
     def _step_within(self, tilt: float, window: Window, tolerance: float) -> float:
         """The step whose spreading, at most n·h²/8 of loss, keeps ε within its tolerance, as far as points allow."""
-        wanted = np.sqrt(8 * tolerance * max(1.0, self.sketch.mean_and_variance(tilt)[0]) / self.rounds)
+        wanted = np.sqrt(8 * tolerance * max(1e-2, self.sketch.mean_and_variance(tilt)[0]) / self.rounds)
         width = window.high - window.low
         step = float(width / np.clip(width / wanted, 1 << 13, lattice.LARGEST))
         return max(step, *(lattice.reach(source(curve, +1)) / lattice.LARGEST for curve, _ in self.parts))
@@ -270,6 +282,28 @@ def heavy_losses(curve: Tradeoff, tilt: float) -> list[tuple[float, float]]:
     weight = np.exp(tilt * finite.loss + finite.log_q - log_moment(finite.loss, finite.log_q, tilt))
     top = np.argsort(-weight)[:HEAVIEST]
     return [(float(finite.loss[at]), float(weight[at])) for at in top if weight[at] > 1e-3]
+
+
+def _single_delta(curve: Tradeoff, epsilon: float) -> Bounds:
+    """δ(ε) of one release: the curve itself, asked a rounding error to either side."""
+    slack = _slack(curve, epsilon)
+    low, high = (
+        curve.delta(epsilon + slack),
+        curve.delta(epsilon - slack) if epsilon > slack else curve.delta(0.0) + slack,
+    )
+    return Bounds(low * (1 - 1e-11), min(high * (1 + 1e-11), 1.0))
+
+
+def _single_epsilon(curve: Tradeoff, delta: float) -> Bounds:
+    """ε(δ) of one release."""
+    low, high = curve.epsilon(min(delta * (1 + 1e-11), 1.0)), curve.epsilon(delta * (1 - 1e-11))
+    room = _slack(curve, high) if np.isfinite(high) else 0.0
+    return Bounds(max(low - room, 0.0) if np.isfinite(low) else low, high + room if high > 0 else high)
+
+
+def _slack(curve: Tradeoff, epsilon: float) -> float:
+    """How far the losses of a curve may be off near ε."""
+    return 4 * (curve.pair.error if isinstance(curve.pair, Atoms) else ROUNDING) * (1 + abs(epsilon))
 
 
 def _rounded(value: float) -> Bounds:

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import log_ndtr, ndtr, ndtri, ndtri_exp
+from scipy.special import ndtr, ndtri, ndtri_exp
 
 from fedpriv import densities
 from fedpriv.arrays import Vector
@@ -186,9 +186,8 @@ class Tradeoff:
             raise FedprivError("epsilon must be a number, got nan")
         if epsilon == np.inf:
             return 0.0 if isinstance(self.pair, Density) else self.above.impossible
-        if isinstance(self.pair, Density) and (epsilon > -600 or self.pair.gaussian is not None):
-            return _density_delta(self.pair, float(epsilon))
-        return min(max(self.above.hockey_stick(float(epsilon)), 0.0), 1.0)
+        own = self.pair if isinstance(self.pair, Density) else self.above
+        return min(max(own.hockey_stick(float(epsilon)), 0.0), 1.0)
 
     def epsilon(self, delta: float) -> float:
         """The smallest ε ≥ 0 with δ(ε) ≤ δ; ∞ where there is none."""
@@ -292,19 +291,6 @@ def _quantile(log_mass: Vector, log_rest: Vector) -> Vector:
     """Φ⁻¹ of a mass, from whichever of the mass and its complement is smaller."""
     small = np.minimum(np.minimum(log_mass, log_rest), np.log(0.5))
     return np.where(log_mass <= log_rest, 1.0, -1.0) * ndtri_exp(small)
-
-
-def _density_delta(pair: Density, epsilon: float) -> float:
-    """δ(ε) = Q(loss > ε) − e^ε P(loss > ε); for the Gaussian Φ(μ/2 − ε/μ) − e^ε Φ(−μ/2 − ε/μ), by logarithms."""
-    if pair.gaussian is not None:
-        above = log_ndtr(pair.gaussian / 2 - epsilon / pair.gaussian)
-        if above == -np.inf:
-            return 0.0
-        other = log_ndtr(-pair.gaussian / 2 - epsilon / pair.gaussian)
-        return float(np.exp(above) * -np.expm1(min(epsilon + other - above, 0.0)))
-    x = pair.where(pair.loss, np.array([epsilon]))
-    q, p = pair.q_above(x)[0], pair.p_above(x)[0]
-    return float(max(q - np.exp(epsilon + np.log(p)), 0.0)) if p > 0 else float(q)
 
 
 def _density_epsilon(curve: Tradeoff, delta: float) -> float:
