@@ -12,10 +12,10 @@ from math import inf, sqrt
 from typing import NamedTuple
 
 from fedpriv import vectors
-from fedpriv.errors import FedprivError, probability
+from fedpriv.errors import FedprivError, at_least_zero, probability
 from fedpriv.privacy_loss import FINE, QUICK, ROUGH, Bounds, Part, compose
 from fedpriv.release import Release
-from fedpriv.routes import Route, mu_of, route_delta, route_epsilon, routes_of
+from fedpriv.routes import Route, mu_of, route_delta, route_epsilon, routes_of, with_divergence
 from fedpriv.witnesses import Witness, witnesses_of
 
 __all__ = ["Account", "Cost", "Release"]
@@ -35,6 +35,13 @@ class Account:
 
     releases: tuple[Release, ...]
 
+    def __post_init__(self) -> None:
+        for name in ("unit", "adjacency"):
+            found = sorted({getattr(release, name) for release in self.releases})
+            if len(found) > 1:
+                raise FedprivError(f"releases of different {name} cannot be costed together: {' and '.join(found)}")
+        object.__setattr__(self, "releases", tuple(release for release in self.releases if release.rounds))
+
     def epsilon(self, delta: float, tolerance: float = FINE) -> Cost:
         """The smallest ε at δ, between two bounds; a larger tolerance is quicker, its bounds lie further apart."""
         probability(delta=delta)
@@ -46,8 +53,7 @@ class Account:
 
     def delta(self, epsilon: float, tolerance: float = FINE) -> Cost:
         """δ at ε, between two bounds."""
-        if not epsilon >= 0:
-            raise FedprivError(f"epsilon must be at least 0, got {epsilon}")
+        at_least_zero(epsilon=epsilon)
         return self._cost(
             lambda route, t: route_delta(route, epsilon, t),
             lambda parts, t: compose(parts).delta(epsilon, t).lower,
@@ -82,8 +88,14 @@ class Account:
         """The ways to an upper bound of all releases together: curves composed, and divergences added up."""
         options = [_routes(release) for release in self.releases]
         curves = [[route for route in own if route.divergence is None] for own in options]
-        together = curves[0] if len(curves) == 1 else [_joined([_best(own) for own in curves])]
+        if len(curves) == 1:
+            together = list(curves[0])
+        else:
+            together = [_joined([_best(own) for own in curves])] if all(curves) else []
         divergent = [next((route for route in own if route.divergence), None) for own in options]
+        if len(options) > 1 and any(divergent):
+            best = zip(divergent, curves, strict=True)
+            divergent = [own or (with_divergence(_best(some)) if some else None) for own, some in best]
         if all(divergent):
             together.append(_added([route for route in divergent if route]))
         return together
@@ -120,7 +132,8 @@ def _added(routes: Sequence[Route]) -> Route:
     curves = [route.divergence for route in routes if route.divergence]
     if len(curves) == 1:
         return routes[0]
-    return Route(_named(routes), (), lambda alpha: sum(curve(alpha) for curve in curves))
+    aside = sum(route.aside for route in routes)
+    return Route(_named(routes), (), lambda alpha: sum(curve(alpha) for curve in curves), aside)
 
 
 def _named(routes: Sequence[Route | Witness]) -> str:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from fedpriv.arrays import Vector
 
@@ -180,10 +180,7 @@ def hull(one: Atoms, two: Atoms, balanced: bool = False) -> Atoms:
 
     Its corners are those of the larger function, and one more wherever the two lines cross between corners.
     """
-    loss = np.unique(np.concatenate((one.finite.loss, two.finite.loss)))[::-1]
-    loss = np.unique(np.concatenate((loss, _crossings(one, two, loss))))[::-1]
-    gap = hockey_stick(one.corners, one.impossible, loss) - hockey_stick(two.corners, two.impossible, loss)
-    first_rules = np.concatenate(([one.impossible >= two.impossible], gap[:-1] + gap[1:] >= 0, gap[-1:] >= 0))
+    loss, first_rules = _ruled(one, two)
     own = np.where(first_rules[1:], _mass_at(one, loss), _mass_at(two, loss))
     above = np.where(first_rules, _log_above(one, loss), _log_above(two, loss))
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -202,14 +199,32 @@ def hull(one: Atoms, two: Atoms, balanced: bool = False) -> Atoms:
     )
 
 
-def _crossings(one: Atoms, two: Atoms, loss: Vector) -> Vector:
-    """Where D₁ − D₂ changes sign between neighbouring corners; both are linear in e^ε there."""
-    gap = hockey_stick(one.corners, one.impossible, loss) - hockey_stick(two.corners, two.impossible, loss)
-    at = np.flatnonzero(gap[:-1] * gap[1:] < 0)
+def _ruled(one: Atoms, two: Atoms) -> tuple[Vector, NDArray[np.bool_]]:
+    """All corners of max(D₁, D₂), falling, and for the stretch above and below each whether D₁ is the larger.
+
+    A difference that is no more than rounding does not change who rules.
+    """
+    loss = np.unique(np.concatenate((one.finite.loss, two.finite.loss)))[::-1]
+    first, second = (hockey_stick(pair.corners, pair.impossible, loss) for pair in (one, two))
+    gap, level = first - second, np.maximum(first, second)
+    clear = np.abs(gap) > 4 * ROUNDING * (1 + loss.size) * level
+    last_clear = np.maximum.accumulate(np.where(clear, np.arange(loss.size), -1))
+    start = float(one.impossible - two.impossible) or float(gap[clear][0] if clear.any() else 1.0)
+    rules = np.where(last_clear >= 0, gap[last_clear], start) > 0
+    turns = np.flatnonzero(rules[:-1] != rules[1:])
+    at = _crossings(one, two, loss, gap, turns)
+    corners_ = np.concatenate((loss, at))
+    below = np.concatenate((rules, rules[turns + 1]))  # who rules just below each corner
+    order = np.argsort(-corners_, kind="stable")
+    return corners_[order], np.concatenate(([start > 0], below[order]))
+
+
+def _crossings(one: Atoms, two: Atoms, loss: Vector, gap: Vector, at: NDArray[np.intp]) -> Vector:
+    """Where D₁ − D₂ changes sign between corners `at` and the next; both are linear in e^ε there."""
     steeper = np.exp(_log_above(one, loss)[1:][at] + loss[at]) - np.exp(_log_above(two, loss)[1:][at] + loss[at])
     with np.errstate(divide="ignore", invalid="ignore"):
         crossing = loss[at] + np.log1p(gap[at] / steeper)
-    return np.asarray(crossing[(crossing < loss[at]) & (crossing > loss[at + 1])])  # rounding may deny a crossing
+    return np.clip(np.where(np.isnan(crossing), loss[at + 1], crossing), loss[at + 1], loss[at])
 
 
 def _log_above(pair: Atoms, loss: Vector) -> Vector:

@@ -36,11 +36,15 @@ def calibrate(
     free = free or _missing(kind, settings)
     effect = _effect(kind, free)
     given = {name: value for name, value in settings.items() if name != free}
+    _check(kind, given, free)
 
     @cache
     def cost_at(value: float, tolerance: float = QUICK) -> float:
-        account = Account((Release(mechanism=make(kind, given | {free: value}), **release),))
-        return account.upper_epsilon(delta, tolerance)
+        try:
+            mechanism = make(kind, given | {free: value})
+        except FedprivError:  # the search may try what the mechanism refuses; what the release refuses is an error
+            return inf
+        return Account((Release(mechanism=mechanism, **release),)).upper_epsilon(delta, tolerance)
 
     if _is_whole(kind, free):
         value: float = _whole_number(cost_at, epsilon, effect, free)
@@ -48,6 +52,19 @@ def calibrate(
         value = _real_number(cost_at, epsilon, effect, free, _domain(free, given))
     mechanism = make(kind, given | {free: value})
     return mechanism, Account((Release(mechanism=mechanism, **release),)).epsilon(delta)
+
+
+def _check(kind: str, given: Mapping[str, Any], free: str) -> None:
+    """Refuse what no value of the free setting could mend."""
+    known = [field.name for field in fields(kind_of(kind))]
+    for name, value in given.items():
+        if name not in known:
+            raise FedprivError(f"{kind} has no setting {name!r}{nearest(name, known)}; settings: {', '.join(known)}")
+        positive(**{name: value})
+    needed = [field.name for field in fields(kind_of(kind)) if field.default is MISSING and field.name != free]
+    missing = [name for name in needed if name not in given]
+    if missing:
+        raise FedprivError(f"{kind} needs {', '.join(missing)} to calibrate {free}")
 
 
 def _missing(kind: str, settings: Mapping[str, Any]) -> str:
@@ -103,10 +120,7 @@ def _real_number(
         return low + unit * exp(t) if high == inf else low + (high - low) / (1 + exp(-t))
 
     def excess(t: float) -> float:
-        try:
-            return log(max(cost_at(setting(t)), 1e-300) / epsilon)
-        except FedprivError:
-            return inf
+        return log(max(cost_at(setting(t)), 1e-300) / epsilon)
 
     safe, unsafe = 0.0, 0.0
     step = 1.0

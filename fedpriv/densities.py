@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 
 import numpy as np
-from scipy.special import erfcx, ndtr
+from scipy.special import erfcx, log_ndtr, ndtr
 
 from fedpriv.arrays import Vector
 from fedpriv.atoms import ROUNDING, Atoms, log_mixture, log_unmixed
@@ -78,9 +78,10 @@ class Density:
 
     @cached_property
     def reach(self) -> tuple[float, float]:
-        """The losses beyond which Q has less than 1e−100 on either side."""
+        """The losses beyond which Q has no more than 1e−120, and P no more than 1e−52."""
         some = self.edges[:: max(self.edges.size // 4096, 1)]
-        seen = some[(self.q_below(some) > 1e-100) & (self.q_above(some) > 1e-100)]
+        below = (self.q_below(some) > 1e-120) | (self.p_below(some) > 1e-52)
+        seen = some[below & ((self.q_above(some) > 1e-120) | (self.p_above(some) > 1e-52))]
         ends = self.loss(np.array([seen[0], seen[-1]]) if seen.size else some[[0, -1]])
         return min(float(ends[0]), *self.heavy, np.inf), max(float(ends[1]), *self.heavy, -np.inf)
 
@@ -194,8 +195,8 @@ def gaussian_stick(mu: float, epsilon: float) -> float:
     """
     z, half = epsilon / mu, mu / 2
     log_density = -((z - half) ** 2) / 2 - np.log(2 * np.pi) / 2
-    if z < -30:
-        return float(ndtr(half - z) - np.exp(epsilon) * ndtr(-half - z))
+    if mu * max(1.0, abs(z)) >= 1e-3 and z < half + 1:  # nothing cancels there
+        return float(ndtr(half - z) * -np.expm1(min(epsilon + log_ndtr(-half - z) - log_ndtr(half - z), 0.0)))
     if mu * max(1.0, abs(z)) < 1e-3:
         value = float(_mills(z))
         first = z * value - 1

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from difflib import get_close_matches
-from math import isfinite
+from math import inf
 from numbers import Integral, Real
 from typing import Any
+
+LARGEST = 1e150  # past it, squares of settings overflow
 
 
 class FedprivError(ValueError):
@@ -31,8 +33,12 @@ def real(**values: Any) -> None:
     for name, value in values.items():
         if not isinstance(value, Real) or isinstance(value, bool):
             raise FedprivError(f"{name} must be a number, got {value!r}")
-        if not isfinite(value):
-            raise FedprivError(f"{name} must be finite, got {value}")
+        try:
+            size = abs(float(value))
+        except OverflowError:  # a whole number beyond all floats
+            size = inf
+        if not size <= LARGEST:
+            raise FedprivError(f"{name} must be finite, got {str(value)[:40]}")
 
 
 def positive(**values: Any) -> None:
@@ -46,6 +52,20 @@ def positive(**values: Any) -> None:
         real(**{name: value})
         if not value > 0:
             raise FedprivError(f"{name} must be positive, got {value}")
+
+
+def at_least_zero(**values: Any) -> None:
+    """Refuse what is not a number from 0 to infinity.
+
+    >>> at_least_zero(epsilon=-1)
+    Traceback (most recent call last):
+    fedpriv.errors.FedprivError: epsilon must be at least 0, got -1
+    """
+    for name, value in values.items():
+        if not isinstance(value, Real) or isinstance(value, bool):
+            raise FedprivError(f"{name} must be a number, got {value!r}")
+        if not float(value) >= 0:
+            raise FedprivError(f"{name} must be at least 0, got {value}")
 
 
 def whole(at_least: int = 1, **values: Any) -> None:

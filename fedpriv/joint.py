@@ -22,7 +22,8 @@ from fedpriv.privacy_loss import Part, heavy_losses, source
 from fedpriv.tradeoff import Enclosure, Tradeoff
 
 POINTS = 1 << 14  # points that the joint losses are given
-UNSEEN = 1e-99  # more than what either side has beyond the lattices
+UNSEEN = 1e-50  # more than what either side has beyond the lattices
+DEEPEST = -550.0  # a loss below which Q's masses underflow while P's do not
 
 
 def joint(parts: Sequence[Part]) -> Tradeoff:
@@ -41,7 +42,15 @@ def joint(parts: Sequence[Part]) -> Tradeoff:
     step, starts = _lattice_for(parts)
     spread = [(lattice.spread(source(f, +1), step, at), n) for (f, n), at in zip(parts, starts, strict=True)]
     merged = [(lattice.merged(source(f, -1), step, at), n) for (f, n), at in zip(parts, starts, strict=True)]
-    return Tradeoff(Enclosure(_above(spread, any_of([(_hidden(f), n) for f, n in parts])), _below(merged)))
+    below = _below(merged)
+    if sum(n * _lowest(f) for f, n in parts) < DEEPEST:  # such a release is held to give everything away
+        return Tradeoff(Enclosure(Tradeoff.between([1.0, 0.0], [0.0, 1.0]).above, below))
+    return Tradeoff(Enclosure(_above(spread, any_of([(_hidden(f), n) for f, n in parts])), below))
+
+
+def _lowest(curve: Tradeoff) -> float:
+    own = source(curve, +1)
+    return float(own.finite.loss[-1]) if isinstance(own, Atoms) else own.reach[0]
 
 
 def _hidden(curve: Tradeoff) -> float:
@@ -101,5 +110,5 @@ def _convolved(parts: list[tuple[int, Vector, int]]) -> tuple[int, Vector]:
 def _at(rounds: list[tuple[Lattice, int]], first: int, mass: Vector) -> tuple[Vector, Vector]:
     """Losses and log masses of the points that have any."""
     offset = sum(n * one.offset for one, n in rounds)
-    kept = mass > 1e-250
+    kept = mass > 1e-305
     return np.asarray(offset + (first + np.flatnonzero(kept)) * rounds[0][0].step), np.asarray(np.log(mass[kept]))

@@ -141,7 +141,9 @@ def _points(pair: Density, step: float, offset: float) -> Index:
 
 
 def reach(pair: Atoms | Density) -> float:
-    """From the smallest to the largest loss that carries mass."""
+    """From the smallest to the largest loss that carries mass; 0 where no outcome is common."""
+    if isinstance(pair, Atoms) and not pair.finite.loss.size:
+        return 0.0
     if isinstance(pair, Density):
         return pair.reach[1] - pair.reach[0]
     return float(pair.finite.loss[0] - pair.finite.loss[-1])
@@ -180,7 +182,7 @@ def _collect(
     pair: Atoms,
 ) -> Lattice:
     """Masses summed point by point, in their own scale so that tails of 1e−300 keep their accuracy."""
-    seen = log_mass > NEGLIGIBLE
+    seen = log_mass > min(NEGLIGIBLE, float(log_mass.max()) - 1.0)
     unseen = float(np.exp(log_mass[~seen]).sum() + np.exp(NEGLIGIBLE) * (~seen & (log_mass > -np.inf)).any())
     index, log_mass, residual = index[seen], log_mass[seen], residual[seen]
     points, where = _distinct(index)

@@ -16,7 +16,7 @@ from fedpriv.mechanisms import make
 from fedpriv.privacy_loss import Bounds
 from fedpriv.release import Release, Unit, described
 
-FORMAT = 1
+OLDEST = FORMAT = 1
 # How a file of an older format becomes one of the next: format → function of the whole document. Facts are never
 # dropped on the way; a format newer than ours is refused rather than read in part.
 UPGRADES: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {}
@@ -91,33 +91,48 @@ class Ledger:
             "budget": None if self.budget is None else vars(self.budget),
             "releases": [described(release) for release in self.releases],
         }
-        with tempfile.NamedTemporaryFile("w", dir=target.parent, prefix=f".{target.name}.", delete=False) as file:
-            try:
-                json.dump(document, file, indent=1)
-                file.flush()
-                os.fsync(file.fileno())
-                os.replace(file.name, target)
-            except BaseException:
-                os.unlink(file.name)
-                raise
+        text = json.dumps(document, indent=1, default=_plain)
+        try:
+            with tempfile.NamedTemporaryFile("w", dir=target.parent, prefix=f".{target.name}.", delete=False) as file:
+                try:
+                    file.write(text)
+                    file.flush()
+                    os.fsync(file.fileno())
+                    os.replace(file.name, target)
+                except BaseException:
+                    os.unlink(file.name)
+                    raise
+        except (FileNotFoundError, NotADirectoryError):
+            raise FedprivError(f"{path}: there is no directory {target.parent}") from None
 
     @staticmethod
     def load(path: str | os.PathLike[str]) -> Ledger:
         """The ledger of a file, older formats brought up to date."""
         try:
-            document = json.loads(Path(path).read_text())
+            document = json.loads(Path(path).read_text(encoding="utf-8"))
             found = document["format"]
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise FedprivError(f"{path}: not a ledger ({error})") from None
-        if not isinstance(found, int) or found > FORMAT:
-            raise FedprivError(f"{path}: ledger format {found} is newer than {FORMAT}, the newest this version reads")
+        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+            raise FedprivError(f"{path}: not a ledger ({_short(error)})") from None
+        if type(found) is not int or not OLDEST <= found <= FORMAT:
+            raise FedprivError(f"{path}: ledger format {found!r}, where this version reads {OLDEST} to {FORMAT}")
         for step in range(found, FORMAT):
             document = UPGRADES[step](document)
         try:
-            budget = document["budget"] and Budget(**document["budget"])
+            budget = None if document["budget"] is None else Budget(**document["budget"])
             return Ledger(tuple(_release(entry) for entry in document["releases"]), budget)
-        except (KeyError, TypeError, FedprivError) as error:
-            raise FedprivError(f"{path}: damaged ledger ({error})") from None
+        except (AttributeError, KeyError, TypeError, FedprivError) as error:
+            raise FedprivError(f"{path}: damaged ledger ({_short(error)})") from None
+
+
+def _short(error: Exception) -> str:
+    return (str(error) or type(error).__name__).splitlines()[0][:200]
+
+
+def _plain(value: Any) -> Any:
+    """A numpy number as Python's own."""
+    if hasattr(value, "item"):
+        return value.item()
+    raise FedprivError(f"a ledger holds numbers and words, not {value!r}")
 
 
 def _release(entry: dict[str, Any]) -> Release:

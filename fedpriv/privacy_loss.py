@@ -19,7 +19,7 @@ from fedpriv import lattice
 from fedpriv.atoms import ROUNDING, Atoms
 from fedpriv.convolution import OUTSIDE, Convolution, Rounds, TooLarge
 from fedpriv.densities import Density
-from fedpriv.errors import FedprivError, probability, whole
+from fedpriv.errors import at_least_zero, probability, whole
 from fedpriv.tilting import Sketch, Window, log_moment
 from fedpriv.tradeoff import Enclosure, Tradeoff
 
@@ -92,8 +92,7 @@ class Composition:
 
     def delta(self, epsilon: float, tolerance: float = FINE) -> Bounds:
         """δ(ε) from both sides; a larger tolerance is quicker, its bounds hold as well and lie further apart."""
-        if not epsilon >= 0:
-            raise FedprivError(f"epsilon must be at least 0, got {epsilon}")
+        at_least_zero(epsilon=epsilon)
         return self._worst(lambda direction, t: direction.delta(float(epsilon), t), tolerance)
 
     def epsilon(self, delta: float, tolerance: float = FINE) -> Bounds:
@@ -144,9 +143,11 @@ class Direction:
         return float(np.sqrt(squares) * (1 + 8 * ROUNDING)) if squares < 1e290 else np.inf
 
     @cached_property
-    def revealing(self) -> bool:
-        """Whether some curve gives everything away: no outcome that both sides give."""
-        return any(not curve.outline.finite.loss.size for curve, _ in self.parts)
+    def revealing(self) -> tuple[float] | None:
+        """Where some curve gives everything away (no outcome that both sides give), what it gives away for certain."""
+        if all(curve.outline.finite.loss.size for curve, _ in self.parts):
+            return None
+        return (float(any(not curve.below.finite.loss.size and curve.below.impossible for curve, _ in self.parts)),)
 
     @cached_property
     def largest_loss(self) -> float:
@@ -175,7 +176,7 @@ class Direction:
         if self.single:
             return _single_delta(self.single, epsilon)
         if self.revealing:
-            return Bounds(1.0, 1.0)
+            return Bounds(self.revealing[0], 1.0)
         return self._answer(
             lambda some: some.sketch.tilt_for_epsilon(epsilon),
             lambda side: side.delta(epsilon),
@@ -187,9 +188,11 @@ class Direction:
         """ε(δ) of this direction; without the lower bound in half the time."""
         if self.single:
             return _single_epsilon(self.single, delta)
-        if self.revealing or delta == 1:
-            return Bounds(0.0, 0.0) if delta == 1 else Bounds(np.inf, np.inf)
-        pure = _rounded(max(self.largest_loss, 0.0))
+        if delta == 1:
+            return Bounds(0.0, 0.0)
+        if self.revealing:
+            return Bounds(np.inf if self.revealing[0] else 0.0, np.inf)
+        pure = _rounded(max(self.largest_loss, 0.0), 1e-13)
         if delta == 0:
             return pure
         return self._answer(
@@ -261,7 +264,7 @@ class Direction:
 
     def _step_within(self, tilt: float, window: Window, tolerance: float) -> float:
         """The step whose spreading, at most n·h²/8 of loss, keeps ε within its tolerance, as far as points allow."""
-        wanted = np.sqrt(8 * tolerance * max(1e-2, self.sketch.mean_and_variance(tilt)[0]) / self.rounds)
+        wanted = np.sqrt(8 * tolerance * max(1e-3, self.sketch.mean_and_variance(tilt)[0]) / self.rounds)
         width = window.high - window.low
         step = float(width / np.clip(width / wanted, 1 << 13, lattice.LARGEST))
         return max(step, *(lattice.reach(source(curve, +1)) / lattice.LARGEST for curve, _ in self.parts))
@@ -306,7 +309,7 @@ def _slack(curve: Tradeoff, epsilon: float) -> float:
     return 4 * (curve.pair.error if isinstance(curve.pair, Atoms) else ROUNDING) * (1 + abs(epsilon))
 
 
-def _rounded(value: float) -> Bounds:
+def _rounded(value: float, relative: float = 1e-11) -> Bounds:
     """A number computed by one correctly written formula, with room for its rounding on either side."""
-    slack = abs(value) * 1e-13 if np.isfinite(value) else 0.0
+    slack = abs(value) * relative if np.isfinite(value) else 0.0
     return Bounds(value - slack, value + slack)

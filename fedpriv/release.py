@@ -6,7 +6,17 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from fedpriv.errors import FedprivError, one_of, probability, whole
-from fedpriv.mechanisms import Binomial, Cldp, Gaussian, Laplace, Mechanism, NoisySign, StochasticSign, settings_of
+from fedpriv.mechanisms import (
+    KINDS,
+    Binomial,
+    Cldp,
+    Gaussian,
+    Laplace,
+    Mechanism,
+    NoisySign,
+    StochasticSign,
+    settings_of,
+)
 from fedpriv.tradeoff import Adjacency
 
 Geometry = Literal["l2", "linf"]
@@ -36,6 +46,8 @@ class Release:
     adjacency: Adjacency = None  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
+        if type(self.mechanism) not in KINDS.values():
+            raise FedprivError(f"mechanism must be one of {', '.join(KINDS)}, got {self.mechanism!r}")
         whole(at_least=0, rounds=self.rounds)
         whole(dimension=self.dimension)
         probability(sampling=self.sampling)

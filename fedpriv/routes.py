@@ -14,13 +14,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fedpriv import renyi, secure_aggregation
+from fedpriv.densities import Density
 from fedpriv.joint import joint
 from fedpriv.mechanisms import Binomial, Cldp, StochasticSign
 from fedpriv.privacy_loss import Part, compose
 from fedpriv.release import Release
+from fedpriv.tilting import log_moment
 from fedpriv.tradeoff import Tradeoff
+from fedpriv.vectors import OUTWARD
 
 SET_ASIDE = 1e-12  # of δ: all that a secure-aggregation certificate may leave to an unlucky number of coins
+BOXED = 64  # coordinates up to which the box around the ball is worth a look
 JOINT = 64  # coordinates sampled together that are convolved one by one
 
 
@@ -47,6 +51,30 @@ def route_delta(route: Route, epsilon: float, tolerance: float) -> float:
     if route.divergence is not None:
         return min(renyi.delta(route.divergence, epsilon) + route.aside, 1.0)
     return min(compose(route.parts).delta(epsilon, tolerance).upper + route.aside, 1.0)
+
+
+def with_divergence(route: Route) -> Route | None:
+    """The Rényi divergences of composed curves, to be added to those of others; None where they are infinite."""
+    if any(curve.largest_loss == inf and not _is_gaussian(curve) for curve, _ in route.parts):
+        return None
+    parts = route.parts
+
+    def divergence(alpha: float) -> float:
+        return sum(count * _divergence(curve, alpha) for curve, count in parts) * OUTWARD
+
+    return route._replace(parts=(), divergence=divergence)
+
+
+def _is_gaussian(curve: Tradeoff) -> bool:
+    return isinstance(curve.pair, Density) and curve.pair.gaussian is not None
+
+
+def _divergence(curve: Tradeoff, alpha: float) -> float:
+    """D_α of the worse direction: αμ²/2 for the Gaussian, else ln E_Q[e^{(α−1)·loss}]/(α − 1)."""
+    if isinstance(curve.pair, Density) and curve.pair.gaussian is not None:
+        return alpha * curve.pair.gaussian**2 / 2
+    sides = (curve.above,) if curve.symmetric else (curve.above, curve.inverse.above)
+    return max(log_moment(side.loss, side.log_q, alpha - 1) for side in sides) / (alpha - 1)
 
 
 def routes_of(release: Release) -> list[Route]:

@@ -242,7 +242,8 @@ class Tradeoff:
         """The curve after Poisson sampling each record with probability `rate`.
 
         *add-remove*: T(P, (1−q)P + qQ), the direction in which Q holds the record; compose it and its inverse each by
-        itself. *replace*: the hull of that curve and its inverse, which may alternate from round to round.
+        itself. *replace*: the hull of that curve, its inverse and, where P and Q differ in kind, both of these with P
+        and Q exchanged: a round may meet any of them.
 
         >>> f = Tradeoff.between([0.3, 0.7], [0.7, 0.3]).subsampled(0.1)
         >>> f.delta(0.0) < 0.05
@@ -256,8 +257,11 @@ class Tradeoff:
         sampled = Tradeoff(self.pair.mixed(rate))
         if adjacency == "add-remove":
             return sampled
-        other = sampled if self.symmetric else Tradeoff(self.pair.swapped.mixed(rate))
-        return _hull_of_two(sampled, other.inverse, balanced=True)
+        either = _hull_of_two(sampled, sampled.inverse, balanced=True)
+        if self.symmetric:
+            return either
+        other = Tradeoff(self.pair.swapped.mixed(rate))  # the odd record may hold either side of the pair
+        return _hull_of_two(either, _hull_of_two(other, other.inverse, balanced=True), balanced=True)
 
     def compare(self, other: Tradeoff) -> Comparison:
         """Which of two curves lies above the other, up to 1e−12: the higher one gives less away.

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
 from collections.abc import Sequence
 from importlib.metadata import version
+from typing import Any
 
 from fedpriv.errors import FedprivError, nearest
 from simulations import account_commands
@@ -14,6 +16,10 @@ from simulations import account_commands
 
 class _Parser(argparse.ArgumentParser):
     """argparse, with errors like the rest of the program's: one line, and the nearest name where one is unknown."""
+
+    def __init__(self, *arguments: Any, **settings: Any) -> None:
+        super().__init__(*arguments, **settings)
+        self._negative_number_matcher = re.compile(r"^-(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?$")  # -1e-5 is no option
 
     def error(self, message: str) -> None:  # type: ignore[override]
         raise FedprivError(message)

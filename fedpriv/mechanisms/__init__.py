@@ -85,7 +85,9 @@ def make(kind: str, settings: Mapping[str, Any]) -> Mechanism:
     known = [field.name for field in fields(cls)]
     for name in settings:
         if name not in known:
-            raise FedprivError(f"{kind} has no setting {name!r}{nearest(name, known)}; settings: {', '.join(known)}")
+            raise FedprivError(
+                f"{kind} has no setting {name!r}{nearest(str(name), known)}; settings: {', '.join(known)}"
+            )
     missing = [field.name for field in fields(cls) if field.default is MISSING and field.name not in settings]
     if missing:
         raise FedprivError(f"{kind} needs {', '.join(missing)}; settings: {', '.join(known)}")
@@ -98,8 +100,8 @@ def make(kind: str, settings: Mapping[str, Any]) -> Mechanism:
 
 def kind_of(kind: str) -> type[Any]:
     """The class of that name, or an error with the nearest one."""
-    if kind not in KINDS:
-        raise FedprivError(f"unknown mechanism {kind!r}{nearest(kind, KINDS)}; mechanisms: {', '.join(KINDS)}")
+    if not isinstance(kind, str) or kind not in KINDS:
+        raise FedprivError(f"unknown mechanism {kind!r}{nearest(str(kind), KINDS)}; mechanisms: {', '.join(KINDS)}")
     return KINDS[kind]
 
 

@@ -24,6 +24,7 @@ from fedpriv.coins import log_binomial, window
 from fedpriv.errors import FedprivError, positive, whole
 from fedpriv.tradeoff import Adjacency, Tradeoff
 
+WIDE = 1e6  # variance past which Bessel functions are expanded
 NARROWEST = 1e-3  # standard deviation, in grid steps
 MANY = 1 << 12  # trials past which a law is cut
 FAR = 1e-300  # the tail at which infinite noise is cut; what lies beyond counts as seen
@@ -326,11 +327,20 @@ def _log_skellam(k: NDArray[np.int64], variance: float) -> Vector:
 
     I_k(v) = (v/2)^k/k!·Σ (v²/4)^j/(j!·(k+1)…(k+j)).
     """
+    if variance > WIDE:
+        return _log_skellam_wide(k.astype(float), variance)
     mass = ive(k, variance)
     with np.errstate(divide="ignore"):
         direct = np.log(mass)
     series = k * log(variance / 2) - gammaln(k + 1) - variance + variance**2 / (4 * (k + 1))
     return np.where(mass > 1e-290, direct, np.minimum(series, -660.0))
+
+
+def _log_skellam_wide(k: Vector, variance: float) -> Vector:
+    """ln e^{−v} I_k(v) by Debye's uniform expansion (DLMF 10.41.3), whose second term is below 1/v² of the whole."""
+    s = np.hypot(k, variance)
+    exponent = k * k / (s + variance) - k * np.arcsinh(k / variance)
+    return np.asarray(exponent - np.log(2 * np.pi * s) / 2 + np.log1p((3 / s - 5 * k * k / s**3) / 24))
 
 
 def _entropy(log_mass: Vector) -> float:

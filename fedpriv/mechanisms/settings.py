@@ -13,4 +13,5 @@ def fill_peak(mechanism: Any) -> None:
     if mechanism.peak is None:
         object.__setattr__(mechanism, "peak", float(mechanism.clip))
     positive(peak=mechanism.peak)
+    object.__setattr__(mechanism, "peak", float(mechanism.peak))
     at_most("clip", mechanism.clip, peak=mechanism.peak)

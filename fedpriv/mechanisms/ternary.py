@@ -64,7 +64,7 @@ class Ternary:
 
     def between(self, x: float, y: float) -> Tradeoff:
         """The curve that separates two inputs of one coordinate."""
-        ends = np.clip([x, y], -self.peak, self.peak)
+        ends = np.clip([float(x), float(y)], -self.peak, self.peak)
         return _symbols_between(self.plus(ends), self.minus(ends))
 
     def tradeoff(self, adjacency: Adjacency = "replace") -> Tradeoff:
@@ -123,7 +123,7 @@ class Ternarize:
 
     def between(self, x: float, y: float) -> Tradeoff:
         """The curve that separates two inputs of one coordinate."""
-        ends = np.clip([x, y], -self.peak, self.peak)
+        ends = np.clip([float(x), float(y)], -self.peak, self.peak)
         return _symbols_between(self.plus(ends), self.minus(ends))
 
     def tradeoff(self, adjacency: Adjacency = "replace") -> Tradeoff:

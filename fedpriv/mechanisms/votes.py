@@ -21,10 +21,12 @@ from fedpriv import sampling_exact, vectors
 from fedpriv.arrays import Symbols, Vector
 from fedpriv.atoms import ROUNDING, Atoms
 from fedpriv.coins import log_binomial
-from fedpriv.errors import FedprivError, above, positive, whole
+from fedpriv.errors import FedprivError, above, at_most, positive, whole
 from fedpriv.mechanisms.settings import fill_peak
 from fedpriv.sampling_bits import Probabilities
 from fedpriv.tradeoff import Adjacency, Tradeoff
+
+MOST_TRIALS = 1 << 20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,6 +44,7 @@ class Binomial:
         fill_peak(self)
         above("peak", self.peak, scale=self.scale)
         whole(trials=self.trials)
+        at_most("the largest number of", MOST_TRIALS, trials=self.trials)
 
     def chance(self, x: Vector) -> Vector:
         """The probability of a vote for +, |x| ≤ r."""
@@ -77,7 +80,7 @@ class Binomial:
 
     def between(self, x: float, y: float) -> Tradeoff:
         """The curve that separates two inputs of one coordinate."""
-        return _votes_between(self.trials, self.chance(np.clip([x, y], -self.peak, self.peak)))
+        return _votes_between(self.trials, self.chance(np.clip([float(x), float(y)], -self.peak, self.peak)))
 
     def tradeoff(self, adjacency: Adjacency = "replace") -> Tradeoff:
         """The worst pair of one coordinate: r against −r.
@@ -125,7 +128,7 @@ class StochasticSign:
 
     def between(self, x: float, y: float) -> Tradeoff:
         """The curve that separates two inputs of one coordinate."""
-        return _votes_between(1, self.chance(np.clip([x, y], -self.peak, self.peak)))
+        return _votes_between(1, self.chance(np.clip([float(x), float(y)], -self.peak, self.peak)))
 
     def tradeoff(self, adjacency: Adjacency = "replace") -> Tradeoff:
         """The worst pair of one coordinate: r against −r.
@@ -154,8 +157,8 @@ class Cldp:
 
     def __post_init__(self) -> None:
         positive(clip=self.clip, epsilon=self.epsilon)
-        if self.sign.chance(np.array([self.clip]))[0] >= 1:
-            raise FedprivError(f"epsilon must be below 36: a vote at {self.epsilon} is no longer random")
+        if not self.epsilon < 36:
+            raise FedprivError(f"epsilon must be below 36, where a vote is no longer random, got {self.epsilon}")
 
     @property
     def peak(self) -> float:
@@ -211,6 +214,8 @@ class NoisySign:
     def __post_init__(self) -> None:
         fill_peak(self)
         positive(noise=self.noise)
+        if not ndtr(self.peak / self.noise) < 1:
+            raise FedprivError(f"noise must be larger: at {self.noise} the sign of {self.peak} is no longer random")
 
     def chance(self, x: Vector) -> Vector:
         """The probability of +1, held between those at ±r so that rounding cannot pass them."""
@@ -226,7 +231,7 @@ class NoisySign:
 
     def between(self, x: float, y: float) -> Tradeoff:
         """The curve that separates two inputs of one coordinate."""
-        return _votes_between(1, self.chance(np.clip([x, y], -self.peak, self.peak)))
+        return _votes_between(1, self.chance(np.clip([float(x), float(y)], -self.peak, self.peak)))
 
     def tradeoff(self, adjacency: Adjacency = "replace") -> Tradeoff:
         """The worst pair of one coordinate: r against −r; 2r/s-GDP at most, as the Gaussian it comes from.
