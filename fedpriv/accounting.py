@@ -40,7 +40,11 @@ class Account:
             found = sorted({getattr(release, name) for release in self.releases})
             if len(found) > 1:
                 raise FedprivError(f"releases of different {name} cannot be costed together: {' and '.join(found)}")
-        object.__setattr__(self, "releases", tuple(release for release in self.releases if release.rounds))
+
+    @property
+    def spent(self) -> tuple[Release, ...]:
+        """The releases that happened at all."""
+        return tuple(release for release in self.releases if release.rounds)
 
     def epsilon(self, delta: float, tolerance: float = FINE) -> Cost:
         """The smallest ε at δ, between two bounds; a larger tolerance is quicker, its bounds lie further apart."""
@@ -71,7 +75,7 @@ class Account:
         tolerance: float,
     ) -> Cost:
         """The best route, and the best witness: of several the best by a rough look, looked at again."""
-        if not self.releases:
+        if not self.spent:
             return Cost(Bounds(0.0, 0.0), "nothing was released", "nothing was released")
         above = [upper(route, tolerance) for route in self.routes]
         witnesses, several = self.witnesses, len(self.witnesses) > 1
@@ -86,7 +90,9 @@ class Account:
     @cached_property
     def routes(self) -> list[Route]:
         """The ways to an upper bound of all releases together: curves composed, and divergences added up."""
-        options = [_routes(release) for release in self.releases]
+        if not self.spent:
+            return []
+        options = [_routes(release) for release in self.spent]
         curves = [[route for route in own if route.divergence is None] for own in options]
         if len(curves) == 1:
             together = list(curves[0])
@@ -103,7 +109,7 @@ class Account:
     @cached_property
     def witnesses(self) -> list[Witness]:
         """Explicit data for all releases: the i-th witness of each, the last one where it has fewer."""
-        options = [witnesses_of(release) for release in self.releases]
+        options = [witnesses_of(release) for release in self.spent]
         most = max(len(own) for own in options)
         chosen = [[own[min(i, len(own) - 1)] for own in options] for i in range(most)]
         return [Witness(_named(own), tuple(p for witness in own for p in witness.parts)) for own in chosen]
@@ -111,7 +117,7 @@ class Account:
     @cached_property
     def mu(self) -> float | None:
         """A certified Gaussian-DP parameter of everything, None where there is none."""
-        found = sqrt(sum(release.rounds * mu_of(release) ** 2 for release in self.releases)) if self.releases else 0.0
+        found = sqrt(sum(release.rounds * mu_of(release) ** 2 for release in self.spent))
         return found * vectors.OUTWARD if found < inf else None
 
 

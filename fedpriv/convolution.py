@@ -36,6 +36,7 @@ class Convolution:
 
     def __init__(self, rounds: Rounds, tilt: float, window: Window, sign: int) -> None:
         self.rounds, self.tilt, self.sign = rounds, tilt, sign
+        self.closed = True  # whether the last answer was found inside the window
         self.step = rounds[0][0].step or 1.0
         self.offset = sum(n * one.offset for one, n in rounds)
         self.slack = sum(2 * n * one.error for one, n in rounds)
@@ -46,7 +47,8 @@ class Convolution:
 
     def delta(self, epsilon: float) -> float:
         """The bound on δ(ε); below the last corner that was kept an upper bound knows nothing."""
-        if self.sign > 0 and not (self.complete or epsilon >= self.lowest):
+        self.closed = self.complete or epsilon >= self.lowest
+        if self.sign > 0 and not self.closed:
             return 1.0
         value = float(hockey.hockey_stick(self.profile, self.impossible, epsilon))
         value *= 1 + self.sign * ROUNDING * (64 + self.profile[0].size)  # the running sums of `corners`
@@ -60,9 +62,11 @@ class Convolution:
         if not self.profile[0].size:
             return self.sign * np.inf
         low, high = self._bracket(delta)
-        for _ in range(64 if np.isfinite(low) and np.isfinite(high) else 0):
+        closed = bool(np.isfinite(low) and np.isfinite(high))
+        for _ in range(64 if closed else 0):
             middle = (low + high) / 2
             low, high = (low, middle) if self.delta(middle) <= delta else (middle, high)
+        self.closed = self.complete or (closed and low >= self.lowest)
         return high if self.sign > 0 else low
 
     def _bracket(self, delta: float) -> tuple[float, float]:
@@ -95,6 +99,8 @@ class Convolution:
         low = -(self._log_moment(self.tilt - window.down) - self.log_total - OUTSIDE) / window.down
         first = max(int(np.floor((low - self.offset) / self.step)) - 1, smallest)
         last = min(int(np.ceil((high - self.offset) / self.step)) + 1, largest)
+        if max(abs(first), abs(last)) >= 1 << 62:
+            raise TooLarge("the composed losses lie beyond whole numbers of 64 bits")
         size = max(last - first + 1, 2)
         if size > 4 * LARGEST:
             raise TooLarge(f"this composition needs {size:.3g} lattice points, more than {4 * LARGEST}")

@@ -22,6 +22,7 @@ from fedpriv.densities import Density, masses
 
 Index = NDArray[np.int64]
 LARGEST = 1 << 21  # points a transform may have
+MOST_CELLS = 1 << 20  # points one round's losses may be cut into
 FINER = 4096  # steps tried to bring heavy outcomes near points
 NEGLIGIBLE = -690.0  # ln of a mass that no query sees
 
@@ -140,13 +141,12 @@ def _points(pair: Density, step: float, offset: float) -> Index:
     return np.arange(np.floor((low - offset) / step) - 1, np.ceil((high - offset) / step) + 2).astype(np.int64)
 
 
-def reach(pair: Atoms | Density) -> float:
-    """From the smallest to the largest loss that carries mass; 0 where no outcome is common."""
+def finest(pair: Atoms | Density) -> float:
+    """The smallest step that makes sense: so many points from end to end, and every index a whole number."""
     if isinstance(pair, Atoms) and not pair.finite.loss.size:
         return 0.0
-    if isinstance(pair, Density):
-        return pair.reach[1] - pair.reach[0]
-    return float(pair.finite.loss[0] - pair.finite.loss[-1])
+    low, high = pair.reach if isinstance(pair, Density) else (float(pair.finite.loss[-1]), float(pair.finite.loss[0]))
+    return max((high - low) / MOST_CELLS, max(abs(low), abs(high)) * 2.0**-45)
 
 
 def aligned(heavy: Sequence[tuple[float, float]], wanted: float) -> tuple[float, float]:

@@ -25,7 +25,6 @@ from fedpriv.tradeoff import Enclosure, Tradeoff
 
 HEAVIEST = 32  # outcomes a lattice is aligned to
 MOST_ROUNDS = 1 << 34
-APART = 0.05  # relative gap at which another tilt is tried
 MANY = 1 << 17  # points past which a quick answer leaves the exact lattice for a coarser one
 FINE, QUICK, ROUGH = 5e-7, 1e-4, 1e-3  # relative errors of ε that a step aims at
 
@@ -225,17 +224,19 @@ class Direction:
     def _closed_in(
         self, tilt: float, ask: Callable[[Convolution], float], ceiling: float, tolerance: float, lower: bool
     ) -> Bounds:
-        """Both bounds at one tilt; at gentler ones while they lie far apart, as where single outcomes decide."""
+        """Both bounds at one tilt; at gentler ones while the answer lies outside the window, as single outcomes do."""
         low, high = 0.0, ceiling
-        for gentler in (1.0, 0.5, 0.2, 0.05, 0.0):
-            found = self._composed(gentler * tilt, tolerance, ask, lower)
+        for gentler in (1.0, 0.5, 0.1, 0.01, 0.0):
+            found, closed = self._composed(gentler * tilt, tolerance, ask, lower)
             low, high = max(low, found.lower), min(high, found.upper)
-            if high < ceiling * (1 - 1e-9) and not (lower and low < high * (1 - APART) - 1e-12):
+            if closed:
                 break
         return Bounds(float(min(low, high)), float(high))
 
-    def _composed(self, tilt: float, tolerance: float, ask: Callable[[Convolution], float], lower: bool) -> Bounds:
-        """Both sides composed at one tilt and asked."""
+    def _composed(
+        self, tilt: float, tolerance: float, ask: Callable[[Convolution], float], lower: bool
+    ) -> tuple[Bounds, bool]:
+        """Both sides composed at one tilt and asked, and whether their answers lie inside the window."""
         if self.rounds > MOST_ROUNDS:
             raise TooLarge(f"{self.rounds} rounds are more than {MOST_ROUNDS}")
         window = self.sketch.window(tilt, OUTSIDE)
@@ -246,8 +247,12 @@ class Direction:
             sides: tuple[Rounds, Rounds] = both, both
         else:
             sides = self._approximated(tilt, window, tolerance)
-        upper = ask(Convolution(sides[0], tilt, window, +1))
-        return Bounds(min(ask(Convolution(sides[1], tilt, window, -1)), upper) if lower else 0.0, upper)
+        upper = Convolution(sides[0], tilt, window, +1)
+        high = ask(upper)
+        if not lower:
+            return Bounds(0.0, high), upper.closed
+        below = Convolution(sides[1], tilt, window, -1)
+        return Bounds(min(ask(below), high), high), upper.closed and below.closed
 
     def _approximated(self, tilt: float, window: Window, tolerance: float) -> tuple[Rounds, Rounds]:
         """Every curve spread and merged on lattices of one step."""
@@ -266,8 +271,9 @@ class Direction:
         """The step whose spreading, at most n·h²/8 of loss, keeps ε within its tolerance, as far as points allow."""
         wanted = np.sqrt(8 * tolerance * max(1e-3, self.sketch.mean_and_variance(tilt)[0]) / self.rounds)
         width = window.high - window.low
-        step = float(width / np.clip(width / wanted, 1 << 13, lattice.LARGEST))
-        return max(step, *(lattice.reach(source(curve, +1)) / lattice.LARGEST for curve, _ in self.parts))
+        points = np.clip(width / wanted, 1 << 13, lattice.LARGEST)
+        step = float(width / points)
+        return max(step, *(lattice.finest(source(curve, sign)) for curve, _ in self.parts for sign in (+1, -1)))
 
 
 def source(curve: Tradeoff, sign: int) -> Atoms | Density:

@@ -102,12 +102,14 @@ def run_calibrate(options: argparse.Namespace) -> None:
     """Print the setting found and what it costs."""
     if options.epsilon is None or options.delta is None:
         raise FedprivError("calibrate needs a target: --epsilon and --delta")
-    mechanism, _ = calibrate(
+    mechanism, cost = calibrate(
         options.kind, _settings(options.settings), epsilon=options.epsilon, delta=options.delta, free=options.free,
         **_facts(options),
     )  # fmt: skip
     account = Account((Release(mechanism=mechanism, **_facts(options)),))
-    found = report(account, options.delta, None) | {"target": {"epsilon": options.epsilon, "delta": options.delta}}
+    found = report(account, options.delta, None, cost) | {
+        "target": {"epsilon": options.epsilon, "delta": options.delta}
+    }
     if options.json:
         print_json(found)
     else:
@@ -128,7 +130,7 @@ def run_list(options: argparse.Namespace) -> None:
         print(f"  {signature:<{width}}  {doc}")
 
 
-def report(account: Account, delta: float | None, epsilon: float | None) -> dict[str, Any]:
+def report(account: Account, delta: float | None, epsilon: float | None, cost: Cost | None = None) -> dict[str, Any]:
     """One account as plain data: the release, the bounds asked for, what proves them, and the papers' values."""
     release = account.releases[0]
     result = described(release)
@@ -136,7 +138,7 @@ def report(account: Account, delta: float | None, epsilon: float | None) -> dict
         cost = account.delta(epsilon)
         result |= {"at_epsilon": epsilon, "delta": _bounds(cost), "proof": _proof(cost)}
     elif delta is not None:
-        cost = account.epsilon(delta)
+        cost = cost or account.epsilon(delta)
         result |= {"at_delta": delta, "epsilon": _bounds(cost), "proof": _proof(cost)}
     else:
         costs = [(at, account.epsilon(at)) for at in SHOWN_DELTAS]

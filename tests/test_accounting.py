@@ -233,7 +233,8 @@ def test_a_crowd_hides_and_a_larger_one_hides_better(mechanism: Any, facts: dict
 
 @pytest.mark.parametrize("mechanism", EVERY, ids=repr)
 def test_two_releases_cost_at_least_each_and_at_most_the_sum(mechanism: Any) -> None:
-    one, other = Release(mechanism=mechanism, rounds=3), Release(mechanism=WIDE, rounds=7)
+    one = Release(mechanism=mechanism, rounds=3)
+    other = Release(mechanism=WIDE, rounds=7, adjacency=one.adjacency)
     together = Account((one, other)).epsilon(2e-5).bounds
     for alone in (one, other):
         assert together.lower >= Account((alone,)).epsilon(2e-5).bounds.lower * (1 - 1e-3)
