@@ -51,7 +51,7 @@ class Account:
         probability(delta=delta)
         return self._cost(
             lambda route, t: route_epsilon(route, delta, t),
-            lambda parts, t: compose(parts).epsilon(delta, t).lower,
+            lambda parts, t: compose(parts).lower_epsilon(delta, t),
             tolerance,
         )
 

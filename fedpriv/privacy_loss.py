@@ -25,6 +25,7 @@ from fedpriv.tradeoff import Enclosure, Tradeoff
 
 HEAVIEST = 32  # outcomes a lattice is aligned to
 MOST_ROUNDS = 1 << 34
+UPPER, LOWER, BOTH = +1, -1, 0
 MANY = 1 << 17  # points past which a quick answer leaves the exact lattice for a coarser one
 FINE, QUICK, ROUGH = 5e-7, 1e-4, 1e-3  # relative errors of ε that a step aims at
 
@@ -102,7 +103,12 @@ class Composition:
     def upper_epsilon(self, delta: float, tolerance: float) -> float:
         """The upper bound of ε(δ) alone."""
         probability(delta=delta)
-        return max((side.epsilon(float(delta), tolerance, lower=False).upper for side in self.directions), default=0.0)
+        return max((side.epsilon(float(delta), tolerance, UPPER).upper for side in self.directions), default=0.0)
+
+    def lower_epsilon(self, delta: float, tolerance: float) -> float:
+        """The lower bound of ε(δ) alone."""
+        probability(delta=delta)
+        return max((side.epsilon(float(delta), tolerance, LOWER).lower for side in self.directions), default=0.0)
 
     def _worst(self, ask: Callable[[Direction, float], Bounds], tolerance: float) -> Bounds:
         """The larger answer of the directions; one that a rough look shows to be smaller is not looked at again."""
@@ -183,8 +189,8 @@ class Direction:
             tolerance,
         )
 
-    def epsilon(self, delta: float, tolerance: float, lower: bool = True) -> Bounds:
-        """ε(δ) of this direction; without the lower bound in half the time."""
+    def epsilon(self, delta: float, tolerance: float, wanted: int = BOTH) -> Bounds:
+        """ε(δ) of this direction; one bound alone, the other one left open, takes half the time."""
         if self.single:
             return _single_epsilon(self.single, delta)
         if delta == 1:
@@ -199,7 +205,7 @@ class Direction:
             lambda side: max(side.epsilon(delta), 0.0),
             (pure.upper, lambda curve: curve.epsilon(delta)),
             tolerance,
-            lower,
+            wanted,
         )
 
     def _answer(
@@ -208,64 +214,65 @@ class Direction:
         ask: Callable[[Convolution], float],
         ceiling: tuple[float, Callable[[Tradeoff], float]],
         tolerance: float,
-        lower: bool = True,
+        wanted: int = BOTH,
     ) -> Bounds:
         """Both bounds; of more rounds than a transform holds, the Gaussian bound and what fewer rounds give away."""
         try:
-            return self._closed_in(tilt_of(self), ask, ceiling[0], tolerance, lower)
+            return self._closed_in(tilt_of(self), ask, ceiling[0], tolerance, wanted)
         except TooLarge:
             by_gaussian = _rounded(ceiling[1](Tradeoff.gaussian(self.mu))).upper if self.mu < np.inf else np.inf
             upper = min(ceiling[0], by_gaussian)
         fewer = Direction(tuple((curve, -(-count // 64)) for curve, count in self.parts))
-        if not lower or fewer.rounds == self.rounds:
+        if wanted == UPPER or fewer.rounds == self.rounds:
             return Bounds(0.0, upper)
         return Bounds(min(fewer._answer(tilt_of, ask, ceiling, tolerance).lower, upper), upper)
 
     def _closed_in(
-        self, tilt: float, ask: Callable[[Convolution], float], ceiling: float, tolerance: float, lower: bool
+        self, tilt: float, ask: Callable[[Convolution], float], ceiling: float, tolerance: float, wanted: int
     ) -> Bounds:
         """Both bounds at one tilt; at gentler ones while the answer lies outside the window, as single outcomes do."""
         low, high = 0.0, ceiling
         for gentler in (1.0, 0.5, 0.1, 0.01, 0.0):
-            found, closed = self._composed(gentler * tilt, tolerance, ask, lower)
+            found, closed = self._composed(gentler * tilt, tolerance, ask, wanted)
             low, high = max(low, found.lower), min(high, found.upper)
             if closed:
                 break
         return Bounds(float(min(low, high)), float(high))
 
     def _composed(
-        self, tilt: float, tolerance: float, ask: Callable[[Convolution], float], lower: bool
+        self, tilt: float, tolerance: float, ask: Callable[[Convolution], float], wanted: int
     ) -> tuple[Bounds, bool]:
         """Both sides composed at one tilt and asked, and whether their answers lie inside the window."""
         if self.rounds > MOST_ROUNDS:
             raise TooLarge(f"{self.rounds} rounds are more than {MOST_ROUNDS}")
         window = self.sketch.window(tilt, OUTSIDE)
-        if self.step is not None and window.high - window.low <= self.step * (
-            lattice.LARGEST if tolerance < QUICK else MANY
-        ):
-            both = [(lattice.exact(curve.above, self.step), count) for curve, count in self.parts]
-            sides: tuple[Rounds, Rounds] = both, both
+        points = lattice.LARGEST if tolerance < QUICK else MANY
+        if self.step is not None and window.high - window.low <= self.step * points:
+            shared = [(lattice.exact(curve.above, self.step), count) for curve, count in self.parts]
+            rounds: dict[int, Rounds] = {UPPER: shared, LOWER: shared}
         else:
-            sides = self._approximated(tilt, window, tolerance)
-        upper = Convolution(sides[0], tilt, window, +1)
-        high = ask(upper)
-        if not lower:
-            return Bounds(0.0, high), upper.closed
-        below = Convolution(sides[1], tilt, window, -1)
-        return Bounds(min(ask(below), high), high), upper.closed and below.closed
+            rounds = self._approximated(tilt, window, tolerance, wanted)
+        low, high, closed = 0.0, np.inf, True
+        if wanted != LOWER:
+            upper = Convolution(rounds[UPPER], tilt, window, UPPER)
+            high, closed = ask(upper), upper.closed
+        if wanted != UPPER:
+            below = Convolution(rounds[LOWER], tilt, window, LOWER)
+            low, closed = min(ask(below), high), closed and below.closed
+        return Bounds(low, high), closed
 
-    def _approximated(self, tilt: float, window: Window, tolerance: float) -> tuple[Rounds, Rounds]:
+    def _approximated(self, tilt: float, window: Window, tolerance: float, wanted: int) -> dict[int, Rounds]:
         """Every curve spread and merged on lattices of one step."""
         heavy = [heavy_losses(curve, tilt) for curve, _ in self.parts]
         step = self._step_within(tilt, window, tolerance)
         if any(heavy):
             step, _ = lattice.aligned(max(heavy, key=len), step)
-        placed = [
-            (curve, count, own[0][0] if own else 0.0) for (curve, count), own in zip(self.parts, heavy, strict=True)
-        ]
-        upper = [(lattice.spread(source(curve, +1), step, start), count) for curve, count, start in placed]
-        lower = [(lattice.merged(source(curve, -1), step, start), count) for curve, count, start in placed]
-        return upper, lower
+        starts = [own[0][0] if own else 0.0 for own in heavy]
+        put = {UPPER: lattice.spread, LOWER: lattice.merged}
+        return {
+            sign: [(put[sign](source(f, sign), step, at), n) for (f, n), at in zip(self.parts, starts, strict=True)]
+            for sign in ((UPPER, LOWER) if wanted == BOTH else (wanted,))
+        }
 
     def _step_within(self, tilt: float, window: Window, tolerance: float) -> float:
         """The step whose spreading, at most n·h²/8 of loss, keeps ε within its tolerance, as far as points allow."""

@@ -110,14 +110,13 @@ def _vector_routes(release: Release) -> list[Route]:
             found.append(_sampled(gaussian, release, f"{_theorem(release)}, Poisson sampled"))
         else:
             found.append(Route(_theorem(release), ((gaussian, release.rounds),)))
-    if not (found and release.dimension > 1 << 12):
+    divergence = bound.renyi(release.rounds) if bound is not None and release.sampling == 1 else None
+    if divergence is not None:
+        found.append(Route("Rényi divergences of vectors (docs/proofs/renyi.md)", (), divergence))
+    if not found or release.dimension <= BOXED:
         found += _coordinate_routes(
             release, proof="exact pair of one coordinate, composed over the box around the ball"
         )
-    if bound is not None and release.sampling == 1 and release.rounds:
-        divergence = bound.renyi(release.rounds)
-        if divergence is not None:
-            found.append(Route("Rényi divergences of vectors (docs/proofs/renyi.md)", (), divergence))
     return found
 
 

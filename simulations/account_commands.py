@@ -198,12 +198,17 @@ def _settings(words: Iterable[str]) -> dict[str, Any]:
 
 
 def _number(name: str, text: str) -> int | float:
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    raise FedprivError(f"{name} must be a number, got {text!r}")
+    try:
+        return int(text) if text.lstrip("+-").isdigit() else _whole_if_written_so(float(text), text)
+    except ValueError:
+        raise FedprivError(f"{name} must be a number, got {text[:40]!r}") from None
+
+
+def _whole_if_written_so(value: float, text: str) -> int | float:
+    """1e6 as a whole number, 1.0 and 1e-3 as they are."""
+    return (
+        int(value) if "." not in text and "e" in text.lower() and abs(value) < 2**53 and value == int(value) else value
+    )
 
 
 def _whole(text: str) -> int:

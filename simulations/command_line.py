@@ -45,7 +45,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             top.print_help()
             return 0
         _check_command(arguments[0])
-        chosen = top.parse_args(arguments)
+        chosen, left_over = top.parse_known_args(arguments)
+        _take_settings(chosen, left_over)
         chosen.run(chosen)
         sys.stdout.flush()
     except FedprivError as error:
@@ -62,6 +63,14 @@ def _check_command(word: str) -> None:
     known = ["account", "calibrate", "list"]
     if not word.startswith("-") and word not in known:
         raise FedprivError(f"unknown command {word!r}{nearest(word, known)}; commands: {', '.join(known)}")
+
+
+def _take_settings(chosen: argparse.Namespace, left_over: list[str]) -> None:
+    """name=value words after the options are settings too; anything else left over is unknown."""
+    for word in left_over:
+        if word.startswith("-") or "=" not in word or not hasattr(chosen, "settings"):
+            raise FedprivError(f"{word!r} is not understood here; fedpriv {chosen.command} --help shows what is")
+        chosen.settings.append(word)
 
 
 if __name__ == "__main__":

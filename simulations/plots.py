@@ -70,7 +70,8 @@ def _envelope(epsilons: Vector, deltas: Sequence[float], alpha: Vector) -> Vecto
 
 def _gaussian_beside(account: Account, beta: Vector, alpha: Vector) -> tuple[float, str]:
     """The Gaussian curve that bounds the account; where none does, the one that meets it on the diagonal."""
-    if account.mu is not None:
+    summed = any(release.trust == "secure-aggregation" for release in account.releases)  # μ holds for messages seen
+    if account.mu is not None and not summed:
         return account.mu, f"Gaussian, μ = {account.mu:.4g}: below it by proof"
     crossing = float(np.interp(0.0, alpha - beta, alpha))
     mu = -2 * float(ndtri(min(max(crossing, 1e-300), 0.5)))

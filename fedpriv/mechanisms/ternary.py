@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import sqrt
 from typing import ClassVar
 
 import numpy as np
@@ -78,7 +79,8 @@ class Ternary:
 
     def vector(self, dimension: int, adjacency: Adjacency = "replace") -> vectors.TernaryVotes:
         """How this mechanism's vectors are bounded whatever their dimension."""
-        return vectors.TernaryVotes(clip=self.clip, peak=self.peak, spread=self.spread, scale=self.scale)
+        clip = self.clip + self.scale * 2.0**-51 * sqrt(dimension)  # as if the input held the rounding of p
+        return vectors.TernaryVotes(clip=clip, peak=self.peak, spread=self.spread, scale=self.scale)
 
 
 @dataclass(frozen=True, kw_only=True)

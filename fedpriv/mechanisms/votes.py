@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from math import ceil, log2, tanh
+from math import ceil, log2, sqrt, tanh
 from typing import ClassVar
 
 import numpy as np
@@ -92,7 +92,9 @@ class Binomial:
 
     def vector(self, dimension: int, adjacency: Adjacency = "replace") -> vectors.Votes:
         """How this mechanism's vectors are bounded whatever their dimension."""
-        return vectors.Votes(clip=self.clip, peak=self.peak, scale=self.scale, trials=self.trials)
+        return vectors.Votes(
+            clip=_widened(self.clip, self.scale, dimension), peak=self.peak, scale=self.scale, trials=self.trials
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,7 +142,7 @@ class StochasticSign:
 
     def vector(self, dimension: int, adjacency: Adjacency = "replace") -> vectors.Votes:
         """How this mechanism's vectors are bounded whatever their dimension."""
-        return vectors.Votes(clip=self.clip, peak=self.peak, scale=self.scale)
+        return vectors.Votes(clip=_widened(self.clip, self.scale, dimension), peak=self.peak, scale=self.scale)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -243,7 +245,13 @@ class NoisySign:
 
     def vector(self, dimension: int, adjacency: Adjacency = "replace") -> vectors.NoisyVotes:
         """How this mechanism's vectors are bounded whatever their dimension."""
-        return vectors.NoisyVotes(clip=self.clip, peak=self.peak, noise=self.noise)
+        clip = _widened(self.clip, 3 * self.noise, dimension)
+        return vectors.NoisyVotes(clip=clip, peak=self.peak, noise=self.noise)
+
+
+def _widened(clip: float, scale: float, dimension: int) -> float:
+    """The norm whose votes cover those drawn: rounding p by 2⁻⁵² moves a coordinate by at most scale·2⁻⁵¹."""
+    return clip + scale * 2.0**-51 * sqrt(dimension)
 
 
 def _signs(chance: Probabilities, x: ArrayLike, peak: float, rng: Generator) -> Symbols:
