@@ -114,7 +114,7 @@ class Convolution:
         the rest, from Σ over rounds of ln E[e^{θ·loss − λ(r − mean)}].
         """
         if self.sign > 0:
-            return sum(n * float(one.residual.max(initial=0.0)) for one, n in self.rounds) + self.slack, -np.inf
+            return sum(n * one.widest for one, n in self.rounds) + self.slack, -np.inf
         rest, variance, shift = [], 0.0, -self.slack
         for one, n in self.rounds:
             log_weight = self.tilt * one.loss + one.log_mass - log_moment(one.loss, one.log_mass, self.tilt)

@@ -38,6 +38,7 @@ class Lattice:
     step: float
     impossible: float
     error: float
+    widest: float = 0.0  # the largest that an outcome's loss exceeds its point by
     unseen: float = 0.0  # mass of Q too small to be kept: none of it counts below, all of it above
 
     @property
@@ -187,10 +188,11 @@ def _collect(
     index, log_mass, residual = index[seen], log_mass[seen], residual[seen]
     points, where = _distinct(index)
     total = np.bincount(where, np.exp(log_mass))
+    widest = float(residual.max(initial=0.0))
     loss = -np.log1p(np.bincount(where, np.exp(log_mass) * np.expm1(-residual)) / total)
     size = float(np.abs(offset + points * step).max(initial=0.0))
     error = pair.error + ROUNDING * (1 + size)
-    return Lattice(points, np.log(total), loss, offset, step, pair.impossible, error, unseen)
+    return Lattice(points, np.log(total), loss, offset, step, pair.impossible, error, widest, unseen)
 
 
 def _distinct(index: Index) -> tuple[Index, Index]:
