@@ -141,24 +141,26 @@ def _largest_sum(up: Vector, down: Vector) -> float:
 
 
 def _decide(plus: Vector, minus: Vector, rng: Generator) -> NDArray[np.int8]:
-    """The ternary outcome of probabilities below 1, by 64-bit digits until each is decided."""
-    out, place = np.zeros(plus.size, np.int8), np.arange(plus.size)
-    while True:
-        undecided = np.flatnonzero((out[place] == 0) & ((plus > 0) | (minus > 0)))
-        if not undecided.size:
-            return out
-        place = place[undecided]
-        word = random_words(place.size, rng)
-        above, plus = _digit(word, plus[undecided])
-        below, minus = _digit(~word, minus[undecided])
-        out[place] = np.where(above, 1, -below.view(np.int8))
-
-
-def _digit(word: NDArray[np.uint64], p: Vector) -> tuple[Mask, Vector]:
-    """Where the digit says U < p, and what of p is left to compare where it ties (0, never to be met, elsewhere)."""
-    scaled = p * 2.0**64
-    digit = scaled.astype(np.uint64)
-    return word < digit, np.where(word == digit, scaled - digit, 0)
+    """The ternary outcome of probabilities below 1, by 64-bit digits; the few that tie are decided by the next ones."""
+    open_ = (plus > 0) | (minus > 0)
+    if not open_.all() or not plus.size:  # where nothing is left of either, U has passed both: 0, without a draw
+        out = np.zeros(plus.size, np.int8)
+        if open_.any():
+            out[open_] = _decide(plus[open_], minus[open_], rng)
+        return out
+    word = random_words(plus.size, rng)
+    above, below = plus * 2.0**64, minus * 2.0**64
+    above_digit, below_digit = above.astype(np.uint64), below.astype(np.uint64)
+    out = (word < above_digit).view(np.int8) - (~word < below_digit).view(np.int8)
+    tied = ((word == above_digit) & (above > 0)) | ((~word == below_digit) & (below > 0))
+    place = np.flatnonzero(tied & (out == 0)) if tied.any() else np.empty(0, np.intp)
+    if place.size:
+        up, down = (
+            np.where(digit == own, scaled - digit, 0)[place]
+            for digit, own, scaled in ((above_digit, word, above), (below_digit, ~word, below))
+        )
+        out[place] = _decide(up, down, rng)
+    return out
 
 
 def in_blocks(

@@ -258,7 +258,8 @@ def _table(own: dict[str, Any]) -> str:
         rows.append((f"ε at δ = {own['at_delta']:g}", _span(own["epsilon"])))
     else:
         rows.append((f"δ at ε = {own['at_epsilon']:g}", _span(own["delta"])))
-    rows.append(("Gaussian DP", "none" if own["mu"] is None else f"μ = {own['mu']:.7g} certified"))
+    seen = ", were every message seen" if own["trust"] == "secure-aggregation" else ""
+    rows.append(("Gaussian DP", "none" if own["mu"] is None else f"μ = {own['mu']:.7g} certified{seen}"))
     rows.append(("proof, upper", own["proof"]["upper"]))
     rows.append(("proof, lower", own["proof"]["lower"]))
     rows.append(("bits a coordinate", f"{own['bits']['packed']:g} packed, {own['bits']['entropy']:.4g} of entropy"))

@@ -212,6 +212,7 @@ class DiscreteGaussian:
         """‖x − x′‖₂ ≤ 2c moves the rounded vector by at most l + √d steps; where 0 is a grid point, by at most 2l."""
         steps = self.levels + sqrt(dimension)
         steps = min(steps, 2.0 * self.levels) if self.levels % 2 == 0 else steps
+        steps *= 1 + 2.0**-49 * self.levels  # what rounding may do to a value half-way between two steps
         return vectors.AdditiveNoise(shift=steps / self.sigma, continuous=False)
 
 

@@ -79,7 +79,8 @@ class Ternary:
 
     def vector(self, dimension: int, adjacency: Adjacency = "replace") -> vectors.TernaryVotes:
         """How this mechanism's vectors are bounded whatever their dimension."""
-        clip = self.clip + self.scale * 2.0**-51 * sqrt(dimension)  # as if the input held the rounding of p
+        clip = min(self.clip, self.peak * sqrt(dimension))
+        clip += self.scale * 2.0**-51 * sqrt(dimension)  # as if the input held the rounding of p
         return vectors.TernaryVotes(clip=clip, peak=self.peak, spread=self.spread, scale=self.scale)
 
 

@@ -93,7 +93,7 @@ class Binomial:
     def vector(self, dimension: int, adjacency: Adjacency = "replace") -> vectors.Votes:
         """How this mechanism's vectors are bounded whatever their dimension."""
         return vectors.Votes(
-            clip=_widened(self.clip, self.scale, dimension), peak=self.peak, scale=self.scale, trials=self.trials
+            clip=_norm_of_votes(self, self.scale, dimension), peak=self.peak, scale=self.scale, trials=self.trials
         )
 
 
@@ -142,7 +142,7 @@ class StochasticSign:
 
     def vector(self, dimension: int, adjacency: Adjacency = "replace") -> vectors.Votes:
         """How this mechanism's vectors are bounded whatever their dimension."""
-        return vectors.Votes(clip=_widened(self.clip, self.scale, dimension), peak=self.peak, scale=self.scale)
+        return vectors.Votes(clip=_norm_of_votes(self, self.scale, dimension), peak=self.peak, scale=self.scale)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -245,13 +245,16 @@ class NoisySign:
 
     def vector(self, dimension: int, adjacency: Adjacency = "replace") -> vectors.NoisyVotes:
         """How this mechanism's vectors are bounded whatever their dimension."""
-        clip = _widened(self.clip, 3 * self.noise, dimension)
+        clip = _norm_of_votes(self, 3 * self.noise, dimension)
         return vectors.NoisyVotes(clip=clip, peak=self.peak, noise=self.noise)
 
 
-def _widened(clip: float, scale: float, dimension: int) -> float:
-    """The norm whose votes cover those drawn: rounding p by 2⁻⁵² moves a coordinate by at most scale·2⁻⁵¹."""
-    return clip + scale * 2.0**-51 * sqrt(dimension)
+def _norm_of_votes(mechanism: Binomial | StochasticSign | NoisySign, scale: float, dimension: int) -> float:
+    """The largest norm there is, min(c, r√d), and room for rounding.
+
+    Rounding p by 2⁻⁵² moves a coordinate by at most scale·2⁻⁵¹: with that much more, the votes drawn are covered.
+    """
+    return min(mechanism.clip, mechanism.peak * sqrt(dimension)) + scale * 2.0**-51 * sqrt(dimension)
 
 
 def _signs(chance: Probabilities, x: ArrayLike, peak: float, rng: Generator) -> Symbols:
