@@ -8,6 +8,7 @@ from math import inf
 from numbers import Integral, Real
 from typing import Any
 
+MOST = 2**70  # whole numbers past it are slips
 LARGEST = 1e150  # past it, squares of settings overflow
 
 
@@ -54,6 +55,12 @@ def positive(**values: Any) -> None:
             raise FedprivError(f"{name} must be positive, got {value}")
 
 
+def finite_inputs(*values: Any) -> None:
+    """Refuse inputs of a mechanism that are not finite numbers."""
+    for value in values:
+        real(input=value)
+
+
 def at_least_zero(**values: Any) -> None:
     """Refuse what is not a number from 0 to infinity.
 
@@ -78,8 +85,9 @@ def whole(at_least: int = 1, **values: Any) -> None:
     for name, value in values.items():
         if not isinstance(value, Integral) or isinstance(value, bool) or int(value) != value:
             raise FedprivError(f"{name} must be a whole number, got {value!r}")
-        if not int(value) >= at_least:
-            raise FedprivError(f"{name} must be at least {at_least}, got {value}")
+        if not at_least <= int(value) <= MOST:
+            bound = f"at least {at_least}" if int(value) < at_least else f"at most {MOST:.0e}"
+            raise FedprivError(f"{name} must be {bound}, got {str(value)[:40]}")
 
 
 def above(bound_name: str, bound: float, **values: Any) -> None:

@@ -183,6 +183,8 @@ def _collect(
     pair: Atoms,
 ) -> Lattice:
     """Masses summed point by point, in their own scale so that tails of 1e−300 keep their accuracy."""
+    if not index.size:  # nothing common was left: a point with a mass that no query sees
+        index, log_mass, residual = np.zeros(1, np.int64), np.full(1, NEGLIGIBLE), np.zeros(1)
     seen = log_mass > min(NEGLIGIBLE, float(log_mass.max()) - 1.0)
     unseen = float(np.exp(log_mass[~seen]).sum() + np.exp(NEGLIGIBLE) * (~seen & (log_mass > -np.inf)).any())
     index, log_mass, residual = index[seen], log_mass[seen], residual[seen]

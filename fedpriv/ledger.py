@@ -6,12 +6,12 @@ import json
 import os
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from fedpriv.accounting import Account
-from fedpriv.errors import BudgetExceeded, FedprivError, positive, probability
+from fedpriv.errors import BudgetExceeded, FedprivError, one_of, positive, probability
 from fedpriv.mechanisms import make
 from fedpriv.privacy_loss import Bounds
 from fedpriv.release import Release, Unit, described
@@ -48,8 +48,16 @@ class Ledger:
     releases: tuple[Release, ...] = ()
     budget: Budget | None = None
 
+    def __post_init__(self) -> None:
+        if self.budget is not None and not isinstance(self.budget, Budget):
+            raise FedprivError(f"budget must be a Budget, got {self.budget!r}")
+        if not isinstance(self.releases, tuple) or not all(isinstance(each, Release) for each in self.releases):
+            raise FedprivError(f"releases must be a tuple of Release, got {str(self.releases)[:80]}")
+
     def add(self, release: Release) -> Ledger:
         """The ledger with one more release; refused where it would pass the budget, which leaves this one unchanged."""
+        if not isinstance(release, Release):
+            raise FedprivError(f"a ledger holds releases, got {release!r}")
         grown = replace(self, releases=_merged(self.releases, release))
         if self.budget is not None:
             cost = Account(grown.of_unit(release.unit)).upper_epsilon(self.budget.delta)
@@ -70,6 +78,8 @@ class Ledger:
 
     def of_unit(self, unit: Unit | None = None) -> tuple[Release, ...]:
         """The releases that protect one unit; which, must be said where there are both."""
+        if unit is not None:
+            one_of(get_args(Unit), unit=unit)
         units = {release.unit for release in self.releases}
         if unit is None and len(units) > 1:
             raise FedprivError("this ledger holds record-level and client-level releases: say which unit to cost")
@@ -85,7 +95,7 @@ class Ledger:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Written beside the old file and put in its place at once, so that a crash leaves one of the two whole."""
-        target = Path(path)
+        target = _target(path)
         document = {
             "format": FORMAT,
             "budget": None if self.budget is None else vars(self.budget),
@@ -102,8 +112,8 @@ class Ledger:
                 except BaseException:
                     os.unlink(file.name)
                     raise
-        except (FileNotFoundError, NotADirectoryError):
-            raise FedprivError(f"{path}: there is no directory {target.parent}") from None
+        except OSError as error:
+            raise FedprivError(f"{path}: cannot be written ({error.strerror or error})") from None
 
     @staticmethod
     def load(path: str | os.PathLike[str]) -> Ledger:
@@ -118,10 +128,22 @@ class Ledger:
         for step in range(found, FORMAT):
             document = UPGRADES[step](document)
         try:
+            if set(document) != {"format", "budget", "releases"} or not isinstance(document["releases"], list):
+                raise FedprivError("it must hold format, budget and a list of releases, and nothing else")
             budget = None if document["budget"] is None else Budget(**document["budget"])
             return Ledger(tuple(_release(entry) for entry in document["releases"]), budget)
         except (AttributeError, KeyError, TypeError, FedprivError) as error:
             raise FedprivError(f"{path}: damaged ledger ({_short(error)})") from None
+
+
+def _target(path: str | os.PathLike[str]) -> Path:
+    try:
+        target = Path(path)
+        if not target.name or target.is_dir() or "\0" in str(target):
+            raise FedprivError(f"{str(path)!r} is not the name of a file")
+    except (TypeError, ValueError, OSError) as error:
+        raise FedprivError(f"{path!r} is not the name of a file ({error})") from None
+    return target
 
 
 def _short(error: Exception) -> str:
@@ -137,6 +159,11 @@ def _plain(value: Any) -> Any:
 
 def _release(entry: dict[str, Any]) -> Release:
     facts = {name: value for name, value in entry.items() if name not in ("kind", "settings")}
+    missing = sorted({field.name for field in fields(Release)} - {"mechanism"} - set(facts))
+    if missing:  # a fact left out must not be filled in: the default may cost less
+        raise FedprivError(f"a release lacks {', '.join(missing)}")
+    if facts["unit"] is None or facts["adjacency"] is None:
+        raise FedprivError("a release must name its unit and its adjacency")
     return Release(mechanism=make(entry["kind"], entry["settings"]), **facts)
 
 

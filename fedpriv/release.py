@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-from fedpriv.errors import FedprivError, one_of, probability, whole
+from fedpriv.errors import FedprivError, at_most, one_of, probability, whole
 from fedpriv.mechanisms import (
     KINDS,
     Binomial,
@@ -22,6 +22,7 @@ from fedpriv.tradeoff import Adjacency
 Geometry = Literal["l2", "linf"]
 Unit = Literal["record", "client"]
 Trust = Literal["local", "secure-aggregation", "central"]
+MOST = 10**18  # rounds, coordinates or clients
 
 Summed = (Binomial, StochasticSign, Cldp, NoisySign)
 
@@ -50,6 +51,7 @@ class Release:
             raise FedprivError(f"mechanism must be one of {', '.join(KINDS)}, got {self.mechanism!r}")
         whole(at_least=0, rounds=self.rounds)
         whole(dimension=self.dimension)
+        at_most("10^18", MOST, rounds=self.rounds, dimension=self.dimension, clients=self.clients or 1)
         probability(sampling=self.sampling)
         self._fill("unit", "record" if self.sampling < 1 else "client")
         self._fill("adjacency", "add-remove" if isinstance(self.mechanism, Gaussian | Laplace) else "replace")

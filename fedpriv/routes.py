@@ -92,12 +92,13 @@ def _coordinate_routes(release: Release, curve: Tradeoff | None = None, proof: s
     proof = proof or "exact pair of one coordinate, composed"
     if release.sampling == 1:
         return [Route(proof, ((curve, release.dimension * release.rounds),))]
+    found = []
     if release.dimension <= JOINT:
-        return [_sampled(joint([(curve, release.dimension)]), release, proof + ", Poisson sampled")]
-    if curve.mu == inf:
-        return []
-    gaussian = Tradeoff.gaussian(curve.mu * sqrt(release.dimension))
-    return [_sampled(gaussian, release, "Gaussian curve of every coordinate, Poisson sampled")]
+        found.append(_sampled(joint([(curve, release.dimension)]), release, proof + ", Poisson sampled"))
+    if release.dimension > 1 and curve.mu < inf:
+        gaussian = Tradeoff.gaussian(curve.mu * sqrt(release.dimension))
+        found.append(_sampled(gaussian, release, "Gaussian curve of every coordinate, Poisson sampled"))
+    return found
 
 
 def _vector_routes(release: Release) -> list[Route]:

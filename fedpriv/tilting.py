@@ -31,7 +31,9 @@ class Window(NamedTuple):
 def log_moment(loss: Vector, log_mass: Vector, tilt: float) -> float:
     """ln Σ mass·e^{tilt·loss}, without overflow."""
     exponent = tilt * loss + log_mass
-    largest = exponent.max()
+    largest = exponent.max(initial=-np.inf)
+    if largest == -np.inf:
+        return float("-inf")
     return float(largest + np.log(np.exp(exponent - largest).sum()))
 
 

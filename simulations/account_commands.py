@@ -11,7 +11,7 @@ from typing import Any
 from fedpriv.accounting import Account, Cost, Release
 from fedpriv.calibration import calibrate
 from fedpriv.comparisons import asymptotics, published
-from fedpriv.errors import FedprivError
+from fedpriv.errors import FedprivError, whole
 from fedpriv.mechanisms import KINDS, make
 from fedpriv.release import described
 
@@ -25,7 +25,8 @@ examples:
   fedpriv account Binomial clip=1 scale=5 trials=2 --compare Ternary clip=1 spread=4 scale=8 --delta 1e-5
 """
 CALIBRATE_HELP = """\
-Leave out the setting to find. A real one meets the target to within 0.5%, a whole one as closely as it can.
+Leave out the setting to find. A real one meets the target to within 0.5% where ε does not jump, a whole one as
+closely as it can.
 
 example:
   fedpriv calibrate Ternary clip=1 spread=4 --epsilon 2 --delta 1e-5 --rounds 100 --dimension 10000 --geometry l2
@@ -88,7 +89,7 @@ def run_account(options: argparse.Namespace) -> None:
     named = [(options.kind, options.settings), *((words[0], words[1:]) for words in options.compare)]
     accounts = [Account((_release(kind, settings, options),)) for kind, settings in named]
     reports = [report(account, options.delta, options.epsilon) for account in accounts]
-    if options.plot:
+    if options.plot is not None:
         from simulations.plots import plot_tradeoff  # matplotlib only where a plot is wanted
 
         plot_tradeoff([(_title(own), account) for own, account in zip(reports, accounts, strict=True)], options.plot)
@@ -102,6 +103,7 @@ def run_calibrate(options: argparse.Namespace) -> None:
     """Print the setting found and what it costs."""
     if options.epsilon is None or options.delta is None:
         raise FedprivError("calibrate needs a target: --epsilon and --delta")
+    whole(rounds=options.rounds)
     mechanism, cost = calibrate(
         options.kind, _settings(options.settings), epsilon=options.epsilon, delta=options.delta, free=options.free,
         **_facts(options),
@@ -258,7 +260,8 @@ def _table(own: dict[str, Any]) -> str:
         rows.append((f"ε at δ = {own['at_delta']:g}", _span(own["epsilon"])))
     else:
         rows.append((f"δ at ε = {own['at_epsilon']:g}", _span(own["delta"])))
-    seen = ", were every message seen" if own["trust"] == "secure-aggregation" else ""
+    aside = [", were every message seen"] * (own["trust"] == "secure-aggregation")
+    seen = "".join(aside + [", sampling left aside"] * (own["sampling"] < 1))
     rows.append(("Gaussian DP", "none" if own["mu"] is None else f"μ = {own['mu']:.7g} certified{seen}"))
     rows.append(("proof, upper", own["proof"]["upper"]))
     rows.append(("proof, lower", own["proof"]["lower"]))

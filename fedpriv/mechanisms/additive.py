@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from fedpriv import vectors
 from fedpriv.arrays import Vector
 from fedpriv.atoms import ROUNDING
-from fedpriv.errors import FedprivError, positive
+from fedpriv.errors import FedprivError, finite_inputs, positive
 from fedpriv.tradeoff import Adjacency, Tradeoff
 
 
@@ -52,6 +52,7 @@ class Gaussian:
 
     def between(self, x: float, y: float) -> Tradeoff:
         """The curve that separates two inputs at that distance."""
+        finite_inputs(x, y)
         return Tradeoff.gaussian(abs(x - y) / self.noise)
 
     def tradeoff(self, adjacency: Adjacency = "add-remove") -> Tradeoff:
@@ -105,6 +106,7 @@ class Laplace:
 
     def between(self, x: float, y: float) -> Tradeoff:
         """The curve that separates two inputs at that distance."""
+        finite_inputs(x, y)
         return Tradeoff.laplace(abs(x - y) / self.noise)
 
     def tradeoff(self, adjacency: Adjacency = "add-remove") -> Tradeoff:

@@ -21,7 +21,7 @@ from fedpriv import sampling_exact, vectors
 from fedpriv.arrays import Symbols, Vector
 from fedpriv.atoms import ROUNDING, Atoms
 from fedpriv.coins import log_binomial, window
-from fedpriv.errors import FedprivError, positive, whole
+from fedpriv.errors import FedprivError, finite_inputs, positive, whole
 from fedpriv.tradeoff import Adjacency, Tradeoff
 
 WIDE = 1e6  # variance past which Bessel functions are expanded
@@ -115,6 +115,7 @@ class BinomialNoise:
 
     def between(self, x: float, y: float) -> Tradeoff:
         """The curve that separates two inputs of one coordinate."""
+        finite_inputs(x, y)
         k, mass = self.law
         return _shifted(k, mass, self.grid.index([x, y]), ROUNDING * (16 + k.size), self.bias == 0.5)
 
@@ -197,6 +198,7 @@ class DiscreteGaussian:
 
     def between(self, x: float, y: float) -> Tradeoff:
         """The curve that separates two inputs of one coordinate: the loss is a straight line in k."""
+        finite_inputs(x, y)
         return _shifted(*self.law, self.grid.index([x, y]), 64 * ROUNDING, balanced=True, rate=1 / self.sigma**2)
 
     def tradeoff(self, adjacency: Adjacency = "replace") -> Tradeoff:
@@ -279,6 +281,7 @@ class Skellam:
 
     def between(self, x: float, y: float) -> Tradeoff:
         """The curve that separates two inputs of one coordinate."""
+        finite_inputs(x, y)
         return _shifted(*self.law, self.grid.index([x, y]), 2.0**-40)
 
     def tradeoff(self, adjacency: Adjacency = "replace") -> Tradeoff:

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from fedpriv import sampling_exact, vectors
 from fedpriv.arrays import Symbols, Vector
-from fedpriv.errors import above
+from fedpriv.errors import above, finite_inputs
 from fedpriv.mechanisms.settings import fill_peak
 from fedpriv.tradeoff import Adjacency, Tradeoff
 
@@ -65,6 +65,7 @@ class Ternary:
 
     def between(self, x: float, y: float) -> Tradeoff:
         """The curve that separates two inputs of one coordinate."""
+        finite_inputs(x, y)
         ends = np.clip([float(x), float(y)], -self.peak, self.peak)
         return _symbols_between(self.plus(ends), self.minus(ends))
 
@@ -126,6 +127,7 @@ class Ternarize:
 
     def between(self, x: float, y: float) -> Tradeoff:
         """The curve that separates two inputs of one coordinate."""
+        finite_inputs(x, y)
         ends = np.clip([float(x), float(y)], -self.peak, self.peak)
         return _symbols_between(self.plus(ends), self.minus(ends))
 

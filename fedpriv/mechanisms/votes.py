@@ -21,7 +21,7 @@ from fedpriv import sampling_exact, vectors
 from fedpriv.arrays import Symbols, Vector
 from fedpriv.atoms import ROUNDING, Atoms
 from fedpriv.coins import log_binomial
-from fedpriv.errors import FedprivError, above, at_most, positive, whole
+from fedpriv.errors import FedprivError, above, at_most, finite_inputs, positive, whole
 from fedpriv.mechanisms.settings import fill_peak
 from fedpriv.sampling_bits import Probabilities
 from fedpriv.tradeoff import Adjacency, Tradeoff
@@ -44,7 +44,7 @@ class Binomial:
         fill_peak(self)
         above("peak", self.peak, scale=self.scale)
         whole(trials=self.trials)
-        at_most("the largest number of", MOST_TRIALS, trials=self.trials)
+        at_most("2^20", MOST_TRIALS, trials=self.trials)
 
     def chance(self, x: Vector) -> Vector:
         """The probability of a vote for +, |x| ≤ r."""
@@ -80,6 +80,7 @@ class Binomial:
 
     def between(self, x: float, y: float) -> Tradeoff:
         """The curve that separates two inputs of one coordinate."""
+        finite_inputs(x, y)
         return _votes_between(self.trials, self.chance(np.clip([float(x), float(y)], -self.peak, self.peak)))
 
     def tradeoff(self, adjacency: Adjacency = "replace") -> Tradeoff:
@@ -130,6 +131,7 @@ class StochasticSign:
 
     def between(self, x: float, y: float) -> Tradeoff:
         """The curve that separates two inputs of one coordinate."""
+        finite_inputs(x, y)
         return _votes_between(1, self.chance(np.clip([float(x), float(y)], -self.peak, self.peak)))
 
     def tradeoff(self, adjacency: Adjacency = "replace") -> Tradeoff:
@@ -182,6 +184,7 @@ class Cldp:
 
     def between(self, x: float, y: float) -> Tradeoff:
         """The curve that separates two inputs of one coordinate."""
+        finite_inputs(x, y)
         return self.sign.between(x, y)
 
     def tradeoff(self, adjacency: Adjacency = "replace") -> Tradeoff:
@@ -233,6 +236,7 @@ class NoisySign:
 
     def between(self, x: float, y: float) -> Tradeoff:
         """The curve that separates two inputs of one coordinate."""
+        finite_inputs(x, y)
         return _votes_between(1, self.chance(np.clip([float(x), float(y)], -self.peak, self.peak)))
 
     def tradeoff(self, adjacency: Adjacency = "replace") -> Tradeoff:
