@@ -91,12 +91,12 @@ def coins(p: np.ndarray) -> Iterator[Pair]:
         x = ((2 * p - 1) * SIGN.peak).astype(kind)
         name = np.dtype(kind).name
         yield Pair(
-            f"StochasticSign.encode of {name} (theirs: rng.random(n) < p, p at hand)",
-            lambda: rng.random(p.size) < p,
+            f"StochasticSign.encode of {name} (theirs: rng.random(n) < (A + x)/2A)",
+            lambda x=x: rng.random(p.size) < (SIGN.scale + np.clip(x, -SIGN.peak, SIGN.peak)) / (2 * SIGN.scale),
             lambda x=x: SIGN.encode(x, rng),
         )
         yield Pair(
-            f"Ternary.encode of {name} (theirs: StochasticSign.encode)",
+            f"Ternary.encode of {name} (theirs: our own StochasticSign.encode; 0.67 is asked for)",
             lambda x=x: SIGN.encode(x, rng),
             lambda x=x: TERNARY.encode(x, rng),
         )

@@ -39,7 +39,7 @@ def binomial(
     array([ 0,  8, 16], dtype=uint8)
     """
     whole(trials=trials)
-    shape, blocks = in_blocks(at, within, p=p)
+    shape, blocks = in_blocks(at, within, 1.0, p=p)
     out = np.zeros(shape, np.min_scalar_type(trials))
     flat = out.reshape(-1)
     for part, (share,) in blocks:

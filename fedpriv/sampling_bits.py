@@ -5,7 +5,8 @@ A uniform number U is drawn digit by digit and compared with p: one random byte 
 outcome has probability p to the last bit, where `rng.random() < p` knows multiples of 2⁻⁵³ only.
 
 Where probabilities are wanted they may be an array, or a function together with `at=x`: it is called on float64 blocks
-of x that stay in cache, held within ±`within`, so that a mechanism never holds an array of probabilities.
+of x that stay in cache, held within ±`within` and then multiplied by `times`, so that a mechanism never holds an array
+of probabilities.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ def bernoulli(p: Probabilities, rng: Generator, *, at: ArrayLike | None = None, 
     >>> bernoulli(lambda x: (2 + x) / 4, rng, at=[-9, 0, 0, 9], within=1)
     array([0, 0, 1, 0], dtype=uint8)
     """
-    shape, blocks = in_blocks(at, within, p=p)
+    shape, blocks = in_blocks(at, within, 1.0, p=p)
     out, places, rests = np.empty(shape, np.uint8), [], []
     flat = out.reshape(-1)
     for part, (share,) in blocks:
@@ -64,6 +65,7 @@ def ternary(
     *,
     at: ArrayLike | None = None,
     within: float | None = None,
+    times: float = 1.0,
 ) -> NDArray[np.int8]:
     """+1 with probability plus, −1 with probability minus, else 0: +1 where U < plus, −1 where 1 − U < minus.
 
@@ -73,7 +75,7 @@ def ternary(
     >>> ternary([1.0, 0.0, 0.0, 0.25], [0.0, 1.0, 0.0, 0.25], np.random.default_rng(1))
     array([ 1, -1,  0,  0], dtype=int8)
     """
-    shape, blocks = in_blocks(at, within, plus=plus, minus=minus)
+    shape, blocks = in_blocks(at, within, times, plus=plus, minus=minus)
     out, places, ups, downs = np.empty(shape, np.int8), [], [], []
     flat = out.reshape(-1)
     for part, (up, down) in blocks:
@@ -164,7 +166,7 @@ def _decide(plus: Vector, minus: Vector, rng: Generator) -> NDArray[np.int8]:
 
 
 def in_blocks(
-    at: ArrayLike | None, within: float | None, **given: Probabilities
+    at: ArrayLike | None, within: float | None, times: float, **given: Probabilities
 ) -> tuple[tuple[int, ...], Iterator[_Block]]:
     """The shape of the result; and each block's place in it, with the probabilities there."""
     shapes = {np.shape(p) for p in given.values() if not callable(p)} | ({np.shape(at)} if at is not None else set())
@@ -174,20 +176,23 @@ def in_blocks(
     parts = (slice(start, start + _BLOCK) for start in range(0, int(np.prod(shape)), _BLOCK))
     flat = {name: None if callable(p) else np.ravel(p) for name, p in given.items()}
     x = None if at is None else np.ravel(at)
-    return shape, ((part, _read(part, x, within, given, flat)) for part in parts)
+    return shape, ((part, _read(part, x, within, times, given, flat)) for part in parts)
 
 
 def _read(
     part: slice,
     x: NDArray[Any] | None,
     within: float | None,
+    times: float,
     given: dict[str, Probabilities],
     flat: dict[str, NDArray[Any] | None],
 ) -> list[Vector]:
-    """Every probability on one block; x is read, checked and held within ±`within` once for all of them."""
+    """Every probability on one block; x is read, checked, held within bounds and scaled once for all of them."""
     block = None if x is None else _finite(x[part].astype(np.float64, copy=False))
     if block is not None and within is not None:
         block = np.clip(block, -within, within)
+        if times != 1:
+            block *= times
     found = []
     for name, p in given.items():
         values = flat[name]

@@ -44,20 +44,20 @@ class Ternary:
         return _entropy([self.spread / (2 * self.scale)] * 2)
 
     def plus(self, x: Vector) -> Vector:
-        """The probability of +1, |x| ≤ r."""
-        chance = self.spread + x
-        chance *= 0.5 / self.scale
-        return chance
+        """The probability of +1, |x| ≤ r: A/2B + x/2B."""
+        return self.spread * (0.5 / self.scale) + x * (0.5 / self.scale)
 
     def minus(self, x: Vector) -> Vector:
-        """The probability of −1, |x| ≤ r."""
-        chance = self.spread - x
-        chance *= 0.5 / self.scale
-        return chance
+        """The probability of −1, |x| ≤ r: A/2B − x/2B."""
+        return self.spread * (0.5 / self.scale) - x * (0.5 / self.scale)
 
     def encode(self, x: ArrayLike, rng: Generator) -> Symbols:
         """Symbols −1, 0, 1 as int8."""
-        return sampling_exact.ternary(self.plus, self.minus, rng, at=x, within=self.peak)
+        unit = 0.5 / self.scale
+        middle = self.spread * unit  # the very numbers of `plus` and `minus`, x/2B made once for both
+        return sampling_exact.ternary(
+            lambda y: middle + y, lambda y: middle - y, rng, at=x, within=self.peak, times=unit
+        )  # fmt: skip
 
     def decode(self, total: ArrayLike, n: int) -> Vector:
         """The unbiased mean of n inputs from the sum of their messages: B·Z."""
