@@ -16,6 +16,8 @@ from fedpriv.mechanisms import make
 from fedpriv.privacy_loss import Bounds
 from fedpriv.release import Release, Unit, described
 
+__all__ = ["Budget", "Ledger", "Release"]
+
 OLDEST = FORMAT = 1
 # How a file of an older format becomes one of the next: format → function of the whole document. Facts are never
 # dropped on the way; a format newer than ours is refused rather than read in part.
