@@ -15,6 +15,7 @@ from fedpriv.mechanisms import (
     Mechanism,
     NoisySign,
     StochasticSign,
+    Ternary,
     settings_of,
 )
 from fedpriv.tradeoff import Adjacency
@@ -24,7 +25,7 @@ Unit = Literal["record", "client"]
 Trust = Literal["local", "secure-aggregation", "central"]
 MOST = 10**18  # rounds, coordinates or clients
 
-Summed = (Binomial, StochasticSign, Cldp, NoisySign)
+Summed = (Binomial, StochasticSign, Cldp, NoisySign, Ternary)
 
 
 @dataclass(frozen=True, kw_only=True)

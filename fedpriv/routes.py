@@ -16,7 +16,7 @@ import numpy as np
 from fedpriv import renyi, secure_aggregation
 from fedpriv.densities import Density
 from fedpriv.joint import joint
-from fedpriv.mechanisms import Binomial, Cldp, StochasticSign
+from fedpriv.mechanisms import Binomial, Cldp, StochasticSign, Ternary
 from fedpriv.privacy_loss import Part, compose
 from fedpriv.release import Release
 from fedpriv.tilting import log_moment
@@ -138,6 +138,11 @@ def _sum_routes(release: Release) -> list[Route]:
         seen = replace(release, mechanism=mechanism.aggregated(clients), trust="local", clients=None)
         return [route._replace(proof=f"noise of {clients} clients summed; {route.proof}") for route in routes_of(seen)]
     alone = routes_of(replace(release, trust="local", clients=None))
+    if isinstance(mechanism, Ternary):
+        if release.dimension > 1 and release.geometry == "l2":
+            return alone
+        curve = _ternary_pair(clients, mechanism, SET_ASIDE**2 / max(release.rounds * release.dimension, 1))
+        return _coordinate_routes(release, curve, "lazy coins in the other clients' symbols, number known") + alone
     trials, p_max = votes_of(mechanism)
     if release.dimension == 1 or release.geometry == "linf":
         curve = _sum_pair(clients, trials, p_max, SET_ASIDE**2 / max(release.rounds * release.dimension, 1))
@@ -154,6 +159,14 @@ def _sum_routes(release: Release) -> list[Route]:
     if release.sampling < 1:
         return [_sampled(gaussian, release, proof + ", Poisson sampled")._replace(aside=SET_ASIDE), *alone]
     return [Route(proof, ((gaussian, release.rounds),), None, SET_ASIDE), *alone]
+
+
+@lru_cache(maxsize=64)
+def _ternary_pair(clients: int, mechanism: Ternary, set_aside: float) -> Tradeoff:
+    pair = secure_aggregation.ternary_pair(
+        clients, mechanism.peak, mechanism.spread, mechanism.scale, set_aside=set_aside
+    )
+    return Tradeoff.between(*pair)
 
 
 @lru_cache(maxsize=64)

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from fedpriv import secure_aggregation, vectors
 from fedpriv.joint import joint
-from fedpriv.mechanisms import Gaussian, Laplace, Mechanism
+from fedpriv.mechanisms import Gaussian, Laplace, Mechanism, Ternary
 from fedpriv.privacy_loss import Part
 from fedpriv.release import Release
 from fedpriv.routes import JOINT, share_at, votes_of
@@ -70,8 +70,14 @@ def _composed(release: Release, pair: Tradeoff, count: int) -> list[Witness]:
 
 def _sum_witnesses(release: Release) -> list[Witness]:
     """Explicit data of everybody: the others all at one end, all at the other, or half and half."""
-    clients, (trials, _) = release.clients or 1, votes_of(release.mechanism)
-    found = []
+    clients, found = release.clients or 1, []
+    if isinstance(release.mechanism, Ternary):
+        spread, scale = release.mechanism.spread, release.mechanism.scale
+        for level, count in _levels(release):
+            pair = Tradeoff.between(*secure_aggregation.ternary_pair_lower(clients, level, spread, scale))
+            found += [one._replace(proof=f"{one.proof}, others at 0") for one in _composed(release, pair, count)]
+        return found
+    trials, _ = votes_of(release.mechanism)
     for level, count in _levels(release):
         share = share_at(release.mechanism, level)
         mixed = {(clients - 1) // 2} if trials * clients <= MANY_VOTES else set()  # two wide laws convolve slowly

@@ -427,3 +427,17 @@ def test_published_values_stand_beside_and_say_when_they_are_asymptotic() -> Non
     assert any("asymptotic" in name for name in values)
     crowd = Account((Release(mechanism=WIDE, trust="secure-aggregation", clients=50),))
     assert exp(published(crowd, 1e-5)["[F] Theorem 9"]["epsilon"]) == approx(10.1 / 9.9)
+
+
+@pytest.mark.parametrize(
+    "facts", [{}, {"dimension": 5, "geometry": "linf"}, {"dimension": 50, "geometry": "l2"}], ids=str
+)
+def test_a_crowd_hides_ternary_symbols(facts: dict[str, Any]) -> None:
+    ternary = Ternary(clip=0.1, spread=0.25, scale=0.5)
+    local = epsilon(ternary, rounds=3, **facts)
+    costs = [epsilon(ternary, rounds=3, trust="secure-aggregation", clients=n, **facts) for n in (1000, 50, 1)]
+    for less, more in zip(costs, [*costs[1:], local], strict=True):
+        assert less.lower <= less.upper <= more.upper * (1 + 1e-6)
+    if facts.get("geometry") != "l2":
+        assert costs[0].upper < local.upper / 4
+        assert costs[0].lower > costs[0].upper / 2
