@@ -1,11 +1,25 @@
-"""The two kinds of array that cross module borders."""
+"""The two kinds of array that cross module borders, and the check they cross with."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+
+from fedpriv.errors import FedprivError
 
 Vector = NDArray[np.floating[Any]]  # data, probabilities, losses
 Symbols = NDArray[np.integer[Any]]  # what a mechanism sends, in the smallest integer type that holds its alphabet
+
+
+def finite(x: ArrayLike) -> Vector:
+    """x as float64, refused where it holds a nan or an infinity.
+
+    >>> finite([1, 2])
+    array([1., 2.])
+    """
+    values = np.asarray(x, dtype=np.float64)
+    if values.size and not (values.min() > -np.inf and values.max() < np.inf):  # nan fails both
+        raise FedprivError(f"values must be finite, got {values[~np.isfinite(values)][0]}")
+    return values

@@ -7,7 +7,6 @@ from typing import Any
 
 from fedpriv import asymptotic, secure_aggregation, vectors
 from fedpriv.accounting import Account
-from fedpriv.densities import Density
 from fedpriv.errors import FedprivError
 from fedpriv.mechanisms import Binomial, Cldp, StochasticSign
 from fedpriv.privacy_loss import compose
@@ -52,9 +51,8 @@ def asymptotics(account: Account, delta: float) -> dict[str, float]:
         return {}
     parts = [route.parts[0] for route in account.routes if len(route.parts) == 1]
     curve, count = parts[0] if parts else (Tradeoff.between([1.0], [1.0]), 0)
-    exact = isinstance(curve.pair, Density) and curve.pair.gaussian is not None
     pair = curve.below
-    if exact or count < 2:
+    if curve.gaussian_mu is not None or count < 2:  # nothing to approximate
         return {}
     try:
         return {

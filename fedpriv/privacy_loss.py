@@ -61,8 +61,8 @@ def _gathered(parts: Sequence[Part]) -> list[Part]:
     counts: dict[int, tuple[Tradeoff, int]] = {}
     squares = 0.0
     for curve, count in parts:
-        if isinstance(curve.pair, Density) and curve.pair.gaussian is not None:
-            squares += count * min(curve.pair.gaussian, 1e150) ** 2
+        if curve.gaussian_mu is not None:
+            squares += count * curve.gaussian_mu**2
         else:
             counts[id(curve)] = (curve, count + counts.get(id(curve), (curve, 0))[1])
     together = [(Tradeoff.gaussian(float(np.sqrt(squares)) * (1 + 4 * ROUNDING)), 1)] if squares else []
@@ -148,11 +148,14 @@ class Direction:
         return float(np.sqrt(squares) * (1 + 8 * ROUNDING)) if squares < 1e290 else np.inf
 
     @cached_property
-    def revealing(self) -> tuple[float] | None:
-        """Where some curve gives everything away (no outcome that both sides give), what it gives away for certain."""
-        if all(curve.outline.finite.loss.size for curve, _ in self.parts):
-            return None
-        return (float(any(not curve.below.finite.loss.size and curve.below.impossible for curve, _ in self.parts)),)
+    def nothing_shared(self) -> bool:
+        """Whether some curve has no outcome that both sides give, as far as is proved: the upper bound gives up."""
+        return any(not curve.outline.finite.loss.size for curve, _ in self.parts)
+
+    @property
+    def told_apart(self) -> bool:
+        """Whether some curve has none for certain."""
+        return any(not curve.below.finite.loss.size and curve.below.impossible > 0 for curve, _ in self.parts)
 
     @cached_property
     def largest_loss(self) -> float:
@@ -180,8 +183,8 @@ class Direction:
         """δ(ε) of this direction."""
         if self.single:
             return _single_delta(self.single, epsilon)
-        if self.revealing:
-            return Bounds(self.revealing[0], 1.0)
+        if self.nothing_shared:
+            return Bounds(float(self.told_apart), 1.0)
         return self._answer(
             lambda some: some.sketch.tilt_for_epsilon(epsilon),
             lambda side: side.delta(epsilon),
@@ -195,8 +198,8 @@ class Direction:
             return _single_epsilon(self.single, delta)
         if delta == 1:
             return Bounds(0.0, 0.0)
-        if self.revealing:
-            return Bounds(np.inf if self.revealing[0] else 0.0, np.inf)
+        if self.nothing_shared:
+            return Bounds(np.inf if self.told_apart else 0.0, np.inf)
         pure = _rounded(max(self.largest_loss, 0.0), 1e-13)
         if delta == 0:
             return pure

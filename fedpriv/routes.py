@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fedpriv import renyi, secure_aggregation
-from fedpriv.densities import Density
 from fedpriv.joint import joint
 from fedpriv.mechanisms import Binomial, Cldp, StochasticSign, Ternary
 from fedpriv.privacy_loss import Part, compose
@@ -55,7 +54,7 @@ def route_delta(route: Route, epsilon: float, tolerance: float) -> float:
 
 def with_divergence(route: Route) -> Route | None:
     """The Rényi divergences of composed curves, to be added to those of others; None where they are infinite."""
-    if any(curve.largest_loss == inf and not _is_gaussian(curve) for curve, _ in route.parts):
+    if any(_divergence(curve, 2.0) == inf for curve, _ in route.parts):
         return None
     parts = route.parts
 
@@ -65,16 +64,14 @@ def with_divergence(route: Route) -> Route | None:
     return route._replace(parts=(), divergence=divergence)
 
 
-def _is_gaussian(curve: Tradeoff) -> bool:
-    return isinstance(curve.pair, Density) and curve.pair.gaussian is not None
-
-
 def _divergence(curve: Tradeoff, alpha: float) -> float:
-    """D_α of the worse direction: αμ²/2 for the Gaussian, else ln E_Q[e^{(α−1)·loss}]/(α − 1)."""
-    if isinstance(curve.pair, Density) and curve.pair.gaussian is not None:
-        return alpha * curve.pair.gaussian**2 / 2
+    """D_α of the worse direction: αμ²/2 for the Gaussian, else ln E_Q[e^{(α−1)·loss}]/(α − 1), which may be ∞."""
+    if curve.gaussian_mu is not None:
+        return alpha * curve.gaussian_mu**2 / 2
     sides = (curve.above,) if curve.symmetric else (curve.above, curve.inverse.above)
-    return max(log_moment(side.loss, side.log_q, alpha - 1) for side in sides) / (alpha - 1)
+    if any(side.impossible > 0 for side in sides):
+        return inf
+    return max(log_moment(side.finite.loss, side.finite.log_q, alpha - 1) for side in sides) / (alpha - 1)
 
 
 def routes_of(release: Release) -> list[Route]:
@@ -122,9 +119,12 @@ def _vector_routes(release: Release) -> list[Route]:
 
 
 def _theorem(release: Release) -> str:
-    names = {"Ternary": "Theorem A for ternary symbols", "NoisySign": "the Gaussian mechanism whose sign it is"}
-    gaussian = {"Gaussian": "Gaussian curve"}
-    return {**names, **gaussian}.get(type(release.mechanism).__name__, "Theorem A") + " (docs/proofs/vectors.md)"
+    names = {
+        "Ternary": "Theorem A for ternary symbols",
+        "NoisySign": "the Gaussian mechanism whose sign it is",
+        "Gaussian": "Gaussian curve",
+    }
+    return names.get(type(release.mechanism).__name__, "Theorem A") + " (docs/proofs/vectors.md)"
 
 
 def _sampled(curve: Tradeoff, release: Release, proof: str) -> Route:
@@ -176,8 +176,7 @@ def _sum_pair(clients: int, trials: int, p_max: float, set_aside: float) -> Trad
 
 def votes_of(mechanism: Any) -> tuple[int, float]:
     """(M, p_max) of a mechanism whose votes are summed."""
-    source = mechanism.sign if isinstance(mechanism, Cldp) else mechanism
-    return getattr(source, "trials", 1), float(source.chance(np.array(source.peak)))
+    return getattr(mechanism, "trials", 1), share_at(mechanism, mechanism.peak)
 
 
 def share_at(mechanism: Any, level: float) -> float:

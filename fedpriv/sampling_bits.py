@@ -18,7 +18,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 
-from fedpriv.arrays import Vector
+from fedpriv.arrays import Vector, finite
 from fedpriv.errors import FedprivError
 from fedpriv.random_streams import random_bytes, random_words
 
@@ -188,7 +188,7 @@ def _read(
     flat: dict[str, NDArray[Any] | None],
 ) -> list[Vector]:
     """Every probability on one block; x is read, checked, held within bounds and scaled once for all of them."""
-    block = None if x is None else _finite(x[part].astype(np.float64, copy=False))
+    block = None if x is None else finite(x[part])
     if block is not None and within is not None:
         block = np.clip(block, -within, within)
         if times != 1:
@@ -198,12 +198,6 @@ def _read(
         values = flat[name]
         found.append(p(block) if values is None else values[part].astype(np.float64, copy=False))  # type: ignore[operator, arg-type]
     return found
-
-
-def _finite(x: Vector) -> Vector:
-    if x.size and not (x.min() > -np.inf and x.max() < np.inf):  # nan fails both
-        raise FedprivError(f"values must be finite, got {x[~np.isfinite(x)][0]}")
-    return x
 
 
 def _joined(parts: list[NDArray[Any]]) -> NDArray[Any]:

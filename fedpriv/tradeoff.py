@@ -65,7 +65,7 @@ class Tradeoff:
             return f"Tradeoff({self.pair.loss.size} outcomes)"
         if isinstance(self.pair, Enclosure):
             return f"Tradeoff(between two of {self.pair.spread.loss.size} outcomes)"
-        return f"Tradeoff(Gaussian, mu={self.pair.gaussian:g})" if self.pair.gaussian else "Tradeoff(of densities)"
+        return "Tradeoff(of densities)" if self.gaussian_mu is None else f"Tradeoff(Gaussian, mu={self.gaussian_mu:g})"
 
     @staticmethod
     def between(p: ArrayLike, q: ArrayLike) -> Tradeoff:
@@ -133,6 +133,11 @@ class Tradeoff:
     def largest_loss(self) -> float:
         """The pure ε of this direction, or ∞."""
         return self.pair.largest_loss if isinstance(self.pair, Density) else self.above.largest_loss
+
+    @property
+    def gaussian_mu(self) -> float | None:
+        """μ where the curve is exactly G_μ."""
+        return self.pair.gaussian if isinstance(self.pair, Density) else None
 
     @property
     def outline(self) -> Atoms:

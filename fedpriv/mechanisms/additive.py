@@ -12,9 +12,9 @@ from numpy.random import Generator
 from numpy.typing import ArrayLike
 
 from fedpriv import vectors
-from fedpriv.arrays import Vector
+from fedpriv.arrays import Vector, finite
 from fedpriv.atoms import ROUNDING
-from fedpriv.errors import FedprivError, finite_inputs, positive
+from fedpriv.errors import finite_inputs, positive
 from fedpriv.tradeoff import Adjacency, Tradeoff
 
 
@@ -44,7 +44,7 @@ class Gaussian:
 
     def encode(self, x: ArrayLike, rng: Generator) -> Vector:
         """x plus noise, in double precision: for comparison and central trust, not for a hostile receiver."""
-        return _finite(x) + rng.normal(0, self.noise, np.shape(x))
+        return finite(x) + rng.normal(0, self.noise, np.shape(x))
 
     def decode(self, total: ArrayLike, n: int) -> Vector:
         """The mean of n inputs from the sum of their messages."""
@@ -98,7 +98,7 @@ class Laplace:
 
     def encode(self, x: ArrayLike, rng: Generator) -> Vector:
         """x plus noise, in double precision: for comparison and central trust, not for a hostile receiver."""
-        return _finite(x) + rng.laplace(0, self.noise, np.shape(x))
+        return finite(x) + rng.laplace(0, self.noise, np.shape(x))
 
     def decode(self, total: ArrayLike, n: int) -> Vector:
         """The mean of n inputs from the sum of their messages."""
@@ -124,10 +124,3 @@ class Laplace:
 
 def _reach(clip: float, adjacency: Adjacency) -> float:
     return 2 * clip if adjacency == "replace" else clip
-
-
-def _finite(x: ArrayLike) -> Vector:
-    values = np.asarray(x, dtype=float)
-    if not np.isfinite(values).all():
-        raise FedprivError(f"values must be finite, got {values[~np.isfinite(values)][0]}")
-    return values

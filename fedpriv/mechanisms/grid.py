@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammaln, ive
 
 from fedpriv import sampling_exact, vectors
-from fedpriv.arrays import Symbols, Vector
+from fedpriv.arrays import Symbols, Vector, finite
 from fedpriv.atoms import ROUNDING, Atoms
 from fedpriv.coins import log_binomial, window
 from fedpriv.errors import FedprivError, finite_inputs, positive, whole
@@ -44,10 +44,8 @@ class Grid:
 
     def index(self, x: ArrayLike) -> NDArray[np.int64]:
         """The nearest grid point's number, 0 to l, refusing what is not finite."""
-        values = np.asarray(x, dtype=float)
-        if not np.isfinite(values).all():
-            raise FedprivError(f"values must be finite, got {values[~np.isfinite(values)][0]}")
-        return np.asarray(np.rint((np.clip(values, -self.clip, self.clip) + self.clip) / self.step), dtype=np.int64)
+        values = np.clip(finite(x), -self.clip, self.clip)
+        return np.asarray(np.rint((values + self.clip) / self.step), dtype=np.int64)
 
     def mean(self, total: ArrayLike, n: int, noise_mean: float = 0.0) -> Vector:
         """The mean of n inputs from the sum of their messages."""
