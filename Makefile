@@ -14,7 +14,7 @@ BENCH := .venv-bench/bin/python
 TORCH_AND_ITS_LIBRARIES := $(PIP) list --format=freeze | grep -iE '^(torch|triton|nvidia-|cuda-)'
 
 .DEFAULT_GOAL := all
-.PHONY: all install test check run bench clean help
+.PHONY: all install test check run flwr-run bench clean help
 
 all: install help
 
@@ -52,12 +52,24 @@ run: install ## what a few mechanisms cost
 	$(FEDPRIV) account Binomial clip=0.1 scale=1 trials=16 --rounds 1000 --delta 1e-5
 	$(FEDPRIV) account Gaussian clip=1 noise=1 --delta 1e-5
 
+flwr-run: install ## the same from Flower's own command, on a SuperLink that ends with it
+	$(BIN)/python -m simulations.flower_command
+
 bench: .venv-bench/installed ## measure against other projects, in .venv-bench; writes docs/benchmarks.md
 	$(BENCH) -m benchmarks.run
 
-.venv-bench/installed: benchmarks/requirements.txt
+BENCH_PIP := $(BENCH) -m pip --disable-pip-version-check
+BENCH_TORCH_AND_ITS_LIBRARIES := $(subst $(PIP),$(BENCH_PIP),$(TORCH_AND_ITS_LIBRARIES))
+
+.venv-bench/installed: pyproject.toml benchmarks/requirements.txt benchmarks/requirements-no-deps.txt
 	$(environment)
-	$(BENCH) -m pip --disable-pip-version-check install --requirement benchmarks/requirements.txt
+	echo '$(TORCH)' | xargs $(BENCH_PIP) install
+	@$(BENCH_TORCH_AND_ITS_LIBRARIES) > .venv-bench/torch.txt
+	$(BENCH_PIP) install --constraint .venv-bench/torch.txt --editable . --requirement benchmarks/requirements.txt
+	@grep -v '^#' benchmarks/requirements-no-deps.txt | xargs -n 1 $(BENCH_PIP) install --no-deps || \
+	  echo 'not every other project can be installed here (see above): their rows will be missing' >&2
+	@$(BENCH_TORCH_AND_ITS_LIBRARIES) | diff .venv-bench/torch.txt - || \
+	  { echo 'a dependency changed torch or brought GPU packages of its own (see above)' >&2; exit 1; }
 	@touch $@
 
 clean: ## remove both environments and every cache (never your runs)

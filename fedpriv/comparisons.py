@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import inf, sqrt
 from typing import Any
 
@@ -9,7 +10,7 @@ from fedpriv import asymptotic, secure_aggregation, vectors
 from fedpriv.accounting import Account
 from fedpriv.errors import FedprivError
 from fedpriv.mechanisms import Binomial, Cldp, StochasticSign
-from fedpriv.privacy_loss import compose
+from fedpriv.privacy_loss import Part, compose
 from fedpriv.routes import share_at
 from fedpriv.tradeoff import Tradeoff
 
@@ -61,6 +62,37 @@ def asymptotics(account: Account, delta: float) -> dict[str, float]:
         }
     except (FedprivError, ZeroDivisionError):  # infinite losses, or none that vary: there is nothing to expand
         return {}
+
+
+def clt_epsilon(account: Account, delta: float) -> float | None:
+    """What the central limit theorem says of ε(δ) of the worst explicit data; None where it says nothing.
+
+    The losses of all parts are added up: μ = Σ(KL(P‖Q) + KL(Q‖P))/√ΣVar, as in [F] Lemma 2 and Dong–Roth–Su 3.4.
+
+    >>> from fedpriv.mechanisms import StochasticSign
+    >>> from fedpriv.release import Release
+    >>> sign = StochasticSign(clip=1, scale=20)
+    >>> round(clt_epsilon(Account((Release(mechanism=sign, rounds=100),)), 1e-5), 2)
+    4.37
+    """
+    found = [_clt_mu(witness.parts) for witness in account.witnesses]
+    mus = [mu for mu in found if mu is not None]
+    return Tradeoff.gaussian(max(mus)).epsilon(delta) if mus and 0 < delta < 1 else None
+
+
+def _clt_mu(parts: Sequence[Part]) -> float | None:
+    drift = variance = 0.0
+    for curve, count in parts:
+        if curve.gaussian_mu is not None:
+            drift, variance = drift + count * curve.gaussian_mu**2, variance + count * curve.gaussian_mu**2
+            continue
+        pair = curve.below
+        try:
+            forward, backward = asymptotic.moments(pair.p, pair.q), asymptotic.moments(pair.q, pair.p)
+        except FedprivError:  # infinite losses have no limit
+            return None
+        drift, variance = drift + count * (forward.kl + backward.kl), variance + count * forward.variance
+    return drift / sqrt(variance) if 0 < variance < inf and drift < inf else None
 
 
 def _gauss(mu: float) -> Tradeoff:

@@ -39,6 +39,49 @@ def _key(seed: int, purpose: str) -> NDArray[np.uint64]:
     return np.frombuffer(digest, "<u8").astype(np.uint64)
 
 
+def words_of_clients(seed: int, purpose: str, round: int, clients: NDArray[np.int64], count: int) -> NDArray[np.uint64]:
+    """The first `count` words of every client's own stream, a row a client.
+
+    One generator is set from stream to stream: that takes a twentieth of the time of building one for each.
+
+    >>> rows = words_of_clients(1, "encode", 2, np.array([7, 3]), 5)
+    >>> (rows[1] == random_words(5, stream(1, "encode", 2, 3))).all()
+    np.True_
+    """
+    bits = stream(seed, purpose, round).bit_generator
+    counter = [0, 0, 0, int(round)]  # a list is read four times as fast as an array
+    own = {"counter": counter, "key": _key(int(seed), purpose).tolist()}
+    state = {**bits.state, "state": own, "buffer": [0] * 4}  # as new: nothing is left of an earlier block
+    words = np.empty((clients.size, count), np.uint64)
+    for row, client in zip(words, clients.tolist(), strict=True):
+        counter[2] = client
+        bits.state = state
+        row[:] = bits.random_raw(count)
+    return words
+
+
+class Replayed:
+    """Words drawn before, then those of a generator: for an exact sampler to do over what was begun in bulk.
+
+    Taken for a generator by all that draws through `random_words`.
+
+    >>> again = Replayed(np.array([5, 6, 7], np.uint64), stream(1, "words"))
+    >>> random_words(2, again), random_words(3, again)  # type: ignore[arg-type]
+    (array([5, 6], dtype=uint64), array([                   7,  6888212232013727010, 15272446162341623448],
+          dtype=uint64))
+    """
+
+    bit_generator = None
+
+    def __init__(self, words: NDArray[np.uint64], rng: Generator) -> None:
+        self._words, self._rng = words, rng
+
+    def integers(self, low: int, high: int, count: int, **_: object) -> NDArray[np.uint64]:
+        """The next `count` words; 64 bits each are all that is ever asked for."""
+        known, self._words = self._words[:count], self._words[count:]
+        return np.concatenate((known, random_words(count - known.size, self._rng)))
+
+
 def random_words(count: int, rng: Generator) -> NDArray[np.uint64]:
     """`count` independent uniform 64-bit words, by the shortest way that is right for the generator.
 

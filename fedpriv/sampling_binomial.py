@@ -28,6 +28,7 @@ from fedpriv.sampling_inversion import Cumulative, Words, climb, draw_on, guide
 _MOST = 512  # trials a table: above, the tables outgrow the cache, and the trials are shared out
 _MARGIN = np.uint64(1 << 19)  # of 2⁵⁶, 7e-12: float64 may be wrong by 4e-12 in F for 512 trials, and was by 2e-13
 _BITS = 12
+OPEN = 65535  # in place of an outcome, where the first bits of U leave it open
 
 
 def binomial(
@@ -83,27 +84,46 @@ class Splits:
     trials: int
     bounds: Words  # c·2⁵⁶ + F(s, t | c)·2⁵⁶ ± margin, for c = 0, …, 255; in each c by t, then s
     outcomes: NDArray[np.uint16]  # by t, then s
-    guide: NDArray[np.uint16]  # by c and the first twelve bits: the outcome, or 65535 where that is open
+    guide: NDArray[np.uint16]  # by c and the first twelve bits: the outcome, or OPEN where they do not say
     start: NDArray[np.int32]  # by the same: the first bound that may lie above U
+
+    @staticmethod
+    def of(trials: int) -> Splits:
+        """The table for so many trials, kept."""
+        return _splits(trials)
 
     def draw(self, digit: Bytes, rng: Generator) -> NDArray[np.uint16]:
         """(S, T), packed, for each digit."""
-        bits = random_bytes(2 * digit.size, rng).view(np.uint16) >> np.uint16(16 - _BITS)
-        cell = digit.astype(np.uint32) << np.uint32(_BITS) | bits
+        cell = self.cells(digit, random_bytes(2 * digit.size, rng).view(np.uint16))
         out = self.guide.take(cell)
-        open_ = np.flatnonzero(out == 65535)
+        open_ = np.flatnonzero(out == OPEN)
         out[open_] = self._search(cell[open_], rng)
         return out
 
+    def cells(self, digit: Bytes, bits: NDArray[np.uint16]) -> NDArray[np.uint32]:
+        """Where to look: the digit and the first twelve of sixteen bits of U."""
+        cell: NDArray[np.uint32] = digit.astype(np.uint32) << np.uint32(_BITS) | bits >> np.uint16(16 - _BITS)
+        return cell
+
     def _search(self, cell: NDArray[np.uint32], rng: Generator) -> NDArray[np.uint16]:
-        word = cell.astype(np.uint64) << np.uint64(56 - _BITS) | random_words(cell.size, rng) >> np.uint64(8 + _BITS)
-        place, near = climb(self.bounds, self.start.take(cell), word, _MARGIN)
-        out = self.outcomes[place % self.outcomes.size]
+        word = random_words(cell.size, rng)
+        out, near = self.refined(cell, word)
         for i in near:
-            digit, known = divmod(int(word[i]), 1 << 56)
-            t, s = divmod(draw_on(_whole_numbers(self.trials, digit), known, 56, rng), self.trials + 1)
+            digit, begun = divmod(int(_joined(cell[i], word[i])), 1 << 56)
+            t, s = divmod(draw_on(_whole_numbers(self.trials, digit), begun, 56, rng), self.trials + 1)
             out[i] = s + 1024 * t
         return out
+
+    def refined(self, cell: NDArray[np.uint32], word: Words) -> tuple[NDArray[np.uint16], NDArray[np.intp]]:
+        """(S, T), packed, by 56 bits of U where the first twelve leave it open; and where even 56 are too few."""
+        place, near = climb(self.bounds, self.start.take(cell), _joined(cell, word), _MARGIN)
+        return self.outcomes[place % self.outcomes.size], near
+
+
+def _joined(cell: NDArray[np.uint32], word: Words) -> Words:
+    """The digit and the first twelve bits of U, followed by 44 bits more."""
+    joined: Words = cell.astype(np.uint64) << np.uint64(56 - _BITS) | word >> np.uint64(8 + _BITS)
+    return joined
 
 
 @lru_cache(maxsize=8)
@@ -122,7 +142,7 @@ def _splits(trials: int) -> Splits:
 
 def _guide(bounds: Words, outcomes: NDArray[np.uint16]) -> tuple[NDArray[np.uint16], NDArray[np.int32]]:
     start, open_ = guide(bounds, 8 + _BITS, _MARGIN)
-    return np.where(open_, 65535, outcomes[start % outcomes.size]).astype(np.uint16), start
+    return np.where(open_, OPEN, outcomes[start % outcomes.size]).astype(np.uint16), start
 
 
 @dataclass(frozen=True, slots=True)

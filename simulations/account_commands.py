@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import MISSING, fields
 from typing import Any
 
+from fedpriv import aggregation, attacks, study_file
 from fedpriv.accounting import Account, Cost, Release
 from fedpriv.calibration import calibrate
 from fedpriv.comparisons import asymptotics, published
@@ -54,7 +55,7 @@ def add_to(commands: Any) -> None:
     _add_release(calibration)
     calibration.add_argument("--free", metavar="NAME", help="the setting to find, where more than one could be")
     calibration.set_defaults(run=run_calibrate)
-    listing = commands.add_parser("list", help="mechanisms, each in a line", epilog="example:\n  fedpriv list",
+    listing = commands.add_parser("list", help="mechanisms, attacks, rules and studies, each in a line", epilog="example:\n  fedpriv list",
                                   formatter_class=text)  # fmt: skip
     listing.add_argument("--json", action="store_true", help="one JSON object on standard output")
     listing.set_defaults(run=run_list)
@@ -119,17 +120,26 @@ def run_calibrate(options: argparse.Namespace) -> None:
 
 
 def run_list(options: argparse.Namespace) -> None:
-    """Print every mechanism with its settings and what it is."""
-    rows = [(name, _signature(cls), (cls.__doc__ or "").split("\n")[0]) for name, cls in KINDS.items()]
+    """Print what a study can name: mechanisms, attacks, rules; and the studies that ship."""
+    kinds = {"mechanisms": KINDS, "attacks": attacks.KINDS, "rules": aggregation.RULES}
+    studies = {name: study_file.read(str(path)).about for name, path in study_file.shipped().items()}
     if options.json:
-        print_json(
-            {"mechanisms": [{"kind": name, "settings": _defaults(KINDS[name]), "is": doc} for name, _, doc in rows]}
-        )
+        found: dict[str, Any] = {
+            noun: [{"kind": name, "settings": _defaults(cls), "is": _first_line(cls)} for name, cls in known.items()]
+            for noun, known in kinds.items()
+        }
+        print_json(found | {"studies": [{"name": name, "is": about} for name, about in studies.items()]})
         return
-    width = max(len(signature) for _, signature, _ in rows)
-    print("mechanisms")
-    for _, signature, doc in rows:
-        print(f"  {signature:<{width}}  {doc}")
+    tables = [(noun, [(_signature(cls), _first_line(cls)) for cls in known.values()]) for noun, known in kinds.items()]
+    for noun, rows in [*tables, ("studies", list(studies.items()))]:
+        width = max(len(signature) for signature, _ in rows)
+        print(noun)
+        for signature, doc in rows:
+            print(f"  {signature:<{width}}  {doc}")
+
+
+def _first_line(cls: type[Any]) -> str:
+    return (cls.__doc__ or "").split("\n")[0]
 
 
 def report(account: Account, delta: float | None, epsilon: float | None, cost: Cost | None = None) -> dict[str, Any]:

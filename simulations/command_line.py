@@ -12,7 +12,7 @@ from importlib.metadata import version
 from typing import Any
 
 from fedpriv.errors import FedprivError, nearest
-from simulations import account_commands
+from simulations import account_commands, data_commands, report_commands, run_commands
 
 
 class _Parser(argparse.ArgumentParser):
@@ -33,7 +33,8 @@ def parser() -> argparse.ArgumentParser:
     )
     top.add_argument("--version", action="version", version=f"fedpriv {version('fedpriv')}")
     commands = top.add_subparsers(dest="command", metavar="COMMAND", parser_class=_Parser)
-    account_commands.add_to(commands)
+    for room in (run_commands, report_commands, account_commands, data_commands):
+        room.add_to(commands)
     return top
 
 
@@ -67,7 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _check_command(word: str) -> None:
-    known = ["account", "calibrate", "list"]
+    known = ["run", "report", "account", "calibrate", "list", "data"]
     if not word.startswith("-") and word not in known:
         raise FedprivError(f"unknown command {word!r}{nearest(word, known)}; commands: {', '.join(known)}")
 

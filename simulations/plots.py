@@ -35,7 +35,10 @@ def plot_tradeoff(accounts: Sequence[tuple[str, Account]], path: str) -> None:
         below, above = tradeoff_bounds(account, alpha)
         axes.fill_between(alpha, below, above, color=colour, alpha=0.2, lw=0)
         axes.plot(alpha, below, color=colour, lw=2, label=f"{name}: certified, shaded up to what data reach")
-        mu, words = _gaussian_beside(account, below, alpha)
+        mu, proven = gaussian_beside(account, below, alpha)
+        words = f"Gaussian, μ = {mu:.4g}" + (
+            ": below it by proof" if proven else ", that meets it where α = β: no bound"
+        )
         axes.plot(alpha, Tradeoff.gaussian(mu)(alpha), color=colour, lw=1.2, ls="--", label=words)
     axes.set(xlabel="type I error α", ylabel="type II error β", xlim=(0, 1), ylim=(0, 1), aspect="equal")
     figure.legend(fontsize=8, loc="outside lower left", frameon=False)
@@ -47,13 +50,10 @@ def plot_tradeoff(accounts: Sequence[tuple[str, Account]], path: str) -> None:
         plt.close(figure)
 
 
-def tradeoff_bounds(account: Account, alpha: Vector) -> tuple[Vector, Vector]:
+def tradeoff_bounds(account: Account, alpha: Vector, points: int = POINTS) -> tuple[Vector, Vector]:
     """The certified curve and the one that explicit data reach, as envelopes of their (ε, δ) lines. [F] Lemma 1."""
-    top = account.epsilon(1e-9, ROUGH).bounds.upper
-    top = min(max(top, 1e-3), 600.0)
-    epsilons = np.unique(
-        np.concatenate((np.linspace(0, top / 2, POINTS // 2), np.geomspace(top / 1e3, top, POINTS // 2)))
-    )
+    top = account.epsilon(1e-4, ROUGH).bounds.upper  # lines that are steeper meet the curve where nobody sees it
+    epsilons = min(max(top, 1e-3), 600.0) * np.linspace(0, 1, points) ** 2
     bounds = [account.delta(float(epsilon), ROUGH).bounds for epsilon in epsilons]
     below, above = ([bound[side] for bound in bounds] for side in (1, 0))
     gaussian = Tradeoff.gaussian(account.mu)(alpha) if account.mu is not None else 0.0
@@ -68,11 +68,10 @@ def _envelope(epsilons: Vector, deltas: Sequence[float], alpha: Vector) -> Vecto
     return beta
 
 
-def _gaussian_beside(account: Account, beta: Vector, alpha: Vector) -> tuple[float, str]:
-    """The Gaussian curve that bounds the account; where none does, the one that meets it on the diagonal."""
+def gaussian_beside(account: Account, beta: Vector, alpha: Vector) -> tuple[float, bool]:
+    """μ of the Gaussian curve that bounds the account, and True; where none does, of one that meets it, and False."""
     summed = any(release.trust == "secure-aggregation" for release in account.releases)  # μ holds for messages seen
     if account.mu is not None and not summed:
-        return account.mu, f"Gaussian, μ = {account.mu:.4g}: below it by proof"
+        return account.mu, True
     crossing = float(np.interp(0.0, alpha - beta, alpha))
-    mu = -2 * float(ndtri(min(max(crossing, 1e-300), 0.5)))
-    return mu, f"Gaussian, μ = {mu:.4g}, that meets it where α = β: no bound"
+    return -2 * float(ndtri(min(max(crossing, 1e-300), 0.5))), False

@@ -1,0 +1,121 @@
+"""Gradients of any `torch.nn.Module`, one client after the other: nothing of one client can reach another.
+
+Before each client the module gets its weights, its buffers as they were built, and torch's generator a seed; state that
+a module keeps elsewhere, or randomness it draws elsewhere, is its own affair.
+Inputs are copied to one aligned place and torch aligns what it allocates, so the bits do not depend on the caller.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from clients.arrays import Floats, Keys, Labels
+from clients.gradients import Failures, Losses, reason
+from clients.memory import Scratch, aligned
+from fedpriv.errors import FedprivError
+
+Prepare = Callable[[Tensor], Tensor]
+
+
+class Autograd:
+    """A module whose trainable parameters are views of one vector. See `clients.gradients.Engine`."""
+
+    chunk = 32  # clients at once; here it changes nothing
+
+    def __init__(self, module: nn.Module, prepare: Prepare = lambda x: x) -> None:
+        """`prepare` brings records (records, *shape) into the form the module takes.
+
+        The parameters move into a vector of ours, in the order of `module.parameters()`; those that do not require a
+        gradient stay as they are.
+        """
+        self._module, self._prepare = module, prepare
+        self._parameters = _trainable(module)
+        self._buffers = _buffers(module)
+        self._flat = _joined(self._parameters)
+        self._weights = self._flat[None].clone()
+        self._scratch = Scratch()
+
+    def start(self) -> Floats:
+        """The weights the module was built with."""
+        return np.array(self._weights[0].numpy())
+
+    def load(self, weights: Tensor) -> None:
+        """The weights of what follows, one vector for all or one for each."""
+        self._weights = weights
+
+    def rows(self, x: Floats, y: Labels, out: Tensor, keys: Keys | None) -> tuple[Losses, Failures]:
+        """Gradients into `out`, client by client; one that raises costs its own row."""
+        losses, failures = np.full(len(x), np.nan), Failures()
+        weights = self._weights.expand(len(x), -1)
+        with torch.random.fork_rng(devices=[]):
+            for row in range(len(x)):
+                torch.default_generator.manual_seed(0 if keys is None else int(keys[row]) % 2**63)
+                try:
+                    losses[row] = self._one(weights[row], x[row], y[row], out[row])
+                except Exception as error:
+                    failures[row] = reason(error)
+                    out[row] = torch.nan
+        return losses, failures
+
+    def _one(self, weights: Tensor, x: Floats, y: Labels, out: Tensor) -> float:
+        """One client's gradient, and its loss."""
+        self._reset(weights, train=True)
+        with torch.enable_grad():
+            loss = cross_entropy(self._module(self._inputs(x)), torch.from_numpy(y))
+            found = torch.autograd.grad(loss, self._parameters, materialize_grads=True)
+        torch.cat([gradient.reshape(-1) for gradient in found], out=out)
+        return loss.item()
+
+    def logits(self, x: Floats) -> Tensor:
+        """Outputs in evaluation mode; running statistics, which nobody sends, are those of a new module."""
+        self._reset(self._weights[0], train=False)
+        with torch.no_grad(), torch.random.fork_rng(devices=[]):
+            torch.default_generator.manual_seed(0)
+            outputs: Tensor = self._module(self._inputs(x))
+        return outputs
+
+    def _reset(self, weights: Tensor, *, train: bool) -> None:
+        self._module.train(train)
+        self._flat.copy_(weights)
+        for owner, name, built in self._buffers:
+            setattr(owner, name, None if built is None else built.clone())
+
+    def _inputs(self, x: Floats) -> Tensor:
+        return self._prepare(self._scratch.copy_of("inputs", x[None])[0])
+
+
+def _trainable(module: nn.Module) -> list[nn.Parameter]:
+    """What is trained: float32 on the CPU, each parameter once."""
+    for name, parameter in module.named_parameters():
+        if parameter.dtype != torch.float32 or parameter.device.type != "cpu":
+            raise FedprivError(
+                f"its parameter {name} must be float32 on cpu, got {parameter.dtype} on {parameter.device}"
+            )
+    trainable = [parameter for parameter in module.parameters() if parameter.requires_grad]
+    if not trainable:
+        raise FedprivError("it has no parameter that requires a gradient")
+    return trainable
+
+
+def _buffers(module: nn.Module) -> list[tuple[nn.Module, str, Tensor | None]]:
+    """Every buffer with its owner, name and value, those that are None too: a forward pass may fill or replace them."""
+    return [
+        (owner, name, None if buffer is None else buffer.detach().clone())
+        for owner in module.modules()
+        for name, buffer in owner._buffers.items()
+    ]
+
+
+def _joined(parameters: list[nn.Parameter]) -> Tensor:
+    """One aligned vector that holds all parameters from now on."""
+    flat = torch.from_numpy(aligned((sum(parameter.numel() for parameter in parameters),)))
+    parts = torch.split(flat, [parameter.numel() for parameter in parameters])
+    for parameter, part in zip(parameters, parts, strict=True):
+        part.copy_(parameter.detach().reshape(-1))
+        parameter.data = part.view(parameter.shape)
+    return flat

@@ -1,0 +1,182 @@
+"""What a model is to everybody else: a vector of weights, and the gradient of each client's records as a row.
+
+A client's row is the same bits whoever shares its block, wherever it stands in it, and whichever process computes it
+(of one machine, one torch, one thread): its products are its own, in a batched `bmm` or a loop, on aligned memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from clients.arrays import Floats, Keys, Labels, check_arrays, check_records
+from clients.memory import Scratch
+from fedpriv.errors import FedprivError, positive
+
+Losses = NDArray[np.float64]
+Failures = dict[int, str]
+Batch = tuple[Floats, Labels]
+
+NOT_FINITE = "its gradient is not finite"
+_NEXT_STEP = np.int64(0x9E3779B97F4A7C15 - 2**64)  # the golden ratio in 64 bits: keys of steps stay apart
+_EVALUATED = 512  # records at once
+
+
+class Engine(Protocol):
+    """How one kind of model computes."""
+
+    chunk: int  # clients at once that were found fastest
+
+    def load(self, weights: Tensor) -> None:
+        """Take the weights of what follows: (1, d) for all clients together, or (clients, d)."""
+
+    def rows(self, x: Floats, y: Labels, out: Tensor, keys: Keys | None) -> tuple[Losses, Failures]:
+        """Gradients into `out` (clients, d); the mean losses, and why rows are missing."""
+
+    def logits(self, x: Floats) -> Tensor:
+        """The outputs (records, classes) for x (records, *shape), as in use rather than in training."""
+
+
+class Net:
+    """A model for inputs of one shape. It owns scratch memory: build it where it is used, one thread at a time."""
+
+    def __init__(self, shape: tuple[int, ...], classes: int, start: Floats, engine: Engine) -> None:
+        """`start` is the vector of initial weights (d,)."""
+        self.shape, self.classes, self.dimension = shape, classes, start.size
+        self.failures: Failures = {}  # why a row of the last call is nan
+        self._start, self._engine, self._scratch = start, engine, Scratch()
+
+    @property
+    def chunk(self) -> int:
+        """How many clients at once were found fastest; any number gives the same bits."""
+        return self._engine.chunk
+
+    def initial(self) -> Floats:
+        """The weights to start from, the same in every process."""
+        return self._start.copy()
+
+    def gradients(self, weights: Floats, x: Floats, y: Labels, out: Floats, keys: Keys | None = None) -> Losses:
+        """The mean cross-entropy gradient of each client's records into `out` (clients, d); returns the mean losses.
+
+        x is (clients, records, *shape) and y (clients, records). A client whose gradient cannot be had gets a row and a
+        loss of nan, and a reason in `failures`. Where a model draws randomness, `keys` (clients,) seeds it for each
+        client; without, all clients draw the same.
+        """
+        check_arrays(self, weights, x, y, out, keys)
+        self.failures = {}
+        self._engine.load(_tensor(weights)[None])
+        losses = np.empty(len(x))
+        for part in blocks(len(x), self.chunk):
+            losses[part] = self._block(part, x, y, torch.from_numpy(out[part]), keys)
+        return losses
+
+    def updates(
+        self, weights: Floats, batches: Iterable[Batch], learning_rate: float, out: Floats, keys: Keys | None = None
+    ) -> Losses:
+        """One local step a batch, each client with weights of its own: (start − end) / learning rate into `out`.
+
+        That is the sum of a client's gradients along its way. Returns the mean of its losses.
+        """
+        positive(learning_rate=learning_rate)
+        losses, steps, failures = np.zeros(1), 0, Failures()
+        for x, y in batches:
+            step = self._further_step if steps else self._first_step
+            losses = losses + step(weights, x, y, learning_rate, out, keys)
+            failures = self.failures | failures  # the first reason stays
+            steps += 1
+            keys = None if keys is None else keys + _NEXT_STEP
+        if not steps:
+            raise FedprivError("batches must hold at least one batch, got none")
+        self.failures = failures
+        return losses / steps
+
+    def _first_step(self, weights: Floats, x: Floats, y: Labels, _: float, out: Floats, keys: Keys | None) -> Losses:
+        return self.gradients(weights, x, y, out, keys)
+
+    def _further_step(
+        self, weights: Floats, x: Floats, y: Labels, learning_rate: float, out: Floats, keys: Keys | None
+    ) -> Losses:
+        """One more step: what was summed up in `out` says where each client's weights are now."""
+        check_arrays(self, weights, x, y, out, keys)
+        self.failures = {}
+        losses, start = np.empty(len(x)), _tensor(weights)
+        for part in blocks(len(x), self.chunk):
+            total = torch.from_numpy(out[part])
+            now, step = (self._scratch(name, *total.shape) for name in ("now", "step"))
+            torch.sub(start, torch.mul(total, learning_rate, out=now), out=now)  # not fused: a fused tail rounds apart
+            self._engine.load(now)
+            losses[part] = self._block(part, x, y, step, keys)
+            total += step
+        return losses
+
+    def _block(self, part: slice, x: Floats, y: Labels, out: Tensor, keys: Keys | None) -> Losses:
+        """One block of clients; whatever is wrong with one of them stays with it."""
+        labels = y[part]
+        wrong = (labels < 0) | (labels >= self.classes)
+        losses, failures = self._engine.rows(
+            x[part], np.where(wrong, 0, labels), out, None if keys is None else keys[part]
+        )
+        failures |= {int(row): self._label_reason(labels[row]) for row in np.flatnonzero(wrong.any(axis=1))}
+        finite = np.isfinite(losses) & torch.isfinite(out.sum(1)).numpy()  # one pass over memory still in cache
+        for row in np.flatnonzero(~finite):
+            failures.setdefault(int(row), NOT_FINITE)
+        for failed, why in failures.items():
+            losses[failed] = np.nan
+            out[failed] = torch.nan
+            self.failures[part.start + failed] = why
+        return losses
+
+    def _label_reason(self, labels: Labels) -> str:
+        label = labels[(labels < 0) | (labels >= self.classes)][0]
+        return f"its label {label} is not one of the classes 0 to {self.classes - 1}"
+
+    def evaluate(self, weights: Floats, x: Floats, y: Labels) -> tuple[float, float]:
+        """Accuracy and mean loss on x (records, *shape) and y (records,)."""
+        check_records(self, weights, x, y)
+        self._engine.load(_tensor(weights)[None])
+        right, loss = 0, 0.0
+        for part in blocks(len(x), _EVALUATED):
+            labels = torch.tensor(y[part])
+            try:
+                logits = self._engine.logits(x[part])
+            except Exception as error:
+                raise FedprivError(f"the model cannot be evaluated: {reason(error)}") from error
+            right += int((logits.argmax(1) == labels).sum())
+            loss -= float(torch.log_softmax(logits, 1).gather(1, labels[:, None]).double().sum())
+        return right / len(x), loss / len(x)
+
+
+def one_thread() -> None:
+    """What every worker calls first: more torch threads than free cores made a round up to 76 times slower.
+
+    Bits too are promised for one thread only: oneDNN chooses another convolution for more.
+    """
+    torch.set_num_threads(1)
+
+
+def blocks(count: int, size: int) -> Iterator[slice]:
+    """Slices of at most `size`.
+
+    >>> list(blocks(5, 3))
+    [slice(0, 3, None), slice(3, 5, None)]
+    """
+    return (slice(start, min(start + size, count)) for start in range(0, count, size))
+
+
+def reason(error: BaseException) -> str:
+    """An exception in one line.
+
+    >>> reason(KeyError("a"))
+    "KeyError: 'a'"
+    """
+    return " ".join(f"{type(error).__name__}: {error}".split())[:200].removesuffix(": ")
+
+
+def _tensor(weights: Floats) -> Tensor:
+    """A copy: arrays from elsewhere may be read-only, which torch does not know."""
+    return torch.tensor(weights)

@@ -1,0 +1,66 @@
+"""Memory that begins on a cache line, because the bits of a product depend on where its operands lie.
+
+Measured (MKL 2024.2, AVX-512): float32 products of one shape differ between matrices at multiples of 16 bytes and
+matrices that are not, results included. NumPy promises 16 for a whole array and nothing for a client's part of one.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import DTypeLike, NDArray
+from torch import Tensor
+
+ALIGNMENT = 64  # bytes: a cache line, and the widest vector register
+LINE = ALIGNMENT // 4  # float32 in one
+
+
+def aligned(shape: tuple[int, ...], dtype: DTypeLike = np.float32) -> NDArray[Any]:
+    """Zeros that begin on a cache line.
+
+    >>> aligned((3, 4)).ctypes.data % ALIGNMENT
+    0
+    """
+    size = prod(shape) * np.dtype(dtype).itemsize
+    memory = np.zeros(size + ALIGNMENT, np.uint8)
+    start = -memory.ctypes.data % ALIGNMENT
+    return memory[start : start + size].view(dtype).reshape(shape)
+
+
+def whole_lines(size: int) -> int:
+    """The next number of float32 that fills whole cache lines.
+
+    >>> whole_lines(10), whole_lines(32)
+    (16, 32)
+    """
+    return -(-size // LINE) * LINE
+
+
+class Scratch:
+    """Aligned tensors by name, kept and used again; new memory is zero, what was used before holds what it held."""
+
+    def __init__(self) -> None:
+        """Nothing is held yet."""
+        self._held: dict[str, Tensor] = {}
+
+    def __call__(self, name: str, *shape: int, dtype: DTypeLike = np.float32) -> Tensor:
+        """The tensor of that name, at the start of its memory, which grows where it is too small."""
+        size = prod(shape)
+        held = self._held.get(name)
+        if held is None or held.numel() < size:
+            self._held[name] = held = torch.from_numpy(aligned((size,), dtype))
+        return held[:size].view(shape)
+
+    def copy_of(self, name: str, x: NDArray[Any]) -> Tensor:
+        """x (clients, …) with every client's part on a cache line.
+
+        A copy always: x may be read-only or lie anywhere. Measured against reading an aligned x in place: 64 inputs
+        up to 7 % slower, 784 inputs 10 % faster, for the second product finds the copy in cache.
+        """
+        size = prod(x.shape[1:])
+        target = self(name, len(x), whole_lines(size))[:, :size].view(x.shape)
+        np.copyto(target.numpy(), x)
+        return target

@@ -1,0 +1,172 @@
+"""A data set in memory or mapped from disk, and the batches of it that a cohort trains on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedpriv.errors import FedprivError, positive, real
+
+Stored = NDArray[Any]  # features as they lie in memory or on disk: any real type
+Features = NDArray[np.float32]
+Whole = NDArray[np.int64]
+
+LARGEST = float(np.finfo(np.float32).max)
+MOST_CLASSES = 1 << 16  # a larger label is no class number but a slip, and would make a model of its size
+_BLOCK = 1 << 17  # bytes gathered at a time: they stay in the cache while they are scaled
+
+
+@dataclass(frozen=True, eq=False)
+class Pool:
+    """Training records as they are stored, and held-out ones ready for use. A model is given x / divide − subtract.
+
+    >>> x, y = np.array([[0], [51], [255]], np.uint8), np.array([0, 1, 1])
+    >>> pool = Pool(x=x, y=y, x_test=np.zeros((1, 1), np.float32), y_test=y[:1], classes=2, divide=255.0, subtract=0.0)
+    >>> pool.batch(np.array([[2, 1], [0, 0]]))[0].tolist()
+    [[[1.0], [0.20000000298023224]], [[0.0], [0.0]]]
+    """
+
+    x: Stored  # (records, *shape)
+    y: Whole
+    x_test: Features
+    y_test: Whole
+    classes: int
+    divide: float
+    subtract: float
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of one record."""
+        return self.x.shape[1:]
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    def batch(self, indices: Whole, out: Features | None = None) -> tuple[Features, Whole]:
+        """The records of those numbers, (clients, records, *shape), and their labels; into `out` where it is given."""
+        indices = self._checked(indices)
+        shape = (*indices.shape, *self.shape)
+        if out is None:
+            out = np.empty(shape, np.float32)
+        elif out.shape != shape or out.dtype != np.float32 or not out.flags.c_contiguous:
+            raise FedprivError(f"out must be float32 of shape {shape} in C order, got {out.dtype} of {out.shape}")
+        stored, flat, rows = np.asarray(self.x), indices.reshape(-1), out.reshape(indices.size, *self.shape)
+        step = max(1, _BLOCK // max(1, stored[:1].nbytes))
+        buffer = np.empty((min(step, indices.size), *self.shape), stored.dtype)
+        for start in range(0, indices.size, step):
+            chosen = flat[start : start + step]
+            gathered = np.take(stored, chosen, axis=0, out=buffer[: len(chosen)], mode="clip")  # "raise" would copy
+            scaled(gathered, self.divide, self.subtract, rows[start : start + step])
+        return out, self.y[indices]
+
+    def _checked(self, indices: Whole) -> Whole:
+        indices = np.asarray(indices)
+        if indices.ndim != 2 or indices.dtype.kind not in "iu":
+            raise FedprivError(f"indices must be whole numbers (clients, records), got {indices.dtype} {indices.shape}")
+        if indices.size and not (indices.min() >= 0 and indices.max() < len(self)):
+            raise FedprivError(f"indices must be from 0 to {len(self) - 1}, got {indices.min()} to {indices.max()}")
+        return indices
+
+
+def scaled(stored: Stored, divide: float, subtract: float, out: Features | None = None) -> Features:
+    """x / divide − subtract as float32; worked out in float64 where float32 cannot hold what is stored."""
+    kind = np.result_type(stored.dtype, np.float32).type
+    if kind is np.float32:
+        result: Features = np.divide(stored, kind(divide), out=out)
+        result -= kind(subtract)
+        return result
+    values = stored / kind(divide) - kind(subtract)
+    if out is None:
+        return np.asarray(values.astype(np.float32))
+    out[...] = values
+    return out
+
+
+class Records(NamedTuple):
+    """Features and labels that nobody has looked at yet, and what to call each in an error."""
+
+    x: Stored
+    y: Stored
+    x_name: str
+    y_name: str
+
+
+def checked_scale(divide: float, subtract: float) -> None:
+    """Refuse constants that float32 cannot hold."""
+    positive(divide=divide)
+    real(subtract=subtract)
+    if not 1e-30 <= divide <= 1e30:
+        raise FedprivError(f"divide must be between 1e-30 and 1e30, got {divide}")
+    if not abs(subtract) <= 1e30:
+        raise FedprivError(f"subtract must be between -1e30 and 1e30, got {subtract}")
+
+
+def pool_of(training: Records, held_out: Records, divide: float, subtract: float) -> Pool:
+    """The pool of what was read, every value and label of it checked."""
+    for records in (training, held_out):
+        _check_features(records, divide, subtract)
+    if training.x.shape[1:] != held_out.x.shape[1:]:
+        raise FedprivError(
+            f"{held_out.x_name}: records of shape {held_out.x.shape[1:]}, "
+            f"where those of {training.x_name} have {training.x.shape[1:]}"
+        )
+    y, y_test = (_labels(records) for records in (training, held_out))
+    classes = int(y.max()) + 1
+    if not y.min() < y.max():
+        raise FedprivError(f"{training.y_name}: every label is {y[0]}; a classifier needs two classes at least")
+    if not y_test.max() < classes:
+        raise FedprivError(
+            f"{held_out.y_name}: label {y_test.max()} does not occur in training; its labels are 0 to {classes - 1}"
+        )
+    x_test = scaled(held_out.x, divide, subtract)
+    return Pool(training.x, y, x_test, y_test, classes, float(divide), float(subtract))
+
+
+def _check_features(records: Records, divide: float, subtract: float) -> None:
+    x, y = records.x, records.y
+    if x.dtype.kind not in "fiub":
+        raise FedprivError(f"{records.x_name}: features must be real numbers, got {x.dtype}")
+    if x.ndim < 2 or 0 in x.shape[1:]:
+        raise FedprivError(f"{records.x_name}: features must be (records, …), none of them zero, got {x.shape}")
+    if y.ndim != 1:
+        raise FedprivError(f"{records.y_name}: labels must be one number a record, got an array of shape {y.shape}")
+    if len(x) != len(y):
+        raise FedprivError(f"{records.x_name} holds {len(x)} records, but {records.y_name} holds {len(y)} labels")
+    if not len(x):
+        raise FedprivError(f"{records.x_name}: it holds no record")
+    if x.dtype.kind == "f" or not 2.0 ** (8 * x.dtype.itemsize) / divide + abs(subtract) <= LARGEST:
+        _check_range(records, divide, subtract)
+
+
+def _check_range(records: Records, divide: float, subtract: float) -> None:
+    """Every value finite, and still so as float32; a block at a time, so that a mapped file stays on disk."""
+    step = max(1, (1 << 22) // records.x[:1].nbytes)
+    for start in range(0, len(records.x), step):
+        block = np.asarray(records.x[start : start + step])
+        ends = [float(end) / divide - subtract for end in (block.min(), block.max())]
+        if not (ends[0] >= -LARGEST and ends[1] <= LARGEST):  # nan fails both
+            values = block.reshape(len(block), -1)
+            with np.errstate(over="ignore"):
+                wrong = ~(np.abs(values.astype(np.float64) / divide - subtract) <= LARGEST)
+            row, column = np.argwhere(wrong)[0]
+            raise FedprivError(
+                f"{records.x_name}: record {start + row} holds {values[row, column]}; "
+                f"every value must be finite, and so must it be as float32 after / {divide:g} − {subtract:g}"
+            )
+
+
+def _labels(records: Records) -> Whole:
+    y = records.y
+    if y.dtype.kind not in "fiub":
+        raise FedprivError(f"{records.y_name}: labels must be whole numbers from 0, got {y.dtype}")
+    with np.errstate(invalid="ignore"):
+        wrong = ~((y >= 0) & (y < MOST_CLASSES) & (np.floor(y) == y))
+    if wrong.any():
+        place = int(np.argmax(wrong))
+        raise FedprivError(
+            f"{records.y_name}: label {place} is {y[place]}; labels are class numbers 0, 1, 2, … below {MOST_CLASSES}"
+        )
+    return y.astype(np.int64)

@@ -1,0 +1,107 @@
+"""Reading each kind of data set into a pool, once a process."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+from zipfile import BadZipFile
+
+import numpy as np
+
+from clients.idx import idx_files, read_idx
+from clients.pool import Pool, Records, Stored, Whole, pool_of
+from fedpriv.errors import FedprivError
+from fedpriv.random_streams import stream
+
+
+@lru_cache(maxsize=4)
+def digits(held_out: int, divide: float, subtract: float) -> Pool:
+    """scikit-learn's digits, which are whole numbers from 0 to 16, kept as bytes."""
+    from sklearn.datasets import load_digits  # half a second, and only here
+
+    found = load_digits()
+    x, y = found.images.astype(np.uint8), found.target
+    if not held_out < len(y):
+        raise FedprivError(f"held_out must be below {len(y)}, which is all there is, got {held_out}")
+    apart = np.isin(np.arange(len(y)), evenly_by_label(y, held_out))
+    training, held = (Records(x[rows], y[rows], "digits", "digits") for rows in (~apart, apart))
+    return pool_of(training, held, divide, subtract)
+
+
+def evenly_by_label(y: Whole, count: int) -> Whole:
+    """`count` record numbers at even distances in the order of labels: every class its share, and nothing drawn.
+
+    >>> evenly_by_label(np.array([0, 1, 0, 1, 0, 1, 0, 1]), 2)
+    array([4, 5])
+    """
+    ranks = (2 * np.arange(count) + 1) * len(y) // (2 * count)
+    return np.argsort(y, kind="stable")[ranks]
+
+
+@lru_cache(maxsize=4)
+def idx(path: str, divide: float, subtract: float) -> Pool:
+    """The idx files in a directory."""
+    files = idx_files(Path(path))
+    training, held_out = (
+        Records(read_idx(x, 3), read_idx(y, 1), str(x), str(y))
+        for x, y in ((files.x, files.y), (files.x_test, files.y_test))
+    )
+    return pool_of(training, held_out, divide, subtract)
+
+
+@lru_cache(maxsize=4)
+def arrays(path: str, held_out: int | None, divide: float, subtract: float) -> Pool:
+    """The .npy files in a directory."""
+    folder = Path(path)
+    apart = (folder / "x_test.npy").exists() or (folder / "y_test.npy").exists()
+    if apart and held_out is not None:
+        raise FedprivError(f"{folder} holds x_test.npy or y_test.npy: leave out held_out, or remove them")
+    training = _npy(folder, "x.npy", "y.npy")
+    if apart:
+        return pool_of(training, _npy(folder, "x_test.npy", "y_test.npy"), divide, subtract)
+    if held_out is None:
+        raise FedprivError(f"{folder} holds no x_test.npy and y_test.npy: add them, or say how many are held_out")
+    return pool_of(*_last_apart(training, held_out), divide, subtract)
+
+
+def _last_apart(records: Records, held_out: int) -> tuple[Records, Records]:
+    x, y, x_name, y_name = records
+    if not held_out < min(len(x), len(y)):
+        raise FedprivError(f"{x_name}: held_out must be below its {len(x)} records, got {held_out}")
+    if y.ndim == 1 and y.dtype.kind in "fiub" and (y[1:] >= y[:-1]).all():
+        raise FedprivError(
+            f"{y_name} is sorted, so the last {held_out} are of the last classes only: shuffle both files"
+        )
+    return Records(x[:-held_out], y[:-held_out], x_name, y_name), Records(x[-held_out:], y[-held_out:], x_name, y_name)
+
+
+def _npy(folder: Path, x: str, y: str) -> Records:
+    return Records(_mapped(folder / x), _mapped(folder / y), str(folder / x), str(folder / y))
+
+
+def _mapped(path: Path) -> Stored:
+    try:
+        found = np.load(path, mmap_mode="r", allow_pickle=False)
+    except FileNotFoundError:
+        raise FedprivError(f"{path} is missing") from None
+    except (OSError, ValueError, EOFError, OverflowError, BadZipFile) as error:
+        raise FedprivError(f"{path}: not an array in .npy format ({str(error).splitlines()[0]})") from None
+    if not isinstance(found, np.ndarray):
+        raise FedprivError(f"{path}: an archive of arrays, where one array is needed")
+    if found.ndim == 0:
+        raise FedprivError(f"{path}: a single number, where an array is needed")
+    return found if found.flags.c_contiguous else np.ascontiguousarray(found)
+
+
+@lru_cache(maxsize=4)
+def synthetic(records: int, features: int, classes: int, held_out: int, seed: int) -> Pool:
+    """Gaussian blobs; labels go round and round."""
+    centres = stream(seed, "synthetic centres").standard_normal((classes, features))
+
+    def blobs(purpose: str, count: int) -> Records:
+        y = np.arange(count) % classes
+        x = centres[y] + stream(seed, purpose).standard_normal((count, features))
+        return Records(x.astype(np.float32), y, "synthetic", "synthetic")
+
+    halves = blobs("synthetic training", records), blobs("synthetic held out", held_out)
+    return pool_of(*halves, divide=1.0, subtract=0.0)

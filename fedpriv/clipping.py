@@ -1,0 +1,76 @@
+"""Factors that bring rows within an ℓ2 norm for certain, whatever rounding does to the sums."""
+
+from __future__ import annotations
+
+from math import inf, sqrt
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedpriv.arrays import Vector
+from fedpriv.errors import FedprivError, one_of, positive
+
+HOW = ("clip", "normalise", "coordinates")
+SEGMENT = 256
+_REST = 2.0**-33  # of all that float64 rounds: sums of up to 2²⁰ segments, root, quotient, products
+_LEAST, _MOST = 1e-300, 1e300  # quotients between which float64 has all its digits; a row beyond either is sent as 0
+
+Matrix = NDArray[np.floating[Any]]
+
+
+def clip_factors(updates: Matrix, clip: float, how: str) -> Vector:
+    """What to multiply each row by, so that its norm is certainly at most `clip`.
+
+    "clip": min(1, clip/‖x‖); "normalise": clip/‖x‖, 0 for a row of zeros; "coordinates": 1, for mechanisms that bound
+    coordinates alone. Of float32 rows the first two may be 8e-6 below that. A row that is not finite gets nan.
+
+    >>> clip_factors(np.array([[3, 4], [0.3, 0.4], [np.nan, 0]]), 1.0, "clip").round(4)
+    array([0.2, 1. , nan])
+    """
+    one_of(HOW, how=how)
+    x = np.ascontiguousarray(updates)  # sums go in the order of memory, and a row's factor must be its own
+    if x.ndim != 2:
+        raise FedprivError(f"updates must be a matrix, a row a client, got the shape {x.shape}")
+    if not (clip == inf and how != "normalise"):
+        positive(clip=clip)
+    quotients = _quotients(x if x.dtype in (np.float32, np.float64) else x.astype(np.float64), float(clip))
+    if how == "normalise":
+        return np.where(quotients > _MOST, 0, quotients)
+    return np.minimum(quotients, 1) if how == "clip" else np.where(np.isnan(quotients), np.nan, 1)
+
+
+def _quotients(x: Matrix, clip: float) -> Vector:
+    """clip/‖x‖ or a little less for each row: inf for zeros, nan for what is not finite.
+
+    A sum of n squares in a type of unit roundoff u, in any order, is within n·u/(1 − n·u) of itself (Higham, Accuracy
+    and Stability of Numerical Algorithms, section 3.1), and the root halves that. Squares that underflow lose at most
+    the smallest normal number each: a share of 2⁻⁴⁰ where the sum is not tiny. Other rows are scaled first.
+    """
+    kind = np.finfo(x.dtype)
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        sums = _squares(x)
+        room = 1 + 0.51 * SEGMENT * float(kind.epsneg) + _REST
+        quotients = np.asarray(clip / (np.sqrt(sums) * room))
+    plain = (sums >= x.shape[1] * float(kind.tiny) * 2.0**40) & (sums < inf)
+    for row in np.flatnonzero(~plain):
+        quotients[row] = _scaled_quotient(x[row].astype(np.float64), clip)
+    return quotients
+
+
+def _squares(x: Matrix) -> Vector:
+    """The sum of squares of each row: of segments in the type of x, then in float64."""
+    whole = x.shape[1] - x.shape[1] % SEGMENT
+    segments, rest = x[:, :whole].reshape(len(x), -1, SEGMENT), x[:, whole:]
+    sums = np.vecdot(segments, segments).astype(np.float64)  # a sum that casts would depend on the rows around
+    return np.asarray(sums.sum(axis=1) + np.vecdot(rest, rest))
+
+
+def _scaled_quotient(x: Vector, clip: float) -> float:
+    """The same for one row whose squares pass the range of its type."""
+    largest = float(np.abs(x).max(initial=0))
+    if not 0 < largest < inf:
+        return inf if largest == 0 else float("nan")
+    parts = x / largest
+    quotient = clip / largest / (sqrt(float((parts * parts).sum())) * (1 + _REST))
+    return quotient if quotient > _LEAST else 0.0

@@ -1,0 +1,123 @@
+"""What all encoders of whole matrices share: float32 numbers that are surely near enough, and words in their places.
+
+A first digit is guessed from float32 arithmetic, which may be off by less than one: the few coordinates whose random
+byte lies within one of the guess are decided in float64, by the mechanism's own expressions. So nothing is rounded
+that the row-by-row encoder does not round, and the symbols are the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedpriv.arrays import Vector, finite
+
+Words = NDArray[np.uint64]
+Places = NDArray[np.intp]
+Floats = NDArray[np.float32]
+Tile = tuple[slice, slice]
+TILE = 1 << 18  # coordinates whose float32 values stay in cache
+SEGMENT = 8192  # OpenBLAS gives one thread to as many
+_SPILL = (1 + 2.0**-11) ** 2
+_STEEPEST = 2.0**100  # past it a slope is left to the row-by-row encoder: float32 might lose a zero to infinity
+
+
+class Bulk(Protocol):
+    """How one mechanism encodes a block of rows, each by the words of its own stream."""
+
+    @property
+    def coordinates(self) -> int:
+        """How many a block should have, to stay in cache."""
+
+    def words(self, dimension: int) -> int:
+        """How many words a row is given: enough nearly always, and never more than it may use."""
+
+    def draw(self, x: Vector, factors: Vector, words: Words) -> tuple[NDArray[Any], Places]:
+        """What every coordinate becomes; and the rows to encode over, one by one, because their words did not do."""
+
+
+def tiles(rows: int, dimension: int) -> Iterator[Tile]:
+    """Whole rows together, or parts of one row: always one stretch of the flattened matrix.
+
+    >>> list(tiles(1, 5)), len(list(tiles(3, TILE + 1))), len(list(tiles(TILE, 5)))
+    ([(slice(0, 1, None), slice(0, 5, None))], 6, 6)
+    """
+    high, wide = max(1, TILE // dimension), min(TILE, dimension)
+    for top in range(0, rows, high):
+        for left in range(0, dimension, wide):
+            yield slice(top, min(top + high, rows)), slice(left, min(left + wide, dimension))
+
+
+def slopes(factors: Vector, unit: float) -> tuple[Vector, Places]:
+    """factors · unit, and the rows where that is not a number to multiply by; there it is zero."""
+    slope = factors * unit
+    wild = ~(np.abs(slope) < _STEEPEST)
+    slope[wild] = 0
+    return slope, np.flatnonzero(wild)
+
+
+def scaled(x: Vector, factors: Vector, slope: Vector, bound: float) -> Floats:
+    """x · slope held within ±bound, in float32, of which at most a share of 2⁻¹⁰ is wrong; x · factors must be finite.
+
+    No coordinate passes the root of a sum of squares: where that is within the bound and a share of 2⁻¹¹ (of the sum
+    8192·2⁻²⁴ may be wrong), as it is where norms are clipped and peak is clip, nothing need be held back.
+    """
+    out = np.empty(x.shape, np.float32)
+    np.multiply(x, slope[:, None].astype(x.dtype), out=out, casting="same_kind")
+    largest = _largest_square(out)
+    if not largest <= bound**2 * _SPILL:
+        if not largest < np.inf:
+            finite(x.astype(np.float64) * factors[:, None])  # refuses what is not; a square may merely have been large
+        np.clip(out, np.float32(-bound), np.float32(bound), out=out)
+    return out
+
+
+def _largest_square(x: Floats) -> float:
+    """No less than the largest square, and surely not finite where a value is not: the largest of sums of squares."""
+    if x.shape[1] <= SEGMENT:
+        return float(np.vecdot(x, x).max())
+    flat = x.reshape(-1)
+    whole = flat.size - flat.size % SEGMENT
+    segments, rest = flat[:whole].reshape(-1, SEGMENT), flat[whole:]
+    return float(np.maximum(np.vecdot(segments, segments).max(), np.vecdot(rest, rest)))
+
+
+def reserve(dimension: int, share: float) -> int:
+    """Words kept for a share of the coordinates: six standard deviations more than the mean, and eight.
+
+    >>> reserve(25600, 1 / 256)
+    168
+    """
+    mean = dimension * share
+    return int(mean + 6 * mean**0.5 + 8)
+
+
+def bytes_at(place: Places, row: Places, dimension: int, words: Words) -> NDArray[np.uint8]:
+    """The bytes that belong to these places of the flattened matrix, when each row's words begin with a byte for each.
+
+    >>> bytes_at(np.array([1, 4]), np.array([0, 1]), 3, np.array([[0x030201], [0x060504]], np.uint64))
+    array([2, 5], dtype=uint8)
+    """
+    stream: NDArray[np.uint8] = words.view(np.uint8).reshape(-1)
+    return stream.take(place + row * (8 * words.shape[1] - dimension))
+
+
+def values_at(place: Places, row: Places, x: Vector, factors: Vector, peak: float) -> Vector:
+    """x · factors in float64, held within ±peak, at these places."""
+    values = x.reshape(-1).take(place).astype(np.float64)
+    values *= factors.take(row)
+    return np.clip(values, -peak, peak, out=values)
+
+
+def following(words: Words, first: int, row: Places) -> tuple[Words, Places]:
+    """For coordinates in order, each in its row: the row's next word from the `first` on; and the rows that ran out.
+
+    >>> following(np.arange(8, dtype=np.uint64).reshape(2, 4), 2, np.array([0, 1, 1, 1]))
+    (array([2, 6, 7, 7], dtype=uint64), array([1]))
+    """
+    count = words.shape[1]
+    place = first + np.arange(row.size) - row.searchsorted(np.arange(len(words))).take(row)
+    return words.reshape(-1).take(row * count + np.minimum(place, count - 1)), row[place >= count]

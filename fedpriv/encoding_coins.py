@@ -1,0 +1,96 @@
+"""Votes of one bit, a whole matrix at once: StochasticSign, Cldp, NoisySign, and Binomial of one trial."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import pi, sqrt
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedpriv.arrays import Vector
+from fedpriv.encoding_bulk import Floats, Places, Words, bytes_at, following, reserve, scaled, slopes, tiles, values_at
+from fedpriv.mechanisms.votes import Binomial, NoisySign, StochasticSign
+
+_TIES = 1 / 256
+_CUBIC = 0.044715 * pi / 2
+
+
+@dataclass(frozen=True, slots=True)
+class Coins:
+    """+ with probability p = chance(x), |x| ≤ peak; one random byte a coordinate, and 64 bits more where it ties."""
+
+    peak: float
+    chance: Callable[[Vector], Vector]
+    unit: float
+    approach: Callable[[Floats], object]  # turns x · unit, in place, into 256 p − 1/2, to within 0.1
+
+    coordinates: ClassVar[int] = 1 << 20
+
+    @classmethod
+    def of(cls, mechanism: Binomial | StochasticSign | NoisySign) -> Coins:
+        """The coins a mechanism tosses."""
+        if isinstance(mechanism, NoisySign):
+            return cls(mechanism.peak, mechanism.chance, sqrt(2 / pi) / mechanism.noise, _normal)
+        return cls(mechanism.peak, mechanism.chance, 128 / mechanism.scale, _straight)
+
+    def words(self, dimension: int) -> int:
+        """A byte a coordinate, and a word for each tie."""
+        return -(-dimension // 8) + reserve(dimension, _TIES)
+
+    def draw(self, x: Vector, factors: Vector, words: Words) -> tuple[NDArray[np.bool_], Places]:
+        """Whether each coordinate is +; and the rows to do over.
+
+        The guess g is ⌊256 p⌋ or one less, for 256 p − 1/2 is known to within 1/2: `scaled` is wrong by 2⁻¹⁰ of what
+        it is, so the straight line by 128·2⁻¹⁰ = 1/8, the normal curve by 2⁻¹⁰ of 256 t·φ(t) < 62 and by 0.08 of its
+        own; all other roundings are below 2⁻¹². So a byte below g is below ⌊256 p⌋, one above g + 1 is above it, and
+        the two between, 1 in 128, are looked at. What lies in (−1, 0) is cut to 0 by the cast, rightly.
+        """
+        slope, wild = slopes(factors, self.unit)
+        first = words.view(np.uint8)[:, : x.shape[1]]
+        below, places = np.empty(x.shape, np.bool_), []
+        for tile in tiles(*x.shape):
+            rows, columns = tile
+            guess = scaled(x[tile], factors[rows], slope[rows], self.peak * self.unit)
+            self.approach(guess)
+            digit = guess.astype(np.uint8)
+            np.less(first[tile], digit, out=below[tile])
+            np.subtract(first[tile], digit, out=digit)
+            places.append(rows.start * x.shape[1] + columns.start + np.flatnonzero(digit <= 1))
+        place = np.concatenate(places)
+        below.reshape(-1)[place], late = self._looked_at(place, x, factors, words)
+        return below, np.concatenate((wild, late))
+
+    def _looked_at(self, place: Places, x: Vector, factors: Vector, words: Words) -> tuple[NDArray[np.bool_], Places]:
+        """Whether U < p there, by the digits that `sampling_bits.bernoulli` would compare."""
+        row = place // x.shape[1]
+        byte = bytes_at(place, row, x.shape[1], words)
+        p = self.chance(values_at(place, row, x, factors, self.peak))
+        p *= 256
+        digit = p.astype(np.uint16)
+        out = byte < digit
+        tied = np.flatnonzero(byte == digit)
+        rest = p.take(tied) - digit.take(tied)
+        if not rest.all():  # nothing is left of p, so U has passed it: no word is drawn
+            tied, rest = tied[rest > 0], rest[rest > 0]
+        row = row.take(tied)
+        word, late = following(words, -(-x.shape[1] // 8), row)
+        rest *= 2.0**64
+        second = rest.astype(np.uint64)
+        out[tied] = word < second
+        return out, np.concatenate((late, row[word == second]))
+
+
+def _straight(y: Floats) -> None:
+    """256 (A + x)/2A − 1/2, of y = 128 x/A."""
+    y += np.float32(127.5)
+
+
+def _normal(y: Floats) -> None:
+    """256 Φ(t) − 1/2 to within 0.08, of y = √(2/π) t: Φ(t) ≈ (1 + tanh(y + 0.0702 y³))/2, wrong by 3e-4 at most."""
+    y *= 1 + np.float32(_CUBIC) * (y * y)
+    np.tanh(y, out=y)
+    y *= np.float32(128)
+    y += np.float32(127.5)

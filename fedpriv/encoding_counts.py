@@ -1,0 +1,114 @@
+"""Counts of a few votes a coordinate, a whole matrix at once: Binomial of 2 to 64 trials."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from math import comb
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedpriv.arrays import Vector, finite
+from fedpriv.encoding_bulk import Places, Words, following, reserve
+from fedpriv.mechanisms.votes import Binomial
+from fedpriv.sampling_binomial import OPEN, Splits
+from fedpriv.sampling_bits import rest_after_byte
+
+_MOST = 1 << 17  # votes a row: with more, a tie of ties is not rare; and `sampling_binomial` would draw in two goes
+_SHORT = 64  # trials: with more, ties are no longer few
+_RARE = 1e-3  # how many rows may have more rounds of ties than they have words for
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """Votes for + with probability p = chance(x), as `sampling_binomial.binomial` counts them.
+
+    A row's words are two bytes for each coordinate; one for each that those leave open; a byte for each coordinate
+    for every round of ties that some coordinate needs; a byte for each tie that is left.
+    """
+
+    mechanism: Binomial
+    splits: Splits
+    rounds: int  # of ties, that a row has words for
+
+    coordinates: ClassVar[int] = 1 << 17
+
+    @classmethod
+    def of(cls, mechanism: Binomial, dimension: int) -> Counts | None:
+        """The counts a mechanism draws; None for many trials, or long rows: one by one is as fast."""
+        trials = mechanism.trials
+        if trials > _SHORT or trials * dimension > _MOST:
+            return None
+        ties = (dimension * comb(trials, t + 1) / 256 ** (t + 1) for t in range(trials))  # coordinates with more than t
+        rounds = next((t for t, mean in enumerate(ties) if mean < _RARE), trials)
+        return cls(mechanism, Splits.of(trials), rounds)
+
+    def words(self, dimension: int) -> int:
+        """Enough for all four, but once in a thousand rows."""
+        trials, rounds = self.mechanism.trials, self.rounds * -(-dimension // 8)
+        left = -(-reserve(dimension, trials / 65536) // 8)
+        return -(-dimension // 4) + reserve(dimension, _open_share(trials)) + rounds + left
+
+    def draw(self, x: Vector, factors: Vector, words: Words) -> tuple[NDArray[np.uint8], Places]:
+        """The counts; and the rows to do over."""
+        values = finite(x.astype(np.float64) * factors[:, None])
+        p = self.mechanism.chance(np.clip(values, -self.mechanism.peak, self.mechanism.peak, out=values))
+        p *= 256
+        certain = np.flatnonzero(p.max(axis=1) == 256)  # only by rounding: peak is below scale
+        p[certain] = 0
+        cell = self.splits.cells(p.astype(np.uint8), words.view(np.uint16)[:, : x.shape[1]])
+        packed = self.splits.guide.take(cell)
+        place = np.flatnonzero(packed == OPEN)
+        row = place // x.shape[1]
+        word, _ = following(words, -(-x.shape[1] // 4), row)  # who runs out here is late in the end
+        packed.reshape(-1)[place], near = self.splits.refined(cell.take(place), word)
+        out = (packed & np.uint16(1023)).astype(np.uint8)
+        begin = -(-x.shape[1] // 4) + np.bincount(row, minlength=len(x))
+        late = self._vote(out, np.flatnonzero(packed > 1023), packed, p, begin, words)
+        return out, np.concatenate((certain, row[near], late))
+
+    def _vote(
+        self,
+        out: NDArray[np.uint8],
+        place: Places,
+        packed: NDArray[np.uint16],
+        p: Vector,
+        begin: Places,
+        words: Words,
+    ) -> Places:
+        """Counts the ties that are won, by the words of each row from `begin` on; the rows that need more are told."""
+        dimension, stream = out.shape[1], words.view(np.uint8).reshape(-1)
+        row, ties, rest = place // dimension, packed.take(place) >> np.uint16(10), p.take(place) % 1
+        rounds, per_round = np.zeros(len(out), np.intp), -(-dimension // 8)
+        np.maximum.at(rounds, row, ties)
+        second, won, left = (rest * 256).astype(np.uint8), np.zeros(place.size, np.uint8), np.zeros(place.size, np.intp)
+        first = 8 * (row * words.shape[1] + begin.take(row)) + place - row * dimension
+        for vote in range(int(rounds.max())):
+            byte = stream.take(
+                first + 8 * per_round * vote, mode="clip"
+            )  # what a row without words takes does not matter
+            won += (byte < second) & (ties > vote)
+            left += (byte == second) & (ties > vote)
+        out.reshape(-1)[place] += won
+        voter, end = np.repeat(np.arange(place.size), left), begin + rounds * per_round
+        more, late = _last(rest.take(voter), row.take(voter), end, words)
+        np.add.at(out.reshape(-1), place.take(voter), more)
+        return late
+
+
+def _last(rest: Vector, row: Places, begin: Places, words: Words) -> tuple[NDArray[np.bool_], Places]:
+    """Who wins of those that tied twice, by a byte each from `begin` on; and the rows where it ties, or is not there."""
+    number = np.bincount(row, minlength=len(words))
+    rank = np.arange(row.size) - (np.cumsum(number) - number).take(row)
+    byte = words.view(np.uint8).reshape(-1).take(8 * (row * words.shape[1] + begin.take(row)) + rank, mode="clip")
+    digit = (rest_after_byte(rest) * 256).astype(np.uint8)
+    short = np.flatnonzero(begin - (-number // 8) > words.shape[1])
+    return byte < digit, np.concatenate((short, row[byte == digit]))
+
+
+@lru_cache(maxsize=8)
+def _open_share(trials: int) -> float:
+    """The largest share of coordinates whose first twelve bits leave the outcome open, over all digits."""
+    return float((Splits.of(trials).guide == OPEN).reshape(256, -1).mean(axis=1).max())

@@ -1,0 +1,149 @@
+"""What a study promises each of its honest clients, before its first round and after any of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from fedpriv.accounting import Account, Cost, Release
+from fedpriv.calibration import calibrate
+from fedpriv.comparisons import clt_epsilon
+from fedpriv.errors import FedprivError
+from fedpriv.mechanisms import settings_of
+from fedpriv.participation import rounds_of_each
+from fedpriv.study import Kind, Study
+
+
+class Epsilon(NamedTuple):
+    """ε at the study's δ: certified from both sides, and the central limit's estimate, which certifies nothing."""
+
+    lower: float
+    upper: float
+    clt: float | None
+
+
+def fewest(study: Study) -> int:
+    """The answers without which a round does not count: under secure aggregation those the certificate is made for."""
+    if study.server.fewest is not None:
+        return study.server.fewest
+    if study.privacy.trust == "local":
+        return 1
+    surely = study.clients.chosen.surely(study.clients.count)
+    if not surely:
+        raise FedprivError(
+            "server.fewest must be given under secure aggregation: Poisson participation asks any number"
+        )
+    return surely - study.privacy.dropouts
+
+
+def contributors(study: Study) -> int | None:
+    """How many of a round's messages are certain to hold honest noise; None where each message is seen anyway."""
+    if study.privacy.trust == "local":
+        return None
+    least, byzantine, colluding = fewest(study), study.clients.attackers, study.privacy.colluding
+    certain = least - byzantine - colluding
+    if certain < 1:
+        raise FedprivError(
+            f"no guarantee under secure aggregation: of {least} answers a round may rest on, {byzantine} may be "
+            f"Byzantine and {colluding} colluding, which leaves none certain to have drawn noise"
+        )
+    asked = study.clients.chosen.surely(study.clients.count)
+    if asked and least > asked:
+        raise FedprivError(f"server.fewest = {least}, but a round asks {asked} clients only")
+    return certain
+
+
+def facts(study: Study, dimension: int) -> dict[str, Any]:
+    """What a release of this study is, besides its mechanism and how often it happened."""
+    geometry = "linf" if study.privacy.norm == "coordinates" else "l2"
+    trust, clients = study.privacy.trust, contributors(study)
+    return {
+        "dimension": dimension, "geometry": geometry, "trust": trust, "clients": clients, "unit": "client",
+        "adjacency": study.privacy.adjacency,
+    }  # fmt: skip
+
+
+def releases_of_worst(study: Study) -> int:
+    """In how many rounds the client that is asked most often takes part: the schedule is public."""
+    rounds = study.run.rounds
+    return int(rounds_of_each(study.clients.chosen, study.clients.count, study.run.seed, rounds).max())
+
+
+def release(study: Study, dimension: int, rounds: int = 1) -> Release:
+    """`rounds` messages of one client; of Plain there is none."""
+    return Release(mechanism=study.privacy.chosen, rounds=rounds, **facts(study, dimension))
+
+
+def resolved(study: Study, dimension: int) -> Study:
+    """The study with its free setting calibrated, all promises checked; refused where one cannot be kept."""
+    contributors(study)
+    if study.privacy.is_plain:
+        study.privacy.chosen  # noqa: B018  – its settings are checked
+        if study.privacy.epsilon is not None or study.privacy.budget is not None:
+            raise FedprivError("privacy: Plain promises nothing: no epsilon and no budget, or another mechanism")
+        return study
+    try:
+        return _within_budget(_calibrated(study, dimension), dimension)
+    except FedprivError as error:
+        raise FedprivError(f"privacy: {error}") from None
+
+
+def _calibrated(study: Study, dimension: int) -> Study:
+    kind, target = study.privacy.mechanism, study.privacy.epsilon
+    most = releases_of_worst(study)
+    try:
+        mechanism = study.privacy.chosen
+    except FedprivError:
+        if target is None:
+            raise
+        mechanism, _ = calibrate(
+            kind.kind, kind.settings, epsilon=target, delta=study.privacy.delta, rounds=most, **facts(study, dimension)
+        )
+    whole = replace(study.privacy, mechanism=Kind(kind.kind, settings_of(mechanism)))
+    study = replace(study, privacy=whole)
+    if target is not None and not (found := epsilon(study, dimension, most).upper) <= target:
+        raise FedprivError(
+            f"epsilon = {target:g} is promised, but these settings give {found:.6g}: leave one of them out to have it "
+            "calibrated"
+        )
+    return study
+
+
+def _within_budget(study: Study, dimension: int) -> Study:
+    budget = study.privacy.budget
+    if budget is not None and affordable(study, dimension) < 1:
+        first = epsilon(study, dimension, 1).upper
+        raise FedprivError(f"budget = {budget:g} does not pay for one round, which costs {first:.6g}")
+    return study
+
+
+def affordable(study: Study, dimension: int) -> int:
+    """How many releases of one client the budget pays for, of those the study plans."""
+    most, budget = releases_of_worst(study), study.privacy.budget
+    if budget is None or study.privacy.is_plain:
+        return most
+    low, high = 0, most + 1
+    while high - low > 1:
+        middle = most if (low, high) == (0, most + 1) else (low + high) // 2
+        low, high = (middle, high) if epsilon(study, dimension, middle).upper <= budget else (low, middle)
+    return low
+
+
+def epsilon(study: Study, dimension: int, rounds: int) -> Epsilon:
+    """ε(δ) of `rounds` messages of one client."""
+    inf = float("inf")
+    if rounds == 0:
+        return Epsilon(0.0, 0.0, 0.0)
+    return (
+        Epsilon(inf, inf, None)
+        if study.privacy.is_plain
+        else _epsilon(release(study, dimension, rounds), study.privacy.delta)
+    )
+
+
+@lru_cache(maxsize=4096)
+def _epsilon(release: Release, delta: float) -> Epsilon:
+    account = Account((release,))
+    cost: Cost = account.epsilon(delta)
+    return Epsilon(cost.bounds.lower, cost.bounds.upper, clt_epsilon(account, delta))

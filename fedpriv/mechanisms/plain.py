@@ -1,0 +1,69 @@
+"""No mechanism at all: updates as they are, for studies of attacks and defences without privacy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import inf
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import ArrayLike, NDArray
+
+from fedpriv.arrays import Vector, finite
+from fedpriv.errors import FedprivError, positive
+from fedpriv.tradeoff import Adjacency, Tradeoff
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plain:
+    """float32 coordinates without noise; ε is infinite. The norm is bounded only where `clip` is given."""
+
+    clip: float = inf  # c, the ℓ2 norm
+
+    effects: ClassVar[Mapping[str, int]] = {}
+    alphabet: ClassVar = None
+    entropy: ClassVar = 32.0
+    bits: ClassVar = 32.0
+
+    def __post_init__(self) -> None:
+        if self.clip != inf:
+            positive(clip=self.clip)
+
+    @staticmethod
+    def of(settings: Mapping[str, Any]) -> Plain:
+        """From a study's table.
+
+        >>> Plain.of({"clip": 1})
+        Plain(clip=1)
+        """
+        for name in settings:
+            if name != "clip":
+                raise FedprivError(f"Plain has no setting {name!r}; settings: clip")
+        return Plain(**settings)
+
+    @property
+    def peak(self) -> float:
+        """The largest coordinate."""
+        return self.clip
+
+    def encode(self, x: ArrayLike, rng: Generator) -> NDArray[np.float32]:
+        """x itself."""
+        return finite(x).astype(np.float32)
+
+    def decode(self, total: ArrayLike, n: int) -> Vector:
+        """The mean of n inputs from their sum."""
+        return np.asarray(total, dtype=float) / n
+
+    def between(self, x: float, y: float) -> Tradeoff:
+        """Two different inputs are told apart at once."""
+        return Tradeoff.pure(0.0 if x == y else inf)
+
+    def tradeoff(self, adjacency: Adjacency = "replace") -> Tradeoff:
+        """Everything is given away."""
+        return Tradeoff.pure(inf)
+
+    def vector(self, dimension: int, adjacency: Adjacency = "replace") -> None:
+        """There is no bound."""
+        return

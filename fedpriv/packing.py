@@ -1,0 +1,86 @@
+"""Symbols as bytes: ⌈log₂ K⌉ bits for K of them, five to a byte for −1, 0, 1, and 32 bits where there is no end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedpriv.mechanisms import Mechanism
+from fedpriv.packed_forms import Bytes, Mask, Planes, Trits, inside, matrix_of, payload_of
+
+
+class Packing(Protocol):
+    """How messages are written: matrices of one row a client, (n, d) symbols or (n, size(d)) bytes."""
+
+    def size(self, dimension: int) -> int:
+        """Bytes a row."""
+
+    def pack(self, symbols: NDArray[Any]) -> Bytes:
+        """Rows of symbols as rows of bytes."""
+
+    def unpack(self, payload: Bytes, dimension: int) -> NDArray[Any]:
+        """Rows of bytes as rows of symbols, in the smallest type that holds them."""
+
+    def valid(self, payload: Bytes, dimension: int) -> Mask:
+        """Which rows hold symbols of the alphabet and nothing else: padding zero, reals finite."""
+
+
+@dataclass(frozen=True)
+class Words:
+    """32 bits a coordinate, little endian: whole numbers ("<i4") or reals ("<f4")."""
+
+    kind: str
+
+    def size(self, dimension: int) -> int:
+        """Bytes a row."""
+        return 4 * dimension
+
+    def pack(self, symbols: NDArray[Any]) -> Bytes:
+        """Rows of numbers as rows of bytes. Whole ones must fit; reals are rounded, and go even if not finite."""
+        symbols = matrix_of(symbols)
+        if self.kind == "<i4":
+            inside(symbols, _INT32)
+        with np.errstate(over="ignore", invalid="ignore"):
+            return np.ascontiguousarray(symbols, dtype=self.kind).view(np.uint8)
+
+    def unpack(self, payload: Bytes, dimension: int) -> NDArray[Any]:
+        """Rows of bytes as rows of numbers."""
+        return payload_of(payload, self.size(dimension)).view(self.kind)
+
+    def valid(self, payload: Bytes, dimension: int) -> Mask:
+        """Which rows are finite."""
+        numbers = self.unpack(payload, dimension)
+        return np.asarray(np.isfinite(numbers).all(axis=1))
+
+
+WHOLE, REAL = Words("<i4"), Words("<f4")
+_INT32 = range(-(2**31), 2**31)
+
+
+def packing(mechanism: Mechanism) -> Packing:
+    """The packing of a mechanism's symbols.
+
+    An alphabet without end is of whole numbers where the mechanism has a grid, else of reals.
+
+    >>> from fedpriv.mechanisms import StochasticSign
+    >>> packing(StochasticSign(clip=1, scale=2)).pack(np.array([[-1, -1, 1, -1, -1, -1, -1, 1, 1]]))
+    array([[ 33, 128]], dtype=uint8)
+    """
+    if mechanism.alphabet is None:
+        return WHOLE if hasattr(mechanism, "grid") else REAL
+    return Trits() if mechanism.alphabet == range(-1, 2) else Planes(mechanism.alphabet)
+
+
+def whole_numbers(mechanism: Mechanism) -> range | None:
+    """What one coordinate may send; 32 bits of it where the alphabet has no end, None where it is of reals.
+
+    >>> from fedpriv.mechanisms import Skellam
+    >>> len(whole_numbers(Skellam(clip=1, levels=8, noise=1))) == 2**32
+    True
+    """
+    if mechanism.alphabet is None and packing(mechanism) == WHOLE:
+        return _INT32
+    return mechanism.alphabet

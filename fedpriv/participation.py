@@ -1,0 +1,125 @@
+"""Who is asked in a round: a function of the study's seed and the round, never of who happens to be there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedpriv.errors import FedprivError, probability, whole
+from fedpriv.kinds import made
+from fedpriv.random_streams import stream
+
+Numbers = NDArray[np.int64]  # clients, sorted
+
+
+class Participation(Protocol):
+    """Which of `count` clients are asked in a round."""
+
+    def check(self, count: int) -> None:
+        """Refuse what `count` clients cannot do."""
+
+    def asked(self, count: int, seed: int, round: int) -> Numbers:
+        """Their numbers, sorted."""
+
+    def surely(self, count: int) -> int:
+        """How many are asked in every round at least."""
+
+
+@dataclass(frozen=True)
+class All:
+    """Everybody, in every round."""
+
+    def check(self, count: int) -> None:
+        """Any number will do."""
+
+    def asked(self, count: int, seed: int, round: int) -> Numbers:
+        """0 … count − 1."""
+        return np.arange(count)
+
+    def surely(self, count: int) -> int:
+        """All of them."""
+        return count
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fixed:
+    """`number` clients in every round, drawn without replacement."""
+
+    number: int
+
+    def __post_init__(self) -> None:
+        whole(number=self.number)
+
+    def check(self, count: int) -> None:
+        """Refuse to ask more than there are."""
+        if self.number > count:
+            raise FedprivError(f"participation.number must be at most count = {count}, got {self.number}")
+
+    def asked(self, count: int, seed: int, round: int) -> Numbers:
+        """The round's own draw.
+
+        >>> Fixed(number=3).asked(10, seed=1, round=2)
+        array([1, 7, 8])
+        """
+        return np.sort(stream(seed, "participation", round).choice(count, self.number, replace=False, shuffle=False))
+
+    def surely(self, count: int) -> int:
+        """That number."""
+        return self.number
+
+
+@dataclass(frozen=True, kw_only=True)
+class Poisson:
+    """Each client by its own coin of bias `rate`. Under local trust and secure aggregation it amplifies nothing."""
+
+    rate: float
+
+    def __post_init__(self) -> None:
+        probability(rate=self.rate)
+
+    def check(self, count: int) -> None:
+        """Any number will do."""
+
+    def asked(self, count: int, seed: int, round: int) -> Numbers:
+        """The round's own coins."""
+        return np.flatnonzero(stream(seed, "participation", round).random(count) < self.rate)
+
+    def surely(self, count: int) -> int:
+        """Nobody for certain."""
+        return 0
+
+
+KINDS: dict[str, type[Any]] = {kind.__name__: kind for kind in (All, Fixed, Poisson)}
+
+
+def make_participation(kind: str, settings: Mapping[str, Any]) -> Participation:
+    """The participation of that kind, or one line that says what is wrong.
+
+    >>> make_participation("Fixed", {"number": 5})
+    Fixed(number=5)
+    """
+    chosen: Participation = made("participation", KINDS, kind, settings)
+    return chosen
+
+
+def rounds_of_each(participation: Participation, count: int, seed: int, rounds: int) -> Numbers:
+    """In how many of the rounds 1 … `rounds` each client is asked.
+
+    >>> rounds_of_each(Fixed(number=3), 6, seed=1, rounds=4).sum()
+    np.int64(12)
+    """
+    if isinstance(participation, All):
+        return np.full(count, rounds)
+    times = np.zeros(count, np.int64)
+    for round in range(1, rounds + 1):
+        times[participation.asked(count, seed, round)] += 1
+    return times
+
+
+def attackers(count: int, number: int, seed: int) -> Numbers:
+    """Which clients are Byzantine in the whole run, sorted."""
+    return np.sort(stream(seed, "byzantine").choice(count, number, replace=False, shuffle=False))

@@ -1,0 +1,99 @@
+"""What a line of a run's records must hold, checked by name; it may hold more."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from math import inf, nan
+from typing import Any
+
+from fedpriv.errors import FedprivError
+
+FORMAT = 1
+WORDS = {"inf": inf, "-inf": -inf, "nan": nan}  # JSON has no such numbers
+
+Line = dict[str, Any]
+Check = Callable[[Any], bool]
+
+
+def is_number(value: Any) -> bool:
+    """A number, or the word for one that JSON has not."""
+    return value in WORDS if isinstance(value, str) else is_finite(value)
+
+
+def is_finite(value: Any) -> bool:
+    """A number as JSON writes it."""
+    return type(value) in (int, float)
+
+
+def is_count(value: Any) -> bool:
+    """A whole number, zero or more."""
+    return type(value) is int and value >= 0
+
+
+def is_word(value: Any) -> bool:
+    """Text."""
+    return isinstance(value, str)
+
+
+def is_table(value: Any) -> bool:
+    """Values by name."""
+    return isinstance(value, dict)
+
+
+def _each(check: Check, *needed: str) -> Check:
+    return lambda value: isinstance(value, dict) and set(needed) <= set(value) and all(map(check, value.values()))
+
+
+def _or_null(check: Check) -> Check:
+    return lambda value: value is None or check(value)
+
+
+def is_epsilon(value: Any) -> bool:
+    """Bounds from both sides, and an estimate where there is one."""
+    return _each(_or_null(is_number), "lower", "upper", "clt")(value) and None not in (value["lower"], value["upper"])
+
+
+RUN: Mapping[str, Check] = {
+    "study": is_word, "name": is_word, "clients": is_count, "byzantine": is_count, "dimension": is_count,
+    "mechanism": is_table, "aggregation": is_table, "attack": _or_null(is_table), "release": _or_null(is_table),
+    "trust": is_word, "delta": is_number, "rounds": is_count, "client_bytes": is_count,
+    "bits": _each(_or_null(is_number), "packed", "entropy", "masked"), "model": is_word, "test_examples": is_count,
+}  # fmt: skip
+ROUND: Mapping[str, Check] = {
+    "round": is_count, "asked": is_count, "answered": is_count, "rejected": _each(is_count), "failed": _each(is_count),
+    "skipped": _or_null(is_word), "loss": _or_null(is_number), "accuracy": _or_null(is_number),
+    "epsilon": _or_null(is_epsilon), "bytes_up": is_count,
+}  # fmt: skip
+END: Mapping[str, Check] = {
+    "why": is_word, "rounds": is_count, "worst_client": _or_null(is_count), "releases_of_worst": is_count,
+    "epsilon": is_epsilon,
+}  # fmt: skip
+TIMING: Mapping[str, Check] = {"round": is_count, "seconds": is_finite, "parts": _each(is_finite)}
+
+
+def check(place: str, line: Line, wanted: Mapping[str, Check]) -> None:
+    """Refuse a line that lacks a name or holds under it what cannot stand there."""
+    for name, fits in wanted.items():
+        if name not in line:
+            raise FedprivError(f"{place}: lacks {name!r}")
+        if not fits(line[name]):
+            raise FedprivError(f"{place}: {name} cannot be {json.dumps(line[name])[:60]}")
+
+
+def check_run(place: str, line: Line) -> None:
+    """Refuse a first line that does not describe a run, or does in a format newer than this."""
+    if line.get("kind") != "run" or type(line.get("format")) is not int:
+        raise FedprivError(f'{place}: the first line must describe the run ("kind":"run") and name its format')
+    if not 1 <= line["format"] <= FORMAT:
+        raise FedprivError(f"{place}: records of format {line['format']}, where this version reads 1 to {FORMAT}")
+    check(place, line, RUN)
+
+
+def check_round(place: str, line: Line, expected: int) -> None:
+    """Refuse a line that is not the round expected."""
+    if line.get("kind") != "round":
+        raise FedprivError(f"{place}: must be a round, or an end that nothing follows, got kind {line.get('kind')!r}")
+    check(place, line, ROUND)
+    if line["round"] != expected:
+        raise FedprivError(f"{place}: must be round {expected}, got {line['round']}")

@@ -1,0 +1,176 @@
+"""The records of a run: one JSON line for the run, one a round, one for its end. They hold no times.
+
+A line counts once its newline stands: what follows the last newline was cut off by a kill and is dropped. Floats are
+written so that they read back to the same bits; infinity is the word "inf", a loss that ran away may be "nan".
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import isfinite
+from pathlib import Path
+from typing import Any, Self
+
+from fedpriv.errors import FedprivError, whole
+from fedpriv.record_lines import END, FORMAT, TIMING, WORDS, Line, check, check_round, check_run
+
+__all__ = ["FORMAT", "Line", "Records", "Writer", "read", "read_timings", "truncate_after", "written"]
+
+File = str | os.PathLike[str]
+
+
+@dataclass(frozen=True)
+class Records:
+    """What a run wrote down: the run itself, its rounds from 1 on, and how it ended, None where it was cut short."""
+
+    header: Line
+    rounds: list[Line]
+    end: Line | None
+
+
+class Writer:
+    """Appends lines to a file; half a line that a kill left there goes first."""
+
+    def __init__(self, path: File) -> None:
+        self.path = path
+        try:
+            self._file = open(path, "ab")  # noqa: SIM115 - closed by close()
+            content = Path(path).read_bytes()
+            self._file.truncate(content.rfind(b"\n") + 1)
+        except OSError as error:
+            raise _unwritable(path, error) from None
+
+    def append(self, line: Mapping[str, Any], durable: bool = False) -> None:
+        """Write one line. It survives the end of this process; a durable one the end of the machine too."""
+        try:
+            self._file.write(written(line))
+            self._file.flush()
+            if durable:
+                os.fsync(self._file.fileno())
+        except OSError as error:
+            raise _unwritable(self.path, error) from None
+
+    def close(self) -> None:
+        """Write no more."""
+        try:
+            self._file.close()
+        except OSError as error:
+            raise _unwritable(self.path, error) from None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def written(line: Mapping[str, Any]) -> bytes:
+    """One line as bytes, its keys in the order given.
+
+    >>> written({"round": 1, "loss": 0.1, "epsilon": {"upper": float("inf")}})
+    b'{"round":1,"loss":0.1,"epsilon":{"upper":"inf"}}\\n'
+    """
+    text = json.dumps(_plain(line), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return text.encode() + b"\n"
+
+
+def read(path: File) -> Records:
+    """The records of a file; anything wrong but a last line cut in half is an error that names file and line."""
+    lines = _lines(path)
+    if not lines:
+        raise FedprivError(f"{path}: holds no records: the first line must describe the run")
+    check_run(f"{path}:1", lines[0])
+    end = lines[-1] if lines[-1].get("kind") == "end" else None
+    rounds = lines[1 : -1 if end is not None else None]
+    for number, line in enumerate(rounds, 1):
+        check_round(f"{path}:{number + 1}", line, number)
+    if end is not None:
+        check(f"{path}:{len(lines)}", end, END)
+    header = lines[0] | {"bits": _numbers(lines[0]["bits"])}
+    return Records(header, [_numbers(line) for line in rounds], end and end | {"epsilon": _numbers(end["epsilon"])})
+
+
+def read_timings(path: File) -> dict[int, Line]:
+    """What timings.jsonl says of each round; of a round that was run again, the last."""
+    found = {}
+    for number, line in enumerate(_lines(path), 1):
+        check(f"{path}:{number}", line, TIMING)
+        found[line["round"]] = line
+    return found
+
+
+def truncate_after(path: File, last: int) -> None:
+    """Keep the run and its rounds up to `last`, byte for byte; a kill meanwhile leaves the file as it was."""
+    whole(0, last=last)
+    found = len(read(path).rounds)
+    if found < last:
+        raise FedprivError(f"{path}: ends with round {found}, where {last} rounds are to be kept")
+    kept = Path(path).read_bytes().split(b"\n")[: last + 1]
+    try:
+        _replace(Path(path), b"\n".join([*kept, b""]))
+    except OSError as error:
+        raise _unwritable(path, error) from None
+
+
+def _replace(target: Path, content: bytes) -> None:
+    with tempfile.NamedTemporaryFile(dir=target.parent, prefix=f".{target.name}.", delete=False) as file:
+        try:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+            os.chmod(file.name, target.stat().st_mode & 0o777)
+            os.replace(file.name, target)
+        except BaseException:
+            os.unlink(file.name)
+            raise
+
+
+def _lines(path: File) -> list[Line]:
+    """Every whole line as an object."""
+    try:
+        *complete, _ = Path(path).read_bytes().split(b"\n")
+    except OSError as error:
+        raise FedprivError(f"{path}: cannot be read ({error.strerror or error})") from None
+    return [_object(f"{path}:{number}", text) for number, text in enumerate(complete, 1)]
+
+
+def _object(place: str, text: bytes) -> Line:
+    try:
+        found = json.loads(text, parse_constant=_refuse)
+    except (ValueError, RecursionError) as error:
+        raise FedprivError(f"{place}: not a line of JSON ({str(error).splitlines()[0][:80]})") from None
+    if not isinstance(found, dict):
+        raise FedprivError(f"{place}: must be a JSON object, got {str(found)[:40]}")
+    return found
+
+
+def _refuse(word: str) -> None:
+    raise ValueError(f'{word} is no number of JSON: "inf" and "nan" are words here')
+
+
+def _plain(value: Any) -> Any:
+    """Python's own numbers and containers; what is not finite, as a word."""
+    if hasattr(value, "item"):
+        value = value.item()
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, float) and not isfinite(value):
+        return "nan" if value != value else "inf" if value > 0 else "-inf"
+    return value
+
+
+def _numbers(value: Any) -> Any:
+    """The words of `_plain` as numbers again; a reason to skip a round stays a word whatever it is."""
+    if isinstance(value, dict):
+        return {key: item if key == "skipped" else _numbers(item) for key, item in value.items()}
+    return WORDS.get(value, value) if isinstance(value, str) else value
+
+
+def _unwritable(path: File, error: OSError) -> FedprivError:
+    return FedprivError(f"{path}: cannot be written ({error.strerror or error})")

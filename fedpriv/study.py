@@ -1,0 +1,245 @@
+"""A study is one TOML file: what is trained on what, by whom, how privately, and against whom.
+
+Tables: `[data] [clients] [clients.participation] [training] [training.model] [privacy] [privacy.mechanism] [attack]
+[aggregation] [server] [run]`. A table with a `kind` chooses a class by its name; the rest of it are that class's
+settings. Unknown keys are errors; what is left out has the defaults below, and the resolved study says what they were.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from hashlib import blake2b
+from typing import Any, Literal, get_args
+
+from fedpriv.aggregation import Rule, make_rule
+from fedpriv.attacks import Attack, make_attack
+from fedpriv.errors import FedprivError, at_least_zero, one_of, positive, probability, real, whole
+from fedpriv.mechanisms import Mechanism, make
+from fedpriv.mechanisms.plain import Plain
+from fedpriv.participation import Participation, make_participation
+from fedpriv.release import Trust
+from fedpriv.tradeoff import Adjacency
+
+Norm = Literal["clip", "normalise", "coordinates"]
+Split = Literal["iid", "by-label", "pool"]
+Noise = Literal["seeded", "cryptographic"]
+Decoder = Literal["mean", "vote"]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A table that names a class: `kind`, and the settings that go to it."""
+
+    kind: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    def table(self) -> dict[str, Any]:
+        """As it is written."""
+        return {"kind": self.kind, **self.settings}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Clients:
+    """Who takes part: how many, what each holds, how many of them are Byzantine, and who is asked in a round."""
+
+    count: int
+    records: int = 1  # each client's own
+    split: Split = "iid"
+    byzantine: int | float = 0  # a whole number of clients, or a share of them
+    participation: Kind = Kind("All")
+
+    def __post_init__(self) -> None:
+        whole(count=self.count, records=self.records)
+        one_of(get_args(Split), split=self.split)
+        if isinstance(self.byzantine, int):
+            whole(at_least=0, byzantine=self.byzantine)
+        else:
+            probability(byzantine=self.byzantine)
+        if self.attackers >= self.count:
+            raise FedprivError(f"byzantine leaves no honest client: {self.attackers} of {self.count}")
+        self.chosen.check(self.count)
+
+    @property
+    def attackers(self) -> int:
+        """How many are Byzantine: a share is rounded down."""
+        if isinstance(self.byzantine, int):
+            return self.byzantine
+        return int(self.byzantine * self.count * (1 + 1e-12))
+
+    @property
+    def chosen(self) -> Participation:
+        """Who is asked in a round."""
+        return make_participation(self.participation.kind, self.participation.settings)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Training:
+    """What a client computes: the gradient of its batch, or the sum of its gradients along several local steps."""
+
+    model: Kind = Kind("Logistic")
+    batch: int = 0  # records a step; 0 for all the client has
+    local_steps: int = 1
+    learning_rate: float = 0.1  # of local steps; one gradient needs none
+
+    def __post_init__(self) -> None:
+        whole(at_least=0, batch=self.batch)
+        whole(local_steps=self.local_steps)
+        positive(learning_rate=self.learning_rate)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Privacy:
+    """What is promised to each client, and what its message goes through.
+
+    `epsilon` is a target: the one setting the mechanism lacks is calibrated to it. `budget` stops a run.
+    """
+
+    mechanism: Kind = Kind("Plain")
+    norm: Norm = "clip"
+    trust: Trust = "local"
+    adjacency: Adjacency | None = None
+    colluding: int = 0  # clients whose noise the server may know
+    dropouts: int = 0  # clients asked that may not answer, under secure aggregation
+    delta: float = 1e-5
+    epsilon: float | None = None
+    budget: float | None = None
+    noise: Noise = "seeded"
+
+    def __post_init__(self) -> None:
+        one_of(get_args(Norm), norm=self.norm)
+        one_of(get_args(Trust), trust=self.trust)
+        one_of(get_args(Noise), noise=self.noise)
+        if self.trust == "central":
+            raise FedprivError("trust 'central' has no mechanism here yet: local or secure-aggregation")
+        if self.adjacency is not None:
+            one_of(get_args(Adjacency), adjacency=self.adjacency)
+        whole(at_least=0, colluding=self.colluding, dropouts=self.dropouts)
+        probability(delta=self.delta)
+        for name, value in (("epsilon", self.epsilon), ("budget", self.budget)):
+            if value is not None:
+                positive(**{name: value})
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether nothing is promised: updates travel as they are."""
+        return self.mechanism.kind == "Plain"
+
+    @property
+    def chosen(self) -> Mechanism:
+        """The mechanism, all its settings given."""
+        if self.is_plain:
+            return Plain.of(self.mechanism.settings)
+        return make(self.mechanism.kind, self.mechanism.settings)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Server:
+    """What becomes of the messages: how a direction is read from them, and the step along it."""
+
+    decoder: Decoder | None = None  # "vote" for a majority vote, else "mean"
+    step: float = 1.0
+    momentum: float = 0.0
+    fewest: int | None = None  # answers without which a round does not count
+    timeout: float = 600.0  # seconds a round waits for answers
+    retries: int = 1  # how often a round with too few is asked again, before it is skipped
+
+    def __post_init__(self) -> None:
+        if self.decoder is not None:
+            one_of(get_args(Decoder), decoder=self.decoder)
+        positive(step=self.step, timeout=self.timeout)
+        at_least_zero(momentum=self.momentum)
+        real(momentum=self.momentum)
+        if not self.momentum < 1:
+            raise FedprivError(f"momentum must be below 1, got {self.momentum}")
+        if self.fewest is not None:
+            whole(fewest=self.fewest)
+        whole(at_least=0, retries=self.retries)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """How long, from which seed, and how often the run looks and saves."""
+
+    rounds: int
+    seed: int = 1
+    evaluate_every: int = 1
+    checkpoint_every: int = 1
+
+    def __post_init__(self) -> None:
+        whole(rounds=self.rounds, evaluate_every=self.evaluate_every, checkpoint_every=self.checkpoint_every)
+        whole(at_least=0, seed=self.seed)
+        if not self.seed < 2**63:
+            raise FedprivError(f"seed must be below 2**63, got {self.seed}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Study:
+    """All of it. `fedpriv.study_file` reads and writes it."""
+
+    name: str
+    about: str = ""
+    data: Kind
+    clients: Clients
+    training: Training = Training()
+    privacy: Privacy = Privacy()
+    attack: Kind | None = None
+    aggregation: Kind = Kind("Mean")
+    server: Server = Server()
+    run: Run
+
+    def __post_init__(self) -> None:
+        if not (self.name and self.name.isprintable() and not set(self.name) & set("/\\")):
+            raise FedprivError(f"name must be a word without slashes, got {self.name!r}")
+        if self.clients.attackers and self.attack is None:
+            raise FedprivError(
+                f"clients.byzantine = {self.clients.byzantine} but there is no [attack]: say what they do"
+            )
+        self._check_rule()
+
+    def _check_rule(self) -> None:
+        rule, local = self.rule, self.privacy.trust == "local"
+        if rule.needs_rows and not local:
+            raise FedprivError(
+                f"aggregation: {self.aggregation.kind} needs each client's message, which secure aggregation hides: "
+                "Mean or MajorityVote, or privacy.trust = 'local'"
+            )
+        if self.aggregation.kind == "MajorityVote" and self.decoder != "vote":
+            raise FedprivError("server.decoder must be 'vote' for a MajorityVote, which has no mean")
+
+    @property
+    def decoder(self) -> Decoder:
+        """How a direction is read from the messages: a majority vote's is its sign."""
+        return self.server.decoder or ("vote" if self.aggregation.kind == "MajorityVote" else "mean")
+
+    @property
+    def rule(self) -> Rule:
+        """The aggregation rule."""
+        return make_rule(self.aggregation.kind, self.aggregation.settings)
+
+    @property
+    def attacker(self) -> Attack | None:
+        """What Byzantine clients do."""
+        return None if self.attack is None else make_attack(self.attack.kind, self.attack.settings)
+
+    def table(self) -> dict[str, Any]:
+        """The whole study as nested tables, defaults filled in; what is None is left out, as TOML has no word for it."""
+        return {name: value for name, value in _table(self).items() if value != {}}
+
+    @property
+    def id(self) -> bytes:
+        """Eight bytes that no two different studies share: a hash of every setting."""
+        return blake2b(repr(self.table()).encode(), digest_size=8).digest()
+
+
+def _table(value: Any) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for each in fields(value):
+        own = getattr(value, each.name)
+        if isinstance(own, Kind):
+            found[each.name] = own.table()
+        elif hasattr(own, "__dataclass_fields__"):
+            found[each.name] = _table(own)
+        elif own is not None:
+            found[each.name] = own
+    return found

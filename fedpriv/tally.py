@@ -1,0 +1,88 @@
+"""Exact sums of packed messages, in any order and in memory that does not grow with their number."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedpriv.bit_counter import BitCounter
+from fedpriv.errors import FedprivError
+from fedpriv.mechanisms import Mechanism
+from fedpriv.packed_forms import Bytes, Planes, Trits, payload_of
+from fedpriv.packing import REAL, packing
+
+_ROWS, _COLUMNS = 256, 1 << 12  # a block: sums of so many bytes fit 16 bits, and it stays in cache
+
+
+class Tally:
+    """The sum of the symbols of every message added.
+
+    >>> from fedpriv.mechanisms import StochasticSign
+    >>> sign = StochasticSign(clip=1, scale=2)
+    >>> tally = Tally(sign, 2)
+    >>> tally.add(packing(sign).pack(np.array([[1, -1], [1, 1], [1, -1]])))
+    >>> tally.total(), tally.signs(), tally.count
+    (array([ 3, -1]), array([ 1, -1], dtype=int8), 3)
+    """
+
+    def __init__(self, mechanism: Mechanism, dimension: int) -> None:
+        self.count = 0
+        self._form, self._dimension = packing(mechanism), dimension
+        self._size = self._form.size(dimension)
+        if isinstance(self._form, Planes):
+            self._counter = BitCounter(self._form.width * dimension)
+        else:
+            self._sums = np.zeros((5 if isinstance(self._form, Trits) else 1, self._size), np.int64)
+
+    def add(self, payload: Bytes) -> None:
+        """Add rows of packed messages, found valid before."""
+        payload = payload_of(payload, self._size)
+        if self._form == REAL and len(payload):
+            raise FedprivError("sums of reals depend on their order: sum the messages' rows, sorted by client")
+        if isinstance(self._form, Planes):
+            self._counter.add(payload)
+        elif isinstance(self._form, Trits):
+            self._add_quotients(payload)
+        else:
+            self._sums[0, : self._dimension] += self._form.unpack(payload, self._dimension).sum(axis=0, dtype=np.int64)
+        self.count += len(payload)
+
+    def total(self) -> NDArray[np.int64]:
+        """The sum of the symbols, coordinate by coordinate."""
+        if isinstance(self._form, Planes):
+            alphabet = self._form.alphabet
+            total, *planes = self._counter.counts().reshape(self._form.width, self._dimension)
+            for plane, counts in enumerate(planes, 1):
+                total += counts << plane
+            total *= alphabet.step
+            total += self.count * alphabet.start
+            return np.asarray(total)
+        if isinstance(self._form, Trits):
+            digits = self._sums.copy()
+            digits[:-1] -= 3 * self._sums[1:]
+            return digits.reshape(-1)[: self._dimension] - self.count
+        return self._sums[0, : self._dimension].copy()
+
+    def signs(self) -> NDArray[np.int8]:
+        """The sign of each sum, for a majority vote: without the sums where symbols are −1 and +1."""
+        if isinstance(self._form, Planes) and self._form.alphabet == range(-1, 2, 2):
+            return self._counter.majority(self.count)
+        return np.sign(self.total()).astype(np.int8)
+
+    def _add_quotients(self, payload: Bytes) -> None:
+        """Sums of ⌊byte / 3ᵏ⌋: a digit is such a quotient less three times the next, and so are the sums."""
+        for rows, columns in _blocks(*payload.shape):
+            quotient = payload[rows, columns]
+            for place in range(5):
+                self._sums[place, columns] += np.add.reduce(quotient, axis=0, dtype=np.uint16)
+                quotient = quotient // 3
+
+
+def _blocks(rows: int, columns: int) -> Iterator[tuple[slice, slice]]:
+    return (
+        (slice(row, row + _ROWS), slice(column, column + _COLUMNS))
+        for row in range(0, rows, _ROWS)
+        for column in range(0, columns, _COLUMNS)
+    )

@@ -1,0 +1,184 @@
+"""What travels from a node to the server, and every check on what arrives.
+
+A frame holds the packed messages of some clients, or their sum. Nothing that arrives can do more than be rejected:
+sizes are compared with what was expected before anything is made of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedpriv import sparse
+from fedpriv.errors import FedprivError
+from fedpriv.frames import CLIENT, FRONT, framed, taken_apart
+from fedpriv.mechanisms import Mechanism
+from fedpriv.packed_forms import Bytes, Trits
+from fedpriv.packing import packing, whole_numbers
+from fedpriv.replies import REASONS, Rejected, frames_of, reply
+from fedpriv.tally import Tally
+
+__all__ = [
+    "HEADER", "REASONS", "Expected", "Messages", "Rejected", "Sum", "Tally", "client_bytes", "frames_of", "masked_bits",
+    "messages", "opened", "reply", "summed",
+]  # fmt: skip
+
+Numbers = NDArray[np.int64]
+
+_DENSE, _SPARSE = 0, 1
+_SUMS: dict[int, np.dtype[Any]] = {2: np.dtype("<i1"), 3: np.dtype("<i2"), 4: np.dtype("<i4"), 5: np.dtype("<i8")}
+
+HEADER = FRONT + CLIENT.itemsize  # bytes a client that sends alone pays besides its payload
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What a frame may say."""
+
+    study: bytes  # eight of them
+    round: int
+    clients: Numbers  # sorted: who may speak in it
+    dimension: int
+    mechanism: Mechanism
+
+
+@dataclass(frozen=True)
+class Messages:
+    """Packed messages, one row a client; `refused` are clients whose row was not of the alphabet, and is left out."""
+
+    clients: Numbers
+    payload: Bytes
+    refused: Numbers
+
+
+@dataclass(frozen=True)
+class Sum:
+    """The sum of some clients' messages."""
+
+    clients: Numbers
+    total: Numbers
+
+
+def messages(study: bytes, round: int, clients: Numbers, payload: Bytes, dimension: int, mechanism: Mechanism) -> bytes:
+    """A frame of packed messages; ternary ones name their non-zero coordinates where that is clearly shorter.
+
+    >>> from fedpriv.mechanisms import StochasticSign
+    >>> sign = StochasticSign(clip=1, scale=2)
+    >>> frame = messages(b"eightful", 3, np.array([7]), np.array([[0b10100000]], np.uint8), 3, sign)
+    >>> found = opened(frame, Expected(b"eightful", 3, np.array([6, 7]), 3, sign))
+    >>> found.clients, packing(sign).unpack(found.payload, 3), len(frame) - HEADER
+    (array([7]), array([[ 1, -1,  1]], dtype=int8), 1)
+    """
+    short = sparse.written(payload, dimension) if isinstance(packing(mechanism), Trits) else None
+    if short is not None:
+        return framed(_SPARSE, study, round, clients, dimension, short)
+    return framed(_DENSE, study, round, clients, dimension, np.ascontiguousarray(payload).tobytes())
+
+
+def summed(study: bytes, round: int, clients: Numbers, total: Numbers) -> bytes:
+    """A frame of the sum of some clients' messages, in the smallest width that holds it."""
+    low, high = int(total.min()), int(total.max())
+    form = next(key for key, kind in _SUMS.items() if np.iinfo(kind).min <= low and high <= np.iinfo(kind).max)
+    return framed(form, study, round, clients, len(total), total.astype(_SUMS[form]).tobytes())
+
+
+def opened(frame: bytes | memoryview, expected: Expected) -> Messages | Sum:
+    """What a frame says, or `Rejected`: size, checksum, study and round, clients and content are checked in this order.
+
+    A message that is not of the alphabet is rejected where its client sends alone; in company only its row is left out,
+    so that a cohort's other clients lose nothing by it.
+    """
+    head, who, content = taken_apart(frame, expected.study, expected.round, _most(expected))
+    if head.dimension != expected.dimension or len(content) not in _lengths(head.form, head.clients, expected):
+        raise Rejected("shape", f"{len(content)} bytes of form {head.form} for {head.clients} × {head.dimension} symbols")
+    clients = _checked_clients(np.frombuffer(who, CLIENT).astype(np.int64), expected)
+    if head.form in _SUMS:
+        return Sum(clients, _checked_total(np.frombuffer(content, _SUMS[head.form]), head.clients, expected))
+    payload = np.frombuffer(content, np.uint8)
+    if head.form == _SPARSE:
+        return _checked_messages(clients, _dense(payload, head.clients, expected), expected)
+    return _checked_messages(clients, payload.reshape(head.clients, -1), expected)
+
+
+def _most(expected: Expected) -> int:
+    """The largest frame there is: everybody's messages, or a sum in eight bytes; the sparse form is smaller."""
+    clients, dimension = len(expected.clients), expected.dimension
+    return FRONT + clients * CLIENT.itemsize + max(_size(expected) * clients, 8 * dimension)
+
+
+def _size(expected: Expected) -> int:
+    return packing(expected.mechanism).size(expected.dimension)
+
+
+def _lengths(form: int, count: int, expected: Expected) -> range:
+    """How long the content of a form may be."""
+    if form == _SPARSE and isinstance(packing(expected.mechanism), Trits):
+        return range(count * _size(expected))
+    exact = {_DENSE: count * _size(expected)}
+    if whole_numbers(expected.mechanism) is not None:
+        exact |= {key: kind.itemsize * expected.dimension for key, kind in _SUMS.items()}
+    return range(exact[form], exact[form] + 1) if form in exact else range(0)
+
+
+def _checked_clients(clients: Numbers, expected: Expected) -> Numbers:
+    if not clients.size:
+        raise Rejected("shape", "a frame must speak for somebody")
+    known = np.isin(clients, expected.clients)
+    if not known.all():
+        raise Rejected("sender", f"client {clients[~known][0]} was not asked here")
+    if len(np.unique(clients)) != len(clients):
+        raise Rejected("duplicate", "a client stands twice in one frame")
+    return clients
+
+
+def _checked_total(total: NDArray[Any], count: int, expected: Expected) -> Numbers:
+    """A sum that so many messages can have: within their reach, and whole steps of the alphabet from its end."""
+    alphabet = whole_numbers(expected.mechanism)
+    assert alphabet is not None  # or its length was wrong
+    total = total.astype(np.int64)
+    if not (total.min() >= count * alphabet[0] and total.max() <= count * alphabet[-1]):
+        raise Rejected(
+            "alphabet", f"{count} messages have no sum outside {count * alphabet[0]} … {count * alphabet[-1]}"
+        )
+    if alphabet.step != 1 and ((total - count * alphabet[0]) % alphabet.step).any():
+        raise Rejected("alphabet", f"{count} messages have sums in steps of {alphabet.step} from {count * alphabet[0]}")
+    return total
+
+
+def _dense(content: Bytes, count: int, expected: Expected) -> Bytes:
+    try:
+        return sparse.read(content, count, expected.dimension)
+    except FedprivError as error:
+        raise Rejected("shape", str(error)) from None
+
+
+def _checked_messages(clients: Numbers, payload: Bytes, expected: Expected) -> Messages:
+    good = packing(expected.mechanism).valid(payload, expected.dimension)
+    if good.all():
+        return Messages(clients, payload, clients[:0])
+    if len(clients) == 1:
+        raise Rejected("alphabet", f"client {clients[0]} sent what {type(expected.mechanism).__name__} cannot send")
+    return Messages(clients[good], payload[good], clients[~good])
+
+
+def masked_bits(mechanism: Mechanism, clients: int) -> int:
+    """Bits a coordinate under secure aggregation: ⌈log₂(M·n + 1)⌉, where one message has M + 1 values.
+
+    >>> from fedpriv.mechanisms import Binomial
+    >>> masked_bits(Binomial(clip=1, scale=2, trials=4), 1437)
+    13
+    """
+    alphabet = whole_numbers(mechanism)
+    if alphabet is None:
+        raise FedprivError(f"{type(mechanism).__name__} sends reals, which secure aggregation cannot add")
+    return ((len(alphabet) - 1) * clients).bit_length()
+
+
+def client_bytes(mechanism: Mechanism, dimension: int, masked_clients: int | None) -> int:
+    """Payload and header of one client that sends alone; at the masked width where so many are added up unseen."""
+    if masked_clients is None:
+        return HEADER + packing(mechanism).size(dimension)
+    return HEADER + -(-dimension * masked_bits(mechanism, masked_clients) // 8)

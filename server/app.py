@@ -1,0 +1,47 @@
+"""Flower's ServerApp: a study from the run's configuration, and its outcome where the launcher finds it."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+from flwr.app import Context
+from flwr.serverapp import Grid, ServerApp
+
+from fedpriv import study_file
+from server.outcome import STOP, Job, expect, fail, met
+from server.strategy import PrivateStrategy
+
+app = ServerApp()
+
+
+@app.main()
+def main(grid: Grid, context: Context) -> None:
+    """What `flwr run` starts: study, overrides, directory and resume come from the run's configuration."""
+    config = context.run_config
+    serve(
+        grid,
+        Job(
+            study=str(config["study"]),
+            overrides=tuple(shlex.split(str(config["overrides"]))),
+            directory=str(config["directory"]) or f"runs/flwr-{context.run_id}",
+            resume=bool(config["resume"]),
+            quiet=bool(config["quiet"]),
+        ),
+    )
+
+
+def serve(grid: Grid, job: Job, *, restarted: bool = False) -> None:
+    """Run the study on the grid's nodes."""
+    directory = Path(job.directory)
+    expect(directory)
+    try:
+        study = study_file.read(job.study, job.overrides)
+        strategy = PrivateStrategy(
+            study, directory, resume=job.resume, quiet=job.quiet, restarted=restarted, stop=(directory / STOP).exists
+        )
+        strategy.start(grid)
+    except BaseException as error:
+        fail(directory, error)
+        raise
+    met(directory)

@@ -1,0 +1,41 @@
+"""What a round asks of whoever carries its messages: Flower's simulation or deployment, or a function call."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """One round's question, to these clients (sorted)."""
+
+    round: int
+    weights: NDArray[np.float32]
+    clients: NDArray[np.int64]
+    study: str  # as TOML
+    timeout: float  # seconds
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """What came back from one node: its reply, or why there is none."""
+
+    asked: NDArray[np.int64]  # the clients it was asked for
+    content: bytes | None
+    error: str = ""
+    transport: int = 0  # bytes that travelled, both ways
+
+
+class Driver(Protocol):
+    """Carries a round's messages."""
+
+    def ask(self, task: Task) -> Iterator[Answer]:
+        """One answer for each node asked, in any order, within the task's time-out."""
+
+    def close(self) -> None:
+        """Let go of whatever is held."""

@@ -1,0 +1,152 @@
+"""One round's answers: what each is worth is checked before it touches anything, rejected with a reason otherwise."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedpriv import wire
+from fedpriv.aggregation import MajorityVote, Mean, NormTrimmedSum
+from fedpriv.errors import FedprivError
+from fedpriv.packing import packing
+from fedpriv.random_streams import stream
+from fedpriv.study import Study
+from fedpriv.tally import Tally
+from server.driver import Answer
+
+Numbers = NDArray[np.int64]
+
+
+class Inbox:
+    """Takes answers in any order and gives the direction they agree on, the same whatever the order was."""
+
+    def __init__(self, study: Study, dimension: int, round: int, clients: Numbers) -> None:
+        self.rejected: Counter[str] = Counter()
+        self.transport = 0
+        self._study, self._round, self._clients = study, round, clients
+        self._mechanism = study.privacy.chosen
+        self._dimension = dimension
+        self._answered = np.zeros(len(clients), bool)
+        self._failures: dict[int, str] = {}
+        self._reasons: list[str] = []  # of rejections
+        self._tally = Tally(self._mechanism, dimension)
+        self._total, self._summed = np.zeros(dimension, np.int64), 0
+        self._rows: list[tuple[Numbers, NDArray[np.uint8]]] = []
+        real = self._mechanism.alphabet is None and not hasattr(self._mechanism, "grid")
+        self._keeps_rows = study.rule.needs_rows or real
+
+    @property
+    def answered(self) -> int:
+        """How many clients' messages were taken in."""
+        return int(self._answered.sum())
+
+    @property
+    def missing(self) -> Numbers:
+        """Who has not answered."""
+        return self._clients[~self._answered]
+
+    @property
+    def failed(self) -> Counter[str]:
+        """Of those who have not answered, how many for which reason (its first word or two)."""
+        return Counter(
+            why.split(":")[0][:40] for client, why in sorted(self._failures.items()) if client in self._missing
+        )
+
+    @property
+    def note(self) -> str | None:
+        """One of the reasons in full, for whoever wonders."""
+        reasons = [
+            f"client {client}: {why}" for client, why in sorted(self._failures.items()) if client in self._missing
+        ]
+        return next(iter([*reasons, *self._reasons]), None)
+
+    @property
+    def _missing(self) -> set[int]:
+        return set(self.missing.tolist())
+
+    def take(self, answer: Answer) -> None:
+        """Open one node's reply; nothing in it can do more than be rejected."""
+        self.transport += answer.transport
+        if answer.content is None:
+            self._failures |= dict.fromkeys(answer.asked.tolist(), answer.error or "no answer")
+            return
+        try:
+            frames, failed = wire.frames_of(answer.content)
+        except wire.Rejected as error:
+            self._reject(error)
+            return
+        asked = set(answer.asked.tolist())
+        self._failures |= {client: why for client, why in failed.items() if client in asked}
+        expected = wire.Expected(self._study.id, self._round, answer.asked, self._dimension, self._mechanism)
+        for frame in frames:
+            try:
+                self._take(wire.opened(frame, expected))
+            except wire.Rejected as error:
+                self._reject(error)
+
+    def _reject(self, error: wire.Rejected) -> None:
+        self.rejected[error.reason] += 1
+        self._reasons.append(str(error))
+
+    def _take(self, found: wire.Messages | wire.Sum) -> None:
+        places = np.searchsorted(self._clients, found.clients)
+        if self._answered[places].any():
+            raise wire.Rejected("duplicate", f"client {found.clients[self._answered[places]][0]} has answered already")
+        if isinstance(found, wire.Sum):
+            if self._keeps_rows:
+                raise wire.Rejected("shape", "a sum, where each client's message is needed")
+            self._total += found.total
+            self._summed += len(found.clients)
+        else:
+            self._take_messages(found)
+        self._answered[places] = True
+
+    def _take_messages(self, found: wire.Messages) -> None:
+        if found.refused.size:
+            self.rejected["alphabet"] += len(found.refused)
+            self._reasons.append(f"alphabet: client {found.refused[0]} sent what its mechanism cannot send")
+        if self._keeps_rows:
+            self._rows.append((found.clients, np.array(found.payload)))
+        else:
+            self._tally.add(found.payload)
+
+    def direction(self) -> NDArray[np.float64]:
+        """What the messages agree on: the mean of the updates as the rule sees it, or its sign under a vote."""
+        found = self._of_rows() if self._keeps_rows else self._of_sum()
+        return np.sign(found) if self._study.decoder == "vote" else found
+
+    def _of_sum(self) -> NDArray[np.float64]:
+        total, count = self._total + self._tally.total(), self._summed + self._tally.count
+        rule = self._study.rule
+        if self._study.decoder == "mean":
+            return np.asarray(self._mechanism.decode(total, count), float)
+        rule = rule if isinstance(rule, MajorityVote) else MajorityVote()
+        alphabet = self._mechanism.alphabet
+        votes = 2 * total - count * (alphabet[0] + alphabet[-1]) if alphabet is not None else total
+        return np.asarray(rule.of_sum(votes, stream(self._study.run.seed, "ties", self._round)), float)
+
+    def _of_rows(self) -> NDArray[np.float64]:
+        clients = np.concatenate([own for own, _ in self._rows])
+        order = np.argsort(clients)
+        packed = packing(self._mechanism)
+        matrix = np.empty((len(clients), self._dimension), np.float32)
+        start = 0
+        for own, payload in self._rows:
+            symbols = packed.unpack(payload, self._dimension)
+            matrix[start : start + len(own)] = self._decoded(symbols)
+            start += len(own)
+        matrix = matrix[order]
+        rule = self._study.rule
+        if isinstance(rule, Mean):
+            return matrix.astype(np.float64).mean(axis=0)
+        found = np.asarray(rule(matrix), float)
+        return found / len(matrix) if isinstance(rule, NormTrimmedSum) else found
+
+    def _decoded(self, symbols: NDArray[np.generic]) -> NDArray[np.float64]:
+        """Each message by itself; the votes as they are where there is no unbiased decoder."""
+        try:
+            return np.asarray(self._mechanism.decode(symbols, 1), float)
+        except FedprivError:
+            return symbols.astype(float)

@@ -1,0 +1,79 @@
+"""The ledger of a run, on disk before anything is asked of anybody: a crash may waste budget, never hide a release.
+
+Each line is one round's charge. What a client has given away is counted from these lines alone. A round asked again
+draws the same noise from the same seed, and its messages are the same bits: it is one release. Noise that cannot be
+drawn again makes every time of asking another release.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedpriv.errors import FedprivError
+from fedpriv.records import Writer
+from fedpriv.study import Study
+
+FILE = "ledger.jsonl"
+FORMAT = 1
+Numbers = NDArray[np.int64]
+
+
+class Journal:
+    """Which clients were asked for a message, and how often."""
+
+    def __init__(self, directory: Path, study: Study, release: dict[str, Any] | None) -> None:
+        self._study, self._path = study, directory / FILE
+        self._counts = np.zeros(study.clients.count, np.int64)
+        self._charges: dict[int, list[Numbers | None]] = {}  # by round; None: all whom the round asks
+        known = self._path.exists()
+        self._lines = Writer(self._path)
+        if known and self._path.stat().st_size:
+            self._read()
+        else:
+            head = {"format": FORMAT, "kind": "ledger", "study": study.id.hex(), "release": release}
+            self._lines.append(head, durable=True)
+
+    def charge(self, round: int, clients: Numbers, again: bool) -> None:
+        """Write down, durably, that these clients are about to be asked; `again`: in a round they were asked in."""
+        fresh = self._study.privacy.noise == "cryptographic"
+        if round in self._charges and not fresh:
+            return
+        self._lines.append({"round": round, "clients": clients.tolist() if again else None}, durable=True)
+        self._count(round, clients if again else None)
+
+    def counts(self, last: int | None = None) -> Numbers:
+        """How many releases each client has made: in all, or in the rounds up to `last`."""
+        counts = self._counts.copy()
+        later = [] if last is None else [round for round in reversed(self._charges) if round > last]
+        for round in later:
+            for charge in self._charges[round]:
+                counts[self._asked(round) if charge is None else charge] -= 1
+        return counts
+
+    def close(self) -> None:
+        """Write no more."""
+        self._lines.close()
+
+    def _count(self, round: int, clients: Numbers | None) -> None:
+        self._charges.setdefault(round, []).append(clients)
+        self._counts[self._asked(round) if clients is None else clients] += 1
+
+    def _asked(self, round: int) -> Numbers:
+        own = self._study.clients
+        return own.chosen.asked(own.count, self._study.run.seed, round)
+
+    def _read(self) -> None:
+        head, *lines = self._path.read_text(encoding="utf-8").splitlines()
+        try:
+            if json.loads(head)["study"] != self._study.id.hex():
+                raise FedprivError(f"{self._path}: is the ledger of another study")
+            for line in map(json.loads, lines):
+                own = line["clients"]
+                self._count(int(line["round"]), None if own is None else np.array(own, np.int64))
+        except (ValueError, KeyError, TypeError, IndexError) as error:
+            raise FedprivError(f"{self._path}: damaged ledger ({error})") from None

@@ -1,0 +1,193 @@
+"""The round's messages through Flower's grid: who the nodes are, asking them, and what comes back or does not."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from logging import getLogger
+from typing import Any
+
+import numpy as np
+from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MessageType, RecordDict
+from flwr.serverapp import Grid
+from numpy.typing import NDArray
+
+from clients.app import RAISED, RAW, code
+from fedpriv.errors import FedprivError
+from server.driver import Answer, Task
+
+Numbers = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Sent:
+    """A message on its way: to which node, for which call of `ask` (0: an introduction), and what it weighed."""
+
+    node: int
+    ask: int
+    partition: int
+    clients: Numbers
+    weight: int
+
+
+class GridDriver:
+    """Asks nodes for their clients' messages. Partition p of P holds the clients p·N/P … (p+1)·N/P, rounded down.
+
+    Node ids are random in every run and replies come in any order, so nodes are known by partition and replies by the
+    message they reply to. `restarted` says that a process which ends is started again at once (as simulations.launch
+    arranges), `stop` whether somebody wants the run to end: it is raised as KeyboardInterrupt where we wait.
+    """
+
+    def __init__(
+        self, grid: Grid, clients: int, *, restarted: bool = False, stop: Callable[[], bool] = lambda: False
+    ) -> None:
+        self.late = 0  # replies that came when nobody waited for them
+        self._grid, self._clients, self._restarted, self._stop = grid, clients, restarted, stop
+        self._asks = 0
+        self._waiting: dict[str, Sent] = {}
+        self._met: set[int] = set()
+        self._nodes: dict[int, int] = {}  # partition → node
+        self._partitions = 0
+        self._refused: list[str] = []
+        self._told: set[str] = set()
+        self._silent: dict[int, tuple[int, int]] = {}  # partition → how often it was late in a row, not asked until
+
+    def meet(self, patience: float) -> None:
+        """Wait until every partition has its node (the server starts before nodes are there)."""
+        for _ in self._arrivals(patience, lambda: bool(self._refused) or 0 < self._partitions <= len(self._nodes)):
+            pass
+        if self._refused:
+            raise FedprivError(self._refused[0])
+        if not 0 < self._partitions <= len(self._nodes):
+            wanted = f"{len(self._nodes)} of {self._partitions or 'any'}"
+            raise FedprivError(f"Flower: {wanted} nodes answered within {patience:g} s; look at the nodes' own output")
+
+    def ask(self, task: Task) -> Iterator[Answer]:
+        """The answers as they come; at the time-out, an Answer without content for each node that owes one."""
+        self._asks += 1
+        yield from list(self._send(task))  # all are under way before the first is waited for
+        mine = self._asks
+        for sent, reply in self._arrivals(task.timeout, lambda: not self._owing(mine)):
+            if sent.ask == mine:
+                yield self._opened(sent, reply)
+            else:
+                self.late += 1
+            if reply.has_content():
+                self._silent.pop(sent.partition, None)
+        for sent in self._owing(mine):
+            yield self._nothing(sent, self._left_out(sent.partition, task.timeout))
+
+    def close(self) -> None:
+        """Nothing is held: Flower ends its nodes."""
+
+    def _send(self, task: Task) -> Iterator[Answer]:
+        """Send each cohort its part; what could not be sent is an answer already."""
+        weights = Array(np.ascontiguousarray(task.weights))
+        until = time.time() + task.timeout if self._restarted else 0.0  # another machine has another clock
+        config = ConfigRecord({"study": task.study, "round": task.round, "seconds": task.timeout, "until": until,
+                               "restarted": self._restarted})  # fmt: skip
+        for partition, clients in self._cohorts(task.clients):
+            if self._asks <= self._silent.get(partition, (0, 0))[1]:
+                yield Answer(clients, None, "silent: it was late before, and is asked again in a later round", 0)
+                continue
+            arrays = ArrayRecord({"weights": weights, "clients": Array(clients)})
+            content = RecordDict({"arrays": arrays, "task": config})
+            sent = Sent(self._nodes[partition], self._asks, partition, clients, _bytes(content))
+            message = Message(content, sent.node, MessageType.TRAIN, ttl=2 * task.timeout + 60)
+            if not self._push(message, sent):
+                yield Answer(clients, None, "unsent: Flower did not take the message", 0)
+
+    def _cohorts(self, clients: Numbers) -> Iterator[tuple[int, Numbers]]:
+        """Which clients each partition is asked for."""
+        bounds = [part * self._clients // self._partitions for part in range(1, self._partitions)]
+        for partition, own in enumerate(np.split(clients, np.searchsorted(clients, bounds))):
+            if len(own):
+                yield partition, own
+
+    def _push(self, message: Message, sent: Sent) -> bool:
+        """Send one message; Flower leaves out, or names None, what it does not take."""
+        found = [each for each in self._grid.push_messages([message]) if each]
+        self._waiting.update((each, sent) for each in found)
+        return bool(found)
+
+    def _arrivals(self, seconds: float, enough: Callable[[], bool]) -> Iterator[tuple[Sent, Message]]:
+        """Replies as they come, until there are enough of them or the time is over."""
+        begun = time.monotonic()
+        while not enough() and (passed := time.monotonic() - begun) < seconds:
+            if self._stop():
+                raise KeyboardInterrupt
+            self._greet()
+            found = list(self._grid.pull_messages(list(self._waiting))) if self._waiting else []
+            for reply in found:
+                sent = self._waiting.pop(reply.metadata.reply_to_message_id, None)
+                if sent is not None and sent.ask:
+                    yield sent, reply
+                elif sent is not None:
+                    self._introduced(sent.node, reply)
+            if not found:
+                time.sleep(min(max(passed / 20, 0.002), 0.25))  # a twentieth of the wait at most is wasted
+
+    def _greet(self) -> None:
+        """Ask every node that is new for its partition: once at the start, and again where one came back as another."""
+        if self._partitions and len(self._nodes) == self._partitions and not self._silent:
+            return
+        for node in set(self._grid.get_node_ids()) - self._met:
+            self._met.add(node)
+            self._push(Message(RecordDict(), node, MessageType.QUERY), Sent(node, 0, -1, np.empty(0, np.int64), 0))
+
+    def _introduced(self, node: int, reply: Message) -> None:
+        """Take a node in, or say why not."""
+        try:
+            if reply.has_error():
+                raise FedprivError(f"a client did not start: {_reason(reply)}")
+            about: Any = reply.content.config_records["about"]
+            partition, partitions = int(about["partition"]), int(about["partitions"])
+            if about["code"] != code():
+                raise FedprivError(f"clients run other code than this server, from {about['where']}: start them anew")
+            if not 0 <= partition < partitions or self._partitions not in (0, partitions):
+                raise FedprivError(f"a node calls itself partition {partition} of {partitions}")
+            self._nodes[partition], self._partitions = node, partitions
+        except (FedprivError, KeyError, TypeError, ValueError) as error:
+            self._refused.append(f"Flower: {error}")
+
+    def _opened(self, sent: Sent, reply: Message) -> Answer:
+        """What a node sent, or why it sent nothing: one malformed reply must not end the run."""
+        if reply.has_error():
+            return self._nothing(sent, _reason(reply))
+        try:
+            frames = reply.content.array_records["answer"]["frames"]
+            if frames.stype != RAW:
+                raise ValueError(frames.stype)
+            return Answer(sent.clients, frames.data, "", sent.weight + _bytes(reply.content))
+        except (KeyError, TypeError, ValueError) as error:
+            return self._nothing(sent, f"malformed: {error!r}")
+
+    def _nothing(self, sent: Sent, why: str) -> Answer:
+        """An answer without content; Flower's log shows each reason once, where the records only count."""
+        if why not in self._told:
+            self._told.add(why)
+            getLogger("flwr").warning("partition %d, %d clients: %s", sent.partition, len(sent.clients), why)
+        return Answer(sent.clients, None, why, sent.weight)
+
+    def _owing(self, ask: int) -> list[Sent]:
+        return [sent for sent in self._waiting.values() if sent.ask == ask]
+
+    def _left_out(self, partition: int, seconds: float) -> str:
+        """A node that is late is left out for a round, then for three, seven, …: a hung one costs few time-outs."""
+        times = self._silent.get(partition, (0, 0))[0] + 1
+        self._silent[partition] = (times, self._asks + 2**times - 1)
+        return f"late: no answer within {seconds:g} s"
+
+
+def _bytes(content: Iterable[Any]) -> int:
+    """What a message's records weigh."""
+    return sum(record.count_bytes() for record in content.values())  # type: ignore[attr-defined]
+
+
+def _reason(reply: Message) -> str:
+    """Flower's error, in one line: our own clients' are one already, Ray's end with the cause."""
+    lines = [line.strip() for line in (reply.error.reason or "").splitlines() if line.strip()] or ["no reason given"]
+    if reply.error.code == RAISED and len(lines) == 1:
+        return f"raised: {lines[0]}"
+    return f"lost: {lines[-1 if 'RayTaskError' in lines[0] else 0][:300]}"

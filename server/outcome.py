@@ -1,0 +1,78 @@
+"""How a run that Flower started has truly ended: Flower's exit statuses do not say.
+
+`error.json` stands in the run's directory from before the start until the run has ended as it should. Nothing of Flower
+or torch is imported here, so that a launcher can read it at once.
+"""
+
+from __future__ import annotations
+
+import json
+import traceback
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fedpriv.errors import FedprivError
+
+ERROR = "error.json"
+UNFINISHED = "Flower ended before the run did"
+STOP = "stop"  # a file of this name asks the run to end, as Ctrl-C does
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """One run: which study (its text, file or name), where its records go, whether it goes on from them."""
+
+    study: str
+    overrides: tuple[str, ...] = ()
+    directory: str
+    resume: bool = False
+    quiet: bool = False
+
+
+def expect(directory: Path) -> None:
+    """Say that the run has failed, until it has not."""
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / STOP).unlink(missing_ok=True)
+    fail(directory, RuntimeError(UNFINISHED))
+
+
+def fail(directory: Path, error: BaseException) -> None:
+    """Say why there is no result."""
+    story = {
+        "kind": type(error).__name__,
+        "asked_wrongly": isinstance(error, FedprivError),
+        "message": str(error),
+        "trace": "".join(traceback.format_exception(error)),
+    }
+    (directory / ERROR).write_text(json.dumps(story, indent=1), encoding="utf-8")
+
+
+def met(directory: Path) -> None:
+    """Say that the run has ended as it should, or take back what was said."""
+    (directory / ERROR).unlink(missing_ok=True)
+    (directory / STOP).unlink(missing_ok=True)
+
+
+def over(directory: Path) -> bool:
+    """Whether the run has ended, as it should or not."""
+    file = directory / ERROR
+    return not file.exists() or UNFINISHED not in file.read_text(encoding="utf-8")
+
+
+def outcome(directory: Path) -> dict[str, Any]:
+    """The result of a run that has ended, or the error that ended it."""
+    file = directory / ERROR
+    if not file.exists():
+        result: dict[str, Any] = json.loads((directory / "result.json").read_text(encoding="utf-8"))
+        return result
+    story = json.loads(file.read_text(encoding="utf-8"))
+    if story["kind"] == "KeyboardInterrupt":
+        met(directory)
+        raise KeyboardInterrupt
+    if story["asked_wrongly"]:
+        met(directory)
+        raise FedprivError(story["message"])
+    raise FedprivError(
+        f"{story['kind']}: {story['message'] or 'no reason given'} ({file} and flower.log there say more)"
+    )

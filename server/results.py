@@ -1,0 +1,62 @@
+"""What a run has come to, from its records alone."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from fedpriv import records
+
+
+def written_result(directory: Path, header: dict[str, Any], end: dict[str, Any]) -> dict[str, Any]:
+    """result.json: what `fedpriv run --json` prints."""
+    found = result(directory, header, end)
+    (directory / "result.json").write_bytes(records.written(found))
+    return found
+
+
+def result(directory: Path, header: dict[str, Any], end: dict[str, Any]) -> dict[str, Any]:
+    """Accuracy, cost and guarantee of all rounds so far."""
+    rounds = records.read(directory / "records.jsonl").rounds
+    timings = records.read_timings(directory / "timings.jsonl")
+    accuracies = [line["accuracy"] for line in rounds if line["accuracy"] is not None]
+    release = header["release"]
+    return {
+        "directory": str(directory),
+        "name": header["name"],
+        "accuracy": accuracies[-1] if accuracies else None,
+        "rounds": end["rounds"],
+        "clients": header["clients"],
+        "byzantine": header["byzantine"],
+        "seconds": sum(timings[line["round"]]["seconds"] for line in rounds if line["round"] in timings),
+        "epsilon": end["epsilon"],
+        "delta": header["delta"],
+        "unit": "client",
+        "trust": header["trust"],
+        "adjacency": release["adjacency"] if release else None,
+        "worst_client": end["worst_client"],
+        "client_bytes": header["client_bytes"],
+        "bytes_up": sum(line["bytes_up"] for line in rounds),
+        "bytes_transport": sum(
+            timings[line["round"]]["bytes_transport"] for line in rounds if line["round"] in timings
+        ),
+        "rejected": _added(line["rejected"] for line in rounds),
+        "failed": _added(line["failed"] for line in rounds),
+        "skipped": sum(line["skipped"] is not None for line in rounds),
+        "why": end["why"],
+    }
+
+
+def _added(counts: Any) -> dict[str, int]:
+    total: Counter[str] = Counter()
+    for each in counts:
+        total.update(each)
+    return dict(sorted(total.items()))
+
+
+def read_result(directory: Path) -> dict[str, Any]:
+    """What result.json holds."""
+    found: dict[str, Any] = json.loads((directory / "result.json").read_text(encoding="utf-8"))
+    return found

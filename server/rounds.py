@@ -1,0 +1,261 @@
+"""A whole run, whoever carries its messages: charge, ask, check, aggregate, step, record, save; again."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import platform
+import time
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from clients.cohort import net_of, pool_of
+from clients.gradients import Net, one_thread
+from clients.pool import Pool
+from fedpriv import guarantee, records, study_file, wire
+from fedpriv.errors import FedprivError
+from fedpriv.release import described
+from fedpriv.study import Study
+from server import checkpoint
+from server.checkpoint import State
+from server.driver import Driver, Task
+from server.inbox import Inbox
+from server.journal import Journal
+from server.progress import Progress
+from server.results import written_result
+
+RECORDS, TIMINGS, STUDY = "records.jsonl", "timings.jsonl", "study.toml"
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """A study that can be run: its free setting calibrated, its data and model at hand."""
+
+    study: Study
+    pool: Pool
+    net: Net
+
+    @staticmethod
+    def of(study: Study) -> Plan:
+        """Everything that can be refused is refused here, before the first round."""
+        pool = pool_of(study)
+        net = net_of(study, pool)
+        return Plan(guarantee.resolved(study, net.dimension), pool, net)
+
+    @property
+    def client_bytes(self) -> int:
+        """What one client, alone, would send in a round."""
+        clients = self.study.clients.chosen.surely(self.study.clients.count) or self.study.clients.count
+        masked = clients if self.study.privacy.trust == "secure-aggregation" else None
+        return wire.client_bytes(self.study.privacy.chosen, self.net.dimension, masked)
+
+
+def run(study: Study, directory: Path, driver: Driver, *, resume: bool = False, quiet: bool = False) -> dict[str, Any]:
+    """Run a study, or go on with one, and return what `fedpriv run --json` prints."""
+    one_thread()  # the same bits on any machine with the same libraries, and no fight over cores
+    plan = Plan.of(study)
+    _prepare(directory, plan.study, resume)
+    with ExitStack() as open_files:
+        rounds = Rounds(plan, directory, open_files)
+        progress = Progress(plan.study.run.rounds, plan.study.clients.count, quiet)
+        open_files.enter_context(progress)
+        why = "interrupted"
+        try:
+            why = rounds.go(driver, progress)
+        finally:
+            rounds.end(why)
+            result = written_result(directory, rounds.header(), rounds.ending(why))
+        progress.finish(result)
+    return result
+
+
+class Rounds:
+    """The rounds of one run and the files they are kept in."""
+
+    def __init__(self, plan: Plan, directory: Path, files: ExitStack) -> None:
+        self.plan, self.study, self.directory, self._files = plan, plan.study, directory, files
+        self._text = study_file.text(plan.study)
+        dimension = plan.net.dimension
+        zero = np.zeros(dimension)
+        self._start = State(0, plan.net.initial().astype(np.float64), zero)
+        self.state = checkpoint.load(directory, self.study.id, dimension) or self._start
+        self._journal = Journal(directory, self.study, self._release())
+        files.callback(self._journal.close)
+        self._affordable = guarantee.affordable(self.study, dimension)
+        path = directory / RECORDS
+        if path.exists() and path.stat().st_size:
+            records.truncate_after(path, self.state.round)
+        self._records = files.enter_context(records.Writer(path))
+        self._timings = files.enter_context(records.Writer(directory / TIMINGS))
+        if not path.stat().st_size:
+            self._records.append(self.header(), durable=True)
+
+    def go(self, driver: Driver, progress: Progress) -> str:
+        """All rounds that are left; why they ended."""
+        while self.state.round < self.study.run.rounds:
+            clients = self._asked(self.state.round + 1)
+            if not self._affords(clients):
+                return "budget"
+            progress.update(*self._round(driver, clients))
+        return "finished"
+
+    def _asked(self, round: int) -> Any:
+        own = self.study.clients
+        return own.chosen.asked(own.count, self.study.run.seed, round)
+
+    def _affords(self, clients: Any) -> bool:
+        """Whether each of them may make one more release; those already charged for this round have paid."""
+        if self.study.privacy.budget is None:
+            return True
+        return int(self._journal.counts(self.state.round)[clients].max(initial=0)) < self._affordable
+
+    def _round(self, driver: Driver, clients: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+        begun = time.perf_counter()
+        inbox = self._gathered(driver, clients)
+        asked = time.perf_counter()
+        state, skipped = self._stepped(inbox)
+        stepped = time.perf_counter()
+        line = self._line(state, inbox, len(clients), skipped)
+        judged = time.perf_counter()
+        self._keep(state, line)
+        done = time.perf_counter()
+        parts = {"clients": asked - begun, "aggregate": stepped - asked, "evaluate": judged - stepped,
+                 "save": done - judged}  # fmt: skip
+        timing = {"round": state.round, "seconds": done - begun, "parts": parts, "bytes_transport": inbox.transport}
+        self._timings.append(timing)
+        return line, timing
+
+    def _gathered(self, driver: Driver, clients: Any) -> Inbox:
+        """Ask; ask those who are missing again where too few have answered."""
+        round = self.state.round + 1
+        inbox = Inbox(self.study, self.plan.net.dimension, round, clients)
+        weights = self.state.weights.astype(np.float32)
+        for attempt in range(1 + self.study.server.retries):
+            missing = inbox.missing
+            if not missing.size:
+                break
+            self._journal.charge(round, missing, again=attempt > 0)
+            for answer in driver.ask(Task(round, weights, missing, self._text, self.study.server.timeout)):
+                inbox.take(answer)
+            if inbox.answered >= guarantee.fewest(self.study):
+                break
+        return inbox
+
+    def _stepped(self, inbox: Inbox) -> tuple[State, str | None]:
+        """The state after the round, and why it was skipped if it was."""
+        needed = guarantee.fewest(self.study)
+        if inbox.answered < max(needed, 1):
+            return self.state.skipped(), f"{inbox.answered} answers, {max(needed, 1)} needed"
+        try:
+            direction = inbox.direction()
+        except FedprivError as error:
+            return self.state.skipped(), str(error)
+        state = self.state.stepped(direction, self.study.server.step, self.study.server.momentum)
+        if not np.isfinite(state.weights.sum()):
+            return self.state.skipped(), "the step leads to weights that are not finite"
+        return state, None
+
+    def _line(self, state: State, inbox: Inbox, asked: int, skipped: str | None) -> dict[str, Any]:
+        loss = accuracy = epsilon = None
+        if state.round % self.study.run.evaluate_every == 0 or state.round == self.study.run.rounds:
+            accuracy, loss = self._evaluated(state)
+            epsilon = self._epsilon(state.round)
+        return {
+            "kind": "round", "round": state.round, "asked": asked, "answered": inbox.answered,
+            "rejected": dict(sorted(inbox.rejected.items())), "failed": dict(sorted(inbox.failed.items())),
+            "skipped": skipped, "loss": loss, "accuracy": accuracy, "epsilon": epsilon,
+            "bytes_up": inbox.answered * self.plan.client_bytes, "note": inbox.note,
+        }  # fmt: skip
+
+    def _evaluated(self, state: State) -> tuple[float | None, float | None]:
+        if not len(self.plan.pool.y_test):
+            return None, None
+        return self.plan.net.evaluate(state.weights.astype(np.float32), self.plan.pool.x_test, self.plan.pool.y_test)
+
+    def _epsilon(self, last: int | None = None) -> dict[str, Any]:
+        """ε of the client that has released most, up to a round or in all."""
+        counts = self._journal.counts(last)
+        return guarantee.epsilon(self.study, self.plan.net.dimension, int(counts.max(initial=0)))._asdict()
+
+    def _keep(self, state: State, line: Mapping[str, Any]) -> None:
+        """The record first, so that no checkpoint is ahead of it."""
+        due = state.round % self.study.run.checkpoint_every == 0 or state.round == self.study.run.rounds
+        self._records.append(line, durable=due)
+        if due:
+            checkpoint.save(self.directory, state, self.study.id)
+        self.state = state
+
+    def end(self, why: str) -> None:
+        """Close the run's records: what is there is whole, and says how it ended."""
+        if why == "interrupted":  # perhaps between a record and the state it belongs to
+            self._records.close()
+            records.truncate_after(self.directory / RECORDS, self.state.round)
+            self._records = self._files.enter_context(records.Writer(self.directory / RECORDS))
+        if self.state.round:
+            checkpoint.save(self.directory, self.state, self.study.id)
+        self._records.append(self.ending(why), durable=True)
+
+    def ending(self, why: str) -> dict[str, Any]:
+        """The last line of the records."""
+        counts = self._journal.counts()
+        worst = int(counts.argmax()) if counts.any() else None
+        return {"kind": "end", "why": why, "rounds": self.state.round, "worst_client": worst,
+                "releases_of_worst": int(counts.max(initial=0)), "epsilon": self._epsilon()}  # fmt: skip
+
+    def _release(self) -> dict[str, Any] | None:
+        if self.study.privacy.is_plain:
+            return None
+        return described(guarantee.release(self.study, self.plan.net.dimension))
+
+    def header(self) -> dict[str, Any]:
+        """The first line of the records: what this run is."""
+        study, mechanism = self.study, self.study.privacy.chosen
+        masked = None
+        if study.privacy.trust == "secure-aggregation":
+            clients = study.clients.chosen.surely(study.clients.count) or study.clients.count
+            masked = wire.masked_bits(mechanism, clients)
+        return {
+            "format": records.FORMAT, "kind": "run", "study": study.id.hex(), "name": study.name, "about": study.about,
+            "clients": study.clients.count, "byzantine": study.clients.attackers,
+            "dimension": self.plan.net.dimension, "mechanism": {
+                "kind": study.privacy.mechanism.kind, "settings": dict(study.privacy.mechanism.settings)
+            },
+            "aggregation": study.aggregation.table(), "attack": study.attack.table() if study.attack else None,
+            "release": self._release(), "trust": study.privacy.trust, "delta": study.privacy.delta,
+            "rounds": study.run.rounds, "seed": study.run.seed, "client_bytes": self.plan.client_bytes,
+            "bits": {"packed": float(mechanism.bits), "entropy": float(mechanism.entropy), "masked": masked},
+            "model": study.training.model.kind, "test_examples": len(self.plan.pool.y_test),
+        }  # fmt: skip
+
+
+def _prepare(directory: Path, study: Study, resume: bool) -> None:
+    """A directory for the run, which holds its study; nobody else's run is written over, no other study gone on with."""
+    file = directory / STUDY
+    text = study_file.text(study)
+    if resume:
+        if not file.exists():
+            raise FedprivError(f"{directory}: holds no run to go on with ({STUDY} is missing)")
+        was = file.read_text(encoding="utf-8")
+        if was != text:
+            changes = [
+                line for line in difflib.ndiff(was.splitlines(), text.splitlines()) if line[:1] in "+-" and line[2:]
+            ]
+            raise FedprivError(f"{directory}: the study has changed since: {'; '.join(changes)[:300]}")
+        return
+    if file.exists():
+        raise FedprivError(
+            f"{directory}: holds a run already: --resume {directory} goes on with it, --out names another"
+        )
+    directory.mkdir(parents=True, exist_ok=True)
+    environment = {
+        "fedpriv": version("fedpriv"), "python": platform.python_version(),
+        **{name: version(name) for name in ("numpy", "scipy", "torch", "flwr", "ray", "randomgen")},
+    }  # fmt: skip
+    (directory / "environment.json").write_text(json.dumps(environment, indent=1) + "\n", encoding="utf-8")
+    file.write_text(text, encoding="utf-8")

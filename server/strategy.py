@@ -1,0 +1,71 @@
+"""The one strategy: Flower brings the nodes, `server.rounds` runs the rounds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
+from flwr.serverapp import Grid
+from flwr.serverapp.strategy import Result, Strategy
+
+from fedpriv.study import Study
+from server import rounds
+from server.nodes import GridDriver
+
+PATIENCE = 120.0  # seconds until every node must be there
+
+
+class PrivateStrategy(Strategy):
+    """A whole private run on Flower's nodes.
+
+    `start` is its own. Flower's would start before the nodes are there, draw them by the global generator, wait for
+    all or none of the replies, give up at the first malformed one, and believe what clients claim to weigh.
+    """
+
+    def __init__(
+        self,
+        study: Study,
+        directory: Path,
+        *,
+        resume: bool = False,
+        quiet: bool = False,
+        restarted: bool = False,
+        stop: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self.outcome: dict[str, Any] = {}  # what result.json says, when `start` has returned
+        self._study, self._directory = study, directory
+        self._resume, self._quiet, self._restarted, self._stop = resume, quiet, restarted, stop
+
+    def start(self, grid: Grid, *_: Any, **__: Any) -> Result:
+        """Meet the nodes and run every round. The model, the rounds and the time-outs are the study's."""
+        driver = GridDriver(grid, self._study.clients.count, restarted=self._restarted, stop=self._stop)
+        driver.meet(PATIENCE)
+        self.outcome = rounds.run(self._study, self._directory, driver, resume=self._resume, quiet=self._quiet)
+        return Result()
+
+    def configure_train(
+        self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
+    ) -> Iterable[Message]:
+        """None: the rounds ask through `server.nodes`."""
+        return []
+
+    def aggregate_train(
+        self, server_round: int, replies: Iterable[Message]
+    ) -> tuple[ArrayRecord | None, MetricRecord | None]:
+        """None: the rounds aggregate what has passed the wire's checks."""
+        return None, None
+
+    def configure_evaluate(
+        self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
+    ) -> Iterable[Message]:
+        """None: the server evaluates on data of its own, clients are asked for nothing that is not accounted."""
+        return []
+
+    def aggregate_evaluate(self, server_round: int, replies: Iterable[Message]) -> MetricRecord | None:
+        """None, for the same reason."""
+        return None
+
+    def summary(self) -> None:
+        """Nothing: the study file says it all."""

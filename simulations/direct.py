@@ -1,0 +1,107 @@
+"""The round's functions called directly, in this process or in Ray's: for sweeps, large cohorts and debuggers.
+
+The same bits as through Flower. In this process there is no time-out: a client that hangs, hangs the run.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clients import cohort
+from clients.gradients import one_thread, reason
+from server.driver import Answer, Task
+from simulations.surroundings import start_ray
+
+Numbers = NDArray[np.int64]
+
+
+def parts(clients: Numbers, cohorts: int) -> list[Numbers]:
+    """The clients divided into so many contiguous cohorts, as even as can be; empty ones are nobody's.
+
+    >>> [part.tolist() for part in parts(np.arange(5), 2)]
+    [[0, 1], [2, 3, 4]]
+    """
+    bounds = [place * len(clients) // cohorts for place in range(cohorts + 1)]
+    return [clients[low:high] for low, high in zip(bounds, bounds[1:], strict=False) if high > low]
+
+
+class Here:
+    """All cohorts one after the other, in this process."""
+
+    def __init__(self, cohorts: int = 1) -> None:
+        self._cohorts = cohorts
+        one_thread()
+
+    def ask(self, task: Task) -> Iterator[Answer]:
+        """The answers, as they are made."""
+        for part in parts(task.clients, self._cohorts):
+            try:
+                yield _answer(part, cohort.answer(task.study, task.weights, task.round, part), task)
+            except Exception as error:
+                yield Answer(part, None, f"raised: {reason(error)}")
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+class OnRay:
+    """Cohorts spread over worker processes of Ray; a worker that dies is started again."""
+
+    def __init__(self, workers: int, cohorts: int | None = None, address: str = "local") -> None:
+        self._mine = "ray" not in sys.modules or not sys.modules["ray"].is_initialized()
+        if self._mine:
+            start_ray(workers, address)  # which sets Ray's environment before it is imported
+        import ray
+
+        self._ray, self._cohorts = ray, cohorts or workers
+        worker = ray.remote(num_cpus=1, max_restarts=-1, max_task_retries=1)(_Worker)
+        self._workers = [worker.remote() for _ in range(workers)]
+
+    def ask(self, task: Task) -> Iterator[Answer]:
+        """The answers as they come; at the time-out, none for those that owe one."""
+        weights = self._ray.put(task.weights)
+        owing: dict[Any, Numbers] = {}
+        for place, part in enumerate(parts(task.clients, self._cohorts)):
+            worker = self._workers[place % len(self._workers)]
+            owing[worker.answer.remote(task.study, weights, task.round, part)] = part
+        while owing:
+            ready, _ = self._ray.wait(list(owing), timeout=task.timeout)
+            if not ready:
+                break
+            for done in ready:
+                yield self._opened(done, owing.pop(done), task)
+        for late, part in owing.items():
+            self._ray.cancel(late)
+            yield Answer(part, None, f"late: no answer within {task.timeout:g} s")
+
+    def _opened(self, done: Any, part: Numbers, task: Task) -> Answer:
+        try:
+            return _answer(part, self._ray.get(done), task)
+        except self._ray.exceptions.RayTaskError as error:
+            return Answer(part, None, f"raised: {reason(error.cause)}")
+        except self._ray.exceptions.RayError as error:
+            return Answer(part, None, f"lost: {type(error).__name__}")
+
+    def close(self) -> None:
+        """End the workers, and Ray where it was started here."""
+        for worker in self._workers:
+            self._ray.kill(worker)
+        if self._mine:
+            self._ray.shutdown()
+
+
+class _Worker:
+    def __init__(self) -> None:
+        one_thread()
+
+    def answer(self, study: str, weights: NDArray[np.float32], round: int, clients: Numbers) -> bytes:
+        return cohort.answer(study, weights, round, clients)
+
+
+def _answer(part: Numbers, content: bytes, task: Task) -> Answer:
+    return Answer(part, content, "", len(content) + task.weights.nbytes + part.nbytes)

@@ -1,0 +1,80 @@
+"""Figures that set several runs beside one another, each under a letter and in a colour of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import isfinite
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
+
+from server.words import LETTERS, share, size
+from simulations.plots import COLOURS
+from simulations.report.figures import evaluated
+from simulations.report.runs import Run
+from simulations.report.style import Drawn, Picture, label_ends, new, over_rounds, picture
+
+
+def pictures(runs: Sequence[Run], names: Sequence[str]) -> list[Picture]:
+    """Accuracy over rounds, and what it took in bytes."""
+    made = [
+        picture("comparison", "Accuracy of each", lambda: accuracies(runs, names)),
+        picture("bytes-and-accuracy", "What the bytes bought", lambda: bought(runs, names)),
+    ]
+    return [each for each in made if each is not None]
+
+
+def accuracies(runs: Sequence[Run], names: Sequence[str]) -> Drawn | None:
+    """The accuracy of each run over its rounds."""
+    curves = [(place, *evaluated(run, "accuracy")) for place, run in enumerate(runs)]
+    curves = [each for each in curves if np.isfinite(each[2]).any()]
+    if not curves:
+        return None
+    figure, (axes,) = new(3.2 + 0.17 * len(runs))
+    for place, x, y in curves:
+        axes.plot(x, y, color=colour(place), ls="-" if place < len(COLOURS) else "--", clip_on=False)
+    axes.set_title("accuracy")
+    axes.set_ylim(bottom=0)
+    over_rounds(axes, sorted({each for _, x, _ in curves for each in x}))
+    _key(axes, names)
+    ends = [(x[-1], y[-1], f"{LETTERS[place]} {y[-1]:.3f}", colour(place)) for place, x, y in curves if isfinite(y[-1])]
+    label_ends(axes, ends)
+    said = "; ".join(f"{names[place]} {y[-1]:.3f}" for place, _, y in curves)
+    return figure, f"Accuracy over rounds of {len(curves)} runs, at the end: {said}.", ""
+
+
+def bought(runs: Sequence[Run], names: Sequence[str]) -> Drawn | None:
+    """The accuracy at the end of each run, above the bytes one client sends in a round."""
+    points = [(place, run.header["client_bytes"], run.last("accuracy")) for place, run in enumerate(runs)]
+    points = [each for each in points if each[2] is not None]
+    if not points:
+        return None
+    figure, (axes,) = new(3.2 + 0.17 * len(runs))
+    for place, sent, reached in points:
+        axes.plot(sent, reached, "o", color=colour(place), ms=8, clip_on=False, zorder=3)
+    axes.set_title("accuracy at the end")
+    axes.set_ylim(bottom=0, top=max(0.05, *(reached for *_, reached in points)) * 1.12)
+    axes.set_xlim(left=0, right=max(sent for _, sent, _ in points) * 1.12)
+    axes.set_xlabel("bytes of one client in one round")
+    axes.xaxis.set_major_locator(MaxNLocator(5))
+    axes.xaxis.set_major_formatter("{x:,.0f}")
+    _key(axes, names)
+    label_ends(axes, [(sent, reached, LETTERS[place], colour(place)) for place, sent, reached in points])
+    said = "; ".join(f"{names[place]} {share(reached)} with {size(sent)}" for place, sent, reached in points)
+    return figure, f"Accuracy at the end against bytes of one client in one round: {said}.", ""
+
+
+def colour(place: int) -> str:
+    """The colour of a run in every figure."""
+    return COLOURS[place % len(COLOURS)]
+
+
+def _key(axes: Axes, names: Sequence[str]) -> None:
+    """Which letter is which run, below the axes."""
+    below = axes.xaxis.label
+    for place, name in enumerate(names):
+        axes.annotate(
+            f"{LETTERS[place]}  {name}", (0, 0), xycoords=("axes fraction", below), xytext=(0, -14 - 12.2 * place),
+            textcoords="offset points", va="baseline", fontsize=8.5, color=colour(place), annotation_clip=False,
+        )  # fmt: skip

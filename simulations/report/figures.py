@@ -1,0 +1,124 @@
+"""Figures of what was learnt and what it cost: accuracy, ε, the tradeoff curve."""
+
+from __future__ import annotations
+
+from math import isfinite, nan
+
+import numpy as np
+from matplotlib.ticker import MaxNLocator
+
+from fedpriv.tradeoff import Tradeoff
+from server.words import ASYMPTOTIC, down, small, up
+from simulations.plots import gaussian_beside, tradeoff_bounds
+from simulations.report.runs import Run
+from simulations.report.style import BLUE, MUTED, RED, Drawn, Picture, curve, label_ends, new, over_rounds, picture
+from simulations.report.traffic import bytes_sent, participation, seconds
+
+POINTS = 14  # values of ε at which a tradeoff curve is asked for: a report is to be quick
+
+
+def pictures(run: Run) -> list[Picture]:
+    """All figures of one run that it has the records for."""
+    made = [
+        picture("accuracy", "Accuracy and loss", lambda: accuracy(run)),
+        picture("epsilon", "Privacy spent", lambda: epsilon(run)),
+        picture("tradeoff", "What an attacker can do with it", lambda: tradeoff(run)),
+        picture("bytes", "Bytes a client sends each round", lambda: bytes_sent(run)),
+        picture("participation", "Who answered", lambda: participation(run)),
+        picture("seconds", "Where the time went", lambda: seconds(run)),
+    ]
+    return [each for each in made if each is not None]
+
+
+def evaluated(run: Run, name: str) -> tuple[list[int], list[float]]:
+    """The rounds in which a value was measured, and the value; one that ran away is a gap."""
+    lines = [line for line in run.rounds if line[name] is not None]
+    return [line["round"] for line in lines], [line[name] if isfinite(line[name]) else nan for line in lines]
+
+
+def accuracy(run: Run) -> Drawn | None:
+    """Accuracy above, loss below, over rounds."""
+    kept = {name: evaluated(run, name) for name in ("accuracy", "loss")}
+    kept = {name: series for name, series in kept.items() if np.isfinite(series[1]).any()}
+    if not kept:
+        return None
+    figure, axes = new(1.6 + 1.1 * len(kept), [1.6, 1][: len(kept)])
+    for place, (name, (x, y)) in zip(axes, kept.items(), strict=True):
+        colour = BLUE if name == "accuracy" else RED
+        curve(place, x, y, colour)
+        place.set_title(name)
+        over_rounds(place, x)
+        low, high = np.nanmin(y), np.nanmax(y)
+        if high - low < 0.05:  # a line that hardly moves looks so
+            place.set_ylim(low - 0.05, high + 0.05)
+        place.label_outer()
+        place.yaxis.set_major_locator(MaxNLocator(5))
+        ends = [(x[-1], y[-1], f"{y[-1]:.3f}", colour)] if isfinite(y[-1]) else []
+        label_ends(place, ends)
+    examples = run.header["test_examples"]
+    last = run.last("accuracy")
+    error = f"{100 * (last * (1 - last) / examples) ** 0.5:.1f}" if last is not None and examples else "?"
+    words = [f"{name} {y[0]:.3f} in round {x[0]}, {y[-1]:.3f} in round {x[-1]}" for name, (x, y) in kept.items()]
+    note = f"On {examples:,} examples held out; one standard error is {error} percentage points."
+    return figure, "Over rounds: " + "; ".join(words) + ".", note if examples else ""
+
+
+def epsilon(run: Run) -> Drawn | None:
+    """ε over rounds: the certified bound, what explicit data reach, and the estimate that bounds nothing."""
+    lines = [line for line in run.rounds if line["epsilon"] is not None and isfinite(line["epsilon"]["upper"])]
+    if not lines:
+        return None
+    x = [line["round"] for line in lines]
+    low, high, clt = ([_or_nan(line["epsilon"][name]) for line in lines] for name in ("lower", "upper", "clt"))
+    figure, (axes,) = new(3.2)
+    axes.fill_between(x, low, high, color=BLUE, alpha=0.15, lw=0)
+    curve(axes, x, high, BLUE)
+    curve(axes, x, low, BLUE, lw=1, alpha=0.7)
+    ends = [(x[-1], high[-1], f"at most {up(high[-1])}\ncertified", BLUE)]
+    if isfinite(low[-1]):
+        ends.append((x[-1], low[-1], f"at least {down(low[-1])}\nsome data reach it", BLUE))
+    if isfinite(clt[-1]):
+        axes.plot(x, clt, color=RED, lw=1.4, ls=(0, (4, 2)), zorder=4)
+        ends.append((x[-1], clt[-1], f"CLT {clt[-1]:.4g}\n{ASYMPTOTIC}", RED))
+    axes.set_title(f"ε at δ = {small(run.header['delta'])}")
+    axes.set_ylim(bottom=0)
+    over_rounds(axes, x)
+    label_ends(axes, ends, size=8)
+    said = " and ".join(words.replace("\n", ", ") for _, _, words, _ in ends)
+    note = "Between the two blue lines lies the truth."
+    if isfinite(clt[-1]):
+        note += " The dashed line is the estimate of the central limit theorem, asymptotic: it bounds nothing."
+    return figure, f"ε over {x[-1]} rounds; at the end {said}.", note
+
+
+def _or_nan(value: float | None) -> float:
+    return nan if value is None else value
+
+
+def tradeoff(run: Run) -> Drawn | None:
+    """The errors an attacker must make who tells the worst client's two possible data apart, over the whole run."""
+    if run.account is None:
+        return None
+    alpha = np.unique(np.concatenate((np.linspace(0, 1, 301), np.geomspace(1e-5, 0.05, 100))))
+    below, above = tradeoff_bounds(run.account, alpha, POINTS)
+    mu, proven = gaussian_beside(run.account, below, alpha)
+    figure, (axes,) = new(4.6)
+    axes.plot(alpha, 1 - alpha, color=MUTED, lw=0.8)
+    axes.text(0.47, 0.535, "nothing given away", rotation=-45, ha="center", va="bottom", fontsize=8, color=MUTED,
+              rotation_mode="anchor")  # fmt: skip
+    axes.fill_between(alpha, below, above, color=BLUE, alpha=0.15, lw=0)
+    axes.plot(alpha, below, color=BLUE, clip_on=False, zorder=3)
+    axes.plot(alpha, Tradeoff.gaussian(mu)(alpha), color=RED, lw=1.4, ls=(0, (4, 2)), clip_on=False, zorder=3)
+    key = [
+        ("certified: no attack gets below", BLUE), ("shaded: as far as explicit data reach", BLUE),
+        (f"dashed: Gaussian, μ = {mu:.4g},", RED),
+        ("below the certified by proof" if proven else "drawn to meet it at α = β", RED),
+    ]  # fmt: skip
+    for place, (text, colour) in enumerate(key):
+        axes.text(0.985, 0.975 - 0.052 * place, text, color=colour, fontsize=8, ha="right", va="top")
+    axes.set(xlabel="type I error α", ylabel="type II error β", xlim=(0, 1), ylim=(0, 1), aspect="equal")
+    axes.grid(axis="x")
+    meets = float(np.interp(0.0, alpha - below, alpha))
+    alt = f"Tradeoff curve of {run.releases} releases: who makes both errors equally often makes each at {meets:.3f}."
+    note = f"Who guesses which of two data sets it was errs this often; for {run.who}."
+    return figure, alt + f" Beside it the Gaussian curve with μ = {mu:.4g}.", note

@@ -1,0 +1,165 @@
+"""What the directory of a run tells: its records, its seconds where they were kept, and what follows from them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from fedpriv.accounting import Account
+from fedpriv.errors import FedprivError
+from fedpriv.mechanisms import KINDS, make
+from fedpriv.records import Line, Records, read, read_timings
+from fedpriv.release import Release
+from server.words import kind, settings, value_of
+
+ENDS = {
+    "finished": "finished",
+    "budget": "stopped at its privacy budget",
+    "interrupted": "interrupted; it can be resumed",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """One run: all that is shown of it comes from its records."""
+
+    directory: Path
+    records: Records
+    timings: dict[int, Line]
+    study: str  # the resolved study.toml, "" where there is none
+
+    @property
+    def header(self) -> Line:
+        """What the run was."""
+        return self.records.header
+
+    @property
+    def rounds(self) -> list[Line]:
+        """What happened in each round."""
+        return self.records.rounds
+
+    def last(self, name: str) -> Any:
+        """The last value of a name that is not there in every round, None where it never was."""
+        return next((line[name] for line in reversed(self.rounds) if line[name] is not None), None)
+
+    def total(self, name: str) -> dict[str, int]:
+        """Counts by reason over all rounds."""
+        counts: Counter[str] = Counter()
+        for line in self.rounds:
+            counts.update(line[name])
+        return dict(counts)
+
+    @property
+    def skipped(self) -> dict[str, list[int]]:
+        """The rounds that did not count, by reason."""
+        found: dict[str, list[int]] = {}
+        for line in self.rounds:
+            if line["skipped"]:
+                found.setdefault(line["skipped"], []).append(line["round"])
+        return found
+
+    @property
+    def bytes_up(self) -> int:
+        """Bytes that clients sent, all together."""
+        return sum(line["bytes_up"] for line in self.rounds)
+
+    @property
+    def seconds(self) -> float | None:
+        """How long the rounds took, where that was kept."""
+        return sum(line["seconds"] for line in self.timings.values()) if self.timings else None
+
+    @property
+    def ended(self) -> str:
+        """How it ended, in words."""
+        end = self.records.end
+        return ENDS.get(end["why"], str(end["why"])) if end else "cut short: its records have no end"
+
+    @property
+    def private(self) -> bool:
+        """Whether its messages had noise at all."""
+        return self.header["release"] is not None and kind(self.header["mechanism"]) != "Plain"
+
+    @cached_property
+    def releases(self) -> int:
+        """How often the worst client released; where the run was cut short, as if it had in every round recorded."""
+        end = self.records.end
+        return int(end["releases_of_worst"]) if end else len(self.rounds)
+
+    @cached_property
+    def account(self) -> Account | None:
+        """The account of the worst client; None where messages were not private or nothing was released."""
+        if not self.private or not self.releases:
+            return None
+        facts = {name: value for name, value in self.header["release"].items() if name not in ("kind", "settings")}
+        try:
+            mechanism = make(self.header["release"]["kind"], self.header["release"]["settings"])
+            return Account((Release(mechanism=mechanism, **facts | {"rounds": self.releases}),))
+        except (KeyError, TypeError, FedprivError) as error:
+            raise FedprivError(f"{self.directory / 'records.jsonl'}:1: release: {error}") from None
+
+    @property
+    def epsilon(self) -> dict[str, Any] | None:
+        """ε at the end; where the run was cut short, when it was last recorded."""
+        end = self.records.end
+        recorded: dict[str, Any] | None = end["epsilon"] if end else self.last("epsilon")
+        return recorded
+
+    @property
+    def who(self) -> str:
+        """The client whose guarantee is given, and on how many releases."""
+        end = self.records.end
+        if end is None or end["worst_client"] is None:
+            return f"a client asked in all of the {self.releases} rounds recorded"
+        return f"the worst client, number {end['worst_client']}, charged for {self.releases} releases"
+
+
+def load(directory: str | Path) -> Run:
+    """The run of a directory, or one line that says what is wrong with it."""
+    place = Path(directory)
+    if not (place / "records.jsonl").is_file():
+        raise FedprivError(f"{directory}: no records.jsonl there; give the directory that fedpriv run named at its end")
+    timings = place / "timings.jsonl"
+    try:
+        study = (place / "study.toml").read_text(encoding="utf-8")
+    except (OSError, ValueError):
+        study = ""
+    return Run(place, read(place / "records.jsonl"), read_timings(timings) if timings.is_file() else {}, study)
+
+
+def labels(runs: Sequence[Run]) -> list[str]:
+    """Each run by what sets it apart from the others, by its directory where nothing does.
+
+    Settings that only add noise are left out where the rest suffices: most often they were found for a target ε.
+    """
+    facts = [_facts(run) for run in runs]
+    names = list(dict.fromkeys(name for own in facts for name in own))
+    differing = [name for name in names if len({own.get(name) for own in facts}) > 1]
+    noise = {name for run in runs for name, way in _effects(run).items() if way < 0}
+    for chosen in ([name for name in differing if name not in noise], differing):
+        found = [", ".join(_phrase(name, own[name]) for name in chosen if name in own) for own in facts]
+        if len(set(found)) == len(runs) and all(found):
+            return found
+    return [str(run.directory) for run in runs]
+
+
+def _facts(run: Run) -> dict[str, str]:
+    header = run.header
+    own = {"study": str(header["name"]), "mechanism": kind(header["mechanism"])}
+    own |= {name: value_of(value) for name, value in settings(header["mechanism"]).items()}
+    own |= {"aggregation": kind(header["aggregation"]), "attack": kind(header["attack"])}
+    own |= {f"attack {name}": value_of(value) for name, value in settings(header["attack"]).items()}
+    own |= {f"aggregation {name}": value_of(value) for name, value in settings(header["aggregation"]).items()}
+    own |= {"Byzantine": str(header["byzantine"]), "clients": str(header["clients"]), "model": str(header["model"])}
+    return own | {"trust": str((header["release"] or {}).get("trust")), "rounds": str(header["rounds"])}
+
+
+def _effects(run: Run) -> dict[str, int]:
+    return dict(getattr(KINDS.get(kind(run.header["mechanism"])), "effects", {}))
+
+
+def _phrase(name: str, value: str) -> str:
+    return value if name in ("study", "mechanism", "model") else f"{name} {value}"

@@ -1,0 +1,146 @@
+"""The figures of a report: each as a PNG for a talk and as an SVG whose colours follow the page, light or dark."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from simulations.plots import COLOURS
+
+BLUE, RED, GREEN, PURPLE, GOLD = COLOURS
+INK, MUTED, GRID, CARD = "#22262b", "#6b7280", "#e3e6ea", "#ffffff"
+ON_PAGE = {  # what a colour is called on the page, which says what it is there by day and by night
+    **{colour: f"var(--c{place})" for place, colour in enumerate(COLOURS)},
+    INK: "var(--ink)", MUTED: "var(--muted)", GRID: "var(--grid)", CARD: "var(--card)",
+}  # fmt: skip
+WIDTH = 4.8  # inches: on a telephone its letters are still letters
+STYLE: Any = {
+    "font.size": 9, "font.family": "DejaVu Sans", "text.color": INK, "axes.labelcolor": MUTED, "axes.edgecolor": MUTED,
+    "axes.titlecolor": INK, "axes.titlesize": 9.5, "axes.titleweight": "bold", "axes.titlelocation": "left",
+    "axes.spines.top": False, "axes.spines.right": False, "axes.linewidth": 0.7, "axes.axisbelow": True,
+    "axes.grid": True, "axes.grid.axis": "y", "grid.color": GRID, "grid.linewidth": 0.7, "lines.linewidth": 2,
+    "lines.solid_capstyle": "round", "xtick.color": MUTED, "ytick.color": MUTED, "xtick.labelsize": 8.5,
+    "ytick.labelsize": 8.5, "xtick.major.size": 3, "ytick.major.size": 0, "savefig.dpi": 240,
+    "svg.hashsalt": "fedpriv", "path.simplify": True,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A figure ready to be shown."""
+
+    name: str  # of its file, and of its place on the page
+    title: str
+    alt: str  # what it shows, for who cannot see it
+    note: str  # what to know before believing it
+    png: bytes
+    svg: str
+
+
+Drawn = tuple[Figure, str, str]  # a figure, what it shows, and what to know before believing it
+
+
+@contextmanager
+def house_style() -> Iterator[None]:
+    """Colours, thin grid lines and letters of every figure."""
+    with mpl.rc_context(STYLE):
+        yield
+
+
+def picture(name: str, title: str, drawing: Callable[[], Drawn | None]) -> Picture | None:
+    """A drawing in the house style, saved both ways; None where there was nothing to draw."""
+    with house_style():
+        drawn = drawing()
+        if drawn is None:
+            return None
+        figure, alt, note = drawn
+        png, svg = io.BytesIO(), io.StringIO()
+        figure.savefig(png, format="png", facecolor=CARD)
+        figure.set_layout_engine("none")  # the places found for the PNG are right for the SVG as well
+        figure.savefig(svg, format="svg", transparent=True, metadata={"Date": None})
+    return Picture(name, title, alt, note, png.getvalue(), _inline(svg.getvalue(), name))
+
+
+def _inline(svg: str, name: str) -> str:
+    """An SVG as a part of the page: its colours the page's, its ids its own, nothing that names another place."""
+    svg = svg[svg.index("<svg") :]
+    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.S)
+    svg = re.sub(r' xmlns(:\w+)?="[^"]*"', "", svg).replace("xlink:href", "href")
+    svg = re.sub(r'\bid="', f'id="{name}-', svg)
+    svg = re.sub(r'href="#', f'href="#{name}-', svg).replace("url(#", f"url(#{name}-")
+    svg = re.sub(
+        r'(<svg[^>]*?) width="[^"]*"', r"\1", re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", svg, count=1), count=1
+    )
+    return re.sub("|".join(ON_PAGE), lambda found: ON_PAGE[found.group()], svg)
+
+
+def new(height: float, rows: Sequence[float] = (1,)) -> tuple[Figure, list[Axes]]:
+    """An empty figure with axes below one another that share their rounds."""
+    figure = Figure(figsize=(WIDTH, height), layout="constrained")
+    figure.get_layout_engine().set(w_pad=0.08, h_pad=0.08, hspace=0.06)  # type: ignore[union-attr, call-arg]
+    axes = figure.subplots(len(rows), 1, sharex=True, height_ratios=list(rows), squeeze=False)[:, 0]
+    return figure, list(axes)
+
+
+def over_rounds(axes: Axes, rounds: Sequence[int]) -> None:
+    """Whole rounds on the axis below, from first to last."""
+    axes.set_xlabel("round")
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=8, min_n_ticks=1))
+    first, last = min(rounds), max(rounds)
+    room = max(0.5, 0.012 * (last - first))
+    axes.set_xlim(first - room, last + room)
+
+
+def curve(axes: Axes, x: Sequence[float], y: Sequence[float], colour: str, **style: Any) -> None:
+    """A line; its points marked where they are few."""
+    axes.plot(x, y, color=colour, marker="o" if len(x) <= 15 else None, ms=3.5, clip_on=False, zorder=3, **style)
+
+
+def label_ends(axes: Axes, ends: Sequence[tuple[float, float, str, str]], size: float = 8.5) -> None:
+    """(x, y, words, colour): words beside the end of each line, moved apart where they would meet."""
+    axes.figure.draw_without_rendering()  # type: ignore[union-attr]
+    points = axes.bbox.height / axes.figure.dpi * 72
+    tall = [size * 1.3 * (words.count("\n") + 1) for _, _, words, _ in ends]
+    wanted = [(axes.transData.transform((x, y))[1] - axes.bbox.y0) / axes.figure.dpi * 72 for x, y, _, _ in ends]
+    for (x, y, words, colour), at, place in zip(ends, wanted, apart(wanted, tall, 0.0, points), strict=True):
+        axes.annotate(
+            words, (x, y), xytext=(6, place - at), textcoords="offset points", color=colour, fontsize=size,
+            va="center", ha="left", annotation_clip=False, linespacing=1.15,
+        )  # fmt: skip
+
+
+def apart(wanted: Sequence[float], tall: Sequence[float], bottom: float, top: float) -> list[float]:
+    """Middles near those wanted for things so tall, none over another, all between bottom and top if they fit.
+
+    >>> apart([1.0, 1.1, 5.0], [1.0, 1.0, 1.0], 0.0, 10.0)
+    [0.55, 1.55, 5.0]
+    """
+    groups: list[tuple[list[int], float]] = []  # members from below, and where their foot stands
+
+    def foot(members: list[int]) -> float:
+        below, feet = 0.0, []
+        for each in members:
+            feet.append(wanted[each] - tall[each] / 2 - below)
+            below += tall[each]
+        return min(max(sum(feet) / len(feet), bottom), max(top - below, bottom))
+
+    for each in sorted(range(len(wanted)), key=lambda place: wanted[place]):
+        groups.append(([each], foot([each])))
+        while len(groups) > 1 and groups[-2][1] + sum(tall[i] for i in groups[-2][0]) > groups[-1][1]:
+            members = groups[-2][0] + groups[-1][0]
+            groups[-2:] = [(members, foot(members))]
+    places = [0.0] * len(wanted)
+    for members, at in groups:
+        for each in members:
+            places[each] = round(at + tall[each] / 2, 12)
+            at += tall[each]
+    return places

@@ -1,0 +1,99 @@
+"""The process in which Flower's simulation runs, started by `simulations.launch`: the leader of a group of its own.
+
+Whatever happens, this process is what ends the group: when the run has ended and its outcome is on disk, when Ray
+cannot start, and (after the round's records) when the process that started it is gone. Flower's own way to end takes
+two seconds, and for ever behind a hung client.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import signal
+import sys
+from importlib import import_module
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+from server.outcome import STOP, Job, fail
+from simulations.surroundings import init_ray
+
+# Ray's own settings travel with the resources of a worker: one that dies is started anew, and its message redone.
+# Flower by itself keeps a dead worker in its pool, where it attracts every message and fails it.
+WORKER: Any = {"num_cpus": 1, "num_gpus": 0.0, "max_restarts": -1, "max_task_retries": 1}
+
+
+def main() -> None:
+    """Read what to do from the first line of standard input; its end is the end of whoever started this."""
+    told = json.loads(sys.stdin.readline())
+    directory = Path(told["job"]["directory"])
+    Thread(target=_watch_whoever_started_this, args=(directory,), daemon=True).start()
+    try:
+        _give_the_screen_to_progress_alone(Path(told["log"]))
+        _simulate(Job(**told["job"]), told["cohorts"], told["workers"])
+    except BaseException as error:
+        fail(directory, _cause(error))
+    finally:
+        _end()
+
+
+def _simulate(job: Job, cohorts: int, workers: int) -> None:
+    loading = Thread(target=import_module, args=("server.app",))  # torch, while Ray's processes start
+    loading.start()
+    init_ray(workers)  # before Flower would, which takes it as it is
+    loading.join()
+    from flwr.app import Context
+    from flwr.serverapp import Grid, ServerApp
+    from flwr.simulation import run_simulation
+
+    import clients.app
+    from server.app import serve
+
+    server = ServerApp()
+
+    @server.main()
+    def main(grid: Grid, context: Context) -> None:
+        """In a thread of Flower's."""
+        try:
+            serve(grid, job, restarted=True)
+        finally:
+            _end()
+
+    # Deprecated, but see `simulations.launch` for why not `flwr run`.
+    run_simulation(server, clients.app.app, cohorts, backend_config={"client_resources": WORKER})
+
+
+def _give_the_screen_to_progress_alone(log: Path) -> None:
+    """Let Python's standard error be the screen, and the descriptors 1 and 2, where Ray and Flower write, a log."""
+    screen = os.fdopen(os.dup(2), "w", buffering=1, errors="replace")
+    with log.open("ab") as file:
+        os.dup2(file.fileno(), 1)
+        os.dup2(file.fileno(), 2)
+    logging.captureWarnings(True)
+    logging.getLogger("py.warnings").addHandler(logging.FileHandler(log))
+    import_module("flwr.supercore.logger")  # it keeps the standard error that it finds
+    sys.stderr = screen
+
+
+def _watch_whoever_started_this(directory: Path) -> None:
+    sys.stdin.read()  # until nobody holds the other end
+    (directory / STOP).touch()
+
+
+def _cause(error: BaseException) -> BaseException:
+    """What went wrong first."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return error
+
+
+def _end() -> None:
+    """End this process and all that it started."""
+    sys.stderr.flush()
+    os.killpg(0, signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,118 @@
+"""Where Flower and Ray run: an environment that touches nothing of the user's, a scratch directory, a group."""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+import secrets
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+
+def end_all(process: subprocess.Popen[Any]) -> None:
+    """Kill a process that leads its group, all that it started, and the group (also where the leader alone is dead)."""
+    for pid in [process.pid, *_descendants(process.pid)]:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    with suppress(ProcessLookupError, PermissionError):  # nobody is left; macOS says so in the second way
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def _descendants(pid: int) -> list[int]:
+    """What a process started and what that started, parents first; Flower's executors leave the group they are in."""
+    parents = _parents()
+    found = [pid]
+    for own in found:
+        found += [child for child, parent in parents.items() if parent == own]
+    return found[1:]
+
+
+def _parents() -> dict[int, int]:
+    """The parent of every process: from /proc, which a container has, or ps, which other systems have."""
+    if not Path("/proc/self/stat").exists():
+        listed = subprocess.run(["ps", "-A", "-o", "pid=,ppid="], capture_output=True, text=True).stdout.split()
+        return dict(zip(map(int, listed[::2]), map(int, listed[1::2]), strict=True))
+    found = {}
+    for file in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):  # it has ended meanwhile
+            found[int(file.parent.name)] = int(file.read_text(errors="replace").rpartition(")")[2].split()[1])
+    return found
+
+
+def environment(scratch: Path) -> dict[str, str]:
+    """What Flower and Ray are to be told: nothing installed, nothing sent, nothing of the user's touched."""
+    return {name: value for name, value in os.environ.items() if name != "RAY_ADDRESS"} | {
+        "FLWR_TELEMETRY_ENABLED": "0",
+        "FLWR_DISABLE_UPDATE_CHECK": "1",
+        "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
+        "FLWR_HOME": str(scratch / "flwr"),
+        "RAY_USAGE_STATS_ENABLED": "0",
+        "RAY_TMPDIR": str(scratch),
+        "RAY_AUTH_MODE": "token",  # Ray listens on every interface
+        "RAY_AUTH_TOKEN": secrets.token_hex(32),
+        "RAY_worker_niceness": "0",  # 15 unless told: starved by anything else that runs
+        "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0",
+        "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+        "NO_PROXY": "127.0.0.1,localhost",
+        "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]),
+        "PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path),  # this code, from wherever it came
+    }
+
+
+def start_ray(workers: int, address: str = "local") -> None:
+    """Start Ray in this process, for functions called directly; an address is a cluster that is there already."""
+    if address != "local":
+        import ray
+
+        ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
+        return
+    scratch = scratch_directory()
+    atexit.register(scratch.__exit__, None, None, None)
+    os.environ.update((name, text) for name, text in environment(scratch.__enter__()).items() if name[:4] == "RAY_")
+    init_ray(workers)
+
+
+def init_ray(workers: int) -> None:
+    """Ray in the surroundings that `environment` describes."""
+    import ray
+
+    ray.init(
+        address="local",  # never a cluster that happens to be there
+        num_cpus=workers,
+        include_dashboard=False,
+        log_to_driver=False,
+        logging_level=logging.ERROR,
+        object_store_memory=_shared_memory(),
+    )
+
+
+def _shared_memory() -> int:
+    """Half of what is free, 2 GB at most, 80 MB (Ray's least) at least: a container may have little."""
+    place = Path("/dev/shm")
+    free = shutil.disk_usage(place).free if place.is_dir() else 2 << 30
+    return max(min(free // 2, 2 << 30), 80 << 20)
+
+
+def cores() -> int:
+    """How many this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@contextmanager
+def scratch_directory() -> Iterator[Path]:
+    """A directory with a short name (Ray's sockets live in it), gone at the end."""
+    short = "/tmp" if os.access("/tmp", os.W_OK) else None
+    path = Path(tempfile.mkdtemp(prefix="fp-", dir=short))
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path, ignore_errors=True)

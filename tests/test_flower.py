@@ -1,0 +1,226 @@
+"""Whole runs through the real Flower and the real Ray: the bits, the bad luck, and nothing left behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fedpriv import study_file
+from fedpriv.errors import FedprivError
+from fedpriv.study import Study
+from server import rounds
+from simulations import direct, launch
+from simulations.surroundings import end_all, scratch_directory
+
+TINY = """
+name = "tiny"
+data = { kind = "Synthetic", records = 260, features = 5, classes = 3, held_out = 60 }
+clients = { count = 40, records = 5, byzantine = 1 }
+privacy.mechanism = { kind = "StochasticSign", clip = 1.0, scale = 4.0 }
+attack.kind = "SignFlip"
+aggregation.kind = "MajorityVote"
+server = { step = 0.01, timeout = 60.0, retries = 0 }
+run = { rounds = 4, seed = 3 }
+"""
+
+# A Byzantine client whose trouble in each call is a line of a file; what it has been through is another file.
+FAULTS = """
+import os, signal, time
+from dataclasses import dataclass
+from pathlib import Path
+
+@dataclass(frozen=True)
+class Trouble:
+    folder: str
+
+    def on_updates(self, updates, generators):
+        done = Path(self.folder, "done")
+        calls = len(done.read_text()) if done.exists() else 0
+        plan = Path(self.folder, "plan").read_text().split()
+        with done.open("a") as file:
+            file.write(".")
+        what = plan[calls] if calls < len(plan) else "well"
+        if what == "raises":
+            raise ArithmeticError("no luck")
+        if what == "hangs":
+            time.sleep(1000)
+        if what == "dies":
+            os.kill(os.getpid(), signal.SIGKILL)
+        return updates
+"""
+
+
+def tiny(*overrides: str) -> Study:
+    return study_file.parsed(TINY, overrides=overrides)
+
+
+def lines(directory: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (directory / "records.jsonl").read_text().splitlines()]
+
+
+def directly(study: Study, directory: Path, *, resume: bool = False) -> bytes:
+    rounds.run(study, directory, direct.Here(), resume=resume, quiet=True)
+    return (directory / "records.jsonl").read_bytes()
+
+
+@pytest.fixture
+def marked(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Whatever a test started must be gone when it ends."""
+    mark = f"FEDPRIV_TEST={os.getpid()}.{time.monotonic_ns()}"
+    monkeypatch.setenv(*mark.split("="))
+    yield
+    deadline = time.monotonic() + 10
+    while (left := running(mark)) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not left
+
+
+def running(mark: str) -> list[str]:
+    """The processes, other than this one, with that in their environment."""
+    found = []
+    for place in Path("/proc").glob("[0-9]*"):
+        try:
+            if place.name != str(os.getpid()) and mark.encode() in (place / "environ").read_bytes().split(b"\0"):
+                found.append((place / "cmdline").read_text().replace("\0", " "))
+        except OSError:
+            continue
+    return found
+
+
+@pytest.fixture
+def troubled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The override that brings trouble into a study; none until a plan is written."""
+    (tmp_path / "faults.py").write_text(FAULTS)
+    (tmp_path / "plan").touch()
+    monkeypatch.syspath_prepend(str(tmp_path))
+    return f'attack={{kind="faults:Trouble", folder="{tmp_path}"}}'
+
+
+@pytest.mark.usefixtures("marked")
+def test_flower_leaves_the_records_of_a_function_call_also_where_a_worker_is_killed(
+    tmp_path: Path, troubled: str
+) -> None:
+    study = tiny(troubled)
+    wanted = directly(study, tmp_path / "direct")
+    (tmp_path / "done").unlink()
+    (tmp_path / "plan").write_text("well dies")
+    result = launch.simulate(study, tmp_path / "flower", workers=2, cohorts=3, quiet=True)
+    assert (tmp_path / "flower" / "records.jsonl").read_bytes() == wanted
+    assert (tmp_path / "done").read_text() == "....."  # four rounds, and the second anew
+    assert result == json.loads((tmp_path / "flower" / "result.json").read_text())
+    assert result["why"] == "finished"
+    assert not {"error.json", "flower.log", "stop"} & {file.name for file in (tmp_path / "flower").iterdir()}
+
+
+@pytest.mark.usefixtures("marked")
+def test_clients_that_raise_or_hang_cost_their_own_cohort_some_rounds(tmp_path: Path, troubled: str) -> None:
+    (tmp_path / "plan").write_text("well raises hangs")
+    study = tiny(troubled, "run.rounds=20", "server.timeout=8")
+    result = launch.simulate(study, tmp_path / "run", workers=2, cohorts=2, quiet=True)
+    assert result["why"] == "finished"
+    found = [(line["answered"], line["failed"]) for line in lines(tmp_path / "run") if line["kind"] == "round"]
+    assert found[:4] == [(40, {}), (20, {"raised": 20}), (20, {"late": 20}), (20, {"silent": 20})]
+    assert found[-1] == (40, {})  # the hung process was ended at the time-out and another is in its place
+    assert "no luck" in (tmp_path / "run" / "flower.log").read_text()
+
+
+def started(directory: Path, study: Path) -> subprocess.Popen[bytes]:
+    """`fedpriv run` in a process of its own, some rounds under way."""
+    command = [sys.executable, "-m", "simulations.command_line", "run", str(study), "--out", str(directory),
+               "--workers", "1", "--quiet"]  # fmt: skip
+    process = subprocess.Popen(command, stderr=subprocess.PIPE)
+    deadline = time.monotonic() + 60
+    while not ((directory / "records.jsonl").exists() and len(lines(directory)) > 4):
+        assert process.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    return process
+
+
+@pytest.mark.usefixtures("marked")
+@pytest.mark.parametrize("ended", [signal.SIGINT, signal.SIGKILL], ids=lambda ended: ended.name)
+def test_a_run_cut_short_is_whole_and_goes_on_to_the_same_bits(ended: signal.Signals, tmp_path: Path) -> None:
+    file = tmp_path / "tiny.toml"
+    long = tiny("run.rounds=60", "run.checkpoint_every=7")
+    file.write_text(study_file.text(long))
+    process = started(tmp_path / "run", file)
+    process.send_signal(ended)
+    assert process.wait(30) == (130 if ended == signal.SIGINT else -signal.SIGKILL)
+    deadline = time.monotonic() + 10  # killed, its simulation finds out by itself
+    while lines(tmp_path / "run")[-1]["kind"] != "end" and time.monotonic() < deadline:
+        time.sleep(0.05)
+    last = lines(tmp_path / "run")[-1]
+    assert last["kind"] == "end"
+    assert last["why"] == "interrupted"
+    assert [line["round"] for line in lines(tmp_path / "run")[1:-1]] == list(range(1, last["rounds"] + 1))
+    assert 3 < last["rounds"] < 60
+    assert directly(long, tmp_path / "run", resume=True) == directly(long, tmp_path / "whole")
+
+
+@pytest.mark.usefixtures("marked")
+def test_flowers_own_command_leaves_the_same_records_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = tmp_path / "home"
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setattr("simulations.flower_command.__file__", str(tmp_path / "simulations" / "installed.py"))
+    app = launch.app_directory(tmp_path / "run")  # as it is where fedpriv is installed without its repository
+    written = (app / "pyproject.toml").read_bytes()
+    result = launch.flower_run(app, tiny(), tmp_path / "run", nodes=2)
+    assert result["why"] == "finished"
+    assert (tmp_path / "run" / "records.jsonl").read_bytes() == directly(tiny(), tmp_path / "direct")
+    assert (app / "pyproject.toml").read_bytes() == written
+    assert not home.exists()
+
+
+def test_the_repository_is_a_flower_app_and_flower_has_nothing_to_rewrite_in_it() -> None:
+    import tomllib
+
+    from simulations.flower_command import APP
+
+    repository = Path(__file__).parent.parent
+    assert launch.app_directory(Path("unused")) == repository
+    flower = tomllib.loads((repository / "pyproject.toml").read_text())["tool"]["flwr"]
+    assert set(flower) == {"app"}
+    ours = tomllib.loads(APP.format(version="1"))["tool"]["flwr"]["app"]
+    assert {name: flower["app"][name] for name in ours} == ours
+
+
+# --- what it stands on --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("marked")
+def test_the_end_of_a_process_is_the_end_of_what_left_its_group() -> None:
+    shell = shutil.which("sh") or "/bin/sh"
+    words = f"import subprocess, time; subprocess.Popen(['{shell}', '-c', 'sleep 100'], start_new_session=True)"
+    process = subprocess.Popen([sys.executable, "-c", f"{words}; print('up', flush=True); time.sleep(100)"],
+                               start_new_session=True, stdout=subprocess.PIPE)  # fmt: skip
+    assert process.stdout is not None
+    process.stdout.readline()
+    end_all(process)
+    process.stdout.close()
+
+
+def test_scratch_is_gone_after_an_error() -> None:
+    with pytest.raises(ZeroDivisionError), scratch_directory() as scratch:
+        assert len(str(scratch)) < 20
+        raise ZeroDivisionError
+    assert not scratch.exists()
+
+
+def test_a_superlink_that_is_not_there_is_an_error_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FLWR_HOME", str(tmp_path))
+    (tmp_path / "config.toml").write_text('[superlink.near]\naddress = "127.0.0.1:9"\ninsecure = true\n')
+    with pytest.raises(FedprivError, match="Flower did not start the run") as error:
+        launch.superlink_run(tiny(), tmp_path / "run", "far", quiet=True)
+    assert "\n" not in str(error.value)

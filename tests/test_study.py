@@ -1,0 +1,230 @@
+"""A study is read strictly, written back whole, and refused where it promises what it cannot keep."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fedpriv import guarantee, participation, study_file
+from fedpriv.errors import FedprivError
+from fedpriv.participation import All, Fixed, Poisson, rounds_of_each
+
+SMALL = """
+name = "small"
+[data]
+kind = "Digits"
+[clients]
+count = 100
+[privacy.mechanism]
+kind = "Binomial"
+clip = 1.0
+trials = 4
+scale = 5.0
+[run]
+rounds = 3
+"""
+
+
+def small(*overrides: str) -> study_file.Study:
+    return study_file.parsed(SMALL, name="small.toml", overrides=overrides)
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("clients.cuont=3", r"small.toml: clients has no key 'cuont' \(did you mean 'count'\?\)"),
+        ("runn.rounds=3", r"small.toml: the study has no table 'runn' \(did you mean 'run'\?\)"),
+        ("run.rounds=three", "small.toml: run.rounds must be a whole number, got 'three'"),
+        ("run.rounds=2.5", "run.rounds must be a whole number"),
+        ("run.rounds=true", "run.rounds must be a whole number, got True"),
+        ("run.rounds=0", "small.toml: run: rounds must be at least 1, got 0"),
+        ("run.seed=-1", "small.toml: run: seed must be at least 0"),
+        ("clients.count=0", "small.toml: clients: count must be at least 1"),
+        ("clients.byzantine=100", "small.toml: clients: byzantine leaves no honest client: 100 of 100"),
+        ("clients.byzantine=1.0", "byzantine leaves no honest client"),
+        ("clients.byzantine=1.5", "byzantine must be between 0 and 1"),
+        ("clients.byzantine=nan", "byzantine must be between 0 and 1"),
+        ("clients.byzantine=0.1", r"clients.byzantine = 0.1 but there is no \[attack\]"),
+        ("clients.split=idd", r"split 'idd' is unknown \(did you mean 'iid'\?\)"),
+        ("clients.participation.kind=Sometimes", "unknown participation 'Sometimes'"),
+        ('clients.participation={kind="Fixed", number=101}', "number must be at most count = 100"),
+        ('clients.participation={kind="Poisson", rate=2}', "rate must be between 0 and 1"),
+        ("privacy.trust=locl", r"trust 'locl' is unknown \(did you mean 'local'\?\)"),
+        ("privacy.trust=central", "trust 'central' has no mechanism here yet"),
+        ("privacy.delta=2", "delta must be between 0 and 1"),
+        ("privacy.epsilon=0", "epsilon must be positive"),
+        ("privacy.mechanism=3", "privacy.mechanism must be a table"),
+        ("privacy=3", "privacy must be a table"),
+        ("server.momentum=1", "momentum must be below 1"),
+        ("server.step=nan", "step must be finite"),
+        ("aggregation.kind=Medain", r"unknown rule 'Medain' \(did you mean 'Median'\?\)"),
+        ("aggregation={kind='TrimmedMean'}", "TrimmedMean needs dropped"),
+        ("server.decoder=vot", r"decoder 'vot' is unknown"),
+        ("run", "--set takes table.key=value, got 'run'"),
+        ("run.=3", "--set takes table.key=value"),
+        ("name=a/b", "name must be a word without slashes"),
+    ],
+)
+def test_a_slip_is_named_with_its_place(override: str, message: str) -> None:
+    with pytest.raises(FedprivError, match=message):
+        small(override)
+
+
+def test_what_is_missing_is_named() -> None:
+    with pytest.raises(FedprivError, match=r"small.toml: the study needs a \[data\] table"):
+        study_file.parsed("[run]\nrounds = 1\n[clients]\ncount = 1", name="small.toml")
+    with pytest.raises(FedprivError, match="small.toml: run needs rounds"):
+        study_file.parsed('data.kind = "Digits"\nclients.count = 1\n[run]\n', name="small.toml")
+    with pytest.raises(FedprivError, match="data needs kind"):
+        study_file.parsed("[data]\nheld_out = 3\n[run]\nrounds = 1\n[clients]\ncount = 1")
+
+
+@pytest.mark.parametrize("content", ["[run", "a = ", "\0", "[a]\n[a]"])
+def test_what_is_not_toml_is_refused(content: str) -> None:
+    with pytest.raises(FedprivError, match="not TOML"):
+        study_file.parsed(content)
+
+
+def test_a_rule_that_needs_rows_is_refused_under_secure_aggregation() -> None:
+    with pytest.raises(FedprivError, match="Median needs each client's message, which secure aggregation hides"):
+        small("privacy.trust=secure-aggregation", "aggregation.kind=Median")
+
+
+def test_a_majority_vote_has_no_mean() -> None:
+    assert small("aggregation.kind=MajorityVote").decoder == "vote"
+    with pytest.raises(FedprivError, match="server.decoder must be 'vote'"):
+        small("aggregation.kind=MajorityVote", "server.decoder=mean")
+
+
+def test_a_new_kind_drops_the_settings_of_the_old_one() -> None:
+    study = small("privacy.mechanism.kind=StochasticSign", "privacy.mechanism.clip=1", "privacy.mechanism.scale=3")
+    assert study.privacy.mechanism.settings == {"clip": 1, "scale": 3}
+
+
+@pytest.mark.parametrize("name", sorted(study_file.shipped()))
+def test_a_study_that_ships_reads_back_the_same_from_its_text(name: str) -> None:
+    study = study_file.read(name)
+    again = study_file.parsed(study_file.text(study))
+    assert again == study
+    assert again.id == study.id
+    assert study.about
+
+
+@given(st.text(max_size=20), st.floats(0.01, 100), st.integers(0, 2**62))
+def test_every_setting_survives_writing(about: str, scale: float, seed: int) -> None:
+    study = small(f"privacy.mechanism.scale={1 + scale!r}", f"run.seed={seed}")
+    study = replace(study, about=about)
+    assert study_file.parsed(study_file.text(study)) == study
+
+
+def test_two_studies_that_differ_have_different_ids() -> None:
+    ids = {small(*change).id for change in ([], ["run.seed=2"], ["privacy.mechanism.scale=6.0"], ["server.step=2.0"])}
+    assert len(ids) == 4
+
+
+def test_an_unknown_study_is_named_with_the_nearest(tmp_path: Path) -> None:
+    with pytest.raises(FedprivError, match=r"no study 'digit' \(did you mean 'digits'\?\)"):
+        study_file.read("digit")
+    with pytest.raises(FedprivError, match="cannot be read"):
+        study_file.read(str(tmp_path / "nothing.toml"))
+    binary = tmp_path / "binary.toml"
+    binary.write_bytes(b"\xff\xfe")
+    with pytest.raises(FedprivError, match="cannot be read"):
+        study_file.read(str(binary))
+
+
+# What is promised
+
+
+def test_only_clients_certain_to_draw_noise_count_under_secure_aggregation() -> None:
+    study = study_file.read("digits")
+    assert guarantee.contributors(study) == 1437 - 143
+    fewer = study_file.read("digits", ["privacy.colluding=100", "privacy.dropouts=94"])
+    assert guarantee.contributors(fewer) == 1100
+    assert guarantee.fewest(fewer) == 1437 - 94
+    sampled = study_file.read("digits", ["clients.participation={kind='Fixed', number=500}"])
+    assert guarantee.contributors(sampled) == 500 - 143
+
+
+def test_more_attackers_dropouts_and_colluders_than_clients_are_refused() -> None:
+    study = study_file.read("digits", ["privacy.colluding=1000", "privacy.dropouts=300"])
+    with pytest.raises(FedprivError, match="which leaves none certain to have drawn noise"):
+        guarantee.resolved(study, 650)
+
+
+def test_poisson_participation_needs_a_least_number_under_secure_aggregation() -> None:
+    poisson = "clients.participation={kind='Poisson', rate=0.9}"
+    with pytest.raises(FedprivError, match=r"server.fewest must be given"):
+        guarantee.resolved(study_file.read("digits", [poisson]), 650)
+    assert guarantee.contributors(study_file.read("digits", [poisson, "server.fewest=1200"])) == 1200 - 143
+
+
+def test_the_digits_are_calibrated_to_just_under_four() -> None:
+    study = guarantee.resolved(study_file.read("digits"), 650)
+    found = guarantee.epsilon(study, 650, 40)
+    assert 3.99 < found.upper <= 4
+    assert found.lower < found.upper
+    assert guarantee.resolved(study, 650) == study
+
+
+def test_a_target_that_the_settings_miss_is_refused() -> None:
+    with pytest.raises(FedprivError, match="epsilon = 1 is promised, but these settings give"):
+        guarantee.resolved(small("privacy.epsilon=1"), 650)
+
+
+def test_a_budget_too_small_for_one_round_is_refused() -> None:
+    with pytest.raises(FedprivError, match="does not pay for one round"):
+        guarantee.resolved(small("privacy.budget=0.001"), 650)
+
+
+def test_a_budget_pays_for_the_most_rounds_that_fit() -> None:
+    study = small("privacy.budget=4", "run.rounds=1000")
+    rounds = guarantee.affordable(study, 650)
+    assert guarantee.epsilon(study, 650, rounds).upper <= 4 < guarantee.epsilon(study, 650, rounds + 1).upper
+
+
+def test_plain_updates_promise_nothing() -> None:
+    plain = study_file.parsed(SMALL, overrides=["privacy.mechanism.kind=Plain"])
+    assert guarantee.epsilon(plain, 650, 1).upper == float("inf")
+    with pytest.raises(FedprivError, match="Plain promises nothing"):
+        guarantee.resolved(
+            study_file.parsed(SMALL, overrides=["privacy.mechanism.kind=Plain", "privacy.epsilon=1"]), 650
+        )
+
+
+# Who takes part
+
+
+@given(st.integers(1, 50), st.integers(0, 2**40), st.integers(1, 5))
+def test_a_fixed_number_is_drawn_without_replacement(count: int, seed: int, round: int) -> None:
+    number = 1 + seed % count
+    asked = Fixed(number=number).asked(count, seed, round)
+    assert len(set(asked.tolist())) == number
+    assert asked.tolist() == sorted(asked.tolist())
+    assert 0 <= asked[0] <= asked[-1] < count
+
+
+def test_rounds_differ_and_are_counted() -> None:
+    fixed = Fixed(number=10)
+    rounds = [fixed.asked(1000, 1, round) for round in (1, 2)]
+    assert rounds[0].tolist() != rounds[1].tolist()
+    counted = rounds_of_each(fixed, 1000, 1, 2)
+    assert counted.sum() == 20
+    assert (counted[rounds[0]] >= 1).all()
+    assert (rounds_of_each(All(), 5, 1, 7) == 7).all()
+
+
+def test_poisson_asks_about_its_share() -> None:
+    asked = [len(Poisson(rate=0.1).asked(10_000, 1, round)) for round in range(1, 21)]
+    assert abs(sum(asked) / 20 - 1000) < 4 * (900 / 20) ** 0.5
+    assert len(set(asked)) > 5
+
+
+def test_the_attackers_are_the_same_in_every_round_and_differ_by_seed() -> None:
+    assert participation.attackers(100, 10, 1).tolist() == participation.attackers(100, 10, 1).tolist()
+    assert participation.attackers(100, 10, 1).tolist() != participation.attackers(100, 10, 2).tolist()
+    assert len(participation.attackers(100, 0, 1)) == 0
