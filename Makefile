@@ -46,11 +46,15 @@ check: install ## formatting, lint and types
 	$(BIN)/ruff check .
 	$(BIN)/mypy --strict
 
-run: install ## what a few mechanisms cost
-	$(FEDPRIV) account Ternary clip=0.1 spread=0.25 scale=0.5 --delta 1e-5
-	$(FEDPRIV) account StochasticSign clip=0.1 scale=10 --dimension 100000 --geometry l2 --rounds 100 --delta 1e-5
-	$(FEDPRIV) account Binomial clip=0.1 scale=1 trials=16 --rounds 1000 --delta 1e-5
-	$(FEDPRIV) account Gaussian clip=1 noise=1 --delta 1e-5
+RUN ?= runs/$(shell date +%Y%m%d-%H%M%S)
+POISONED = $(FEDPRIV) run digits --driver direct --quiet --set attack.kind=OutputPoisoning --set clients.byzantine=3
+
+run: install ## train the embedded study; three poisoners against three alphabets; a page of pictures
+	$(FEDPRIV) run digits --out $(RUN)/digits
+	$(POISONED) --out $(RUN)/peak-0.2
+	$(POISONED) --out $(RUN)/one-bit --set privacy.mechanism.peak=0.15 --set privacy.mechanism.trials=1
+	$(POISONED) --out $(RUN)/peak-is-clip --set privacy.mechanism.peak=1.0 --set privacy.mechanism.trials=100
+	$(FEDPRIV) report $(RUN)/digits $(RUN)/one-bit $(RUN)/peak-0.2 $(RUN)/peak-is-clip
 
 flwr-run: install ## the same from Flower's own command, on a SuperLink that ends with it
 	$(BIN)/python -m simulations.flower_command

@@ -20,7 +20,7 @@ import multiprocessing
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, product
 from time import perf_counter, process_time
 from typing import Any
 
@@ -37,6 +37,7 @@ MODELS: tuple[tuple[int, ...], ...] = ((), (128,))
 CHUNKS = {(): 32, (128,): 16}  # clients at once, the fastest found
 
 Span = tuple[float, float, float]  # when a worker's part of a round began and ended, and its processor time
+Chunks = Callable[[int, int], tuple[Tensor, Tensor]]  # the records and labels of so many clients from one on
 _start: dict[str, Any] = {}  # what a worker was started with
 
 
@@ -87,9 +88,6 @@ def rounds(hidden: tuple[int, ...], clients: int, batch: int, gathering: bool, s
     return spans[1:]
 
 
-Chunks = Callable[[int, int], tuple[Tensor, Tensor]]
-
-
 def standing(x: Tensor, y: Tensor, clients: int, batch: int, chunk: int, seed: int) -> Chunks:
     """Records as they stand in the pool, each client's after the one before; workers begin at different places."""
     ring = RECORDS // batch - chunk + 1
@@ -118,7 +116,7 @@ def gathered(x: Tensor, y: Tensor, clients: int, batch: int, chunk: int, seed: i
 class Gradients:
     """The gradients of a chunk of clients, for no hidden layer or one. Activations are (units, records of all clients):
     with few classes that is 1.7 times faster than records as rows. A product goes to scratch first and is copied into
-    the rows, since `bmm` takes its batched kernel only for a contiguous result."""
+    the rows: a tenth faster than writing there directly for 784-10, and no slower for 784-128-10."""
 
     weights: list[Tensor]
     biases: list[Tensor]
@@ -187,17 +185,14 @@ def each_own(seen: Tensor, clients: int) -> Tensor:
 
 def main() -> None:
     """Both models on one worker and two, without and with gathering."""
-    clients, batch = 1_000, 32
-    for hidden in MODELS:
-        for workers in (1, 2):
-            for gathering in (False, True):
-                each, processor = measured(hidden, clients, batch, workers, gathering=gathering)
-                print(
-                    f"{'-'.join(map(str, (FEATURES, *hidden, CLASSES))):<12} {workers} "
-                    f"{'workers' if workers > 1 else 'worker '} {'with' if gathering else 'without':>7} gathering  "
-                    f"{1000 * each:6.1f} ms for {clients:,} clients, {clients / processor:7,.0f} a CPU-second",
-                    flush=True,
-                )
+    for hidden, workers, gathering in product(MODELS, (1, 2), (False, True)):
+        shortest, processor = measured(hidden, 1_000, 32, workers, gathering=gathering)
+        model = "-".join(map(str, (FEATURES, *hidden, CLASSES)))
+        print(
+            f"{model:<12} workers {workers}, {'with' if gathering else 'without':>7} gathering: "
+            f"{1000 * shortest:6.1f} ms for 1,000 clients, {1_000 / processor:7,.0f} a CPU-second",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

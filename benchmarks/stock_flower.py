@@ -2,10 +2,9 @@
 
 A round is: FedAvg sends the model to every node, a node's ClientApp takes one step of SGD on a batch of 32 and returns
 its weights, FedAvg averages them. It runs in Flower's simulation on Ray, with as many workers as cores and one torch
-thread each. It has every advantage that its users could give it: no round evaluates, a client's records are made on the
-spot, and the workers import the app instead of being sent it with each message. Times are between the strategy's own
-calls after each round, in a process that ends by itself; the best round after the first is shown. A round that misses a
-client's reply is an error, not a time.
+thread each. The settings favour it: no round evaluates, a client's records are made on the spot, and Ray's workers run
+at normal priority. Times are between the strategy's own calls after each round, in a process that ends by itself; the
+best round after the first is shown. A round that misses a client's reply is an error, not a time.
 """
 
 from __future__ import annotations

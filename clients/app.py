@@ -19,6 +19,7 @@ import clients
 import fedpriv
 from clients.cohort import answer
 from clients.gradients import one_thread, reason
+from clients.place import at_home
 
 RAW = "bytes"  # how a reply travels: as it is, where Flower's own arrays are wrapped by numpy.save
 RAISED = 2  # Flower's code for an exception in a client's code
@@ -29,14 +30,10 @@ app = ClientApp()
 @app.query()
 def introduce(message: Message, context: Context) -> Message:
     """Which partition this node holds, and the code it runs."""
-    about = ConfigRecord(
-        {
-            "partition": int(context.node_config["partition-id"]),  # strings where a person wrote them
-            "partitions": int(context.node_config["num-partitions"]),
-            "code": code(),
-            "where": str(clients.__file__),
-        }
-    )
+    place: list[Any] = [context.node_config.get(name) for name in ("partition-id", "num-partitions")]
+    if None in place:
+        return Message(Error(RAISED, "the node's --node-config lacks partition-id or num-partitions"), reply_to=message)
+    about = ConfigRecord({"place": [int(each) for each in place], "code": code(), "where": str(clients.__file__)})
     return Message(RecordDict({"about": about}), reply_to=message)
 
 
@@ -44,6 +41,7 @@ def introduce(message: Message, context: Context) -> Message:
 def train(message: Message, context: Context) -> Message:
     """The answer of the clients asked for, or one line that says why there is none."""
     del context
+    at_home()
     one_thread()
     try:
         task: Any = message.content.config_records["task"]
@@ -58,14 +56,15 @@ def train(message: Message, context: Context) -> Message:
 
 @contextmanager
 def ended_when_late(task: Mapping[str, Any]) -> Iterator[None]:
-    """End this process at the time-out, where whoever started it starts another (`task["restarted"]`).
+    """End this process at the time-out, where another takes its place.
 
     A hung client would block its node, and the worker beneath it, for all later rounds and the next run (Flower has
-    nothing against it). The timer is the interpreter's own thread, so a client that hangs inside C is ended too.
+    nothing against it). A SuperNode has a process for each message; a worker of Ray's is started anew where
+    simulations.simulation has arranged it. The timer is the interpreter's: hanging in C is no escape.
     """
     if time.time() > task["until"] > 0:
         raise TimeoutError("asked too late: nobody waits for this answer any more")
-    if task["restarted"]:
+    if task["restarted"] or "ray" not in sys.modules:
         faulthandler.dump_traceback_later(task["seconds"], exit=True, file=sys.__stderr__ or sys.stderr)
     try:
         yield

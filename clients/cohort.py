@@ -178,7 +178,7 @@ class Gathered:
 
 
 def summed(study: Study, dimension: int, clients: int) -> bool:
-    """Whether a cohort of so many clients answers with its sum: always where nobody may see more, else where smaller."""
+    """Whether a cohort of so many clients answers with its sum: where nobody may see more, else where it is smaller."""
     mechanism = study.privacy.chosen
     if study.privacy.trust == "secure-aggregation":
         return True

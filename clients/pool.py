@@ -46,9 +46,14 @@ class Pool:
         return len(self.y)
 
     def batch(self, indices: Whole, out: Features | None = None) -> tuple[Features, Whole]:
-        """The records of those numbers, (clients, records, *shape), and their labels; into `out` where it is given."""
+        """The records of those numbers, (clients, records, *shape), and their labels.
+
+        Into `out` where it is given, unless they stand one after another as the model wants them: then where they are.
+        """
         indices = self._checked(indices)
         shape = (*indices.shape, *self.shape)
+        if (standing := self._standing(indices)) is not None:
+            return standing.reshape(shape), self.y[indices]
         if out is None:
             out = np.empty(shape, np.float32)
         elif out.shape != shape or out.dtype != np.float32 or not out.flags.c_contiguous:
@@ -61,6 +66,15 @@ class Pool:
             gathered = np.take(stored, chosen, axis=0, out=buffer[: len(chosen)], mode="clip")  # "raise" would copy
             scaled(gathered, self.divide, self.subtract, rows[start : start + step])
         return out, self.y[indices]
+
+    def _standing(self, indices: Whole) -> Features | None:
+        """The records where they stand, if they are consecutive and need no scaling."""
+        flat = indices.reshape(-1)
+        if self.x.dtype != np.float32 or (self.divide, self.subtract) != (1, 0) or not flat.size:
+            return None
+        if flat[-1] - flat[0] != flat.size - 1 or not (np.diff(flat) == 1).all():
+            return None
+        return np.asarray(self.x[int(flat[0]) : int(flat[-1]) + 1])
 
     def _checked(self, indices: Whole) -> Whole:
         indices = np.asarray(indices)

@@ -17,7 +17,7 @@ from clients.counter_hash import hashed
 from fedpriv.errors import FedprivError, at_most, one_of, whole
 from fedpriv.random_streams import random_words, stream
 
-Split = Literal["iid", "by-label", "pool"]
+Split = Literal["iid", "by-label", "in-order", "pool"]
 Whole = NDArray[np.int64]
 
 _BLOCK = 1 << 16  # words hashed at a time: half a megabyte stays in the cache
@@ -26,9 +26,11 @@ _HALF = np.uint64(32)
 
 
 class Division(Protocol):
-    """Whose the records are. `disjoint`: no record is at two clients, so that hiding a client hides its records."""
+    """Whose the records are."""
 
-    disjoint: ClassVar[bool]
+    @property
+    def disjoint(self) -> bool:
+        """No record is at two clients, so that hiding a client hides its records."""
 
     @property
     def clients(self) -> int:
@@ -47,7 +49,9 @@ def division(split: str, labels: Whole, clients: int, records_each: int, seed: i
 
     `iid`: dealt out from a shuffled deck. `by-label`: sorted by label, cut into shards, two shards to a client, so that
     most clients see two labels. `pool`: every client draws its own from all of them, with replacement, whatever their
-    number; a record may then be at many clients, and what protects a client protects no record.
+    number; a record may then be at many clients, and what protects a client protects no record. `in-order`: each takes
+    the records that stand next, for data that are stored client by client (and read without a copy); past the last one
+    they begin again.
 
     >>> division("iid", np.array([0, 1, 0, 1, 0, 1]), clients=3, records_each=2, seed=1).of(np.array([2, 0])).tolist()
     [[3, 4], [2, 5]]
@@ -57,6 +61,8 @@ def division(split: str, labels: Whole, clients: int, records_each: int, seed: i
     whole(at_least=0, seed=seed)
     if not len(labels):
         raise FedprivError("there are no records to divide")
+    if split == "in-order":
+        return InOrder(clients, records_each, len(labels))
     if split == "pool":
         at_most("2^32", 2**32, records=len(labels))
         return Drawn(clients, records_each, len(labels), _key(stream(seed, "split pool")))
@@ -90,6 +96,25 @@ class Dealt:
     def of(self, clients: Whole) -> Whole:
         """The record numbers of these clients, (clients, records_each)."""
         return self.table[_asked(clients, self.clients)]
+
+
+@dataclass(frozen=True)
+class InOrder:
+    """Client c's records are c·r, c·r + 1, … of the pool, beginning again at its end."""
+
+    clients: int
+    records_each: int
+    records: int
+
+    @property
+    def disjoint(self) -> bool:
+        """Whether there are enough records for all."""
+        return self.clients * self.records_each <= self.records
+
+    def of(self, clients: Whole) -> Whole:
+        """The record numbers of these clients, (clients, records_each)."""
+        asked = _asked(clients, self.clients)
+        return (asked[:, None] * self.records_each + np.arange(self.records_each)) % self.records
 
 
 @dataclass(frozen=True)

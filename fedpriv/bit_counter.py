@@ -9,13 +9,14 @@ are long enough for numpy to be quick; long ones are cut in blocks of columns th
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
 Bytes = NDArray[np.uint8]
 _BLOCK = 1 << 17  # bytes of a row worked on at once: the few arrays that an adder touches then fit a core's cache
-_MOST_LANES = 255  # a byte's worth of each can be added up in 16 bits
+_AT_ONCE = 1 << 12  # of them turned into counts at once
 _LINE = 64  # bytes: operands that begin with a cache line are a third quicker
 
 
@@ -32,9 +33,10 @@ class BitCounter:
     def __init__(self, columns: int) -> None:
         self._columns = columns
         self._size = -(-columns // 8)
-        self._lanes = min(_MOST_LANES, max(1, _BLOCK // self._size))
+        self._lanes = 1 << max(1, _BLOCK // self._size).bit_length() - 1  # a power of two, to be halved in the end
         width = self._lanes * self._size
-        self._blocks = [_Block(slice(start, min(start + _BLOCK, width))) for start in range(0, width, _BLOCK)]
+        cuts = np.linspace(0, width, -(-width // _BLOCK) + 1, dtype=int)
+        self._blocks = [_Block(slice(start, stop)) for start, stop in pairwise(cuts.tolist())]
         self._waiting = np.zeros((2, width), np.uint8)
         self._filled = 0  # rows in it
 
@@ -50,38 +52,36 @@ class BitCounter:
 
     def counts(self) -> NDArray[np.int64]:
         """The counts."""
-        self._flush()
         counts = np.zeros(8 * self._size, np.int64)
-        for block in self._blocks:
-            for columns, count in block.counts(self._lanes):
-                counts[columns] = count
+        for first, planes in self._settled():
+            for start in range(0, planes[0].size, _AT_ONCE):
+                found = _counts([plane[start : start + _AT_ONCE] for plane in planes])
+                counts[8 * (first + start) :][: found.size] = found
         return counts[: self._columns]
 
     def majority(self, rows: int) -> NDArray[np.int8]:
         """1 where more than half of so many rows have the bit set, −1 where less, 0 where just half.
 
-        Long rows are decided on the planes, eight columns a byte, without counts.
+        Decided on the planes, eight columns a byte, without counts.
         """
-        if self._lanes > 1:
-            return np.sign(2 * self.counts() - rows).astype(np.int8)
-        self._flush()
         signs = np.empty(8 * self._size, np.int8)
-        for block in self._blocks:
-            above, below = block.majority(rows)
-            columns = slice(8 * block.columns.start, 8 * block.columns.stop)
-            np.subtract(np.unpackbits(above).view(np.int8), np.unpackbits(below).view(np.int8), out=signs[columns])
+        for first, planes in self._settled():
+            above, below = (np.unpackbits(bits).view(np.int8) for bits in _majority(planes, rows))
+            np.subtract(above, below, out=signs[8 * first :][: above.size])
         return signs[: self._columns]
+
+    def _settled(self) -> Iterator[tuple[int, list[Bytes]]]:
+        """Each block's first byte, and its planes once every row is counted and every lane added."""
+        if self._filled:
+            self._waiting.reshape(-1, self._size)[self._filled :] = 0
+            self._count(self._waiting[np.newaxis])
+            self._filled = 0
+        return ((block.columns.start, _one_lane(block.settled(), self._lanes)) for block in self._blocks)
 
     def _keep(self, rows: Bytes) -> None:
         self._waiting.reshape(-1, self._size)[self._filled : self._filled + len(rows)] = rows
         self._filled += len(rows)
         if self._filled == 2 * self._lanes:
-            self._count(self._waiting[np.newaxis])
-            self._filled = 0
-
-    def _flush(self) -> None:
-        if self._filled:
-            self._waiting.reshape(-1, self._size)[self._filled :] = 0
             self._count(self._waiting[np.newaxis])
             self._filled = 0
 
@@ -141,37 +141,6 @@ class _Block:
             level += 1
         return self._planes
 
-    def counts(self, lanes: int) -> Iterator[tuple[slice, NDArray[np.int64]]]:
-        """Counts of a few columns at a time, lanes added up, and which columns they are."""
-        planes = [plane.reshape(lanes, -1) for plane in self.settled()]
-        size = planes[0].shape[1]
-        step = max(1, (_BLOCK // 4) // lanes)
-        for start in range(0, size, step):
-            part = slice(start, min(start + step, size))
-            count = np.zeros(8 * (part.stop - part.start), np.int64)
-            for lowest in range(0, len(planes), 8):
-                byte = np.zeros((lanes, count.size), np.uint8)
-                for plane in planes[lowest : lowest + 8][::-1]:
-                    byte += byte
-                    byte |= np.unpackbits(plane[:, part], axis=1)
-                count += np.add.reduce(byte, axis=0, dtype=np.uint16).astype(np.int64) << lowest
-            offset = self.columns.start if lanes == 1 else 0
-            yield slice(8 * (offset + part.start), 8 * (offset + part.stop)), count
-
-    def majority(self, rows: int) -> tuple[Bytes, Bytes]:
-        """Where counts are above half of `rows`, and where below: compared with it from the highest bit down."""
-        half = rows // 2
-        above, equal = np.zeros(self._width, np.uint8), np.full(self._width, 255, np.uint8)
-        for level in range(max(len(self.settled()), half.bit_length()) - 1, -1, -1):
-            plane = self._planes[level] if level < len(self._planes) else np.uint8(0)
-            if half >> level & 1:
-                equal &= plane
-            else:
-                above |= equal & plane
-                equal &= ~plane
-        below = above | equal if rows % 2 == 0 else above  # a half that was rounded down is missed by those equal to it
-        return above, np.invert(below)
-
     def _room(self) -> Bytes:
         raw = np.zeros(self._width + _LINE, np.uint8)
         start = -raw.ctypes.data % _LINE
@@ -185,3 +154,46 @@ def _add(total: Bytes, first: Bytes, second: Bytes) -> None:
     np.bitwise_xor(first, total, first)
     np.bitwise_or(first, second, first)
     np.bitwise_xor(first, total, first)
+
+
+def _one_lane(planes: list[Bytes], lanes: int) -> list[Bytes]:
+    """The planes of the lanes' sum: half of the lanes are added to the other half, bit by bit, until one is left."""
+    if lanes > 1:
+        planes = [plane.copy() for plane in planes]
+    while lanes > 1:
+        lanes //= 2
+        half = planes[0].size // 2
+        carry = np.zeros(half, np.uint8)
+        for level, plane in enumerate(planes):
+            planes[level], other = plane[:half], plane[half:]
+            _add(planes[level], other, carry)
+            carry = other
+        planes.append(carry)
+    return planes
+
+
+def _counts(planes: list[Bytes]) -> NDArray[np.int64]:
+    """Counts from planes, eight of which make a byte."""
+    counts = np.zeros(8 * planes[0].size, np.int64)
+    for lowest in range(0, len(planes), 8):
+        byte = np.zeros(counts.size, np.uint8)
+        for plane in planes[lowest : lowest + 8][::-1]:
+            byte += byte
+            byte |= np.unpackbits(plane)
+        counts += byte.astype(np.int64) << lowest
+    return counts
+
+
+def _majority(planes: list[Bytes], rows: int) -> tuple[Bytes, Bytes]:
+    """Where counts are above half of `rows`, and where below: compared with it from the highest bit down."""
+    half = rows // 2
+    above, equal = np.zeros(planes[0].size, np.uint8), np.full(planes[0].size, 255, np.uint8)
+    for level in range(max(len(planes), half.bit_length()) - 1, -1, -1):
+        plane = planes[level] if level < len(planes) else np.uint8(0)
+        if half >> level & 1:
+            equal &= plane
+        else:
+            above |= equal & plane
+            equal &= ~plane
+    not_below = above | equal if rows % 2 == 0 else above  # equal to a half that was rounded down is below it
+    return above, np.invert(not_below)

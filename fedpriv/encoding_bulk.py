@@ -101,8 +101,9 @@ def bytes_at(place: Places, row: Places, dimension: int, words: Words) -> NDArra
     >>> bytes_at(np.array([1, 4]), np.array([0, 1]), 3, np.array([[0x030201], [0x060504]], np.uint64))
     array([2, 5], dtype=uint8)
     """
-    stream: NDArray[np.uint8] = words.view(np.uint8).reshape(-1)
-    return stream.take(place + row * (8 * words.shape[1] - dimension))
+    stream = words.view(np.uint8).reshape(-1)
+    found: NDArray[np.uint8] = stream.take(place + row * (8 * words.shape[1] - dimension))
+    return found
 
 
 def values_at(place: Places, row: Places, x: Vector, factors: Vector, peak: float) -> Vector:

@@ -64,42 +64,33 @@ class Counts:
         row = place // x.shape[1]
         word, _ = following(words, -(-x.shape[1] // 4), row)  # who runs out here is late in the end
         packed.reshape(-1)[place], near = self.splits.refined(cell.take(place), word)
-        out = (packed & np.uint16(1023)).astype(np.uint8)
         begin = -(-x.shape[1] // 4) + np.bincount(row, minlength=len(x))
-        late = self._vote(out, np.flatnonzero(packed > 1023), packed, p, begin, words)
+        out, late = _counted(packed, p, begin, words)
         return out, np.concatenate((certain, row[near], late))
 
-    def _vote(
-        self,
-        out: NDArray[np.uint8],
-        place: Places,
-        packed: NDArray[np.uint16],
-        p: Vector,
-        begin: Places,
-        words: Words,
-    ) -> Places:
-        """Counts the ties that are won, by the words of each row from `begin` on; the rows that need more are told."""
-        dimension, stream = out.shape[1], words.view(np.uint8).reshape(-1)
-        row, ties, rest = place // dimension, packed.take(place) >> np.uint16(10), p.take(place) % 1
-        rounds, per_round = np.zeros(len(out), np.intp), -(-dimension // 8)
-        np.maximum.at(rounds, row, ties)
-        second, won, left = (rest * 256).astype(np.uint8), np.zeros(place.size, np.uint8), np.zeros(place.size, np.intp)
-        first = 8 * (row * words.shape[1] + begin.take(row)) + place - row * dimension
-        for vote in range(int(rounds.max())):
-            byte = stream.take(
-                first + 8 * per_round * vote, mode="clip"
-            )  # what a row without words takes does not matter
-            won += (byte < second) & (ties > vote)
-            left += (byte == second) & (ties > vote)
-        out.reshape(-1)[place] += won
-        voter, end = np.repeat(np.arange(place.size), left), begin + rounds * per_round
-        more, late = _last(rest.take(voter), row.take(voter), end, words)
-        np.add.at(out.reshape(-1), place.take(voter), more)
-        return late
+
+def _counted(packed: NDArray[np.uint16], p: Vector, begin: Places, words: Words) -> tuple[NDArray[np.uint8], Places]:
+    """Successes, and the ties that are won by the words of each row from `begin` on; and the rows that need more."""
+    out, place = (packed & np.uint16(1023)).astype(np.uint8), np.flatnonzero(packed > 1023)
+    dimension, stream = out.shape[1], words.view(np.uint8).reshape(-1)
+    row, ties, rest = place // dimension, packed.take(place) >> np.uint16(10), p.take(place) % 1
+    rounds, per_round = np.zeros(len(out), np.intp), -(-dimension // 8)
+    np.maximum.at(rounds, row, ties)
+    second, won, left = (rest * 256).astype(np.uint8), np.zeros(place.size, np.uint8), np.zeros(place.size, np.intp)
+    first = 8 * (row * words.shape[1] + begin.take(row)) + place - row * dimension
+    for vote in range(int(rounds.max())):
+        byte = stream.take(first + 8 * per_round * vote, mode="clip")  # a row past its words is done over
+        won += (byte < second) & (ties > vote)
+        left += (byte == second) & (ties > vote)
+    out.reshape(-1)[place] += won
+    voter = np.repeat(np.arange(place.size), left)
+    more, late = _last(rest.take(voter), row.take(voter), begin + rounds * per_round, words)
+    np.add.at(out.reshape(-1), place.take(voter), more)
+    return out, late
 
 
 def _last(rest: Vector, row: Places, begin: Places, words: Words) -> tuple[NDArray[np.bool_], Places]:
-    """Who wins of those that tied twice, by a byte each from `begin` on; and the rows where it ties, or is not there."""
+    """Who wins of those that tied twice, by a byte each from `begin` on; and the rows where that ties or is missing."""
     number = np.bincount(row, minlength=len(words))
     rank = np.arange(row.size) - (np.cumsum(number) - number).take(row)
     byte = words.view(np.uint8).reshape(-1).take(8 * (row * words.shape[1] + begin.take(row)) + rank, mode="clip")

@@ -49,9 +49,9 @@ def words_of_clients(seed: int, purpose: str, round: int, clients: NDArray[np.in
     np.True_
     """
     bits = stream(seed, purpose, round).bit_generator
-    counter = [0, 0, 0, int(round)]  # a list is read four times as fast as an array
+    counter = [0, 0, 0, int(round)]
     own = {"counter": counter, "key": _key(int(seed), purpose).tolist()}
-    state = {**bits.state, "state": own, "buffer": [0] * 4}  # as new: nothing is left of an earlier block
+    state = {**bits.state, "state": own, "buffer": [0] * 4}  # of a new generator; lists are read faster than arrays
     words = np.empty((clients.size, count), np.uint64)
     for row, client in zip(words, clients.tolist(), strict=True):
         counter[2] = client

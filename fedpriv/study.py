@@ -22,7 +22,7 @@ from fedpriv.release import Trust
 from fedpriv.tradeoff import Adjacency
 
 Norm = Literal["clip", "normalise", "coordinates"]
-Split = Literal["iid", "by-label", "pool"]
+Split = Literal["iid", "by-label", "in-order", "pool"]
 Noise = Literal["seeded", "cryptographic"]
 Decoder = Literal["mean", "vote"]
 
@@ -223,7 +223,7 @@ class Study:
         return None if self.attack is None else make_attack(self.attack.kind, self.attack.settings)
 
     def table(self) -> dict[str, Any]:
-        """The whole study as nested tables, defaults filled in; what is None is left out, as TOML has no word for it."""
+        """The whole study as nested tables, defaults filled in; None, for which TOML has no word, is left out."""
         return {name: value for name, value in _table(self).items() if value != {}}
 
     @property

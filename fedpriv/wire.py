@@ -93,7 +93,9 @@ def opened(frame: bytes | memoryview, expected: Expected) -> Messages | Sum:
     """
     head, who, content = taken_apart(frame, expected.study, expected.round, _most(expected))
     if head.dimension != expected.dimension or len(content) not in _lengths(head.form, head.clients, expected):
-        raise Rejected("shape", f"{len(content)} bytes of form {head.form} for {head.clients} × {head.dimension} symbols")
+        raise Rejected(
+            "shape", f"{len(content)} bytes of form {head.form} for {head.clients} × {head.dimension} symbols"
+        )
     clients = _checked_clients(np.frombuffer(who, CLIENT).astype(np.int64), expected)
     if head.form in _SUMS:
         return Sum(clients, _checked_total(np.frombuffer(content, _SUMS[head.form]), head.clients, expected))

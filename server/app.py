@@ -8,6 +8,7 @@ from pathlib import Path
 from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
+from clients.place import at_home
 from fedpriv import study_file
 from server.outcome import STOP, Job, expect, fail, met
 from server.strategy import PrivateStrategy
@@ -33,6 +34,7 @@ def main(grid: Grid, context: Context) -> None:
 
 def serve(grid: Grid, job: Job, *, restarted: bool = False) -> None:
     """Run the study on the grid's nodes."""
+    at_home()
     directory = Path(job.directory)
     expect(directory)
     try:

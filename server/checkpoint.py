@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from fedpriv.arrays import Vector
 from fedpriv.errors import FedprivError
 
 FILE = "checkpoint.npz"
@@ -28,7 +29,7 @@ class State:
     weights: NDArray[np.float64]
     velocity: NDArray[np.float64]
 
-    def stepped(self, direction: NDArray[np.float64], step: float, momentum: float) -> State:
+    def stepped(self, direction: Vector, step: float, momentum: float) -> State:
         """One round on: v ← momentum·v + direction, weights ← weights − step·v."""
         velocity = momentum * self.velocity + direction
         return State(self.round + 1, self.weights - step * velocity, velocity)

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections import Counter
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import NDArray
 
 from fedpriv import wire
-from fedpriv.aggregation import MajorityVote, Mean, NormTrimmedSum
+from fedpriv.aggregation import MajorityVote, NormTrimmedSum
+from fedpriv.arrays import Vector
 from fedpriv.errors import FedprivError
 from fedpriv.packing import packing
 from fedpriv.random_streams import stream
@@ -112,12 +114,12 @@ class Inbox:
         else:
             self._tally.add(found.payload)
 
-    def direction(self) -> NDArray[np.float64]:
+    def direction(self) -> Vector:
         """What the messages agree on: the mean of the updates as the rule sees it, or its sign under a vote."""
         found = self._of_rows() if self._keeps_rows else self._of_sum()
         return np.sign(found) if self._study.decoder == "vote" else found
 
-    def _of_sum(self) -> NDArray[np.float64]:
+    def _of_sum(self) -> Vector:
         total, count = self._total + self._tally.total(), self._summed + self._tally.count
         rule = self._study.rule
         if self._study.decoder == "mean":
@@ -125,9 +127,9 @@ class Inbox:
         rule = rule if isinstance(rule, MajorityVote) else MajorityVote()
         alphabet = self._mechanism.alphabet
         votes = 2 * total - count * (alphabet[0] + alphabet[-1]) if alphabet is not None else total
-        return np.asarray(rule.of_sum(votes, stream(self._study.run.seed, "ties", self._round)), float)
+        return rule.of_sum(votes, self._ties())
 
-    def _of_rows(self) -> NDArray[np.float64]:
+    def _of_rows(self) -> Vector:
         clients = np.concatenate([own for own, _ in self._rows])
         order = np.argsort(clients)
         packed = packing(self._mechanism)
@@ -139,10 +141,13 @@ class Inbox:
             start += len(own)
         matrix = matrix[order]
         rule = self._study.rule
-        if isinstance(rule, Mean):
-            return matrix.astype(np.float64).mean(axis=0)
-        found = np.asarray(rule(matrix), float)
+        if isinstance(rule, MajorityVote):
+            return rule(matrix, self._ties())
+        found = rule(matrix)
         return found / len(matrix) if isinstance(rule, NormTrimmedSum) else found
+
+    def _ties(self) -> Generator:
+        return stream(self._study.run.seed, "ties", self._round)
 
     def _decoded(self, symbols: NDArray[np.generic]) -> NDArray[np.float64]:
         """Each message by itself; the votes as they are where there is no unbiased decoder."""

@@ -142,7 +142,7 @@ class GridDriver:
             if reply.has_error():
                 raise FedprivError(f"a client did not start: {_reason(reply)}")
             about: Any = reply.content.config_records["about"]
-            partition, partitions = int(about["partition"]), int(about["partitions"])
+            partition, partitions = about["place"]
             if about["code"] != code():
                 raise FedprivError(f"clients run other code than this server, from {about['where']}: start them anew")
             if not 0 <= partition < partitions or self._partitions not in (0, partitions):

@@ -235,7 +235,7 @@ class Rounds:
 
 
 def _prepare(directory: Path, study: Study, resume: bool) -> None:
-    """A directory for the run, which holds its study; nobody else's run is written over, no other study gone on with."""
+    """A directory for the run, which holds its study; no run is written over, no other study gone on with."""
     file = directory / STUDY
     text = study_file.text(study)
     if resume:

@@ -55,8 +55,10 @@ def add_to(commands: Any) -> None:
     _add_release(calibration)
     calibration.add_argument("--free", metavar="NAME", help="the setting to find, where more than one could be")
     calibration.set_defaults(run=run_calibrate)
-    listing = commands.add_parser("list", help="mechanisms, attacks, rules and studies, each in a line", epilog="example:\n  fedpriv list",
-                                  formatter_class=text)  # fmt: skip
+    listing = commands.add_parser(
+        "list", help="mechanisms, attacks, rules and studies, each in a line", epilog="example:\n  fedpriv list",
+        formatter_class=text,
+    )  # fmt: skip
     listing.add_argument("--json", action="store_true", help="one JSON object on standard output")
     listing.set_defaults(run=run_list)
 

@@ -5,6 +5,7 @@ The same bits as through Flower. In this process there is no time-out: a client 
 
 from __future__ import annotations
 
+import itertools
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -27,7 +28,7 @@ def parts(clients: Numbers, cohorts: int) -> list[Numbers]:
     [[0, 1], [2, 3, 4]]
     """
     bounds = [place * len(clients) // cohorts for place in range(cohorts + 1)]
-    return [clients[low:high] for low, high in zip(bounds, bounds[1:], strict=False) if high > low]
+    return [clients[low:high] for low, high in itertools.pairwise(bounds) if high > low]
 
 
 class Here:
@@ -60,7 +61,7 @@ class OnRay:
 
         self._ray, self._cohorts = ray, cohorts or workers
         worker = ray.remote(num_cpus=1, max_restarts=-1, max_task_retries=1)(_Worker)
-        self._workers = [worker.remote() for _ in range(workers)]
+        self._workers: list[Any] = [worker.remote() for _ in range(workers)]
 
     def ask(self, task: Task) -> Iterator[Answer]:
         """The answers as they come; at the time-out, none for those that owe one."""

@@ -1,8 +1,7 @@
 """The same run from Flower's own command: `flwr run`, on a SuperLink of ours that ends with it, or on somebody else's.
 
-A local SuperLink that Flower starts by itself stays, and imports the clients' code from wherever it was started. Ours
-has a port and a FLWR_HOME of its own, starts in an empty directory and is killed with its group. `flwr run` returns 0
-when the run has failed: the SuperLink is asked for its status, and the run's directory for its outcome.
+`flwr run` returns 0 when the run has failed: the SuperLink is asked for its status, and the run's directory for its
+outcome.
 """
 
 from __future__ import annotations
@@ -11,14 +10,10 @@ import argparse
 import json
 import os
 import re
-import socket
 import subprocess
 import sys
 import tempfile
-import time
-import urllib.request
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from importlib.metadata import version
 from pathlib import Path
 from threading import Thread
@@ -27,8 +22,9 @@ from typing import Any
 from fedpriv import study_file
 from fedpriv.errors import FedprivError
 from fedpriv.study import Study
-from server.outcome import ERROR, STOP, Job, expect, outcome, over
-from simulations.surroundings import cores, end_all, environment, scratch_directory
+from server.outcome import ERROR, STOP, Job, expect, met, outcome, over
+from simulations.own_superlink import own_superlink
+from simulations.surroundings import cores, end_all, environment, scratch_directory, wait_until
 
 APP = """\
 # Written by fedpriv: a Flower App whose code is the installed package's.
@@ -52,14 +48,14 @@ directory = ""
 resume = false
 quiet = false
 """
-STARTS = 60.0  # seconds a SuperLink may take to start
 ENDS = 60.0  # seconds Flower may take to end after the run has
 
 
 def app_directory(run: Path) -> Path:
     """The directory of the Flower App: the repository, or where there is none, one written into the run's directory."""
     repository = Path(__file__).parent.parent
-    if (repository / "pyproject.toml").exists():
+    project = repository / "pyproject.toml"
+    if project.exists() and "[tool.flwr.app]" in project.read_text(encoding="utf-8"):
         return repository
     own = run / "app"
     own.mkdir(parents=True, exist_ok=True)
@@ -69,7 +65,7 @@ def app_directory(run: Path) -> Path:
 
 def flower_run(app: Path, study: Study, directory: Path, *, nodes: int | None = None) -> dict[str, Any]:
     """Run a study by `flwr run` on a SuperLink of its own; what its result.json says."""
-    with scratch_directory() as scratch, _superlink(scratch) as env:
+    with scratch_directory() as scratch, own_superlink(scratch) as env:
         federation = (
             f"num-supernodes={nodes or cores()} client-resources-num-cpus=1 init-args-num-cpus={cores()} "
             'init-args-logging-level="ERROR" init-args-log-to-driver=false'
@@ -125,12 +121,13 @@ def _seen_through(command: list[str], connection: str, env: dict[str, str], plac
     reader = Thread(target=shown.read, args=(process.stdout,), daemon=True)
     reader.start()
     try:
-        _wait(lambda: process.poll() is not None or over(place), None)
-        _wait(lambda: process.poll() is not None, ENDS)  # for ever, behind a hung client
+        wait_until(lambda: process.poll() is not None or over(place), None)
+        wait_until(lambda: process.poll() is not None, ENDS)  # for ever, behind a hung client
     except KeyboardInterrupt:
         (place / STOP).touch()
-        if not _wait(lambda: over(place), 20) and shown.run_id:
+        if not wait_until(lambda: over(place), 20) and shown.run_id:
             _flwr(["stop", shown.run_id, connection], env)
+        met(place)
         raise
     finally:
         end_all(process)
@@ -164,7 +161,7 @@ def _status(run_id: str, connection: str, env: dict[str, str]) -> str:
         status[0] = str(told["runs"][0]["status"])
         return status[0].startswith("finished")
 
-    _wait(ended, ENDS)
+    wait_until(ended, ENDS)
     return status[0]
 
 
@@ -174,48 +171,6 @@ def _flwr(words: list[str], env: dict[str, str]) -> str:
     if done.returncode:
         raise FedprivError(f"flwr {' '.join(words)}: {(done.stderr or done.stdout).strip()[-300:]}")
     return done.stdout
-
-
-@contextmanager
-def _superlink(scratch: Path) -> Iterator[dict[str, str]]:
-    """A SuperLink that runs simulations, for as long as it is needed; the environment in which `here` means it."""
-    env = environment(scratch)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    home, empty = Path(env["FLWR_HOME"]), scratch / "empty"
-    home.mkdir()
-    empty.mkdir()
-    (home / "config.toml").write_text(f'[superlink.here]\naddress = "127.0.0.1:{port}"\ninsecure = true\n')
-    words = f"--insecure --simulation --isolation subprocess --host 127.0.0.1 --port {port}"
-    with (scratch / "superlink.log").open("w") as log:
-        process = subprocess.Popen(
-            ["flower-superlink", *words.split(), "--disable-runtime-dependency-installation"],
-            cwd=empty, env=env, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
-        )  # fmt: skip
-    try:
-        if not _wait(lambda: _healthy(port) or process.poll() is not None, STARTS) or process.poll() is not None:
-            told = (scratch / "superlink.log").read_text(errors="replace").strip().splitlines() or [""]
-            raise FedprivError(f"Flower's SuperLink did not start: {told[-1]}")
-        yield env
-    finally:
-        end_all(process)
-
-
-def _healthy(port: int) -> bool:
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    try:
-        return bool(opener.open(f"http://127.0.0.1:{port}/health", timeout=1).status == 200)
-    except OSError:
-        return False
-
-
-def _wait(done: Callable[[], bool], seconds: float | None) -> bool:
-    """Wait until it is done; whether it was, in time."""
-    until = None if seconds is None else time.monotonic() + seconds
-    while not (met := done()) and (until is None or time.monotonic() < until):
-        time.sleep(0.1)
-    return met
 
 
 def _toml(value: str | bool) -> str:

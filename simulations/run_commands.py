@@ -154,9 +154,8 @@ def _show(found: dict[str, Any], as_json: bool) -> None:
     print(
         f"  a client sends    {found['client_bytes']:,} bytes a round, {found['bytes_up']:,} bytes all clients in all"
     )
-    print(
-        f"  expected time     about {found['seconds']:.1f} s on one core, beside {found['start_seconds']:.0f} s to start"
-    )
+    seconds, start = found["seconds"], found["start_seconds"]
+    print(f"  expected time     about {seconds:.1f} s on one core, beside {start:.0f} s to start")
 
 
 def _number(text: str) -> int:

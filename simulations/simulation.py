@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import shutil
 import signal
 import sys
 from importlib import import_module
@@ -18,7 +19,7 @@ from threading import Thread
 from typing import Any
 
 from server.outcome import STOP, Job, fail
-from simulations.surroundings import init_ray
+from simulations.surroundings import init_ray, kill_what_it_started
 
 # Ray's own settings travel with the resources of a worker: one that dies is started anew, and its message redone.
 # Flower by itself keeps a dead worker in its pool, where it attracts every message and fails it.
@@ -90,8 +91,10 @@ def _cause(error: BaseException) -> BaseException:
 
 
 def _end() -> None:
-    """End this process and all that it started."""
+    """End this process and all that it started; nobody else may be left to take its scratch directory away."""
     sys.stderr.flush()
+    kill_what_it_started(os.getpid())
+    shutil.rmtree(os.environ["RAY_TMPDIR"], ignore_errors=True)
     os.killpg(0, signal.SIGKILL)
 
 

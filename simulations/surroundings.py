@@ -11,24 +11,32 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from clients.place import HOME
+
 
 def end_all(process: subprocess.Popen[Any]) -> None:
     """Kill a process that leads its group, all that it started, and the group (also where the leader alone is dead)."""
-    for pid in [process.pid, *_descendants(process.pid)]:
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
+    kill_what_it_started(process.pid)
     with suppress(ProcessLookupError, PermissionError):  # nobody is left; macOS says so in the second way
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
 
 
+def kill_what_it_started(pid: int) -> None:
+    """Kill all that a process started and that these started; Flower's executors leave the group they were in."""
+    for each in _descendants(pid):
+        with suppress(ProcessLookupError):
+            os.kill(each, signal.SIGKILL)
+
+
 def _descendants(pid: int) -> list[int]:
-    """What a process started and what that started, parents first; Flower's executors leave the group they are in."""
+    """Parents first."""
     parents = _parents()
     found = [pid]
     for own in found:
@@ -49,8 +57,13 @@ def _parents() -> dict[int, int]:
 
 
 def environment(scratch: Path) -> dict[str, str]:
-    """What Flower and Ray are to be told: nothing installed, nothing sent, nothing of the user's touched."""
+    """What Flower and Ray are to be told: nothing installed, nothing sent, nothing of the user's touched.
+
+    They are to be started in `scratch / "empty"`.
+    """
+    (scratch / "empty").mkdir(exist_ok=True)
     return {name: value for name, value in os.environ.items() if name != "RAY_ADDRESS"} | {
+        HOME: os.getcwd(),
         "FLWR_TELEMETRY_ENABLED": "0",
         "FLWR_DISABLE_UPDATE_CHECK": "1",
         "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
@@ -100,6 +113,14 @@ def _shared_memory() -> int:
     place = Path("/dev/shm")
     free = shutil.disk_usage(place).free if place.is_dir() else 2 << 30
     return max(min(free // 2, 2 << 30), 80 << 20)
+
+
+def wait_until(done: Callable[[], bool], seconds: float | None) -> bool:
+    """Wait until it is done; whether it was, in time."""
+    until = None if seconds is None else time.monotonic() + seconds
+    while not (met := done()) and (until is None or time.monotonic() < until):
+        time.sleep(0.1)
+    return met
 
 
 def cores() -> int:

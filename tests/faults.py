@@ -72,8 +72,7 @@ class Replayed:
     """The frame of the first round, in every round."""
 
     def on_bytes(self, frame: bytes) -> bytes:
-        first = _FIRST.setdefault(len(_FIRST) if len(_FIRST) < 1 else 0, frame)
-        return first
+        return _FIRST.setdefault(len(_FIRST) if len(_FIRST) < 1 else 0, frame)
 
 
 _FIRST: dict[int, bytes] = {}

@@ -461,11 +461,19 @@ def test_a_record_is_the_same_bits_wherever_it_is_asked_for() -> None:
 
 def test_a_buffer_is_filled_and_returned() -> None:
     pool = Synthetic().load()
-    asked = np.arange(600).reshape(30, 20)
+    asked = np.arange(600)[::-1].reshape(30, 20)
     out = np.full((30, 20, 20), np.nan, np.float32)
     features, _ = pool.batch(asked, out)
     assert features is out
     assert (out == pool.batch(asked)[0]).all()
+
+
+def test_records_that_stand_in_order_and_need_no_scaling_are_not_copied() -> None:
+    pool = Synthetic().load()
+    features, labels = pool.batch(np.arange(20, 60).reshape(4, 10))
+    assert np.shares_memory(features, pool.x)
+    assert (features == pool.batch(np.arange(20, 60)[::-1].reshape(4, 10))[0][::-1, ::-1]).all()
+    assert labels.shape == (4, 10)
 
 
 BUFFERS = [

@@ -389,7 +389,8 @@ matrices = st.sampled_from([np.float32, np.float64]).flatmap(
 @given(x=matrices, clip=st.floats(1e-3, 1e3), how=st.sampled_from(["clip", "normalise"]))
 @example(x=np.full((1, 3), 3e38, np.float32), clip=1.0, how="clip")
 @example(x=np.full((1, 3), 1e-45, np.float32), clip=1.0, how="normalise")
-@example(x=np.full((1, 3), 1.7e308), clip=0.1, how="clip")
+@example(x=np.full((1, 20), 4.5e-23, np.float32), clip=1.0, how="normalise")  # each square is cut by a third
+@example(x=np.linspace(1e308, 1.7e308, 20)[:, None], clip=1e-12, how="clip")  # the factors have a few digits only
 @example(x=np.array([[1e19, 1e-30], [1e-23, 1e-23]], np.float32), clip=1.0, how="normalise")
 def test_the_norm_is_at_most_the_clip_in_exact_arithmetic(x, clip, how):
     for row, factor in zip(x, clip_factors(x, clip, how), strict=True):

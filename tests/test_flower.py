@@ -74,36 +74,45 @@ def directly(study: Study, directory: Path, *, resume: bool = False) -> bytes:
 
 
 @pytest.fixture
-def marked(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def marked(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """Whatever a test started must be gone when it ends."""
     mark = f"FEDPRIV_TEST={os.getpid()}.{time.monotonic_ns()}"
     monkeypatch.setenv(*mark.split("="))
-    yield
+    yield mark
     deadline = time.monotonic() + 10
     while (left := running(mark)) and time.monotonic() < deadline:
         time.sleep(0.1)
     assert not left
 
 
-def running(mark: str) -> list[str]:
-    """The processes, other than this one, with that in their environment."""
-    found = []
+def running(mark: str) -> dict[str, dict[str, str]]:
+    """The processes, other than this one, with that in their environment: their command, and that environment."""
+    found = {}
     for place in Path("/proc").glob("[0-9]*"):
         try:
-            if place.name != str(os.getpid()) and mark.encode() in (place / "environ").read_bytes().split(b"\0"):
-                found.append((place / "cmdline").read_text().replace("\0", " "))
-        except OSError:
+            words = (place / "environ").read_text(errors="replace").split("\0")
+            if place.name != str(os.getpid()) and mark in words:
+                command = (place / "cmdline").read_text(errors="replace").replace("\0", " ")
+                found[f"{place.name} {command}"] = dict(word.split("=", 1) for word in words if "=" in word)
+        except OSError:  # it has ended meanwhile
             continue
     return found
 
 
 @pytest.fixture
 def troubled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The override that brings trouble into a study; none until a plan is written."""
+    """The override that brings trouble into a study; none until a plan is written.
+
+    The directory one is in does not choose the code, but a study's own paths start there.
+    """
     (tmp_path / "faults.py").write_text(FAULTS)
     (tmp_path / "plan").touch()
     monkeypatch.syspath_prepend(str(tmp_path))
-    return f'attack={{kind="faults:Trouble", folder="{tmp_path}"}}'
+    elsewhere = tmp_path / "elsewhere"
+    (elsewhere / "clients").mkdir(parents=True)
+    (elsewhere / "clients" / "__init__.py").write_text("raise ImportError('another checkout')")
+    monkeypatch.chdir(elsewhere)
+    return 'attack={kind="faults:Trouble", folder=".."}'
 
 
 @pytest.mark.usefixtures("marked")
@@ -147,13 +156,15 @@ def started(directory: Path, study: Path) -> subprocess.Popen[bytes]:
     return process
 
 
-@pytest.mark.usefixtures("marked")
 @pytest.mark.parametrize("ended", [signal.SIGINT, signal.SIGKILL], ids=lambda ended: ended.name)
-def test_a_run_cut_short_is_whole_and_goes_on_to_the_same_bits(ended: signal.Signals, tmp_path: Path) -> None:
+def test_a_run_cut_short_is_whole_and_goes_on_to_the_same_bits(
+    ended: signal.Signals, tmp_path: Path, marked: str
+) -> None:
     file = tmp_path / "tiny.toml"
     long = tiny("run.rounds=60", "run.checkpoint_every=7")
     file.write_text(study_file.text(long))
     process = started(tmp_path / "run", file)
+    scratches = {Path(env["RAY_TMPDIR"]) for env in running(marked).values() if "RAY_TMPDIR" in env}
     process.send_signal(ended)
     assert process.wait(30) == (130 if ended == signal.SIGINT else -signal.SIGKILL)
     deadline = time.monotonic() + 10  # killed, its simulation finds out by itself
@@ -164,6 +175,9 @@ def test_a_run_cut_short_is_whole_and_goes_on_to_the_same_bits(ended: signal.Sig
     assert last["why"] == "interrupted"
     assert [line["round"] for line in lines(tmp_path / "run")[1:-1]] == list(range(1, last["rounds"] + 1))
     assert 3 < last["rounds"] < 60
+    while running(marked) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert [scratch.exists() for scratch in scratches] == [False]
     assert directly(long, tmp_path / "run", resume=True) == directly(long, tmp_path / "whole")
 
 
@@ -196,6 +210,18 @@ def test_the_repository_is_a_flower_app_and_flower_has_nothing_to_rewrite_in_it(
     assert {name: flower["app"][name] for name in ours} == ours
 
 
+@pytest.mark.usefixtures("marked")
+def test_what_keeps_ray_from_starting_is_the_error_and_the_log_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "ray.py").write_text("print('quite broken', flush=True)\nraise ImportError('no ray here')")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(FedprivError, match=r"ImportError: no ray here \(.*error.json and flower.log") as error:
+        launch.simulate(tiny(), tmp_path / "run", quiet=True)
+    assert "\n" not in str(error.value)
+    assert "quite broken" in (tmp_path / "run" / "flower.log").read_text()
+
+
 # --- what it stands on --------------------------------------------------------------------------------------------
 
 
@@ -211,9 +237,9 @@ def test_the_end_of_a_process_is_the_end_of_what_left_its_group() -> None:
     process.stdout.close()
 
 
-def test_scratch_is_gone_after_an_error() -> None:
-    with pytest.raises(ZeroDivisionError), scratch_directory() as scratch:
-        assert len(str(scratch)) < 20
+def test_scratch_has_a_short_name_and_is_gone_after_an_error() -> None:
+    with pytest.raises(ZeroDivisionError), scratch_directory() as scratch:  # noqa: PT012
+        assert len(str(scratch)) < 20  # Ray's sockets live in it, and a socket's name has 107 bytes at most
         raise ZeroDivisionError
     assert not scratch.exists()
 

@@ -16,6 +16,7 @@ from flwr.supercore.task_identity import TaskIdentity
 from hypothesis import given
 from hypothesis import strategies as st
 
+import clients
 from clients import app as client
 from clients.cohort import answer
 from fedpriv import study_file
@@ -53,7 +54,7 @@ class FakeGrid:
         self._replies, self._held = replies or self.answered, {}  # type: ignore[var-annotated]
 
     def context(self, node: int) -> Context:
-        place = {"partition-id": self.ids.index(node), "num-partitions": len(self.ids)}
+        place: dict[str, Any] = {"partition-id": self.ids.index(node), "num-partitions": len(self.ids)}
         return Context(run_id=1, node_id=node, node_config=place, state=RecordDict(), run_config={})
 
     def answered(self, message: Message) -> Message | None:
@@ -78,8 +79,7 @@ class FakeGrid:
             yield name
 
     def pull_messages(self, names: Iterable[str]) -> Iterable[Message]:
-        found = [self._held.pop(name) for name in reversed(list(names)) if self._held.get(name) is not None]
-        return found
+        return [self._held.pop(name) for name in reversed(list(names)) if self._held.get(name) is not None]
 
     def arrive(self, name: str, reply: Message) -> None:
         """Let a reply be there from now on."""
@@ -133,7 +133,7 @@ def test_too_few_nodes_are_counted_and_not_waited_for_without_end() -> None:
 
 def test_code_of_another_checkout_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("server.nodes.code", lambda: "another")
-    with pytest.raises(FedprivError, match=rf"other code than this server, from {client.clients.__file__}"):
+    with pytest.raises(FedprivError, match=rf"other code than this server, from {clients.__file__}"):
         driver(FakeGrid(2))
 
 
@@ -141,6 +141,13 @@ def test_nodes_that_contradict_each_other_are_refused() -> None:
     grid = FakeGrid(3)
     grid.context = lambda node: Context(1, node, {"partition-id": 3, "num-partitions": 3}, RecordDict(), {})  # type: ignore
     with pytest.raises(FedprivError, match="partition 3 of 3"):
+        driver(grid)
+
+
+def test_a_node_without_a_place_says_what_it_lacks() -> None:
+    grid = FakeGrid(1)
+    grid.context = lambda node: Context(1, node, {"partition-id": 0}, RecordDict(), {})  # type: ignore
+    with pytest.raises(FedprivError, match="--node-config lacks partition-id or num-partitions"):
         driver(grid)
 
 

@@ -2,8 +2,8 @@
 
 In README.md: the `fedpriv …` lines of every ```sh block, every ```python block, and every `$ fedpriv …` of a ```console
 block, whose output must then be what the block shows (`...` stands for anything, spaces are not counted). A `make …`
-line must name a target. In docs/*.md only what is marked: ```sh run, ```python run, ```console run. What cannot be run
-here is marked ```sh skip.
+line must name a target, a ```toml block must be a study. In docs/*.md only what is marked: ```sh run, ```python run,
+```console run. What cannot be run here is marked ```sh skip.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+
+from fedpriv import study_file
 
 ROOT = Path(__file__).resolve().parent.parent
 README = ROOT / "README.md"
@@ -101,6 +103,11 @@ def test_program_runs_as_shown(block: Block, tmp_path: Path) -> None:
         program = "import doctest, sys; sys.exit(doctest.testfile('session.txt', module_relative=False).failed)"
     outcome = run([sys.executable, "-c", program], tmp_path)
     assert outcome.returncode == 0, f"{block.place}:\n{outcome.stdout}{outcome.stderr}"
+
+
+@pytest.mark.parametrize("block", [pytest.param(block, id=block.place) for block in BLOCKS if block.language == "toml"])
+def test_study_is_one(block: Block) -> None:
+    assert study_file.parsed(block.text).run.rounds > 0
 
 
 def run(command: list[str], directory: Path) -> subprocess.CompletedProcess[str]:

@@ -180,7 +180,7 @@ DAMAGED = {
         [HEADER, round_line(1, epsilon={"lower": 0.0, "upper": None, "clt": None})],
         2,
         "epsilon cannot be",
-    ),  # fmt: skip
+    ),
     "something after the end": ([HEADER, END, round_line(1)], 2, "an end that nothing follows"),
     "an end that lacks something": ([HEADER, without(END, "why")], 2, "lacks 'why'"),
 }

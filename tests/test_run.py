@@ -1,4 +1,4 @@
-"""Whole runs by the direct driver: the same bits however they are divided, stopped or resumed; nothing bad sinks them."""
+"""Whole runs by the direct driver: the same bits however they are divided or stopped; nothing bad sinks them."""
 
 from __future__ import annotations
 

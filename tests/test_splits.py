@@ -323,3 +323,11 @@ def test_a_batch_that_cannot_be_is_refused(facts: dict[str, Any]) -> None:
 def test_clients_with_negative_numbers_draw_nothing() -> None:
     with pytest.raises(FedprivError, match="clients are numbered from 0, got -1 to 1"):
         drawn(5, 2, 0, 0, np.array([-1, 1]))
+
+
+def test_in_order_begins_again_past_the_last_record() -> None:
+    labels = np.zeros(10, np.int64)
+    dealt = division("in-order", labels, clients=4, records_each=3, seed=1)
+    assert dealt.of(np.array([0, 2, 3])).tolist() == [[0, 1, 2], [6, 7, 8], [9, 0, 1]]
+    assert not dealt.disjoint
+    assert division("in-order", labels, clients=3, records_each=3, seed=1).disjoint

@@ -77,7 +77,7 @@ def test_a_slip_is_named_with_its_place(override: str, message: str) -> None:
 def test_what_is_missing_is_named() -> None:
     with pytest.raises(FedprivError, match=r"small.toml: the study needs a \[data\] table"):
         study_file.parsed("[run]\nrounds = 1\n[clients]\ncount = 1", name="small.toml")
-    with pytest.raises(FedprivError, match="small.toml: run needs rounds"):
+    with pytest.raises(FedprivError, match=r"small\.toml: run needs rounds"):
         study_file.parsed('data.kind = "Digits"\nclients.count = 1\n[run]\n', name="small.toml")
     with pytest.raises(FedprivError, match="data needs kind"):
         study_file.parsed("[data]\nheld_out = 3\n[run]\nrounds = 1\n[clients]\ncount = 1")
@@ -96,7 +96,7 @@ def test_a_rule_that_needs_rows_is_refused_under_secure_aggregation() -> None:
 
 def test_a_majority_vote_has_no_mean() -> None:
     assert small("aggregation.kind=MajorityVote").decoder == "vote"
-    with pytest.raises(FedprivError, match="server.decoder must be 'vote'"):
+    with pytest.raises(FedprivError, match=r"server\.decoder must be 'vote'"):
         small("aggregation.kind=MajorityVote", "server.decoder=mean")
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-
 from fedpriv.attacks.messages import OutputPoisoning
 from fedpriv.attacks.updates import RandomNoise, SignFlip
 from fedpriv.kinds import made

@@ -1,0 +1,16 @@
+"""Where a worker works: in the directory that the run was started from, so that a study's own paths mean the same."""
+
+from __future__ import annotations
+
+import os
+
+HOME = "FEDPRIV_DIRECTORY"
+
+
+def at_home() -> None:
+    """Go to the directory the run was started from, where somebody has said which.
+
+    Ray puts the directory it is started in before everything else on its workers' path, so it is started in an empty
+    one: code that happens to lie in the person's directory, another checkout's, is not what was meant.
+    """
+    os.chdir(os.environ.get(HOME, "."))

@@ -1,0 +1,63 @@
+"""Rules that add rows up: in double precision and in the order of the rows, so that sorted rows give the same bits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from fedpriv.aggregation.rows import usable
+from fedpriv.arrays import Vector
+from fedpriv.errors import whole
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mean:
+    """The mean of the rows.
+
+    >>> Mean()(np.array([[1.0, 2.0], [3.0, 6.0]]))
+    array([2., 4.])
+    """
+
+    needs_rows: ClassVar[bool] = False
+
+    def __call__(self, matrix: Vector) -> Vector:
+        """The mean of the finite rows."""
+        rows = usable(matrix, 1, self)
+        return _total(rows) / len(rows)
+
+
+@dataclass(frozen=True, kw_only=True)
+class NormTrimmedSum:
+    """The sum of the rows but the F of largest ℓ2 norm: [P] section 5, TSUM_F. Of F rows or fewer nothing is left: 0.
+
+    Of rows with equal norms the later ones go first, so a tie is decided by the order of the rows and nothing else.
+
+    >>> NormTrimmedSum(dropped=1)(np.array([[3.0, 4.0], [-5.0, 0.0], [1.0, 1.0]]))
+    array([4., 5.])
+    """
+
+    dropped: int  # F
+
+    needs_rows: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        whole(0, dropped=self.dropped)
+
+    def __call__(self, matrix: Vector) -> Vector:
+        """The sum of the finite rows, without the `dropped` longest of them."""
+        rows = usable(matrix, 0, self)
+        order = np.argsort(_squared_norms(rows), kind="stable")
+        kept = np.sort(order[: max(0, len(rows) - self.dropped)])
+        return _total(rows if len(kept) == len(rows) else rows[kept])
+
+
+def _total(rows: Vector) -> Vector:
+    return np.asarray(np.add.reduce(rows, axis=0, dtype=np.float64))
+
+
+def _squared_norms(rows: Vector) -> Vector:
+    """Row by row, so that a row's norm does not depend on its place."""
+    square = np.empty(rows.shape[1])
+    return np.array([np.multiply(row, row, out=square, dtype=np.float64).sum() for row in rows])

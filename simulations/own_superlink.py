@@ -1,0 +1,53 @@
+"""A SuperLink of our own, for one run.
+
+The one that `flwr run` would start by itself stays, and Ray's workers import the clients' code from the directory that
+it was started in: the next checkout would run with this one's clients. Ours has a port and a FLWR_HOME of its own,
+starts in an empty directory, and is killed with everything it started.
+"""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from fedpriv.errors import FedprivError
+from simulations.surroundings import end_all, environment, wait_until
+
+STARTS = 60.0  # seconds it may take
+
+
+@contextmanager
+def own_superlink(scratch: Path) -> Iterator[dict[str, str]]:
+    """A SuperLink that runs simulations, for as long as it is needed; the environment in which `here` means it."""
+    env = environment(scratch)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    home = Path(env["FLWR_HOME"])
+    home.mkdir()
+    (home / "config.toml").write_text(f'[superlink.here]\naddress = "127.0.0.1:{port}"\ninsecure = true\n')
+    words = f"--insecure --simulation --isolation subprocess --host 127.0.0.1 --port {port}"
+    with (scratch / "superlink.log").open("w") as log:
+        process = subprocess.Popen(
+            ["flower-superlink", *words.split(), "--disable-runtime-dependency-installation"],
+            cwd=scratch / "empty", env=env, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
+        )  # fmt: skip
+    try:
+        if not wait_until(lambda: _healthy(port) or process.poll() is not None, STARTS) or process.poll() is not None:
+            told = (scratch / "superlink.log").read_text(errors="replace").strip().splitlines() or [""]
+            raise FedprivError(f"Flower's SuperLink did not start: {told[-1]}")
+        yield env
+    finally:
+        end_all(process)
+
+
+def _healthy(port: int) -> bool:
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    try:
+        return bool(opener.open(f"http://127.0.0.1:{port}/health", timeout=1).status == 200)
+    except OSError:
+        return False
