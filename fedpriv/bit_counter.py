@@ -18,6 +18,7 @@ Bytes = NDArray[np.uint8]
 _BLOCK = 1 << 17  # bytes of a row worked on at once: the few arrays that an adder touches then fit a core's cache
 _AT_ONCE = 1 << 12  # of them turned into counts at once
 _LINE = 64  # bytes: operands that begin with a cache line are a third quicker
+_ROOMS = 40  # asked for together: past 4 MB numpy asks for large pages, in which planes do not evict each other
 
 
 class BitCounter:
@@ -45,10 +46,10 @@ class BitCounter:
         rows = np.ascontiguousarray(rows)
         together = 2 * self._lanes
         first = min(-self._filled % together, len(rows))
+        last = len(rows) - (len(rows) - first) % together
         self._keep(rows[:first])
-        whole = (len(rows) - first) // together
-        self._count(rows[first : first + whole * together].reshape(whole, *self._waiting.shape))
-        self._keep(rows[first + whole * together :])
+        self._count(rows[first:last].reshape(-1, *self._waiting.shape))
+        self._keep(rows[last:])
 
     def counts(self) -> NDArray[np.int64]:
         """The counts."""
@@ -60,10 +61,7 @@ class BitCounter:
         return counts[: self._columns]
 
     def majority(self, rows: int) -> NDArray[np.int8]:
-        """1 where more than half of so many rows have the bit set, −1 where less, 0 where just half.
-
-        Decided on the planes, eight columns a byte, without counts.
-        """
+        """1 where more than half of so many rows have the bit set, −1 where less, 0 where just half: without counts."""
         signs = np.empty(8 * self._size, np.int8)
         for first, planes in self._settled():
             above, below = (np.unpackbits(bits).view(np.int8) for bits in _majority(planes, rows))
@@ -97,6 +95,7 @@ class _Block:
     def __init__(self, columns: slice) -> None:
         self.columns = columns
         self._width = columns.stop - columns.start
+        self._rooms: list[Bytes] = []
         self._planes = [self._room()]
         self._carries: list[Bytes | None] = [None]
         self._spare: list[Bytes] = []
@@ -142,9 +141,13 @@ class _Block:
         return self._planes
 
     def _room(self) -> Bytes:
-        raw = np.zeros(self._width + _LINE, np.uint8)
-        start = -raw.ctypes.data % _LINE
-        return raw[start : start + self._width]
+        """Zeros for a plane or a carry."""
+        if not self._rooms:
+            stride = (self._width // _LINE + 2) * _LINE
+            raw = np.zeros(_ROOMS * stride, np.uint8)
+            start = -raw.ctypes.data % _LINE
+            self._rooms = [raw[place : place + self._width] for place in range(start, raw.size - stride, stride)][::-1]
+        return self._rooms.pop()
 
 
 def _add(total: Bytes, first: Bytes, second: Bytes) -> None:
@@ -158,8 +161,7 @@ def _add(total: Bytes, first: Bytes, second: Bytes) -> None:
 
 def _one_lane(planes: list[Bytes], lanes: int) -> list[Bytes]:
     """The planes of the lanes' sum: half of the lanes are added to the other half, bit by bit, until one is left."""
-    if lanes > 1:
-        planes = [plane.copy() for plane in planes]
+    planes = [plane.copy() for plane in planes]
     while lanes > 1:
         lanes //= 2
         half = planes[0].size // 2
@@ -195,5 +197,4 @@ def _majority(planes: list[Bytes], rows: int) -> tuple[Bytes, Bytes]:
         else:
             above |= equal & plane
             equal &= ~plane
-    not_below = above | equal if rows % 2 == 0 else above  # equal to a half that was rounded down is below it
-    return above, np.invert(not_below)
+    return above, ~above if rows % 2 else ~(above | equal)  # equal to a half that was rounded down is below it

@@ -73,7 +73,7 @@ def clt_epsilon(account: Account, delta: float) -> float | None:
     >>> from fedpriv.release import Release
     >>> sign = StochasticSign(clip=1, scale=20)
     >>> round(clt_epsilon(Account((Release(mechanism=sign, rounds=100),)), 1e-5), 2)
-    4.37
+    4.38
     """
     found = [_clt_mu(witness.parts) for witness in account.witnesses]
     mus = [mu for mu in found if mu is not None]

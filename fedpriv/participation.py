@@ -63,7 +63,7 @@ class Fixed:
         """The round's own draw.
 
         >>> Fixed(number=3).asked(10, seed=1, round=2)
-        array([1, 7, 8])
+        array([0, 5, 9])
         """
         return np.sort(stream(seed, "participation", round).choice(count, self.number, replace=False, shuffle=False))
 

@@ -34,7 +34,7 @@ class Tally:
         if isinstance(self._form, Planes):
             self._counter = BitCounter(self._form.width * dimension)
         else:
-            self._sums = np.zeros((5 if isinstance(self._form, Trits) else 1, self._size), np.int64)
+            self._sums = np.zeros((5, self._size) if isinstance(self._form, Trits) else (1, dimension), np.int64)
 
     def add(self, payload: Bytes) -> None:
         """Add rows of packed messages, found valid before."""
@@ -46,7 +46,7 @@ class Tally:
         elif isinstance(self._form, Trits):
             self._add_quotients(payload)
         else:
-            self._sums[0, : self._dimension] += self._form.unpack(payload, self._dimension).sum(axis=0, dtype=np.int64)
+            self._sums[0] += self._form.unpack(payload, self._dimension).sum(axis=0, dtype=np.int64)
         self.count += len(payload)
 
     def total(self) -> NDArray[np.int64]:
@@ -62,8 +62,8 @@ class Tally:
         if isinstance(self._form, Trits):
             digits = self._sums.copy()
             digits[:-1] -= 3 * self._sums[1:]
-            return digits.reshape(-1)[: self._dimension] - self.count
-        return self._sums[0, : self._dimension].copy()
+            return np.asarray(digits.reshape(-1)[: self._dimension] - self.count)
+        return np.array(self._sums[0])
 
     def signs(self) -> NDArray[np.int8]:
         """The sign of each sum, for a majority vote: without the sums where symbols are −1 and +1."""

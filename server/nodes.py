@@ -126,7 +126,7 @@ class GridDriver:
                 elif sent is not None:
                     self._introduced(sent.node, reply)
             if not found:
-                time.sleep(min(max(passed / 20, 0.002), 0.25))  # a twentieth of the wait at most is wasted
+                time.sleep(min(max(passed / 50, 0.002), 0.25))  # what looking too late costs, and looking too often
 
     def _greet(self) -> None:
         """Ask every node that is new for its partition: once at the start, and again where one came back as another."""

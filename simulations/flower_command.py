@@ -106,8 +106,8 @@ def _submitted(app: Path, job: Job, connection: str, env: dict[str, str], option
         shown = Shown(job.quiet)
         _seen_through(command, connection, env, place, shown)
     status = _status(shown.run_id, connection, env)
-    if status != "finished:completed" and over(place) and not (place / ERROR).exists():
-        raise FedprivError(f"Flower says that its run {shown.run_id} is {status}")
+    if status != "finished:completed" and not (over(place) and (place / ERROR).exists()):
+        raise FedprivError(f"Flower says that its run {shown.run_id} is {status}: flwr log {shown.run_id} {connection}")
     if status == "finished:completed" and not over(place):
         return {"directory": str(place), "why": "finished", "elsewhere": connection}
     return outcome(place)
@@ -169,7 +169,7 @@ def _flwr(words: list[str], env: dict[str, str]) -> str:
     """What one of Flower's commands prints."""
     done = subprocess.run(["flwr", *words], env=env, capture_output=True, text=True, timeout=60)
     if done.returncode:
-        raise FedprivError(f"flwr {' '.join(words)}: {(done.stderr or done.stdout).strip()[-300:]}")
+        raise FedprivError(f"flwr {words[0]}: {' '.join((done.stderr or done.stdout).split())[-300:]}")
     return done.stdout
 
 

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,8 @@ from clients.place import HOME
 
 def end_all(process: subprocess.Popen[Any]) -> None:
     """Kill a process that leads its group, all that it started, and the group (also where the leader alone is dead)."""
+    if process.poll() is None:
+        _signal([process.pid], signal.SIGSTOP)
     kill_what_it_started(process.pid)
     with suppress(ProcessLookupError, PermissionError):  # nobody is left; macOS says so in the second way
         os.killpg(process.pid, signal.SIGKILL)
@@ -29,14 +31,24 @@ def end_all(process: subprocess.Popen[Any]) -> None:
 
 
 def kill_what_it_started(pid: int) -> None:
-    """Kill all that a process started and that these started; Flower's executors leave the group they were in."""
-    for each in _descendants(pid):
+    """Kill all that a process started and that these started; Flower's executors leave the group they were in.
+
+    Each is stopped before its children are looked for: what can still fork would leave orphans that nobody finds.
+    """
+    found: set[int] = set()
+    while new := set(_descendants(pid)) - found:
+        _signal(new, signal.SIGSTOP)
+        found |= new
+    _signal(found, signal.SIGKILL)
+
+
+def _signal(pids: Iterable[int], which: signal.Signals) -> None:
+    for pid in pids:
         with suppress(ProcessLookupError):
-            os.kill(each, signal.SIGKILL)
+            os.kill(pid, which)
 
 
 def _descendants(pid: int) -> list[int]:
-    """Parents first."""
     parents = _parents()
     found = [pid]
     for own in found:

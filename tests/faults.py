@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from fedpriv import wire
+from fedpriv import frames
 
 
 class RaisesOnSome(nn.Module):
@@ -114,7 +114,7 @@ def first_time(marker: str) -> bool:
 
 def with_payload(frame: bytes, change: Any) -> bytes:
     """The frame of one client with another payload, its checksum made anew as an attacker would."""
-    head, checksum = wire._HEAD, wire._CHECKSUM
+    head, checksum = frames._HEAD, frames._CHECKSUM
     client = frame[head.size + checksum.size :][:4]
     rest = client + change(frame[head.size + checksum.size + 4 :])
     return frame[: head.size] + checksum.pack(zlib.crc32(rest, zlib.crc32(frame[: head.size]))) + rest

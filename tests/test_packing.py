@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from math import ceil
 from typing import Any
 
@@ -267,6 +268,19 @@ def test_golden_votes_of_a_thousand(plus: int, vote: int, dimension: int) -> Non
         tally.add(rows if voter >= plus else ~rows)
     assert set(tally.signs().tolist()) == {vote}
     assert set(tally.total()[:8].tolist()) == {2 * plus - 1000}
+
+
+@pytest.mark.parametrize("mechanism", [SIGN, FIVE, TERNARY, WHOLE[0]], ids=named)
+def test_memory_does_not_grow_with_the_messages(mechanism: Any) -> None:
+    payload = packing(mechanism).pack(drawn(mechanism, 32, 50_000))
+    tally, peaks = Tally(mechanism, 50_000), []
+    for portions in (3, 60):
+        tracemalloc.start()
+        for _ in range(portions):
+            tally.add(payload)
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] < 1.1 * peaks[0] + 8 * 50_000
 
 
 def test_adding_changes_nothing_that_was_given() -> None:

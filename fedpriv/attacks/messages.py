@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from fedpriv.arrays import Symbols, Vector
 from fedpriv.errors import one_of
 from fedpriv.mechanisms import Mechanism
+from fedpriv.packed_forms import smallest
 
 Direction = Literal["shared", "own"]
 REACH = 6  # noise deviations beyond the clip that a message without alphabet still passes as ordinary
@@ -53,9 +54,8 @@ def extremes(mechanism: Mechanism) -> tuple[NDArray[np.generic], NDArray[np.gene
     (array(-1, dtype=int8), array(1, dtype=int8))
     """
     if mechanism.alphabet is not None:
-        ends = mechanism.alphabet[0], mechanism.alphabet[-1]
-        kind = np.result_type(*map(np.min_scalar_type, ends))
-        return np.array(ends[0], kind), np.array(ends[1], kind)
+        kind = smallest(mechanism.alphabet)
+        return np.array(mechanism.alphabet[0], kind), np.array(mechanism.alphabet[-1], kind)
     far = mechanism.peak + REACH * float(getattr(mechanism, "noise", 0.0))
     if hasattr(mechanism, "levels"):  # whole numbers around the middle of the grid
         middle, steps = mechanism.levels / 2, far * mechanism.levels / (2 * mechanism.clip)
