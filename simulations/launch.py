@@ -1,10 +1,10 @@
 """How Flower is started and stopped: the one place that knows (with what it stands on, in the modules it imports).
 
 `fedpriv run` calls `flwr.simulation.run_simulation` in a process of its own, not `flwr run`. Measured with two workers:
-5.6 s from start to end of one round against 13.6 (12 against 24 on a busy machine), as there is no SuperLink to start, no
-app to pack and unpack, and no end to wait for. `flwr run` gives no way to have Ray's workers started anew: one that was
-killed fails every message it is given from then on, one that hangs is lost. And a run's directory on the same disk is
-a simpler witness than three exit statuses. What speaks against it: Flower calls the function deprecated.
+5.6 s from start to end of one round against 13.6 (12 against 24 on a busy machine), as there is no SuperLink to start,
+no app to pack and unpack, and no end to wait for. `flwr run` gives no way to have Ray's workers started anew: one that
+was killed fails every message it is given from then on, one that hangs is lost. And a run's directory on the same disk
+is a simpler witness than three exit statuses. What speaks against it: Flower calls the function deprecated.
 `flower_run` is there for whoever wants Flower's own command, to the same bits.
 """
 
