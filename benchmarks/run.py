@@ -11,11 +11,13 @@ from pathlib import Path
 import numpy
 import scipy
 
-from benchmarks import accounting, encoding
+from benchmarks import accounting, encoding, rounds, voting
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "benchmarks.md"
 
-ROOMS = {"Privacy accounting": accounting, "Encoding": encoding}
+ROOMS = {
+    "Privacy accounting": accounting, "Encoding": encoding, "Votes and order statistics": voting, "A round": rounds,
+}  # fmt: skip
 
 Rows = Sequence[Mapping[str, object]]
 

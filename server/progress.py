@@ -36,6 +36,7 @@ class Progress:
         self._live = not quiet and self._stream.isatty()
         self._round, self._accuracy, self._epsilon = 0, None, None
         self._rejected = self._failed = 0
+        self._noted = False  # whether a reason was shown
         self._paces: deque[tuple[float, int]] = deque(maxlen=REMEMBERED)  # seconds of a round, and who answered
         self._shown = clock()
         self._drawn = 0  # characters on the line now
@@ -58,6 +59,10 @@ class Progress:
             self._accuracy = line["accuracy"]
         if line["epsilon"] is not None:
             self._epsilon = line["epsilon"]["upper"]
+        note = line.get("note")
+        if note and not self._noted:
+            self._noted = True
+            self._say(f"round {line['round']}, the first that failed: {note}")
         if line["skipped"]:
             self._say(f"round {line['round']} skipped: {line['skipped']}")
         if now - self._shown >= (REDRAWN if self._live else REPEATED) or self._round >= self.total:

@@ -9,7 +9,7 @@ import time
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,7 @@ from server.journal import Journal
 from server.progress import Progress
 from server.results import written_result
 
+PACKAGES = ("fedpriv", "numpy", "scipy", "torch", "flwr", "ray", "randomgen")
 RECORDS, TIMINGS, STUDY = "records.jsonl", "timings.jsonl", "study.toml"
 
 
@@ -234,6 +235,13 @@ class Rounds:
         }  # fmt: skip
 
 
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:  # its code came by another way, as Flower's own does
+        return None
+
+
 def _prepare(directory: Path, study: Study, resume: bool) -> None:
     """A directory for the run, which holds its study; no run is written over, no other study gone on with."""
     file = directory / STUDY
@@ -253,9 +261,6 @@ def _prepare(directory: Path, study: Study, resume: bool) -> None:
             f"{directory}: holds a run already: --resume {directory} goes on with it, --out names another"
         )
     directory.mkdir(parents=True, exist_ok=True)
-    environment = {
-        "fedpriv": version("fedpriv"), "python": platform.python_version(),
-        **{name: version(name) for name in ("numpy", "scipy", "torch", "flwr", "ray", "randomgen")},
-    }  # fmt: skip
+    environment = {"python": platform.python_version()} | {name: _version(name) for name in PACKAGES}
     (directory / "environment.json").write_text(json.dumps(environment, indent=1) + "\n", encoding="utf-8")
     file.write_text(text, encoding="utf-8")

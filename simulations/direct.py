@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from clients import cohort
 from clients.gradients import one_thread, reason
+from clients.place import at_home
 from server.driver import Answer, Task
 from simulations.surroundings import start_ray
 
@@ -98,6 +99,7 @@ class OnRay:
 
 class _Worker:
     def __init__(self) -> None:
+        at_home()
         one_thread()
 
     def answer(self, study: str, weights: NDArray[np.float32], round: int, clients: Numbers) -> bytes:

@@ -102,8 +102,14 @@ def start_ray(workers: int, address: str = "local") -> None:
         return
     scratch = scratch_directory()
     atexit.register(scratch.__exit__, None, None, None)
-    os.environ.update((name, text) for name, text in environment(scratch.__enter__()).items() if name[:4] == "RAY_")
-    init_ray(workers)
+    path, home = scratch.__enter__(), os.getcwd()
+    told = environment(path)
+    os.environ.update((name, text) for name, text in told.items() if name[:4] == "RAY_" or name in (HOME, "PYTHONPATH"))
+    os.chdir(path / "empty")
+    try:
+        init_ray(workers)
+    finally:
+        os.chdir(home)
 
 
 def init_ray(workers: int) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -245,19 +244,15 @@ def test_no_rows_sum_to_nothing() -> None:
     assert NormTrimmedSum(dropped=0)(np.empty((0, 3))).tolist() == [0, 0, 0]
 
 
-ATTACKED: list[tuple[Any, Callable[[int], int]]] = [
-    (Median(), lambda rows: (rows - 1) // 2),
-    (TrimmedMean(dropped=4), lambda rows: 4),
-]
+ATTACKED = [(Median(), 5), (TrimmedMean(dropped=4), 4)]  # of 11
 
 
-@pytest.mark.parametrize(("rule", "most"), ATTACKED, ids=str)
+@pytest.mark.parametrize(("rule", "attackers"), ATTACKED, ids=str)
 @pytest.mark.parametrize("loud", [1e30, -1e30])
 def test_a_sorting_rule_stays_among_the_honest_up_to_its_number_of_attackers(
-    rule: Any, most: Callable[[int], int], loud: float
+    rule: Any, attackers: int, loud: float
 ) -> None:
     matrix = some(11)
-    attackers = most(len(matrix))
     matrix[:attackers] = loud
     honest = matrix[attackers:]
     assert ((rule(matrix) >= honest.min(axis=0)) & (rule(matrix) <= honest.max(axis=0))).all()
