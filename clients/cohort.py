@@ -116,8 +116,8 @@ class Cohort:
         return clients, payload
 
     def _train(self, weights: Rows, round: int, clients: Numbers, out: Rows) -> None:
-        training, seed = self.study.training, self.study.run.seed
-        keys = int(stream(seed, "model", round).integers(2**62)) + clients
+        training = self.study.training
+        keys = _key_of_models(self.study.run.seed, round) + clients
         if training.local_steps == 1:
             x, y = next(self._batches(round, clients, 1))
             self.net.gradients(weights, x, y, out, keys)
@@ -144,6 +144,12 @@ class Cohort:
         attack: Any = self.attack
         honest = wire.messages(self.study.id, round, client, payload, self.net.dimension, self.mechanism)
         return bytes(attack.on_bytes(honest))
+
+
+@lru_cache(maxsize=4)
+def _key_of_models(seed: int, round: int) -> int:
+    """Where the numbers begin that seed the models' own randomness, one for each client."""
+    return int(stream(seed, "model", round).integers(2**62))
 
 
 class Gathered:

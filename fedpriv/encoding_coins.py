@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedpriv.arrays import Vector
-from fedpriv.encoding_bulk import Floats, Places, Words, bytes_at, following, reserve, scaled, slopes, tiles, values_at
+from fedpriv.encoding_bulk import Floats, Places, Words, bytes_at, following, rare, reserve, scaled, slopes, tiles, values_at
 from fedpriv.mechanisms.votes import Binomial, NoisySign, StochasticSign
 
 _TIES = 1 / 256
@@ -27,7 +27,7 @@ class Coins:
     unit: float
     approach: Callable[[Floats], object]  # turns x · unit, in place, into 256 p − 1/2, to within 0.1
 
-    coordinates: ClassVar[int] = 1 << 20
+    coordinates: ClassVar[int] = 1 << 21
 
     @classmethod
     def of(cls, mechanism: Binomial | StochasticSign | NoisySign) -> Coins:
@@ -50,16 +50,16 @@ class Coins:
         """
         slope, wild = slopes(factors, self.unit)
         first = words.view(np.uint8)[:, : x.shape[1]]
-        below, places = np.empty(x.shape, np.bool_), []
+        below, apart = np.empty(x.shape, np.bool_), np.empty(x.shape, np.uint8)
         for tile in tiles(*x.shape):
-            rows, columns = tile
+            rows, _ = tile
             guess = scaled(x[tile], factors[rows], slope[rows], self.peak * self.unit)
             self.approach(guess)
-            digit = guess.astype(np.uint8)
-            np.less(first[tile], digit, out=below[tile])
-            np.subtract(first[tile], digit, out=digit)
-            places.append(rows.start * x.shape[1] + columns.start + np.flatnonzero(digit <= 1))
-        place = np.concatenate(places)
+            byte, digit = first[tile], apart[tile]
+            np.copyto(digit, guess, casting="unsafe")
+            np.less(byte, digit, out=below[tile])
+            np.subtract(byte, digit, out=digit)
+        place = rare(np.less_equal(apart, 1, out=apart.view(np.bool_)))
         below.reshape(-1)[place], late = self._looked_at(place, x, factors, words)
         return below, np.concatenate((wild, late))
 

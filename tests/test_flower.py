@@ -105,14 +105,14 @@ def troubled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
     The directory one is in does not choose the code, but a study's own paths start there.
     """
-    (tmp_path / "faults.py").write_text(FAULTS)
+    (tmp_path / "trouble.py").write_text(FAULTS)
     (tmp_path / "plan").touch()
     monkeypatch.syspath_prepend(str(tmp_path))
     elsewhere = tmp_path / "elsewhere"
     (elsewhere / "clients").mkdir(parents=True)
     (elsewhere / "clients" / "__init__.py").write_text("raise ImportError('another checkout')")
     monkeypatch.chdir(elsewhere)
-    return 'attack={kind="faults:Trouble", folder=".."}'
+    return 'attack={kind="trouble:Trouble", folder=".."}'
 
 
 @pytest.mark.usefixtures("marked")
