@@ -18,7 +18,7 @@ from clients.gradients import Net
 from clients.models import make_model
 from clients.noise import cryptographic_generator
 from clients.pool import Pool
-from clients.splits import division, drawn
+from clients.splits import Division, division, drawn
 from fedpriv import study_file, wire
 from fedpriv.encoding import Fresh, Noise, Seeded, clip_factors, encoded_packed
 from fedpriv.errors import FedprivError
@@ -59,6 +59,15 @@ def net_of(study: Study, pool: Pool) -> Net:
         raise FedprivError(f"training.model: {error}") from None
 
 
+def division_of(study: Study, pool: Pool) -> Division:
+    """Which client holds which records."""
+    clients = study.clients
+    try:
+        return division(clients.split, pool.y, clients.count, clients.records, study.run.seed)
+    except FedprivError as error:
+        raise FedprivError(f"clients: {error}") from None
+
+
 class Cohort:
     """What the clients of a study have in common; its scratch memory serves one thread."""
 
@@ -67,7 +76,7 @@ class Cohort:
         self.pool = pool_of(study)
         self.net = net_of(study, self.pool)
         clients = study.clients
-        self.division = division(clients.split, self.pool.y, clients.count, clients.records, study.run.seed)
+        self.division = division_of(study, self.pool)
         self.byzantine = attackers(clients.count, clients.attackers, study.run.seed)
         self.packing = packing(self.mechanism)
         batch = study.training.batch

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from fedpriv.arrays import Vector
 from fedpriv.clipping import clip_factors
-from fedpriv.encoding_bulk import Bulk, Words
+from fedpriv.encoding_bulk import Bulk, Words, scratch
 from fedpriv.encoding_coins import Coins
 from fedpriv.encoding_counts import Counts
 from fedpriv.encoding_ternary import Signs
@@ -55,9 +55,9 @@ class Seeded:
         """The stream of that row's client."""
         return stream(self.seed, "encode", self.round, int(self.clients[row]))
 
-    def words(self, count: int, rows: slice = _ALL) -> Words:
+    def words(self, count: int, rows: slice = _ALL, out: Words | None = None) -> Words:
         """The first words of each row's own stream."""
-        return words_of_clients(self.seed, "encode", self.round, self.clients[rows], count)
+        return words_of_clients(self.seed, "encode", self.round, self.clients[rows], count, out)
 
     def again(self, row: int, words: Words) -> Generator:
         """What gives the row's words once more, and all that follow."""
@@ -75,8 +75,8 @@ class Fresh:
         """The generator; it has no memory of rows."""
         return self.rng
 
-    def words(self, count: int, rows: slice = _ALL) -> Words:
-        """New words for each row."""
+    def words(self, count: int, rows: slice = _ALL, out: Words | None = None) -> Words:
+        """New words for each row, in an array of their own: their generator would have to copy them."""
         number = len(range(self.rows)[rows])
         return random_words(number * count, self.rng).reshape(number, count)
 
@@ -114,8 +114,8 @@ def encoded_packed(mechanism: Mechanism, updates: Matrix, factors: Vector, noise
     x, factors = _checked(updates, factors, noise)
     bulk = _bulk(mechanism, *x.shape)
     if isinstance(bulk, Coins):
-        blocks = _blocks(bulk, mechanism, x, factors, noise)
-        return np.concatenate([np.packbits(drawn, axis=1) for drawn in blocks])
+        parts = [np.packbits(drawn, axis=1) for drawn in _blocks(bulk, mechanism, x, factors, noise)]
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
     return packing(mechanism).pack(encoded(mechanism, x, factors, noise))
 
 
@@ -156,11 +156,12 @@ def _row(mechanism: Mechanism, x: Vector, factor: float, rng: Generator) -> NDAr
 
 def _blocks(bulk: Bulk, mechanism: Mechanism, x: Matrix, factors: Vector, noise: Noise) -> Iterator[NDArray[Any]]:
     """What is drawn for as many rows at once as stay in cache; votes as truth values."""
-    dimension = x.shape[1]
+    dimension, count = x.shape[1], bulk.words(x.shape[1])
     step = max(1, bulk.coordinates // dimension)
     for start in range(0, len(x), step):
         rows = slice(start, start + step)
-        values, own, words = np.ascontiguousarray(x[rows]), factors[rows], noise.words(bulk.words(dimension), rows)
+        values, own = np.ascontiguousarray(x[rows]), factors[rows]
+        words = noise.words(count, rows, scratch.array("words", (len(values), count), np.uint64))
         with np.errstate(over="ignore", invalid="ignore"):  # float32 may overflow where float64 does not
             drawn, late = bulk.draw(values, own, words)
         for row in sorted(set(late.tolist())):
@@ -174,5 +175,5 @@ def _symbols(mechanism: Mechanism, drawn: NDArray[Any]) -> NDArray[Any]:
     if drawn.dtype != np.bool_:
         return drawn
     if mechanism.alphabet == range(2):
-        return drawn.view(np.uint8)
+        return drawn.astype(np.uint8)
     return 2 * drawn.view(np.int8) - np.int8(1)

@@ -8,10 +8,12 @@ that the row-by-row encoder does not round, and the symbols are the same.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import prod
+from threading import local
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from fedpriv.arrays import Vector, finite
 
@@ -22,6 +24,30 @@ Tile = tuple[slice, slice]
 TILE = 1 << 18  # coordinates whose float32 values stay in cache
 _SPILL = 1 + 2.0**-11
 _STEEPEST = 2.0**100  # past it a slope is left to the row-by-row encoder: float32 might lose a zero to infinity
+
+
+_KEPT = 1 << 24  # bytes; what is larger is rarely asked for
+
+
+class Scratch(local):
+    """Arrays of one thread, each good until the next of its name: memory that is new each time is slower to get than
+    all that is done in it, where the allocator gives back to the system what is freed."""
+
+    def __init__(self) -> None:
+        self._held: dict[str, NDArray[np.uint8]] = {}
+
+    def array(self, name: str, shape: tuple[int, ...], kind: DTypeLike) -> NDArray[Any]:
+        """An array of that shape, whatever it may hold."""
+        size = prod(shape) * np.dtype(kind).itemsize
+        held = self._held.get(name)
+        if held is None or held.size < size:
+            held = np.empty(size, np.uint8)
+            if size <= _KEPT:
+                self._held[name] = held
+        return held[:size].view(kind).reshape(shape)
+
+
+scratch = Scratch()
 
 
 class Bulk(Protocol):
@@ -35,7 +61,7 @@ class Bulk(Protocol):
         """How many words a row is given: enough nearly always, and never more than it may use."""
 
     def draw(self, x: Vector, factors: Vector, words: Words) -> tuple[NDArray[Any], Places]:
-        """What every coordinate becomes; and the rows to encode over, one by one, because their words did not do."""
+        """What every coordinate becomes, until the next draw; and the rows to encode over, as their words did not do."""
 
 
 def tiles(rows: int, dimension: int) -> Iterator[Tile]:
@@ -63,7 +89,7 @@ def scaled(x: Vector, factors: Vector, slope: Vector, bound: float) -> Floats:
 
     Half of that share is left to values past the bound: they are few, and to look for them costs less than to hold all.
     """
-    out = np.empty(x.shape, np.float32)
+    out = scratch.array("scaled", x.shape, np.float32)
     np.multiply(x, slope[:, None].astype(x.dtype), out=out, casting="same_kind")
     least, most = float(out.min()), float(out.max())  # nan where there is one
     if not (least >= -bound * _SPILL and most <= bound * _SPILL):

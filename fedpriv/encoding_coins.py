@@ -11,7 +11,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedpriv.arrays import Vector
-from fedpriv.encoding_bulk import Floats, Places, Words, bytes_at, following, rare, reserve, scaled, slopes, tiles, values_at
+from fedpriv.encoding_bulk import (
+    Floats,
+    Places,
+    Words,
+    bytes_at,
+    following,
+    rare,
+    reserve,
+    scaled,
+    scratch,
+    slopes,
+    tiles,
+    values_at,
+)
 from fedpriv.mechanisms.votes import Binomial, NoisySign, StochasticSign
 
 _TIES = 1 / 256
@@ -50,7 +63,7 @@ class Coins:
         """
         slope, wild = slopes(factors, self.unit)
         first = words.view(np.uint8)[:, : x.shape[1]]
-        below, apart = np.empty(x.shape, np.bool_), np.empty(x.shape, np.uint8)
+        below, apart = scratch.array("below", x.shape, np.bool_), scratch.array("apart", x.shape, np.uint8)
         for tile in tiles(*x.shape):
             rows, _ = tile
             guess = scaled(x[tile], factors[rows], slope[rows], self.peak * self.unit)

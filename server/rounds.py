@@ -15,10 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from clients.cohort import net_of, pool_of
+from clients.cohort import division_of, net_of, pool_of
 from clients.gradients import Net, one_thread
 from clients.pool import Pool
 from fedpriv import guarantee, records, study_file, wire
+from fedpriv.attacks import check_attack
 from fedpriv.errors import FedprivError
 from fedpriv.release import described
 from fedpriv.study import Study
@@ -47,6 +48,8 @@ class Plan:
         """Everything that can be refused is refused here, before the first round."""
         pool = pool_of(study)
         net = net_of(study, pool)
+        division_of(study, pool)
+        check_attack(study.attacker)
         return Plan(guarantee.resolved(study, net.dimension), pool, net)
 
     @property

@@ -118,3 +118,7 @@ def with_payload(frame: bytes, change: Any) -> bytes:
     client = frame[head.size + checksum.size :][:4]
     rest = client + change(frame[head.size + checksum.size + 4 :])
     return frame[: head.size] + checksum.pack(zlib.crc32(rest, zlib.crc32(frame[: head.size]))) + rest
+
+
+class Nothing:
+    """No attack at all."""

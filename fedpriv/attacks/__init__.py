@@ -11,13 +11,28 @@ from typing import Any, Protocol
 
 from fedpriv.attacks.messages import OutputPoisoning
 from fedpriv.attacks.updates import RandomNoise, SignFlip
+from fedpriv.errors import FedprivError
 from fedpriv.kinds import made
 
-__all__ = ["KINDS", "Attack", "OutputPoisoning", "RandomNoise", "SignFlip", "make_attack"]
+__all__ = ["KINDS", "Attack", "OutputPoisoning", "RandomNoise", "SignFlip", "check_attack", "make_attack"]
+
+
+METHODS = ("on_updates", "on_messages", "on_bytes")
 
 
 class Attack(Protocol):
-    """Each attack has one of three methods: `on_updates`, `on_messages`, `on_bytes`."""
+    """Each attack has one of METHODS. `updates` has a row for each attacker among the clients at hand.
+
+    `on_updates(updates, generators)` gives the rows it has instead, each attacker having a generator of its own.
+    `on_messages(updates, mechanism, shared)` gives rows of symbols; `shared` is the same generator for all, always.
+    `on_bytes(frame)` gives the bytes that one attacker sends in the place of its frame.
+    """
+
+
+def check_attack(attack: Attack | None) -> None:
+    """Refuse what would never act."""
+    if attack is not None and not any(hasattr(attack, name) for name in METHODS):
+        raise FedprivError(f"attack: {type(attack).__name__} has none of the methods {', '.join(METHODS)}")
 
 
 KINDS: dict[str, type[Any]] = {kind.__name__: kind for kind in (SignFlip, RandomNoise, OutputPoisoning)}
