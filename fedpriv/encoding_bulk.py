@@ -24,14 +24,17 @@ Tile = tuple[slice, slice]
 TILE = 1 << 18  # coordinates whose float32 values stay in cache
 _SPILL = 1 + 2.0**-11
 _STEEPEST = 2.0**100  # past it a slope is left to the row-by-row encoder: float32 might lose a zero to infinity
-
-
-_KEPT = 1 << 24  # bytes; what is larger is rarely asked for
+_KEPT = 1 << 24  # bytes
 
 
 class Scratch(local):
-    """Arrays of one thread, each good until the next of its name: memory that is new each time is slower to get than
-    all that is done in it, where the allocator gives back to the system what is freed."""
+    """Arrays that one thread writes over and over, each good until the next of its name.
+
+    An allocator that returns to the system what is freed makes new memory cost more than all that is done in it.
+
+    >>> scratch.array("some", (2, 3), np.float32).shape
+    (2, 3)
+    """
 
     def __init__(self) -> None:
         self._held: dict[str, NDArray[np.uint8]] = {}
@@ -61,7 +64,7 @@ class Bulk(Protocol):
         """How many words a row is given: enough nearly always, and never more than it may use."""
 
     def draw(self, x: Vector, factors: Vector, words: Words) -> tuple[NDArray[Any], Places]:
-        """What every coordinate becomes, until the next draw; and the rows to encode over, as their words did not do."""
+        """What every coordinate becomes, until the next draw; and the rows to encode over, whose words did not do."""
 
 
 def tiles(rows: int, dimension: int) -> Iterator[Tile]:
@@ -87,7 +90,7 @@ def slopes(factors: Vector, unit: float) -> tuple[Vector, Places]:
 def scaled(x: Vector, factors: Vector, slope: Vector, bound: float) -> Floats:
     """x · slope held within ±bound, in float32, of which at most a share of 2⁻¹⁰ is wrong; x · factors must be finite.
 
-    Half of that share is left to values past the bound: they are few, and to look for them costs less than to hold all.
+    Half of that share is for what may pass the bound and be left. Good until the next call.
     """
     out = scratch.array("scaled", x.shape, np.float32)
     np.multiply(x, slope[:, None].astype(x.dtype), out=out, casting="same_kind")
@@ -154,6 +157,25 @@ def values_at(place: Places, row: Places, x: Vector, factors: Vector, peak: floa
     values = x.reshape(-1).take(place).astype(np.float64)
     values *= factors.take(row)
     return np.clip(values, -peak, peak, out=values)
+
+
+def binary(share: Vector) -> Words:
+    """⌊2⁶⁴ · share⌋ for shares in [0, 1), which are written over.
+
+    Exactly: all that is taken off is a whole number, and powers of two round nothing. By halves, as signed numbers need
+    no branch; the cast to unsigned ones does, and cannot be foreseen: it takes three times as long.
+
+    >>> binary(np.array([0.5, 2.0**-64, 1 - 2.0**-53]))
+    array([ 9223372036854775808,                    1, 18446744073709549568],
+          dtype=uint64)
+    """
+    share *= 2.0**32
+    half = share.astype(np.int64)
+    share -= half
+    share *= 2.0**32
+    half <<= 32
+    half |= share.astype(np.int64)
+    return half.view(np.uint64)
 
 
 def following(words: Words, first: int, row: Places) -> tuple[Words, Places]:

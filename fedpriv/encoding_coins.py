@@ -15,6 +15,7 @@ from fedpriv.encoding_bulk import (
     Floats,
     Places,
     Words,
+    binary,
     bytes_at,
     following,
     rare,
@@ -40,7 +41,7 @@ class Coins:
     unit: float
     approach: Callable[[Floats], object]  # turns x · unit, in place, into 256 p − 1/2, to within 0.1
 
-    coordinates: ClassVar[int] = 1 << 21
+    coordinates: ClassVar[int] = 1 << 20
 
     @classmethod
     def of(cls, mechanism: Binomial | StochasticSign | NoisySign) -> Coins:
@@ -90,8 +91,7 @@ class Coins:
             tied, rest = tied[rest > 0], rest[rest > 0]
         row = row.take(tied)
         word, late = following(words, -(-x.shape[1] // 8), row)
-        rest *= 2.0**64
-        second = rest.astype(np.uint64)
+        second = binary(rest)
         out[tied] = word < second
         return out, np.concatenate((late, row[word == second]))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from math import fsum, inf, sqrt
 
@@ -181,6 +182,36 @@ def test_blocks_do_not_show(mechanism, monkeypatch):
     assert same(encoded_packed(mechanism, x, factors, noise), packed)
 
 
+@in_bulk
+def test_what_was_encoded_stays_when_more_is(mechanism):
+    x, factors, noise = updates(9, 300)
+    first = encoded(mechanism, x, factors, noise), encoded_packed(mechanism, x, factors, noise)
+    copies = [part.copy() for part in first]
+    for encode in (encoded, encoded_packed):
+        encode(mechanism, -x, factors, Seeded(8, 8, noise.clients))
+    assert all(same(part, copy) for part, copy in zip(first, copies, strict=True))
+
+
+def test_threads_do_not_write_into_each_others_arrays():
+    x, factors, noise = updates(40, 7850)
+    cases = [Seeded(seed, 5, noise.clients) for seed in range(12)]
+    alone = [encoded_packed(COINS[0], x, factors, case) for case in cases]
+    with ThreadPoolExecutor(4) as threads:
+        together = list(threads.map(lambda case: encoded_packed(COINS[0], x, factors, case), cases))
+    assert all(same(found, expected) for found, expected in zip(together, alone, strict=True))
+
+
+@given(share=st.floats(0, 1, exclude_max=True))
+def test_the_binary_digits_of_a_share_are_exact(share):
+    assert encoding_bulk.binary(np.array([share]))[0] == int(Fraction(share) * 2**64)
+
+
+@given(places=st.sets(st.integers(0, 299)), size=st.integers(0, 300))
+def test_rare_places_are_all_found_in_order(places, size):
+    mask = np.isin(np.arange(size), list(places))
+    assert same(encoding_bulk.rare(mask), np.flatnonzero(mask))
+
+
 @kinds
 def test_memory_that_is_not_in_order_and_other_types_are_read_rightly(mechanism):
     x, factors, noise = updates(6, 41)
@@ -302,6 +333,9 @@ def test_words_of_clients_are_those_of_their_streams():
     assert same(words, np.array([random_words(9, noise.one(row)) for row in range(4)]))
     assert same(noise.words(9), words)
     assert words_of_clients(1, "encode", 7, clients[:0], 9).shape == (0, 9)
+    out = np.zeros_like(words)
+    assert noise.words(9, out=out) is out
+    assert same(out, words)
 
 
 def test_noise_of_a_deployed_client_has_the_right_mean():
