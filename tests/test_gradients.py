@@ -203,7 +203,7 @@ def moved(x: NDArray, floats: int) -> NDArray:
     return there
 
 
-@pytest.mark.parametrize("records", [1, 10, 32])
+@pytest.mark.parametrize("records", [1, 10, 16, 32, 48])
 @pytest.mark.parametrize(("model", "shape", "classes"), EVERY, ids=EVERY_NAME)
 def test_a_row_is_the_same_bits_in_every_block_and_place(
     model: Model, shape: tuple[int, ...], classes: int, records: int
@@ -221,6 +221,26 @@ def test_a_row_is_the_same_bits_in_every_block_and_place(
     shuffled_losses, shuffled = found(net, weights, x[order], y[order])
     assert_array_equal(shuffled, rows[order])
     assert_array_equal(shuffled_losses, losses[order])
+
+
+DENSE = [*SHIPPED, *ODD, (Mlp(hidden=(100,)), (784,), 10)]
+
+
+@pytest.mark.parametrize("records", [10, 16, 32, 48, 64])
+@pytest.mark.parametrize(("model", "shape", "classes"), DENSE, ids=str)
+def test_a_row_is_the_same_bits_beside_any_neighbours(
+    model: Model, shape: tuple[int, ...], classes: int, records: int
+) -> None:
+    net = model.build(shape, classes, seed=1)
+    weights, x, y = inputs_for(net, 18, records)
+    alone = found(net, weights, x[:1], y[:1])
+    for scale in (0.0, 1e-38, 1e-6, 1e30, np.nan):
+        for place in (0, 1, 8, 17):
+            crowd, labels = x * np.float32(scale), y.copy()
+            crowd[place], labels[place] = x[0], y[0]
+            losses, rows = found(net, weights, crowd, labels)
+            assert losses[place] == alone[0][0]
+            assert_array_equal(rows[place], alone[1][0])
 
 
 @pytest.mark.parametrize("records", [1, 3, 10, 32])
@@ -254,9 +274,10 @@ def test_local_steps_are_the_same_bits_in_every_block(model: Model, shape: tuple
         assert_array_equal(out, whole[part])
 
 
-def test_blocks_beyond_the_chunk_are_the_same_bits() -> None:
+@pytest.mark.parametrize("records", [1, 16])
+def test_blocks_beyond_the_chunk_are_the_same_bits(records: int) -> None:
     net = Logistic().build((64,), 10, seed=1)
-    weights, x, y = inputs_for(net, 2 * net.chunk + 3, 1)
+    weights, x, y = inputs_for(net, 2 * net.chunk + 3, records)
     _, rows = found(net, weights, x, y)
     for client in (0, net.chunk - 1, net.chunk, 2 * net.chunk + 2):
         one = slice(client, client + 1)
