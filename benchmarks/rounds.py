@@ -10,13 +10,13 @@ round that is. Peers do the round without privacy.
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 
@@ -101,14 +101,25 @@ def run(path: Path, hidden: tuple[int, ...], clients: int, *options: str, rounds
         out = Path(folder) / "run"
         command = [sys.executable, "-m", "simulations.command_line", "run", str(study), "--out", str(out), "--quiet"]
         process = subprocess.Popen([*command, *options])
-        _, status, usage = os.wait4(process.pid, 0)
-        if status:
-            raise RuntimeError(f"{study.read_text()} ended with {status}")
+        memory = held_until_end(process)
+        if process.returncode:
+            raise RuntimeError(f"{study.read_text()} ended with {process.returncode}")
         result = json.loads((out / "result.json").read_text())
         if result["failed"] or result["rejected"] or result["skipped"]:
             raise RuntimeError(f"not a whole round: {result}")
         lines = [json.loads(line) for line in (out / "timings.jsonl").read_text().splitlines()]
-    return min(line["seconds"] for line in lines[1:]), usage.ru_maxrss * 1024
+    return min(line["seconds"] for line in lines[1:]), memory
+
+
+def held_until_end(process: subprocess.Popen[bytes]) -> int:
+    """Wait; the most memory the process held, in bytes (what `wait4` tells includes what we held when it was forked)."""
+    most = 0
+    while process.poll() is None:
+        with suppress(OSError):
+            status = Path(f"/proc/{process.pid}/status").read_text()
+            most = max([most, *(int(line.split()[1]) * 1024 for line in status.splitlines() if "VmHWM" in line)])
+        time.sleep(0.05)
+    return most
 
 
 def direct(path: Path) -> Iterator[Row]:
