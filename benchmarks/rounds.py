@@ -112,7 +112,7 @@ def run(path: Path, hidden: tuple[int, ...], clients: int, *options: str, rounds
 
 
 def held_until_end(process: subprocess.Popen[bytes]) -> int:
-    """Wait; the most memory the process held, in bytes (what `wait4` tells includes what we held when it was forked)."""
+    """Wait; the most memory the process held, in bytes (what `wait4` tells begins with what we held ourselves)."""
     most = 0
     while process.poll() is None:
         with suppress(OSError):
