@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from clients.data import make_data
-from clients.gradients import Net
+from clients.gradients import Net, reason
 from clients.models import make_model
 from clients.noise import cryptographic_generator
 from clients.pool import Pool
@@ -94,7 +94,11 @@ class Cohort:
             chunk, payload = self.messages(weights, round, chunk, failed)
             if hasattr(self.attack, "on_bytes"):
                 honest = ~np.isin(chunk, self.byzantine)
-                forged += [self._forged(round, chunk[i : i + 1], payload[i : i + 1]) for i in np.flatnonzero(~honest)]
+                for i in np.flatnonzero(~honest):
+                    try:
+                        forged.append(self._forged(round, chunk[i : i + 1], payload[i : i + 1]))
+                    except Exception as error:
+                        failed[int(chunk[i])] = f"attack: {reason(error)}"
                 chunk, payload = chunk[honest], payload[honest]
             gathered.add(chunk, payload)
         return wire.reply([*gathered.frames(), *forged], failed)
@@ -108,8 +112,7 @@ class Cohort:
         rows = np.flatnonzero(np.isin(clients, self.byzantine))
         failures = dict(self.net.failures)
         if rows.size and hasattr(self.attack, "on_updates"):
-            generators = [stream(self.study.run.seed, "attack", round, int(clients[row])) for row in rows]
-            updates[rows] = self.attack.on_updates(updates[rows], generators)
+            failures |= self._attack_updates(updates, round, clients, rows)
         factors = clip_factors(updates, self.mechanism.clip, self.study.privacy.norm)
         if np.isnan(factors).any():
             failures |= {int(i): "not finite" for i in np.flatnonzero(np.isnan(factors)) if i not in failures}
@@ -120,9 +123,34 @@ class Cohort:
             clients, updates, factors = clients[kept], updates[kept], factors[kept]
         payload = encoded_packed(self.mechanism, updates, factors, self._noise(round, clients))
         if rows.size and hasattr(self.attack, "on_messages"):
-            shared = stream(self.study.run.seed, "attack together")
-            payload[rows] = self.packing.pack(self.attack.on_messages(updates[rows], self.mechanism, shared))
+            lost = self._attack_messages(updates, payload, rows)
+            failed |= {int(clients[row]): why for row, why in lost.items()}
+            kept = np.setdiff1d(np.arange(len(clients)), list(lost))
+            clients, payload = clients[kept], payload[kept]
         return clients, payload
+
+    def _attack_updates(self, updates: Rows, round: int, clients: Numbers, rows: Numbers) -> dict[int, str]:
+        """Each attacker's update in its place, one by one: who fails, fails alone, whoever else is in the cohort."""
+        attack, failures = cast(Any, self.attack), {}
+        for row in rows.tolist():
+            own = stream(self.study.run.seed, "attack", round, int(clients[row]))
+            try:
+                updates[row : row + 1] = attack.on_updates(updates[row : row + 1], [own])
+            except Exception as error:
+                failures[row] = f"attack: {reason(error)}"
+        return failures
+
+    def _attack_messages(self, updates: Rows, payload: NDArray[np.uint8], rows: Numbers) -> dict[int, str]:
+        """Each attacker's symbols in the place of its message."""
+        attack, failures = cast(Any, self.attack), {}
+        for row in rows.tolist():
+            shared = stream(self.study.run.seed, "attack together")
+            try:
+                symbols = attack.on_messages(updates[row : row + 1], self.mechanism, shared)
+                payload[row : row + 1] = self.packing.pack(symbols)
+            except Exception as error:
+                failures[row] = f"attack: {reason(error)}"
+        return failures
 
     def _train(self, weights: Rows, round: int, clients: Numbers, out: Rows) -> None:
         training = self.study.training

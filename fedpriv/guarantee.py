@@ -41,6 +41,8 @@ def contributors(study: Study) -> int | None:
     """How many of a round's messages are certain to hold honest noise; None where each message is seen anyway."""
     if study.privacy.trust == "local":
         return None
+    if study.privacy.dropouts >= study.clients.count:
+        raise FedprivError(f"privacy: dropouts = {study.privacy.dropouts} of {study.clients.count} clients leave none")
     least, byzantine, colluding = fewest(study), study.clients.attackers, study.privacy.colluding
     certain = least - byzantine - colluding
     if certain < 1:
@@ -60,7 +62,7 @@ def facts(study: Study, dimension: int) -> dict[str, Any]:
     trust, clients = study.privacy.trust, contributors(study)
     return {
         "dimension": dimension, "geometry": geometry, "trust": trust, "clients": clients, "unit": "client",
-        "adjacency": study.privacy.adjacency,
+        "adjacency": study.privacy.adjacency or "replace",  # a client is always there: its data are others
     }  # fmt: skip
 
 
@@ -78,6 +80,7 @@ def release(study: Study, dimension: int, rounds: int = 1) -> Release:
 def resolved(study: Study, dimension: int) -> Study:
     """The study with its free setting calibrated, all promises checked; refused where one cannot be kept."""
     contributors(study)
+    _check_numbers(study)
     if study.privacy.is_plain:
         study.privacy.chosen  # noqa: B018  – its settings are checked
         if study.privacy.epsilon is not None or study.privacy.budget is not None:
@@ -87,6 +90,15 @@ def resolved(study: Study, dimension: int) -> Study:
         return _within_budget(_calibrated(study, dimension), dimension)
     except FedprivError as error:
         raise FedprivError(f"privacy: {error}") from None
+
+
+def _check_numbers(study: Study) -> None:
+    """Refuse numbers of clients that no round can have, or that would count for nothing."""
+    asked = study.clients.chosen.surely(study.clients.count) or study.clients.count
+    if fewest(study) > asked:
+        raise FedprivError(f"server.fewest = {fewest(study)}, but a round asks {asked} clients at most")
+    if study.privacy.trust == "local" and (study.privacy.dropouts or study.privacy.colluding):
+        raise FedprivError("privacy: dropouts and colluding count only under secure-aggregation trust")
 
 
 def _calibrated(study: Study, dimension: int) -> Study:

@@ -10,7 +10,7 @@ from flwr.serverapp import Grid, ServerApp
 
 from clients.place import at_home
 from fedpriv import study_file
-from server.outcome import STOP, Job, expect, fail, met
+from server.outcome import STOP, Job, begin, fail, met
 from server.strategy import PrivateStrategy
 
 app = ServerApp()
@@ -36,7 +36,7 @@ def serve(grid: Grid, job: Job, *, restarted: bool = False) -> None:
     """Run the study on the grid's nodes."""
     at_home()
     directory = Path(job.directory)
-    expect(directory)
+    begin(directory)
     try:
         study = study_file.read(job.study, job.overrides)
         strategy = PrivateStrategy(

@@ -55,6 +55,12 @@ class Journal:
                 counts[self._asked(round) if charge is None else charge] -= 1
         return counts
 
+    def check(self, last: int) -> None:
+        """Refuse a ledger that has lost a round: what was asked up to `last` must be in it."""
+        lost = [round for round in range(1, last + 1) if round not in self._charges and self._asked(round).size]
+        if lost:
+            raise FedprivError(f"{self._path}: lacks round {lost[0]}, which was asked: the ledger was cut or replaced")
+
     def close(self) -> None:
         """Write no more."""
         self._lines.close()

@@ -34,6 +34,12 @@ def expect(directory: Path) -> None:
     """Say that the run has failed, until it has not."""
     directory.mkdir(parents=True, exist_ok=True)
     (directory / STOP).unlink(missing_ok=True)
+    begin(directory)
+
+
+def begin(directory: Path) -> None:
+    """The same where whoever started this may have asked it to stop already."""
+    directory.mkdir(parents=True, exist_ok=True)
     fail(directory, RuntimeError(UNFINISHED))
 
 

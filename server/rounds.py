@@ -91,8 +91,13 @@ class Rounds:
         self.state = checkpoint.load(directory, self.study.id, dimension) or self._start
         self._journal = Journal(directory, self.study, self._release())
         files.callback(self._journal.close)
+        self._journal.check(self.state.round)
         self._affordable = guarantee.affordable(self.study, dimension)
         path = directory / RECORDS
+        if self.state.round and not path.exists():
+            raise FedprivError(f"{path}: is missing, where the checkpoint stands at round {self.state.round}")
+        if (directory / TIMINGS).exists():
+            records.read_timings(directory / TIMINGS)  # whatever is damaged is found before anybody is asked
         if path.exists() and path.stat().st_size:
             records.truncate_after(path, self.state.round)
         self._records = files.enter_context(records.Writer(path))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +63,12 @@ def run(options: argparse.Namespace) -> None:
         result = _run(study, directory, options)
     except FedprivError:
         _remove_if_empty(directory)
+        raise
+    except KeyboardInterrupt:
+        if (directory / "study.toml").exists():
+            print(f"fedpriv: interrupted; fedpriv run --resume {directory} goes on", file=sys.stderr)
+        else:
+            _remove_if_empty(directory)
         raise
     if options.json:
         from simulations.account_commands import print_json
@@ -127,7 +134,8 @@ def _directory(options: argparse.Namespace) -> Path:
 def _remove_if_empty(directory: Path) -> None:
     """A directory in which nothing was begun is not left behind."""
     try:
-        (directory / "error.json").unlink(missing_ok=True)
+        for name in ("error.json", "stop", "flower.log"):
+            (directory / name).unlink(missing_ok=True)
         directory.rmdir()
     except OSError:
         pass

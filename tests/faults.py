@@ -122,3 +122,12 @@ def with_payload(frame: bytes, change: Any) -> bytes:
 
 class Nothing:
     """No attack at all."""
+
+
+class RaisesForOdd:
+    """Fails for some attackers, by what they computed."""
+
+    def on_updates(self, updates: Any, generators: Any) -> Any:
+        if updates.sum() * 1e6 % 2 < 1:
+            raise RuntimeError("this attacker gives up")
+        return -updates

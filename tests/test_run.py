@@ -263,6 +263,29 @@ def test_an_update_that_is_not_finite_fails_its_client_alone(tmp_path: Path) -> 
     assert result["skipped"] == 0
 
 
+def test_an_attacker_that_raises_fails_alone_however_clients_are_divided(tmp_path: Path) -> None:
+    chosen = ["attack.kind=faults:RaisesForOdd", "clients.byzantine=30", "server.fewest=35"]
+    results = [run(tmp_path / str(cohorts), *chosen, cohorts=cohorts) for cohorts in (1, 7)]
+    assert content(tmp_path / "1") == content(tmp_path / "7")
+    assert 0 < results[0]["failed"]["attack"] < 4 * 30
+
+
+@pytest.mark.parametrize("keep", [0, 1, 3])
+def test_a_ledger_that_was_cut_is_not_gone_on_with(keep: int, tmp_path: Path) -> None:
+    run(tmp_path, "run.rounds=4")
+    ledger = tmp_path / "ledger.jsonl"
+    ledger.write_bytes(b"".join(ledger.read_bytes().splitlines(keepends=True)[:keep]))
+    with pytest.raises(FedprivError, match=r"ledger.jsonl: lacks round \d, which was asked"):
+        run(tmp_path, "run.rounds=4", resume=True)
+
+
+def test_records_that_are_missing_are_found_before_anybody_is_asked(tmp_path: Path) -> None:
+    run(tmp_path)
+    (tmp_path / "records.jsonl").unlink()
+    with pytest.raises(FedprivError, match=r"records.jsonl: is missing"):
+        run(tmp_path, resume=True)
+
+
 def test_a_client_that_raises_is_counted_and_the_others_go_on(tmp_path: Path) -> None:
     model = 'training.model={kind="Module", path="faults:RaisesOnSome"}'
     result = run(tmp_path, model, "server.fewest=20")

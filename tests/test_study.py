@@ -163,6 +163,22 @@ def test_poisson_participation_needs_a_least_number_under_secure_aggregation() -
     assert guarantee.contributors(study_file.read("digits", [poisson, "server.fewest=1200"])) == 1200 - 143
 
 
+def test_numbers_that_count_for_nothing_or_cannot_be_are_refused() -> None:
+    for change, message in (
+        ("privacy.dropouts=3", "count only under secure-aggregation"),
+        ("server.fewest=101", r"server.fewest = 101, but a round asks 100 clients at most"),
+    ):
+        with pytest.raises(FedprivError, match=message):
+            guarantee.resolved(small(change), 650)
+    with pytest.raises(FedprivError, match="dropouts = 1437 of 1437 clients leave none"):
+        guarantee.resolved(study_file.read("digits", ["privacy.dropouts=1437"]), 650)
+
+
+def test_neighbours_of_a_study_replace_a_client_whatever_the_mechanism() -> None:
+    gaussian = small("privacy.mechanism.kind=Gaussian", "privacy.mechanism.clip=1", "privacy.mechanism.noise=1")
+    assert guarantee.release(gaussian, 650).adjacency == "replace"
+
+
 def test_the_digits_are_calibrated_to_just_under_four() -> None:
     study = guarantee.resolved(study_file.read("digits"), 650)
     found = guarantee.epsilon(study, 650, 40)
