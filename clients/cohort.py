@@ -22,7 +22,7 @@ from clients.splits import Division, division, drawn
 from fedpriv import study_file, wire
 from fedpriv.encoding import Fresh, Noise, Seeded, clip_factors, encoded_packed
 from fedpriv.errors import FedprivError
-from fedpriv.packing import packing
+from fedpriv.packing import REAL, packing
 from fedpriv.participation import attackers
 from fedpriv.random_streams import stream
 from fedpriv.study import Study
@@ -225,7 +225,7 @@ def summed(study: Study, dimension: int, clients: int) -> bool:
     mechanism = study.privacy.chosen
     if study.privacy.trust == "secure-aggregation":
         return True
-    real = mechanism.alphabet is None and not hasattr(mechanism, "grid")  # sums of floats depend on their order
-    if study.rule.needs_rows or real:
+    form = packing(mechanism)
+    if study.rule.needs_rows or form == REAL:  # sums of floats depend on their order
         return False
-    return packing(mechanism).size(dimension) * clients > 4 * dimension
+    return form.size(dimension) * clients > 4 * dimension

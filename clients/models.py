@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import dataclass, field
 from math import isqrt, prod
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -15,6 +15,7 @@ import numpy as np
 
 from clients.arrays import Floats
 from fedpriv.errors import FedprivError, nearest, whole
+from fedpriv.kinds import built
 from fedpriv.random_streams import stream
 
 if TYPE_CHECKING:
@@ -123,18 +124,7 @@ def make_model(kind: str, settings: Mapping[str, Any]) -> Model:
     """
     if not isinstance(kind, str) or kind not in MODELS:
         raise FedprivError(f"unknown model {kind!r}{nearest(str(kind), MODELS)}; models: {', '.join(MODELS)}")
-    known = {each.name: each for each in fields(MODELS[kind])}
-    listed = ", ".join(known) or "none"
-    for name in settings:
-        if name not in known:
-            raise FedprivError(f"{kind} has no setting {name!r}{nearest(str(name), known)}; settings: {listed}")
-    for name, each in known.items():
-        if each.default is MISSING and each.default_factory is MISSING and name not in settings:
-            raise FedprivError(f"{kind} needs {name}; settings: {listed}")
-    try:
-        model: Model = MODELS[kind](**settings)
-    except FedprivError as error:
-        raise FedprivError(f"{kind}: {error}") from None
+    model: Model = built(kind, MODELS[kind], settings)
     return model
 
 

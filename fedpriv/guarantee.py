@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import lru_cache
+from math import inf
 from typing import Any, NamedTuple
 
 from fedpriv.accounting import Account, Cost, Release
@@ -41,8 +42,6 @@ def contributors(study: Study) -> int | None:
     """How many of a round's messages are certain to hold honest noise; None where each message is seen anyway."""
     if study.privacy.trust == "local":
         return None
-    if study.privacy.dropouts >= study.clients.count:
-        raise FedprivError(f"privacy: dropouts = {study.privacy.dropouts} of {study.clients.count} clients leave none")
     least, byzantine, colluding = fewest(study), study.clients.attackers, study.privacy.colluding
     certain = least - byzantine - colluding
     if certain < 1:
@@ -50,9 +49,6 @@ def contributors(study: Study) -> int | None:
             f"no guarantee under secure aggregation: of {least} answers a round may rest on, {byzantine} may be "
             f"Byzantine and {colluding} colluding, which leaves none certain to have drawn noise"
         )
-    asked = study.clients.chosen.surely(study.clients.count)
-    if asked and least > asked:
-        raise FedprivError(f"server.fewest = {least}, but a round asks {asked} clients only")
     return certain
 
 
@@ -79,8 +75,8 @@ def release(study: Study, dimension: int, rounds: int = 1) -> Release:
 
 def resolved(study: Study, dimension: int) -> Study:
     """The study with its free setting calibrated, all promises checked; refused where one cannot be kept."""
-    contributors(study)
     _check_numbers(study)
+    contributors(study)
     if study.privacy.is_plain:
         study.privacy.chosen  # noqa: B018  – its settings are checked
         if study.privacy.epsilon is not None or study.privacy.budget is not None:
@@ -94,11 +90,14 @@ def resolved(study: Study, dimension: int) -> Study:
 
 def _check_numbers(study: Study) -> None:
     """Refuse numbers of clients that no round can have, or that would count for nothing."""
-    asked = study.clients.chosen.surely(study.clients.count) or study.clients.count
+    dropouts, count = study.privacy.dropouts, study.clients.count
+    if study.privacy.trust == "local" and (dropouts or study.privacy.colluding):
+        raise FedprivError("privacy: dropouts and colluding count only under secure-aggregation trust")
+    if dropouts >= count:
+        raise FedprivError(f"privacy: dropouts = {dropouts} of {count} clients leave none")
+    asked = study.clients.chosen.surely(count) or count
     if fewest(study) > asked:
         raise FedprivError(f"server.fewest = {fewest(study)}, but a round asks {asked} clients at most")
-    if study.privacy.trust == "local" and (study.privacy.dropouts or study.privacy.colluding):
-        raise FedprivError("privacy: dropouts and colluding count only under secure-aggregation trust")
 
 
 def _calibrated(study: Study, dimension: int) -> Study:
@@ -144,14 +143,11 @@ def affordable(study: Study, dimension: int) -> int:
 
 def epsilon(study: Study, dimension: int, rounds: int) -> Epsilon:
     """ε(δ) of `rounds` messages of one client."""
-    inf = float("inf")
     if rounds == 0:
         return Epsilon(0.0, 0.0, 0.0)
-    return (
-        Epsilon(inf, inf, None)
-        if study.privacy.is_plain
-        else _epsilon(release(study, dimension, rounds), study.privacy.delta)
-    )
+    if study.privacy.is_plain:
+        return Epsilon(inf, inf, None)
+    return _epsilon(release(study, dimension, rounds), study.privacy.delta)
 
 
 @lru_cache(maxsize=4096)

@@ -27,6 +27,11 @@ def made(noun: str, kinds: Mapping[str, type[Any]], kind: Any, settings: Mapping
     else:
         hint = nearest(str(kind), kinds)
         raise FedprivError(f"unknown {noun} {kind!r}{hint}; {noun}s: {', '.join(kinds)}")
+    return built(kind, cls, settings)
+
+
+def built(kind: str, cls: type[Any], settings: Mapping[str, Any]) -> Any:
+    """The object of a class, its settings checked by name; errors begin with its kind."""
     if is_dataclass(cls):
         _check(kind, cls, settings)
     try:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any, get_args
 
 from fedpriv.accounting import Account
 from fedpriv.errors import BudgetExceeded, FedprivError, one_of, positive, probability
+from fedpriv.files import replaced
 from fedpriv.mechanisms import make
 from fedpriv.privacy_loss import Bounds
 from fedpriv.release import Release, Unit, described
@@ -105,15 +105,7 @@ class Ledger:
         }
         text = json.dumps(document, indent=1, default=_plain)
         try:
-            with tempfile.NamedTemporaryFile("w", dir=target.parent, prefix=f".{target.name}.", delete=False) as file:
-                try:
-                    file.write(text)
-                    file.flush()
-                    os.fsync(file.fileno())
-                    os.replace(file.name, target)
-                except BaseException:
-                    os.unlink(file.name)
-                    raise
+            replaced(target, text.encode())
         except OSError as error:
             raise FedprivError(f"{path}: cannot be written ({error.strerror or error})") from None
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import isfinite
@@ -16,9 +15,10 @@ from pathlib import Path
 from typing import Any, Self
 
 from fedpriv.errors import FedprivError, whole
+from fedpriv.files import replaced
 from fedpriv.record_lines import END, FORMAT, TIMING, WORDS, Line, check, check_round, check_run
 
-__all__ = ["FORMAT", "Line", "Records", "Writer", "read", "read_timings", "truncate_after", "written"]
+__all__ = ["FORMAT", "Line", "Records", "Writer", "plain", "read", "read_timings", "truncate_after", "written"]
 
 File = str | os.PathLike[str]
 
@@ -74,7 +74,7 @@ def written(line: Mapping[str, Any]) -> bytes:
     >>> written({"round": 1, "loss": 0.1, "epsilon": {"upper": float("inf")}})
     b'{"round":1,"loss":0.1,"epsilon":{"upper":"inf"}}\\n'
     """
-    text = json.dumps(_plain(line), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    text = json.dumps(plain(line), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return text.encode() + b"\n"
 
 
@@ -111,22 +111,9 @@ def truncate_after(path: File, last: int) -> None:
         raise FedprivError(f"{path}: ends with round {found}, where {last} rounds are to be kept")
     kept = Path(path).read_bytes().split(b"\n")[: last + 1]
     try:
-        _replace(Path(path), b"\n".join([*kept, b""]))
+        replaced(Path(path), b"\n".join([*kept, b""]), mode=Path(path).stat().st_mode & 0o777)
     except OSError as error:
         raise _unwritable(path, error) from None
-
-
-def _replace(target: Path, content: bytes) -> None:
-    with tempfile.NamedTemporaryFile(dir=target.parent, prefix=f".{target.name}.", delete=False) as file:
-        try:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-            os.chmod(file.name, target.stat().st_mode & 0o777)
-            os.replace(file.name, target)
-        except BaseException:
-            os.unlink(file.name)
-            raise
 
 
 def _lines(path: File) -> list[Line]:
@@ -152,14 +139,14 @@ def _refuse(word: str) -> None:
     raise ValueError(f'{word} is no number of JSON: "inf" and "nan" are words here')
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """Python's own numbers and containers; what is not finite, as a word."""
     if hasattr(value, "item"):
         value = value.item()
     if isinstance(value, Mapping):
-        return {key: _plain(item) for key, item in value.items()}
+        return {key: plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
+        return [plain(item) for item in value]
     if isinstance(value, float) and not isfinite(value):
         return "nan" if value != value else "inf" if value > 0 else "-inf"
     return value

@@ -28,8 +28,6 @@ Mask = NDArray[np.bool_]
 _Block = tuple[slice, list[Vector]]
 _SUM_ROUNDING = 2.0**-51
 _ONE = np.float64(1).view(np.uint64)
-_SUM_ROUNDING = 2.0**-51
-_ONE = np.float64(1).view(np.uint64)
 _BLOCK = 1 << 17  # coordinates at once: they stay in cache. A multiple of 8, so no random byte is wasted between blocks
 
 

@@ -19,10 +19,9 @@ from fedpriv.mechanisms import Mechanism
 from fedpriv.packed_forms import Bytes, Trits
 from fedpriv.packing import packing, whole_numbers
 from fedpriv.replies import REASONS, Rejected, frames_of, reply
-from fedpriv.tally import Tally
 
 __all__ = [
-    "HEADER", "REASONS", "Expected", "Messages", "Rejected", "Sum", "Tally", "client_bytes", "frames_of", "masked_bits",
+    "HEADER", "REASONS", "Expected", "Messages", "Rejected", "Sum", "client_bytes", "frames_of", "masked_bits",
     "messages", "opened", "reply", "summed",
 ]  # fmt: skip
 

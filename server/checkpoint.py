@@ -6,8 +6,6 @@ The state of every random stream is its key (seed, purpose, round, client), so n
 from __future__ import annotations
 
 import io
-import os
-import tempfile
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +15,7 @@ from numpy.typing import NDArray
 
 from fedpriv.arrays import Vector
 from fedpriv.errors import FedprivError
+from fedpriv.files import replaced
 
 FILE = "checkpoint.npz"
 
@@ -47,15 +46,7 @@ def save(directory: Path, state: State, study: bytes) -> None:
     )
     target = directory / FILE
     try:
-        with tempfile.NamedTemporaryFile(dir=directory, prefix=f".{FILE}.", delete=False) as file:
-            try:
-                file.write(content.getbuffer())
-                file.flush()
-                os.fsync(file.fileno())
-                os.replace(file.name, target)
-            except BaseException:
-                os.unlink(file.name)
-                raise
+        replaced(target, content.getbuffer())
     except OSError as error:
         raise FedprivError(f"{target}: cannot be written ({error.strerror or error}); the last one is whole") from None
 

@@ -12,7 +12,7 @@ from fedpriv import wire
 from fedpriv.aggregation import MajorityVote, NormTrimmedSum
 from fedpriv.arrays import Vector
 from fedpriv.errors import FedprivError
-from fedpriv.packing import packing
+from fedpriv.packing import REAL, packing
 from fedpriv.random_streams import stream
 from fedpriv.study import Study
 from fedpriv.tally import Tally
@@ -36,8 +36,7 @@ class Inbox:
         self._tally = Tally(self._mechanism, dimension)
         self._total, self._summed = np.zeros(dimension, np.int64), 0
         self._rows: list[tuple[Numbers, NDArray[np.uint8]]] = []
-        real = self._mechanism.alphabet is None and not hasattr(self._mechanism, "grid")
-        self._keeps_rows = study.rule.needs_rows or real
+        self._keeps_rows = study.rule.needs_rows or packing(self._mechanism) == REAL
 
     @property
     def answered(self) -> int:
@@ -52,21 +51,17 @@ class Inbox:
     @property
     def failed(self) -> Counter[str]:
         """Of those who have not answered, how many for which reason (its first word or two)."""
-        return Counter(
-            why.split(":")[0][:40] for client, why in sorted(self._failures.items()) if client in self._missing
-        )
+        return Counter(why.split(":")[0][:40] for why in self._why_missing().values())
 
     @property
     def note(self) -> str | None:
         """One of the reasons in full, for whoever wonders."""
-        reasons = [
-            f"client {client}: {why}" for client, why in sorted(self._failures.items()) if client in self._missing
-        ]
+        reasons = [f"client {client}: {why}" for client, why in self._why_missing().items()]
         return next(iter([*reasons, *self._reasons]), None)
 
-    @property
-    def _missing(self) -> set[int]:
-        return set(self.missing.tolist())
+    def _why_missing(self) -> dict[int, str]:
+        """Why each client that has not answered has not, where that is known."""
+        return {client: self._failures[client] for client in self.missing.tolist() if client in self._failures}
 
     def take(self, answer: Answer) -> None:
         """Open one node's reply; nothing in it can do more than be rejected."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,8 @@ def written_result(directory: Path, header: dict[str, Any], end: dict[str, Any])
 def result(directory: Path, header: dict[str, Any], end: dict[str, Any]) -> dict[str, Any]:
     """Accuracy, cost and guarantee of all rounds so far."""
     rounds = records.read(directory / "records.jsonl").rounds
-    timings = records.read_timings(directory / "timings.jsonl")
+    known = records.read_timings(directory / "timings.jsonl")
+    timings = [known[line["round"]] for line in rounds if line["round"] in known]
     accuracies = [line["accuracy"] for line in rounds if line["accuracy"] is not None]
     release = header["release"]
     return {
@@ -30,7 +30,7 @@ def result(directory: Path, header: dict[str, Any], end: dict[str, Any]) -> dict
         "rounds": end["rounds"],
         "clients": header["clients"],
         "byzantine": header["byzantine"],
-        "seconds": sum(timings[line["round"]]["seconds"] for line in rounds if line["round"] in timings),
+        "seconds": sum(line["seconds"] for line in timings),
         "epsilon": end["epsilon"],
         "delta": header["delta"],
         "unit": "client",
@@ -39,9 +39,7 @@ def result(directory: Path, header: dict[str, Any], end: dict[str, Any]) -> dict
         "worst_client": end["worst_client"],
         "client_bytes": header["client_bytes"],
         "bytes_up": sum(line["bytes_up"] for line in rounds),
-        "bytes_transport": sum(
-            timings[line["round"]]["bytes_transport"] for line in rounds if line["round"] in timings
-        ),
+        "bytes_transport": sum(line["bytes_transport"] for line in timings),
         "rejected": _added(line["rejected"] for line in rounds),
         "failed": _added(line["failed"] for line in rounds),
         "skipped": sum(line["skipped"] is not None for line in rounds),
@@ -54,9 +52,3 @@ def _added(counts: Any) -> dict[str, int]:
     for each in counts:
         total.update(each)
     return dict(sorted(total.items()))
-
-
-def read_result(directory: Path) -> dict[str, Any]:
-    """What result.json holds."""
-    found: dict[str, Any] = json.loads((directory / "result.json").read_text(encoding="utf-8"))
-    return found

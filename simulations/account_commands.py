@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import MISSING, fields
 from typing import Any
 
-from fedpriv import aggregation, attacks, study_file
+from fedpriv import aggregation, attacks, records, study_file
 from fedpriv.accounting import Account, Cost, Release
 from fedpriv.calibration import calibrate
 from fedpriv.comparisons import asymptotics, published
@@ -168,17 +168,7 @@ def report(account: Account, delta: float | None, epsilon: float | None, cost: C
 
 def print_json(value: Any) -> None:
     """JSON with infinities as words."""
-    print(json.dumps(_plain(value), indent=1, ensure_ascii=False, allow_nan=False))
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    if isinstance(value, float) and value in (float("inf"), float("-inf")):
-        return "inf" if value > 0 else "-inf"
-    return value
+    print(json.dumps(records.plain(value), indent=1, ensure_ascii=False, allow_nan=False))
 
 
 def _bounds(cost: Cost) -> dict[str, float]:

@@ -10,6 +10,7 @@ from typing import Any
 
 from fedpriv.errors import FedprivError
 from server.words import LETTERS
+from simulations.account_commands import print_json
 from simulations.report import facts
 from simulations.report.runs import Run, labels, load
 
@@ -41,8 +42,6 @@ def run_report(options: argparse.Namespace) -> None:
     runs = [load(directory) for directory in options.directories]
     files = [] if options.no_html else write(runs)
     if options.json:
-        from simulations.account_commands import print_json
-
         first, *others = [facts.summary(run) for run in runs]
         first |= {"page": str(files[0]), "figures": list(map(str, files[1:]))} if files else {}
         print_json(first | ({"compared": others} if others else {}))

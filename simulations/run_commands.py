@@ -10,6 +10,7 @@ from typing import Any
 from fedpriv import study_file
 from fedpriv.errors import FedprivError, one_of, whole
 from fedpriv.study import Study
+from simulations.account_commands import print_json
 
 DRIVERS = ("flower", "direct")
 HELP = """\
@@ -71,8 +72,6 @@ def run(options: argparse.Namespace) -> None:
             _remove_if_empty(directory)
         raise
     if options.json:
-        from simulations.account_commands import print_json
-
         print_json(result)
     if result["why"] == "interrupted":
         raise KeyboardInterrupt
@@ -149,8 +148,6 @@ def _forecast(study: Study) -> dict[str, Any]:
 
 
 def _show(found: dict[str, Any], as_json: bool) -> None:
-    from simulations.account_commands import print_json
-
     if as_json:
         print_json(found)
         return

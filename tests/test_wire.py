@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from fedpriv.errors import FedprivError
 from fedpriv.mechanisms import Binomial, BinomialNoise, DiscreteGaussian, Gaussian, Skellam, StochasticSign, Ternary
 from fedpriv.packing import packing
+from fedpriv.tally import Tally
 from fedpriv.wire import (
     HEADER,
     REASONS,
@@ -25,7 +26,6 @@ from fedpriv.wire import (
     Messages,
     Rejected,
     Sum,
-    Tally,
     client_bytes,
     frames_of,
     masked_bits,

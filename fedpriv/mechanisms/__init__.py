@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import MISSING, asdict, fields
+from dataclasses import asdict
 from typing import Any, ClassVar, Protocol
 
 from numpy.random import Generator
@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedpriv.arrays import Vector
 from fedpriv.errors import FedprivError, nearest
+from fedpriv.kinds import built
 from fedpriv.mechanisms.additive import Gaussian, Laplace
 from fedpriv.mechanisms.grid import BinomialNoise, DiscreteGaussian, Skellam
 from fedpriv.mechanisms.ternary import Ternarize, Ternary
@@ -81,20 +82,7 @@ def make(kind: str, settings: Mapping[str, Any]) -> Mechanism:
     Traceback (most recent call last):
     fedpriv.errors.FedprivError: Ternary has no setting 'spred' (did you mean 'spread'?); settings: clip, spread, ...
     """
-    cls = kind_of(kind)
-    known = [field.name for field in fields(cls)]
-    for name in settings:
-        if name not in known:
-            raise FedprivError(
-                f"{kind} has no setting {name!r}{nearest(str(name), known)}; settings: {', '.join(known)}"
-            )
-    missing = [field.name for field in fields(cls) if field.default is MISSING and field.name not in settings]
-    if missing:
-        raise FedprivError(f"{kind} needs {', '.join(missing)}; settings: {', '.join(known)}")
-    try:
-        mechanism: Mechanism = cls(**settings)
-    except FedprivError as error:
-        raise FedprivError(f"{kind}: {error}") from None
+    mechanism: Mechanism = built(kind, kind_of(kind), settings)
     return mechanism
 
 
