@@ -1,7 +1,8 @@
 """Encodes a matrix of updates, each row with its own client's randomness, at the speed of a matrix.
 
 Every symbol is the one that `mechanism.encode` gives for that row alone. What is fast about it stands in
-`encoding_coins`, `encoding_ternary` and `encoding_counts`; mechanisms that none of them knows are encoded row by row.
+`encoding_votes`, `encoding_coins`, `encoding_ternary` and `encoding_counts`; mechanisms that none of them knows are
+encoded row by row.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from fedpriv.encoding_bulk import Bulk, Words, scratch
 from fedpriv.encoding_coins import Coins
 from fedpriv.encoding_counts import Counts
 from fedpriv.encoding_ternary import Signs
+from fedpriv.encoding_votes import Votes
 from fedpriv.errors import FedprivError, whole
 from fedpriv.mechanisms import Binomial, Cldp, Mechanism, NoisySign, StochasticSign, Ternarize, Ternary
 from fedpriv.packing import packing
@@ -100,7 +102,8 @@ def encoded(mechanism: Mechanism, updates: Matrix, factors: Vector, noise: Noise
     bulk = _bulk(mechanism, *x.shape)
     if bulk is None:
         return _row_by_row(mechanism, x, factors, noise)
-    return np.concatenate([_symbols(mechanism, drawn) for drawn in _blocks(bulk, mechanism, x, factors, noise)])
+    drawn = np.concatenate(list(_blocks(bulk, mechanism, x, factors, noise)))
+    return _votes(mechanism, drawn, x.shape[1]) if bulk.packed else drawn
 
 
 def encoded_packed(mechanism: Mechanism, updates: Matrix, factors: Vector, noise: Noise) -> NDArray[np.uint8]:
@@ -113,8 +116,8 @@ def encoded_packed(mechanism: Mechanism, updates: Matrix, factors: Vector, noise
     """
     x, factors = _checked(updates, factors, noise)
     bulk = _bulk(mechanism, *x.shape)
-    if isinstance(bulk, Coins):
-        parts = [np.packbits(drawn, axis=1) for drawn in _blocks(bulk, mechanism, x, factors, noise)]
+    if bulk is not None and bulk.packed:
+        parts = list(_blocks(bulk, mechanism, x, factors, noise))
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
     return packing(mechanism).pack(encoded(mechanism, x, factors, noise))
 
@@ -133,8 +136,10 @@ def _bulk(mechanism: Mechanism, rows: int, dimension: int) -> Bulk | None:
         case _ if not rows * dimension:
             return None
         case Cldp():
-            return Coins.of(mechanism.sign)
-        case StochasticSign() | NoisySign() | Binomial(trials=1):
+            return Votes.of(mechanism.sign)
+        case StochasticSign() | Binomial(trials=1):
+            return Votes.of(mechanism)
+        case NoisySign():
             return Coins.of(mechanism)
         case Ternary() | Ternarize():
             return Signs.of(mechanism)
@@ -155,7 +160,7 @@ def _row(mechanism: Mechanism, x: Vector, factor: float, rng: Generator) -> NDAr
 
 
 def _blocks(bulk: Bulk, mechanism: Mechanism, x: Matrix, factors: Vector, noise: Noise) -> Iterator[NDArray[Any]]:
-    """What is drawn for as many rows at once as stay in cache; votes as truth values."""
+    """What is drawn for as many rows at once as stay in cache."""
     dimension, count = x.shape[1], bulk.words(x.shape[1])
     step = max(1, bulk.coordinates // dimension)
     for start in range(0, len(x), step):
@@ -166,14 +171,11 @@ def _blocks(bulk: Bulk, mechanism: Mechanism, x: Matrix, factors: Vector, noise:
             drawn, late = bulk.draw(values, own, words)
         for row in sorted(set(late.tolist())):
             symbols = _row(mechanism, values[row], own[row], noise.again(start + row, words[row]))
-            drawn[row] = symbols > 0 if drawn.dtype == np.bool_ else symbols
+            drawn[row] = np.packbits(symbols > 0) if bulk.packed else symbols
         yield drawn
 
 
-def _symbols(mechanism: Mechanism, drawn: NDArray[Any]) -> NDArray[Any]:
+def _votes(mechanism: Mechanism, drawn: NDArray[np.uint8], dimension: int) -> NDArray[Any]:
     """Votes by the name that the mechanism gives them: -1 and 1, or 0 and 1."""
-    if drawn.dtype != np.bool_:
-        return drawn
-    if mechanism.alphabet == range(2):
-        return drawn.astype(np.uint8)
-    return 2 * drawn.view(np.int8) - np.int8(1)
+    votes = np.unpackbits(drawn, axis=1, count=dimension)
+    return votes if mechanism.alphabet == range(2) else 2 * votes.view(np.int8) - np.int8(1)

@@ -57,6 +57,10 @@ class Bulk(Protocol):
     """How one mechanism encodes a block of rows, each by the words of its own stream."""
 
     @property
+    def packed(self) -> bool:
+        """Whether it draws bits, eight of them a byte, rather than symbols."""
+
+    @property
     def coordinates(self) -> int:
         """How many a block should have, to stay in cache."""
 

@@ -1,4 +1,4 @@
-"""Votes of one bit, a whole matrix at once: StochasticSign, Cldp, NoisySign, and Binomial of one trial."""
+"""Votes whose bias follows a normal curve, a whole matrix at once: NoisySign."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from fedpriv.encoding_bulk import (
     tiles,
     values_at,
 )
-from fedpriv.mechanisms.votes import Binomial, NoisySign, StochasticSign
+from fedpriv.mechanisms.votes import NoisySign
 
 _TIES = 1 / 256
 _CUBIC = 0.044715 * pi / 2
@@ -39,27 +39,25 @@ class Coins:
     peak: float
     chance: Callable[[Vector], Vector]
     unit: float
-    approach: Callable[[Floats], object]  # turns x · unit, in place, into 256 p − 1/2, to within 0.1
 
     coordinates: ClassVar[int] = 1 << 20
+    packed: ClassVar[bool] = True
 
     @classmethod
-    def of(cls, mechanism: Binomial | StochasticSign | NoisySign) -> Coins:
+    def of(cls, mechanism: NoisySign) -> Coins:
         """The coins a mechanism tosses."""
-        if isinstance(mechanism, NoisySign):
-            return cls(mechanism.peak, mechanism.chance, sqrt(2 / pi) / mechanism.noise, _normal)
-        return cls(mechanism.peak, mechanism.chance, 128 / mechanism.scale, _straight)
+        return cls(mechanism.peak, mechanism.chance, sqrt(2 / pi) / mechanism.noise)
 
     def words(self, dimension: int) -> int:
         """A byte a coordinate, and a word for each tie."""
         return -(-dimension // 8) + reserve(dimension, _TIES)
 
-    def draw(self, x: Vector, factors: Vector, words: Words) -> tuple[NDArray[np.bool_], Places]:
-        """Whether each coordinate is +; and the rows to do over.
+    def draw(self, x: Vector, factors: Vector, words: Words) -> tuple[NDArray[np.uint8], Places]:
+        """Whether each coordinate is +, as bits, a row of bytes for each; and the rows to do over.
 
         The guess g is ⌊256 p⌋ or one less, for 256 p − 1/2 is known to within 1/2: `scaled` is wrong by 2⁻¹⁰ of what
-        it is, so the straight line by 128·2⁻¹⁰ = 1/8, the normal curve by 2⁻¹⁰ of 256 t·φ(t) < 62 and by 0.08 of its
-        own; all other roundings are below 2⁻¹². So a byte below g is below ⌊256 p⌋, one above g + 1 is above it, and
+        it is, so the normal curve by 2⁻¹⁰ of 256 t·φ(t) < 62 and by 0.08 of its own; all other roundings are below
+        2⁻¹². So a byte below g is below ⌊256 p⌋, one above g + 1 is above it, and
         the two between, 1 in 128, are looked at. What lies in (−1, 0) is cut to 0 by the cast, rightly.
         """
         slope, wild = slopes(factors, self.unit)
@@ -68,14 +66,14 @@ class Coins:
         for tile in tiles(*x.shape):
             rows, _ = tile
             guess = scaled(x[tile], factors[rows], slope[rows], self.peak * self.unit)
-            self.approach(guess)
+            _normal(guess)
             byte, digit = first[tile], apart[tile]
             np.copyto(digit, guess, casting="unsafe")
             np.less(byte, digit, out=below[tile])
             np.subtract(byte, digit, out=digit)
         place = rare(np.less_equal(apart, 1, out=apart.view(np.bool_)))
         below.reshape(-1)[place], late = self._looked_at(place, x, factors, words)
-        return below, np.concatenate((wild, late))
+        return np.packbits(below, axis=1), np.concatenate((wild, late))
 
     def _looked_at(self, place: Places, x: Vector, factors: Vector, words: Words) -> tuple[NDArray[np.bool_], Places]:
         """Whether U < p there, by the digits that `sampling_bits.bernoulli` would compare."""
@@ -94,11 +92,6 @@ class Coins:
         second = binary(rest)
         out[tied] = word < second
         return out, np.concatenate((late, row[word == second]))
-
-
-def _straight(y: Floats) -> None:
-    """256 (A + x)/2A − 1/2, of y = 128 x/A."""
-    y += np.float32(127.5)
 
 
 def _normal(y: Floats) -> None:

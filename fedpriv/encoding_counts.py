@@ -34,6 +34,7 @@ class Counts:
     rounds: int  # of ties, that a row has words for
 
     coordinates: ClassVar[int] = 1 << 17
+    packed: ClassVar[bool] = False
 
     @classmethod
     def of(cls, mechanism: Binomial, dimension: int) -> Counts | None:

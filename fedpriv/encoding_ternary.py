@@ -38,6 +38,7 @@ class Signs:
     middle: float
 
     coordinates: ClassVar[int] = 1 << 20
+    packed: ClassVar[bool] = False
 
     @classmethod
     def of(cls, mechanism: Ternary | Ternarize) -> Signs:

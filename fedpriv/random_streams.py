@@ -9,10 +9,15 @@ import numpy as np
 from numpy.random import PCG64, PCG64DXSM, SFC64, Generator, Philox
 from numpy.typing import NDArray
 
+from fedpriv.compiled import compiled, high_half
 from fedpriv.errors import FedprivError, whole
 
 _RAW_IS_64_BITS = {PCG64, PCG64DXSM, Philox, SFC64}  # MT19937, and several of randomgen's, give 32 or 52
 _WORDS = 2**64
+_MULTIPLIERS = (np.uint64(0xD2E7470EE14C6C93), np.uint64(0xCA5A826395121157))
+_WEYL = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBB67AE8584CAA73B))
+
+Words = NDArray[np.uint64]
 
 
 def stream(seed: int, purpose: str, round: int = 0, client: int = 0) -> Generator:
@@ -45,26 +50,39 @@ def words_of_clients(
     round: int,
     clients: NDArray[np.int64],
     count: int,
-    out: NDArray[np.uint64] | None = None,
-) -> NDArray[np.uint64]:
+    out: Words | None = None,
+) -> Words:
     """The first `count` words of every client's own stream, a row a client; in `out`, where that is given.
-
-    One generator is set from stream to stream: that takes a twentieth of the time of building one for each.
 
     >>> rows = words_of_clients(1, "encode", 2, np.array([7, 3]), 5)
     >>> (rows[1] == random_words(5, stream(1, "encode", 2, 3))).all()
     np.True_
     """
-    bits = stream(seed, purpose, round).bit_generator
-    counter = [0, 0, 0, int(round)]
-    own = {"counter": counter, "key": _key(int(seed), purpose).tolist()}
-    state = {**bits.state, "state": own, "buffer": [0] * 4}  # of a new generator; lists are read faster than arrays
+    stream(seed, purpose, round)  # refuses what names no stream
     words = np.empty((clients.size, count), np.uint64) if out is None else out
-    for row, client in zip(words, clients.tolist(), strict=True):
-        counter[2] = client
-        bits.state = state
-        row[:] = bits.random_raw(count)
+    _philox(_key(int(seed), purpose), clients.astype(np.uint64), np.uint64(round), words)
     return words
+
+
+@compiled
+def _philox(key: Words, clients: Words, round: np.uint64, out: Words) -> None:
+    """Philox4x64-10 of the counters (1, 0, client, round), (2, 0, client, round), …, as numpy's gives them.
+
+    Salmon, Moraes, Dror, Shaw, Parallel Random Numbers: As Easy as 1, 2, 3 (2011). Compiled, it needs no call a word.
+    """
+    for row in range(len(out)):
+        own = out[row]
+        for block in range(-(-len(own) // 4)):
+            a, b, c, d = np.uint64(block + 1), np.uint64(0), clients[row], round
+            first, second = key[0], key[1]
+            for _ in range(10):
+                over, under = high_half(_MULTIPLIERS[0], a), high_half(_MULTIPLIERS[1], c)
+                a, b, c, d = under ^ b ^ first, _MULTIPLIERS[1] * c, over ^ d ^ second, _MULTIPLIERS[0] * a
+                first += _WEYL[0]
+                second += _WEYL[1]
+            for place, word in enumerate((a, b, c, d)):
+                if 4 * block + place < len(own):
+                    own[4 * block + place] = word
 
 
 class Replayed:

@@ -16,7 +16,14 @@ from pytest import approx
 from scipy.special import ndtr
 
 from clients.noise import cryptographic_generator
-from fedpriv import encoding_bulk, encoding_coins, encoding_counts, encoding_ternary, sampling_binomial
+from fedpriv import (
+    encoding_bulk,
+    encoding_coins,
+    encoding_counts,
+    encoding_ternary,
+    encoding_votes,
+    sampling_binomial,
+)
 from fedpriv.encoding import Fresh, Seeded, clip_factors, encoded, encoded_packed
 from fedpriv.errors import FedprivError
 from fedpriv.mechanisms import (
@@ -69,7 +76,7 @@ OTHERS = [
     Gaussian(clip=1, noise=2),
     Laplace(clip=1, noise=2),
 ]
-FAMILIES = (encoding_coins.Coins, encoding_ternary.Signs, encoding_counts.Counts)
+FAMILIES = (encoding_votes.Votes, encoding_coins.Coins, encoding_ternary.Signs, encoding_counts.Counts)
 BULK = [*COINS, *SIGNS, *COUNTS]
 EVERY = [*BULK, *OTHERS]
 kinds = pytest.mark.parametrize("mechanism", EVERY, ids=str)
@@ -272,7 +279,7 @@ def test_fresh_rows_take_their_words_at_once_and_no_others(mechanism):
 @pytest.fixture
 def hardly_any_words(monkeypatch):
     """One word is kept for ties: rows that have two must be encoded over."""
-    for module in (encoding_coins, encoding_ternary, encoding_counts):
+    for module in (encoding_votes, encoding_coins, encoding_ternary, encoding_counts):
         monkeypatch.setattr(module, "reserve", lambda dimension, share: 1)
     monkeypatch.setattr(encoding_counts, "_RARE", inf)  # nor any for rounds of ties
 

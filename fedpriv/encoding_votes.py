@@ -1,0 +1,137 @@
+"""Votes whose bias is a straight line, a whole matrix at once: StochasticSign, Cldp, and Binomial of one trial."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedpriv.arrays import Vector
+from fedpriv.compiled import compiled
+from fedpriv.encoding_bulk import Places, Words, reserve, slopes
+from fedpriv.mechanisms.votes import Binomial, StochasticSign
+
+Bytes = NDArray[np.uint8]
+_TIES = 1 / 256
+_TILE = 4096  # coordinates whose bytes stay in the fastest cache
+_NEAR = np.float32(0.5 + 2.0**-10)  # half a digit, and far more than all roundings
+_ONE, _HALF, _MIDDLE = np.float32(1), np.float32(0.5), np.float32(128)
+_GATHER, _TOP = np.uint64(0x8040201008040201), np.uint64(56)  # eight bytes of 0 and 1 to eight bits, the first highest
+_32, _BITS = 2.0**32, np.uint64(32)
+_MAGNITUDE: dict[np.dtype[Any], tuple[Any, Any]] = {
+    np.dtype(np.float32): (np.uint32(2**31 - 1), np.float32(np.inf).view(np.uint32)),
+    np.dtype(np.float64): (np.uint64(2**63 - 1), np.float64(2.0**128).view(np.uint64)),
+}  # the bits that are not the sign, and those of what is too large: past it a product might not be finite
+
+
+@dataclass(frozen=True, slots=True)
+class Votes:
+    """+ with probability p = (A + x)/2A, |x| ≤ peak; one random byte a coordinate, and 64 bits more where it ties."""
+
+    peak: float
+    scale: float
+
+    coordinates: ClassVar[int] = 1 << 20
+    packed: ClassVar[bool] = True
+
+    @classmethod
+    def of(cls, mechanism: Binomial | StochasticSign) -> Votes:
+        """The votes a mechanism casts."""
+        return cls(mechanism.peak, mechanism.scale)
+
+    def words(self, dimension: int) -> int:
+        """A byte a coordinate, and a word for each tie."""
+        return -(-dimension // 8) + reserve(dimension, _TIES)
+
+    def draw(self, x: Vector, factors: Vector, words: Words) -> tuple[Bytes, Places]:
+        """The votes as bits, a row of bytes for each; and the rows to do over."""
+        unit = 128 / self.scale
+        slope, wild = slopes(factors, unit)
+        out, late = np.empty((len(x), -(-x.shape[1] // 8)), np.uint8), np.zeros(len(x), np.bool_)
+        magnitude, limit = _MAGNITUDE[x.dtype]
+        bits = x.view(magnitude.dtype)
+        slope32, bound = slope.astype(np.float32), np.float32(self.peak * unit)
+        _cast(x, bits, magnitude, limit, slope32, bound, factors, self.peak, self.scale, words, out, late)
+        late[wild] = True
+        return out, np.flatnonzero(late)
+
+
+@compiled
+def _cast(
+    x: Vector, bits: Any, magnitude: Any, limit: Any, slopes: Vector, bound: np.float32, factors: Vector,
+    peak: float, scale: float, words: Words, out: Bytes, late: NDArray[np.bool_],
+) -> None:  # fmt: skip
+    """Bits of `out`, most of them by float32 alone; rows that are not finite or run out of words are `late`."""
+    dimension = x.shape[1]
+    size = -(-dimension // 8)
+    below, near = np.zeros(_TILE, np.uint8), np.zeros(_TILE, np.uint8)
+    below_8, near_8 = below.view(np.uint64), near.view(np.uint64)
+    for row in range(len(x)):
+        stream = words[row].view(np.uint8)
+        following = size
+        highest = magnitude & ~magnitude
+        for start in range(0, dimension, _TILE):
+            stop = min(start + _TILE, dimension)
+            values, digits = x[row, start:stop], stream[start:stop]
+            highest = max(highest, _highest(bits[row, start:stop], magnitude))
+            _guessed(values, slopes[row], bound, digits, below, near)
+            below[stop - start : -(-(stop - start) // 8) * 8] = 0
+            near[stop - start : -(-(stop - start) // 8) * 8] = 0
+            for eight in range(-(-(stop - start) // 8)):
+                if near_8[eight]:
+                    for place in range(8 * eight, 8 * eight + 8):
+                        if near[place]:
+                            vote, tied, rest = _looked_at(values[place], factors[row], peak, scale, digits[place])
+                            if tied:
+                                if following == words.shape[1]:
+                                    late[row] = True
+                                else:
+                                    word = words[row, following]
+                                    following += 1
+                                    vote = word < rest
+                                    late[row] |= word == rest
+                            below[place] = vote
+                out[row, start // 8 + eight] = below_8[eight] * _GATHER >> _TOP
+        late[row] |= highest >= limit
+
+
+@compiled
+def _highest(bits: Any, magnitude: Any) -> Any:
+    """The largest magnitude, as bits: nan is above infinity."""
+    highest = magnitude & ~magnitude
+    for place in range(len(bits)):
+        highest = max(highest, bits[place] & magnitude)
+    return highest
+
+
+@compiled
+def _guessed(values: Vector, slope: Any, bound: np.float32, digits: Bytes, below: Bytes, near: Bytes) -> None:
+    """Whether byte < ⌊256 p⌋, by t = 256 p − byte ≥ 1; and where t is so near 0, 1 or between that a look is needed.
+
+    Here 256 p = 128 + x·slope, the product held within ±bound, at most 128: the slope, the bound, the product and both
+    sums are each rounded by 2⁻²⁴ of what they are, so t is wrong by less than 2⁻¹⁴, and 256 p of float64 by less still.
+    """
+    for place in range(len(values)):
+        scaled = np.float32(values[place] * slope)
+        scaled = bound if not scaled < bound else scaled
+        scaled = -bound if scaled < -bound else scaled
+        over = scaled + _MIDDLE - np.float32(digits[place])
+        below[place] = over >= _ONE
+        near[place] = abs(over - _HALF) < _NEAR
+
+
+@compiled
+def _looked_at(value: Any, factor: Any, peak: float, scale: float, byte: Any) -> tuple[bool, bool, np.uint64]:
+    """Whether byte < ⌊256 p⌋, whether it ties and p has digits after that, and the next 64 of them.
+
+    p is to the bit what the mechanism's `chance` says.
+    """
+    within = min(max(np.float64(value) * factor, -peak), peak)
+    chance = (scale + within) * (0.5 / scale) * 256.0
+    digit = np.int64(chance)
+    rest = (chance - digit) * _32
+    half = np.int64(rest)
+    second = np.uint64(half) << _BITS | np.uint64(np.int64((rest - half) * _32))
+    return byte < digit, byte == digit and rest > 0, second
