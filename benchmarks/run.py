@@ -11,12 +11,14 @@ from pathlib import Path
 import numpy
 import scipy
 
-from benchmarks import accounting, encoding, rounds, voting
+from benchmarks import accounting, aggregation, encoding, rounds, voting
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "benchmarks.md"
 
 ROOMS = {
-    "Privacy accounting": accounting, "Encoding": encoding, "Votes and order statistics": voting, "A round": rounds,
+    "Privacy accounting": accounting, "Encoding": encoding, "Votes and order statistics": voting,
+    "Aggregation": aggregation, "A round": rounds,
+    "A sweep": sweep,
 }  # fmt: skip
 
 Rows = Sequence[Mapping[str, object]]

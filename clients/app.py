@@ -20,6 +20,7 @@ import fedpriv
 from clients.cohort import answer
 from clients.gradients import one_thread, reason
 from clients.place import at_home
+from fedpriv.errors import FAULTS
 
 RAW = "bytes"  # how a reply travels: as it is, where Flower's own arrays are wrapped by numpy.save
 RAISED = 2  # Flower's code for an exception in a client's code
@@ -48,7 +49,7 @@ def train(message: Message, context: Context) -> Message:
         arrays = message.content.array_records["arrays"]
         with ended_when_late(task):
             reply = answer(task["study"], arrays["weights"].numpy(), task["round"], arrays["clients"].numpy())
-    except Exception as error:
+    except FAULTS as error:
         return Message(Error(RAISED, reason(error)), reply_to=message)
     array = Array("uint8", (len(reply),), RAW, reply)
     return Message(RecordDict({"answer": ArrayRecord({"frames": array})}), reply_to=message)

@@ -12,6 +12,7 @@ from fedpriv.errors import FedprivError
 Floats = NDArray[np.float32]
 Labels = NDArray[np.int64]
 Keys = NDArray[np.int64]
+Counts = NDArray[np.int64]
 
 
 class Sizes(Protocol):
@@ -22,7 +23,9 @@ class Sizes(Protocol):
     dimension: int  # the number of weights
 
 
-def check_arrays(model: Sizes, weights: Floats, x: Floats, y: Labels, out: Floats, keys: Keys | None) -> None:
+def check_arrays(
+    model: Sizes, weights: Floats, x: Floats, y: Labels, out: Floats, keys: Keys | None, counts: Counts | None
+) -> None:
     """Refuse arrays of the wrong type or shape for the gradients of clients."""
     check("weights", weights, np.float32, (model.dimension,))
     _check_inputs(x, ("clients", "records"), model.shape)
@@ -32,6 +35,10 @@ def check_arrays(model: Sizes, weights: Floats, x: Floats, y: Labels, out: Float
         raise FedprivError("out must be writable, with each row in one piece")
     if keys is not None:
         check("keys", keys, np.int64, (len(x),))
+    if counts is not None:
+        check("counts", counts, np.int64, (len(x),))
+        if counts.size and not (counts.min() >= 1 and counts.max() <= x.shape[1]):
+            raise FedprivError(f"counts must be from 1 to {x.shape[1]}, got {counts.min()} to {counts.max()}")
 
 
 def check_records(model: Sizes, weights: Floats, x: Floats, y: Labels) -> None:

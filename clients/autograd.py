@@ -14,10 +14,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from clients.arrays import Floats, Keys, Labels
+from clients.arrays import Counts, Floats, Keys, Labels
 from clients.gradients import Failures, Losses, reason
 from clients.memory import Scratch, aligned
-from fedpriv.errors import FedprivError
+from fedpriv.errors import FAULTS, FedprivError
 
 Prepare = Callable[[Tensor], Tensor]
 
@@ -48,16 +48,19 @@ class Autograd:
         """The weights of what follows, one vector for all or one for each."""
         self._weights = weights
 
-    def rows(self, x: Floats, y: Labels, out: Tensor, keys: Keys | None) -> tuple[Losses, Failures]:
+    def rows(
+        self, x: Floats, y: Labels, out: Tensor, keys: Keys | None, counts: Counts | None
+    ) -> tuple[Losses, Failures]:
         """Gradients into `out`, client by client; one that raises costs its own row."""
         losses, failures = np.full(len(x), np.nan), Failures()
         weights = self._weights.expand(len(x), -1)
         with torch.random.fork_rng(devices=[]):
             for row in range(len(x)):
                 torch.default_generator.manual_seed(0 if keys is None else int(keys[row]) % 2**63)
+                own = slice(None if counts is None else int(counts[row]))
                 try:
-                    losses[row] = self._one(weights[row], x[row], y[row], out[row])
-                except Exception as error:
+                    losses[row] = self._one(weights[row], x[row, own], y[row, own], out[row])
+                except FAULTS as error:
                     failures[row] = reason(error)
                     out[row] = torch.nan
         return losses, failures

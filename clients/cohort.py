@@ -8,25 +8,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from clients.batches import records_of_steps, used, widths
+from clients.byzantine import Byzantine, Sent
 from clients.data import make_data
-from clients.gradients import Net, reason
+from clients.gathering import Gathered
+from clients.gradients import Net
+from clients.insight import Insight
+from clients.memory import Scratch
 from clients.models import make_model
 from clients.noise import cryptographic_generator
 from clients.pool import Pool
-from clients.splits import Division, division, drawn
+from clients.splits import Division, Uneven, division
 from fedpriv import study_file, wire
 from fedpriv.encoding import Fresh, Noise, Seeded, clip_factors, encoded_packed
 from fedpriv.errors import FedprivError
-from fedpriv.packing import REAL, packing
-from fedpriv.participation import attackers
 from fedpriv.random_streams import stream
 from fedpriv.study import Study
-from fedpriv.tally import Tally
 
 Numbers = NDArray[np.int64]
 Rows = NDArray[np.float32]
@@ -63,7 +64,7 @@ def division_of(study: Study, pool: Pool) -> Division:
     """Which client holds which records."""
     clients = study.clients
     try:
-        return division(clients.split, pool.y, clients.count, clients.records, study.run.seed)
+        return division(clients.division, pool.y, clients.count, clients.records, study.run.seed)
     except FedprivError as error:
         raise FedprivError(f"clients: {error}") from None
 
@@ -72,160 +73,91 @@ class Cohort:
     """What the clients of a study have in common; its scratch memory serves one thread."""
 
     def __init__(self, study: Study) -> None:
-        self.study, self.mechanism, self.attack = study, study.privacy.chosen, study.attacker
+        self.study, self.mechanism = study, study.privacy.chosen
         self.pool = pool_of(study)
         self.net = net_of(study, self.pool)
-        clients = study.clients
         self.division = division_of(study, self.pool)
-        self.byzantine = attackers(clients.count, clients.attackers, study.run.seed)
-        self.packing = packing(self.mechanism)
-        batch = study.training.batch
-        self.batch = clients.records if batch == 0 or batch > clients.records else batch
-        self._x = np.empty((self.net.chunk, self.batch, *self.pool.shape), np.float32)
+        self.byzantine = Byzantine(study)
+        self._scratch = Scratch()
         self._updates = np.empty((self.net.chunk, self.net.dimension), np.float32)
+        self._insight: Insight | None = None
 
     def reply(self, weights: Rows, round: int, clients: Numbers) -> bytes:
         """One frame for all, a stack of messages or their sum; attackers that forge bytes have frames of their own."""
         failed: dict[int, str] = {}
-        forged: list[bytes] = []
-        gathered = Gathered(self, len(clients), round)
+        gathered, seen = Gathered(self.study, self.net.dimension, len(clients), round), self._seen(weights, round)
         for start in range(0, len(clients), self.net.chunk):
             chunk = clients[start : start + self.net.chunk]
-            chunk, payload = self.messages(weights, round, chunk, failed)
-            if hasattr(self.attack, "on_bytes"):
-                honest = ~np.isin(chunk, self.byzantine)
-                for i in np.flatnonzero(~honest):
-                    try:
-                        forged.append(self._forged(round, chunk[i : i + 1], payload[i : i + 1]))
-                    except Exception as error:
-                        failed[int(chunk[i])] = f"attack: {reason(error)}"
-                chunk, payload = chunk[honest], payload[honest]
-            gathered.add(chunk, payload)
-        return wire.reply([*gathered.frames(), *forged], failed)
+            sent, failures = self._sent(seen, chunk)
+            failed |= {int(chunk[row]): why for row, why in failures.items()}
+            left, failures = self.byzantine.speak(sent, seen, gathered)
+            failed |= {int(sent.clients[row]): why for row, why in failures.items()}
+            gathered.add(left.clients, left.payload)
+        return wire.reply(list(gathered.frames()), failed)
 
-    def messages(
-        self, weights: Rows, round: int, clients: Numbers, failed: dict[int, str]
-    ) -> tuple[Numbers, NDArray[np.uint8]]:
-        """The packed messages of a chunk of clients; who has none is left out, and why is put in `failed`."""
+    def _sent(self, seen: Insight, clients: Numbers) -> tuple[Sent, dict[int, str]]:
+        """The messages of a chunk of clients, all speaking as honest ones do; the rows that have none, and why."""
         updates = self._updates[: len(clients)]
-        self._train(weights, round, clients, updates)
-        rows = np.flatnonzero(np.isin(clients, self.byzantine))
-        failures = dict(self.net.failures)
-        if rows.size and hasattr(self.attack, "on_updates"):
-            failures |= self._attack_updates(updates, round, clients, rows)
+        failures = self._train(seen.weights, seen.round, clients, updates)
+        failures |= self.byzantine.change(updates, clients, seen)
         factors = clip_factors(updates, self.mechanism.clip, self.study.privacy.norm)
         if np.isnan(factors).any():
             failures |= {int(i): "not finite" for i in np.flatnonzero(np.isnan(factors)) if i not in failures}
         if failures:
-            failed |= {int(clients[row]): why for row, why in failures.items()}
             kept = np.setdiff1d(np.arange(len(clients)), list(failures))
-            rows = np.flatnonzero(np.isin(kept, rows))
             clients, updates, factors = clients[kept], updates[kept], factors[kept]
-        payload = encoded_packed(self.mechanism, updates, factors, self._noise(round, clients))
-        if rows.size and hasattr(self.attack, "on_messages"):
-            lost = self._attack_messages(updates, payload, rows)
-            failed |= {int(clients[row]): why for row, why in lost.items()}
-            kept = np.setdiff1d(np.arange(len(clients)), list(lost))
-            clients, payload = clients[kept], payload[kept]
-        return clients, payload
+        payload = encoded_packed(self.mechanism, updates, factors, self._noise(seen.round, clients))
+        return Sent(clients, updates, payload), failures
 
-    def _attack_updates(self, updates: Rows, round: int, clients: Numbers, rows: Numbers) -> dict[int, str]:
-        """Each attacker's update in its place, one by one: who fails, fails alone, whoever else is in the cohort."""
-        attack, failures = cast(Any, self.attack), {}
-        for row in rows.tolist():
-            own = stream(self.study.run.seed, "attack", round, int(clients[row]))
-            try:
-                updates[row : row + 1] = attack.on_updates(updates[row : row + 1], [own])
-            except Exception as error:
-                failures[row] = f"attack: {reason(error)}"
+    def _seen(self, weights: Rows, round: int) -> Insight:
+        """What attackers can know in this round, kept for the other cohorts of this process."""
+        seen = self._insight
+        if seen is None or seen.round != round or not np.array_equal(seen.weights, weights):
+            byzantine = self.byzantine.clients
+            self._insight = seen = Insight(self.study, self.pool, self.net, weights, round, byzantine, self._train)
+        return seen
+
+    def _train(self, weights: Rows, round: int, clients: Numbers, out: Rows) -> dict[int, str]:
+        """The updates of these clients into `out`, those of one width together; the rows that have none, and why."""
+        if not isinstance(self.division, Uneven):
+            return self._train_alike(weights, round, clients, out)
+        sizes, batch = self.division.sizes(clients), self.study.training.batch
+        counts, wide = used(sizes, batch), widths(sizes, batch)
+        failures: dict[int, str] = {}
+        for width in np.unique(wide).tolist():
+            rows = np.flatnonzero(wide == width)
+            part = self._scratch("updates", len(rows), out.shape[1]).numpy()
+            found = self._train_alike(weights, round, clients[rows], part, counts[rows])
+            failures |= {int(rows[row]): why for row, why in found.items()}
+            out[rows] = part
         return failures
 
-    def _attack_messages(self, updates: Rows, payload: NDArray[np.uint8], rows: Numbers) -> dict[int, str]:
-        """Each attacker's symbols in the place of its message."""
-        attack, failures = cast(Any, self.attack), {}
-        for row in rows.tolist():
-            shared = stream(self.study.run.seed, "attack together")
-            try:
-                symbols = attack.on_messages(updates[row : row + 1], self.mechanism, shared)
-                payload[row : row + 1] = self.packing.pack(symbols)
-            except Exception as error:
-                failures[row] = f"attack: {reason(error)}"
-        return failures
-
-    def _train(self, weights: Rows, round: int, clients: Numbers, out: Rows) -> None:
-        training = self.study.training
-        keys = _key_of_models(self.study.run.seed, round) + clients
+    def _train_alike(
+        self, weights: Rows, round: int, clients: Numbers, out: Rows, counts: Numbers | None = None
+    ) -> dict[int, str]:
+        batches = self._batches(round, clients)
+        training, keys = self.study.training, _key_of_models(self.study.run.seed, round) + clients
+        failures: dict[int, str] = {}
+        batches = self.byzantine.poisoned(batches, round, clients, counts, self.net.classes, failures)
         if training.local_steps == 1:
-            x, y = next(self._batches(round, clients, 1))
-            self.net.gradients(weights, x, y, out, keys)
+            self.net.gradients(weights, *next(batches), out, keys, counts)
         else:
-            batches = self._batches(round, clients, training.local_steps)
-            self.net.updates(weights, batches, training.learning_rate, out, keys)
+            self.net.updates(weights, batches, training.learning_rate, out, keys, counts)
+        return self.net.failures | failures
 
-    def _batches(self, round: int, clients: Numbers, steps: int) -> Iterator[tuple[Rows, Numbers]]:
-        own = self.division.of(clients)
-        for step in range(steps):
-            chosen = own
-            if self.batch < own.shape[1]:
-                places = drawn(own.shape[1], self.batch, self.study.run.seed, round, clients, step)
-                chosen = np.take_along_axis(own, places, axis=1)
-            yield self.pool.batch(chosen, self._x[: len(clients)])
+    def _batches(self, round: int, clients: Numbers) -> Iterator[tuple[Rows, Numbers]]:
+        """The records and labels of each step."""
+        training, seed = self.study.training, self.study.run.seed
+        for chosen in records_of_steps(self.division, training.batch, training.local_steps, seed, round, clients):
+            yield self.pool.batch(chosen, self._scratch("x", *chosen.shape, *self.pool.shape).numpy())
 
     def _noise(self, round: int, clients: Numbers) -> Noise:
         if self.study.privacy.noise == "cryptographic":
             return Fresh(cryptographic_generator(), len(clients))
         return Seeded(self.study.run.seed, round, clients)
 
-    def _forged(self, round: int, client: Numbers, payload: NDArray[np.uint8]) -> bytes:
-        """What a Byzantine client sends in the place of its own honest message."""
-        attack: Any = self.attack
-        honest = wire.messages(self.study.id, round, client, payload, self.net.dimension, self.mechanism)
-        return bytes(attack.on_bytes(honest))
-
 
 @lru_cache(maxsize=4)
 def _key_of_models(seed: int, round: int) -> int:
     """Where the numbers begin that seed the models' own randomness, one for each client."""
     return int(stream(seed, "model", round).integers(2**62))
-
-
-class Gathered:
-    """A cohort's messages on their way into a reply: stacked, or added up where only a sum is needed and is smaller."""
-
-    def __init__(self, cohort: Cohort, clients: int, round: int) -> None:
-        self._cohort, self._round = cohort, round
-        self._clients: list[Numbers] = []
-        self._payloads: list[NDArray[np.uint8]] = []
-        dimension = cohort.net.dimension
-        self._tally = Tally(cohort.mechanism, dimension) if summed(cohort.study, dimension, clients) else None
-
-    def add(self, clients: Numbers, payload: NDArray[np.uint8]) -> None:
-        """Take in the messages of some clients."""
-        self._clients.append(clients)
-        if self._tally is None:
-            self._payloads.append(payload)
-        else:
-            self._tally.add(payload)
-
-    def frames(self) -> Iterator[bytes]:
-        """The frame of them all, or none."""
-        study, dimension = self._cohort.study, self._cohort.net.dimension
-        clients = np.concatenate(self._clients) if self._clients else np.empty(0, np.int64)
-        if not clients.size:
-            return
-        if self._tally is not None:
-            yield wire.summed(study.id, self._round, clients, self._tally.total())
-        else:
-            payload = np.concatenate(self._payloads)
-            yield wire.messages(study.id, self._round, clients, payload, dimension, self._cohort.mechanism)
-
-
-def summed(study: Study, dimension: int, clients: int) -> bool:
-    """Whether a cohort of so many clients answers with its sum: where nobody may see more, else where it is smaller."""
-    mechanism = study.privacy.chosen
-    if study.privacy.trust == "secure-aggregation":
-        return True
-    form = packing(mechanism)
-    if study.rule.needs_rows or form == REAL:  # sums of floats depend on their order
-        return False
-    return form.size(dimension) * clients > 4 * dimension

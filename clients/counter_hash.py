@@ -6,6 +6,8 @@ is no source of noise, and nothing that privacy rests on may come from it.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -14,6 +16,9 @@ Words = NDArray[np.uint64]
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # 2⁶⁴ over the golden ratio, odd
 _MIX = ((np.uint64(30), np.uint64(0xBF58476D1CE4E5B9)), (np.uint64(27), np.uint64(0x94D049BB133111EB)))
 _LAST = np.uint64(31)
+_LOW_HALF = np.uint64(2**32 - 1)
+_HALF = np.uint64(32)
+_BLOCK = 1 << 16  # words hashed at a time: half a megabyte stays in the cache
 
 
 def hashed(key: int, clients: NDArray[np.int64], count: int) -> Words:
@@ -26,6 +31,31 @@ def hashed(key: int, clients: NDArray[np.int64], count: int) -> Words:
     """
     starts = _mixed((clients.astype(np.uint64) + np.uint64(1)) * _GOLDEN + np.uint64(key))
     return _mixed(starts[:, None] + np.arange(1, count + 1, dtype=np.uint64) * _GOLDEN)
+
+
+def below(bound: int, words: Words) -> Words:
+    """⌊word · bound / 2⁶⁴⌋ in 64-bit arithmetic, bound ≤ 2³².
+
+    >>> below(10, np.array([0, 2**63, 2**64 - 1], np.uint64))
+    array([0, 5, 9], dtype=uint64)
+    """
+    high, low = words >> _HALF, words & _LOW_HALF
+    high *= np.uint64(bound)
+    low *= np.uint64(bound)
+    low >>= _HALF
+    high += low
+    high >>= _HALF
+    return high
+
+
+def by_blocks(rows: int, width: int) -> Iterator[slice]:
+    """Slices of so many rows of words that one stays in the cache.
+
+    >>> list(by_blocks(5, 2**15))
+    [slice(0, 2, None), slice(2, 4, None), slice(4, 6, None)]
+    """
+    step = max(1, _BLOCK // width)
+    return (slice(start, start + step) for start in range(0, rows, step))
 
 
 def _mixed(words: Words) -> Words:

@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from itertools import pairwise
 from math import gcd, lcm
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from clients.arrays import Floats, Keys, Labels
+from clients.arrays import Counts, Floats, Keys, Labels
 from clients.gradients import Failures, Losses
 from clients.memory import LINE, Scratch, whole_lines
 
@@ -87,27 +88,32 @@ class Dense:
             bias[:, : layer.outputs, 0] = weights[:, layer.bias]
             self._matrices.append((matrix, bias))
 
-    def rows(self, x: Floats, y: Labels, out: Tensor, keys: Keys | None) -> tuple[Losses, Failures]:
+    def rows(
+        self, x: Floats, y: Labels, out: Tensor, keys: Keys | None, counts: Counts | None
+    ) -> tuple[Losses, Failures]:
         """Gradients into `out`; nothing here is random and nothing fails."""
         if len(x) == 1:
-            return self._row_of_one(x, y, out)
+            return self._row_of_one(x, y, out, counts)
         seen, logits = self._forward(x)
         chances = torch.log_softmax(logits[:, : self._classes], 1)
         labels = torch.from_numpy(y)[:, None]
-        losses = chances.gather(1, labels).double().sum((1, 2)) / -y.shape[1]
+        shares = 1 / y.shape[1] if counts is None else _shares(counts, y.shape[1])
+        losses = chances.gather(1, labels).double().mul_(shares).sum((1, 2)).neg_()
         errors = logits  # their memory serves again; the padding is zero already
         torch.exp(chances, out=errors[:, : self._classes])
-        errors.scatter_add_(1, labels, torch.full((1, 1, 1), -1.0).expand(labels.shape)).mul_(1 / y.shape[1])
+        errors.scatter_add_(1, labels, torch.full((1, 1, 1), -1.0).expand(labels.shape))
+        errors.mul_(shares if isinstance(shares, float) else shares.float())
         for place in reversed(range(len(self._layers))):
             self._write(self._layers[place], errors, seen[place], out)
             if place:
                 errors = self._back(place, errors, seen[place])
         return losses.numpy(), {}
 
-    def _row_of_one(self, x: Floats, y: Labels, out: Tensor) -> tuple[Losses, Failures]:
+    def _row_of_one(self, x: Floats, y: Labels, out: Tensor, counts: Counts | None) -> tuple[Losses, Failures]:
         """A client alone goes twice: a batch of one matrix and one column takes another kernel, with other bits."""
         twice = self._scratch("twice", 2, out.shape[1])
-        losses, failures = self.rows(x.repeat(2, 0), y.repeat(2, 0), twice, None)
+        twice_counts = None if counts is None else counts.repeat(2)
+        losses, failures = self.rows(x.repeat(2, 0), y.repeat(2, 0), twice, None, twice_counts)
         out.copy_(twice[:1])
         return losses[:1], failures
 
@@ -162,6 +168,16 @@ class Dense:
         return (
             outputs[: len(x), : self._classes].transpose(1, 2).reshape(-1, self._classes).clone()
         )  # no view of scratch
+
+
+def _shares(counts: Counts, records: int) -> Tensor:
+    """What each record counts for: 1/n for the first n, which are the client's own, nothing for the rest.
+
+    >>> _shares(np.array([2, 4]), 4).tolist()
+    [[[0.5, 0.5, 0.0, 0.0]], [[0.25, 0.25, 0.25, 0.25]]]
+    """
+    own = np.arange(records) < counts[:, None]
+    return torch.from_numpy(own / counts[:, None])[:, None]
 
 
 def _matrices_in(rows: Tensor, layer: Layer) -> Tensor:

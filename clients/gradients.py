@@ -7,6 +7,7 @@ A client's row is the same bits whoever shares its block, wherever it stands in 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import Protocol
 
 import numpy as np
@@ -14,9 +15,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from clients.arrays import Floats, Keys, Labels, check_arrays, check_records
+from clients.arrays import Counts, Floats, Keys, Labels, check_arrays, check_records
 from clients.memory import Scratch
-from fedpriv.errors import FedprivError, positive
+from fedpriv.errors import FAULTS, FedprivError, positive
 
 Losses = NDArray[np.float64]
 Failures = dict[int, str]
@@ -35,7 +36,9 @@ class Engine(Protocol):
     def load(self, weights: Tensor) -> None:
         """Take the weights of what follows: (1, d) for all clients together, or (clients, d)."""
 
-    def rows(self, x: Floats, y: Labels, out: Tensor, keys: Keys | None) -> tuple[Losses, Failures]:
+    def rows(
+        self, x: Floats, y: Labels, out: Tensor, keys: Keys | None, counts: Counts | None
+    ) -> tuple[Losses, Failures]:
         """Gradients into `out` (clients, d); the mean losses, and why rows are missing."""
 
     def logits(self, x: Floats) -> Tensor:
@@ -60,23 +63,38 @@ class Net:
         """The weights to start from, the same in every process."""
         return self._start.copy()
 
-    def gradients(self, weights: Floats, x: Floats, y: Labels, out: Floats, keys: Keys | None = None) -> Losses:
+    def gradients(
+        self,
+        weights: Floats,
+        x: Floats,
+        y: Labels,
+        out: Floats,
+        keys: Keys | None = None,
+        counts: Counts | None = None,
+    ) -> Losses:
         """The mean cross-entropy gradient of each client's records into `out` (clients, d); returns the mean losses.
 
         x is (clients, records, *shape) and y (clients, records). A client whose gradient cannot be had gets a row and a
         loss of nan, and a reason in `failures`. Where a model draws randomness, `keys` (clients,) seeds it for each
-        client; without, all clients draw the same.
+        client; without, all clients draw the same. Where clients are uneven, `counts` (clients,) says how many records
+        are each one's: those that come first, and the rest only fill the array (with anything finite).
         """
-        check_arrays(self, weights, x, y, out, keys)
+        check_arrays(self, weights, x, y, out, keys, counts)
         self.failures = {}
         self._engine.load(_tensor(weights)[None])
         losses = np.empty(len(x))
         for part in blocks(len(x), self.chunk):
-            losses[part] = self._block(part, x, y, torch.from_numpy(out[part]), keys)
+            losses[part] = self._block(part, x, y, torch.from_numpy(out[part]), keys, counts)
         return losses
 
     def updates(
-        self, weights: Floats, batches: Iterable[Batch], learning_rate: float, out: Floats, keys: Keys | None = None
+        self,
+        weights: Floats,
+        batches: Iterable[Batch],
+        learning_rate: float,
+        out: Floats,
+        keys: Keys | None = None,
+        counts: Counts | None = None,
     ) -> Losses:
         """One local step a batch, each client with weights of its own: (start − end) / learning rate into `out`.
 
@@ -85,8 +103,8 @@ class Net:
         positive(learning_rate=learning_rate)
         losses, steps, failures = np.zeros(1), 0, Failures()
         for x, y in batches:
-            step = self._further_step if steps else self._first_step
-            losses = losses + step(weights, x, y, learning_rate, out, keys)
+            step = partial(self._further_step, learning_rate) if steps else self.gradients
+            losses = losses + step(weights, x, y, out, keys, counts)
             failures = self.failures | failures  # the first reason stays
             steps += 1
             keys = None if keys is None else keys + _NEXT_STEP
@@ -95,14 +113,11 @@ class Net:
         self.failures = failures
         return losses / steps
 
-    def _first_step(self, weights: Floats, x: Floats, y: Labels, _: float, out: Floats, keys: Keys | None) -> Losses:
-        return self.gradients(weights, x, y, out, keys)
-
     def _further_step(
-        self, weights: Floats, x: Floats, y: Labels, learning_rate: float, out: Floats, keys: Keys | None
+        self, learning_rate: float, weights: Floats, x: Floats, y: Labels, out: Floats, *own: Keys | Counts | None
     ) -> Losses:
         """One more step: what was summed up in `out` says where each client's weights are now."""
-        check_arrays(self, weights, x, y, out, keys)
+        check_arrays(self, weights, x, y, out, *own)
         self.failures = {}
         losses, start = np.empty(len(x)), _tensor(weights)
         for part in blocks(len(x), self.chunk):
@@ -110,16 +125,16 @@ class Net:
             now, step = (self._scratch(name, *total.shape) for name in ("now", "step"))
             torch.sub(start, torch.mul(total, learning_rate, out=now), out=now)  # not fused: a fused tail rounds apart
             self._engine.load(now)
-            losses[part] = self._block(part, x, y, step, keys)
+            losses[part] = self._block(part, x, y, step, *own)
             total += step
         return losses
 
-    def _block(self, part: slice, x: Floats, y: Labels, out: Tensor, keys: Keys | None) -> Losses:
+    def _block(self, part: slice, x: Floats, y: Labels, out: Tensor, *own: Keys | Counts | None) -> Losses:
         """One block of clients; whatever is wrong with one of them stays with it."""
         labels = y[part]
         wrong = (labels < 0) | (labels >= self.classes)
         losses, failures = self._engine.rows(
-            x[part], np.where(wrong, 0, labels), out, None if keys is None else keys[part]
+            x[part], np.where(wrong, 0, labels), out, *(each if each is None else each[part] for each in own)
         )
         failures |= {int(row): self._label_reason(labels[row]) for row in np.flatnonzero(wrong.any(axis=1))}
         finite = np.isfinite(losses) & torch.isfinite(out.sum(1)).numpy()  # one pass over memory still in cache
@@ -144,7 +159,7 @@ class Net:
             labels = torch.tensor(y[part])
             try:
                 logits = self._engine.logits(x[part])
-            except Exception as error:
+            except FAULTS as error:
                 raise FedprivError(f"the model cannot be evaluated: {reason(error)}") from error
             right += int((logits.argmax(1) == labels).sum())
             loss -= float(torch.log_softmax(logits, 1).gather(1, labels[:, None]).double().sum())

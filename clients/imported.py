@@ -11,7 +11,8 @@ from torch import nn
 
 from clients.autograd import Autograd
 from clients.gradients import Net, reason
-from fedpriv.errors import FedprivError, nearest
+from fedpriv.errors import FAULTS, FedprivError, nearest
+from fedpriv.kinds import WHERE
 
 
 def imported_net(path: str, settings: Mapping[str, Any], shape: tuple[int, ...], classes: int, seed: int) -> Net:
@@ -36,8 +37,8 @@ def _found(path: str) -> Any:
     module, name = path.split(":")
     try:
         source = import_module(module)
-    except (Exception, SystemExit) as error:
-        where = "; it must be installed or on PYTHONPATH" if isinstance(error, ModuleNotFoundError) else ""
+    except FAULTS as error:
+        where = f"; {WHERE}" if isinstance(error, ModuleNotFoundError) else ""
         raise FedprivError(f"importing {module} failed: {reason(error)}{where}") from error
     if not hasattr(source, name):
         raise FedprivError(f"{module} has no {name}{nearest(name, vars(source))}")
@@ -51,7 +52,7 @@ def _called(made_by: Any, settings: Mapping[str, Any]) -> nn.Module:
     arguments = ", ".join(f"{name}={value!r}" for name, value in settings.items())
     try:
         module = made_by(**settings)
-    except Exception as error:
+    except FAULTS as error:
         raise FedprivError(f"calling it with ({arguments}) failed: {reason(error)}") from error
     if not isinstance(module, nn.Module):
         raise FedprivError(f"it must make a torch.nn.Module, got a {type(module).__name__}")
@@ -64,7 +65,7 @@ def _try(module: nn.Module, shape: tuple[int, ...], classes: int) -> None:
     try:
         with torch.no_grad():
             outputs = module(torch.zeros(2, *shape))
-    except Exception as error:
+    except FAULTS as error:
         raise FedprivError(f"records of shape {shape} do not go through: {reason(error)}") from error
     if not isinstance(outputs, torch.Tensor) or outputs.shape != (2, classes):
         got = tuple(outputs.shape) if isinstance(outputs, torch.Tensor) else f"a {type(outputs).__name__}"

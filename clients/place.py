@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import sys
+from pathlib import Path
 
-HOME = "FEDPRIV_DIRECTORY"
+HOME, MODULES = "FEDPRIV_DIRECTORY", "FEDPRIV_MODULES"
 
 
 def at_home() -> None:
@@ -14,3 +16,14 @@ def at_home() -> None:
     one: code that happens to lie in the person's directory, another checkout's, is not what was meant.
     """
     os.chdir(os.environ.get(HOME, "."))
+
+
+def look_for_modules(folder: Path) -> None:
+    """Let what a study names as module:Class be found in a folder, its file's, and in the directory one is in.
+
+    After all that is installed, here and (by `simulations.surroundings`) in every process that is started from here.
+    """
+    os.environ[MODULES] = str(folder.absolute())  # for whoever goes on with the run
+    for place in (str(folder.absolute()), os.getcwd()):
+        if place not in sys.path:
+            sys.path.append(place)

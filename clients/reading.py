@@ -68,7 +68,7 @@ def _last_apart(records: Records, held_out: int) -> tuple[Records, Records]:
     x, y, x_name, y_name = records
     if not held_out < min(len(x), len(y)):
         raise FedprivError(f"{x_name}: held_out must be below its {len(x)} records, got {held_out}")
-    if y.ndim == 1 and y.dtype.kind in "fiub" and (y[1:] >= y[:-1]).all():
+    if y.ndim == 1 and y.dtype.kind in "fiub" and y[0] < y[-1] and (y[1:] >= y[:-1]).all():
         raise FedprivError(
             f"{y_name} is sorted, so the last {held_out} are of the last classes only: shuffle both files"
         )
@@ -96,12 +96,15 @@ def _mapped(path: Path) -> Stored:
 @lru_cache(maxsize=4)
 def synthetic(records: int, features: int, classes: int, held_out: int, seed: int) -> Pool:
     """Gaussian blobs; labels go round and round."""
-    centres = stream(seed, "synthetic centres").standard_normal((classes, features))
 
     def blobs(purpose: str, count: int) -> Records:
+        centres = stream(seed, "synthetic centres").standard_normal((classes, features))
         y = np.arange(count) % classes
         x = centres[y] + stream(seed, purpose).standard_normal((count, features))
         return Records(x.astype(np.float32), y, "synthetic", "synthetic")
 
-    halves = blobs("synthetic training", records), blobs("synthetic held out", held_out)
+    try:
+        halves = blobs("synthetic training", records), blobs("synthetic held out", held_out)
+    except (MemoryError, ValueError, OverflowError) as error:  # past what an array can hold
+        raise FedprivError(f"{records} records of {features} features do not fit into memory ({error})") from None
     return pool_of(*halves, divide=1.0, subtract=0.0)

@@ -1,32 +1,28 @@
-"""How records are divided over clients, and which of its own a client uses in a step.
+"""How records are divided over clients: whose they are, a function of the seed and the client's own number alone.
 
-Every answer depends on the seed and the client's own number alone: not on who else is asked, in which order, or where.
+It does not depend on who else is asked, in which order, or where.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar, Literal, Protocol, get_args
+from typing import ClassVar, Protocol, get_args
 
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from clients.counter_hash import hashed
+from clients.counter_hash import below, by_blocks, hashed
+from fedpriv.dealing import Dealing, Hands, Shards, shuffled
 from fedpriv.errors import FedprivError, at_most, one_of, whole
 from fedpriv.random_streams import random_words, stream
+from fedpriv.study import Split
 
-Split = Literal["iid", "by-label", "in-order", "pool"]
 Whole = NDArray[np.int64]
 
-_BLOCK = 1 << 16  # words hashed at a time: half a megabyte stays in the cache
-_LOW_HALF = np.uint64(2**32 - 1)
-_HALF = np.uint64(32)
 
-
-class Division(Protocol):
-    """Whose the records are."""
+class Even(Protocol):
+    """Whose the records are, where every client has as many."""
 
     @property
     def disjoint(self) -> bool:
@@ -44,19 +40,50 @@ class Division(Protocol):
         """The record numbers of these clients, (clients, records_each)."""
 
 
-def division(split: str, labels: Whole, clients: int, records_each: int, seed: int) -> Division:
-    """Divide the records that bear these labels.
+@dataclass(frozen=True, eq=False)
+class Uneven:
+    """Every record at one client at most: client c's stand from starts[c] to starts[c + 1]."""
 
-    `iid`: dealt out from a shuffled deck. `by-label`: sorted by label, cut into shards, two shards to a client, so that
-    most clients see two labels. `pool`: every client draws its own from all of them, with replacement, whatever their
-    number; a record may then be at many clients, and what protects a client protects no record. `in-order`: each takes
-    the records that stand next, for data that are stored client by client (and read without a copy); past the last one
-    they begin again.
+    records: Whole
+    starts: Whole  # (clients + 1,)
+    disjoint: ClassVar[bool] = True
+
+    @property
+    def clients(self) -> int:
+        """How many there are."""
+        return len(self.starts) - 1
+
+    def sizes(self, clients: Whole) -> Whole:
+        """How many records each of these clients has."""
+        asked = checked(clients, self.clients)
+        return self.starts[asked + 1] - self.starts[asked]
+
+    def of(self, clients: Whole, places: Whole) -> Whole:
+        """The numbers of the records at those places, from 0, of what each client has: (clients, records)."""
+        starts, ends = (self.starts[checked(clients, self.clients) + further, None] for further in (0, 1))
+        if not ((places >= 0) & (places < ends - starts)).all():
+            raise FedprivError("places must be from 0 to one below the client's size")
+        found: Whole = self.records[starts + places]
+        return found
+
+
+Division = Even | Uneven
+
+
+def division(split: Split | Dealing, labels: Whole, clients: int, records_each: int, seed: int) -> Division:
+    """Divide the records that bear these labels, so many to each client: on average, where clients are uneven.
+
+    `iid`: dealt out from a shuffled deck. `by-label`: the same as `Shards(each=2)`, most clients see two labels.
+    `pool`: every client draws its own from all of them, with replacement, whatever their number; a record may then be
+    at many clients, and what protects a client protects no record. `in-order`: each takes the records that stand next,
+    for data that are stored client by client (and read without a copy); past the last one they begin again. Any other
+    way is one of `fedpriv.dealing`.
 
     >>> division("iid", np.array([0, 1, 0, 1, 0, 1]), clients=3, records_each=2, seed=1).of(np.array([2, 0])).tolist()
     [[3, 4], [2, 5]]
     """
-    one_of(get_args(Split), split=split)
+    if isinstance(split, str):
+        one_of(get_args(Split), split=split)
     whole(clients=clients, records_each=records_each)
     whole(at_least=0, seed=seed)
     if not len(labels):
@@ -65,15 +92,31 @@ def division(split: str, labels: Whole, clients: int, records_each: int, seed: i
         return InOrder(clients, records_each, len(labels))
     if split == "pool":
         at_most("2^32", 2**32, records=len(labels))
-        return Drawn(clients, records_each, len(labels), _key(stream(seed, "split pool")))
+        return Drawn(clients, records_each, len(labels), key_of(stream(seed, "split pool")))
     if not clients * records_each <= len(labels):
         raise FedprivError(
             f"{clients} clients of {records_each} record(s) each need {clients * records_each:,} records, "
             f'but there are {len(labels):,}: ask for fewer, or split = "pool"'
         )
-    deck = _shuffled(len(labels), stream(seed, "split deck"))[: clients * records_each]
-    dealt = deck.reshape(clients, records_each)
-    return Dealt(_by_label(dealt, labels, seed) if split == "by-label" else dealt)
+    deck = shuffled(len(labels), stream(seed, "split deck"))[: clients * records_each]
+    hands = _hands(split, labels[deck], clients, seed)
+    dealt = deck[hands.places]
+    if np.ptp(hands.sizes):
+        return Uneven(dealt, np.concatenate([[0], np.cumsum(hands.sizes)]))
+    return Dealt(dealt.reshape(clients, -1))
+
+
+def _hands(split: str | Dealing, labels: Whole, clients: int, seed: int) -> Hands:
+    if isinstance(split, str):
+        if split == "by-label":
+            return Shards(each=2).dealt(labels, clients, seed)
+        return Hands(np.arange(len(labels)), np.full(clients, len(labels) // clients))
+    split.check(len(labels) // clients)
+    places, sizes = split.dealt(labels, clients, seed)
+    once = len(np.unique(places)) == len(places) == np.sum(sizes)
+    if not (once and len(sizes) == clients and np.min(sizes) >= 1):
+        raise FedprivError(f"{type(split).__name__} must deal each record once at most, some to all {clients} clients")
+    return Hands(places, sizes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,7 +138,7 @@ class Dealt:
 
     def of(self, clients: Whole) -> Whole:
         """The record numbers of these clients, (clients, records_each)."""
-        return self.table[_asked(clients, self.clients)]
+        return self.table[checked(clients, self.clients)]
 
 
 @dataclass(frozen=True)
@@ -113,7 +156,7 @@ class InOrder:
 
     def of(self, clients: Whole) -> Whole:
         """The record numbers of these clients, (clients, records_each)."""
-        asked = _asked(clients, self.clients)
+        asked = checked(clients, self.clients)
         return (asked[:, None] * self.records_each + np.arange(self.records_each)) % self.records
 
 
@@ -132,70 +175,15 @@ class Drawn:
 
     def of(self, clients: Whole) -> Whole:
         """The record numbers of these clients, (clients, records_each)."""
-        asked = _asked(clients, self.clients)
+        asked = checked(clients, self.clients)
         out = np.empty((len(asked), self.records_each), np.int64)
-        for rows in _blocks(len(asked), self.records_each):
-            out[rows] = _below(self.records, hashed(self.key, asked[rows], self.records_each))
+        for rows in by_blocks(len(asked), self.records_each):
+            out[rows] = below(self.records, hashed(self.key, asked[rows], self.records_each))
         return out
 
 
-def drawn(records_each: int, batch: int, seed: int, round: int, clients: Whole, step: int = 0) -> Whole:
-    """Which of its own records each client uses in a step: (clients, batch) places from 0 to records_each − 1.
-
-    A sample without replacement, in rising order; a batch of 0, or of records_each and more, is all of them.
-
-    >>> drawn(records_each=10, batch=3, seed=1, round=1, clients=np.array([7, 8])).tolist()
-    [[1, 3, 9], [1, 4, 5]]
-    """
-    whole(records_each=records_each)
-    whole(at_least=0, batch=batch, step=step)
-    asked = _asked(clients, None)
-    if batch == 0 or batch >= records_each:
-        return np.tile(np.arange(records_each, dtype=np.int64), (len(asked), 1))
-    key = _key(stream(seed, "batch", round=round, client=step))
-    out = np.empty((len(asked), batch), np.int64)
-    place = np.arange(records_each, dtype=np.uint64)
-    low = np.uint64((1 << (records_each - 1).bit_length()) - 1)
-    for rows in _blocks(len(asked), records_each):
-        words = hashed(key, asked[rows], records_each)
-        words &= ~low
-        words |= place  # every word of a row differs, so that the least ones are the same whatever the algorithm
-        words.partition(batch - 1, axis=1)
-        out[rows] = np.sort(words[:, :batch] & low, axis=1)
-    return out
-
-
-def _by_label(dealt: Whole, labels: Whole, seed: int) -> Whole:
-    """Row j of the sorted records is a larger and a smaller shard; each kind is dealt out by a shuffle of its own."""
-    clients, each = dealt.shape
-    deck = dealt.reshape(-1)
-    rows = deck[np.argsort(labels[deck], kind="stable")].reshape(clients, each)
-    first, second = (_shuffled(clients, stream(seed, "split shards", round=half)) for half in (0, 1))
-    larger = (each + 1) // 2
-    return np.concatenate([rows[first, :larger], rows[second, larger:]], axis=1)
-
-
-def _shuffled(count: int, rng: Generator) -> Whole:
-    """A permutation by sorting raw words, which no version of numpy changes."""
-    return np.argsort(random_words(count, rng), kind="stable").astype(np.int64)
-
-
-def _key(rng: Generator) -> int:
-    return int(random_words(1, rng)[0])
-
-
-def _below(bound: int, words: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """⌊word · bound / 2⁶⁴⌋ in 64-bit arithmetic, bound ≤ 2³²."""
-    high, low = words >> _HALF, words & _LOW_HALF
-    high *= np.uint64(bound)
-    low *= np.uint64(bound)
-    low >>= _HALF
-    high += low
-    high >>= _HALF
-    return high
-
-
-def _asked(clients: Whole, count: int | None) -> Whole:
+def checked(clients: Whole, count: int | None) -> Whole:
+    """Client numbers, refused where there is no such client."""
     asked = np.asarray(clients)
     if asked.ndim != 1 or (asked.size and asked.dtype.kind not in "iu"):
         raise FedprivError(f"clients must be a row of whole numbers, got {asked.dtype} of shape {asked.shape}")
@@ -205,6 +193,6 @@ def _asked(clients: Whole, count: int | None) -> Whole:
     return asked.astype(np.int64, copy=False)
 
 
-def _blocks(rows: int, width: int) -> Iterator[slice]:
-    step = max(1, _BLOCK // width)
-    return (slice(start, start + step) for start in range(0, rows, step))
+def key_of(rng: Generator) -> int:
+    """What `hashed` takes."""
+    return int(random_words(1, rng)[0])

@@ -20,6 +20,8 @@ from fedpriv.witnesses import Witness, witnesses_of
 
 __all__ = ["Account", "Cost", "Release"]
 
+FOLLOWED = 10**10  # rounds up to which compositions are tight
+
 
 class Cost(NamedTuple):
     """A bound from both sides and what proves each."""
@@ -87,7 +89,10 @@ class Account:
         if reached > above[best] * (1 + 1e-6) + 1e-9:  # a proof or its code is wrong: no number would be right
             raise RuntimeError(f"{witnesses[worst].proof}: {reached}, past {above[best]} by {self.routes[best].proof}")
         bounds = Bounds(min(reached, above[best]), above[best])
-        return Cost(bounds, self.routes[best].proof, witnesses[worst].proof)
+        proof = witnesses[worst].proof
+        if bounds.upper > 2 * bounds.lower and max(release.rounds for release in self.spent) > FOLLOWED:
+            proof += f" (loose: floating point follows {FOLLOWED:.0e} rounds at most)"
+        return Cost(bounds, self.routes[best].proof, proof)
 
     @cached_property
     def routes(self) -> list[Route]:

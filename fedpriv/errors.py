@@ -10,6 +10,7 @@ from typing import Any
 
 MOST = 2**70  # whole numbers past it are slips
 LARGEST = 1e150  # past it, squares of settings overflow
+FAULTS = (Exception, SystemExit)  # what code that a study names may end with; Ctrl-C is nobody's fault
 
 
 class FedprivError(ValueError):

@@ -21,5 +21,5 @@ def replaced(target: Path, content: bytes | memoryview, mode: int | None = None)
                 os.chmod(file.name, mode)
             os.replace(file.name, target)
         except BaseException:
-            os.unlink(file.name)
+            Path(file.name).unlink(missing_ok=True)  # Ctrl-C may come when it is in its place already
             raise

@@ -11,9 +11,11 @@ from fedpriv.accounting import Account, Cost, Release
 from fedpriv.calibration import calibrate
 from fedpriv.comparisons import clt_epsilon
 from fedpriv.errors import FedprivError
-from fedpriv.mechanisms import settings_of
+from fedpriv.mechanisms import Mechanism, settings_of
 from fedpriv.participation import rounds_of_each
 from fedpriv.study import Kind, Study
+
+NEVER = "delta = 0: no finite ε is certified for these messages without a δ: give one, such as 1e-5"
 
 
 class Epsilon(NamedTuple):
@@ -77,13 +79,15 @@ def resolved(study: Study, dimension: int) -> Study:
     """The study with its free setting calibrated, all promises checked; refused where one cannot be kept."""
     _check_numbers(study)
     contributors(study)
+    if not study.privacy.delta < 1:
+        raise FedprivError("privacy: delta must be below 1: whatever is sent is (0, 1)-private")
     if study.privacy.is_plain:
         study.privacy.chosen  # noqa: B018  – its settings are checked
         if study.privacy.epsilon is not None or study.privacy.budget is not None:
             raise FedprivError("privacy: Plain promises nothing: no epsilon and no budget, or another mechanism")
         return study
     try:
-        return _within_budget(_calibrated(study, dimension), dimension)
+        return _within_budget(_bounded(_calibrated(study, dimension), dimension), dimension)
     except FedprivError as error:
         raise FedprivError(f"privacy: {error}") from None
 
@@ -108,9 +112,12 @@ def _calibrated(study: Study, dimension: int) -> Study:
     except FedprivError:
         if target is None:
             raise
-        mechanism, _ = calibrate(
-            kind.kind, kind.settings, epsilon=target, delta=study.privacy.delta, rounds=most, **facts(study, dimension)
-        )
+        try:
+            mechanism = _sought(kind, epsilon=target, delta=study.privacy.delta, rounds=most, **facts(study, dimension))
+        except FedprivError as error:
+            if study.privacy.delta:
+                raise
+            raise FedprivError(f"{NEVER} ({error})") from None
     whole = replace(study.privacy, mechanism=Kind(kind.kind, settings_of(mechanism)))
     study = replace(study, privacy=whole)
     if target is not None and not (found := epsilon(study, dimension, most).upper) <= target:
@@ -118,6 +125,24 @@ def _calibrated(study: Study, dimension: int) -> Study:
             f"epsilon = {target:g} is promised, but these settings give {found:.6g}: leave one of them out to have it "
             "calibrated"
         )
+    return study
+
+
+_FOUND: dict[str, Mechanism] = {}  # many studies of a sweep promise the same
+
+
+def _sought(kind: Kind, **target: Any) -> Mechanism:
+    """The mechanism whose free setting meets a target, sought once in a process."""
+    asked = repr((kind, target))
+    if asked not in _FOUND:
+        _FOUND[asked], _ = calibrate(kind.kind, kind.settings, **target)
+    return _FOUND[asked]
+
+
+def _bounded(study: Study, dimension: int) -> Study:
+    """The study, if δ = 0 leaves it any ε."""
+    if study.privacy.delta == 0 and epsilon(study, dimension, 1).upper == inf:
+        raise FedprivError(NEVER)
     return study
 
 

@@ -7,7 +7,9 @@ from collections.abc import Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from typing import Any
 
-from fedpriv.errors import FedprivError, nearest
+from fedpriv.errors import FAULTS, FedprivError, nearest
+
+WHERE = "it must be installed or on PYTHONPATH, beside the study's file or in the directory one is in"
 
 
 def made(noun: str, kinds: Mapping[str, type[Any]], kind: Any, settings: Mapping[str, Any]) -> Any:
@@ -40,6 +42,10 @@ def built(kind: str, cls: type[Any], settings: Mapping[str, Any]) -> Any:
         raise FedprivError(f"{kind}: {error}") from None
     except TypeError as error:
         raise FedprivError(f"{kind}: settings {', '.join(settings) or 'none'} do not fit ({error})") from None
+    except FAULTS as error:
+        if ":" not in kind:  # a class of ours: its fault is for us to see
+            raise
+        raise FedprivError(f"{kind} cannot be made: {_line(error)}") from error
 
 
 def imported(noun: str, path: str) -> type[Any]:
@@ -47,11 +53,16 @@ def imported(noun: str, path: str) -> type[Any]:
     module, _, name = path.partition(":")
     try:
         found = getattr(importlib.import_module(module), name)
-    except Exception as error:
-        raise FedprivError(f"{noun} {path!r} cannot be imported: {type(error).__name__}: {error}") from None
+    except FAULTS as error:
+        where = f"; {WHERE}" if isinstance(error, ModuleNotFoundError) else ""
+        raise FedprivError(f"{noun} {path!r} cannot be imported: {_line(error)}{where}") from None
     if not isinstance(found, type):
         raise FedprivError(f"{noun} {path!r} is not a class")
     return found
+
+
+def _line(error: BaseException) -> str:
+    return " ".join(f"{type(error).__name__}: {error}".split())
 
 
 def _check(kind: str, cls: type[Any], settings: Mapping[str, Any]) -> None:

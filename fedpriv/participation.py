@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from fedpriv.errors import FedprivError, probability, whole
+from fedpriv.errors import FedprivError, positive, probability, whole
 from fedpriv.kinds import made
 from fedpriv.random_streams import stream
 
@@ -80,6 +80,7 @@ class Poisson:
 
     def __post_init__(self) -> None:
         probability(rate=self.rate)
+        positive(rate=self.rate)
 
     def check(self, count: int) -> None:
         """Any number will do."""

@@ -31,6 +31,11 @@ def is_count(value: Any) -> bool:
     return type(value) is int and value >= 0
 
 
+def is_share(value: Any) -> bool:
+    """A number from 0 to 1."""
+    return is_finite(value) and 0 <= value <= 1
+
+
 def is_word(value: Any) -> bool:
     """Text."""
     return isinstance(value, str)
@@ -65,6 +70,7 @@ ROUND: Mapping[str, Check] = {
     "skipped": _or_null(is_word), "loss": _or_null(is_number), "accuracy": _or_null(is_number),
     "epsilon": _or_null(is_epsilon), "bytes_up": is_count,
 }  # fmt: skip
+IN_SOME_ROUNDS: Mapping[str, Check] = {"tolerance": _or_null(is_share)}
 END: Mapping[str, Check] = {
     "why": is_word, "rounds": is_count, "worst_client": _or_null(is_count), "releases_of_worst": is_count,
     "epsilon": is_epsilon,
@@ -95,5 +101,6 @@ def check_round(place: str, line: Line, expected: int) -> None:
     if line.get("kind") != "round":
         raise FedprivError(f"{place}: must be a round, or an end that nothing follows, got kind {line.get('kind')!r}")
     check(place, line, ROUND)
+    check(place, line, {name: fits for name, fits in IN_SOME_ROUNDS.items() if name in line})
     if line["round"] != expected:
         raise FedprivError(f"{place}: must be round {expected}, got {line['round']}")

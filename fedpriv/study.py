@@ -1,8 +1,9 @@
 """A study is one TOML file: what is trained on what, by whom, how privately, and against whom.
 
-Tables: `[data] [clients] [clients.participation] [training] [training.model] [privacy] [privacy.mechanism] [attack]
-[aggregation] [server] [run]`. A table with a `kind` chooses a class by its name; the rest of it are that class's
-settings. Unknown keys are errors; what is left out has the defaults below, and the resolved study says what they were.
+Tables: `[data] [clients] [clients.split] [clients.participation] [training] [training.model] [privacy]
+[privacy.mechanism] [attack] [aggregation] [server] [run]`. A table with a `kind` chooses a class by its name; the rest
+of it are that class's settings. Unknown keys are errors; what is left out has the defaults below, and the resolved
+study says what they were.
 """
 
 from __future__ import annotations
@@ -12,13 +13,15 @@ from dataclasses import dataclass, field, fields
 from hashlib import blake2b
 from typing import Any, Literal, get_args
 
-from fedpriv.aggregation import Rule, make_rule
-from fedpriv.attacks import Attack, make_attack
+from fedpriv.aggregation import Chain, Rule, assumed, make_rule, rule_alone
+from fedpriv.attacks import Attack, Knowledge, make_attack, settled
+from fedpriv.dealing import Dealing, make_dealing
 from fedpriv.errors import FedprivError, at_least_zero, one_of, positive, probability, real, whole
-from fedpriv.mechanisms import Mechanism, make
+from fedpriv.mechanisms import KINDS, Mechanism, make
 from fedpriv.mechanisms.plain import Plain
 from fedpriv.participation import Participation, make_participation
 from fedpriv.release import Trust
+from fedpriv.tolerance_ballots import KINDS as POLLED
 from fedpriv.tradeoff import Adjacency
 
 Norm = Literal["clip", "normalise", "coordinates"]
@@ -44,14 +47,15 @@ class Clients:
     """Who takes part: how many, what each holds, how many of them are Byzantine, and who is asked in a round."""
 
     count: int
-    records: int = 1  # each client's own
-    split: Split = "iid"
+    records: int = 1  # each client's own; the mean, where the split makes them uneven
+    split: Split | Kind = "iid"
     byzantine: int | float = 0  # a whole number of clients, or a share of them
     participation: Kind = Kind("All")
 
     def __post_init__(self) -> None:
         whole(count=self.count, records=self.records)
-        one_of(get_args(Split), split=self.split)
+        if not isinstance(division := self.division, str):
+            division.check(self.records)
         if isinstance(self.byzantine, int):
             whole(at_least=0, byzantine=self.byzantine)
         else:
@@ -66,6 +70,14 @@ class Clients:
         if isinstance(self.byzantine, int):
             return self.byzantine
         return int(self.byzantine * self.count * (1 + 1e-12))
+
+    @property
+    def division(self) -> Split | Dealing:
+        """How records are divided: by a word, or by the kind of a table with settings."""
+        if isinstance(self.split, Kind):
+            return make_dealing(self.split.kind, self.split.settings)
+        one_of(get_args(Split), split=self.split)
+        return self.split
 
     @property
     def chosen(self) -> Participation:
@@ -115,6 +127,7 @@ class Privacy:
         if self.adjacency is not None:
             one_of(get_args(Adjacency), adjacency=self.adjacency)
         whole(at_least=0, colluding=self.colluding, dropouts=self.dropouts)
+        one_of([*KINDS, "Plain"], mechanism=self.mechanism.kind)
         probability(delta=self.delta)
         for name, value in (("epsilon", self.epsilon), ("budget", self.budget)):
             if value is not None:
@@ -143,6 +156,7 @@ class Server:
     fewest: int | None = None  # answers without which a round does not count
     timeout: float = 600.0  # seconds a round waits for answers
     retries: int = 1  # how often a round with too few is asked again, before it is skipped
+    tolerance: bool = False  # whether a round that is evaluated says how many coordinates' votes survive the attackers
 
     def __post_init__(self) -> None:
         if self.decoder is not None:
@@ -155,6 +169,8 @@ class Server:
         if self.fewest is not None:
             whole(fewest=self.fewest)
         whole(at_least=0, retries=self.retries)
+        if not isinstance(self.tolerance, bool):
+            raise FedprivError(f"tolerance must be true or false, got {self.tolerance!r}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -195,22 +211,55 @@ class Study:
             raise FedprivError(
                 f"clients.byzantine = {self.clients.byzantine} but there is no [attack]: say what they do"
             )
+        self._settle_attack()
         self._check_rule()
+        self._check_tolerance()
+
+    def _settle_attack(self) -> None:
+        """Refuse what cannot be, and write out what the attackers know and every setting of what they do."""
+        if self.attack is None:
+            return
+        kind, settings, privacy = self.attack.kind, self.attack.settings, self.privacy
+        local, seeded = privacy.trust == "local", privacy.noise == "seeded"
+        try:
+            settings = settled(kind, settings, sums_only=not local, seeded=seeded, plain=privacy.is_plain)
+        except FedprivError as error:
+            raise FedprivError(f"attack: {error}") from None
+        object.__setattr__(self, "attack", Kind(kind, settings))
 
     def _check_rule(self) -> None:
-        rule, local = self.rule, self.privacy.trust == "local"
+        """Refuse a rule that could not work in any round, and write out how many attackers it assumes."""
+        kind, local = self.aggregation.kind, self.privacy.trust == "local"
+        settings = assumed(kind, self.aggregation.settings, self.clients.attackers)
+        object.__setattr__(self, "aggregation", Kind(kind, settings))
+        rule = self.rule
         if rule.needs_rows and not local:
+            who = f"{kind} with a before" if isinstance(rule, Chain) else kind
             raise FedprivError(
-                f"aggregation: {self.aggregation.kind} needs each client's message, which secure aggregation hides: "
+                f"aggregation: {who} needs each client's message, which secure aggregation hides: "
                 "Mean or MajorityVote, or privacy.trust = 'local'"
             )
-        if self.aggregation.kind == "MajorityVote" and self.decoder != "vote":
-            raise FedprivError("server.decoder must be 'vote' for a MajorityVote, which has no mean")
+        if self._votes and self.decoder != "vote":
+            raise FedprivError(f"server.decoder must be 'vote' for a {kind}, which has no mean")
+        asked = self.clients.chosen.surely(self.clients.count) or self.clients.count
+        if (least := getattr(rule, "least", 1)) > asked:
+            raise FedprivError(f"aggregation: {rule} needs {least} clients, but a round asks {asked} at most")
+
+    def _check_tolerance(self) -> None:
+        if self.server.tolerance and (self.rule.needs_rows or self.privacy.mechanism.kind not in POLLED):
+            raise FedprivError(
+                "server.tolerance is of votes that are summed: aggregation must be Mean or MajorityVote, and the "
+                f"mechanism {', '.join(POLLED)}; got {self.aggregation.kind} of {self.privacy.mechanism.kind}"
+            )
+
+    @property
+    def _votes(self) -> bool:
+        return getattr(rule_alone(self.rule), "votes", False)
 
     @property
     def decoder(self) -> Decoder:
         """How a direction is read from the messages: a majority vote's is its sign."""
-        return self.server.decoder or ("vote" if self.aggregation.kind == "MajorityVote" else "mean")
+        return self.server.decoder or ("vote" if self._votes else "mean")
 
     @property
     def rule(self) -> Rule:
@@ -221,6 +270,18 @@ class Study:
     def attacker(self) -> Attack | None:
         """What Byzantine clients do."""
         return None if self.attack is None else make_attack(self.attack.kind, self.attack.settings)
+
+    @property
+    def knowledge(self) -> Knowledge:
+        """What they know."""
+        found: Knowledge = self.attack.settings["knowledge"] if self.attack else "own"
+        return found
+
+    @property
+    def masked(self) -> int | None:
+        """How many clients' messages a sum holds under secure aggregation; None where each message is seen."""
+        own = self.clients
+        return (own.chosen.surely(own.count) or own.count) if self.privacy.trust == "secure-aggregation" else None
 
     def table(self) -> dict[str, Any]:
         """The whole study as nested tables, defaults filled in; None, for which TOML has no word, is left out."""

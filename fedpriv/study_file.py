@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import tomllib
 import types
 from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, fields
-from math import inf
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from fedpriv.errors import FedprivError, nearest
 from fedpriv.study import Kind, Study
-
-Table = dict[str, Any]
+from fedpriv.tables import Table, flat, put, toml
 
 
 def parsed(content: str, *, name: str = "study", overrides: Iterable[str] = ()) -> Study:
@@ -26,30 +24,53 @@ def parsed(content: str, *, name: str = "study", overrides: Iterable[str] = ()) 
     Traceback (most recent call last):
     fedpriv.errors.FedprivError: study: clients has no key 'cuont' (did you mean 'count'?)
     """
+    table = tables(content, name=name, overrides=overrides)
+    if "sweep" in table:
+        raise FedprivError(f"{name}: its [sweep] table makes it many studies: fedpriv sweep runs them")
     try:
-        table = tomllib.loads(content)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise FedprivError(f"{name}: not TOML: {error}") from None
-    try:
-        for override in overrides:
-            _override(table, override)
-        table.setdefault("name", Path(name).stem)
-        study: Study = _made(Study, table, "")
-        return study
+        return study_of(table)
     except FedprivError as error:
         raise FedprivError(f"{name}: {error}") from None
 
 
+def tables(content: str, *, name: str = "study", overrides: Iterable[str] = ()) -> Table:
+    """A TOML text as nested tables, after its overrides: nothing in them is checked yet. [sweep] is flat, by paths."""
+    try:
+        table = tomllib.loads(content)
+    except (ValueError, RecursionError) as error:  # not TOML, or a number of thousands of digits
+        raise FedprivError(f"{name}: not TOML: {error}") from None
+    if isinstance(table.get("sweep"), dict):
+        table["sweep"] = flat(table["sweep"])
+    try:
+        for override in overrides:
+            _override(table, override)
+    except FedprivError as error:
+        raise FedprivError(f"{name}: {error}") from None
+    table.setdefault("name", Path(name).stem)
+    return table
+
+
+def study_of(table: Mapping[str, Any]) -> Study:
+    """The study that nested tables describe."""
+    study: Study = _made(Study, table, "")
+    return study
+
+
 def read(source: str, overrides: Iterable[str] = ()) -> Study:
     """The study of a file, or of that name among those that ship with fedpriv, or of a TOML text."""
+    content, name = content_of(source)
+    return parsed(content, name=name, overrides=overrides)
+
+
+def content_of(source: str) -> tuple[str, str]:
+    """The TOML text that such a source names, and what to call it in an error."""
     if "\n" in source:
-        return parsed(source, overrides=overrides)
+        return source, "study"
     path = found(source)
     try:
-        content = path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8-sig"), path.name  # some editors begin a file with a mark
     except (OSError, UnicodeError) as error:
         raise FedprivError(f"{path}: cannot be read ({getattr(error, 'strerror', None) or error})") from None
-    return parsed(content, name=path.name, overrides=overrides)
 
 
 def found(source: str) -> Path:
@@ -72,7 +93,7 @@ def shipped() -> dict[str, Path]:
 
 def text(study: Study) -> str:
     """The whole study as TOML, defaults filled in: `parsed(text(study)) == study`."""
-    return "\n".join(_lines(study.table(), "")) + "\n"
+    return toml(study.table())
 
 
 def _override(table: Table, words: str) -> None:
@@ -80,14 +101,14 @@ def _override(table: Table, words: str) -> None:
     keys = path.strip().split(".")
     if not equals or not all(keys):
         raise FedprivError(f"--set takes table.key=value, got {words!r}")
-    for key in keys[:-1]:
-        table = table.setdefault(key, {})
-        if not isinstance(table, dict):
-            raise FedprivError(f"--set {path.strip()}: {key} is not a table")
     new = _value(value.strip())
-    if keys[-1] == "kind" and table.get("kind") not in (None, new):
-        table.clear()  # the settings were another class's
-    table[keys[-1]] = new
+    try:
+        if keys[0] == "sweep" and isinstance(table.get("sweep"), dict):
+            table["sweep"][".".join(keys[1:])] = new
+        else:
+            put(table, ".".join(keys), new)
+    except FedprivError as error:
+        raise FedprivError(f"--set {error}") from None
 
 
 def _value(words: str) -> Any:
@@ -96,11 +117,13 @@ def _value(words: str) -> Any:
         return tomllib.loads(f"value = {words}")["value"]
     except (tomllib.TOMLDecodeError, RecursionError, KeyError):
         return words
+    except ValueError:
+        raise FedprivError(f"--set takes numbers of fewer digits, got {words[:20]}…") from None
 
 
 def _made(cls: type[Any], table: Mapping[str, Any], path: str) -> Any:
     """One dataclass of one table."""
-    known, hints = [each.name for each in fields(cls)], get_type_hints(cls)
+    known, hints = [each.name for each in fields(cls)], _hints(cls)
     given: Table = {}
     where = path or "the study"
     for key, value in table.items():
@@ -117,16 +140,23 @@ def _made(cls: type[Any], table: Mapping[str, Any], path: str) -> Any:
         raise FedprivError(f"{path}: {error}" if path else str(error)) from None
 
 
+@cache
+def _hints(cls: type[Any]) -> dict[str, Any]:
+    return get_type_hints(cls)  # which takes longer than all the rest
+
+
 def _fitting(hint: Any, value: Any, path: str) -> Any:
     """The value as its field's type, or an error."""
     options = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
+    if type(value) is int and not abs(value) < 2**1000:
+        raise FedprivError(f"{path} must be a number that can be meant")
     for option in options:
+        if get_origin(option) is Literal and not (isinstance(value, dict) and Kind in options):
+            return value  # the dataclass checks which words it knows
         if option is Kind or hasattr(option, "__dataclass_fields__"):
             if not isinstance(value, dict):
                 raise FedprivError(f"{path} must be a table, got {value!r}")
             return _kind(value, path) if option is Kind else _made(option, value, path)
-        if get_origin(option) is Literal:
-            return value  # the dataclass checks which words it knows
         if option is float and type(value) in (int, float):
             return float(value) if int not in options else value
         if type(value) is option:
@@ -140,29 +170,3 @@ def _kind(table: Table, path: str) -> Kind:
     if not isinstance(kind, str):
         raise FedprivError(f'{path} needs kind = "…", got {kind!r}')
     return Kind(kind, {key: value for key, value in table.items() if key != "kind"})
-
-
-def _lines(table: Mapping[str, Any], path: str) -> list[str]:
-    """A table's own keys first, then its tables."""
-    lines = [f"[{path}]"] if path else []
-    inner = {key: value for key, value in table.items() if isinstance(value, dict)}
-    lines += [f"{_key(key)} = {_toml(value)}" for key, value in table.items() if key not in inner]
-    for key, value in inner.items():
-        lines += ["", *_lines(value, f"{path}.{_key(key)}" if path else _key(key))]
-    return lines
-
-
-def _key(key: str) -> str:
-    return key if key.replace("-", "").replace("_", "").isalnum() and key.isascii() else json.dumps(key)
-
-
-def _toml(value: Any) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, float) and (value != value or value in (inf, -inf)):
-        return str(value)
-    if isinstance(value, str):
-        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-    if isinstance(value, list | tuple):
-        return f"[{', '.join(map(_toml, value))}]"
-    return repr(value)

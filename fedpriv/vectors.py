@@ -152,7 +152,8 @@ def spans(*, clip: float, peak: float, dimension: int) -> list[tuple[float, int]
     """
     positive(clip=clip, peak=peak)
     whole(dimension=dimension)
-    fewest = max(int(np.ceil((clip / peak) ** 2 * (1 - 1e-12))), 1)
+    ratio = min(clip / peak, sqrt(dimension))  # past it the square overflows, and all coordinates are too few anyway
+    fewest = max(int(np.ceil(ratio**2 * (1 - 1e-12))), 1)
     if fewest >= dimension:
         return [(min(peak, clip / sqrt(dimension)), dimension)]
     middle = int(sqrt(fewest * dimension))

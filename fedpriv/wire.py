@@ -22,7 +22,7 @@ from fedpriv.replies import REASONS, Rejected, frames_of, reply
 
 __all__ = [
     "HEADER", "REASONS", "Expected", "Messages", "Rejected", "Sum", "client_bytes", "frames_of", "masked_bits",
-    "messages", "opened", "reply", "summed",
+    "messages", "opened", "reply", "summed", "wrapped",
 ]  # fmt: skip
 
 Numbers = NDArray[np.int64]
@@ -42,6 +42,7 @@ class Expected:
     clients: Numbers  # sorted: who may speak in it
     dimension: int
     mechanism: Mechanism
+    masked: int | None = None  # under secure aggregation, how many clients' messages a sum must hold
 
 
 @dataclass(frozen=True)
@@ -136,14 +137,18 @@ def _checked_clients(clients: Numbers, expected: Expected) -> Numbers:
 
 
 def _checked_total(total: NDArray[Any], count: int, expected: Expected) -> Numbers:
-    """A sum that so many messages can have: within their reach, and whole steps of the alphabet from its end."""
+    """A sum that so many messages can have: within their reach, and whole steps of the alphabet from its end.
+
+    Under secure aggregation any residue may come: who looks at a sum modulo 2ʷ cannot tell.
+    """
     alphabet = whole_numbers(expected.mechanism)
     assert alphabet is not None  # or its length was wrong
     total = total.astype(np.int64)
-    if not (total.min() >= count * alphabet[0] and total.max() <= count * alphabet[-1]):
-        raise Rejected(
-            "alphabet", f"{count} messages have no sum outside {count * alphabet[0]} … {count * alphabet[-1]}"
-        )
+    low, high = count * alphabet[0], count * alphabet[-1]
+    if expected.masked is not None:
+        high = low + alphabet.step * ((1 << masked_bits(expected.mechanism, expected.masked)) - 1)
+    if not (total.min() >= low and total.max() <= high):
+        raise Rejected("alphabet", f"{count} messages have no sum outside {low} … {high}")
     if alphabet.step != 1 and ((total - count * alphabet[0]) % alphabet.step).any():
         raise Rejected("alphabet", f"{count} messages have sums in steps of {alphabet.step} from {count * alphabet[0]}")
     return total
@@ -176,6 +181,21 @@ def masked_bits(mechanism: Mechanism, clients: int) -> int:
     if alphabet is None:
         raise FedprivError(f"{type(mechanism).__name__} sends reals, which secure aggregation cannot add")
     return ((len(alphabet) - 1) * clients).bit_length()
+
+
+def wrapped(total: Numbers, count: int, mechanism: Mechanism, clients: int) -> Numbers:
+    """A sum of `count` messages as secure aggregation shows it: steps from the least there can be, modulo 2ʷ.
+
+    What honest messages add up to stays as it is.
+
+    >>> from fedpriv.mechanisms import StochasticSign
+    >>> wrapped(np.array([-3, 3, 5, -5]), 3, StochasticSign(clip=1, scale=2), clients=3)
+    array([-3,  3, -3,  3])
+    """
+    alphabet = whole_numbers(mechanism)
+    assert alphabet is not None  # or there would be no sum
+    steps = (total - count * alphabet[0]) // alphabet.step
+    return count * alphabet[0] + alphabet.step * (steps & ((1 << masked_bits(mechanism, clients)) - 1))
 
 
 def client_bytes(mechanism: Mechanism, dimension: int, masked_clients: int | None) -> int:

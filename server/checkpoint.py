@@ -64,7 +64,10 @@ def load(directory: Path, study: bytes, dimension: int) -> State | None:
     except (OSError, KeyError, ValueError, zipfile.BadZipFile, EOFError) as error:
         if isinstance(error, FedprivError):
             raise
-        raise FedprivError(f"{path}: damaged checkpoint ({error})") from None
+        raise FedprivError(
+            f"{path}: damaged checkpoint ({error}): remove it, and --resume begins again at round 1; "
+            "what was charged stays charged"
+        ) from None
     if found.weights.shape != (dimension,) or found.velocity.shape != (dimension,):
         raise FedprivError(f"{path}: holds a model of {found.weights.size} weights, the study's has {dimension}")
     return found

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
+from math import ceil
 
 import numpy as np
-from numpy.random import Generator
 from numpy.typing import NDArray
 
-from fedpriv import wire
-from fedpriv.aggregation import MajorityVote, NormTrimmedSum
+from fedpriv import directions, wire
 from fedpriv.arrays import Vector
-from fedpriv.errors import FedprivError
-from fedpriv.packing import REAL, packing
-from fedpriv.random_streams import stream
+from fedpriv.packing import packing
 from fedpriv.study import Study
 from fedpriv.tally import Tally
+from fedpriv.tolerance import covered
 from server.driver import Answer
 
 Numbers = NDArray[np.int64]
@@ -36,7 +34,7 @@ class Inbox:
         self._tally = Tally(self._mechanism, dimension)
         self._total, self._summed = np.zeros(dimension, np.int64), 0
         self._rows: list[tuple[Numbers, NDArray[np.uint8]]] = []
-        self._keeps_rows = study.rule.needs_rows or packing(self._mechanism) == REAL
+        self._keeps_rows = directions.needs_rows(study)
 
     @property
     def answered(self) -> int:
@@ -67,7 +65,9 @@ class Inbox:
         """Open one node's reply; nothing in it can do more than be rejected."""
         self.transport += answer.transport
         if answer.content is None:
-            self._failures |= dict.fromkeys(answer.asked.tolist(), answer.error or "no answer")
+            why = dict.fromkeys(answer.asked.tolist(), answer.error or "no answer")
+            silent = (answer.error or "").startswith("silent")  # it was late: in this round, that is what tells more
+            self._failures = why | self._failures if silent else self._failures | why
             return
         try:
             frames, failed = wire.frames_of(answer.content)
@@ -76,7 +76,8 @@ class Inbox:
             return
         asked = set(answer.asked.tolist())
         self._failures |= {client: why for client, why in failed.items() if client in asked}
-        expected = wire.Expected(self._study.id, self._round, answer.asked, self._dimension, self._mechanism)
+        study, masked = self._study, self._study.masked
+        expected = wire.Expected(study.id, self._round, answer.asked, self._dimension, self._mechanism, masked)
         for frame in frames:
             try:
                 self._take(wire.opened(frame, expected))
@@ -109,44 +110,44 @@ class Inbox:
         else:
             self._tally.add(found.payload)
 
-    def direction(self) -> Vector:
-        """What the messages agree on: the mean of the updates as the rule sees it, or its sign under a vote."""
-        found = self._of_rows() if self._keeps_rows else self._of_sum()
-        return np.sign(found) if self._study.decoder == "vote" else found
+    def direction(self, reference: Vector | None = None) -> Vector:
+        """What the messages agree on: the mean of the updates as the rule sees it, or its sign under a vote.
 
-    def _of_sum(self) -> Vector:
+        `reference` is the server's own update, where the rule asks for one.
+        """
+        if self._keeps_rows:
+            return directions.of_rows(self._study, self._round, self._matrix(), reference)
+        return directions.of_sum(self._study, self._round, *self._sum())
+
+    def tolerance(self) -> float:
+        """An estimate: how many coordinates' votes survive the attackers, should these all vote against them.
+
+        The decoded mean stands for the honest clients', which nobody knows. Of those asked, as large a share is taken
+        to be Byzantine as of all clients, and to have answered.
+        """
+        total, count = self._sum()
+        own = self._study.clients
+        byzantine = ceil(own.attackers * len(self._clients) / own.count)
+        if byzantine >= count:
+            return 0.0
+        means = self._mechanism.decode(total, count)
+        return covered(self._mechanism, count - byzantine, byzantine, means, "omniscient")
+
+    def _sum(self) -> tuple[NDArray[np.int64], int]:
         total, count = self._total + self._tally.total(), self._summed + self._tally.count
-        rule = self._study.rule
-        if self._study.decoder == "mean":
-            return np.asarray(self._mechanism.decode(total, count), float)
-        rule = rule if isinstance(rule, MajorityVote) else MajorityVote()
-        alphabet = self._mechanism.alphabet
-        votes = 2 * total - count * (alphabet[0] + alphabet[-1]) if alphabet is not None else total
-        return rule.of_sum(votes, self._ties())
+        if self._study.masked is not None:
+            total = wire.wrapped(total, count, self._mechanism, self._study.masked)
+        return total, count
 
-    def _of_rows(self) -> Vector:
+    def _matrix(self) -> Vector:
+        """The decoded messages, sorted by client."""
         clients = np.concatenate([own for own, _ in self._rows])
-        order = np.argsort(clients)
         packed = packing(self._mechanism)
         matrix = np.empty((len(clients), self._dimension), np.float32)
         start = 0
         for own, payload in self._rows:
-            symbols = packed.unpack(payload, self._dimension)
-            matrix[start : start + len(own)] = self._decoded(symbols)
+            matrix[start : start + len(own)] = directions.decoded(
+                self._mechanism, packed.unpack(payload, self._dimension)
+            )
             start += len(own)
-        matrix = matrix[order]
-        rule = self._study.rule
-        if isinstance(rule, MajorityVote):
-            return rule(matrix, self._ties())
-        found = rule(matrix)
-        return found / len(matrix) if isinstance(rule, NormTrimmedSum) else found
-
-    def _ties(self) -> Generator:
-        return stream(self._study.run.seed, "ties", self._round)
-
-    def _decoded(self, symbols: NDArray[np.generic]) -> NDArray[np.float64]:
-        """Each message by itself; the votes as they are where there is no unbiased decoder."""
-        try:
-            return np.asarray(self._mechanism.decode(symbols, 1), float)
-        except FedprivError:
-            return symbols.astype(float)
+        return np.asarray(matrix[np.argsort(clients)])

@@ -7,16 +7,20 @@ or torch is imported here, so that a launcher can read it at once.
 from __future__ import annotations
 
 import json
+import sys
 import traceback
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from fedpriv.errors import FedprivError
+from fedpriv.files import replaced
+from server.directory import kept
 
 ERROR = "error.json"
 UNFINISHED = "Flower ended before the run did"
 STOP = "stop"  # a file of this name asks the run to end, as Ctrl-C does
+LOG = "flower.log"  # what Flower and Ray said; it stays where something failed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,25 +37,33 @@ class Job:
 def expect(directory: Path) -> None:
     """Say that the run has failed, until it has not."""
     directory.mkdir(parents=True, exist_ok=True)
-    (directory / STOP).unlink(missing_ok=True)
-    begin(directory)
+    with kept(directory):  # nobody's who is at work
+        (directory / STOP).unlink(missing_ok=True)
+        begin(directory)
 
 
 def begin(directory: Path) -> None:
     """The same where whoever started this may have asked it to stop already."""
     directory.mkdir(parents=True, exist_ok=True)
-    fail(directory, RuntimeError(UNFINISHED))
+    _say(directory, RuntimeError(UNFINISHED))
 
 
 def fail(directory: Path, error: BaseException) -> None:
-    """Say why there is no result."""
+    """Say why there is no result; where the disk is full, on the screen."""
+    try:
+        _say(directory, error)
+    except OSError:
+        print(f"fedpriv: {error}", file=sys.stderr)
+
+
+def _say(directory: Path, error: BaseException) -> None:
     story = {
         "kind": type(error).__name__,
         "asked_wrongly": isinstance(error, FedprivError),
         "message": str(error),
         "trace": "".join(traceback.format_exception(error)),
     }
-    (directory / ERROR).write_text(json.dumps(story, indent=1), encoding="utf-8")
+    replaced(directory / ERROR, json.dumps(story, indent=1).encode(), mode=0o644)
 
 
 def met(directory: Path) -> None:

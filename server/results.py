@@ -8,6 +8,8 @@ from typing import Any
 
 from fedpriv import records
 
+NOTHING = "no round counted"  # why a run has ended whose every round was skipped
+
 
 def written_result(directory: Path, header: dict[str, Any], end: dict[str, Any]) -> dict[str, Any]:
     """result.json: what `fedpriv run --json` prints."""
@@ -43,6 +45,7 @@ def result(directory: Path, header: dict[str, Any], end: dict[str, Any]) -> dict
         "rejected": _added(line["rejected"] for line in rounds),
         "failed": _added(line["failed"] for line in rounds),
         "skipped": sum(line["skipped"] is not None for line in rounds),
+        "tolerance": next((found for line in reversed(rounds) if (found := line.get("tolerance")) is not None), None),
         "why": end["why"],
     }
 

@@ -2,37 +2,36 @@
 
 from __future__ import annotations
 
-import difflib
-import json
-import platform
 import time
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from clients.byzantine import check_records
 from clients.cohort import division_of, net_of, pool_of
 from clients.gradients import Net, one_thread
 from clients.pool import Pool
+from clients.root import check_root, root_update
 from fedpriv import guarantee, records, study_file, wire
-from fedpriv.attacks import check_attack
 from fedpriv.errors import FedprivError
 from fedpriv.release import described
 from fedpriv.study import Study
+from fedpriv.tolerance import Vote
 from server import checkpoint
 from server.checkpoint import State
+from server.directory import STUDY, prepare
 from server.driver import Driver, Task
 from server.inbox import Inbox
 from server.journal import Journal
 from server.progress import Progress
-from server.results import written_result
+from server.results import NOTHING, written_result
 
-PACKAGES = ("fedpriv", "numpy", "scipy", "torch", "flwr", "ray", "randomgen")
-RECORDS, TIMINGS, STUDY = "records.jsonl", "timings.jsonl", "study.toml"
+RECORDS, TIMINGS = "records.jsonl", "timings.jsonl"
+LARGEST = float(np.finfo(np.float32).max)
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,23 +48,34 @@ class Plan:
         pool = pool_of(study)
         net = net_of(study, pool)
         division_of(study, pool)
-        check_attack(study.attacker)
-        return Plan(guarantee.resolved(study, net.dimension), pool, net)
+        check_records(study, pool)
+        check_root(study, pool)
+        resolved = guarantee.resolved(study, net.dimension)
+        if resolved.server.tolerance:
+            _check_tolerance(resolved)
+        return Plan(resolved, pool, net)
 
     @property
     def client_bytes(self) -> int:
         """What one client, alone, would send in a round."""
-        clients = self.study.clients.chosen.surely(self.study.clients.count) or self.study.clients.count
-        masked = clients if self.study.privacy.trust == "secure-aggregation" else None
-        return wire.client_bytes(self.study.privacy.chosen, self.net.dimension, masked)
+        return wire.client_bytes(self.study.privacy.chosen, self.net.dimension, self.study.masked)
+
+
+def _check_tolerance(study: Study) -> None:
+    """Refuse votes too many to be counted."""
+    mechanism = study.privacy.chosen
+    try:
+        Vote(mechanism=mechanism, honest=study.clients.count, mean=mechanism.peak)
+    except FedprivError as error:
+        raise FedprivError(f"server.tolerance: {error}") from None
 
 
 def run(study: Study, directory: Path, driver: Driver, *, resume: bool = False, quiet: bool = False) -> dict[str, Any]:
     """Run a study, or go on with one, and return what `fedpriv run --json` prints."""
     one_thread()  # the same bits on any machine with the same libraries, and no fight over cores
     plan = Plan.of(study)
-    _prepare(directory, plan.study, resume)
     with ExitStack() as open_files:
+        open_files.enter_context(prepare(directory, plan.study, resume))
         rounds = Rounds(plan, directory, open_files)
         progress = Progress(plan.study.run.rounds, plan.study.clients.count, quiet)
         open_files.enter_context(progress)
@@ -87,6 +97,7 @@ class Rounds:
         self._text = study_file.text(plan.study)
         dimension = plan.net.dimension
         zero = np.zeros(dimension)
+        self._check_header()
         self._start = State(0, plan.net.initial().astype(np.float64), zero)
         self.state = checkpoint.load(directory, self.study.id, dimension) or self._start
         self._journal = Journal(directory, self.study, self._release())
@@ -112,7 +123,8 @@ class Rounds:
             if not self._affords(clients):
                 return "budget"
             progress.update(*self._round(driver, clients))
-        return "finished"
+        done = records.read(self.directory / RECORDS).rounds
+        return "finished" if any(line["skipped"] is None for line in done) else NOTHING
 
     def _asked(self, round: int) -> Any:
         own = self.study.clients
@@ -162,25 +174,27 @@ class Rounds:
         if inbox.answered < max(needed, 1):
             return self.state.skipped(), f"{inbox.answered} answers, {max(needed, 1)} needed"
         try:
-            direction = inbox.direction()
+            weights = self.state.weights.astype(np.float32)
+            direction = inbox.direction(root_update(self.study, self.plan.pool, self.plan.net, weights))
         except FedprivError as error:
             return self.state.skipped(), str(error)
         state = self.state.stepped(direction, self.study.server.step, self.study.server.momentum)
-        if not np.isfinite(state.weights.sum()):
-            return self.state.skipped(), "the step leads to weights that are not finite"
+        if not np.abs(state.weights).max() <= LARGEST:
+            return self.state.skipped(), "the step leads to weights that float32 cannot hold: server.step is too large"
         return state, None
 
     def _line(self, state: State, inbox: Inbox, asked: int, skipped: str | None) -> dict[str, Any]:
-        loss = accuracy = epsilon = None
+        loss = accuracy = epsilon = tolerance = None
         if state.round % self.study.run.evaluate_every == 0 or state.round == self.study.run.rounds:
             accuracy, loss = self._evaluated(state)
             epsilon = self._epsilon(state.round)
+            tolerance = inbox.tolerance() if self.study.server.tolerance and skipped is None else None
         return {
             "kind": "round", "round": state.round, "asked": asked, "answered": inbox.answered,
             "rejected": dict(sorted(inbox.rejected.items())), "failed": dict(sorted(inbox.failed.items())),
             "skipped": skipped, "loss": loss, "accuracy": accuracy, "epsilon": epsilon,
             "bytes_up": inbox.answered * self.plan.client_bytes, "note": inbox.note,
-        }  # fmt: skip
+        } | ({"tolerance": tolerance} if self.study.server.tolerance else {})  # fmt: skip
 
     def _evaluated(self, state: State) -> tuple[float | None, float | None]:
         if not len(self.plan.pool.y_test):
@@ -217,6 +231,19 @@ class Rounds:
         return {"kind": "end", "why": why, "rounds": self.state.round, "worst_client": worst,
                 "releases_of_worst": int(counts.max(initial=0)), "epsilon": self._epsilon()}  # fmt: skip
 
+    def _check_header(self) -> None:
+        """Refuse the records of another study: this run's own file was edited since it began."""
+        path, own = self.directory / RECORDS, self.header()
+        was = records.read(path).header if path.exists() and path.stat().st_size else own
+        if was["study"] != own["study"]:
+            names = [
+                name for name in own if name != "study" and records.plain(own[name]) != records.plain(was.get(name))
+            ]
+            where = f"what differs: {', '.join(names)}" if names else "in what the records do not show"
+            raise FedprivError(
+                f"{self.directory / STUDY} was edited since the run began ({where}): undo that, or begin another run"
+            )
+
     def _release(self) -> dict[str, Any] | None:
         if self.study.privacy.is_plain:
             return None
@@ -225,10 +252,7 @@ class Rounds:
     def header(self) -> dict[str, Any]:
         """The first line of the records: what this run is."""
         study, mechanism = self.study, self.study.privacy.chosen
-        masked = None
-        if study.privacy.trust == "secure-aggregation":
-            clients = study.clients.chosen.surely(study.clients.count) or study.clients.count
-            masked = wire.masked_bits(mechanism, clients)
+        masked = None if study.masked is None else wire.masked_bits(mechanism, study.masked)
         return {
             "format": records.FORMAT, "kind": "run", "study": study.id.hex(), "name": study.name, "about": study.about,
             "clients": study.clients.count, "byzantine": study.clients.attackers,
@@ -241,34 +265,3 @@ class Rounds:
             "bits": {"packed": float(mechanism.bits), "entropy": float(mechanism.entropy), "masked": masked},
             "model": study.training.model.kind, "test_examples": len(self.plan.pool.y_test),
         }  # fmt: skip
-
-
-def _version(package: str) -> str | None:
-    try:
-        return version(package)
-    except PackageNotFoundError:  # its code came by another way, as Flower's own does
-        return None
-
-
-def _prepare(directory: Path, study: Study, resume: bool) -> None:
-    """A directory for the run, which holds its study; no run is written over, no other study gone on with."""
-    file = directory / STUDY
-    text = study_file.text(study)
-    if resume:
-        if not file.exists():
-            raise FedprivError(f"{directory}: holds no run to go on with ({STUDY} is missing)")
-        was = file.read_text(encoding="utf-8")
-        if was != text:
-            changes = [
-                line for line in difflib.ndiff(was.splitlines(), text.splitlines()) if line[:1] in "+-" and line[2:]
-            ]
-            raise FedprivError(f"{directory}: the study has changed since: {'; '.join(changes)[:300]}")
-        return
-    if file.exists():
-        raise FedprivError(
-            f"{directory}: holds a run already: --resume {directory} goes on with it, --out names another"
-        )
-    directory.mkdir(parents=True, exist_ok=True)
-    environment = {"python": platform.python_version()} | {name: _version(name) for name in PACKAGES}
-    (directory / "environment.json").write_text(json.dumps(environment, indent=1) + "\n", encoding="utf-8")
-    file.write_text(text, encoding="utf-8")

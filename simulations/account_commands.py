@@ -67,10 +67,12 @@ def _add_release(command: argparse.ArgumentParser) -> None:
     """The options that describe a release."""
     command.add_argument("kind", metavar="KIND", help="a mechanism; see fedpriv list")
     command.add_argument("settings", metavar="name=value", nargs="*", help="its settings")
-    command.add_argument("--dimension", type=_whole, default=1, metavar="D", help="coordinates released (default 1)")
+    command.add_argument("--dimension", type=as_whole, default=1, metavar="D", help="coordinates released (default 1)")
     command.add_argument("--geometry", metavar="l2|linf", help="what clip bounds: the norm, or every coordinate")
-    command.add_argument("--rounds", type=_whole, default=1, metavar="T", help="releases (default 1)")
-    command.add_argument("--sampling", type=_real, default=1.0, metavar="Q", help="Poisson rate of the unit in a round")
+    command.add_argument("--rounds", type=as_whole, default=1, metavar="T", help="releases (default 1)")
+    command.add_argument(
+        "--sampling", type=as_real, default=1.0, metavar="Q", help="Poisson rate of the unit in a round"
+    )
     command.add_argument(
         "--unit", metavar="record|client", help="what is protected (default: record if sampled, else client)"
     )
@@ -78,10 +80,10 @@ def _add_release(command: argparse.ArgumentParser) -> None:
         "--adjacency", metavar="replace|add-remove", help="what neighbours differ by (default by mechanism)"
     )
     command.add_argument("--trust", default="local", metavar="local|secure-aggregation|central", help="who sees what")
-    command.add_argument("--clients", type=_whole, metavar="N",
+    command.add_argument("--clients", type=as_whole, metavar="N",
                          help="contributors certain to have drawn noise (secure aggregation)")  # fmt: skip
-    command.add_argument("--delta", type=_real, metavar="D", help="the δ at which ε is asked for")
-    command.add_argument("--epsilon", type=_real, metavar="E", help="the ε at which δ is asked for")
+    command.add_argument("--delta", type=as_real, metavar="D", help="the δ at which ε is asked for")
+    command.add_argument("--epsilon", type=as_real, metavar="E", help="the ε at which δ is asked for")
     command.add_argument("--json", action="store_true", help="one JSON object on standard output")
 
 
@@ -108,7 +110,7 @@ def run_calibrate(options: argparse.Namespace) -> None:
         raise FedprivError("calibrate needs a target: --epsilon and --delta")
     whole(rounds=options.rounds)
     mechanism, cost = calibrate(
-        options.kind, _settings(options.settings), epsilon=options.epsilon, delta=options.delta, free=options.free,
+        options.kind, settings_from(options.settings), epsilon=options.epsilon, delta=options.delta, free=options.free,
         **_facts(options),
     )  # fmt: skip
     account = Account((Release(mechanism=mechanism, **_facts(options)),))
@@ -122,9 +124,13 @@ def run_calibrate(options: argparse.Namespace) -> None:
 
 
 def run_list(options: argparse.Namespace) -> None:
-    """Print what a study can name: mechanisms, attacks, rules; and the studies that ship."""
-    kinds = {"mechanisms": KINDS, "attacks": attacks.KINDS, "rules": aggregation.RULES}
-    studies = {name: study_file.read(str(path)).about for name, path in study_file.shipped().items()}
+    """Print what a study can name: mechanisms, attacks, rules and what precedes them; and the studies that ship."""
+    kinds = {
+        "mechanisms": KINDS, "attacks": attacks.KINDS,
+        "rules": aggregation.RULES, "pre-aggregators": aggregation.BEFORE,
+    }  # fmt: skip
+    ships = study_file.shipped().items()
+    studies = {name: study_file.tables(path.read_text(encoding="utf-8"))["about"] for name, path in ships}
     if options.json:
         found: dict[str, Any] = {
             noun: [{"kind": name, "settings": _defaults(cls), "is": _first_line(cls)} for name, cls in known.items()]
@@ -180,7 +186,7 @@ def _proof(cost: Cost) -> dict[str, str]:
 
 
 def _release(kind: str, words: Iterable[str], options: argparse.Namespace) -> Release:
-    return Release(mechanism=make(kind, _settings(words)), **_facts(options))
+    return Release(mechanism=make(kind, settings_from(words)), **_facts(options))
 
 
 def _facts(options: argparse.Namespace) -> dict[str, Any]:
@@ -188,7 +194,7 @@ def _facts(options: argparse.Namespace) -> dict[str, Any]:
     return {name: getattr(options, name) for name in names}
 
 
-def _settings(words: Iterable[str]) -> dict[str, Any]:
+def settings_from(words: Iterable[str]) -> dict[str, Any]:
     """name=value words as settings: whole numbers stay whole."""
     found: dict[str, Any] = {}
     for word in words:
@@ -215,7 +221,7 @@ def _whole_if_written_so(value: float, text: str) -> int | float:
     )
 
 
-def _whole(text: str) -> int:
+def as_whole(text: str) -> int:
     """A whole number, 1e9 being one."""
     try:
         value = float(text)
@@ -230,7 +236,8 @@ def _exactly(value: float) -> int:
     return int(value)
 
 
-def _real(text: str) -> float:
+def as_real(text: str) -> float:
+    """A number."""
     try:
         return float(text)
     except ValueError:
@@ -238,13 +245,18 @@ def _real(text: str) -> float:
 
 
 def _signature(cls: type[Any]) -> str:
-    return f"{cls.__name__} " + " ".join(
-        field.name if field.default is MISSING else f"[{field.name}]" for field in fields(cls)
-    )  # fmt: skip
+    settings = [field.name if field.default is MISSING else f"[{field.name}]" for field in fields(cls)]
+    return " ".join([cls.__name__, *settings, *(["[knowledge]"] if len(_knowledge(cls)) > 1 else [])])
 
 
 def _defaults(cls: type[Any]) -> dict[str, Any]:
-    return {field.name: "needed" if field.default is MISSING else field.default for field in fields(cls)}
+    found = {field.name: "needed" if field.default is MISSING else field.default for field in fields(cls)}
+    return found | {"knowledge": level for level in _knowledge(cls)[:1]}
+
+
+def _knowledge(cls: type[Any]) -> tuple[str, ...]:
+    """What an attack can work with, the default first."""
+    return tuple(getattr(cls, "knowledge", ()))
 
 
 def _title(own: dict[str, Any]) -> str:

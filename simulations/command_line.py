@@ -8,11 +8,9 @@ import os
 import re
 import sys
 from collections.abc import Sequence
-from importlib.metadata import version
 from typing import Any
 
 from fedpriv.errors import FedprivError, nearest
-from simulations import account_commands, data_commands, report_commands, run_commands
 
 
 class _Parser(argparse.ArgumentParser):
@@ -27,19 +25,34 @@ class _Parser(argparse.ArgumentParser):
 
 
 def parser() -> argparse.ArgumentParser:
-    """All subcommands."""
+    """All subcommands. What they stand on is imported here, where Ctrl-C is one line."""
+    from importlib.metadata import version
+
+    from simulations import (
+        account_commands,
+        data_commands,
+        report_commands,
+        reproduce_commands,
+        run_commands,
+        sweep_commands,
+        tolerance_commands,
+    )
+
     top = _Parser(
         prog="fedpriv", description="Private and Byzantine-robust federated learning, with certified guarantees."
     )
     top.add_argument("--version", action="version", version=f"fedpriv {version('fedpriv')}")
     commands = top.add_subparsers(dest="command", metavar="COMMAND", parser_class=_Parser)
-    for room in (run_commands, report_commands, account_commands, data_commands):
+    for room in (
+        run_commands, sweep_commands, report_commands, account_commands, tolerance_commands, reproduce_commands,
+        data_commands,
+    ):  # fmt: skip
         room.add_to(commands)
     return top
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; 0 when it did what was asked, 2 when what was asked cannot be done."""
+    """Run one command: 0 when it did what was asked, 1 when part of it failed, 2 when what was asked cannot be done."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
@@ -52,23 +65,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _check_command(arguments[0])
         chosen, left_over = top.parse_known_args(arguments)
         _take_settings(chosen, left_over)
-        chosen.run(chosen)
+        status: int | None = chosen.run(chosen)
         sys.stdout.flush()
+        return status or 0
     except FedprivError as error:
         print(f"fedpriv: {error}", file=sys.stderr)
         return 2
     except BrokenPipeError:  # the reader has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as stopped:
+        print("; ".join(["fedpriv: interrupted", *map(str, stopped.args)]), file=sys.stderr)
         return 130
     except OSError as error:
-        print(f"fedpriv: {error.strerror or error}", file=sys.stderr)
+        place = f"{error.filename}: " if error.filename is not None else ""
+        print(f"fedpriv: {place}{error.strerror or error}", file=sys.stderr)
+        return 2
+    except MemoryError as error:
+        print(f"fedpriv: not enough memory{f': {error}' if str(error) else ''}", file=sys.stderr)
         return 2
     return 0
 
 
 def _check_command(word: str) -> None:
-    known = ["run", "report", "account", "calibrate", "list", "data"]
+    known = ["run", "sweep", "report", "account", "calibrate", "tolerance", "reproduce", "list", "data"]
     if not word.startswith("-") and word not in known:
         raise FedprivError(f"unknown command {word!r}{nearest(word, known)}; commands: {', '.join(known)}")
 

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from clients import cohort
 from clients.gradients import one_thread, reason
 from clients.place import at_home
+from fedpriv.errors import FAULTS
 from server.driver import Answer, Task
 from simulations.surroundings import start_ray
 
@@ -44,7 +45,7 @@ class Here:
         for part in parts(task.clients, self._cohorts):
             try:
                 yield _answer(part, cohort.answer(task.study, task.weights, task.round, part), task)
-            except Exception as error:
+            except FAULTS as error:
                 yield Answer(part, None, f"raised: {reason(error)}")
 
     def close(self) -> None:

@@ -1,16 +1,24 @@
-"""What a study promises, what it sends and about how long it takes, before it is run."""
+"""What a study promises, what it sends and about how long it takes, before it is run.
+
+The time is measured, on few clients: training, encoding and aggregation as a multiple of theirs, and what a look costs
+(accuracy, and ε, which may cost more than the round). A rule whose work grows faster than its rows takes longer.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from time import perf_counter
 from typing import Any
 
 from clients.cohort import Cohort
 from clients.gradients import one_thread
 from fedpriv import guarantee
+from fedpriv.errors import FedprivError
 from fedpriv.participation import Numbers, rounds_of_each
 from fedpriv.study import Study
+from server.driver import Answer
+from server.inbox import Inbox
 from server.rounds import Plan
 
 START = 6.0  # seconds Flower and Ray take, measured on two cores
@@ -25,6 +33,7 @@ def forecast(study: Study) -> dict[str, Any]:
     mechanism = study.privacy.mechanism
     settings = " ".join(f"{name}={value:.7g}" for name, value in mechanism.settings.items())
     release = None if study.privacy.is_plain else guarantee.release(study, plan.net.dimension)
+    looks = -(-study.run.rounds // study.run.evaluate_every)
     return {
         "name": study.name, "clients": study.clients.count, "byzantine": study.clients.attackers,
         "rounds": study.run.rounds, "dimension": plan.net.dimension, "mechanism": f"{mechanism.kind} {settings}",
@@ -32,25 +41,43 @@ def forecast(study: Study) -> dict[str, Any]:
         "delta": study.privacy.delta, "unit": "client", "trust": study.privacy.trust,
         "adjacency": release.adjacency if release else None,
         "client_bytes": plan.client_bytes, "bytes_up": asked * plan.client_bytes,
-        "seconds": asked * _seconds_a_client(plan), "start_seconds": START,
+        "seconds": asked * _seconds_a_client(plan) + looks * _seconds_a_look(plan), "start_seconds": START,
     }  # fmt: skip
 
 
 def _seconds_a_client(plan: Plan) -> float:
     """From one chunk and from several: what a reply takes whoever is in it is not a client's."""
     cohort, weights, chunk = Cohort(plan.study), plan.net.initial(), plan.net.chunk
-    clients = plan.study.clients.chosen.asked(plan.study.clients.count, plan.study.run.seed, 1)[: 4 * chunk]
+    dimension = plan.net.dimension
+    asked = plan.study.clients.chosen.asked(plan.study.clients.count, plan.study.run.seed, 1)
+    clients = asked[:: max(1, len(asked) // (4 * chunk))][: 4 * chunk]  # their sizes may grow with their number
     if not clients.size:
         return 0.0
-    cohort.reply(weights, 1, clients[:chunk])  # the first one builds tables
+
+    def round(some: Numbers) -> None:
+        inbox = Inbox(plan.study, dimension, 1, some)
+        inbox.take(Answer(some, cohort.reply(weights, 1, some)))
+        with suppress(FedprivError):  # too few for the rule
+            inbox.direction()
 
     def seconds(some: Numbers) -> float:
-        return min(_timed(lambda: cohort.reply(weights, 1, some)) for _ in range(3))
+        return min(_timed(lambda: round(some)) for _ in range(3))
 
-    more = len(clients) - chunk
-    if more <= 0:
+    few = clients[::4]
+    round(few)  # the first one builds tables
+    if len(clients) <= chunk:
         return seconds(clients) / len(clients)
-    return max(seconds(clients) - seconds(clients[:chunk]), 0.0) / more
+    return max(seconds(clients) - seconds(few), 0.0) / (len(clients) - len(few))
+
+
+def _seconds_a_look(plan: Plan) -> float:
+    """What is looked at after a round, half-way through the run."""
+    study, net, pool = plan.study, plan.net, plan.pool
+    releases = max(guarantee.releases_of_worst(study) // 2, 1)
+    seconds = _timed(lambda: guarantee.epsilon(study, net.dimension, releases))
+    if len(pool.y_test):
+        seconds += _timed(lambda: net.evaluate(net.initial(), pool.x_test, pool.y_test))
+    return seconds
 
 
 def _timed(act: Callable[[], object]) -> float:

@@ -20,11 +20,10 @@ from typing import Any
 
 from fedpriv import study_file
 from fedpriv.study import Study
-from server.outcome import ERROR, STOP, Job, expect, outcome
+from server.directory import KEPT, kept
+from server.outcome import ERROR, LOG, STOP, Job, expect, outcome
 from simulations.flower_command import app_directory, flower_run, superlink_run
 from simulations.surroundings import cores, end_all, environment, scratch_directory, start_ray
-
-LOG = "flower.log"  # what Flower and Ray said; it stays where something failed
 
 __all__ = ["app_directory", "flower_run", "simulate", "start_ray", "superlink_run"]
 
@@ -48,27 +47,28 @@ def simulate(
     job = Job(study=study_file.text(study), directory=str(place), resume=resume, quiet=quiet)
     expect(place)
     log = place / LOG
-    log.unlink(missing_ok=True)
     told = {"job": asdict(job), "workers": workers, "cohorts": cohorts or workers, "log": str(log)}
-    with scratch_directory() as scratch:
-        _run_in_a_group(told, scratch, place)
-    try:
-        result = outcome(place)
-    except BaseException:
-        if not (place / ERROR).exists():  # asked wrongly, or Ctrl-C: there is nothing to explain
-            log.unlink(missing_ok=True)
-        raise
-    if not result["failed"]:
+    with kept(place) as lock, scratch_directory() as scratch:
         log.unlink(missing_ok=True)
+        _run_in_a_group(told, scratch, place, lock)
+        try:
+            result = outcome(place)
+        except BaseException:
+            if not (place / ERROR).exists():  # asked wrongly, or Ctrl-C: there is nothing to explain
+                log.unlink(missing_ok=True)
+            raise
+        if not result["failed"]:
+            log.unlink(missing_ok=True)
     return result
 
 
-def _run_in_a_group(told: dict[str, Any], scratch: Path, directory: Path) -> None:
+def _run_in_a_group(told: dict[str, Any], scratch: Path, directory: Path, lock: int) -> None:
     """Start the simulation's process, and see its group off."""
     process = subprocess.Popen(
         [sys.executable, "-m", "simulations.simulation"],
         stdin=subprocess.PIPE,
-        env=environment(scratch),
+        env=environment(scratch) | {KEPT: str(lock)},
+        pass_fds=[lock],  # that process keeps the directory where this one is killed
         cwd=scratch / "empty",
         start_new_session=True,  # the terminal's Ctrl-C reaches this process alone
         text=True,

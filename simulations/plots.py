@@ -19,7 +19,7 @@ from fedpriv.errors import FedprivError
 from fedpriv.privacy_loss import ROUGH
 from fedpriv.tradeoff import Tradeoff
 
-COLOURS = ("#1b6ca8", "#c8553d", "#3a7d44", "#8b5fbf", "#b8860b")
+COLOURS = ("#0b3de0", "#d5650e", "#33a08b", "#bb6bdd", "#623b14")  # told apart by colour-blind eyes too
 POINTS = 28  # values of ε at which δ is asked for
 
 

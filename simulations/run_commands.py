@@ -5,12 +5,17 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
-from fedpriv import study_file
+from clients.place import look_for_modules
+from fedpriv import records, study_file
 from fedpriv.errors import FedprivError, one_of, whole
 from fedpriv.study import Study
+from server.directory import STUDY
+from server.results import NOTHING
 from simulations.account_commands import print_json
+from simulations.run_directory import modules_of, take_back, taken
 
 DRIVERS = ("flower", "direct")
 HELP = """\
@@ -42,39 +47,42 @@ def add_to(commands: Any) -> None:
     add("--driver", default="flower", metavar="flower|direct",
         help="Flower's simulation (default), or the same round called directly")  # fmt: skip
     add("--superlink", metavar="NAME", help="run on the SuperLink of that name in Flower's own configuration")
-    add("--workers", type=_number, metavar="N",
+    add("--workers", type=whole_number, metavar="N",
         help="worker processes (default: one a core under flower; under direct none but this one)")  # fmt: skip
-    add("--cohorts", type=_number, metavar="N", help="nodes the clients are divided over (default: one a worker)")
+    add("--cohorts", type=whole_number, metavar="N", help="nodes the clients are divided over (default: one a worker)")
     add("--dry-run", action="store_true", help="print ε, bytes and the expected time; run nothing")
     add("--quiet", action="store_true", help="no progress on standard error")
     add("--json", action="store_true", help="one JSON object on standard output")
     command.set_defaults(run=run)
 
 
-def run(options: argparse.Namespace) -> None:
-    """Run the study, or say what it would cost."""
+def run(options: argparse.Namespace) -> int:
+    """Run the study, or say what it would cost; 1 where no round counted."""
     one_of(DRIVERS, driver=options.driver)
     if options.dry_run:
         _show(_forecast(_study(options)), options.json)
-        return
+        return 0
     if options.superlink and (options.driver != "flower" or options.workers or options.cohorts):
         raise FedprivError("--superlink names nodes that exist: no --driver direct, --workers or --cohorts with it")
-    study, directory = _study(options), _directory(options)
+    study = _study(options)
+    directory, made = taken(options.study or "digits", options.out, options.resume)
     try:
         result = _run(study, directory, options)
-    except FedprivError:
-        _remove_if_empty(directory)
-        raise
-    except KeyboardInterrupt:
-        if (directory / "study.toml").exists():
-            print(f"fedpriv: interrupted; fedpriv run --resume {directory} goes on", file=sys.stderr)
-        else:
-            _remove_if_empty(directory)
+    except BaseException as error:
+        take_back(directory, made)
+        if isinstance(error, KeyboardInterrupt):
+            raise _interrupted(directory) from None
+        if isinstance(error, OSError) and not isinstance(error, BrokenPipeError):
+            raise FedprivError(f"{error.filename or directory}: {error.strerror or error}") from error
         raise
     if options.json:
         print_json(result)
     if result["why"] == "interrupted":
-        raise KeyboardInterrupt
+        raise _interrupted(directory)
+    if result["why"] == NOTHING:
+        print(f"fedpriv: {directory}: {NOTHING}: {_why_skipped(directory)}", file=sys.stderr)
+        return 1
+    return 0
 
 
 def _run(study: Study, directory: Path, options: argparse.Namespace) -> dict[str, Any]:
@@ -100,44 +108,27 @@ def _run(study: Study, directory: Path, options: argparse.Namespace) -> dict[str
 
 def _study(options: argparse.Namespace) -> Study:
     if options.resume is None or options.study is not None:
-        return study_file.read(options.study or "digits", options.overrides)
-    file = Path(options.resume) / "study.toml"
-    if not file.is_file():
-        raise FedprivError(f"{options.resume}: holds no run to go on with (study.toml is missing)")
-    return study_file.read(str(file), options.overrides)
+        source = options.study or "digits"
+        look_for_modules(Path(source).parent)
+        return study_file.read(source, options.overrides)
+    place = Path(options.resume)
+    if not (place / STUDY).is_file():
+        raise FedprivError(
+            f"{place}: holds no run to go on with ({STUDY} is missing): fedpriv run … --out {place} begins one"
+        )
+    look_for_modules(modules_of(place))
+    return study_file.read(str((place / STUDY).absolute()), options.overrides)
 
 
-def _directory(options: argparse.Namespace) -> Path:
-    """The run's own directory, made here so that no other run can take it."""
-    if options.resume is not None:
-        if options.out is not None:
-            raise FedprivError("--resume goes on in its own directory: no --out with it")
-        return Path(options.resume)
-    if options.out is not None:
-        out = Path(options.out)
-        if out.exists() and (not out.is_dir() or any(out.iterdir())):
-            raise FedprivError(f"{out}: is there already; --resume {out} goes on with a run, --out names another place")
-        out.mkdir(parents=True, exist_ok=True)
-        return out
-    name = Path(options.study or "digits").stem
-    for number in range(1, 1_000_000):
-        out = Path("runs") / (name if number == 1 else f"{name}-{number}")
-        try:
-            out.mkdir(parents=True)
-        except FileExistsError:
-            continue
-        return out
-    raise FedprivError("runs: holds a million runs of that name")
+def _why_skipped(directory: Path) -> str:
+    lines = records.read(directory / "records.jsonl").rounds
+    note = f" ({lines[0]['note']})" if lines[0].get("note") else ""
+    return f"all {len(lines):,} were skipped, the first for {lines[0]['skipped']}{note}"
 
 
-def _remove_if_empty(directory: Path) -> None:
-    """A directory in which nothing was begun is not left behind."""
-    try:
-        for name in ("error.json", "stop", "flower.log"):
-            (directory / name).unlink(missing_ok=True)
-        directory.rmdir()
-    except OSError:
-        pass
+def _interrupted(directory: Path) -> KeyboardInterrupt:
+    goes_on = [f"fedpriv run --resume {quote(str(directory))} goes on"] if (directory / STUDY).exists() else []
+    return KeyboardInterrupt(*goes_on)
 
 
 def _forecast(study: Study) -> dict[str, Any]:
@@ -160,10 +151,11 @@ def _show(found: dict[str, Any], as_json: bool) -> None:
         f"  a client sends    {found['client_bytes']:,} bytes a round, {found['bytes_up']:,} bytes all clients in all"
     )
     seconds, start = found["seconds"], found["start_seconds"]
-    print(f"  expected time     about {seconds:.1f} s on one core, beside {start:.0f} s to start")
+    print(f"  expected time     roughly {seconds:.1f} s on one core, and {start:.0f} s for Flower to start")
 
 
-def _number(text: str) -> int:
+def whole_number(text: str) -> int:
+    """An option's value."""
     try:
         whole(**{"the number": int(text)})
         return int(text)

@@ -18,6 +18,7 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
+from server.directory import KEPT
 from server.outcome import STOP, Job, fail
 from simulations.surroundings import init_ray, kill_what_it_started
 
@@ -29,6 +30,7 @@ WORKER: Any = {"num_cpus": 1, "num_gpus": 0.0, "max_restarts": -1, "max_task_ret
 def main() -> None:
     """Read what to do from the first line of standard input; its end is the end of whoever started this."""
     told = json.loads(sys.stdin.readline())
+    os.set_inheritable(int(os.environ[KEPT]), False)  # what Ray starts keeps nothing
     directory = Path(told["job"]["directory"])
     Thread(target=_watch_whoever_started_this, args=(directory,), daemon=True).start()
     try:

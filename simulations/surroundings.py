@@ -19,6 +19,8 @@ from typing import Any
 
 from clients.place import HOME
 
+REMEMBERED = ("RAY_AUTH_TOKEN",)  # what Ray reads once a process: a second one started there must be told the same
+
 
 def end_all(process: subprocess.Popen[Any]) -> None:
     """Kill a process that leads its group, all that it started, and the group (also where the leader alone is dead)."""
@@ -84,6 +86,7 @@ def environment(scratch: Path) -> dict[str, str]:
         "RAY_TMPDIR": str(scratch),
         "RAY_AUTH_MODE": "token",  # Ray listens on every interface
         "RAY_AUTH_TOKEN": secrets.token_hex(32),
+        "RAY_DEDUP_LOGS": "0",  # what it has to say it says at once
         "RAY_worker_niceness": "0",  # 15 unless told: starved by anything else that runs
         "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0",
         "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
@@ -103,7 +106,7 @@ def start_ray(workers: int, address: str = "local") -> None:
     scratch = scratch_directory()
     atexit.register(scratch.__exit__, None, None, None)
     path, home = scratch.__enter__(), os.getcwd()
-    told = environment(path)
+    told = environment(path) | {name: os.environ[name] for name in REMEMBERED if name in os.environ}
     os.environ.update((name, text) for name, text in told.items() if name[:4] == "RAY_" or name in (HOME, "PYTHONPATH"))
     os.chdir(path / "empty")
     try:

@@ -33,7 +33,7 @@ class RaisesOnSome(nn.Module):
 class NotANumber:
     """An update that is not finite."""
 
-    def on_updates(self, updates: Any, generators: Any) -> Any:
+    def on_updates(self, updates: Any, view: Any) -> Any:
         return np.full_like(updates, np.nan)
 
 
@@ -127,7 +127,7 @@ class Nothing:
 class RaisesForOdd:
     """Fails for some attackers, by what they computed."""
 
-    def on_updates(self, updates: Any, generators: Any) -> Any:
+    def on_updates(self, updates: Any, view: Any) -> Any:
         if updates.sum() * 1e6 % 2 < 1:
             raise RuntimeError("this attacker gives up")
         return -updates

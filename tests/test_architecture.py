@@ -1,4 +1,4 @@
-"""The import rule: simulations → server → clients → fedpriv, and fedpriv needs numpy, scipy, numba and Python alone."""
+"""The import rule: simulations → server → clients → fedpriv, and fedpriv needs numpy and its kin alone."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 ROOMS = ("fedpriv", "clients", "server", "simulations")  # each may import itself and those before it
 NOBODY_IMPORTS = {"tests", "benchmarks"}
-MATHEMATICS = {"numpy", "scipy", "numba", "llvmlite", "fedpriv", *sys.stdlib_module_names}
+MATHEMATICS = {"numpy", "scipy", "numba", "llvmlite", "threadpoolctl", "fedpriv", *sys.stdlib_module_names}
 MAP = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
 SOURCES = [path for room in ROOMS for path in sorted((ROOT / room).rglob("*.py"))]
 NOT_FOR_FEDPRIV = ("torch", "flwr", "ray", "matplotlib", "randomgen", "scipy.stats")  # scipy.stats takes half a second
@@ -69,7 +69,7 @@ def forbidden(room: str, module: str) -> str | None:
     if room == "fedpriv" and module.startswith("scipy.stats"):
         return "scipy.stats takes half a second to load: scipy.special has the functions"
     if room == "fedpriv" and top not in MATHEMATICS:
-        return "fedpriv/ uses numpy, scipy, numba and the standard library only"
+        return "fedpriv/ uses numpy, scipy, numba, threadpoolctl and the standard library only"
     return None
 
 

@@ -284,6 +284,103 @@ def test_blocks_beyond_the_chunk_are_the_same_bits(records: int) -> None:
         assert_array_equal(found(net, weights, x[one], y[one])[1], rows[one])
 
 
+# --- uneven clients -----------------------------------------------------------------------------------------------
+
+COUNTS = np.array([1, 12, 3, 12, 7, 1, 11, 5, 2, 12, 9, 4, 6, 8, 10, 1, 12, 3])
+
+
+def filled(net: Net) -> tuple[Arrays, NDArray[np.int64]]:
+    """Eighteen clients of 1 to 12 records, filled up to 12 with copies of the first."""
+    weights, x, y = inputs_for(net, 18, 12)
+    for client, count in enumerate(COUNTS):
+        x[client, count:], y[client, count:] = x[client, 0], y[client, 0]
+    return (weights, x, y), COUNTS
+
+
+def found_uneven(
+    net: Net, weights: NDArray[np.float32], x: NDArray[np.float32], y: NDArray[np.int64], counts: NDArray[np.int64]
+) -> list[NDArray]:
+    out = np.full((len(x), net.dimension), 7, np.float32)
+    return [net.gradients(weights, x, y, out, counts=counts), out]
+
+
+@pytest.mark.parametrize(("model", "shape", "classes", "network"), CASES, ids=NAMES)
+def test_an_uneven_clients_gradient_is_the_mean_over_its_own_records(
+    model: Model, shape: tuple[int, ...], classes: int, network: nn.Module
+) -> None:
+    net = model.build(shape, classes, seed=1)
+    (weights, x, y), counts = filled(net)
+    losses, rows = found_uneven(net, weights, x, y, counts)
+    set_weights(network, weights)
+    for client, count in enumerate(counts):
+        loss, row = plain_gradient(network, x[client, :count], y[client, :count])
+        assert losses[client] == pytest.approx(loss, rel=1e-5)
+        assert_allclose(rows[client], row, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize(("model", "shape", "classes"), EVERY, ids=EVERY_NAME)
+def test_an_uneven_clients_row_is_the_same_bits_in_every_block_and_beside_any_neighbours(
+    model: Model, shape: tuple[int, ...], classes: int
+) -> None:
+    net = model.build(shape, classes, seed=1)
+    (weights, x, y), counts = filled(net)
+    losses, rows = found_uneven(net, weights, x, y, counts)
+    for clients in (1, 2, 3, 7):
+        for start in (0, 5, 18 - clients):
+            part = slice(start, start + clients)
+            some_losses, some = found_uneven(net, weights, x[part], y[part], counts[part])
+            assert_array_equal(some, rows[part])
+            assert_array_equal(some_losses, losses[part])
+    for client in (0, 1, 4):
+        crowd, others = np.full_like(x, np.nan), counts[::-1].copy()
+        crowd[client], others[client] = x[client], counts[client]
+        assert_array_equal(found_uneven(net, weights, crowd, y, others)[1][client], rows[client])
+
+
+@pytest.mark.parametrize(("model", "shape", "classes"), EVERY, ids=EVERY_NAME)
+def test_what_fills_an_uneven_client_up_does_not_show(model: Model, shape: tuple[int, ...], classes: int) -> None:
+    net = model.build(shape, classes, seed=1)
+    (weights, x, y), counts = filled(net)
+    losses, rows = found_uneven(net, weights, x, y, counts)
+    _, other, labels = inputs_for(net, 18, 12, seed=9)
+    for client, count in enumerate(counts):
+        x[client, count:], y[client, count:] = other[client, count:], labels[client, count:]
+    assert_array_equal(found_uneven(net, weights, x, y, counts)[1], rows)
+    assert_array_equal(found_uneven(net, weights, x, y, counts)[0], losses)
+
+
+@pytest.mark.parametrize(("model", "shape", "classes"), EVERY, ids=EVERY_NAME)
+def test_clients_that_are_full_are_the_same_bits_with_or_without_counts(
+    model: Model, shape: tuple[int, ...], classes: int
+) -> None:
+    net = model.build(shape, classes, seed=1)
+    (weights, x, y), counts = filled(net)
+    full = counts == 12
+    assert_array_equal(found(net, weights, x, y)[1][full], found_uneven(net, weights, x, y, counts)[1][full])
+
+
+def test_a_module_sees_an_uneven_clients_own_records_alone() -> None:
+    net = module(Forgetful, 6, 3)  # a batch norm, which would mix what fills it up into the rest
+    (weights, x, y), counts = filled(net)
+    kept = counts > 1
+    _, rows = found_uneven(net, weights, x[kept], y[kept], counts[kept])
+    for row, (client, count) in zip(rows, [each for each in enumerate(counts) if each[1] > 1], strict=True):
+        own = slice(client, client + 1), slice(count)
+        assert_array_equal(found(net, weights, x[own], y[own])[1][0], row)
+
+
+@pytest.mark.parametrize("model", [Mlp(hidden=(7,)), Logistic()], ids=str)
+def test_local_steps_of_uneven_clients_are_those_of_each_alone(model: Model) -> None:
+    net = model.build((16,), 4, seed=1)
+    (weights, x, y), counts = filled(net)
+    out = np.empty((18, net.dimension), np.float32)
+    losses = net.updates(weights, [(x, y)] * 3, 0.2, out, counts=counts)
+    for client, count in enumerate(counts):
+        own, alone = (slice(client, client + 1), slice(count)), np.empty((1, net.dimension), np.float32)
+        assert net.updates(weights, [(x[own], y[own])] * 3, 0.2, alone)[0] == pytest.approx(losses[client], rel=1e-5)
+        assert_allclose(out[client], alone[0], rtol=1e-4, atol=1e-6)
+
+
 SCRIPT = """
 import hashlib, sys
 import numpy as np
@@ -480,17 +577,22 @@ def test_no_clients_are_no_trouble() -> None:
         ({"out": np.zeros((21, 2), np.float32).T}, "each row in one piece"),
         ({"out": np.broadcast_to(np.float32(0), (2, 21))}, "writable"),
         ({"keys": np.zeros(3, np.int64)}, r"keys must be int64 of shape \(2\)"),
+        ({"counts": np.zeros(2)}, r"counts must be int64 of shape \(2\), got float64"),
+        ({"counts": np.array([0, 5])}, "counts must be from 1 to 5, got 0 to 5"),
+        ({"counts": np.array([1, 6])}, "counts must be from 1 to 5, got 1 to 6"),
     ],
 )
 def test_arrays_that_do_not_fit_are_refused_in_one_line(change: dict[str, object], message: str) -> None:
     net = Logistic().build((6,), 3, seed=1)
     weights, x, y = inputs_for(net, 2, 5)
-    given = {"weights": weights, "x": x, "y": y, "out": np.zeros((2, 21), np.float32), "keys": None} | change
+    given = {"weights": weights, "x": x, "y": y, "out": np.zeros((2, 21), np.float32), "keys": None, "counts": None}
+    given |= change
     with pytest.raises(FedprivError, match=message) as error:
         net.gradients(**given)  # type: ignore[arg-type]
     assert "\n" not in str(error.value)
+    others = (given[name] for name in ("out", "keys", "counts"))
     with pytest.raises(FedprivError, match=message):
-        net.updates(given["weights"], [(given["x"], given["y"])], 0.1, given["out"], given["keys"])  # type: ignore[arg-type]
+        net.updates(given["weights"], [(given["x"], given["y"])], 0.1, *others)  # type: ignore[arg-type]
 
 
 def test_updates_refuse_no_batch_and_no_step() -> None:

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from server.progress import REPEATED, Progress
+from server.live_line import REPEATED
+from server.progress import Progress
 
 
 class Terminal(io.StringIO):

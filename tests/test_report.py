@@ -242,7 +242,7 @@ def test_several_runs_are_compared_in_a_row_each_named_by_what_they_differ_in(
         assert "trials 100, peak 1" in text
         assert text.count("OutputPoisoning") >= 3
         assert "0.228" in text
-    rows = re.findall(r"<tr><th><span.*?</tr>", page, flags=re.S)
+    rows = [Reader(row).text for row in re.findall(r"<tr><th><span.*?</tr>", page, flags=re.S)]
     assert len(rows) == 3
     assert all("ε" not in row and "3.953" in row for row in rows)
 

@@ -17,8 +17,11 @@ import pytest
 
 from fedpriv import records, study_file
 from fedpriv.errors import FedprivError
+from fedpriv.files import replaced
 from server import rounds
+from server.directory import KEPT, kept
 from server.driver import Answer, Task
+from simulations import launch
 from simulations.direct import Here, OnRay
 
 FEW = ["clients.count=60", "privacy.epsilon=20.0", "run.rounds=4"]
@@ -55,6 +58,12 @@ KINDS = {
     "floats": ["privacy.trust=local", "privacy.mechanism={kind='Plain', clip=1.0}", "aggregation.kind=Mean"],
     "a network": ["training.model={kind='Mlp', hidden=[16]}", "clients.participation={kind='Fixed', number=40}"],
     "poison": ["attack.kind=OutputPoisoning"],
+    "Dirichlet clients": ["clients.records=20", "clients.split={kind='Dirichlet', alpha=0.1}"],
+    "local steps of uneven clients": [*LOCAL, "clients.records=10", "training.batch=6", "training.local_steps=3",
+                                      "clients.split={kind='LogNormalSizes', deviation=1.0}",
+                                      "training.model={kind='Mlp', hidden=[16]}"],
+    "uneven clients of a module": [*LOCAL, "clients.records=10", "clients.split={kind='PowerSizes', exponent=1.0}",
+                                   "training.model={kind='Cnn'}"],
 }  # fmt: skip
 
 
@@ -80,10 +89,11 @@ def test_records_are_the_same_bytes_for_any_division_into_cohorts(name: str, tmp
 
 
 def test_records_are_the_same_bytes_in_two_worker_processes(tmp_path: Path) -> None:
-    run(tmp_path / "here")
+    everything_known = [*LOCAL, 'attack={kind="MinMax", knowledge="everything"}']
+    run(tmp_path / "here", *everything_known)
     driver = OnRay(2, 3)
     try:
-        run(tmp_path / "ray", driver=driver)
+        run(tmp_path / "ray", *everything_known, driver=driver)
     finally:
         driver.close()
     assert content(tmp_path / "here") == content(tmp_path / "ray")
@@ -93,6 +103,7 @@ def test_the_shipped_study_learns_and_says_what_it_cost(tmp_path: Path) -> None:
     study = study_file.read("digits", ["run.evaluate_every=40"])
     result = rounds.run(study, tmp_path, Here(), quiet=True)
     assert result["accuracy"] > 0.88
+    assert f"{records.read(tmp_path / 'records.jsonl').header['bits']['masked']:.0f} masked bits" in study.about
     assert 3.3 < result["epsilon"]["lower"] < result["epsilon"]["upper"] <= 4
     assert result["bytes_up"] == 40 * 1437 * result["client_bytes"]
     assert result["client_bytes"] < 1200  # 13 masked bits a coordinate; float32 would take 2,600
@@ -148,6 +159,75 @@ def test_ctrl_c_leaves_whole_records_and_ends_with_130(tmp_path: Path) -> None:
     assert found.end["rounds"] == len(found.rounds) >= 18
     with np.load(out / "checkpoint.npz") as file:
         assert int(file["round"]) == len(found.rounds)
+
+
+def test_a_directory_is_one_runs_at_a_time(tmp_path: Path) -> None:
+    class Greedy(Here):
+        """In each round, somebody else wants the directory."""
+
+        def ask(self, task: Task) -> Iterator[Answer]:
+            for resume in (True, False):
+                with pytest.raises(FedprivError, match="run: is at work in another process"):
+                    run(tmp_path / "run", resume=resume)
+            with pytest.raises(FedprivError, match="run: is at work in another process"):
+                launch.simulate(study_file.read("digits"), tmp_path / "run")
+            return super().ask(task)
+
+    run(tmp_path / "whole")
+    run(tmp_path / "run", driver=Greedy())
+    assert content(tmp_path / "run") == content(tmp_path / "whole")
+    assert not {"error.json", "stop", "flower.log"} & {path.name for path in (tmp_path / "run").iterdir()}
+    assert run(tmp_path / "run", resume=True)["why"] == "finished"
+
+
+def test_a_directory_stays_its_runs_where_only_the_process_is_left_that_was_handed_it(tmp_path: Path) -> None:
+    program = f"""
+import sys
+from pathlib import Path
+from server.directory import kept
+with kept(Path({str(tmp_path)!r})):
+    print("kept", flush=True)
+    sys.stdin.read()
+"""
+    with kept(tmp_path) as lock:
+        child = subprocess.Popen(
+            [sys.executable, "-c", program], env={**ENVIRONMENT, KEPT: str(lock)}, pass_fds=[lock],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        )  # fmt: skip
+        assert child.stdout is not None
+        assert child.stdout.readline() == b"kept\n"
+    with pytest.raises(FedprivError, match="is at work in another process"), kept(tmp_path):
+        pass
+    child.communicate()
+    with kept(tmp_path):
+        pass
+
+
+def test_a_study_edited_in_the_runs_directory_is_not_gone_on_with(tmp_path: Path) -> None:
+    run(tmp_path)
+    file = tmp_path / "study.toml"
+    whole = file.read_text()
+
+    def resumed(text: str) -> dict[str, Any]:
+        file.write_text(text)
+        return rounds.run(study_file.read(str(file)), tmp_path, Here(), resume=True, quiet=True)
+
+    with pytest.raises(FedprivError, match=r"study.toml was edited since the run began \(what differs: seed\)"):
+        resumed(whole.replace("seed = 1", "seed = 2"))
+    with pytest.raises(FedprivError, match=r"was edited since the run began \(in what the records do not show\)"):
+        resumed(whole.replace("step = 6.4", "step = 3.0"))
+    assert resumed("# a remark\n" + whole)["why"] == "finished"
+
+
+def test_a_checkpoint_cut_short_can_be_given_up(tmp_path: Path) -> None:
+    run(tmp_path)
+    before, checkpoint = content(tmp_path), tmp_path / "checkpoint.npz"
+    checkpoint.write_bytes(checkpoint.read_bytes()[:1000])
+    with pytest.raises(FedprivError, match=r"damaged checkpoint .*: remove it, and --resume begins again at round 1"):
+        run(tmp_path, resume=True)
+    checkpoint.unlink()
+    run(tmp_path, resume=True)
+    assert content(tmp_path) == before
 
 
 def test_resuming_with_a_changed_study_is_refused_and_shows_the_difference(tmp_path: Path) -> None:
@@ -213,6 +293,21 @@ rounds.run(study_file.read("digits", {FEW!r}), Path({str(tmp_path / "run")!r}), 
     assert content(tmp_path / "run") == content(tmp_path / "whole")
 
 
+def test_ctrl_c_just_after_a_file_was_put_in_its_place_stays_ctrl_c(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put = os.replace
+
+    def interrupted(source: str, target: str) -> None:
+        put(source, target)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("os.replace", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        replaced(tmp_path / "file", b"new")
+    assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [("file", b"new")]
+
+
 def test_a_run_stops_at_its_budget(tmp_path: Path) -> None:
     result = run(tmp_path, "privacy.budget=12.0", "run.rounds=4")
     assert result["why"] == "budget"
@@ -263,6 +358,33 @@ def test_an_update_that_is_not_finite_fails_its_client_alone(tmp_path: Path) -> 
     assert result["skipped"] == 0
 
 
+def test_an_attacker_that_ends_the_program_fails_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "quits.py").write_text("class Quits:\n    def on_updates(self, *_): raise SystemExit(3)")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    result = run(tmp_path / "run", "attack.kind=quits:Quits", "server.fewest=50")
+    assert result["failed"] == {"attack": 6 * 4}
+    assert result["why"] == "finished"
+
+
+def test_a_client_that_was_late_is_not_silent_in_the_same_round(tmp_path: Path) -> None:
+    class Late(Here):
+        """As Flower's nodes: who is late is not asked when the round is asked again."""
+
+        asked = 0
+
+        def ask(self, task: Task) -> Iterator[Answer]:
+            self.asked += 1
+            yield Answer(task.clients, None, "late: no answer within 9 s" if self.asked % 2 else "silent: it was late")
+
+    assert run(tmp_path, driver=Late())["failed"] == {"late": 60 * 4}
+
+
+def test_a_step_past_float32_is_not_taken(tmp_path: Path) -> None:
+    run(tmp_path, "server.step=1e60")
+    reasons = {line["skipped"] for line in records.read(tmp_path / "records.jsonl").rounds}
+    assert reasons == {"the step leads to weights that float32 cannot hold: server.step is too large"}
+
+
 def test_an_attacker_that_raises_fails_alone_however_clients_are_divided(tmp_path: Path) -> None:
     chosen = ["attack.kind=faults:RaisesForOdd", "clients.byzantine=30", "server.fewest=35"]
     results = [run(tmp_path / str(cohorts), *chosen, cohorts=cohorts) for cohorts in (1, 7)]
@@ -300,6 +422,8 @@ def test_rounds_without_answers_are_skipped_and_the_run_ends_well(tmp_path: Path
     model = 'training.model={kind="Module", path="faults:RaisesOnSome", settings={least=1e9}}'
     result = run(tmp_path, model)
     assert result["skipped"] == result["rounds"] == 4
+    assert result["why"] == "no round counted"
+    assert run(tmp_path, model, resume=True)["why"] == "no round counted"
     assert result["bytes_up"] == 0
     assert result["epsilon"]["upper"] > 0  # they were asked: nothing is refunded
 

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from simulations.command_line import main
+from simulations.surroundings import environment
 
 QUICK = ["--driver", "direct", "--quiet", "--set", "clients.count=60", "--set", "privacy.epsilon=20.0"]
 QUICK += ["--set", "run.rounds=2"]
@@ -88,6 +93,18 @@ def test_a_dry_run_says_what_it_would_cost_and_leaves_nothing(capsys: pytest.Cap
         (["--resume", "nowhere"], "holds no run to go on with"),
         (["--superlink", "local"], "no --driver direct"),
         (["--out", "file"], "is there already"),
+        (["--out", "file/run"], "fedpriv: file/run: Not a directory"),
+        (["--set", "privacy.mechanism.kind=plain"], "mechanism 'plain' is unknown (did you mean 'Plain'?)"),
+        (["--set", "privacy.delta=1"], "privacy: delta must be below 1"),
+        (["--set", "privacy.delta=0"], "privacy: delta = 0: no finite ε is certified for these messages without a δ"),
+        (["--set", f"clients.count={'9' * 5000}"], "--set takes numbers of fewer digits, got 99999999999999999999…"),
+        (["--set", f"server.step={'9' * 4000}"], "server.step must be a number that can be meant"),
+        (["--set", "data={kind='Synthetic', records=1000000000000}"], "20 features do not fit into memory"),
+        (["--set", "clients={count=1000000000000, split='pool'}"], "fedpriv: not enough memory"),
+        (
+            ["--set", "attack.kind=nowhere:Nothing"],
+            "on PYTHONPATH, beside the study's file or in the directory one is in",
+        ),
     ],
 )
 def test_what_is_asked_wrongly_is_said_in_one_line(
@@ -99,7 +116,7 @@ def test_what_is_asked_wrongly_is_said_in_one_line(
     error = capsys.readouterr().err
     assert message in error
     assert error.count("\n") == 1
-    assert not list(Path("runs").glob("*")) if Path("runs").exists() else True
+    assert not Path("runs").exists()
 
 
 def test_a_finished_run_resumed_stays_what_it_is() -> None:
@@ -107,3 +124,84 @@ def test_a_finished_run_resumed_stays_what_it_is() -> None:
     before = Path("runs/digits/records.jsonl").read_bytes()
     assert main(["run", "--resume", "runs/digits", "--driver", "direct", "--quiet"]) == 0
     assert Path("runs/digits/records.jsonl").read_bytes() == before
+
+
+def test_what_was_there_before_a_run_was_refused_stays() -> None:
+    Path("empty").mkdir()
+    assert main(["run", *QUICK, "--set", "privacy.delta=1", "--out", "empty"]) == 2
+    assert main(["run", *QUICK, "--set", "privacy.delta=1", "--out", "a/b/c"]) == 2
+    assert [path.name for path in Path().iterdir()] == ["empty"]
+
+
+def test_the_directory_of_a_run_that_was_killed_before_it_began_is_taken_again(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    killed = Path("killed")
+    killed.mkdir()
+    for name in ("error.json", "stop", "flower.log"):
+        (killed / name).touch()
+    assert main(["run", "--resume", "killed", "--driver", "direct"]) == 2
+    assert "holds no run to go on with (study.toml is missing): fedpriv run … --out killed" in capsys.readouterr().err
+    assert main(["run", *QUICK, "--out", "killed"]) == 0
+    assert main(["run", *QUICK, "--out", "killed"]) == 2
+
+
+def test_a_run_in_which_no_round_counted_says_so_and_fails(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", *QUICK, "--set", "server.step=1e60", "--json"]) == 1
+    printed = capsys.readouterr()
+    assert json.loads(printed.out)["why"] == "no round counted"
+    assert "runs/digits: no round counted: all 2 were skipped, the first for the step leads to weights" in printed.err
+    assert printed.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("module", ["numpy", "torch"])
+def test_ctrl_c_while_modules_are_loaded_is_one_line(module: str, tmp_path: Path) -> None:
+    (tmp_path / f"{module}.py").write_text(
+        "import os, signal, time; os.kill(os.getpid(), signal.SIGINT); time.sleep(9)"
+    )
+    paths = [str(tmp_path), str(Path(__file__).parent.parent)]
+    command = [sys.executable, "-m", "simulations.command_line", "run", *QUICK]
+    done = subprocess.run(
+        command, env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)}, capture_output=True, text=True
+    )
+    assert (done.returncode, done.stderr) == (128 + signal.SIGINT, "fedpriv: interrupted\n")
+    assert not Path("runs").exists()
+
+
+@pytest.fixture
+def _path_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", sys.path[:])
+    monkeypatch.delenv("FEDPRIV_MODULES", raising=False)
+
+
+@pytest.mark.usefixtures("_path_as_it_was")
+def test_a_module_beside_the_study_is_found_here_by_workers_and_by_whoever_resumes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    study = tmp_path / "mine" / "study.toml"
+    study.parent.mkdir()
+    shutil.copy(Path(__file__).parent.parent / "simulations" / "studies" / "digits.toml", study)
+    (study.parent / "flips_mine.py").write_text("class Flips:\n    def on_updates(self, updates, *_): return -updates")
+    before = sys.path[:]
+    assert main(["run", "mine/study.toml", *QUICK, "--set", "attack.kind=flips_mine:Flips", "--out", "run"]) == 0
+    assert environment(tmp_path)["PYTHONPATH"].split(os.pathsep)[-2:] == [str(study.parent), str(tmp_path)]
+    del sys.modules["flips_mine"]
+    sys.path[:] = before
+    monkeypatch.chdir("/")
+    assert main(["run", "--resume", str(tmp_path / "run"), "--driver", "direct", "--quiet"]) == 0
+    del sys.modules["flips_mine"]
+
+
+@pytest.mark.usefixtures("_path_as_it_was")
+def test_a_module_in_the_directory_one_is_in_is_found_after_what_is_installed() -> None:
+    Path("flips_here.py").write_text("class Flips:\n    def on_updates(self, updates, *_): return -updates")
+    Path("clients.py").write_text("raise ImportError('another checkout')")
+    assert main(["run", *QUICK, "--set", "attack.kind=flips_here:Flips"]) == 0
+
+
+def test_labels_all_the_same_are_not_said_to_be_sorted(capsys: pytest.CaptureFixture[str]) -> None:
+    np.save("x.npy", np.ones((100, 3), np.float32))
+    np.save("y.npy", np.zeros(100, int))
+    data = "data={kind='Arrays', path='.', held_out=20}"
+    assert main(["run", "--driver", "direct", "--set", "clients.count=50", "--set", data]) == 2
+    assert "every label is 0; a classifier needs two classes at least" in capsys.readouterr().err

@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 from pytest import approx
 from scipy.special import chdtrc
 
+from clients.batches import drawn, drawn_unevenly, used, widths
 from clients.counter_hash import hashed
-from clients.splits import Division, division, drawn
+from clients.splits import Even, Uneven, division
 from fedpriv.errors import FedprivError
 from fedpriv.random_streams import stream
 
@@ -36,7 +37,7 @@ def dealt(draw: st.DrawFn) -> tuple[NDArray[np.int64], int, int]:
     return bearing, draw(st.integers(1, len(bearing) // each)), each
 
 
-def everybody(division: Division) -> NDArray[np.int64]:
+def everybody(division: Even) -> NDArray[np.int64]:
     return division.of(np.arange(division.clients))
 
 
@@ -82,7 +83,8 @@ def test_another_seed_divides_otherwise(split: str) -> None:
 def test_a_seed_divides_alike_in_every_process(split: str) -> None:
     script = f"""
 import numpy as np
-from clients.splits import division, drawn
+from clients.batches import drawn
+from clients.splits import division
 labels = np.arange(6000) % 10
 print(division({split!r}, labels, 30, 7, 5).of(np.array([29, 3])).tolist())
 print(drawn(7, 3, 5, 2, np.array([29, 3]), 1).tolist())
@@ -230,6 +232,52 @@ def test_steps_of_a_client_are_unrelated() -> None:
     np.put_along_axis(used, drawn(10, 3, 1, 1, np.arange(20_000), 0), 1, axis=1)
     again = np.take_along_axis(used, drawn(10, 3, 1, 1, np.arange(20_000), 1), axis=1).sum()
     assert again == approx(60_000 * 0.3, abs=4.5 * np.sqrt(60_000 * 0.3 * 0.7))
+
+
+# --- the same of uneven clients -----------------------------------------------------------------------------------
+
+sizes_of_some = st.lists(st.integers(1, 300), min_size=1, max_size=20)
+
+
+@given(sizes=sizes_of_some, batch=st.integers(0, 40), seed=seeds, step=st.integers(0, 3))
+def test_an_uneven_client_draws_what_it_would_draw_among_its_equals(
+    sizes: list[int], batch: int, seed: int, step: int
+) -> None:
+    clients = np.arange(len(sizes)) * 7
+    together = drawn_unevenly(np.array(sizes), batch, seed, 2, clients, step)
+    for row, size, client in zip(together, sizes, clients, strict=True):
+        alone = drawn(size, batch, seed, 2, np.array([client]), step)[0]
+        assert row[: alone.size].tolist() == alone.tolist()
+        assert not row[alone.size :].any()
+
+
+@given(sizes=sizes_of_some, batch=st.integers(0, 40))
+def test_a_width_holds_what_is_used_and_at_most_half_as_much_again(sizes: list[int], batch: int) -> None:
+    own = np.array(sizes)
+    found, needed = widths(own, batch), used(own, batch)
+    assert (found >= needed).all()
+    assert (found < 1.5 * needed).all()
+    assert (found[own >= batch] == batch).all() or batch == 0
+    assert drawn_unevenly(own, batch, 1, 1, np.arange(len(own))).shape == (len(own), found.max())
+
+
+def test_few_widths_are_in_use() -> None:
+    assert len(np.unique(widths(np.arange(1, 1000), 0))) == 20
+
+
+@pytest.mark.parametrize("sizes", [[3], [3, 0], [3, -1], [3, 4, 5]], ids=str)
+def test_sizes_that_do_not_fit_are_refused(sizes: list[int]) -> None:
+    with pytest.raises(FedprivError, match="sizes must be at least 1, one for each of 2 clients"):
+        drawn_unevenly(np.array(sizes), 2, 0, 0, np.arange(2))
+
+
+def test_a_client_has_no_more_records_than_its_own() -> None:
+    found = Uneven(np.array([5, 6, 7, 8]), np.array([0, 1, 4]))
+    assert found.sizes(np.array([1, 0])).tolist() == [3, 1]
+    assert found.of(np.array([1, 0]), np.array([[2, 0], [0, 0]])).tolist() == [[8, 6], [5, 5]]
+    for places in ([[0], [1]], [[3], [0]], [[-1], [0]]):
+        with pytest.raises(FedprivError, match="places must be from 0 to one below"):
+            found.of(np.array([1, 0]), np.array(places))
 
 
 # --- the hash -----------------------------------------------------------------------------------------------------

@@ -55,14 +55,20 @@ def small(*overrides: str) -> study_file.Study:
         ('clients.participation={kind="Poisson", rate=2}', "rate must be between 0 and 1"),
         ("privacy.trust=locl", r"trust 'locl' is unknown \(did you mean 'local'\?\)"),
         ("privacy.trust=central", "trust 'central' has no mechanism here yet"),
+        ('clients.participation={kind="Poisson", rate=0}', "rate must be positive"),
         ("privacy.delta=2", "delta must be between 0 and 1"),
+        ("privacy.mechanism.kind=binomial", r"mechanism 'binomial' is unknown \(did you mean 'Binomial'\?\)"),
         ("privacy.epsilon=0", "epsilon must be positive"),
         ("privacy.mechanism=3", "privacy.mechanism must be a table"),
         ("privacy=3", "privacy must be a table"),
         ("server.momentum=1", "momentum must be below 1"),
         ("server.step=nan", "step must be finite"),
         ("aggregation.kind=Medain", r"unknown rule 'Medain' \(did you mean 'Median'\?\)"),
-        ("aggregation={kind='TrimmedMean'}", "TrimmedMean needs dropped"),
+        ("aggregation={kind='TrimmedMean', dropped=50}", "needs 101 clients, but a round asks 100 at most"),
+        ("aggregation={kind='NormTrimmedSum', dropped=100}", "needs 101 clients, but a round asks 100 at most"),
+        ("aggregation={kind='Median', before=[{kind='Nmn'}]}", r"unknown pre-aggregator 'Nmn' \(did you mean 'Nnm'"),
+        ("aggregation={kind='Median', before='Nnm'}", "before must be a list of tables"),
+        ("aggregation={kind='Median', before=[{size=2}]}", 'before: each must be a table with kind'),
         ("server.decoder=vot", r"decoder 'vot' is unknown"),
         ("run", "--set takes table.key=value, got 'run'"),
         ("run.=3", "--set takes table.key=value"),
@@ -83,7 +89,7 @@ def test_what_is_missing_is_named() -> None:
         study_file.parsed("[data]\nheld_out = 3\n[run]\nrounds = 1\n[clients]\ncount = 1")
 
 
-@pytest.mark.parametrize("content", ["[run", "a = ", "\0", "[a]\n[a]"])
+@pytest.mark.parametrize("content", ["[run", "a = ", "\0", "[a]\n[a]", f"a = {'9' * 5000}"])
 def test_what_is_not_toml_is_refused(content: str) -> None:
     with pytest.raises(FedprivError, match="not TOML"):
         study_file.parsed(content)
@@ -137,6 +143,12 @@ def test_an_unknown_study_is_named_with_the_nearest(tmp_path: Path) -> None:
         study_file.read(str(binary))
 
 
+def test_a_file_may_begin_with_the_mark_that_some_editors_write(tmp_path: Path) -> None:
+    file = tmp_path / "small.toml"
+    file.write_text(SMALL, encoding="utf-8-sig")
+    assert study_file.read(str(file)) == small()
+
+
 # What is promised
 
 
@@ -185,6 +197,21 @@ def test_the_digits_are_calibrated_to_just_under_four() -> None:
     assert 3.99 < found.upper <= 4
     assert found.lower < found.upper
     assert guarantee.resolved(study, 650) == study
+
+
+def test_a_peak_however_small_has_its_bounds() -> None:
+    found = guarantee.epsilon(small("privacy.mechanism.peak=1e-300"), 650, 3)
+    assert 0 <= found.lower <= found.upper < 100
+
+
+def test_a_delta_that_promises_nothing_is_refused() -> None:
+    with pytest.raises(FedprivError, match="delta must be below 1"):
+        guarantee.resolved(small("privacy.delta=1"), 650)
+    gaussian = ["privacy.mechanism={kind='Gaussian', clip=1.0, noise=1.0}", "privacy.delta=0"]
+    with pytest.raises(FedprivError, match="privacy: delta = 0: no finite ε is certified"):
+        guarantee.resolved(small(*gaussian), 650)
+    assert guarantee.epsilon(small("privacy.delta=0", "privacy.norm=coordinates"), 3, 3).upper < 15
+    guarantee.resolved(small("privacy.delta=0", "privacy.norm=coordinates"), 3)
 
 
 def test_a_target_that_the_settings_miss_is_refused() -> None:

@@ -1,46 +1,120 @@
-"""Many messages in, one vector out: every rule by its kind, the class's name.
+"""Many messages in, one vector out: every rule by its kind, the class's name, and what can be done before it.
 
-A rule is called with a matrix of one row a client and gives a vector. A row with anything that is not a finite number
-is left out, too few rows are an error, and the matrix is never changed. `needs_rows` says whether the rule must see
-each message, or can work on their sum.
+A rule is called with a matrix of one row a client, and with what may aid it, and gives a vector. A row with anything
+that is not a finite number is left out, too few rows are an error, and the matrix is never changed. `needs_rows` says
+whether the rule must see each message, or can work on their sum. Whole numbers are taken as they are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, ClassVar, Protocol, cast
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
 
-from fedpriv.aggregation.order_statistics import Median, TrimmedMean
-from fedpriv.aggregation.rows import finite_rows
+from fedpriv.aggregation.before import Arc, Bucketing, Nnm, NormClipping
+from fedpriv.aggregation.centres import CenteredClipping, GeometricMedian
+from fedpriv.aggregation.chain import Before, Chain, Rule
+from fedpriv.aggregation.distances import Bulyan, Krum, MultiKrum
+from fedpriv.aggregation.filters import Caf, Dnc
+from fedpriv.aggregation.order_statistics import Meamed, Median, TrimmedMean
+from fedpriv.aggregation.rows import Aid, finite_rows
 from fedpriv.aggregation.sums import Mean, NormTrimmedSum
-from fedpriv.aggregation.votes import MajorityVote
-from fedpriv.arrays import Vector
+from fedpriv.aggregation.trust import FlTrust, SignGuard
+from fedpriv.aggregation.votes import MajorityVote, WeightedVote
+from fedpriv.errors import FedprivError
 from fedpriv.kinds import made
 
 __all__ = [
-    "RULES", "MajorityVote", "Mean", "Median", "NormTrimmedSum", "Rule", "TrimmedMean", "finite_rows", "make_rule",
-]  # fmt: skip
+    "BEFORE",
+    "RULES",
+    "Aid",
+    "Arc",
+    "Before",
+    "Bucketing",
+    "Bulyan",
+    "Caf",
+    "CenteredClipping",
+    "Chain",
+    "Dnc",
+    "FlTrust",
+    "GeometricMedian",
+    "Krum",
+    "MajorityVote",
+    "Meamed",
+    "Mean",
+    "Median",
+    "MultiKrum",
+    "Nnm",
+    "NormClipping",
+    "NormTrimmedSum",
+    "Rule",
+    "SignGuard",
+    "TrimmedMean",
+    "WeightedVote",
+    "assumed",
+    "finite_rows",
+    "make_rule",
+    "rule_alone",
+]
 
-
-class Rule(Protocol):
-    """A matrix of one row a client in, a vector out."""
-
-    needs_rows: ClassVar[bool]
-
-    def __call__(self, matrix: Vector) -> Vector:
-        """What the rows agree on."""
-
+Table = Mapping[str, Any]
 
 RULES: dict[str, type[Any]] = {
-    kind.__name__: kind for kind in (Mean, MajorityVote, TrimmedMean, Median, NormTrimmedSum)
-}
+    kind.__name__: kind
+    for kind in (
+        Mean, MajorityVote, WeightedVote, Median, TrimmedMean, Meamed, NormTrimmedSum, Krum, MultiKrum, Bulyan,
+        GeometricMedian, CenteredClipping, Dnc, Caf, FlTrust, SignGuard,
+    )
+}  # fmt: skip
+BEFORE: dict[str, type[Any]] = {kind.__name__: kind for kind in (Nnm, Bucketing, Arc, NormClipping)}
 
 
-def make_rule(kind: str, settings: Mapping[str, Any]) -> Rule:
-    """The rule of that kind with those settings, or one line that says what is wrong.
+def make_rule(kind: str, settings: Table) -> Rule:
+    """The rule of that kind with those settings, or one line that says what is wrong; `before` lists what precedes it.
 
+    >>> make_rule("Median", {"before": [{"kind": "Bucketing", "size": 2}]})
+    Chain(before=(Bucketing(size=2),), rule=Median())
     >>> make_rule("TrimedMean", {"dropped": 10})
     Traceback (most recent call last):
     fedpriv.errors.FedprivError: unknown rule 'TrimedMean' (did you mean 'TrimmedMean'?); rules: Mean, MajorityVote, ...
     """
-    return cast(Rule, made("rule", RULES, kind, settings))
+    tables = _before(settings)
+    rule = cast(Rule, made("rule", RULES, kind, {name: value for name, value in settings.items() if name != "before"}))
+    before = tuple(cast(Before, made("pre-aggregator", BEFORE, own["kind"], _settings(own))) for own in tables)
+    return Chain(before, rule) if before else rule
+
+
+def assumed(kind: str, settings: Table, attackers: int) -> dict[str, Any]:
+    """The settings, the number of attackers filled in where a rule, or what precedes it, assumes one and is not told.
+
+    >>> assumed("Krum", {"before": [{"kind": "Nnm"}]}, 3)
+    {'before': [{'kind': 'Nnm', 'byzantine': 3}], 'byzantine': 3}
+    """
+    found = _filled(RULES.get(kind), settings, attackers)
+    if "before" in settings:
+        found["before"] = [_filled(BEFORE.get(own["kind"]), own, attackers) for own in _before(settings)]
+    return found
+
+
+def rule_alone(rule: Rule) -> Any:
+    """The rule itself, without what precedes it."""
+    return rule.rule if isinstance(rule, Chain) else rule
+
+
+def _filled(cls: type[Any] | None, settings: Table, attackers: int) -> dict[str, Any]:
+    name = getattr(cls, "assumes", None)
+    return {**settings, name: attackers} if name and name not in settings else dict(settings)
+
+
+def _before(settings: Table) -> Sequence[Table]:
+    """The tables of the list, or an error that says what is none."""
+    tables = settings.get("before", [])
+    if not isinstance(tables, list | tuple):
+        raise FedprivError(f'before must be a list of tables such as [{{kind = "Nnm"}}], got {tables!r}')
+    for own in tables:
+        if not (isinstance(own, Mapping) and isinstance(own.get("kind"), str)):
+            raise FedprivError(f'before: each must be a table with kind = "…", got {own!r}')
+    return tables
+
+
+def _settings(table: Table) -> dict[str, Any]:
+    return {name: value for name, value in table.items() if name != "kind"}

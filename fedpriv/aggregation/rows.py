@@ -1,12 +1,31 @@
-"""Which rows of a matrix count."""
+"""Which rows of a matrix count, how long they are, and what a rule may know besides them."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import NDArray
 
 from fedpriv.arrays import Vector
 from fedpriv.errors import LARGEST, FedprivError
+
+_MANY = 128  # rows that are added up in the matrix's own precision
+
+
+@dataclass(frozen=True, eq=False)
+class Aid:
+    """What a rule may need besides the messages: randomness, and the server's own update."""
+
+    rng: Generator | None = None  # the round's own
+    reference: Vector | None = None  # from records that the server holds
+
+    def draws_for(self, rule: object) -> Generator:
+        """The generator, or an error that names who needs it."""
+        if self.rng is None:
+            raise FedprivError(f"{rule} needs a generator: it draws")
+        return self.rng
 
 
 def finite_rows(matrix: Vector) -> NDArray[np.bool_]:
@@ -15,20 +34,86 @@ def finite_rows(matrix: Vector) -> NDArray[np.bool_]:
     >>> finite_rows(np.array([[1.0, 2.0], [np.nan, 1.0], [1.0, -np.inf], [1e200, 1.0]]))
     array([ True, False, False, False])
     """
-    limit = min(LARGEST, float(np.finfo(matrix.dtype).max))
-    low, high = matrix.min(axis=1, initial=0), matrix.max(axis=1, initial=0)
-    return np.asarray((low >= -limit) & (high <= limit))  # nan fails both
+    return _finite(matrix, _squares(matrix))
 
 
 def usable(matrix: Vector, least: int, rule: object) -> Vector:
     """The finite rows, not copied where all are; refused where there are fewer than the rule needs."""
+    return _usable(matrix, least, rule)[0]
+
+
+def measured(matrix: Vector, least: int, rule: object) -> tuple[Vector, Vector]:
+    """The finite rows and their norms; the rows in double precision where float32 could not hold their products."""
+    rows, squares = _usable(matrix, least, rule)
+    if rows.dtype == np.float32 and not _plain(squares).all():
+        rows = rows.astype(np.float64)
+    rows = np.ascontiguousarray(rows, dtype=None if rows.dtype == np.float32 else np.float64)
+    return rows, _roots(rows, squares)
+
+
+def lengths(rows: Vector) -> Vector:
+    """The ℓ2 norm of each row, whatever its size.
+
+    >>> lengths(np.array([[3, 4], [3e20, -4e20], [0, 0]], np.float32)).astype(np.float32)
+    array([5.e+00, 5.e+20, 0.e+00], dtype=float32)
+    """
+    return _roots(rows, _squares(rows))
+
+
+def _usable(matrix: Vector, least: int, rule: object) -> tuple[Vector, Vector]:
     matrix = np.asarray(matrix)
     if matrix.ndim != 2:
         raise FedprivError(f"messages must be a matrix with one row a client, got shape {matrix.shape}")
-    if matrix.dtype.kind != "f":
+    if matrix.dtype.kind not in "fiu":
         matrix = matrix.astype(np.float64)
-    good = finite_rows(matrix)
+    squares = _squares(matrix)
+    good = _finite(matrix, squares)
     if (count := int(good.sum())) < least:
         need = f"{rule} needs at least {least} row{'s' if least > 1 else ''}"
         raise FedprivError(f"{need}, got {count} of finite numbers among {len(matrix)}")
-    return matrix if good.all() else matrix[good]
+    return (matrix, squares) if good.all() else (matrix[good], squares[good])
+
+
+def _finite(matrix: Vector, squares: Vector) -> NDArray[np.bool_]:
+    if matrix.dtype.kind != "f":
+        return np.ones(len(matrix), bool)
+    limit = min(LARGEST, float(np.finfo(matrix.dtype).max))
+    good = np.asarray(squares <= LARGEST**2)
+    for row in np.flatnonzero(~good):  # it is not finite, or the sum of its squares overflowed
+        good[row] = -limit <= matrix[row].min(initial=0) and matrix[row].max(initial=0) <= limit  # nan fails both
+    return good
+
+
+def _squares(rows: Vector) -> Vector:
+    """The sum of squares of each row, in the precision of the rows; 0 where they are whole numbers."""
+    if rows.dtype.kind != "f":
+        return np.zeros(len(rows))
+    with np.errstate(over="ignore", invalid="ignore"):
+        return np.asarray(np.vecdot(rows, rows), np.float64)
+
+
+def _plain(squares: Vector) -> NDArray[np.bool_]:
+    """Where nothing overflowed or vanished in float32, or nearly did."""
+    return np.asarray((squares == 0) | ((squares > 1e-20) & (squares < 1e30)))
+
+
+def _roots(rows: Vector, squares: Vector) -> Vector:
+    for row in np.flatnonzero(~_plain(squares) | (squares == 0)):
+        exact = rows[row].astype(np.float64)
+        squares[row] = exact @ exact
+    return np.sqrt(squares)
+
+
+def scaled(rows: Vector, factors: Vector) -> Vector:
+    """Each row times its factor, in a matrix of its own."""
+    return np.asarray(rows * factors[:, None].astype(rows.dtype))
+
+
+def combined(weights: Vector, rows: Vector) -> Vector:
+    """Σ wᵢ xᵢ in double precision; of float32 rows, sums of a hundred or so are formed in theirs."""
+    total = np.zeros(rows.shape[1])
+    for start in range(0, len(rows), _MANY):
+        part = weights[start : start + _MANY].astype(rows.dtype)
+        if part.any():
+            total += part @ rows[start : start + _MANY]
+    return total

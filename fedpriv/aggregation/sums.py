@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from fedpriv.aggregation.rows import usable
+from fedpriv.aggregation.rows import Aid, usable
 from fedpriv.arrays import Vector
 from fedpriv.errors import whole
 
@@ -21,10 +21,11 @@ class Mean:
     """
 
     needs_rows: ClassVar[bool] = False
+    least: ClassVar[int] = 1
 
-    def __call__(self, matrix: Vector) -> Vector:
+    def __call__(self, matrix: Vector, aid: Aid | None = None) -> Vector:
         """The mean of the finite rows."""
-        rows = usable(matrix, 1, self)
+        rows = usable(matrix, self.least, self)
         return _total(rows) / len(rows)
 
 
@@ -41,11 +42,18 @@ class NormTrimmedSum:
     dropped: int  # F
 
     needs_rows: ClassVar[bool] = True
+    assumes: ClassVar[str] = "dropped"
+    sums: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         whole(0, dropped=self.dropped)
 
-    def __call__(self, matrix: Vector) -> Vector:
+    @property
+    def least(self) -> int:
+        """dropped + 1 rows, if anything is to be left; a study that asks fewer is refused."""
+        return self.dropped + 1
+
+    def __call__(self, matrix: Vector, aid: Aid | None = None) -> Vector:
         """The sum of the finite rows, without the `dropped` longest of them."""
         rows = usable(matrix, 0, self)
         order = np.argsort(_squared_norms(rows), kind="stable")

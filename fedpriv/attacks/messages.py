@@ -1,19 +1,21 @@
-"""Attacks on the message: the mechanism is skipped, and the worst symbols of its alphabet are sent."""
+"""Attacks on the message: the mechanism is skipped, and symbols are sent that no honest client would choose."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, get_args
+from math import ceil, floor
+from typing import ClassVar, Literal, get_args
 
 import numpy as np
-from numpy.random import Generator
 from numpy.typing import NDArray
 
 from fedpriv.arrays import Symbols, Vector
-from fedpriv.errors import one_of
+from fedpriv.attacks.view import Knowledge, View
+from fedpriv.errors import one_of, positive
 from fedpriv.mechanisms import Mechanism
 from fedpriv.packed_forms import smallest
 
+OWN: tuple[Knowledge, ...] = ("own",)
 Direction = Literal["shared", "own"]
 REACH = 6  # noise deviations beyond the clip that a message without alphabet still passes as ordinary
 
@@ -28,22 +30,49 @@ class OutputPoisoning:
 
     direction: Direction = "shared"
 
+    knowledge: ClassVar = OWN
+
     def __post_init__(self) -> None:
         one_of(get_args(Direction), direction=self.direction)
 
-    def on_messages(self, updates: Vector, mechanism: Mechanism, shared: Generator) -> Symbols | Vector:
-        """A row of symbols for each attacker; `shared` is the same generator for all, in every round.
-
-        >>> from fedpriv.mechanisms import Binomial
-        >>> attack, rng = OutputPoisoning(direction="own"), np.random.default_rng(1)
-        >>> attack.on_messages(np.array([[0.5, -0.5]]), Binomial(clip=1, scale=4, trials=4), rng)
-        array([[0, 4]], dtype=uint8)
-        """
-        up = np.broadcast_to(shared.random(updates.shape[1]) < 0.5, updates.shape)
+    def on_messages(self, updates: Vector, view: View) -> Symbols | Vector:
+        """A row of symbols for each attacker."""
+        up = shared_signs(updates, view)
         if self.direction == "own":
             up = np.where(updates == 0, up, updates < 0)
-        low, high = extremes(mechanism)
+        low, high = extremes(view.mechanism)
         return np.where(up, high, low)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Residue:
+    """Under secure aggregation: numbers beyond the alphabet, which nobody can see in a sum modulo 2ʷ.
+
+    All attackers together move each coordinate of the sum by `reach` times half of what honest messages span, in a
+    direction that they share in every round: each sends asked/byzantine times as much as any symbol could say. A single
+    attacker can do it. Where the sum leaves the range of honest ones it wraps around, and says something else.
+    """
+
+    reach: float = 0.5
+
+    knowledge: ClassVar = OWN
+
+    def __post_init__(self) -> None:
+        positive(reach=self.reach)
+
+    def on_residues(self, updates: Vector, view: View) -> NDArray[np.int64]:
+        """A row of whole numbers for each attacker, steps of the alphabet from its end; read modulo 2ʷ."""
+        low, high = (int(end) for end in extremes(view.mechanism))
+        alphabet = view.mechanism.alphabet
+        step = 1 if alphabet is None else alphabet.step
+        middle, most = (high - low) / (2 * step), (high - low) / (2 * step) * self.reach * view.asked / view.byzantine
+        steps = np.rint(middle + np.where(shared_signs(updates, view), most, -most)).astype(np.int64)
+        return low + step * steps
+
+
+def shared_signs(updates: Vector, view: View) -> NDArray[np.bool_]:
+    """A fair coin a coordinate, the same for all attackers in all rounds: whether to go up."""
+    return np.broadcast_to(view.shared.random(updates.shape[1]) < 0.5, updates.shape)
 
 
 def extremes(mechanism: Mechanism) -> tuple[NDArray[np.generic], NDArray[np.generic]]:
@@ -59,5 +88,5 @@ def extremes(mechanism: Mechanism) -> tuple[NDArray[np.generic], NDArray[np.gene
     far = mechanism.peak + REACH * float(getattr(mechanism, "noise", 0.0))
     if hasattr(mechanism, "levels"):  # whole numbers around the middle of the grid
         middle, steps = mechanism.levels / 2, far * mechanism.levels / (2 * mechanism.clip)
-        return np.array(round(middle - steps)), np.array(round(middle + steps))
+        return np.array(ceil(middle - steps)), np.array(floor(middle + steps))
     return np.array(-far, np.float32), np.array(far, np.float32)

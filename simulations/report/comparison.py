@@ -6,14 +6,13 @@ from collections.abc import Sequence
 from math import isfinite
 
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
 from server.words import LETTERS, share, size
 from simulations.plots import COLOURS
 from simulations.report.figures import evaluated
 from simulations.report.runs import Run
-from simulations.report.style import Drawn, Picture, label_ends, new, over_rounds, picture
+from simulations.report.style import Drawn, Picture, key, label_ends, new, over_rounds, picture
 
 
 def pictures(runs: Sequence[Run], names: Sequence[str]) -> list[Picture]:
@@ -37,7 +36,7 @@ def accuracies(runs: Sequence[Run], names: Sequence[str]) -> Drawn | None:
     axes.set_title("accuracy")
     axes.set_ylim(bottom=0)
     over_rounds(axes, sorted({each for _, x, _ in curves for each in x}))
-    _key(axes, names)
+    key(axes, _letters(names))
     ends = [(x[-1], y[-1], f"{LETTERS[place]} {y[-1]:.3f}", colour(place)) for place, x, y in curves if isfinite(y[-1])]
     label_ends(axes, ends)
     said = "; ".join(f"{names[place]} {y[-1]:.3f}" for place, _, y in curves)
@@ -59,7 +58,7 @@ def bought(runs: Sequence[Run], names: Sequence[str]) -> Drawn | None:
     axes.set_xlabel("bytes of one client in one round")
     axes.xaxis.set_major_locator(MaxNLocator(5))
     axes.xaxis.set_major_formatter("{x:,.0f}")
-    _key(axes, names)
+    key(axes, _letters(names))
     label_ends(axes, [(sent, reached, LETTERS[place], colour(place)) for place, sent, reached in points])
     said = "; ".join(f"{names[place]} {share(reached)} with {size(sent)}" for place, sent, reached in points)
     return figure, f"Accuracy at the end against bytes of one client in one round: {said}.", ""
@@ -70,11 +69,6 @@ def colour(place: int) -> str:
     return COLOURS[place % len(COLOURS)]
 
 
-def _key(axes: Axes, names: Sequence[str]) -> None:
-    """Which letter is which run, below the axes."""
-    below = axes.xaxis.label
-    for place, name in enumerate(names):
-        axes.annotate(
-            f"{LETTERS[place]}  {name}", (0, 0), xycoords=("axes fraction", below), xytext=(0, -14 - 12.2 * place),
-            textcoords="offset points", va="baseline", fontsize=8.5, color=colour(place), annotation_clip=False,
-        )  # fmt: skip
+def _letters(names: Sequence[str]) -> list[tuple[str, str]]:
+    """Which letter is which run."""
+    return [(f"{LETTERS[place]}  {name}", colour(place)) for place, name in enumerate(names)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from fedpriv.mechanisms import KINDS
@@ -143,3 +144,9 @@ def beside(run: Run) -> Rows:
         ("ε at most", "–" if cost is None else up(cost["upper"])),
         ("a client, a round", size(run.header["client_bytes"])),
     ]
+
+
+def aligned(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table for a terminal."""
+    widths = [max(len(row[place]) for row in [head, *rows]) for place in range(len(head))]
+    return "\n".join("  ".join(map(str.ljust, row, widths)).rstrip() for row in [head, *rows])

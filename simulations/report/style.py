@@ -105,6 +105,23 @@ def curve(axes: Axes, x: Sequence[float], y: Sequence[float], colour: str, **sty
     axes.plot(x, y, color=colour, marker="o" if len(x) <= 15 else None, ms=3.5, clip_on=False, zorder=3, **style)
 
 
+def key(axes: Axes, lines: Sequence[tuple[str, str]]) -> None:
+    """(words, colour): what each colour is, below the axes, in two columns where the words are short."""
+    below, rows = axes.xaxis.label, key_rows([words for words, _ in lines])
+    for place, (words, colour) in enumerate(lines):
+        axes.annotate(
+            words, (0.5 * (place // rows), 0), xycoords=("axes fraction", below),
+            xytext=(0, -14 - 12.2 * (place % rows)), textcoords="offset points", va="baseline", fontsize=8.5,
+            color=colour, annotation_clip=False,
+        )  # fmt: skip
+
+
+def key_rows(names: Sequence[str]) -> int:
+    """How many rows a key of such names takes."""
+    narrow = len(names) > 2 and max(map(len, names)) <= 24
+    return -(-len(names) // 2) if narrow else len(names)
+
+
 def label_ends(axes: Axes, ends: Sequence[tuple[float, float, str, str]], size: float = 8.5) -> None:
     """(x, y, words, colour): words beside the end of each line, moved apart where they would meet."""
     axes.figure.draw_without_rendering()  # type: ignore[union-attr]

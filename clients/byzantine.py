@@ -1,0 +1,153 @@
+"""The attackers among a cohort's clients: called one after the other, so that who fails, fails alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator
+from functools import partial
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+from clients.gathering import Gathered
+from clients.gradients import reason
+from clients.insight import Insight, Own
+from clients.pool import Pool
+from fedpriv import wire
+from fedpriv.attacks import View
+from fedpriv.errors import FAULTS, FedprivError
+from fedpriv.packing import packing
+from fedpriv.participation import attackers
+from fedpriv.random_streams import stream
+from fedpriv.study import Study
+
+Numbers = NDArray[np.int64]
+Rows = NDArray[np.float32]
+Failures = dict[int, str]
+Batches = Iterator[tuple[Rows, Numbers]]
+
+
+class Sent(NamedTuple):
+    """Some clients, what they computed, and their packed messages."""
+
+    clients: Numbers
+    updates: Rows
+    payload: NDArray[np.uint8]
+
+    def without(self, rows: Collection[int]) -> Sent:
+        """All but those rows."""
+        if not rows:
+            return self
+        kept = np.setdiff1d(np.arange(len(self.clients)), list(rows))
+        return Sent(self.clients[kept], self.updates[kept], self.payload[kept])
+
+
+class Byzantine:
+    """Who attacks in a study, and what each of them does at every step of a round."""
+
+    def __init__(self, study: Study) -> None:
+        self.clients = attackers(study.clients.count, study.clients.attackers, study.run.seed)
+        self._study, self._attack = study, cast(Any, study.attacker)
+        self._mechanism = study.privacy.chosen
+
+    def among(self, clients: Numbers, method: str) -> list[int]:
+        """The rows of those who attack in that way."""
+        if not hasattr(self._attack, method):
+            return []
+        found: list[int] = np.flatnonzero(np.isin(clients, self.clients)).tolist()
+        return found
+
+    def poisoned(
+        self, batches: Batches, round: int, clients: Numbers, counts: Numbers | None, classes: int, failures: Failures
+    ) -> Batches:
+        """The batches of some clients, the attackers' own records changed: in a copy, for they may be the pool's."""
+        rows = self.among(clients, "on_data")
+        generators = {row: self._generator(round, clients[row]) for row in rows}
+
+        def act(row: int, x: Rows, y: Numbers) -> None:
+            own = slice(row, row + 1), slice(None if counts is None else int(counts[row]))
+            x[own], y[own] = self._attack.on_data(x[own], y[own], classes, [generators[row]])
+
+        for x, y in batches:
+            x, y = (x.copy(), y.copy()) if rows else (x, y)
+            failures.update(_each(rows, partial(act, x=x, y=y)))
+            yield x, y
+
+    def change(self, updates: Rows, clients: Numbers, insight: Insight) -> Failures:
+        """Each attacker's update in its place."""
+
+        def act(row: int) -> None:
+            own = updates[row : row + 1]
+            own[:] = self._attack.on_updates(own, self._view(insight, clients[row], own))
+
+        with np.errstate(over="ignore"):
+            return _each(self.among(clients, "on_updates"), act)
+
+    def speak(self, sent: Sent, insight: Insight, gathered: Gathered) -> tuple[Sent, Failures]:
+        """The attackers' messages in the place of honest ones; who has sent something else, or failed, is taken out."""
+
+        def message(row: int) -> None:
+            sent.payload[row : row + 1] = packing(self._mechanism).pack(self._attack.on_messages(*seen(row)))
+
+        def residue(row: int) -> None:
+            gathered.add_residue(sent.clients[row : row + 1], *self._attack.on_residues(*seen(row)))
+
+        def forged(row: int) -> None:
+            honest = self._frame(insight.round, sent.clients[row : row + 1], sent.payload[row : row + 1], dimension)
+            gathered.add_forged(bytes(self._attack.on_bytes(honest)))
+
+        def seen(row: int) -> tuple[Rows, View]:
+            own = sent.updates[row : row + 1]
+            return own, self._view(insight, sent.clients[row], own)
+
+        dimension = sent.updates.shape[1]
+        failures = _each(self.among(sent.clients, "on_messages"), message)
+        apart = [(self.among(sent.clients, "on_residues"), residue), (self.among(sent.clients, "on_bytes"), forged)]
+        for rows, act in apart:
+            failures |= _each(rows, act)
+        return sent.without([*failures, *(row for rows, _ in apart for row in rows)]), failures
+
+    def _view(self, insight: Insight, client: int, update: Rows) -> View:
+        knowledge = self._study.knowledge
+        return View(
+            knowledge=knowledge,
+            seen=Own(self._study, update.copy()) if knowledge == "own" else insight,
+            foresight=insight if knowledge == "everything" else None,
+            generators=[self._generator(insight.round, client)],
+            shared=stream(self._study.run.seed, "attack together"),
+            mechanism=self._mechanism,
+            asked=len(insight.asked),
+            byzantine=len(insight.byzantine),
+            progress=insight.progress,
+            memory={} if knowledge == "own" else insight.memory,
+        )
+
+    def _generator(self, round: int, client: int) -> Generator:
+        return stream(self._study.run.seed, "attack", round, int(client))
+
+    def _frame(self, round: int, client: Numbers, payload: NDArray[np.uint8], dimension: int) -> bytes:
+        return wire.messages(self._study.id, round, client, payload, dimension, self._mechanism)
+
+
+def _each(rows: Iterable[int], act: Callable[[int], None]) -> Failures:
+    """Do it for every row; who failed, and why."""
+    failures: Failures = {}
+    for row in rows:
+        try:
+            act(row)
+        except FAULTS as error:
+            failures[row] = f"attack: {reason(error)}"
+    return failures
+
+
+def check_records(study: Study, pool: Pool) -> None:
+    """Refuse an attack on data of other classes than these: it is tried on no records at all."""
+    attack = cast(Any, study.attacker)
+    if hasattr(attack, "on_data"):
+        try:
+            attack.on_data(np.zeros((0, 1, *pool.shape), np.float32), np.zeros((0, 1), np.int64), pool.classes, [])
+        except FedprivError as error:
+            raise FedprivError(f"attack: {error}") from None
+        except FAULTS:
+            pass  # somebody's own, which does not like to work on nothing

@@ -1,0 +1,75 @@
+"""A cohort's messages on their way into a reply: stacked, or added up where only a sum is needed and is smaller."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedpriv import wire
+from fedpriv.packing import REAL, packing
+from fedpriv.study import Study
+from fedpriv.tally import Tally
+
+Numbers = NDArray[np.int64]
+
+
+class Gathered:
+    """One frame for all; attackers that forge bytes have frames of their own."""
+
+    def __init__(self, study: Study, dimension: int, clients: int, round: int) -> None:
+        self._study, self._mechanism, self._dimension, self._round = study, study.privacy.chosen, dimension, round
+        self._clients: list[Numbers] = []
+        self._payloads: list[NDArray[np.uint8]] = []
+        self._forged: list[bytes] = []
+        self._residues = np.zeros(1, np.int64)
+        self._tally = Tally(self._mechanism, dimension) if summed(study, dimension, clients) else None
+
+    def add(self, clients: Numbers, payload: NDArray[np.uint8]) -> None:
+        """Take in the messages of some clients."""
+        self._clients.append(clients)
+        if self._tally is None:
+            self._payloads.append(payload)
+        else:
+            self._tally.add(payload)
+
+    def add_residue(self, client: Numbers, row: Numbers) -> None:
+        """Take in what no packing holds, as secure aggregation would: modulo 2ʷ."""
+        if self._study.masked is None or row.shape != (self._dimension,) or row.dtype.kind not in "iu":
+            raise ValueError(f"residues are {self._dimension} whole numbers under secure aggregation, got {row!r}")
+        self._residues = self._residues + wire.wrapped(row, 1, self._mechanism, self._study.masked)
+        self._clients.append(client)
+
+    def add_forged(self, frame: bytes) -> None:
+        """Take in whatever a client sends in the place of its frame."""
+        self._forged.append(frame)
+
+    def frames(self) -> Iterator[bytes]:
+        """The frame of them all, if anybody has sent anything, and those that are forged."""
+        clients = np.concatenate(self._clients) if self._clients else np.empty(0, np.int64)
+        if clients.size:
+            yield self._frame(clients)
+        yield from self._forged
+
+    def _frame(self, clients: Numbers) -> bytes:
+        study, round = self._study, self._round
+        if self._tally is None:
+            payload = np.concatenate(self._payloads)
+            return wire.messages(study.id, round, clients, payload, self._dimension, self._mechanism)
+        total = self._tally.total()
+        if self._residues.any():
+            assert study.masked is not None  # or there would be none
+            total = wire.wrapped(total + self._residues, len(clients), self._mechanism, study.masked)
+        return wire.summed(study.id, round, clients, total)
+
+
+def summed(study: Study, dimension: int, clients: int) -> bool:
+    """Whether a cohort of so many clients answers with its sum: where nobody may see more, else where it is smaller."""
+    mechanism = study.privacy.chosen
+    if study.privacy.trust == "secure-aggregation":
+        return True
+    form = packing(mechanism)
+    if study.rule.needs_rows or form == REAL:  # sums of floats depend on their order
+        return False
+    return form.size(dimension) * clients > 4 * dimension

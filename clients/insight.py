@@ -1,0 +1,170 @@
+"""What attackers can know in a round: worked out from everybody's data when first asked for, and kept for the round.
+
+It is a function of the study, the round and the weights, made in chunks of clients in their order; so it is the same
+bits in whichever cohort an attacker is. That is what only a simulation can do: it holds all data and all seeds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clients.gradients import Net
+from clients.pool import Pool
+from clients.root import root_update
+from fedpriv import directions
+from fedpriv.arrays import Symbols, Vector
+from fedpriv.encoding import Seeded, clip_factors, encoded_packed
+from fedpriv.errors import FedprivError
+from fedpriv.packing import packing
+from fedpriv.study import Study
+from fedpriv.tally import Tally
+
+Numbers = NDArray[np.int64]
+Rows = NDArray[np.float32]
+Train = Callable[[Rows, int, Numbers, Rows], Collection[int]]  # weights, round, clients, out: the rows that failed
+
+
+class Trained(NamedTuple):
+    """Clients whose updates are finite, what they computed, and the factors that clip it."""
+
+    clients: Numbers
+    updates: Rows
+    factors: Vector
+
+
+@dataclass(frozen=True, eq=False)
+class Own:
+    """What an attacker sees of itself."""
+
+    study: Study
+    update: Rows  # (1, d)
+
+    @cached_property
+    def known(self) -> Vector:
+        """Its own update, clipped."""
+        return np.asarray(self.update * _factors(self.study, self.update)[:, None])
+
+
+class Insight:
+    """Everything that can be known in one round; a view hands out what a study allows."""
+
+    def __init__(
+        self, study: Study, pool: Pool, net: Net, weights: Rows, round: int, byzantine: Numbers, train: Train
+    ) -> None:
+        self.weights, self.round, self.memory = weights, round, dict[str, Any]()
+        self._study, self._pool, self._net, self._mechanism = study, pool, net, study.privacy.chosen
+        self._attackers, self._train = byzantine, train
+
+    @cached_property
+    def asked(self) -> Numbers:
+        """Who was asked in this round at first, also where fewer are asked again."""
+        clients = self._study.clients
+        return clients.chosen.asked(clients.count, self._study.run.seed, self.round)
+
+    @cached_property
+    def byzantine(self) -> Numbers:
+        """The attackers among them."""
+        return np.intersect1d(self.asked, self._attackers)
+
+    @cached_property
+    def honest(self) -> Numbers:
+        """The others."""
+        return np.setdiff1d(self.asked, self._attackers)
+
+    @cached_property
+    def progress(self) -> Vector:
+        """How far the weights have come."""
+        return self.weights - self._net.initial()
+
+    @cached_property
+    def known(self) -> Vector:
+        """The clipped updates of all honest clients asked, or of all attackers."""
+        clients = self.honest if self._study.knowledge == "everything" else self.byzantine
+        rows, count = np.empty((len(clients), self._net.dimension), np.float32), 0
+        for own, updates, factors in self._trained(clients):
+            rows[count : count + len(own)] = updates * factors[:, None]
+            count += len(own)
+        return rows[:count]
+
+    @property
+    def messages(self) -> Symbols:
+        """The symbols of all honest clients asked."""
+        return packing(self._mechanism).unpack(self._sent[1], self._net.dimension)
+
+    def moved(self, row: Vector) -> Vector:
+        """The server's direction, if every attacker sent that update."""
+        updates = np.tile(np.asarray(row, np.float32), (len(self.byzantine), 1))
+        factors = _factors(self._study, updates)
+        if not np.isfinite(factors).all():
+            raise FedprivError("an update that is not finite is never sent")
+        payload = encoded_packed(self._mechanism, updates, factors, self._noise(self.byzantine))
+        return np.array(self._of_rows(payload) if directions.needs_rows(self._study) else self._of_sum(payload))
+
+    @cached_property
+    def _sent(self) -> tuple[Numbers, NDArray[np.uint8]]:
+        """Who of the honest sends a message, and the messages, packed."""
+        clients, payloads = [], []
+        for own, updates, factors in self._trained(self.honest):
+            clients.append(own)
+            payloads.append(encoded_packed(self._mechanism, updates, factors, self._noise(own)))
+        if not clients:
+            raise FedprivError("no honest client is asked in this round")
+        return np.concatenate(clients), np.concatenate(payloads)
+
+    def _of_sum(self, payload: NDArray[np.uint8]) -> Vector:
+        tally = Tally(self._mechanism, self._net.dimension)
+        tally.add(payload)
+        count = len(self._sent[0]) + len(payload)
+        return directions.of_sum(self._study, self.round, self._honest_total + tally.total(), count)
+
+    @cached_property
+    def _honest_total(self) -> Numbers:
+        tally = Tally(self._mechanism, self._net.dimension)
+        tally.add(self._sent[1])
+        return tally.total()
+
+    def _of_rows(self, payload: NDArray[np.uint8]) -> Vector:
+        matrix, own = self._matrix
+        matrix[own] = self._decoded(payload)
+        return directions.of_rows(self._study, self.round, matrix, self._reference)
+
+    @cached_property
+    def _reference(self) -> Vector | None:
+        return root_update(self._study, self._pool, self._net, self.weights)
+
+    @cached_property
+    def _matrix(self) -> tuple[Rows, Numbers]:
+        """What the server will see, in the order of clients; and which rows of it are the attackers'."""
+        clients = np.concatenate([self._sent[0], self.byzantine])
+        matrix = np.empty((len(clients), self._net.dimension), np.float32)
+        places = np.argsort(np.argsort(clients))
+        honest, own = places[: len(self._sent[0])], places[len(self._sent[0]) :]
+        matrix[honest] = self._decoded(self._sent[1])
+        return matrix, own
+
+    def _decoded(self, payload: NDArray[np.uint8]) -> Vector:
+        return directions.decoded(self._mechanism, packing(self._mechanism).unpack(payload, self._net.dimension))
+
+    def _trained(self, clients: Numbers) -> Iterator[Trained]:
+        """Honest work, chunk by chunk; whoever fails in it sends nothing."""
+        for start in range(0, len(clients), self._net.chunk):
+            chunk = clients[start : start + self._net.chunk]
+            updates = np.empty((len(chunk), self._net.dimension), np.float32)
+            failed = list(self._train(self.weights, self.round, chunk, updates))
+            factors = _factors(self._study, updates)
+            good = np.isfinite(factors)
+            good[failed] = False
+            yield Trained(chunk[good], updates[good], factors[good])
+
+    def _noise(self, clients: Numbers) -> Seeded:
+        return Seeded(self._study.run.seed, self.round, clients)
+
+
+def _factors(study: Study, updates: Rows) -> Vector:
+    return clip_factors(updates, study.privacy.chosen.clip, study.privacy.norm)

@@ -1,0 +1,43 @@
+"""The server's own update, from records that it holds itself: what FlTrust measures the clients' by."""
+
+from __future__ import annotations
+
+from itertools import repeat
+
+import numpy as np
+
+from clients.arrays import Floats
+from clients.gradients import Net
+from clients.pool import Pool
+from fedpriv.aggregation import FlTrust, rule_alone
+from fedpriv.arrays import Vector
+from fedpriv.clipping import clip_factors
+from fedpriv.errors import FedprivError
+from fedpriv.random_streams import stream
+from fedpriv.study import Study
+
+
+def check_root(study: Study, pool: Pool) -> None:
+    """Refuse more records of the server's own than there are."""
+    rule = rule_alone(study.rule)
+    if isinstance(rule, FlTrust) and rule.root > len(pool):
+        raise FedprivError(f"aggregation: root = {rule.root} records, where the data holds {len(pool)}")
+
+
+def root_update(study: Study, pool: Pool, net: Net, weights: Floats) -> Vector | None:
+    """What an honest client would compute from all of the server's records, brought within the norm as a client's is.
+
+    The records are drawn once from the training data, as in the paper: they may be some client's too. None for a rule
+    that asks for no such update.
+    """
+    rule, training = rule_alone(study.rule), study.training
+    if not getattr(rule, "needs_reference", False):
+        return None
+    chosen = np.sort(stream(study.run.seed, "root").choice(len(pool), rule.root, replace=False, shuffle=False))
+    update = np.empty((1, net.dimension), np.float32)
+    batches = repeat(pool.batch(chosen[None]), training.local_steps)
+    net.updates(weights, batches, training.learning_rate, update)
+    if net.failures:
+        raise FedprivError(f"the server's own update: {net.failures[0]}")
+    factor = clip_factors(update, study.privacy.chosen.clip, study.privacy.norm)
+    return np.asarray(update[0] * factor[0], np.float64)

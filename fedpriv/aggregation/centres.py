@@ -1,0 +1,98 @@
+"""Rules that look for a point in the middle of the rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from fedpriv.aggregation.cloud import Cloud, weighed
+from fedpriv.aggregation.one_thread import one_thread
+from fedpriv.aggregation.rows import Aid, combined, lengths, measured
+from fedpriv.arrays import Vector
+from fedpriv.errors import positive, whole
+
+_STEPS, _STILL = 1000, 1e-10  # a search ends when weights times distances move less than so much of themselves
+_ROWS = 16  # compared with a point at once
+
+
+@dataclass(frozen=True, kw_only=True)
+class GeometricMedian:
+    """The point z of least Σ ‖z − xᵢ‖, by Weiszfeld's steps until they end.
+
+    z ← Σ βᵢ xᵢ / Σ βᵢ with βᵢ = 1 / max(ν, ‖z − xᵢ‖), from the mean on: the smoothed algorithm of Pillutla, Kakade,
+    Harchaoui 2022 (RFA, arXiv 1912.13445). ν is `smoothing` times the median of the ‖z − xᵢ‖, so that the rule has no
+    unit.
+
+    >>> GeometricMedian()(np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [1.0, 1.0], [99.0, 99.0]])).round(3)
+    array([0.789, 0.789])
+    """
+
+    smoothing: float = 1e-6
+
+    needs_rows: ClassVar[bool] = True
+    least: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        positive(smoothing=self.smoothing)
+
+    def __call__(self, matrix: Vector, aid: Aid | None = None) -> Vector:
+        """The geometric median of the finite rows."""
+        return weighed(self, matrix)
+
+    def weights(self, cloud: Cloud) -> Vector:
+        """βᵢ / Σ β at the end: distances follow from the inner products, ‖xᵢ − Σ wⱼ xⱼ‖² = Pᵢᵢ − 2(Pw)ᵢ + wᵀPw."""
+        own, weights = np.diag(cloud.products), np.full(len(cloud), 1 / len(cloud))
+        for _ in range(_STEPS):
+            towards = cloud.products @ weights
+            distances = np.sqrt(np.maximum(own - 2 * towards + weights @ towards, 0))
+            if not (nearest := self.smoothing * float(np.median(distances))):  # most rows are where we are
+                break
+            beta = 1 / np.maximum(distances, nearest)
+            before, weights = weights, beta / beta.sum()
+            if np.abs(weights - before) @ distances <= _STILL * (weights @ distances):
+                break
+        return weights
+
+
+@dataclass(frozen=True, kw_only=True)
+class CenteredClipping:
+    """v ← v + mean of (xᵢ − v) · min(1, τ / ‖xᵢ − v‖), `steps` times from v = 0.
+
+    Karimireddy, He, Jaggi 2021 (ICML, arXiv 2012.10333), who start where the last round ended; here a round knows
+    nothing of others.
+
+    >>> CenteredClipping(radius=2)(np.array([[1.0, 1.0], [1.0, -1.0], [30.0, 40.0]])).round(3)
+    array([1.067, 0.533])
+    """
+
+    radius: float  # τ
+    steps: int = 1
+
+    needs_rows: ClassVar[bool] = True
+    least: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        positive(radius=self.radius)
+        whole(steps=self.steps)
+
+    def __call__(self, matrix: Vector, aid: Aid | None = None) -> Vector:
+        """The result for the finite rows."""
+        rows, sizes = measured(matrix, self.least, self)
+        point = np.zeros(rows.shape[1])
+        with one_thread():
+            for step in range(self.steps):
+                weights = self._factors(_distances(rows, point) if step else sizes) / len(rows)
+                point = combined(weights, rows) + (1 - weights.sum()) * point
+        return point
+
+    def _factors(self, distances: Vector) -> Vector:
+        return self.radius / np.maximum(distances, self.radius)
+
+
+def _distances(rows: Vector, point: Vector) -> Vector:
+    """From each row to a point, which is rounded to the rows' precision."""
+    centre = point.astype(rows.dtype)
+    parts = (rows[start : start + _ROWS] for start in range(0, len(rows), _ROWS))
+    return np.concatenate([lengths(part - centre) for part in parts])

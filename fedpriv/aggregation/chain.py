@@ -1,0 +1,91 @@
+"""Pre-aggregators and a rule as one rule."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol
+
+from fedpriv.aggregation.before import Nnm
+from fedpriv.aggregation.cloud import Cloud
+from fedpriv.aggregation.one_thread import one_thread
+from fedpriv.aggregation.rows import Aid, combined, measured
+from fedpriv.arrays import Vector
+
+
+class Rule(Protocol):
+    """A matrix of one row a client in, a vector out.
+
+    A rule that assumes a number of attackers names the setting for it in `assumes`; one that needs the server's own
+    update says `needs_reference`, one that gives a sum instead of a mean `sums`, and one that gives signs `votes`.
+    """
+
+    needs_rows: ClassVar[bool]
+
+    @property
+    def least(self) -> int:
+        """The rows without which it cannot work."""
+
+    def __call__(self, matrix: Vector, aid: Aid | None = None) -> Vector:
+        """What the rows agree on."""
+
+
+class Before(Protocol):
+    """A pre-aggregator: a matrix in, a matrix out."""
+
+    @property
+    def least(self) -> int:
+        """The rows without which it cannot work."""
+
+    def left(self, rows: int) -> int:
+        """How many rows come out where so many go in."""
+
+    def __call__(self, matrix: Vector, aid: Aid | None = None) -> Vector:
+        """The rows that the rule sees."""
+
+
+@dataclass(frozen=True)
+class Chain:
+    """What is done before, in that order, and then the rule.
+
+    >>> import numpy as np
+    >>> from fedpriv.aggregation import Median, NormClipping
+    >>> Chain((NormClipping(radius=2),), Median())(np.array([[1.0], [90.0]]))
+    array([1.5])
+    """
+
+    before: tuple[Before, ...]
+    rule: Rule
+
+    needs_rows: ClassVar[bool] = True
+
+    @property
+    def least(self) -> int:
+        """The rows with which every step has what it needs."""
+        steps: tuple[Before | Rule, ...] = (*self.before, self.rule)
+        rows = 1
+        while any(self._rows_at(place, rows) < step.least for place, step in enumerate(steps)):
+            rows += 1
+        return rows
+
+    def left(self, rows: int) -> int:
+        """How many rows the rule itself sees where so many come in."""
+        return self._rows_at(len(self.before), rows)
+
+    def _rows_at(self, place: int, rows: int) -> int:
+        for step in self.before[:place]:
+            rows = step.left(rows)
+        return rows
+
+    def __call__(self, matrix: Vector, aid: Aid | None = None) -> Vector:
+        """What the rule makes of the rows; one matrix of distances serves an Nnm and a rule of distances after it."""
+        *early, last = self.before
+        for step in early:
+            matrix = step(matrix, aid)
+        rule: Any = self.rule
+        if not (isinstance(last, Nnm) and hasattr(rule, "weights")):
+            return self.rule(last(matrix, aid), aid)
+        rows, sizes = measured(matrix, max(last.least, rule.least), self)
+        with one_thread():
+            cloud = Cloud.of(rows, sizes)
+            mixing = last.weights(cloud)
+            return combined(rule.weights(cloud.mixed(mixing)) @ mixing, rows)

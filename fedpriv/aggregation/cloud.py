@@ -1,0 +1,86 @@
+"""Rows as points: their inner products about a centre, once, are all that rules of distances work with.
+
+Without a centre float32 would lose all its digits where updates sit on a large offset. The mean will not do: one
+attacker far away would take it along. A row among the others does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from fedpriv.aggregation.one_thread import one_thread
+from fedpriv.aggregation.rows import combined, measured
+from fedpriv.arrays import Vector
+
+_BLOCK = 1 << 22  # numbers at once
+_OFF = 64  # a centre so many times as far off, squared, as points are from each other is not among them
+
+
+@dataclass(frozen=True, eq=False)
+class Cloud:
+    """The inner products of points about a centre: (n, n), in double precision."""
+
+    products: Vector
+
+    @staticmethod
+    def of(rows: Vector, sizes: Vector) -> Cloud:
+        """The points of a matrix, about the row of median norm; about another, where that turns out to lie far off.
+
+        >>> Cloud.of(np.array([[1.0, 0.0], [4.0, 4.0], [0.0, 0.0]]), np.array([1.0, 5.7, 0.0])).squares.tolist()
+        [[0.0, 25.0, 1.0], [25.0, 0.0, 32.0], [1.0, 32.0, 0.0]]
+        """
+        cloud = Cloud(_products(rows, rows[np.argsort(sizes, kind="stable")[(len(rows) - 1) // 2]]))
+        away = np.diag(cloud.products)
+        other = np.argsort(away, kind="stable")[len(rows) // 2]
+        if np.median(away + away[other] - 2 * cloud.products[other]) * _OFF < away[other]:
+            cloud = Cloud(_products(rows, rows[other]))
+        return cloud
+
+    def __len__(self) -> int:
+        return len(self.products)
+
+    @property
+    def squares(self) -> Vector:
+        """Squared distances between the points."""
+        own = np.diag(self.products)
+        found = own[:, None] + own - 2 * self.products
+        np.maximum(found, 0, out=found)
+        np.fill_diagonal(found, 0)
+        return found
+
+    def mixed(self, weights: Vector) -> Cloud:
+        """The cloud of weighted means of the points, a row of weights for each; every row sums to 1."""
+        return Cloud(weights @ self.products @ weights.T)
+
+
+def _products(rows: Vector, centre: Vector) -> Vector:
+    """Blocks of columns in the precision of the rows, added up in double."""
+    step = max(256, min(4096, _BLOCK // len(rows)))
+    total, shifted = np.zeros((len(rows), len(rows))), np.empty((len(rows), step), rows.dtype)
+    for start in range(0, rows.shape[1], step):
+        columns = slice(start, start + step)
+        block = shifted[:, : len(centre[columns])]
+        np.subtract(rows[:, columns], centre[columns], out=block)
+        total += block @ block.T
+    return total
+
+
+class Weighing(Protocol):
+    """A rule whose result is a weighted mean of the rows, with weights that only distances decide."""
+
+    @property
+    def least(self) -> int:
+        """The rows it needs."""
+
+    def weights(self, cloud: Cloud) -> Vector:
+        """A weight for each point; they sum to 1."""
+
+
+def weighed(rule: Weighing, matrix: Vector) -> Vector:
+    """The weighted mean that such a rule makes of a matrix."""
+    rows, sizes = measured(matrix, rule.least, rule)
+    with one_thread():
+        return combined(rule.weights(Cloud.of(rows, sizes)), rows)

@@ -1,0 +1,158 @@
+"""Rules that trust the rows that lie closest together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedpriv.aggregation.cloud import Cloud, weighed
+from fedpriv.aggregation.one_thread import one_thread
+from fedpriv.aggregation.order_statistics import nearest_mean
+from fedpriv.aggregation.rows import Aid, measured
+from fedpriv.arrays import Vector
+from fedpriv.errors import whole
+
+Places = NDArray[np.intp]
+
+_LOST = 1e-9  # of a sum that was: what is left of it after subtractions has too few digits
+
+
+@dataclass(frozen=True, kw_only=True)
+class Krum:
+    """The row closest to its n − f − 2 nearest others, by the sum of squared distances: Blanchard et al. 2017.
+
+    Of rows as close, the first.
+
+    >>> Krum(byzantine=1)(np.array([[1.0, 1.0], [2.0, 1.0], [2.0, 2.0], [1.0, 2.5], [90.0, 9.0]]))
+    array([2., 1.])
+    """
+
+    byzantine: int  # f
+
+    needs_rows: ClassVar[bool] = True
+    assumes: ClassVar[str] = "byzantine"
+
+    def __post_init__(self) -> None:
+        whole(0, byzantine=self.byzantine)
+
+    @property
+    def least(self) -> int:
+        """2f + 3 rows."""
+        return 2 * self.byzantine + 3
+
+    def __call__(self, matrix: Vector, aid: Aid | None = None) -> Vector:
+        """The chosen one of the finite rows."""
+        return weighed(self, matrix)
+
+    def weights(self, cloud: Cloud) -> Vector:
+        """All weight on one point."""
+        return _equally(len(cloud), _ranked(cloud.squares, self.byzantine)[:1])
+
+
+@dataclass(frozen=True, kw_only=True)
+class MultiKrum:
+    """The mean of the `kept` rows that Krum ranks first: Blanchard et al. 2017, section 4; n − f of them if not given.
+
+    >>> MultiKrum(byzantine=1, kept=2)(np.array([[1.0, 1.0], [2.0, 1.0], [2.0, 2.0], [1.0, 2.5], [90.0, 9.0]]))
+    array([2. , 1.5])
+    """
+
+    byzantine: int  # f
+    kept: int | None = None  # m
+
+    needs_rows: ClassVar[bool] = True
+    assumes: ClassVar[str] = "byzantine"
+
+    def __post_init__(self) -> None:
+        whole(0, byzantine=self.byzantine)
+        if self.kept is not None:
+            whole(kept=self.kept)
+
+    @property
+    def least(self) -> int:
+        """2f + 3 rows, and as many as are kept."""
+        return max(2 * self.byzantine + 3, self.kept or 0)
+
+    def __call__(self, matrix: Vector, aid: Aid | None = None) -> Vector:
+        """The mean of those of the finite rows that are kept."""
+        return weighed(self, matrix)
+
+    def weights(self, cloud: Cloud) -> Vector:
+        """The same weight on each point kept."""
+        kept = self.kept or len(cloud) - self.byzantine
+        return _equally(len(cloud), _ranked(cloud.squares, self.byzantine)[:kept])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bulyan:
+    """Krum until θ = n − 2f rows are chosen, then the mean of each coordinate's θ − 2f values nearest the median.
+
+    El Mhamdi et al. 2018 (ICML, arXiv 1802.07927), with Krum as its rule: after each choice the chosen row is taken out
+    and the others are ranked anew.
+
+    >>> Bulyan(byzantine=1)(np.array([[1.0], [2.0], [3.0], [4.0], [5.0], [6.0], [-99.0]]))
+    array([3.])
+    """
+
+    byzantine: int  # f
+
+    needs_rows: ClassVar[bool] = True
+    assumes: ClassVar[str] = "byzantine"
+
+    def __post_init__(self) -> None:
+        whole(0, byzantine=self.byzantine)
+
+    @property
+    def least(self) -> int:
+        """4f + 3 rows."""
+        return 4 * self.byzantine + 3
+
+    def __call__(self, matrix: Vector, aid: Aid | None = None) -> Vector:
+        """The result for the finite rows."""
+        rows, sizes = measured(matrix, self.least, self)
+        with one_thread():
+            squares = Cloud.of(rows, sizes).squares
+        chosen = np.sort(_one_by_one(squares, self.byzantine, len(rows) - 2 * self.byzantine))
+        return nearest_mean(rows[chosen], 2 * self.byzantine)
+
+
+def _ranked(squares: Vector, byzantine: int) -> Places:
+    """Points by their sum of squared distances to the n − f − 2 nearest others, the closest first."""
+    near = len(squares) - byzantine - 2
+    nearest = np.sort(squares, axis=1)[:, : near + 1]  # each point itself is its nearest, at 0
+    return np.argsort(nearest.sum(axis=1), kind="stable")
+
+
+def _equally(count: int, chosen: Places) -> Vector:
+    weights = np.zeros(count)
+    weights[chosen] = 1 / len(chosen)
+    return weights
+
+
+def _one_by_one(squares: Vector, byzantine: int, wanted: int) -> list[int]:
+    """Krum's choice, taken out, and again. When a point goes, the others lose it as a neighbour, or their last one."""
+    count = len(squares)
+    order = np.argsort(squares, axis=1, kind="stable")
+    place = np.empty_like(order)
+    np.put_along_axis(place, order, np.arange(count)[None], axis=1)
+    alive, every = np.ones(count, bool), np.arange(count)
+    last = np.full(count, max(0, count - byzantine - 2))  # the place of the farthest neighbour that counts
+    sums = np.take_along_axis(squares, order, axis=1)[:, : last[0] + 1].sum(axis=1)
+    exact, chosen = sums.copy(), list[int]()
+    while len(chosen) < wanted:
+        level = alive & (sums <= sums[alive].min() * (1 + _LOST))  # two nearest to each other are as close: the first
+        best = int(np.argmax(level))
+        chosen.append(best)
+        alive[best] = False
+        inside = place[:, best] <= last
+        sums -= np.where(inside, squares[:, best], squares[every, order[every, last]])
+        last -= ~inside
+        while (dead := ~alive[order[every, last]] & (last > 0)).any():
+            last -= dead
+        for row in np.flatnonzero(alive & (sums < _LOST * exact)):
+            near = order[row, : last[row] + 1]
+            exact[row] = sums[row] = squares[row, near[alive[near]]].sum()
+    return chosen

@@ -1,0 +1,37 @@
+"""Clusters by mean shift: Comaniciu, Meer 2002, with a flat window."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedpriv.arrays import Vector
+
+_STEPS, _SAME = 300, 1e-13  # a squared distance that is rounding
+
+
+def largest_cluster(points: Vector) -> NDArray[np.bool_]:
+    """Which points belong to the largest cluster; of equal ones, that of the first point.
+
+    Every point climbs to the mean of what lies within a window of it until it stands; who ends within a window of each
+    other is a cluster. The window's radius is the mean distance of the points to the farthest of the nearer half.
+
+    >>> largest_cluster(np.array([[0.0], [0.1], [0.2], [5.0], [5.1]]))
+    array([ True,  True,  True, False, False])
+    """
+    points = points - points.mean(axis=0)
+    squares = np.sort(_squares(points, points), axis=1)
+    radius = float(np.sqrt(squares[:, (len(points) - 1) // 2]).mean())
+    ends = points
+    for _ in range(_STEPS):
+        inside = _squares(ends, points) <= radius**2 + _SAME
+        before, ends = ends, inside @ points / np.maximum(inside.sum(axis=1), 1)[:, None]
+        if np.abs(ends - before).max(initial=0) <= 1e-3 * radius:
+            break
+    together = _squares(ends, ends) <= radius**2 + _SAME
+    return np.asarray(together[int(np.argmax(together.sum(axis=1)))])
+
+
+def _squares(ones: Vector, others: Vector) -> Vector:
+    own = (ones**2).sum(axis=1)[:, None] + (others**2).sum(axis=1) - 2 * (ones @ others.T)
+    return np.asarray(np.maximum(own, 0))

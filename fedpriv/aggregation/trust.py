@@ -1,0 +1,100 @@
+"""Rules that judge rows by what they point to: the server's own update, or the signs of most."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from fedpriv.aggregation.mean_shift import largest_cluster
+from fedpriv.aggregation.one_thread import one_thread
+from fedpriv.aggregation.rows import Aid, combined, lengths, measured
+from fedpriv.arrays import Vector
+from fedpriv.errors import FedprivError, positive, probability, real, whole
+
+
+@dataclass(frozen=True, kw_only=True)
+class FlTrust:
+    """Σ tᵢ ‖g‖ xᵢ / ‖xᵢ‖ / Σ tᵢ with tᵢ = max(0, cos(xᵢ, g)): Cao, Fang, Liu, Gong 2021 (NDSS, arXiv 2012.13995).
+
+    g is the server's own update, from `root` records that it holds. Where no row points its way there is no result.
+
+    >>> aid = Aid(reference=np.array([3.0, 4.0]))
+    >>> FlTrust(root=10)(np.array([[0.6, 0.8], [30.0, 40.0], [-3.0, -4.0]]), aid)
+    array([3., 4.])
+    """
+
+    root: int  # records drawn from the training data: the server has a copy of them
+
+    needs_rows: ClassVar[bool] = True
+    needs_reference: ClassVar[bool] = True
+    least: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        whole(root=self.root)
+
+    def __call__(self, matrix: Vector, aid: Aid | None = None) -> Vector:
+        """The result for the finite rows."""
+        own = None if aid is None else aid.reference
+        if own is None:
+            raise FedprivError(f"{self} needs a reference: the server's own update")
+        rows, sizes = measured(matrix, self.least, self)
+        with one_thread():
+            size = float(lengths(own[None].astype(np.float64))[0])
+            if not size > 0:
+                raise FedprivError(f"{self} trusts nobody: the server's own update is zero")
+            along = (rows @ (own / size).astype(rows.dtype)).astype(np.float64)
+            trust = np.maximum(along, 0) / np.where(sizes > 0, sizes, 1)
+            if not (total := trust.sum()) > 0:
+                raise FedprivError(f"{self} trusts nobody: no message points the way of the server's own update")
+            return combined(trust / total * size / np.where(sizes > 0, sizes, 1), rows)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SignGuard:
+    """The mean of rows of usual length and usual signs, none longer than the median one.
+
+    Xu, Huang, Song, Lan 2022 (ICDCS, arXiv 2109.05872). Usual length: `shortest` to `longest` times the median M of the
+    norms. Usual signs: of a drawn `share` of the coordinates each row's shares of +, 0 and −; mean shift finds clusters
+    of these, and the largest counts. Each row is scaled by min(1, M / ‖x‖). Where no row has both, those of usual
+    length count.
+
+    >>> matrix = np.array([[1.0, 2.0, 1.0], [1.0, 1.0, 2.0], [2.0, 1.0, 1.0], [-1.0, -1.0, -2.0], [90.0, 90.0, 90.0]])
+    >>> SignGuard(share=1.0)(matrix, Aid(np.random.default_rng(1))).round(3)
+    array([1.333, 1.333, 1.333])
+    """
+
+    shortest: float = 0.1
+    longest: float = 3.0
+    share: float = 0.1
+
+    needs_rows: ClassVar[bool] = True
+    least: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        probability(shortest=self.shortest, share=self.share)
+        positive(share=self.share)
+        real(longest=self.longest)
+        if not self.longest >= 1:
+            raise FedprivError(f"longest must be at least 1, the median's own length, got {self.longest}")
+
+    def __call__(self, matrix: Vector, aid: Aid | None = None) -> Vector:
+        """The result for the finite rows."""
+        rng = (aid or Aid()).draws_for(self)
+        rows, sizes = measured(matrix, self.least, self)
+        median = float(np.sort(sizes)[(len(sizes) - 1) // 2])  # the lower of two: a row that has it is usual
+        usual = (sizes >= self.shortest * median) & (sizes <= self.longest * median)
+        kept = usual & largest_cluster(self._signs(rows, rng))
+        kept = kept if kept.any() else usual
+        weights = kept / kept.sum() * (median / np.maximum(sizes, median or 1))
+        with one_thread():
+            return combined(weights, rows)
+
+    def _signs(self, rows: Vector, rng: np.random.Generator) -> Vector:
+        """Each row's shares of +, 0 and − among drawn coordinates."""
+        dimension = rows.shape[1]
+        count = max(1, round(self.share * dimension))
+        sample = rows[:, np.sort(rng.choice(dimension, count, replace=False, shuffle=False))]
+        plus, minus = (sample > 0).sum(axis=1), (sample < 0).sum(axis=1)
+        return np.asarray(np.stack((plus, count - plus - minus, minus), axis=1) / count)

@@ -1,0 +1,61 @@
+"""Whole numbers from shares: what adds up to a total, is near what it should be, and nowhere below a least number."""
+
+from __future__ import annotations
+
+from heapq import heapify, heappop, heapreplace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedpriv.arrays import Vector
+
+Whole = NDArray[np.int64]
+
+
+def shares(logarithms: Vector) -> Vector:
+    """What is in proportion to the exponentials, each column adding up to 1."""
+    weights = np.exp(logarithms - logarithms.max(axis=0))
+    return np.asarray(weights / weights.sum(axis=0))
+
+
+def rounded(shares: Vector, total: int, offset: float) -> Whole:
+    """`total` in whole parts: the sum of the first c is that of the shares, rounded; never off by 1 for any part.
+
+    By an offset uniform in (0, 1), a part is on average exactly its share.
+
+    >>> rounded(np.array([0.3, 0.3, 0.4]), 4, offset=0.5)
+    array([1, 1, 2])
+    """
+    bounds = np.concatenate([[0.0], np.minimum(np.cumsum(shares) * total, total)])
+    bounds[-1] = total
+    whole = np.floor(bounds + offset).astype(np.int64)
+    return whole[1:] - whole[:-1]
+
+
+def with_least(counts: Whole, least: int) -> Whole:
+    """Counts (clients, labels) after who has too few was given records, each from the largest count of all.
+
+    >>> with_least(np.array([[5, 3], [0, 0], [1, 0]]), least=2)
+    array([[2, 3],
+           [2, 0],
+           [2, 0]])
+    """
+    counts, sizes = counts.copy(), counts.sum(axis=1)
+    short = np.repeat(np.arange(len(sizes)), np.maximum(least - sizes, 0)).tolist()
+    places = np.argwhere(counts > 0) if short else counts[:0]
+    largest = [(-int(counts[client, label]), client, label) for client, label in places.tolist()]
+    heapify(largest)
+    for taker in short:
+        while sizes[largest[0][1]] <= least:  # it has none to spare, now or later
+            heappop(largest)
+        negative, giver, label = largest[0]
+        heapreplace(largest, (negative + 1, giver, label))
+        for client, change in ((giver, -1), (taker, 1)):
+            counts[client, label] += change
+            sizes[client] += change
+    return counts
+
+
+def uniform(words: NDArray[np.uint64]) -> Vector:
+    """Numbers strictly between 0 and 1, 52 bits each."""
+    return np.asarray(((words >> np.uint64(12)) + 0.5) * 2.0**-52)

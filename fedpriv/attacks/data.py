@@ -1,0 +1,75 @@
+"""Attacks on the data: a Byzantine client trains honestly on records that it has changed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+from fedpriv.attacks.view import Knowledge
+from fedpriv.errors import FedprivError, positive, whole
+
+Features = NDArray[np.float32]  # (attackers, batch, …), as the model sees them
+Labels = NDArray[np.int64]  # (attackers, batch)
+OWN: tuple[Knowledge, ...] = ("own",)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelFlip:
+    """y → L − 1 − y on every record, L the number of classes. Fang et al. 2020, section 5."""
+
+    knowledge: ClassVar = OWN
+
+    def on_data(self, x: Features, y: Labels, classes: int, generators: Sequence[Generator]) -> tuple[Features, Labels]:
+        """The records with flipped labels.
+
+        >>> LabelFlip().on_data(np.zeros((1, 3, 2), np.float32), np.array([[0, 1, 9]]), 10, [])[1]
+        array([[9, 8, 0]])
+        """
+        return x, classes - 1 - y
+
+
+@dataclass(frozen=True, kw_only=True)
+class TargetedFlip:
+    """Labels source → target, the others as they are. Tolpegin et al. 2020, section 3."""
+
+    source: int
+    target: int
+
+    knowledge: ClassVar = OWN
+
+    def __post_init__(self) -> None:
+        whole(at_least=0, source=self.source, target=self.target)
+        if self.source == self.target:
+            raise FedprivError(f"target must differ from source = {self.source}")
+
+    def on_data(self, x: Features, y: Labels, classes: int, generators: Sequence[Generator]) -> tuple[Features, Labels]:
+        """The records with the source's label changed to the target's.
+
+        >>> TargetedFlip(source=1, target=7).on_data(np.zeros((1, 3, 2), np.float32), np.array([[0, 1, 9]]), 10, [])[1]
+        array([[0, 7, 9]])
+        """
+        if not max(self.source, self.target) < classes:
+            raise FedprivError(f"source and target must be below {classes}, the number of classes, got {self}")
+        return x, np.where(y == self.source, self.target, y)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FeatureNoise:
+    """x + N(0, deviation²) on every feature, in the units the model sees; each attacker its own."""
+
+    deviation: float = 1.0
+
+    knowledge: ClassVar = OWN
+
+    def __post_init__(self) -> None:
+        positive(deviation=self.deviation)
+
+    def on_data(self, x: Features, y: Labels, classes: int, generators: Sequence[Generator]) -> tuple[Features, Labels]:
+        """The records with noisy features."""
+        noise: list[Any] = [rng.normal(0, self.deviation, x.shape[1:]) for rng in generators]
+        return x + np.asarray(noise, np.float32).reshape(x.shape), y

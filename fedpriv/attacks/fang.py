@@ -1,0 +1,83 @@
+"""Local model poisoning, made for one rule each. Fang, Cao, Jia and Gong 2020, section 4."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import sqrt
+from typing import ClassVar
+
+import numpy as np
+
+from fedpriv.arrays import Vector
+from fedpriv.attacks.spread import squares
+from fedpriv.attacks.view import Knowledge, View
+from fedpriv.errors import above
+
+SOME: tuple[Knowledge, ...] = ("byzantine", "everything")
+ALL: tuple[Knowledge, ...] = ("everything",)
+_HALVINGS = 17  # to about 1e−5 of the first step, the paper's smallest
+
+
+@dataclass(frozen=True, kw_only=True)
+class FangTrim:
+    """Against median and trimmed mean: beyond the honest values, on the side that the mean points away from.
+
+    Where μ_j > 0 below the smallest known value, at random down to `stretch` times it (or its share of 1/stretch where
+    that is lower), else above the largest. Knowing the attackers' own updates alone: between μ_j ∓ 3s_j and μ_j ∓ 4s_j.
+    Every attacker draws its own.
+    """
+
+    stretch: float = 2.0  # b
+
+    knowledge: ClassVar = SOME
+
+    def __post_init__(self) -> None:
+        above("1", 1, stretch=self.stretch)
+
+    def on_updates(self, updates: Vector, view: View) -> Vector:
+        """A row for each generator."""
+        near, far = view.once("edges", lambda: np.stack(self._edges(view)))
+        return np.stack([near + rng.random(len(near)) * (far - near) for rng in view.generators])
+
+    def _edges(self, view: View) -> tuple[Vector, Vector]:
+        down = view.mean > 0
+        if view.knowledge == "byzantine":
+            side = np.where(down, -view.deviation, view.deviation)
+            return view.mean + 3 * side, view.mean + 4 * side
+        near = np.where(down, view.known.min(axis=0), view.known.max(axis=0)).astype(np.float64)
+        return near, np.where(down == (near < 0), near * self.stretch, near / self.stretch)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FangKrum:
+    """Against Krum: −λ·sign μ from all attackers, with the first λ of λ₀, λ₀/2, … that makes Krum choose it.
+
+    λ₀ = √(least sum of an honest row's squared distances to its n − f − 2 nearest / ((n − 2f − 1)·d)) + maxᵢ ‖xᵢ‖ / √d,
+    their bound, which no chosen λ exceeds. If none down to λ₀/2¹⁷ will do, that one is sent.
+    """
+
+    knowledge: ClassVar = ALL
+
+    def on_updates(self, updates: Vector, view: View) -> Vector:
+        """The same row for all."""
+        return np.broadcast_to(view.once("row", lambda: _krum_chooses(view)), updates.shape)
+
+
+def _krum_chooses(view: View) -> Vector:
+    rows, f = view.known, view.byzantine
+    others, dimension = len(rows) - 1, rows.shape[1]
+    near = min(max(1, view.asked - f - 2), others + f)  # some that were asked may have failed
+    sign = np.sign(view.mean)
+    sums = np.cumsum(np.sort(squares(rows), axis=1), axis=1)  # of so many nearest others: the first is itself, at 0
+    own = np.array([(row * row).sum(dtype=np.float64) for row in rows])
+    along = np.array([(row * sign).sum() for row in rows])
+    size = sqrt(float(sums[:, min(near, others)].min()) / (max(1, view.asked - 2 * f - 1) * dimension))
+    size += sqrt(float(own.max()) / dimension)
+    copies = np.arange(max(0, near - others), min(f, near) + 1)  # of the crafted row among a row's nearest
+    for _ in range(_HALVINGS):
+        away = own + 2 * size * along + size * size * np.count_nonzero(sign)  # ‖xᵢ + λ·sign μ‖²
+        honest = (sums[:, near - copies] + copies * away[:, None]).min(axis=1)
+        if np.sort(away)[: max(0, near - f + 1)].sum() < honest.min():
+            break
+        size /= 2
+    return -size * sign

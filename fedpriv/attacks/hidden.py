@@ -1,0 +1,118 @@
+"""Updates that go as far as the spread of the known ones hides them, and one that hides by being one of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal, get_args
+
+import numpy as np
+
+from fedpriv.aggregation.one_thread import one_thread
+from fedpriv.arrays import Vector
+from fedpriv.attacks.spread import products, squares
+from fedpriv.attacks.view import Knowledge, View
+from fedpriv.errors import one_of
+
+SOME: tuple[Knowledge, ...] = ("byzantine", "everything")
+Away = Literal["mean", "deviation", "sign"]
+_STEPS = 30  # of a power iteration
+
+
+@dataclass(frozen=True, kw_only=True)
+class MinMax:
+    """μ + γp, no farther from any known update than two of them are apart. Shejwalkar and Houmansadr 2021, section IV.
+
+    The largest γ with maxᵢ ‖μ + γp − xᵢ‖ ≤ maxᵢⱼ ‖xᵢ − xⱼ‖ = D, without their search: each row allows γ up to the upper
+    root of ‖p‖²γ² + 2⟨p, μ − xᵢ⟩γ + ‖μ − xᵢ‖² − D², and the least of these is it. p = −μ/‖μ‖, −s or −sign μ.
+    """
+
+    away: Away = "deviation"
+
+    knowledge: ClassVar = SOME
+
+    def __post_init__(self) -> None:
+        one_of(get_args(Away), away=self.away)
+
+    def on_updates(self, updates: Vector, view: View) -> Vector:
+        """The same row for all."""
+        return np.broadcast_to(view.once("row", lambda: self._row(view)), updates.shape)
+
+    def _row(self, view: View) -> Vector:
+        towards = _direction(view, self.away)
+        widest = _widest(view.known)
+        steps = [_upper_root(towards, view.mean - row, widest) for row in view.known]
+        return np.asarray(view.mean + min(steps) * towards)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MinSum:
+    """μ + γp, no farther in all from the known updates than the most remote of them is. Shejwalkar and Houmansadr 2021.
+
+    The largest γ with Σᵢ ‖μ + γp − xᵢ‖² ≤ maxᵢ Σⱼ ‖xᵢ − xⱼ‖². Both sides are n times the squared distance from μ plus
+    Σᵢ ‖xᵢ − μ‖², so γ = maxᵢ ‖xᵢ − μ‖ / ‖p‖: no search.
+    """
+
+    away: Away = "deviation"
+
+    knowledge: ClassVar = SOME
+
+    def __post_init__(self) -> None:
+        one_of(get_args(Away), away=self.away)
+
+    def on_updates(self, updates: Vector, view: View) -> Vector:
+        """The same row for all."""
+        return np.broadcast_to(view.once("row", lambda: self._row(view)), updates.shape)
+
+    def _row(self, view: View) -> Vector:
+        towards = _direction(view, self.away)
+        farthest = max(_length(row - view.mean) for row in view.known)
+        return np.asarray(view.mean + farthest * towards)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mimic:
+    """All send one known client's update, the one farthest along the widest direction. Karimireddy et al. 2022.
+
+    Nothing about it is unusual, but that client's data weigh f + 1 times as much. The paper learns the direction over
+    the first rounds and keeps its client; this takes each round's own top eigenvector, and its client.
+    """
+
+    knowledge: ClassVar = SOME
+
+    def on_updates(self, updates: Vector, view: View) -> Vector:
+        """The same row for all."""
+        return np.broadcast_to(view.once("row", lambda: view.known[_most_typical(view.known)]), updates.shape)
+
+
+def _direction(view: View, away: Away) -> Vector:
+    """p, of length 1; zeros where there is none."""
+    found = view.mean if away == "mean" else view.deviation if away == "deviation" else np.sign(view.mean)
+    length = _length(found)
+    return -found / length if length else np.zeros(len(found))
+
+
+def _widest(rows: Vector) -> float:
+    """The largest distance between two rows."""
+    first, second = divmod(int(np.argmax(squares(rows))), len(rows))
+    return _length(rows[first].astype(np.float64) - rows[second])
+
+
+def _upper_root(towards: Vector, off: Vector, widest: float) -> float:
+    """The γ at which ‖γp + off‖ = D, with ‖p‖ = 1 (or 0, where it does not matter) and ‖off‖ ≤ D."""
+    along = float((towards * off).sum())
+    return float(-along + np.sqrt(max(0.0, along * along - float((off * off).sum()) + widest * widest)))
+
+
+def _most_typical(rows: Vector) -> int:
+    """Whose update is farthest from the mean along the direction of largest variance."""
+    inner = products(rows)
+    place = inner[int(np.argmax(np.diag(inner)))].copy()  # where each row lies on some direction
+    with one_thread():
+        for _ in range(_STEPS):
+            place = inner @ place
+            place /= max(float(np.abs(place).max()), np.finfo(float).tiny)
+    return int(np.argmax(np.abs(place)))
+
+
+def _length(row: Vector) -> float:
+    return float(np.sqrt((row * row).sum()))

@@ -1,0 +1,40 @@
+"""How far known updates lie from each other, to the same bits wherever it is worked out."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fedpriv.aggregation.one_thread import one_thread
+from fedpriv.arrays import Vector
+
+_COLUMNS = 4096  # at once
+
+
+def products(rows: Vector) -> Vector:
+    """Inner products of the rows about their mean, (n, n), in double precision: none of the rows is an enemy's.
+
+    >>> products(np.array([[1.0, 5.0], [3.0, 5.0]]))
+    array([[ 1., -1.],
+           [-1.,  1.]])
+    """
+    total = np.zeros((len(rows), len(rows)))
+    with one_thread():
+        for start in range(0, rows.shape[1], _COLUMNS):
+            block = rows[:, start : start + _COLUMNS].astype(np.float64)
+            block -= block.mean(axis=0)
+            total += block @ block.T
+    return total
+
+
+def squares(rows: Vector) -> Vector:
+    """Squared distances between the rows, (n, n).
+
+    >>> squares(np.array([[1.0, 5.0], [3.0, 5.0]]))
+    array([[0., 4.],
+           [4., 0.]])
+    """
+    inner = products(rows)
+    own = np.diag(inner)
+    found = np.maximum(own[:, None] + own - 2 * inner, 0)
+    np.fill_diagonal(found, 0)
+    return found

@@ -1,0 +1,100 @@
+"""What an attacker knows in a round, and nothing else: asking for more is an error.
+
+Knowledge "own" is the attacker's own update; "byzantine" those of all attackers asked in the round; "everything" those
+of all honest clients asked, the messages they will send, and what the server will make of any message against them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+import numpy as np
+from numpy.random import Generator
+
+from fedpriv.arrays import Symbols, Vector
+from fedpriv.errors import FedprivError
+from fedpriv.mechanisms import Mechanism
+
+Knowledge = Literal["own", "byzantine", "everything"]
+
+
+class Seen(Protocol):
+    """Where a view looks; nothing is worked out before it is asked for."""
+
+    @property
+    def known(self) -> Vector:
+        """The updates that can be known, clipped as they go into the mechanism; those that are not finite are not."""
+
+
+class Foresight(Protocol):
+    """What only those have who know everything."""
+
+    @property
+    def messages(self) -> Symbols:
+        """The symbols that the honest clients will send, a row for each of them."""
+
+    def moved(self, row: Vector) -> Vector:
+        """The server's direction, if every attacker sent that update."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class View:
+    """What the attackers at hand see."""
+
+    knowledge: Knowledge
+    seen: Seen
+    foresight: Foresight | None = None  # with knowledge of everything
+    generators: Sequence[Generator]  # one for each attacker, its own in each round
+    shared: Generator  # the same for all attackers in all rounds
+    mechanism: Mechanism
+    asked: int  # clients in this round, n
+    byzantine: int  # attackers among them, f
+    progress: Vector  # the weights now less the initial ones
+    memory: dict[str, Any] = field(default_factory=dict)  # of all who see the same
+
+    @property
+    def known(self) -> Vector:
+        """The updates that the knowledge allows, clipped, a row a client."""
+        if not len(self.seen.known):
+            raise FedprivError(f"knowledge = '{self.knowledge}' shows no update in this round")
+        return self.seen.known
+
+    @property
+    def messages(self) -> Symbols:
+        """The symbols the honest clients will send in this round."""
+        return self._everything("the honest clients' messages").messages
+
+    def moved(self, row: Vector) -> Vector:
+        """The direction that the study's whole chain would give if every attacker sent this update."""
+        return self._everything("what the server will make of a message").moved(row)
+
+    @property
+    def mean(self) -> Vector:
+        """μ, the mean of the known updates."""
+        return self.once("mean", lambda: np.mean(self.known, axis=0, dtype=np.float64))
+
+    @property
+    def deviation(self) -> Vector:
+        """s, their standard deviation coordinate by coordinate, with n − 1 below the root; 0 of a single row."""
+        return self.once("deviation", lambda: _deviation(self.known, self.mean))
+
+    def once(self, name: str, make: Callable[[], Vector]) -> Vector:
+        """What is the same for all attackers who see the same: made for the first of them, kept for the others."""
+        if name not in self.memory:
+            self.memory[name] = make()
+        found: Vector = self.memory[name]
+        return found
+
+    def _everything(self, what: str) -> Foresight:
+        if self.foresight is None:
+            raise FedprivError(f"knowledge = '{self.knowledge}' does not reach {what}: 'everything' does")
+        return self.foresight
+
+
+def _deviation(rows: Vector, mean: Vector) -> Vector:
+    squares = np.zeros(rows.shape[1])
+    for row in rows:
+        squares += (row - mean) ** 2
+    return np.asarray(np.sqrt(squares / max(1, len(rows) - 1)))

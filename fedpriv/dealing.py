@@ -1,0 +1,183 @@
+"""Ways to deal records out unevenly: to clients of unlike labels, of unlike sizes, or both.
+
+The kinds of `[clients.split]`. Each is given the labels of a shuffled deck of `count · records` records and deals it
+whole, at least one record to everybody: a client without any would have no gradient, and nothing to send. The laws are
+those of Flower Datasets' partitioners, without its dependencies; draws are functions of the seed and the client.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+from scipy.special import gammaincinv, ndtri
+
+from fedpriv.apportioning import rounded, shares, uniform, with_least
+from fedpriv.arrays import Vector
+from fedpriv.errors import FedprivError, above, at_least_zero, at_most, real, whole
+from fedpriv.kinds import made
+from fedpriv.random_streams import random_words, stream, words_of_clients
+
+Whole = NDArray[np.int64]
+
+
+class Hands(NamedTuple):
+    """Who gets what: the places of the deck, client by client, and how many each client gets."""
+
+    places: Whole
+    sizes: Whole
+
+
+class Dealing(Protocol):
+    """How a deck is dealt."""
+
+    def check(self, records: int) -> None:
+        """Refuse what cannot be done with so many records a client."""
+
+    def dealt(self, labels: Whole, clients: int, seed: int) -> Hands:
+        """The hands of all clients, from the labels of a shuffled deck."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dirichlet:
+    """Each label's records in shares drawn from the symmetric Dirichlet(α) over the clients; sizes differ too.
+
+    A small α leaves a client few labels, α = ∞ gives each the same share of every label. Yurochkin et al., "Bayesian
+    Nonparametric Federated Learning of Neural Networks" (2019), section 4; Flower Datasets' DirichletPartitioner
+    without its balancing. Where that one draws again until nobody has fewer than `least` records, here they are taken,
+    one by one, from where most of one label are at one client, so that many clients and a small α go together.
+    """
+
+    alpha: float
+    least: int = 1  # records that everybody has
+
+    def __post_init__(self) -> None:
+        at_least_zero(alpha=self.alpha)
+        if not self.alpha > 0:
+            raise FedprivError(f"alpha must be positive, or inf for even shares, got {self.alpha}")
+        whole(least=self.least)
+
+    def check(self, records: int) -> None:
+        """Refuse where all would have the least."""
+        above("split.least", self.least, records=records)
+
+    def dealt(self, labels: Whole, clients: int, seed: int) -> Hands:
+        """The hands of all clients, from the labels of a shuffled deck."""
+        of_each = np.bincount(labels)
+        parts = shares(self._logarithms(clients, len(of_each), seed))
+        offsets = uniform(random_words(len(of_each), stream(seed, "split rounding")))
+        columns = [rounded(*facts) for facts in zip(parts.T, of_each.tolist(), offsets.tolist(), strict=True)]
+        counts = with_least(np.stack(columns, axis=1), self.least)
+        owners = np.repeat(np.tile(np.arange(clients), len(of_each)), counts.T.reshape(-1))
+        sorted_by_label = np.argsort(labels, kind="stable")
+        return Hands(sorted_by_label[np.argsort(owners, kind="stable")], counts.sum(axis=1))
+
+    def _logarithms(self, clients: int, labels: int, seed: int) -> Vector:
+        """Of Gamma(α) variables up to a factor a label, as Gamma(α + 1) · U^(1/α): no underflow, however small α is."""
+        alpha = min(self.alpha, 1e150)  # past which no two shares differ
+        words = words_of_clients(seed, "split shares", 0, np.arange(clients), 2 * labels)
+        of_gamma, of_power = np.split(uniform(words), 2, axis=1)
+        scaled = alpha * np.log(gammaincinv(alpha + 1, of_gamma)) + np.log(of_power)
+        with np.errstate(over="ignore"):  # an infinite difference is a share of nothing
+            return np.asarray((scaled - scaled.max(axis=0)) / alpha)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shards:
+    """Sorted by label and cut into shards, `each` of them to a client, which so sees about as many labels.
+
+    McMahan et al., "Communication-Efficient Learning of Deep Networks from Decentralized Data" (2017), section 3;
+    Flower Datasets' ShardPartitioner. The sorted deck is cut into one row a client and each row into `each` shards, the
+    larger ones first; the shards of each place in a row are dealt out by a shuffle of their own.
+    """
+
+    each: int
+
+    def __post_init__(self) -> None:
+        whole(each=self.each)
+
+    def check(self, records: int) -> None:
+        """Refuse shards without records."""
+        at_most("clients.records", records, **{"split.each": self.each})
+
+    def dealt(self, labels: Whole, clients: int, seed: int) -> Hands:
+        """The hands of all clients, from the labels of a shuffled deck."""
+        rows = np.argsort(labels, kind="stable").reshape(clients, -1)
+        shuffles = [shuffled(clients, stream(seed, "split shards", round=place)) for place in range(self.each)]
+        shards = zip(shuffles, np.array_split(rows, self.each, axis=1), strict=True)
+        places = np.concatenate([shard[shuffle] for shuffle, shard in shards], axis=1)
+        return Hands(places.reshape(-1), np.full(clients, rows.shape[1]))
+
+
+@dataclass(frozen=True, kw_only=True)
+class PowerSizes:
+    """Records at random; client c of 0, 1, … has a share in proportion to (c + 1)^exponent.
+
+    Exponents 1 and 2 are Flower Datasets' LinearPartitioner and SquarePartitioner.
+    """
+
+    exponent: float
+    least: int = 1  # records that everybody has; they come, one by one, from whoever has most
+
+    def __post_init__(self) -> None:
+        real(exponent=self.exponent)
+        at_least_zero(exponent=self.exponent)
+        whole(least=self.least)
+
+    def check(self, records: int) -> None:
+        """Refuse where all would have the least."""
+        above("split.least", self.least, records=records)
+
+    def dealt(self, labels: Whole, clients: int, seed: int) -> Hands:
+        """The hands of all clients, from the labels of a shuffled deck."""
+        return _by_size(self.exponent * np.log(np.arange(1, clients + 1)), len(labels), self.least)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogNormalSizes:
+    """Records at random; a client's share is in proportion to exp(deviation · z), its own z a standard normal."""
+
+    deviation: float
+    least: int = 1  # records that everybody has; they come, one by one, from whoever has most
+
+    def __post_init__(self) -> None:
+        real(deviation=self.deviation)
+        at_least_zero(deviation=self.deviation)
+        whole(least=self.least)
+
+    def check(self, records: int) -> None:
+        """Refuse where all would have the least."""
+        above("split.least", self.least, records=records)
+
+    def dealt(self, labels: Whole, clients: int, seed: int) -> Hands:
+        """The hands of all clients, from the labels of a shuffled deck."""
+        words = words_of_clients(seed, "split sizes", 0, np.arange(clients), 1)[:, 0]
+        return _by_size(self.deviation * ndtri(uniform(words)), len(labels), self.least)
+
+
+KINDS: dict[str, type[Any]] = {kind.__name__: kind for kind in (Dirichlet, Shards, PowerSizes, LogNormalSizes)}
+
+
+def make_dealing(kind: str, settings: Mapping[str, Any]) -> Dealing:
+    """The dealing of that kind, or one line that says what is wrong.
+
+    >>> make_dealing("Dirichlet", {"alpha": 0.1})
+    Dirichlet(alpha=0.1, least=1)
+    """
+    chosen: Dealing = made("split", KINDS, kind, settings)
+    return chosen
+
+
+def shuffled(count: int, rng: Generator) -> Whole:
+    """A permutation by sorting raw words, which no version of numpy changes."""
+    return np.argsort(random_words(count, rng), kind="stable").astype(np.int64)
+
+
+def _by_size(logarithms: Vector, records: int, least: int) -> Hands:
+    """A shuffled deck in its order, cut where the shares say."""
+    sizes = rounded(shares(logarithms), records, offset=0.5)
+    return Hands(np.arange(records), with_least(sizes[:, None], least)[:, 0])

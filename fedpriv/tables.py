@@ -1,0 +1,71 @@
+"""Nested tables: by dotted path, and as TOML."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from math import inf
+from typing import Any
+
+from fedpriv.errors import FedprivError
+
+Table = dict[str, Any]
+
+
+def toml(table: Mapping[str, Any]) -> str:
+    """Nested tables as TOML."""
+    return "\n".join(_lines(table, "")) + "\n"
+
+
+def flat(table: Mapping[str, Any], path: str = "") -> Table:
+    """Settings by dotted path. A table with a kind is one value: it says all of what it names.
+
+    >>> flat({"run": {"seed": 1}, "privacy.epsilon": 4.0, "attack": {"kind": "SignFlip"}})
+    {'run.seed': 1, 'privacy.epsilon': 4.0, 'attack': {'kind': 'SignFlip'}}
+    """
+    found: Table = {}
+    for key, value in table.items():
+        place = f"{path}.{key}" if path else key
+        inner = isinstance(value, dict) and value and "kind" not in value
+        found |= flat(value, place) if inner else {place: value}
+    return found
+
+
+def put(table: Table, path: str, value: Any) -> None:
+    """Set what a dotted path names; a new kind drops the settings of the old one."""
+    *above, last = path.split(".")
+    for key in above:
+        table = table.setdefault(key, {})
+        if not isinstance(table, dict):
+            raise FedprivError(f"{path}: {key} is not a table")
+    if last == "kind" and table.get("kind") not in (None, value):
+        table.clear()  # the settings were another class's
+    table[last] = value
+
+
+def _lines(table: Mapping[str, Any], path: str) -> list[str]:
+    """A table's own keys first, then its tables."""
+    lines = [f"[{path}]"] if path else []
+    inner = {key: value for key, value in table.items() if isinstance(value, dict)}
+    lines += [f"{_key(key)} = {_toml(value)}" for key, value in table.items() if key not in inner]
+    for key, value in inner.items():
+        lines += ["", *_lines(value, f"{path}.{_key(key)}" if path else _key(key))]
+    return lines
+
+
+def _key(key: str) -> str:
+    return key if key.replace("-", "").replace("_", "").isalnum() and key.isascii() else json.dumps(key)
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float) and (value != value or value in (inf, -inf)):
+        return str(value)
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_toml, value))}]"
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{_key(key)} = {_toml(each)}' for key, each in value.items())}}}"
+    return repr(value)

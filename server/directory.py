@@ -1,0 +1,90 @@
+"""A run's directory: it belongs to one process at a time, and holds the study before anything else happens in it.
+
+Whoever is at work in it keeps a lock of the operating system's: whatever ends that process, kill −9 too, ends the lock.
+"""
+
+from __future__ import annotations
+
+import difflib
+import fcntl
+import json
+import os
+import platform
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from clients.place import MODULES
+from fedpriv import study_file
+from fedpriv.errors import FedprivError
+from fedpriv.files import replaced
+from fedpriv.study import Study
+
+STUDY, ENVIRONMENT = "study.toml", "environment.json"
+PACKAGES = ("fedpriv", "numpy", "scipy", "torch", "flwr", "ray", "randomgen")
+KEPT = "FEDPRIV_KEPT"  # the environment's name for a descriptor that keeps this process's directory
+
+
+@contextmanager
+def kept(directory: Path) -> Iterator[int]:
+    """Keep every other run out of a directory, by a descriptor that a process started from here may inherit.
+
+    That process keeps the directory too, also where this one is killed. A file system without locks keeps nobody out.
+    """
+    handed = os.environ.pop(KEPT, None)
+    file = os.open(directory, os.O_RDONLY) if handed is None else int(handed)
+    try:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise FedprivError(f"{directory}: is at work in another process: wait until that has ended") from None
+        except OSError:
+            pass
+        yield file
+    finally:
+        os.close(file)
+
+
+@contextmanager
+def prepare(directory: Path, study: Study, resume: bool) -> Iterator[None]:
+    """A directory for this run alone, which holds its study; no run is written over, no other study gone on with."""
+    file = directory / STUDY
+    if resume and not file.exists():
+        raise FedprivError(
+            f"{directory}: holds no run to go on with ({STUDY} is missing): --out {directory} begins one"
+        )
+    directory.mkdir(parents=True, exist_ok=True)
+    with kept(directory):
+        if resume:
+            _check_unchanged(file, study)
+        elif file.exists():
+            raise FedprivError(
+                f"{directory}: holds a run already: --resume {directory} goes on with it, --out names another"
+            )
+        else:
+            replaced(directory / ENVIRONMENT, (json.dumps(_environment(), indent=1) + "\n").encode(), mode=0o644)
+            replaced(file, study_file.text(study).encode(), mode=0o644)
+        yield
+
+
+def _check_unchanged(file: Path, study: Study) -> None:
+    """Refuse to go on with another study than the one that the file holds."""
+    was, text = (study_file.text(each) for each in (study_file.read(str(file.absolute())), study))
+    if was != text:
+        lines = difflib.ndiff(was.splitlines(), text.splitlines())
+        changes = [line for line in lines if line[:1] in "+-" and line[2:]]
+        raise FedprivError(f"{file.parent}: the study has changed since: {'; '.join(changes)[:300]}")
+
+
+def _environment() -> dict[str, str | None]:
+    """What ran the study, and where the modules it names were looked for."""
+    versions = {"python": platform.python_version()} | {name: _version(name) for name in PACKAGES}
+    return versions | {"modules": os.environ.get(MODULES)}
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:  # its code came by another way, as Flower's own does
+        return None

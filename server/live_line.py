@@ -1,0 +1,99 @@
+"""One line on standard error that is drawn anew while something goes on; where there is no terminal, a plain line now
+and then."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import time
+from collections.abc import Callable
+from typing import TextIO
+
+REDRAWN = 0.1  # seconds between two drawings on a terminal
+REPEATED = 5.0  # and between two lines where there is none
+WIDEST, NARROWEST = 30, 6  # characters of the bar
+
+
+class LiveLine:
+    """What is done, a bar, and facts, kept to the width of the terminal."""
+
+    def __init__(self, quiet: bool, stream: TextIO | None = None, clock: Callable[[], float] = time.monotonic) -> None:
+        self.quiet, self._clock = quiet, clock
+        self._stream = sys.stderr if stream is None else stream
+        self._live = not quiet and self._stream.isatty()
+        self._shown = clock()
+        self._drawn = 0  # characters on the line now
+
+    def begin(self, counted: str, share: float, facts: list[str]) -> None:
+        """The first drawing, on a terminal; a plain line waits until there is something to say."""
+        if self._live:
+            self._draw(counted, share, facts)
+
+    def show(self, counted: str, share: float, facts: list[str], at_once: bool = False) -> None:
+        """Draw, where the last drawing is long enough ago; of the facts the most important comes first."""
+        now = self._clock()
+        if at_once or now - self._shown >= (REDRAWN if self._live else REPEATED):
+            self._shown = now
+            self._draw(counted, share, facts)
+
+    def say(self, words: str) -> None:
+        """Lines that stay."""
+        self.clear()
+        if not self.quiet:
+            self._print(words)
+
+    def clear(self) -> None:
+        """Leave nothing of the line."""
+        if self._drawn:
+            self._stream.write("\r" + " " * self._drawn + "\r")
+            self._stream.flush()
+        self._drawn = 0
+
+    def _draw(self, counted: str, share: float, facts: list[str]) -> None:
+        if self.quiet:
+            return
+        if not self._live:
+            self._print("  ".join([counted, *facts]).rstrip())
+            return
+        text = _fitted(counted, share, facts, _columns(self._stream) - 1)
+        self._stream.write(_writable("\r" + text.ljust(self._drawn), self._stream))
+        self._stream.flush()
+        self._drawn = len(text)
+
+    def _print(self, text: str) -> None:
+        self._stream.write(_writable(text + "\n", self._stream))
+        self._stream.flush()
+
+
+def _fitted(counted: str, share: float, facts: list[str], width: int) -> str:
+    """The line, its bar made small and then its least important facts left out until it fits."""
+    facts = list(facts)
+    while facts and len("  ".join([counted, *facts])) + NARROWEST + 2 > width:
+        facts.pop()
+    left = width - len("  ".join([counted, *facts])) - 2
+    bar = [_bar(share, min(left, WIDEST))] if left >= NARROWEST else []
+    return "  ".join([counted, *bar, *facts])[: max(width, 0)]
+
+
+def _bar(share: float, width: int) -> str:
+    done = round(width * min(1.0, share))
+    return "━" * done + "─" * (width - done)
+
+
+def _columns(stream: TextIO) -> int:
+    """The width of the terminal that is written to: standard output may be another."""
+    try:
+        return os.get_terminal_size(stream.fileno()).columns or shutil.get_terminal_size().columns
+    except (OSError, ValueError):
+        return shutil.get_terminal_size().columns
+
+
+def _writable(text: str, stream: TextIO) -> str:
+    """The text in letters that the stream has."""
+    try:
+        text.encode(stream.encoding or "utf-8")
+    except (UnicodeEncodeError, LookupError):
+        for letter, plain in (("━", "#"), ("─", "-"), ("ε ≤", "eps <="), ("ε", "eps"), ("δ", "delta"), ("∞", "inf")):
+            text = text.replace(letter, plain)
+    return text

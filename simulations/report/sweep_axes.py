@@ -1,0 +1,74 @@
+"""What an axis of a sweep means, and how its values are called where people read them."""
+
+from __future__ import annotations
+
+import re
+from typing import Literal, get_args
+
+Role = Literal["defence", "attack", "privacy", "attackers", "setting"]
+ROLES: tuple[Role, ...] = get_args(Role)
+DEFENCES = ("aggregation", "server.decoder", "privacy.norm", "privacy.peak", "privacy.mechanism.peak")
+ATTACKERS = "clients.byzantine"
+BEGINNINGS: dict[str, Role] = {"attack": "attack", ATTACKERS: "attackers", "privacy": "privacy"}
+SYMBOLS = {"epsilon": "ε", "delta": "δ"}
+
+
+def role(path: str) -> Role:
+    """What turning a setting changes. A small peak disarms poisoners, so it is a defence; the rest of privacy is not.
+
+    >>> role("aggregation.kind"), role("privacy.mechanism.peak"), role("privacy.mechanism.trials")
+    ('defence', 'defence', 'privacy')
+    >>> role("attack"), role("clients.byzantine"), role("clients.split"), role("training.batch")
+    ('attack', 'attackers', 'setting', 'setting')
+
+    An axis that is no setting but a name for several that change together means what its name says.
+
+    >>> role("defence"), role("budgets")
+    ('defence', 'setting')
+    """
+    if path in ROLES:
+        return path
+    if any(_within(path, beginning) for beginning in DEFENCES):
+        return "defence"
+    return next((found for beginning, found in BEGINNINGS.items() if _within(path, beginning)), "setting")
+
+
+def _within(path: str, table: str) -> bool:
+    return path == table or path.startswith(f"{table}.")
+
+
+def phrase(path: str, value: str) -> str:
+    """A value as it is called in figures and sentences.
+
+    >>> phrase("privacy.epsilon", "4.0"), phrase("privacy.mechanism.peak", "0.2"), phrase("aggregation", "Median")
+    ('ε 4', 'peak 0.2', 'Median')
+    >>> phrase("clients.byzantine", "0.1"), phrase("clients.byzantine", "143"), phrase("clients.byzantine", "0")
+    ('10% attackers', '143 attackers', 'no attackers')
+    >>> phrase("attack", "Ipm factor=2.0"), phrase("aggregation.before", "none"), phrase("privacy.norm", "clip")
+    ('Ipm factor=2', 'no before', 'clip')
+    """
+    name = path.rpartition(".")[2]
+    count = number(value)
+    if path == ATTACKERS and count is not None:
+        return f"{amount(value)} attacker{'s' * (count != 1)}" if count else "no attackers"
+    name, short = SYMBOLS.get(name, name.replace("_", " ")), re.sub(r"(?<=\d)\.0\b", "", value)
+    if value == "none":
+        return f"no {name}"
+    return short if count is None and value not in ("true", "false") else f"{name} {short}"
+
+
+def amount(value: str) -> str:
+    """How many attackers: a share as TOML writes it, with a point, becomes a percentage.
+
+    >>> amount("0.25"), amount("1")
+    ('25%', '1')
+    """
+    return f"{100 * float(value):.10g}%" if not value.lstrip("-").isdigit() else value
+
+
+def number(value: str) -> float | None:
+    """The number that a value is, None where it is none."""
+    try:
+        return float(value)
+    except ValueError:
+        return None

@@ -1,0 +1,185 @@
+"""What a sweep's directory tells: its axes, and of every cell what its records say, or why they say nothing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from math import inf, isfinite
+from pathlib import Path
+from typing import Any, Literal
+
+from fedpriv import records
+from fedpriv.errors import FedprivError
+from server.words import kind, named
+from simulations.report.runs import Run
+
+FORMAT = 1
+INDEX = "sweep.json"
+State = Literal["done", "unfinished", "failed", "missing"]
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One key of the [sweep] table: a dotted path and the values it takes, as they are called."""
+
+    path: str
+    values: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What the records of a cell say of it."""
+
+    accuracy: float | None  # the last that was measured
+    curve: tuple[tuple[int, float], ...]  # accuracy by round, where it was measured
+    lower: float | None  # ε
+    upper: float | None
+    guarantee: tuple[str, str, str, float] | None  # unit, trust, adjacency, δ; None without noise
+    client_bytes: int  # of one client in one round
+    bytes_up: int  # of all clients in all rounds
+    rejected: Mapping[str, int]
+    rounds: int
+    clients: int
+    byzantine: int
+    attack: str
+    aggregation: str
+    test_examples: int
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One point of the grid with one seed."""
+
+    id: str
+    place: Mapping[str, str]  # the value's name by path
+    seed: int
+    state: State
+    why: str  # how it ended, or what became of it
+    ran: Ran | None
+
+    @property
+    def accuracy(self) -> float | None:
+        """The accuracy at its end; None where it has none to count."""
+        return self.ran.accuracy if self.ran and self.state == "done" else None
+
+
+@dataclass(frozen=True, eq=False)
+class Sweep:
+    """All of it."""
+
+    directory: Path
+    name: str
+    about: str
+    axes: tuple[Axis, ...]
+    seeds: tuple[int, ...]
+    cells: tuple[Cell, ...]
+    study: str  # the study.toml with its [sweep] table, "" where there is none
+
+    @cached_property
+    def done(self) -> list[Cell]:
+        """The cells that count."""
+        return self.those("done")
+
+    def those(self, state: State) -> list[Cell]:
+        """The cells of one state."""
+        return [cell for cell in self.cells if cell.state == state]
+
+    @cached_property
+    def ran(self) -> list[Ran]:
+        """What was run, of cells that are done."""
+        return [cell.ran for cell in self.done if cell.ran]
+
+
+def is_sweep(directory: str | Path) -> bool:
+    """Whether a directory is a sweep's."""
+    return (Path(directory) / INDEX).is_file()
+
+
+def load(directory: str | Path) -> Sweep:
+    """The sweep of a directory, however far it has come."""
+    place = Path(directory)
+    index = _index(place / INDEX)
+    try:
+        axes = tuple(Axis(str(axis["path"]), tuple(map(str, axis["values"]))) for axis in index["axes"])
+        cells = tuple(_cells(place, index["cells"], axes))
+        found = index["name"], index.get("about", ""), axes, tuple(index["seeds"]), cells
+    except (KeyError, TypeError, AttributeError) as error:
+        raise FedprivError(f"{place / INDEX}: damaged ({type(error).__name__}: {error})") from None
+    try:
+        study = (place / "study.toml").read_text(encoding="utf-8")
+    except (OSError, ValueError):
+        study = ""
+    return Sweep(place, *found, study)
+
+
+def _index(path: Path) -> dict[str, Any]:
+    try:
+        index = json.loads(path.read_text(encoding="utf-8"))
+        found = index["format"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise FedprivError(f"{path}: not a sweep ({str(error).splitlines()[0][:100]})") from None
+    if found != FORMAT:
+        raise FedprivError(f"{path}: a sweep of format {found!r}, where this version reads {FORMAT}")
+    return dict(index)
+
+
+def _cells(place: Path, listed: list[dict[str, Any]], axes: tuple[Axis, ...]) -> Iterator[Cell]:
+    values = {axis.path: set(axis.values) for axis in axes}
+    for each in listed:
+        own = {path: str(each["place"][path]) for path in values}
+        for path, value in own.items():
+            if value not in values[path]:
+                raise FedprivError(f"{place / INDEX}: cell {each['id']} stands at {path} = {value}, which no axis has")
+        yield Cell(str(each["id"]), own, int(each["seed"]), *_told(place / "cells" / str(each["id"])))
+
+
+def _told(place: Path) -> tuple[State, str, Ran | None]:
+    """What became of a cell. Records that are whole count, whatever went wrong after their last line."""
+    run = None
+    if (place / "records.jsonl").is_file():
+        try:
+            run = Run(place, records.read(place / "records.jsonl"), {}, "")
+        except FedprivError as error:
+            return "failed", f"records that cannot be read: {str(error).rpartition('records.jsonl')[2]}", None
+    if run and run.records.end and run.records.end["why"] != "interrupted":
+        return "done", run.ended, _ran(run)
+    if (place / "error.json").is_file():
+        return "failed", _error(place / "error.json"), _ran(run) if run else None
+    if run:
+        return "unfinished", f"after {len(run.rounds)} of {run.header['rounds']} rounds", _ran(run)
+    return "missing", "not run yet", None
+
+
+def _error(path: Path) -> str:
+    """What error.json says, in one line."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+        name = "" if found["asked_wrongly"] else f"{found['kind']}: "
+        return " ".join(f"{name}{found['message']}".split())
+    except (OSError, ValueError, KeyError, TypeError):
+        return "for a reason that its error.json does not say"
+
+
+def _ran(run: Run) -> Ran:
+    header, release = run.header, run.header["release"]
+    measured = [(line["round"], line["accuracy"]) for line in run.rounds if line["accuracy"] is not None]
+    curve = tuple((number, float(value)) for number, value in measured if isfinite(value))
+    cost = (run.epsilon or {}) if run.private else {"lower": inf, "upper": inf}
+    return Ran(
+        accuracy=curve[-1][1] if curve else None,
+        curve=curve,
+        lower=cost.get("lower"),
+        upper=cost.get("upper"),
+        guarantee=(release["unit"], release["trust"], release["adjacency"], header["delta"]) if run.private else None,
+        client_bytes=header["client_bytes"],
+        bytes_up=run.bytes_up,
+        rejected=run.total("rejected"),
+        rounds=len(run.rounds),
+        clients=header["clients"],
+        byzantine=header["byzantine"],
+        attack=named(header["attack"]),
+        aggregation=kind(header["aggregation"]),
+        test_examples=header["test_examples"],
+    )

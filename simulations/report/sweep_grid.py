@@ -1,0 +1,96 @@
+"""The grid of a sweep by what its axes mean, and what its places are called."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, TypeVar
+
+from simulations.report.sweep_axes import ROLES, Role, phrase, role
+from simulations.report.sweep_cells import Axis, Cell, Sweep
+from simulations.report.sweep_spots import Condition, Field, Key, Spot
+
+Place = TypeVar("Place", bound=tuple[Any, ...])
+
+
+class Grid:
+    """A sweep's cells as spots and fields, in the order of its axes."""
+
+    def __init__(self, sweep: Sweep) -> None:
+        self.sweep = sweep
+        self.axes = {each: [axis for axis in sweep.axes if role(axis.path) == each] for each in ROLES}
+        self.called = {axis.path: _called(axis) for axis in sweep.axes}  # words by value
+        self._place = {axis.path: {value: at for at, value in enumerate(axis.values)} for axis in sweep.axes}
+        found: dict[tuple[Key, ...], list[Cell]] = {}
+        for cell in sweep.cells:
+            found.setdefault(tuple(self.key(each, cell) for each in ROLES), []).append(cell)
+        self.spots = [
+            Spot(defence, attack, Condition(setting, privacy, attackers), tuple(cells))
+            for (defence, attack, privacy, attackers, setting), cells in sorted(found.items(), key=lambda item: item[0])
+        ]
+        self.fields = self.fields_of(self.spots)
+        self.by_place = {(field.defence, field.condition): field for field in self.fields}
+        self.defences = ordered(spot.defence for spot in self.spots)
+        self.attacks = ordered(spot.attack for spot in self.spots)
+        self.conditions = ordered(spot.condition for spot in self.spots)
+        known = [spot.accuracy for spot in self.spots if spot.accuracy]
+        self.top = max((found.mean + (found.deviation or 0.0) for found in known), default=1.0)
+
+    def key(self, of: Role, cell: Cell) -> Key:
+        """Where a cell stands on the axes of one role."""
+        return tuple(self._place[axis.path][cell.place[axis.path]] for axis in self.axes[of])
+
+    def fields_of(self, spots: Iterable[Spot]) -> list[Field]:
+        """The fields that some spots make up."""
+        found: dict[tuple[Key, Condition], list[Spot]] = {}
+        for spot in spots:
+            found.setdefault((spot.defence, spot.condition), []).append(spot)
+        return [Field(*place, tuple(each)) for place, each in found.items()]
+
+    def under(self, attack: Key) -> list[Field]:
+        """The fields as they would be, were this the only attack."""
+        return self.fields_of(spot for spot in self.spots if spot.attack == attack)
+
+    def words(self, of: Role, key: Key) -> str:
+        """The values of one role's axes, as they are called; "" where it has no axis."""
+        return ", ".join(self.called[axis.path][axis.values[at]] for axis, at in zip(self.axes[of], key, strict=True))
+
+    def where(self, condition: Condition) -> str:
+        """A condition in words, "" where there is only one."""
+        return _joined(self.words("setting", condition.setting), self.words("privacy", condition.privacy),
+                       self.words("attackers", condition.attackers))  # fmt: skip
+
+    def cell(self, cell: Cell) -> str:
+        """A cell's place and seed in words."""
+        words = (self.words(each, self.key(each, cell)) for each in ROLES)
+        return _joined(*words, f"seed {cell.seed}")
+
+    def defence(self, key: Key) -> str:
+        """A defence in words: what its axes say, else the rule that all cells have."""
+        return self.words("defence", key) or _only(run.aggregation for run in self.sweep.ran) or "all cells"
+
+    def attack(self, spot: Spot) -> str:
+        """An attack in words; where nobody is Byzantine there is none, whatever it is called."""
+        if spot.counted and not spot.attacked:
+            return "no attackers"
+        return self.words("attack", spot.attack) or _only(c.ran.attack for c in spot.cells if c.ran) or "the attack"
+
+
+def _called(axis: Axis) -> dict[str, str]:
+    """What the values are called, each otherwise than the others."""
+    found = {value: phrase(axis.path, value) for value in axis.values}
+    return found if len(set(found.values())) == len(found) else {value: value for value in axis.values}
+
+
+def ordered(keys: Iterable[Place]) -> list[Place]:
+    """Each once, in the order of the axes."""
+    return sorted(set(keys))
+
+
+def _joined(*words: str) -> str:
+    return ", ".join(filter(None, words))
+
+
+def _only(names: Iterable[str]) -> str:
+    found: Iterator[str] = iter(dict.fromkeys(names))
+    first = next(found, "")
+    return first if next(found, None) is None else ""

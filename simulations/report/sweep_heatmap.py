@@ -1,0 +1,149 @@
+"""Heat-maps of what attacks leave: rows are defences, columns privacy and attackers, a map for each other setting."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from textwrap import fill
+
+import matplotlib as mpl
+from matplotlib.colors import to_hex
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+
+from simulations.report.style import CARD, INK, MUTED, Drawn, Picture, picture
+from simulations.report.sweep_grid import Grid, ordered
+from simulations.report.sweep_spots import Field, Key
+
+COLUMNS = 8  # side by side on a page
+ROWS = 24  # in one picture
+PICTURES = 8
+MAP = mpl.colormaps["cividis"]  # even steps of lightness, the same to colour-blind eyes
+
+Column = tuple[Key, Key]  # privacy and attackers
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Which colour an accuracy has: the same in all maps of a sweep."""
+
+    low: float
+    high: float
+
+    @staticmethod
+    def of(grid: Grid) -> Scale:
+        """From the smallest mean to the largest, in twentieths; small differences look small."""
+        means = [spot.accuracy.mean for spot in grid.spots if spot.accuracy] or [0.0, 1.0]
+        low, high = int(20 * min(means)) / 20, -int(-20 * max(means) // 1) / 20
+        return Scale(max(0.0, min(low, high - 0.3)), high)
+
+    def colours(self, value: float) -> tuple[str, str]:
+        """The colour of a field, and that of the letters on it."""
+        red, green, blue, _ = MAP((value - self.low) / (self.high - self.low))
+        light = 0.2126 * red**2.2 + 0.7152 * green**2.2 + 0.0722 * blue**2.2
+        return to_hex((red, green, blue)), "#000000" if light > 0.18 else "#ffffff"
+
+
+@dataclass(frozen=True, eq=False)
+class HeatMap:
+    """One map."""
+
+    words: str  # the setting that all of it shares
+    columns: list[Column]
+    rows: list[tuple[str, dict[Column, Field]]]
+
+
+def maps(grid: Grid, fields: Sequence[Field]) -> list[HeatMap]:
+    """A map for each setting, no wider than is read; of one defence, the settings are the rows."""
+    by_setting = len(grid.defences) == 1 and len({field.condition.setting for field in fields}) > 1
+    found: dict[str, dict[str, dict[Column, Field]]] = {}
+    for field in fields:
+        setting = grid.words("setting", field.condition.setting)
+        title, row = ("", setting) if by_setting else (setting, grid.defence(field.defence))
+        found.setdefault(title, {}).setdefault(row, {})[field.condition.privacy, field.condition.attackers] = field
+    return [
+        HeatMap(title, columns, list(rows.items()))
+        for title, rows in found.items()
+        for columns in _divided(ordered(column for row in rows.values() for column in row))
+    ]
+
+
+def _divided(columns: list[Column]) -> Iterator[list[Column]]:
+    """Columns in parts of at most eight; those of one privacy stay together where they fit."""
+    part: list[Column] = []
+    for _, each in groupby(columns, key=lambda column: column[0]):
+        own = list(each)
+        if part and len(part) + len(own) > COLUMNS:
+            yield part
+            part = []
+        part = part + own
+        while len(part) > COLUMNS:
+            yield part[:COLUMNS]
+            part = part[COLUMNS:]
+    if part:
+        yield part
+
+
+def said(grid: Grid, field: Field) -> tuple[str, str, str]:
+    """What stands in a field: the accuracy, the attack where there are several, what is missing."""
+    several = len(field.spots) > 1 and field.worst is not None
+    bound = "≤ " if len(field.known) < len(field.spots) else ""
+    attack = grid.attack(field.worst) if several and field.worst else ""
+    return f"{bound}{field.mean:.2f}", "" if attack == "no attackers" else attack, field.lacking
+
+
+def pictures(grid: Grid, scale: Scale) -> list[Picture]:
+    """The maps of the worst attacks as files for a talk."""
+    several = len(grid.attacks) > 1
+    title = "accuracy under the worst attack" if several else "accuracy"
+    parts = [part for heat in maps(grid, grid.fields) for part in _pages(heat)]
+    made = [
+        picture(f"heat-map-{at}", "", lambda heat=heat: _drawn(grid, heat, scale, title))  # type: ignore[misc]
+        for at, heat in enumerate(parts[:PICTURES], 1)
+    ]
+    return [each for each in made if each is not None]
+
+
+def _pages(heat: HeatMap) -> Iterator[HeatMap]:
+    """A map in parts of about the same length."""
+    length = -(-len(heat.rows) // -(-len(heat.rows) // ROWS))
+    for at in range(0, len(heat.rows), length):
+        yield HeatMap(heat.words, heat.columns, heat.rows[at : at + length])
+
+
+def _short(words: str, width: int, lines: int) -> str:
+    """Words in lines, the end left out where there is no room for it."""
+    return fill(words, width, max_lines=lines, placeholder=" …")
+
+
+def _drawn(grid: Grid, heat: HeatMap, scale: Scale, title: str) -> Drawn:
+    across, down = len(heat.columns), len(heat.rows)
+    figure = Figure(figsize=(1.9 + 1.0 * across, 1.1 + 0.5 * down), layout="constrained")
+    axes = figure.subplots()
+    for at, (_, row) in enumerate(heat.rows):
+        for place, column in enumerate(heat.columns):
+            field = row.get(column)
+            if field is None or field.mean is None:
+                axes.text(place, at, "–", ha="center", va="center", color=MUTED)
+                continue
+            back, ink = scale.colours(field.mean)
+            axes.add_patch(Rectangle((place - 0.48, at - 0.46), 0.96, 0.92, color=back, lw=0))
+            number, attack, lacking = said(grid, field)
+            small = "\n".join(filter(None, [_short(attack, 17, 2), lacking]))
+            axes.text(place, at - 0.15 * bool(small), number, ha="center", va="center", color=ink, fontsize=10)
+            axes.text(place, at + 0.21, small, ha="center", va="center", color=ink, fontsize=6, linespacing=1.05)
+    heads = [[grid.words("privacy", privacy), grid.words("attackers", number)] for privacy, number in heat.columns]
+    axes.set(xlim=(-0.5, across - 0.5), ylim=(down - 0.5, -0.5))
+    axes.set_xticks(
+        range(across), ["\n".join(_short(word, 15, 3) for word in head if word) for head in heads], color=INK
+    )
+    axes.set_yticks(range(down), [_short(name, 26, 3) for name, _ in heat.rows], color=INK)
+    axes.xaxis.tick_top()
+    axes.tick_params(length=0)
+    axes.spines[:].set_visible(False)
+    axes.grid(visible=False)
+    figure.suptitle(fill(f"{title}: {heat.words}" if heat.words else title, 30 + 14 * across), x=0.01, ha="left",
+                    fontsize=9.5, weight="bold", color=INK)  # fmt: skip
+    figure.patch.set_facecolor(CARD)
+    return figure, title, ""

@@ -1,0 +1,163 @@
+"""One page of a sweep that needs nothing beside it: the answer first, then maps, curves and tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from html import escape
+
+from server.words import ranges, share
+from simulations.report import sweep_costs as costs
+from simulations.report import sweep_figures as figures
+from simulations.report import sweep_heat_table as heat_table
+from simulations.report import sweep_heatmap as heatmap
+from simulations.report.document import document, figure, folded, table, tile
+from simulations.report.style import Picture
+from simulations.report.sweep_answer import answer, caveats, epsilon_range, lacking, progress, under
+from simulations.report.sweep_grid import Grid
+from simulations.report.sweep_standing import Standings
+from simulations.report.sweep_survivors import STYLE as VERDICTS
+from simulations.report.sweep_survivors import survivors
+from simulations.report.sweep_tables import Table, cells_in_words, summary_in_words
+
+LISTED = 40  # cells that do not count, before the rest is left to the tables
+ROWS = 1000  # of a table on the page
+ATTACKS = 6  # that have figures of their own
+STYLE = (
+    heat_table.STYLE
+    + VERDICTS
+    + """
+.kinds, .even { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(26rem, 100%), 1fr)); gap: 1rem; }
+.kinds { gap: 0 1rem; } .kinds > * { grid-column: 1 / -1; min-width: 0; } .kinds > .one { grid-column: auto; }
+.one .even { display: block; } .even figure { margin: 0; }
+.missing { columns: 2; padding-left: 1.2rem; font-size: .9rem; } .legend { margin-bottom: .8rem; }
+@media (max-width: 50rem) { .missing { columns: 1; } }
+"""
+)
+
+
+def report(grid: Grid) -> tuple[str, list[Picture]]:
+    """The page, and all pictures on it."""
+    standings, scale, drawn = Standings(grid), heatmap.Scale.of(grid), list[Picture]()
+    sweep = grid.sweep
+    early = " early" if lacking(sweep) else ""
+    about = f'<p class="muted">{escape(sweep.about)}</p>' if sweep.about else ""
+    said = "".join(f'<p class="said">{escape(each)}</p>' for each in answer(standings))
+    said += "".join(f"<p>{escape(each)}</p>" for each in caveats(standings))
+    body = f"""<header>
+<h1>{escape(sweep.name)} <span class="state{early}">{escape(progress(sweep))}</span></h1>
+{about}
+</header>
+<div class="tiles">{"".join(_tiles(standings))}</div>
+<section class="promise" aria-label="answer">{said}</section>
+{_not_counted(grid)}
+{survivors(standings)}
+{_maps(grid, scale)}
+<div class="kinds">{"".join(_figures(grid, drawn))}</div>
+{_tables(grid)}
+{_study(sweep.study)}
+<footer>Made by fedpriv from the cells' records alone. Figures (PNG) and tables (CSV, Markdown) lie beside this page.
+</footer>"""
+    return document(f"{sweep.name}: a sweep", body, STYLE), [*heatmap.pictures(grid, scale), *drawn]
+
+
+def _tiles(standings: Standings) -> Iterator[str]:
+    sweep, order = standings.grid.sweep, standings.order
+    done, every = len(sweep.done), len(sweep.cells)
+    yield tile(f"{done:,}" if done == every else f"{done:,} of {every:,}", lacking(sweep) or "cells, all done")
+    if order and order[0].mean is not None:
+        what = "kept by the best defence, on average" if len(order) > 1 else "accuracy on average"
+        yield tile(share(order[0].mean), f"{what} {under(standings.grid).lower()}" if len(order) > 1 else what)
+    if standings.attacked:
+        survivors = sum(each.overall.grade == "all" for each in order)
+        yield tile(f"{survivors} of {len(order)}", "defences survive everything tried")
+    uppers = [run.upper for run in sweep.ran if run.upper is not None]
+    if uppers:
+        yield tile(epsilon_range(uppers), "ε at most, certified, at the end of a run")
+    yield tile(str(len(sweep.seeds)), f"seed{'s' * (len(sweep.seeds) > 1)} a place: {ranges(sorted(sweep.seeds))}")
+
+
+def _not_counted(grid: Grid) -> str:
+    """Every cell that failed or is not done, by name."""
+    cells = [cell for state in ("failed", "unfinished", "missing") for cell in grid.sweep.cells if cell.state == state]
+    if not cells:
+        return ""
+    rows = "".join(
+        f"<li>{escape(grid.cell(cell))}: <b>{cell.state}</b>, {escape(cell.why)}</li>\n" for cell in cells[:LISTED]
+    )
+    more = f"<p>and {len(cells) - LISTED:,} more, in cells.csv</p>" if len(cells) > LISTED else ""
+    opened = " open" if len(cells) <= 10 else ""
+    return (
+        f"<details{opened}><summary>Cells that do not count: {escape(lacking(grid.sweep))}</summary>"
+        f'<ul class="missing">{rows}</ul>{more}</details>'
+    )
+
+
+def _maps(grid: Grid, scale: heatmap.Scale) -> str:
+    several = len(grid.attacks) > 1
+    note = "In each field the least mean accuracy that an attack leaves, and the attack." if several else ""
+    worst = "\n".join(heat_table.html(grid, each, scale) for each in heatmap.maps(grid, grid.fields))
+    made = f"<h2>{'The worst attack' if several else 'Accuracy'}</h2>\n"
+    made += f"{heat_table.legend(scale)}<p class='muted'>{note}</p>{worst}"
+    return made + folded("Each attack by itself", _by_attack(grid, scale)) * several
+
+
+def _by_attack(grid: Grid, scale: heatmap.Scale) -> str:
+    made = ""
+    for attack in grid.attacks:
+        each = "\n".join(heat_table.html(grid, heat, scale) for heat in heatmap.maps(grid, grid.under(attack)))
+        made += f"<h3>{escape(grid.words('attack', attack))}</h3>\n{each}"
+    return made
+
+
+def _figures(grid: Grid, drawn: list[Picture]) -> Iterator[str]:
+    """Sections of figures; what is drawn is noted."""
+    kinds = [
+        ("Accuracy against the number of attackers", figures.attackers(grid)),
+        ("Accuracy against ε", costs.epsilon(grid)),
+        ("Accuracy against bytes", costs.sent(grid)),
+        ("Round by round", figures.rounds(grid)),
+    ]
+    for title, (pictures, all_panels) in kinds:
+        yield _section(title, pictures, all_panels, drawn)
+        if title == "Accuracy against the number of attackers" and len(grid.attacks) > 1 and pictures:
+            yield folded("Accuracy against the number of attackers, each attack by itself", _attacks(grid, drawn))
+
+
+def _attacks(grid: Grid, drawn: list[Picture]) -> str:
+    made = ""
+    for at, attack in enumerate(grid.attacks[:ATTACKS], 1):
+        pictures, all_panels = figures.attackers(grid, attack, f"attackers-{at}-attack")
+        made += _section(grid.words("attack", attack), pictures, all_panels, drawn, "h3")
+    return made
+
+
+def _section(title: str, pictures: Sequence[Picture], all_panels: int, drawn: list[Picture], level: str = "h2") -> str:
+    if not pictures:
+        return ""
+    drawn += pictures
+    left = all_panels - len(pictures)
+    note = f'<p class="muted">Of {all_panels} conditions, the {len(pictures)} in which lines lie farthest apart; ' \
+           "the numbers of all are in the tables.</p>" if left else ""  # fmt: skip
+    shown = "\n".join(map(figure, pictures))
+    width, heading = "one" if len(pictures) == 1 else "many", f"<{level}>{escape(title)}</{level}>"
+    return f'<section class="{width}">{heading}\n{note}<div class="even">{shown}</div></section>\n'
+
+
+def _tables(grid: Grid) -> str:
+    places, cells = summary_in_words(grid), cells_in_words(grid)
+    return (
+        "<h2>Tables</h2>\n"
+        + folded(f"Every place: mean over seeds ({len(places[1]):,} rows; summary.csv)", _table(places))
+        + folded(f"Every cell ({len(cells[1]):,} rows; cells.csv)", _table(cells))
+    )
+
+
+def _table(content: Table) -> str:
+    head, rows = content
+    shown = table(head, ([escape(row[0]), *row[1:]] for row in rows[:ROWS]))
+    more = f"<p>The first {ROWS:,} of {len(rows):,} rows; the files have all.</p>" if len(rows) > ROWS else ""
+    return f'<div class="table">{shown}</div>{more}'
+
+
+def _study(text: str) -> str:
+    return folded("study.toml", f"<pre>{escape(text)}</pre>") if text else ""

@@ -1,0 +1,153 @@
+"""Panels of a figure of a sweep: a line for each defence, a panel for each condition, and the words below it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import nan
+from statistics import fmean
+
+from server.words import share
+from simulations.report.style import Drawn, Picture, picture
+from simulations.report.sweep_axes import Role, role
+from simulations.report.sweep_cells import Axis
+from simulations.report.sweep_grid import Grid
+from simulations.report.sweep_lines import MOST as COLOURED
+from simulations.report.sweep_lines import WORST, Line, Names
+from simulations.report.sweep_spots import Key, Spot
+
+Measure = Callable[[Spot], float | None]
+
+SUBJECTS: tuple[Role, ...] = ("defence", "attack", "privacy", "attackers", "setting")
+MOST = 6  # panels of one kind
+
+
+@dataclass(frozen=True, eq=False)
+class Group:
+    """One panel."""
+
+    under: str  # which attack
+    words: str  # what else is the same for all of it
+    names: Names
+    by_line: dict[int, list[Spot]]  # by the place of the line's name
+    worst: bool  # whether every spot is the worst attack's
+
+    @property
+    def title(self) -> str:
+        """What a figure of it shows."""
+        return f"accuracy{self.under}{': ' if self.words else ''}{self.words}"
+
+    @property
+    def spots(self) -> list[Spot]:
+        """All that it shows."""
+        return [spot for spots in self.by_line.values() for spot in spots]
+
+    @property
+    def contrast(self) -> float:
+        """How far its lines lie apart."""
+        means = [mean_of(spots) for spots in self.by_line.values()]
+        return max(means) - min(means)
+
+
+def groups(grid: Grid, along: Sequence[Axis], attack: Key | None = None) -> list[Group]:
+    """The panels of a figure whose lines run along some axes: under the worst attack, or under one.
+
+    Lines are the defences; where there is but one, the attacks, and so on.
+    """
+    subject = _subject(grid, {role(axis.path) for axis in along}, attack)
+    every = attack is None and subject != "attack"
+    spots = [field.worst for field in grid.fields if field.worst] if every else [
+        spot for spot in grid.spots if spot.accuracy and attack in (None, spot.attack)
+    ]  # fmt: skip
+    if not spots:
+        return []
+    names, places = _names(grid, subject, spots)
+    apart = [axis for each in ("setting", "privacy", "attackers") if each != subject for axis in grid.axes[each]]
+    found: dict[tuple[str, ...], dict[int, list[Spot]]] = {}
+    for spot in spots:
+        panel = tuple(grid.called[axis.path][spot.cells[0].place[axis.path]] for axis in apart if axis not in along)
+        found.setdefault(panel, {}).setdefault(places[spot.key(subject)], []).append(spot)
+    under = _under(grid, attack, every)
+    return [Group(under, ", ".join(panel), names, by_line, every) for panel, by_line in found.items()]
+
+
+def _under(grid: Grid, attack: Key | None, every: bool) -> str:
+    if attack is not None:
+        return f" under {grid.words('attack', attack)}"
+    return " under the worst attack" if every and len(grid.attacks) > 1 else ""
+
+
+def _subject(grid: Grid, along: set[Role], attack: Key | None) -> Role:
+    """The first role of which there are several, of those that lines do not run along."""
+    for each in SUBJECTS:
+        fixed = each in along or (each == "attack" and attack is not None)
+        if not fixed and len({spot.key(each) for spot in grid.spots}) > 1:
+            return each
+    return "defence"
+
+
+def _names(grid: Grid, subject: Role, spots: Sequence[Spot]) -> tuple[Names, dict[Key, int]]:
+    """What the lines are called, the same in every figure, and which line is whose."""
+    keys = sorted({spot.key(subject) for spot in grid.spots})
+    called = [grid.defence(key) if subject == "defence" else grid.words(subject, key) for key in keys]
+    means = [mean_of([spot for spot in spots if spot.key(subject) == key]) for key in keys]
+    best_first = sorted(range(len(keys)), key=lambda place: -means[place])
+    return Names.of(called, best_first), {key: place for place, key in enumerate(keys)}
+
+
+def mean_of(spots: Sequence[Spot]) -> float:
+    """The mean accuracy of some spots."""
+    return fmean([spot.accuracy.mean for spot in spots if spot.accuracy] or [0.0])
+
+
+def chosen(found: Sequence[Group]) -> list[Group]:
+    """As many panels as anybody looks at: those whose lines lie farthest apart, in their order."""
+    kept = sorted(sorted(range(len(found)), key=lambda at: -found[at].contrast)[:MOST])
+    return [found[at] for at in kept]
+
+
+def pictures(name: str, found: Sequence[Group], drawing: Callable[[Group], Drawn | None]) -> tuple[list[Picture], int]:
+    """The panels worth looking at, and how many there would be."""
+    made = [
+        picture(f"{name}-{at}", "", lambda group=group: drawing(group))  # type: ignore[misc]
+        for at, group in enumerate(chosen(found), 1)
+    ]
+    return [each for each in made if each is not None], len(found)
+
+
+def lines_of(group: Group, measure: Measure) -> list[Line]:
+    """A line for each subject, from left to right."""
+    lines = []
+    for place, spots in group.by_line.items():
+        points = sorted(
+            (x, spot.accuracy.mean, nan if spot.accuracy.deviation is None else spot.accuracy.deviation)
+            for spot in spots
+            if spot.accuracy and (x := measure(spot)) is not None
+        )
+        if points:
+            lines.append(Line(place, *map(list, zip(*points, strict=True))))
+    return lines
+
+
+def alt(label: str, group: Group, lines: Sequence[Line]) -> str:
+    """What a figure shows, for who cannot see it."""
+    ends = "; ".join(f"{group.names.names[line.place]} {share(line.y[-1])}" for line in lines[:12])
+    return f"{group.title}, against {label}; at the end of each line: {ends}."
+
+
+def note(grid: Grid, group: Group) -> str:
+    """What the lines are: under which attack, over how many seeds, and what the grey ones are."""
+    said = []
+    if len(grid.attacks) > 1 and group.worst:
+        worst = dict.fromkeys(grid.attack(spot) for spots in group.by_line.values() for spot in spots)
+        met = [name for name in worst if name != "no attackers"]
+        if met:
+            said.append(f"Each point under the attack worst for it: {', '.join(met[:6])}{' …' * (len(met) > 6)}.")
+    seeds = [spot.accuracy.seeds for spot in group.spots if spot.accuracy]
+    if max(seeds, default=0) > 1:
+        low, high = min(seeds), max(seeds)
+        said.append(f"Bands: ± one standard deviation over {high if low == high else f'{low} to {high}'} seeds.")
+    grey = len(group.names.names) - len(group.names.coloured)
+    if grey:
+        said.append(f"In colour the {COLOURED - WORST} best and the {WORST} worst; {grey} more in grey.")
+    return " ".join(said)

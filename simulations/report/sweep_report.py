@@ -1,0 +1,78 @@
+"""What `fedpriv report` says of a sweep on a terminal and as JSON, and the files it writes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from textwrap import fill
+from typing import Any, get_args
+
+from server.words import share
+from simulations.report.facts import aligned
+from simulations.report.files import put
+from simulations.report.sweep_answer import answer, caveats, progress
+from simulations.report.sweep_cells import State
+from simulations.report.sweep_grid import Grid
+from simulations.report.sweep_standing import Standing, Standings
+from simulations.report.sweep_tables import files
+
+PICTURES = ("heat-map-", "attackers-", "epsilon-", "bytes-", "rounds-")  # what names of figures begin with
+BEST = 12  # defences on a terminal
+FAILED = 5  # cells
+
+
+def write(grid: Grid) -> list[Path]:
+    """The page, the figures and the tables; the page comes first."""
+    from simulations.report.sweep_page import report  # matplotlib takes a while, and a table needs none
+
+    html, pictures = report(grid)
+    content = {"index.html": html.encode(), **{f"{each.name}.png": each.png for each in pictures}, **files(grid)}
+    return put(grid.sweep.directory / "report", content, PICTURES)
+
+
+def text(grid: Grid) -> str:
+    """The answer for people, how the best defences stand, and what has failed."""
+    standings, sweep = Standings(grid), grid.sweep
+    lines = [f"{sweep.name}  {sweep.directory}  {progress(sweep)}"]
+    lines += [fill(each, 118, initial_indent="  ", subsequent_indent="    ") for each in _said(standings)]
+    if len(standings.order) > 1:
+        columns = 4 if standings.attacked else 3
+        head = ["defence", "on average", "at the least", "survives"]
+        rows = [
+            [grid.defence(each.defence), share(each.mean), share(_least(each)), each.overall.words]
+            for each in standings.order[:BEST]
+        ]
+        lines += ["", aligned(head[:columns], [row[:columns] for row in rows])]
+    failed = sweep.those("failed")
+    if failed:
+        lines += ["", "failed:", *(f"  {grid.cell(cell)}: {cell.why}" for cell in failed[:FAILED])]
+    return "\n".join(lines)
+
+
+def _said(standings: Standings) -> list[str]:
+    return [*answer(standings), *caveats(standings)]
+
+
+def _least(standing: Standing) -> float | None:
+    return standing.least.mean if standing.least else None
+
+
+def summary(grid: Grid) -> dict[str, Any]:
+    """The sweep as plain data."""
+    standings, sweep = Standings(grid), grid.sweep
+    return {
+        "directory": str(sweep.directory),
+        "name": sweep.name,
+        "cells": len(sweep.cells),
+        **{state: len(sweep.those(state)) for state in get_args(State)},
+        "seeds": list(sweep.seeds),
+        "defences": [
+            {
+                "defence": grid.defence(each.defence),
+                "mean": each.mean,
+                "least": _least(each),
+                "survives": each.overall.words,
+            }
+            for each in standings.order
+        ],
+        "said": _said(standings),
+    }

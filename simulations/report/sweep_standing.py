@@ -1,0 +1,109 @@
+"""How the defences of a sweep stand: what each keeps under its worst attack, and which attacks it survives."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from statistics import fmean
+
+from simulations.report.sweep_axes import amount, number
+from simulations.report.sweep_grid import Grid
+from simulations.report.sweep_spots import Condition, Field, Key, Spot
+
+KEPT = 0.9  # a defence survives where it keeps this much of the best accuracy at the same privacy and setting
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether a defence survives an attack, over all conditions."""
+
+    words: str
+    grade: str  # "all", "part", "none" or "unknown"
+
+
+@dataclass(frozen=True, eq=False)
+class Standing:
+    """One defence over the conditions it is compared on."""
+
+    defence: Key
+    fields: tuple[Field, ...]  # of every condition in which something is known
+    compared: tuple[Field, ...]  # of the conditions known for every defence
+    verdicts: tuple[Verdict, ...]  # one an attack, in the order of the axes
+    overall: Verdict
+
+    @property
+    def mean(self) -> float | None:
+        """What its worst attacks leave, on average over the conditions compared."""
+        return fmean(field.mean for field in self.compared if field.mean is not None) if self.compared else None
+
+    @property
+    def least(self) -> Field | None:
+        """Where it keeps least."""
+        return min(self.fields, key=lambda field: field.mean or 0.0, default=None)
+
+
+class Standings:
+    """All defences, the best first: by what is left on average, over the conditions that are known for each of them."""
+
+    def __init__(self, grid: Grid) -> None:
+        self.grid = grid
+        self._peers: dict[tuple[Key, Key], list[Spot]] = {}
+        for spot in grid.spots:
+            if spot.accuracy:
+                self._peers.setdefault((spot.condition.setting, spot.condition.privacy), []).append(spot)
+        self.known = [defence for defence in grid.defences if self._known(defence)]
+        every = [{field.condition for field in self._known(defence)} for defence in self.known]
+        self.common = set.intersection(*every) if every else set()
+        self.order = sorted(map(self._standing, self.known), key=lambda each: -(each.mean or 0.0))
+
+    def _known(self, defence: Key) -> list[Field]:
+        return [field for field in self.grid.fields if field.defence == defence and field.worst]
+
+    def _standing(self, defence: Key) -> Standing:
+        fields = self._known(defence)
+        spots = [spot for spot in self.grid.spots if spot.defence == defence]
+        verdicts = [self._verdict([spot for spot in spots if spot.attack == attack]) for attack in self.grid.attacks]
+        compared = tuple(field for field in fields if field.condition in self.common)
+        return Standing(defence, tuple(fields), compared, tuple(verdicts), self._verdict(spots))
+
+    def survives(self, spot: Spot) -> bool:
+        """Whether enough accuracy is left."""
+        best = max(peer.accuracy.mean for peer in self.peers(spot) if peer.accuracy)
+        return spot.accuracy is not None and spot.accuracy.mean >= KEPT * best
+
+    def peers(self, spot: Spot) -> list[Spot]:
+        """What is known at the same privacy and setting."""
+        return self._peers.get((spot.condition.setting, spot.condition.privacy), [])
+
+    def _verdict(self, spots: list[Spot]) -> Verdict:
+        """Of conditions in which somebody attacks: a condition is survived if all its spots are."""
+        attacked = [spot for spot in spots if spot.attacked and len(self.peers(spot)) > 1]
+        survived: dict[Condition, bool] = {}
+        for spot in attacked:
+            survived[spot.condition] = survived.get(spot.condition, True) and self.survives(spot)
+        if not survived:
+            return Verdict("–", "unknown")
+        count = sum(survived.values())
+        if count in (0, len(survived)):
+            return Verdict("all" if count else "none", "all" if count else "none")
+        return Verdict(self._up_to(survived) or f"{count} of {len(survived)}", "part")
+
+    def _up_to(self, survived: dict[Condition, bool]) -> str:
+        """The largest number of attackers up to which everything is survived; "" where numbers do not tell."""
+        axes = self.grid.axes["attackers"]
+        if len(axes) != 1 or None in map(number, axes[0].values):
+            return ""
+        label = {condition: axes[0].values[condition.attackers[0]] for condition in survived}
+        lost = min(float(label[condition]) for condition, kept in survived.items() if not kept)
+        kept = [each for each in label.values() if float(each) < lost]
+        return f"up to {amount(max(kept, key=float))}" if kept else ""
+
+    @property
+    def unattacked(self) -> bool:
+        """Whether what survivors are measured by was attacked nowhere."""
+        return all(any(not spot.attacked for spot in peers) for peers in self._peers.values())
+
+    @cached_property
+    def attacked(self) -> bool:
+        """Whether there was anybody to survive."""
+        return any(standing.overall.grade != "unknown" for standing in self.order)

@@ -1,0 +1,52 @@
+"""The table of who survives what, the best defence first, for the page of a sweep."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+
+from server.words import share
+from simulations.report.document import Row, folded, table
+from simulations.report.sweep_standing import Standing, Standings
+
+BEST = 12  # defences, before the rest is folded away
+WIDE = 8  # columns side by side
+MARKS = {"all": "all", "part": "part-of", "none": "none", "unknown": ""}
+STYLE = """
+.all::before { content: "✓ "; } .part-of::before { content: "◐ "; } .none::before { content: "✗ "; }
+.all { color: var(--c2); } .none { color: var(--c1); }
+"""
+
+
+def survivors(standings: Standings) -> str:
+    """Who survives what."""
+    if not standings.attacked:
+        return ""
+    attacks = standings.grid.attacks if len(standings.grid.attacks) > 1 else []
+    head = ["accuracy, on average", "at the least", "everything"]
+    head += [standings.grid.words("attack", attack) for attack in attacks]
+    rows = [(standings.grid.defence(each.defence), _standing(each, bool(attacks))) for each in standings.order]
+    shown = _verdicts(head, rows[:BEST])
+    if len(rows) > BEST:
+        shown += folded(f"The other {len(rows) - BEST} defences", _verdicts(head, rows[BEST:]))
+    return f"<h2>Who survives what</h2>\n{shown}"
+
+
+def _standing(standing: Standing, several: bool) -> list[tuple[str, str]]:
+    """A row: words and their class."""
+    least = standing.least
+    verdicts = [standing.overall, *(standing.verdicts if several else ())]
+    numbers = [(share(standing.mean), ""), (share(least.mean if least else None), "")]
+    return numbers + [(verdict.words, MARKS[verdict.grade]) for verdict in verdicts]
+
+
+def _verdicts(head: Sequence[str], rows: Sequence[tuple[str, list[tuple[str, str]]]]) -> str:
+    """A table, or several where there are many attacks."""
+    made = ""
+    parts = -(-len(head) // WIDE)
+    width = -(-len(head) // parts)
+    for at in range(0, len(head), width):
+        names = head[at : at + width]
+        marked: list[Row] = [[escape(name), *row[at : at + width]] for name, row in rows]
+        made += f'<div class="table">{table(["defence", *names], marked)}</div>'
+    return made

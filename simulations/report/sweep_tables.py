@@ -1,0 +1,150 @@
+"""The tables of a sweep, as CSV for programs and as Markdown for people: every cell, every place, every curve."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+from typing import Any
+
+from server.words import down, share, size, tally, up
+from simulations.report.sweep_answer import plus_minus
+from simulations.report.sweep_axes import ROLES, Role
+from simulations.report.sweep_cells import Cell
+from simulations.report.sweep_grid import Grid
+from simulations.report.sweep_spots import Spot
+
+Table = tuple[Sequence[str], Sequence[Sequence[Any]]]  # what the columns are called, and the rows
+
+
+def files(grid: Grid) -> dict[str, bytes]:
+    """Every table by the name of its file."""
+    tables = {"cells": cells(grid), "summary": summary(grid), "curves": curves(grid)}
+    said = {"cells": cells_in_words(grid), "summary": summary_in_words(grid)}
+    written = {f"{name}.csv": _csv(table) for name, table in tables.items()}
+    return written | {f"{name}.md": markdown(table) for name, table in said.items()}
+
+
+def cells(grid: Grid) -> Table:
+    """Every cell, numbers in full."""
+    paths = [axis.path for axis in grid.sweep.axes]
+    names = ["accuracy", "epsilon_lower", "epsilon_upper", "client_bytes", "bytes_up", "rejected", "rounds", "clients",
+             "byzantine"]  # fmt: skip
+    rows = [
+        [cell.id, *(cell.place[path] for path in paths), cell.seed, cell.state, *_numbers(cell), cell.why]
+        for cell in grid.sweep.cells
+    ]
+    return ["cell", *paths, "seed", "state", *names, "why"], rows
+
+
+def _numbers(cell: Cell) -> list[Any]:
+    ran = cell.ran
+    if ran is None:
+        return [None] * 9
+    return [ran.accuracy, ran.lower, ran.upper, ran.client_bytes, ran.bytes_up, sum(ran.rejected.values()), ran.rounds,
+            ran.clients, ran.byzantine]  # fmt: skip
+
+
+def summary(grid: Grid) -> Table:
+    """Every place: the mean over its seeds, their scatter, and whether its attack is the worst there."""
+    paths = [axis.path for axis in grid.sweep.axes]
+    names = ["seeds", "of", "accuracy", "deviation", "low", "high", "epsilon_upper", "client_bytes", "bytes_up",
+             "worst_attack"]  # fmt: skip
+    rows = []
+    for spot in grid.spots:
+        found = spot.accuracy
+        numbers = [found.mean, found.deviation, found.low, found.high] if found else [None] * 4
+        place = [spot.cells[0].place[path] for path in paths]
+        counts = [len(spot.counted), len(spot.cells)]
+        rest = [spot.upper, spot.mean("client_bytes"), spot.mean("bytes_up"), _is_worst(grid, spot)]
+        rows.append([*place, *counts, *numbers, *rest])
+    return [*paths, *names], rows
+
+
+def _is_worst(grid: Grid, spot: Spot) -> str:
+    return "yes" if grid.by_place[spot.defence, spot.condition].worst is spot else ""
+
+
+def curves(grid: Grid) -> Table:
+    """Accuracy by round at every place, over the seeds that are done."""
+    paths = [axis.path for axis in grid.sweep.axes]
+    rows = [
+        [*(spot.cells[0].place[path] for path in paths), number, *found]
+        for spot in grid.spots
+        for number, found in spot.curve
+    ]
+    return [*paths, "round", "accuracy", "deviation", "low", "high", "seeds"], rows
+
+
+def _roles(grid: Grid) -> list[Role]:
+    return [each for each in ROLES if grid.axes[each]]
+
+
+def _place(grid: Grid, spot: Spot) -> list[str]:
+    """Where a spot stands, in words, a column for each role that has an axis."""
+    return [grid.words(each, spot.key(each)) for each in _roles(grid)]
+
+
+def cells_in_words(grid: Grid) -> Table:
+    """Every cell, for reading."""
+    head = [*_roles(grid), "seed", "accuracy", "ε", "a client, a round", "rejected", "how it ended"]
+    rows = [[*_place(grid, spot), str(cell.seed), *_said(cell)] for spot in grid.spots for cell in spot.cells]
+    return head, rows
+
+
+def _said(cell: Cell) -> list[str]:
+    ran = cell.ran
+    ended = cell.why if cell.state in ("done", "missing") else f"{cell.state}: {cell.why}"
+    if ran is None:
+        return ["–", "–", "–", "–", ended]
+    return [share(ran.accuracy) if cell.state == "done" else "–", bounds(ran.lower, ran.upper), size(ran.client_bytes),
+            tally(ran.rejected), ended]  # fmt: skip
+
+
+def bounds(lower: float | None, upper: float | None) -> str:
+    """ε from both sides.
+
+    >>> bounds(3.34466, 3.95222), bounds(float("inf"), float("inf")), bounds(None, None)
+    ('3.344 to 3.953', '∞', '–')
+    """
+    if lower is None or upper is None:
+        return "–"
+    return up(upper) if lower == upper else f"{down(lower)} to {up(upper)}"
+
+
+def summary_in_words(grid: Grid) -> Table:
+    """Every place, for reading."""
+    head = [*_roles(grid), "accuracy", "seeds", "ε at most", "a client, a round", "worst attack here"]
+    return head, [[*_place(grid, spot), *_summed(grid, spot)] for spot in grid.spots]
+
+
+def _summed(grid: Grid, spot: Spot) -> list[str]:
+    sent = spot.mean("client_bytes")
+    return [
+        plus_minus(spot.accuracy),
+        f"{len(spot.counted)} of {len(spot.cells)}",
+        "–" if spot.upper is None else up(spot.upper),
+        "–" if sent is None else size(sent),
+        _is_worst(grid, spot),
+    ]
+
+
+def _csv(table: Table) -> bytes:
+    """Floats in full; nothing where nothing is known."""
+    head, rows = table
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows([head, *rows])
+    return text.getvalue().encode()
+
+
+def markdown(table: Table) -> bytes:
+    """A table whose columns line up where it is read as it is."""
+    head, rows = table
+    lines = [[_cell(value) for value in row] for row in [head, *rows]]
+    widths = [max(3, *(len(row[at]) for row in lines)) for at in range(len(head))]
+    lines.insert(1, ["-" * width for width in widths])
+    return "".join(f"| {' | '.join(map(str.ljust, row, widths))} |\n" for row in lines).encode()
+
+
+def _cell(value: Any) -> str:
+    return " ".join(str(value).split()).replace("|", "\\|")

@@ -1,0 +1,34 @@
+"""What can be reproduced, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from simulations.reproduce import curves, resilience
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """A figure of a paper."""
+
+    about: str
+    make: Callable[[], curves.Figure]
+    note: str = ""  # under the figure
+    minutes: float = 0.1  # on one core, at most
+
+
+CATALOGUE = {
+    "fdp-figure-2": Reproduction("[F] Figure 2: privacy of binomial noise, M varied", curves.figure_2),
+    "fdp-figure-3": Reproduction("[F] Figure 3: sparsification improves privacy", curves.figure_3),
+    "fdp-figure-4": Reproduction("[F] Figure 4: privacy of noisy signs", curves.figure_4),
+    "fdp-figure-7": Reproduction(
+        "[F] Figure 7: binomial mechanism, privacy and attackers survived", resilience.figure_7, resilience.NOTE
+    ),
+    "fdp-figure-8": Reproduction(
+        "[F] Figure 8: ternary compressor, privacy and attackers survived", resilience.figure_8, resilience.NOTE
+    ),
+    "fdp-figure-9": Reproduction(
+        "[F] Figure 9: attackers survived by the number of honest clients", resilience.figure_9, resilience.NOTE
+    ),
+}

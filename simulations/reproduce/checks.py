@@ -1,0 +1,47 @@
+"""What a paper says beside what we find."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class Check:
+    """One claim or number of a paper, ours, and whether they agree; a difference that is understood says why."""
+
+    claim: str
+    published: str
+    ours: str
+    agrees: bool
+    why: str = ""  # they differ
+    right: bool = True  # ours is what an independent route gives
+
+    @property
+    def passed(self) -> bool:
+        """Whether this is as it should be: ours right, and a difference only where there is a reason for one."""
+        return self.right and self.agrees == (not self.why)
+
+    @property
+    def verdict(self) -> str:
+        """In words.
+
+        >>> Check(claim="δ(1.67)", published="0.039", ours="0.00526", agrees=False, why="another l").verdict
+        'differs (another l)'
+        """
+        if not self.right:
+            return "FAILED: ours is not what an independent route gives"
+        if self.agrees:
+            return "ok" if not self.why else f"FAILED: agrees, where it should differ ({self.why})"
+        return f"differs ({self.why})" if self.why else "FAILED: differs, and nobody knows why"
+
+
+def lines(checks: list[Check]) -> list[str]:
+    """Each check in a line: the claim, what is published, what is ours, the verdict."""
+    wide = [
+        max(len(text) for text in column)
+        for column in zip(*((c.claim, c.published, c.ours) for c in checks), strict=True)
+    ]
+    return [
+        f"{c.claim:<{wide[0]}}  published {c.published:<{wide[1]}}  ours {c.ours:<{wide[2]}}  {c.verdict}"
+        for c in checks
+    ]

@@ -1,0 +1,95 @@
+"""A figure as data: panels of lines, drawn in the style of all our figures, and written out as a table."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, NullFormatter
+
+from fedpriv.arrays import Vector
+from simulations.report.style import CARD, MUTED, house_style, label_ends
+
+SOLID, DASHED, DOTTED = "-", (0, (4, 2)), (0, (1, 1.5))
+Dashes = str | tuple[float, tuple[float, ...]]
+
+
+@dataclass(frozen=True, eq=False)
+class Line:
+    """One curve; nan is a gap."""
+
+    name: str
+    x: Vector
+    y: Vector
+    colour: str
+    dashes: Dashes = SOLID
+    at_end: str = ""  # words beside its end; where no line has any there is a legend
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Panel:
+    """One pair of axes."""
+
+    title: str
+    x: str
+    y: str
+    lines: Sequence[Line]
+    log: int | None = None  # base of the axis below
+    between: tuple[Vector, Vector, Vector, str] | None = None  # x, from, to: a shaded area, and its words
+    top: float = 1.0
+
+
+def tradeoffs(title: str, lines: Sequence[Line]) -> Panel:
+    """A panel of tradeoff curves."""
+    return Panel(title=title, x="type I error α", y="type II error β", lines=lines)
+
+
+def written(panels: Sequence[Panel], note: str = "", form: str = "png") -> bytes:
+    """The figure as a file of that form: png, svg or pdf."""
+    content = io.BytesIO()
+    with house_style():
+        figure = Figure(figsize=(4.1 * len(panels) + 0.4, 3.9), layout="constrained")
+        figure.get_layout_engine().set(w_pad=0.1, h_pad=0.08, wspace=0.04)  # type: ignore[union-attr, call-arg]
+        for axes, panel in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
+            _draw(axes, panel)
+        if note:
+            figure.supxlabel(note, fontsize=8, color=MUTED, x=0.012, ha="left")
+        figure.savefig(content, format=form, facecolor=CARD, dpi=170)
+    return content.getvalue()
+
+
+def _draw(axes: Axes, panel: Panel) -> None:
+    if panel.between is not None:
+        x, low, high, words = panel.between
+        axes.fill_between(x, low, high, color="0.85", lw=0, label=words)
+    for line in panel.lines:
+        axes.plot(line.x, line.y, color=line.colour, ls=line.dashes, lw=1.8, label=line.name)
+    x = np.concatenate([line.x for line in panel.lines])
+    axes.set(title=panel.title, xlabel=panel.x, ylabel=panel.y, ylim=(0, panel.top), xlim=(x.min(), x.max()))
+    if panel.log is not None:
+        axes.set_xscale("log", base=panel.log)
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:,.12g}"))
+        axes.xaxis.set_minor_formatter(NullFormatter())
+    ends = [(line.x[-1], np.minimum(line.y[-1], panel.top), line.at_end, line.colour) for line in panel.lines]
+    if any(words for _, _, words, _ in ends):
+        label_ends(axes, [end for end in ends if end[2] and not np.isnan(end[1])])
+    else:
+        axes.legend(loc="upper right", fontsize=8, frameon=False, handlelength=2.6)
+
+
+def table(panels: Sequence[Panel]) -> str:
+    """Every point of every line, as CSV."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["panel", "line", "x", "y"])
+    for panel in panels:
+        for line in panel.lines:
+            writer.writerows(
+                (panel.title, line.name, repr(float(x)), repr(float(y))) for x, y in zip(line.x, line.y, strict=True)
+            )
+    return text.getvalue()

@@ -1,0 +1,71 @@
+"""Which directory a run is given on the command line, and what becomes of it where the run does not begin."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+from fedpriv.errors import FedprivError
+from server.directory import ENVIRONMENT, STUDY
+from server.outcome import ERROR, LOG, STOP
+
+BEFORE = {ERROR, STOP, LOG, ENVIRONMENT, "app"}  # what a run leaves that was killed before it began
+
+
+def taken(study: str, out: str | None, resume: str | None) -> tuple[Path, list[Path]]:
+    """The run's own directory, made here so that no other run can take it; all that was made, the innermost first."""
+    if resume is not None:
+        if out is not None:
+            raise FedprivError("--resume goes on in its own directory: no --out with it")
+        return Path(resume), []
+    if out is None:
+        return next_free(Path(study).stem)
+    place = Path(out)
+    if place.exists() and (not place.is_dir() or not _may_begin(place)):
+        raise FedprivError(f"{out}: is there already; --resume {out} goes on with a run, --out names another place")
+    made = _missing(place)
+    place.mkdir(parents=True, exist_ok=True)
+    return place, made
+
+
+def next_free(name: str) -> tuple[Path, list[Path]]:
+    """runs/NAME, or the next number free, made here so that nobody else can take it; and what was made for it."""
+    for number in range(1, 1_000_000):
+        out = Path("runs") / (name if number == 1 else f"{name}-{number}")
+        made = _missing(out)
+        try:
+            out.mkdir(parents=True)
+        except FileExistsError:
+            continue
+        return out, made
+    raise FedprivError("runs: holds a million runs of that name")
+
+
+def take_back(directory: Path, made: list[Path]) -> None:
+    """What was made for a run that did not begin is not left behind, unless it says why."""
+    if not made or (directory / STUDY).exists() or (directory / LOG).exists():
+        return
+    try:
+        for name in (ERROR, STOP):
+            (directory / name).unlink(missing_ok=True)
+        for each in made:
+            each.rmdir()
+    except OSError:  # somebody else is at work there
+        pass
+
+
+def modules_of(directory: Path) -> Path:
+    """Where the modules were looked for that a run's study names."""
+    try:
+        return Path(json.loads((directory / ENVIRONMENT).read_text(encoding="utf-8"))["modules"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return Path()
+
+
+def _missing(directory: Path) -> list[Path]:
+    return [each for each in (directory, *directory.parents) if not each.exists()]
+
+
+def _may_begin(directory: Path) -> bool:
+    return all(name in BEFORE or name.startswith(".") for name in os.listdir(directory))

@@ -1,0 +1,110 @@
+"""The axes of a grid, from a study's [sweep] table.
+
+A key is the dotted path of a setting, its value the list of values that the setting takes. A table among them says what
+it names: one with a `kind` replaces the whole table at the path, one without changes the settings it has. A key that is
+no setting is a name of its own, for several settings that change together; their values are tables by dotted path. Any
+table may have a `label`, which is what people read. `impossible = "skip"` leaves out combinations that cannot be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from itertools import combinations
+from math import prod
+from typing import Any
+
+from fedpriv.errors import FedprivError, nearest
+from fedpriv.study import Study
+from fedpriv.tables import Table, flat
+
+KNOWN = [each.name for each in fields(Study)]
+MOST = 1_000_000  # cells; a larger grid is a slip
+IMPOSSIBLE, SKIP = "impossible", "skip"
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One value of an axis: what it is called, and the settings it stands for."""
+
+    label: str
+    settings: Mapping[str, Any]  # by dotted path
+
+
+@dataclass(frozen=True)
+class Axis:
+    """What is varied, and the values it takes."""
+
+    path: str
+    choices: tuple[Choice, ...]
+
+    @property
+    def paths(self) -> set[str]:
+        """All settings that some value of it sets."""
+        return {path for choice in self.choices for path in choice.settings}
+
+
+def axes_of(sweep: Any) -> list[Axis]:
+    """All axes, in the order they are written in."""
+    if not isinstance(sweep, dict) or not set(sweep) - {IMPOSSIBLE}:
+        raise FedprivError('has no [sweep] table ("run.seed" = [1, 2] and the like): fedpriv run runs a single study')
+    axes = [_axis(path, values) for path, values in sweep.items() if path != IMPOSSIBLE]
+    for first, second in combinations(axes, 2):
+        if both := first.paths & second.paths:
+            raise FedprivError(f"sweep: {first.path} and {second.path} both set {min(both)}")
+    if (cells := prod(len(axis.choices) for axis in axes)) > MOST:
+        raise FedprivError(f"sweep: {cells:,} cells are more than {MOST:,}")
+    return axes
+
+
+def skips(sweep: Table) -> bool:
+    """Whether what cannot be run is left out of the grid, not refused."""
+    if sweep.get(IMPOSSIBLE, SKIP) != SKIP:
+        raise FedprivError(f"sweep: {IMPOSSIBLE} can be {SKIP!r} or be left out, got {sweep[IMPOSSIBLE]!r}")
+    return IMPOSSIBLE in sweep
+
+
+def _axis(path: str, values: Any) -> Axis:
+    if not isinstance(values, list):
+        raise FedprivError(f"sweep: {path} must be a list of values, got {values!r}")
+    if not values:
+        raise FedprivError(f"sweep: {path} has no value: an empty list spans nothing")
+    choices = tuple(_choice(path, value) for value in values)
+    for first, second in combinations(choices, 2):
+        if first.label == second.label or first.settings == second.settings:
+            raise FedprivError(f"sweep: {path} has the value {second.label} twice")
+    return Axis(path, choices)
+
+
+def _choice(path: str, value: Any) -> Choice:
+    top = path.partition(".")[0]
+    named = {key: each for key, each in value.items() if key != "label"} if isinstance(value, dict) else value
+    if named == {}:
+        raise FedprivError(f"sweep: {path} has a value that says nothing: {value!r}")
+    several = isinstance(named, dict) and "kind" not in named
+    if top not in KNOWN and not several:
+        raise FedprivError(
+            f"sweep: {path} is no setting{nearest(top, KNOWN)}; under a name of its own stand tables of dotted "
+            f"settings, got {value!r}"
+        )
+    label = value.get("label", called(named)) if isinstance(value, dict) else called(value)
+    if not isinstance(label, str) or not label.isprintable() or not label:
+        raise FedprivError(f"sweep: {path}: label must be a word, got {label!r}")
+    return Choice(label, flat(named, path if top in KNOWN else "") if several else {path: named})
+
+
+def called(value: Any) -> str:
+    """A value as people read it.
+
+    >>> called({"kind": "Ipm", "factor": 2.0}), called(0.1), called([{"kind": "Bucketing", "size": 2}, {"kind": "Nnm"}])
+    ('Ipm factor=2.0', '0.1', 'Bucketing size=2, Nnm')
+    >>> called({"privacy.trust": "local", "clients": {"byzantine": 3}}), called([])
+    ('trust=local byzantine=3', 'none')
+    """
+    if isinstance(value, dict):
+        kind = [str(value["kind"])] if "kind" in value else []
+        rest = flat({key: each for key, each in value.items() if key != "kind"})
+        return " ".join([*kind, *(f"{path.rpartition('.')[2]}={called(each)}" for path, each in rest.items())])
+    if isinstance(value, list):
+        return ", ".join(map(called, value)) or "none"
+    return str(value).lower() if isinstance(value, bool) else str(value)

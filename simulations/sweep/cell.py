@@ -1,0 +1,63 @@
+"""One cell, in whichever process: a whole run by the direct driver, gone on with or begun anew, to the same bytes."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from pathlib import Path
+
+from clients.gradients import reason
+from fedpriv import study_file
+from fedpriv.errors import FAULTS, FedprivError
+from server import rounds
+from server.directory import kept
+from server.outcome import ERROR, fail, met
+from simulations.direct import Here
+
+PATIENCE = 60.0  # seconds that a worker of a sweep that was killed may take to notice
+
+
+def run_cell(study: str, place: Path) -> str | None:
+    """Run a study, given as TOML, in its place; None, or in a line why it failed (`error.json` there says more)."""
+    try:
+        _wait_until_free(place)
+        if _begun(place) and _ran(study, place, resume=True):
+            return None
+        shutil.rmtree(place, ignore_errors=True)
+        _run(study, place, resume=False)
+        return None
+    except FAULTS as error:
+        place.mkdir(parents=True, exist_ok=True)
+        fail(place, error)
+        return reason(error)
+
+
+def _begun(place: Path) -> bool:
+    """Whether there is something to go on with; what failed begins anew."""
+    return (place / "checkpoint.npz").exists() and not (place / ERROR).exists()
+
+
+def _ran(study: str, place: Path, resume: bool) -> bool:
+    """Whether it could be gone on with: what is damaged begins anew."""
+    try:
+        _run(study, place, resume)
+        return True
+    except FedprivError:
+        return False
+
+
+def _run(study: str, place: Path, resume: bool) -> None:
+    rounds.run(study_file.parsed(study), place, Here(), resume=resume, quiet=True)
+    met(place)
+
+
+def _wait_until_free(place: Path) -> None:
+    until = time.monotonic() + PATIENCE
+    while place.is_dir():
+        try:
+            with kept(place):
+                return
+        except FedprivError:
+            if time.monotonic() > until:
+                raise
+            time.sleep(0.1)

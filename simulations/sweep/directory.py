@@ -1,0 +1,94 @@
+"""A sweep's directory: the study with its grid, an index of the cells, and a run's directory for each of them."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from fedpriv.errors import FedprivError
+from fedpriv.files import replaced
+from fedpriv.tables import Table, flat, toml
+from server.directory import kept
+from server.outcome import ERROR
+from simulations.sweep.grid import Cell, Grid
+
+STUDY, INDEX, CELLS = "study.toml", "sweep.json", "cells"
+FORMAT = 1
+
+
+def check(out: Path, grid: Grid) -> None:
+    """Refuse a directory that holds anything else."""
+    if (out / STUDY).is_file():
+        _check_same(out, toml(grid.table))
+    elif out.exists() and (not out.is_dir() or any(not file.name.startswith(".") for file in out.iterdir())):
+        raise FedprivError(f"{out}: is there already and holds no sweep: --out names another place")
+
+
+@contextmanager
+def opened(out: Path, grid: Grid) -> Iterator[None]:
+    """The directory for this sweep alone: begun, or gone on with where it holds the same one."""
+    check(out, grid)
+    out.mkdir(parents=True, exist_ok=True)
+    with kept(out):
+        replaced(out / STUDY, toml(grid.table).encode(), mode=0o644)
+        replaced(out / INDEX, (json.dumps(_index(grid), indent=1, ensure_ascii=False) + "\n").encode(), mode=0o644)
+        (out / CELLS).mkdir(exist_ok=True)
+        yield
+
+
+def complete(out: Path) -> bool:
+    """Whether all cells that its index names have come to their end."""
+    try:
+        cells = json.loads((out / INDEX).read_text(encoding="utf-8"))["cells"]
+        return all(finished(out / CELLS / cell["id"]) for cell in cells)
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+
+
+def place_of(out: Path, cell: Cell) -> Path:
+    """Where a cell is kept."""
+    return out / CELLS / cell.id
+
+
+def finished(place: Path) -> bool:
+    """Whether a cell has come to its end, whatever that is: only what failed or was cut short is worth another try."""
+    try:
+        result = json.loads((place / "result.json").read_text(encoding="utf-8"))
+        return result["why"] != "interrupted" and not (place / ERROR).exists()
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+
+
+def _index(grid: Grid) -> dict[str, Any]:
+    axes = [{"path": axis.path, "values": [choice.label for choice in axis.choices]} for axis in grid.axes]
+    cells = [{"id": cell.id, "place": dict(cell.place), "seed": cell.study.run.seed} for cell in grid.cells]
+    about = grid.cells[0].study.about
+    return {"format": FORMAT, "name": grid.name, "about": about, "axes": axes, "seeds": grid.seeds, "cells": cells}
+
+
+def _check_same(out: Path, text: str) -> None:
+    """Refuse the directory of another study, and show what differs."""
+    try:
+        was = (out / STUDY).read_text(encoding="utf-8")
+        differing = [] if was == text else _differing(tomllib.loads(was), tomllib.loads(text))
+    except (OSError, ValueError) as error:
+        raise FedprivError(f"{out / STUDY}: cannot be read ({error})") from None
+    if differing:
+        shown = "; ".join(differing[:4]) + ("; …" if len(differing) > 4 else "")
+        raise FedprivError(f"{out}: holds another study: {shown}. --out names another place")
+
+
+def _differing(was: Table, now: Table) -> list[str]:
+    """What differs, setting by setting."""
+    old, new = flat(was), flat(now)
+    paths = [path for path in {**old, **new} if old.get(path) != new.get(path)]
+    return [f"{path} is {_short(old.get(path))} there, {_short(new.get(path))} here" for path in paths]
+
+
+def _short(value: Any) -> str:
+    words = "not given" if value is None else toml({"v": [value]})[5:-2]
+    return words if len(words) <= 80 else words[:79] + "…"

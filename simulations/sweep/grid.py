@@ -1,0 +1,145 @@
+"""The grid that a study's [sweep] table spans, the only place where a list means one: every cell is a whole study."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import product
+
+from fedpriv.errors import FedprivError
+from fedpriv.study import Study
+from fedpriv.study_file import content_of, study_of, tables
+from fedpriv.tables import Table, put
+from simulations.sweep.axes import Axis, Choice, axes_of, skips
+
+SEED = "run.seed"
+SHOWN = 20  # different reasons why cells cannot be run
+
+Bad = dict[str, list[Mapping[str, str]]]  # why cells cannot be run, and where they stand
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One study of the grid, and where it stands: the label of its value on every axis but the seed's."""
+
+    place: Mapping[str, str]
+    study: Study
+
+    @property
+    def id(self) -> str:
+        """No two different studies share it."""
+        return self.study.id.hex()
+
+    @property
+    def where(self) -> Mapping[str, str]:
+        """The place with the seed."""
+        return {**self.place, SEED: str(self.study.run.seed)}
+
+    @property
+    def title(self) -> str:
+        """The same in words."""
+        return _words(self.where)
+
+
+@dataclass(frozen=True)
+class Grid:
+    """All cells; one seed's stand together, so that a whole grid is there long before all of them are."""
+
+    file: str  # what errors call the study
+    table: Table  # the study as it is written, its [sweep] flat
+    axes: tuple[Axis, ...]  # without the seed's
+    cells: tuple[Cell, ...]
+    skipped: int = 0  # combinations left out, for they cannot be
+
+    @property
+    def name(self) -> str:
+        """The study's."""
+        return self.cells[0].study.name
+
+    @property
+    def seeds(self) -> list[int]:
+        """In the order of the cells."""
+        return list(dict.fromkeys(cell.study.run.seed for cell in self.cells))
+
+    def each(self, act: Callable[[Study], Study]) -> Grid:
+        """The grid with something done to every study; those to which it cannot be done are named, all of them."""
+        return self.of((cell.where, partial(act, cell.study)) for cell in self.cells)
+
+    def of(self, candidates: Iterable[tuple[Mapping[str, str], Callable[[], Study]]]) -> Grid:
+        """The grid with these cells: where each stands, and what makes its study or says in a line why it cannot be."""
+        cells, bad = list[Cell](), Bad()
+        for where, make in candidates:
+            try:
+                cells.append(Cell({path: label for path, label in where.items() if path != SEED}, make()))
+            except FedprivError as error:
+                bad.setdefault(str(error), []).append(where)
+        if bad and not skips(self.table["sweep"]):
+            raise FedprivError(_refusal(self.file, bad))
+        self._check(cells, bad)
+        return replace(self, cells=tuple(cells), skipped=self.skipped + sum(map(len, bad.values())))
+
+    def _check(self, cells: Iterable[Cell], bad: Bad) -> None:
+        """No two cells are the same study, and no value is left without any."""
+        known: dict[str, Cell] = {}
+        for cell in cells:
+            if (same := known.setdefault(cell.id, cell)) is not cell:
+                raise FedprivError(f"{self.file}: two cells are the same study: {same.title}; and {cell.title}")
+        used = {place for cell in known.values() for place in cell.place.items()}
+        for reason, wheres in bad.items():
+            if lost := [place for where in wheres for place in where.items() if place not in used and place[0] != SEED]:
+                raise FedprivError(f"{self.file}: no cell is possible with {_words(dict(lost[:1]))}: {reason}")
+
+
+def grid_of(source: str, overrides: Iterable[str] = ()) -> Grid:
+    """The grid of a study file, or of a study that ships; each cell is read strictly, none is calibrated yet."""
+    overrides = list(overrides)
+    content, file = content_of(source)
+    table = tables(content, name=file, overrides=overrides)
+    try:
+        axes = axes_of(table.get("sweep"))
+        _check_overrides(axes, overrides)
+        skips(table["sweep"])
+    except FedprivError as error:
+        raise FedprivError(f"{file}: {error}") from None
+    base = {key: value for key, value in table.items() if key != "sweep"}
+    axes.sort(key=lambda axis: axis.path != SEED)  # the seed's is the slowest
+    spots = product(*(axis.choices for axis in axes))
+    others = tuple(axis for axis in axes if axis.path != SEED)
+    return Grid(file, table, others, ()).of((_where(axes, spot), partial(_study, base, spot)) for spot in spots)
+
+
+def _check_overrides(axes: Iterable[Axis], overrides: Iterable[str]) -> None:
+    """Refuse to change what the grid would change back."""
+    for path in (words.partition("=")[0].strip() for words in overrides):
+        for axis in axes:
+            if any(f"{path}.".startswith(f"{own}.") for own in axis.paths):
+                raise FedprivError(f"--set {path}: the grid sets it; --set 'sweep.{axis.path}=[…]' changes the grid")
+
+
+def _study(base: Table, spot: Iterable[Choice]) -> Study:
+    """A table before the settings in it and a kind before its settings, whatever the order they are written in."""
+    table, settings = deepcopy(base), {path: value for choice in spot for path, value in choice.settings.items()}
+    for path in sorted(settings, key=lambda path: (path.count("."), not path.endswith(".kind"))):
+        put(table, path, deepcopy(settings[path]))
+    return study_of(table)
+
+
+def _where(axes: Iterable[Axis], spot: Iterable[Choice]) -> dict[str, str]:
+    """The label on every axis, the seed's last."""
+    labels = {axis.path: choice.label for axis, choice in zip(axes, spot, strict=True)}
+    return labels | {path: labels.pop(path) for path in [SEED] if path in labels}
+
+
+def _words(place: Mapping[str, str]) -> str:
+    return ", ".join(f"{path} = {label}" for path, label in place.items())
+
+
+def _refusal(file: str, bad: Bad) -> str:
+    """A line for every reason: the first cell, and how many more there are."""
+    lines = [
+        f"{file}: cell {_words(cells[0])}{f' (and {len(cells) - 1:,} more)' if cells[1:] else ''}: {reason}"
+        for reason, cells in bad.items()
+    ]
+    return "\n".join(lines[:SHOWN] + [f"and {len(lines) - SHOWN} more reasons"] * (len(lines) > SHOWN))

@@ -1,0 +1,73 @@
+"""What a person sees of a sweep while it goes: one line that is drawn anew, what failed, and at the end a table."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any, Self, TextIO
+
+from server.live_line import LiveLine
+from server.words import duration
+
+
+class SweepProgress:
+    """The line of a sweep on standard error."""
+
+    def __init__(
+        self,
+        total: int,
+        there: int,
+        workers: int,
+        quiet: bool,
+        stream: TextIO | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.total, self.there, self.done, self.failed = total, there, 0, 0
+        self._workers, self._busy = workers, 0.0  # seconds that cells took, one after another
+        self._line, self._clock = LiveLine(quiet, stream, clock), clock
+        self._begun = clock()
+
+    def __enter__(self) -> Self:
+        self._line.begin(*self._standing())
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._line.clear()
+
+    @property
+    def left(self) -> int:
+        """Cells that have not ended."""
+        return self.total - self.there - self.done - self.failed
+
+    @property
+    def seconds(self) -> float:
+        """Since the sweep was begun or gone on with."""
+        return self._clock() - self._begun
+
+    def ended(self, title: str, seconds: float, fault: str | None) -> None:
+        """Take in one cell."""
+        self._busy += seconds
+        if fault is None:
+            self.done += 1
+        else:
+            self.failed += 1
+            self._line.say(f"failed: {title}: {fault}")
+        self._line.show(*self._standing(), at_once=not self.left)
+
+    def waited(self) -> None:
+        """Take in that a while has passed."""
+        self._line.show(*self._standing())
+
+    def finish(self, rows: list[tuple[str, Any]]) -> None:
+        """The table of the whole sweep."""
+        width = max(len(name) for name, _ in rows)
+        self._line.say("\n".join(f"{name:<{width}}  {text}" for name, text in rows))
+
+    def _standing(self) -> tuple[str, float, list[str]]:
+        """What is done, in words and as a share, and the facts, the most important first."""
+        ended = self.done + self.failed
+        facts = [f"{self.failed:,} failed"] if self.failed else []
+        if ended and self.left:
+            at_once = min(self._workers, self.left)
+            facts.append(f"{self.left:,} left, {duration(self._busy / ended * self.left / at_once)}".ljust(20))
+        return f"cell {self.total - self.left:{len(str(self.total))}}/{self.total}", 1 - self.left / self.total, facts

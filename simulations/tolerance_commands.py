@@ -1,0 +1,137 @@
+"""`fedpriv tolerance`: how many attackers the vote on a coordinate survives."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from fedpriv.errors import FedprivError
+from fedpriv.files import replaced
+from fedpriv.mechanisms import make, settings_of
+from fedpriv.tolerance import Vote
+from simulations.account_commands import as_real, as_whole, print_json, settings_from
+
+HELP = """\
+published   what the theorem of [F] that speaks of these attackers says: a Chernoff bound, for any honest data
+hoeffding   certified for any honest data of that mean
+exact       counted, every honest client being exactly at the mean
+Each is the largest number of attackers up to which the sum of all votes has the sign of the honest mean with a
+probability above 1/2; a tie is wrong. Blind attackers send their honest update, whose mean is X too, with its sign
+flipped, through the mechanism. Omniscient ones skip it: the most extreme symbol against the sign of the mean. With
+--probability each of an attacker's votes is wrong with that probability ([F] Theorems 10 and 11).
+
+examples:
+  fedpriv tolerance Binomial clip=0.1 scale=0.5 trials=1 --honest 100 --mean 0.1
+  fedpriv tolerance Ternary clip=0.1 spread=0.15 scale=0.5 --honest 1000 --mean 0.1 --attack omniscient
+  fedpriv tolerance Binomial clip=0.1 scale=0.5 trials=16 --honest 100 --mean 0.1 --plot tolerance.png
+"""
+WHO = {
+    "blind": "blind attackers: their honest update of the same mean, its sign flipped, through the mechanism",
+    "omniscient": "omniscient attackers: the most extreme symbol against the sign of the mean, skipping the mechanism",
+}
+PROOF = {
+    "published": "a Chernoff bound: any honest data of that mean",
+    "hoeffding": "Hoeffding 1956, Jogdeo and Samuels 1968: any honest data of that mean",
+    "exact": "convolution of all votes: every honest client exactly at the mean",
+}
+NOTHING = {
+    "published": "says nothing: its conditions fail",
+    "hoeffding": "nothing is certified",
+    "exact": "the vote is not right even without attackers",
+}
+
+
+def add_to(commands: Any) -> None:
+    """Add the command to a parser's."""
+    command = commands.add_parser(
+        "tolerance", help="how many attackers a vote survives", epilog=HELP,
+        description="How many attackers the vote on one coordinate survives: by theorem, certified, counted exactly.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
+    add = command.add_argument
+    add("kind", metavar="KIND", help="Binomial, StochasticSign, Cldp, Ternary or Ternarize")
+    add("settings", metavar="name=value", nargs="*", help="its settings")
+    add("--honest", type=as_whole, required=True, metavar="N", help="honest clients")
+    add("--mean", type=as_real, required=True, metavar="X", help="their mean on the coordinate, turned to be positive")
+    add("--attack", metavar="blind|omniscient", help="what the attackers know and do (default blind)")
+    add("--probability", type=as_real, metavar="P", help="instead: how often an attacker's vote is wrong")
+    add("--plot", metavar="FILE", help="attackers survived by N and by a setting, as PNG, SVG or PDF")
+    add("--json", action="store_true", help="one JSON object on standard output")
+    command.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Print how many attackers are survived, and draw it where that is asked for."""
+    if options.attack is not None and options.probability is not None:
+        raise FedprivError("give --attack or --probability, not both")
+    mechanism = make(options.kind, settings_from(options.settings))
+    vote = Vote(
+        mechanism=mechanism, honest=options.honest, mean=options.mean, attack=options.attack or "blind",
+        probability=options.probability,
+    )  # fmt: skip
+    found = report(vote)
+    if options.plot is not None:
+        plot(vote, Path(options.plot))
+    if options.json:
+        print_json(found)
+    else:
+        print(table(found))
+
+
+def report(vote: Vote) -> dict[str, Any]:
+    """A vote as plain data."""
+    theorem, published = vote.published
+    numbers = {"published": published, "hoeffding": vote.hoeffding, "exact": vote.exact}
+    proof = {name: PROOF[name] if value is not None else NOTHING[name] for name, value in numbers.items()}
+    proof["published"] = f"{theorem}, {proof['published']}" if theorem != "none" else "no theorem speaks of this"
+    if vote.hoeffding is None and not vote.certifiable:
+        proof["hoeffding"] = "nothing is certified: spread is above scale / 2, a symbol is no sum of two coins"
+    tried = [0] if vote.exact is None else [vote.exact, vote.exact + 1]
+    return {
+        "kind": type(vote.mechanism).__name__, "settings": settings_of(vote.mechanism), "honest": vote.honest,
+        "mean": vote.mean, "attack": vote.attack if vote.probability is None else "vote",
+        "probability": vote.probability, **numbers,
+        "right": [{"attackers": k, "probability": p} for k, p in zip(tried, vote.chances(tried)[0], strict=True)],
+        "assumptions": {"attackers": who(vote), "ties": "wrong", "votes": "independent"}, "proof": proof,
+    }  # fmt: skip
+
+
+def who(vote: Vote) -> str:
+    """The attackers, in words."""
+    if vote.probability is not None:
+        return f"attackers whose votes are wrong with probability {vote.probability:g}"
+    return WHO[vote.attack]
+
+
+def table(found: dict[str, Any]) -> str:
+    """The same for people."""
+    settings = " ".join(f"{name}={value:.12g}" for name, value in found["settings"].items())
+    rows = [(name, found[name], found["proof"][name]) for name in ("published", "hoeffding", "exact")]
+    lines = [f"{found['kind']} {settings}", f"  {found['honest']:,} honest clients of mean {found['mean']:g}"]
+    lines.append(f"  {found['assumptions']['attackers']}")
+    lines += [f"  {name:<12}{_short(value):<12}{proof}" for name, value, proof in rows]
+    chances = (f"with {each['attackers']:,} attackers {each['probability']:.6f}" for each in found["right"])
+    return "\n".join([*lines, f"  P(right)    {', '.join(chances)}; ties are wrong"])
+
+
+def _short(value: float | None) -> str:
+    if value is None:
+        return "–"
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.2f}"
+
+
+def plot(vote: Vote, path: Path) -> None:
+    """Draw it: [F] Figures 7 to 9 for this mechanism."""
+    form = path.suffix.lower()
+    if form not in (".png", ".svg", ".pdf"):
+        raise FedprivError(f"--plot {path}: the name must end in .png, .svg or .pdf")
+    from simulations import tolerance_plot  # matplotlib only where a plot is wanted
+    from simulations.reproduce.panels import written
+
+    note = f"{tolerance_plot.KINDS}\n{who(vote).capitalize()}."
+    content = written(tolerance_plot.panels_of(vote), note, form[1:])
+    try:
+        replaced(path, content, mode=0o644)
+    except OSError as error:
+        raise FedprivError(f"--plot {path}: {error.strerror or error}") from None

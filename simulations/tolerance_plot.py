@@ -1,0 +1,95 @@
+"""Attackers survived, as pictures: by the number of honest clients, and by the setting that pays for it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedpriv.arrays import Vector
+from fedpriv.errors import FedprivError
+from fedpriv.tolerance import Vote
+from simulations.plots import COLOURS
+from simulations.reproduce.panels import DASHED, DOTTED, Line, Panel
+
+KINDS = (
+    "Solid: counted, every honest client at the mean. Dotted: certified for any honest data of that mean. "
+    "Dashed: [F]'s theorem."
+)
+Survived = Sequence[tuple[str, Sequence[Vote], str]]  # what is said of it, the votes, their colour
+SETTINGS = {
+    "Binomial": "trials", "Ternary": "spread", "StochasticSign": "scale", "Ternarize": "scale", "Cldp": "epsilon",
+}  # fmt: skip
+
+
+def panels_of(vote: Vote) -> list[Panel]:
+    """What `fedpriv tolerance --plot` draws: K/N by the number of honest clients, and by a setting."""
+    kind, own = type(vote.mechanism).__name__, vote.mechanism
+    setting = SETTINGS[kind]
+    clients = np.unique(np.geomspace(10, max(10_000, 2 * vote.honest), 60).astype(int)).tolist()
+    by_number = _possible(vote, [{"honest": n} for n in clients])
+    changed = [replace(own, **{setting: value}) for value in _range(setting, own)]  # type: ignore[type-var]
+    by_setting = _possible(vote, [{"mechanism": each} for each in changed])
+    honest, values = [each.honest for each in by_number], [getattr(each.mechanism, setting) for each in by_setting]
+    base = None if setting == "spread" else 2
+    by_settings = resilience(f"{kind}, N = {vote.honest:,}", setting, values, [("", by_setting, COLOURS[0])], base)
+    return [
+        resilience(f"{kind}, x̄ = {vote.mean:g}", "honest clients, N", honest, [("", by_number, COLOURS[0])], 10),
+        replace(by_settings, top=min(by_settings.top, 3 * max((vote.exact or 0) / vote.honest, 1 / vote.honest))),
+    ]
+
+
+def resilience(title: str, x: str, at: Any, survived: Survived, log: int | None = None) -> Panel:
+    """K/N over something: for each setting exactly, as certified, and as the theorem has it."""
+    lines, at = [], np.asarray(at, dtype=float)
+    for name, votes, colour in survived:
+        exact, certified, published = shares(votes)
+        before, ends = (f"{name}, ", (name, "", "")) if name else ("", ("[F]'s theorem", "certified", "counted"))
+        lines += [
+            Line(f"{before}published", at, published, colour, DASHED, at_end=ends[0]),
+            Line(f"{before}certified", at, certified, colour, DOTTED, at_end=ends[1]),
+            Line(f"{before}counted", at, exact, colour, at_end=ends[2]),
+        ]
+    highest = max(float(np.nan_to_num(line.y).max()) for line in lines)
+    top = 1.02 if 0.5 < highest <= 1 else 1.05 * highest or 1.0
+    return Panel(title=title, x=x, y="attackers survived, K/N", lines=lines, top=top, log=log)
+
+
+def shares(votes: Sequence[Vote]) -> tuple[Vector, Vector, Vector]:
+    """K/N of each: exact, 0 where not even none is survived; certified and published, nan where there is nothing."""
+    found = [(vote.exact or 0, vote.hoeffding, vote.published[1]) for vote in votes]
+    honest = np.array([vote.honest for vote in votes])
+    exact, certified, published = np.array(found, dtype=float).T / honest
+    return exact, certified, published
+
+
+def _possible(vote: Vote, changes: Sequence[dict[str, Any]]) -> list[Vote]:
+    """The vote with each of the changes, but those with which it is none, or whose attackers cannot be counted."""
+    found = []
+    for each in changes:
+        try:
+            changed = replace(vote, **each)
+            _ = changed.exact
+        except FedprivError:
+            continue
+        found.append(changed)
+    return found
+
+
+def _range(setting: str, mechanism: Any) -> list[Any]:
+    """Values of a setting on either side of the mechanism's own."""
+    peak = mechanism.peak
+    found: NDArray[Any]
+    match setting:
+        case "trials":
+            found = np.unique(np.geomspace(1, max(64, 4 * mechanism.trials), 40).astype(int))
+        case "spread":
+            found = np.linspace(peak, mechanism.scale, 42)[1:-1]
+        case "epsilon":
+            found = np.geomspace(min(0.1, mechanism.epsilon), max(8.0, mechanism.epsilon), 40)
+        case _:
+            found = np.geomspace(1.02 * peak, 4 * max(mechanism.scale, 5 * peak), 40)
+    return list(found.tolist())
