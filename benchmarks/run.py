@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy
 import scipy
 
-from benchmarks import accounting, aggregation, encoding, rounds, voting
+from benchmarks import accounting, aggregation, encoding, rounds, sweep, voting
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "benchmarks.md"
 

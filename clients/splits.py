@@ -16,7 +16,7 @@ from clients.counter_hash import below, by_blocks, hashed
 from fedpriv.dealing import Dealing, Hands, Shards, shuffled
 from fedpriv.errors import FedprivError, at_most, one_of, whole
 from fedpriv.random_streams import random_words, stream
-from fedpriv.study import Split
+from fedpriv.study_tables import Split
 
 Whole = NDArray[np.int64]
 

@@ -123,7 +123,7 @@ def _value(words: str) -> Any:
 
 def _made(cls: type[Any], table: Mapping[str, Any], path: str) -> Any:
     """One dataclass of one table."""
-    known, hints = [each.name for each in fields(cls)], _hints(cls)
+    known, hints = [each.name for each in fields(cls)], _hints(cls)  # type: ignore[arg-type]  # mypy takes no class for hashable
     given: Table = {}
     where = path or "the study"
     for key, value in table.items():

@@ -251,7 +251,7 @@ def _signature(cls: type[Any]) -> str:
 
 def _defaults(cls: type[Any]) -> dict[str, Any]:
     found = {field.name: "needed" if field.default is MISSING else field.default for field in fields(cls)}
-    return found | {"knowledge": level for level in _knowledge(cls)[:1]}
+    return found | ({"knowledge": levels[0]} if (levels := _knowledge(cls)) else {})
 
 
 def _knowledge(cls: type[Any]) -> tuple[str, ...]:

@@ -311,7 +311,7 @@ def test_a_reader_that_leaves_early_is_no_error() -> None:
 
 
 def test_bounds_that_floating_point_cannot_bring_together_say_why(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main("account Binomial clip=1 scale=10 trials=4 --delta 1e-5 --rounds 1000000000000".split()) == 0
+    assert main(shlex.split("account Binomial clip=1 scale=10 trials=4 --delta 1e-5 --rounds 1000000000000")) == 0
     assert "(loose: floating point follows 1e+10 rounds at most)" in capsys.readouterr().out
-    assert main("account Binomial clip=1 scale=10 trials=4 --delta 1e-5 --rounds 1000".split()) == 0
+    assert main(shlex.split("account Binomial clip=1 scale=10 trials=4 --delta 1e-5 --rounds 1000")) == 0
     assert "loose" not in capsys.readouterr().out

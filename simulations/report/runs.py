@@ -20,6 +20,7 @@ ENDS = {
     "finished": "finished",
     "budget": "stopped at its privacy budget",
     "interrupted": "interrupted; it can be resumed",
+    "no round counted": "no round counted: none had enough answers to step by",
 }
 
 

@@ -35,7 +35,7 @@ class Done(NamedTuple):
 
 
 class Crew:
-    """Ray, and how many workers it may have: one a core, or as many as the cluster has, unless said."""
+    """Ray, and at most so many workers: one a core, or as many as the cluster has, unless said. They load at once."""
 
     def __init__(self, size: int | None, address: str | None) -> None:
         self._mine = "ray" not in sys.modules or not sys.modules["ray"].is_initialized()
@@ -43,74 +43,70 @@ class Crew:
             _start(size or cores(), address)
         import ray  # its environment must be set before
 
-        self.ray: Any = ray
-        self.size: int = size or max(1, int(self.ray.cluster_resources().get("CPU", 1)))
+        self._ray: Any = ray
+        self._class: Any = ray.remote(num_cpus=1, max_restarts=0, max_task_retries=0)(Hand)
+        self.size: int = size or max(1, int(self._ray.cluster_resources().get("CPU", 1)))
+        self._left, self._tries = deque[Cell](), Counter[str]()
+        self._busy: dict[Any, Busy] = {}  # by what it will tell
+        for _ in range(self.size):
+            self._hire()
 
     def work(self, cells: Sequence[Cell], out: Path) -> Iterator[Done | None]:
         """Each cell when it has ended, in any order; None now and then, so that whoever waits can say so."""
-        shift = Shift(self.ray, cells, out.absolute())
-        try:
-            for _ in range(min(self.size, len(cells))):
-                shift.hire()
-            while shift.busy:
-                told, _ = self.ray.wait(list(shift.busy), timeout=TICK)
-                yield from map(shift.heard, told or [None])
-        finally:
-            shift.end()
+        self._left.extend(cells)
+        while self._busy:
+            told, _ = self._ray.wait(list(self._busy), timeout=TICK)
+            yield from (self._heard(each, out.absolute()) for each in told or [None])
 
     def close(self) -> None:
-        """End Ray where it was started here."""
+        """Nobody works on, and Ray ends where it was started here."""
+        for hand, _, _ in self._busy.values():
+            self._ray.kill(hand)
         if self._mine:
-            self.ray.shutdown()
+            self._ray.shutdown()
 
-
-class Shift:
-    """The work on some cells: what is left of it, and who is busy with what."""
-
-    def __init__(self, ray: Any, cells: Sequence[Cell], out: Path) -> None:
-        self._ray, self._left, self._tries, self._out = ray, deque(cells), Counter[str](), out
-        self._class = ray.remote(num_cpus=1, max_restarts=0, max_task_retries=0)(Hand)
-        self.busy: dict[Any, tuple[Any, Cell | None, float]] = {}  # who, with what, since when: by what they will tell
-
-    def hire(self) -> None:
+    def _hire(self) -> None:
         """One more worker; cells are given to it when it is there, for a cluster may have no room yet."""
         hand = self._class.remote(os.getcwd(), os.environ.get(MODULES))
-        self.busy[hand.ready.remote(str(self._out))] = (hand, None, monotonic())
+        self._busy[hand.ready.remote()] = Busy(hand, None, monotonic())
 
-    def heard(self, told: Any) -> Done | None:
+    def _heard(self, told: Any, out: Path) -> Done | None:
         """What has become of a cell, if anything; whoever has told it is given another."""
         if told is None:
             return None
-        hand, cell, since = self.busy.pop(told)
+        hand, cell, since = self._busy.pop(told)
         try:
             fault = self._ray.get(told)
-            self._give(hand)
+            self._give(hand, out)
         except self._ray.exceptions.RayTaskError as error:
-            raise FedprivError(f"Ray's workers cannot begin: {error.cause}") from None
+            raise FedprivError(f"Ray's workers cannot begin: {_line(error.cause)}") from None
         except self._ray.exceptions.RayError as error:
-            self.hire()
             if cell is None:
                 raise FedprivError(f"Ray's workers cannot begin: {_line(error)}") from None
+            self._hire()
             if self._tries[cell.id] < TRIES:
                 self._left.appendleft(cell)
                 return None
             fault = f"its worker died, {TRIES} times: {_line(error)}"
-            fail(place_of(self._out, cell), RuntimeError(fault))
+            fail(place_of(out, cell), RuntimeError(fault))
         return Done(cell, monotonic() - since, fault) if cell else None
 
-    def _give(self, hand: Any) -> None:
+    def _give(self, hand: Any, out: Path) -> None:
         if not self._left:
             self._ray.kill(hand)
             return
         cell = self._left.popleft()
         self._tries[cell.id] += 1
-        told = hand.run.remote(study_file.text(cell.study), str(place_of(self._out, cell)))
-        self.busy[told] = (hand, cell, monotonic())
+        told = hand.run.remote(study_file.text(cell.study), str(out), str(place_of(out, cell)))
+        self._busy[told] = Busy(hand, cell, monotonic())
 
-    def end(self) -> None:
-        """Nobody works on."""
-        for hand, _, _ in self.busy.values():
-            self._ray.kill(hand)
+
+class Busy(NamedTuple):
+    """A worker, the cell it has (none while it loads), and since when."""
+
+    hand: Any
+    cell: Cell | None
+    since: float
 
 
 class Hand:
@@ -119,19 +115,20 @@ class Hand:
     def __init__(self, home: str, modules: str | None) -> None:
         self._home, self._modules = home, modules
 
-    def ready(self, out: str) -> None:
-        """Load what cells need, torch above all; refuse where this machine cannot do what is asked."""
-        if not (Path(out) / INDEX).is_file() or not Path(self._home).is_dir():
-            raise FedprivError(f"{out} is not there on every machine: --out must be on a disk that all of them share")
-        os.chdir(self._home)
+    def ready(self) -> None:
+        """Load what cells need, torch above all."""
+        if Path(self._home).is_dir():  # where it is not, `run` will say so
+            os.chdir(self._home)
         if self._modules:
             look_for_modules(Path(self._modules))
         import simulations.sweep.cell  # noqa: F401
 
-    def run(self, study: str, place: str) -> str | None:
+    def run(self, study: str, out: str, place: str) -> str | None:
         """One cell; in a line why it failed, if it did."""
         from simulations.sweep.cell import run_cell
 
+        if not (Path(out) / INDEX).is_file():
+            raise FedprivError(f"{out} is not there on every machine: --out must be on a disk that all of them share")
         return run_cell(study, Path(place))
 
 

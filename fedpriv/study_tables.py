@@ -1,0 +1,179 @@
+"""The tables of a study, each with the settings it takes and what they may be."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, get_args
+
+from fedpriv.dealing import Dealing, make_dealing
+from fedpriv.errors import FedprivError, at_least_zero, one_of, positive, probability, real, whole
+from fedpriv.mechanisms import KINDS, Mechanism, make
+from fedpriv.mechanisms.plain import Plain
+from fedpriv.participation import Participation, make_participation
+from fedpriv.release import Trust
+from fedpriv.tradeoff import Adjacency
+
+Norm = Literal["clip", "normalise", "coordinates"]
+Split = Literal["iid", "by-label", "in-order", "pool"]
+Noise = Literal["seeded", "cryptographic"]
+Decoder = Literal["mean", "vote"]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A table that names a class: `kind`, and the settings that go to it."""
+
+    kind: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    def table(self) -> dict[str, Any]:
+        """As it is written."""
+        return {"kind": self.kind, **self.settings}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Clients:
+    """Who takes part: how many, what each holds, how many of them are Byzantine, and who is asked in a round."""
+
+    count: int
+    records: int = 1  # each client's own; the mean, where the split makes them uneven
+    split: Split | Kind = "iid"
+    byzantine: int | float = 0  # a whole number of clients, or a share of them
+    participation: Kind = Kind("All")
+
+    def __post_init__(self) -> None:
+        whole(count=self.count, records=self.records)
+        if not isinstance(division := self.division, str):
+            division.check(self.records)
+        if isinstance(self.byzantine, int):
+            whole(at_least=0, byzantine=self.byzantine)
+        else:
+            probability(byzantine=self.byzantine)
+        if self.attackers >= self.count:
+            raise FedprivError(f"byzantine leaves no honest client: {self.attackers} of {self.count}")
+        self.chosen.check(self.count)
+
+    @property
+    def attackers(self) -> int:
+        """How many are Byzantine: a share is rounded down."""
+        if isinstance(self.byzantine, int):
+            return self.byzantine
+        return int(self.byzantine * self.count * (1 + 1e-12))
+
+    @property
+    def division(self) -> Split | Dealing:
+        """How records are divided: by a word, or by the kind of a table with settings."""
+        if isinstance(self.split, Kind):
+            return make_dealing(self.split.kind, self.split.settings)
+        one_of(get_args(Split), split=self.split)
+        return self.split
+
+    @property
+    def chosen(self) -> Participation:
+        """Who is asked in a round."""
+        return make_participation(self.participation.kind, self.participation.settings)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Training:
+    """What a client computes: the gradient of its batch, or the sum of its gradients along several local steps."""
+
+    model: Kind = Kind("Logistic")
+    batch: int = 0  # records a step; 0 for all the client has
+    local_steps: int = 1
+    learning_rate: float = 0.1  # of local steps; one gradient needs none
+
+    def __post_init__(self) -> None:
+        whole(at_least=0, batch=self.batch)
+        whole(local_steps=self.local_steps)
+        positive(learning_rate=self.learning_rate)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Privacy:
+    """What is promised to each client, and what its message goes through.
+
+    `epsilon` is a target: the one setting the mechanism lacks is calibrated to it. `budget` stops a run.
+    """
+
+    mechanism: Kind = Kind("Plain")
+    norm: Norm = "clip"
+    trust: Trust = "local"
+    adjacency: Adjacency | None = None
+    colluding: int = 0  # clients whose noise the server may know
+    dropouts: int = 0  # clients asked that may not answer, under secure aggregation
+    delta: float = 1e-5
+    epsilon: float | None = None
+    budget: float | None = None
+    noise: Noise = "seeded"
+
+    def __post_init__(self) -> None:
+        one_of(get_args(Norm), norm=self.norm)
+        one_of(get_args(Trust), trust=self.trust)
+        one_of(get_args(Noise), noise=self.noise)
+        if self.trust == "central":
+            raise FedprivError("trust 'central' has no mechanism here yet: local or secure-aggregation")
+        if self.adjacency is not None:
+            one_of(get_args(Adjacency), adjacency=self.adjacency)
+        whole(at_least=0, colluding=self.colluding, dropouts=self.dropouts)
+        one_of([*KINDS, "Plain"], mechanism=self.mechanism.kind)
+        probability(delta=self.delta)
+        for name, value in (("epsilon", self.epsilon), ("budget", self.budget)):
+            if value is not None:
+                positive(**{name: value})
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether nothing is promised: updates travel as they are."""
+        return self.mechanism.kind == "Plain"
+
+    @property
+    def chosen(self) -> Mechanism:
+        """The mechanism, all its settings given."""
+        if self.is_plain:
+            return Plain.of(self.mechanism.settings)
+        return make(self.mechanism.kind, self.mechanism.settings)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Server:
+    """What becomes of the messages: how a direction is read from them, and the step along it."""
+
+    decoder: Decoder | None = None  # "vote" for a majority vote, else "mean"
+    step: float = 1.0
+    momentum: float = 0.0
+    fewest: int | None = None  # answers without which a round does not count
+    timeout: float = 600.0  # seconds a round waits for answers
+    retries: int = 1  # how often a round with too few is asked again, before it is skipped
+    tolerance: bool = False  # whether a round that is evaluated says how many coordinates' votes survive the attackers
+
+    def __post_init__(self) -> None:
+        if self.decoder is not None:
+            one_of(get_args(Decoder), decoder=self.decoder)
+        positive(step=self.step, timeout=self.timeout)
+        at_least_zero(momentum=self.momentum)
+        real(momentum=self.momentum)
+        if not self.momentum < 1:
+            raise FedprivError(f"momentum must be below 1, got {self.momentum}")
+        if self.fewest is not None:
+            whole(fewest=self.fewest)
+        whole(at_least=0, retries=self.retries)
+        if not isinstance(self.tolerance, bool):
+            raise FedprivError(f"tolerance must be true or false, got {self.tolerance!r}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """How long, from which seed, and how often the run looks and saves."""
+
+    rounds: int
+    seed: int = 1
+    evaluate_every: int = 1
+    checkpoint_every: int = 1
+
+    def __post_init__(self) -> None:
+        whole(rounds=self.rounds, evaluate_every=self.evaluate_every, checkpoint_every=self.checkpoint_every)
+        whole(at_least=0, seed=self.seed)
+        if not self.seed < 2**63:
+            raise FedprivError(f"seed must be below 2**63, got {self.seed}")
