@@ -68,7 +68,7 @@ def small(*overrides: str) -> study_file.Study:
         ("aggregation={kind='NormTrimmedSum', dropped=100}", "needs 101 clients, but a round asks 100 at most"),
         ("aggregation={kind='Median', before=[{kind='Nmn'}]}", r"unknown pre-aggregator 'Nmn' \(did you mean 'Nnm'"),
         ("aggregation={kind='Median', before='Nnm'}", "before must be a list of tables"),
-        ("aggregation={kind='Median', before=[{size=2}]}", 'before: each must be a table with kind'),
+        ("aggregation={kind='Median', before=[{size=2}]}", "before: each must be a table with kind"),
         ("server.decoder=vot", r"decoder 'vot' is unknown"),
         ("run", "--set takes table.key=value, got 'run'"),
         ("run.=3", "--set takes table.key=value"),

@@ -26,7 +26,7 @@ h3 { font-size: 1rem; margin: 0 0 .5rem; } p { margin: .4rem 0; }
 .tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(9.5rem, 1fr)); gap: .9rem; margin: 1.5rem 0; }
 .tile, figure, .promise, .table { background: var(--card); border: 1px solid var(--grid); border-radius: .6rem; }
 .tile { padding: .8rem 1rem; }
-.tile b { display: block; font-size: 1.85rem; line-height: 1.25; font-weight: 650; white-space: nowrap; }
+.tile b { display: block; font-size: 1.85rem; line-height: 1.25; font-weight: 650; overflow-wrap: anywhere; }
 .tile span { font-size: .88rem; color: var(--muted); }
 .promise { padding: .7rem 1.1rem; border-left: 4px solid var(--c0); } .promise p:first-child { font-size: 1.08rem; }
 .promise p + p { color: var(--muted); } .promise p.said { color: inherit; }

@@ -7,7 +7,7 @@ from typing import Literal, get_args
 
 Role = Literal["defence", "attack", "privacy", "attackers", "setting"]
 ROLES: tuple[Role, ...] = get_args(Role)
-DEFENCES = ("aggregation", "server.decoder", "privacy.norm", "privacy.peak", "privacy.mechanism.peak")
+DEFENCES = ("defence", "aggregation", "server.decoder", "privacy.norm", "privacy.peak", "privacy.mechanism.peak")
 ATTACKERS = "clients.byzantine"
 BEGINNINGS: dict[str, Role] = {"attack": "attack", ATTACKERS: "attackers", "privacy": "privacy"}
 SYMBOLS = {"epsilon": "ε", "delta": "δ"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import nan
 
-from matplotlib.ticker import FixedLocator, MaxNLocator
+from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator
 
 from simulations.report.style import Drawn, Picture, new, over_rounds
 from simulations.report.sweep_axes import ATTACKERS, number
@@ -12,6 +12,8 @@ from simulations.report.sweep_grid import Grid
 from simulations.report.sweep_lines import Line, accuracy_axis, draw
 from simulations.report.sweep_panels import Group, Measure, alt, groups, lines_of, note, pictures
 from simulations.report.sweep_spots import Key, Spot
+
+WIDE = 20  # numbers of attackers so far apart stand as far from each other as their logarithms
 
 
 def rounds(grid: Grid) -> tuple[list[Picture], int]:
@@ -65,6 +67,10 @@ def _against(grid: Grid, group: Group, measure: Measure, label: str) -> Drawn | 
     accuracy_axis(axes, group.title, grid.top)
     axes.set_xlabel(label)
     found = sorted({x for line in lines for x in line.x})
+    if found[-1] > WIDE * (least := min(x for x in found if x > 0)):
+        axes.set_xscale("symlog", linthresh=least)
+        axes.xaxis.set_minor_locator(NullLocator())
+        axes.xaxis.set_major_formatter("{x:g}")
     axes.xaxis.set_major_locator(FixedLocator(found) if len(found) <= 7 else MaxNLocator(7, integer="%" not in label))
     axes.set_xlim(0, 1.02 * found[-1])
     draw(axes, group.names, lines)
