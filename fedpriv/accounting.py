@@ -85,7 +85,7 @@ class Account:
         best, worst = above.index(min(above)), below.index(max(below))
         reached = below[worst]
         if several and tolerance < ROUGH:
-            reached = max(reached, lower(witnesses[worst].parts, max(tolerance, QUICK)))
+            reached = max(reached, lower(witnesses[worst].parts, tolerance))
         if reached > above[best] * (1 + 1e-6) + 1e-9:  # a proof or its code is wrong: no number would be right
             raise RuntimeError(f"{witnesses[worst].proof}: {reached}, past {above[best]} by {self.routes[best].proof}")
         bounds = Bounds(min(reached, above[best]), above[best])

@@ -10,7 +10,7 @@ from typing import Any
 
 from fedpriv.accounting import Account, Cost, Release
 from fedpriv.errors import FedprivError, Unreachable, nearest, positive, probability
-from fedpriv.mechanisms import Mechanism, kind_of, make
+from fedpriv.mechanisms import kind_of, make_release
 from fedpriv.privacy_loss import FINE, QUICK
 
 CLOSE = 0.999  # a real setting is taken once its ε is at least this share of the target
@@ -22,7 +22,7 @@ DIGITS = 7
 
 def calibrate(
     kind: str, settings: Mapping[str, Any], *, epsilon: float, delta: float, free: str | None = None, **release: Any
-) -> tuple[Mechanism, Cost]:
+) -> tuple[Any, Cost]:
     """The mechanism whose free setting meets (ε, δ) over the release described, and what it then costs.
 
     `free` defaults to the one setting that is needed and not given.
@@ -41,7 +41,7 @@ def calibrate(
     @cache
     def cost_at(value: float, tolerance: float = QUICK) -> float:
         try:
-            mechanism = make(kind, given | {free: value})
+            mechanism = make_release(kind, given | {free: value})
         except FedprivError:  # the search may try what the mechanism refuses; what the release refuses is an error
             return inf
         return Account((Release(mechanism=mechanism, **release),)).upper_epsilon(delta, tolerance)
@@ -50,7 +50,7 @@ def calibrate(
         value: float = _whole_number(cost_at, epsilon, effect, free)
     else:
         value = _real_number(cost_at, epsilon, effect, free, _domain(free, given))
-    mechanism = make(kind, given | {free: value})
+    mechanism = make_release(kind, given | {free: value})
     return mechanism, Account((Release(mechanism=mechanism, **release),)).epsilon(delta)
 
 

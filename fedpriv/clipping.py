@@ -61,7 +61,7 @@ def _quotients(x: Matrix, clip: float) -> Vector:
 def _squares(x: Matrix) -> Vector:
     """The sum of squares of each row: of segments in the type of x, then in float64."""
     whole = x.shape[1] - x.shape[1] % SEGMENT
-    segments, rest = x[:, :whole].reshape(len(x), -1, SEGMENT), x[:, whole:]
+    segments, rest = x[:, :whole].reshape(len(x), whole // SEGMENT, SEGMENT), x[:, whole:]
     sums = np.vecdot(segments, segments).astype(np.float64)  # a sum that casts would depend on the rows around
     return np.asarray(sums.sum(axis=1) + np.vecdot(rest, rest))
 

@@ -9,8 +9,9 @@ from typing import Any
 from fedpriv import asymptotic, secure_aggregation, vectors
 from fedpriv.accounting import Account
 from fedpriv.errors import FedprivError
-from fedpriv.mechanisms import Binomial, Cldp, StochasticSign
+from fedpriv.mechanisms import Binomial, Cldp, Ptr, StochasticSign
 from fedpriv.privacy_loss import Part, compose
+from fedpriv.ptr_published import ptr_published
 from fedpriv.routes import share_at
 from fedpriv.tradeoff import Tradeoff
 
@@ -22,6 +23,8 @@ def published(account: Account, delta: float) -> dict[str, dict[str, Any]]:
     release, found = account.releases[0], {}
     mechanism: Any = release.mechanism
     rounds = release.rounds
+    if isinstance(mechanism, Ptr):
+        return ptr_published(mechanism, rounds=rounds, rate=release.sampling, delta=delta)
     source = mechanism.sign if isinstance(mechanism, Cldp) else mechanism
     if isinstance(source, Binomial | StochasticSign):
         trials = getattr(source, "trials", 1)

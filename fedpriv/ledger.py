@@ -12,7 +12,7 @@ from typing import Any, get_args
 from fedpriv.accounting import Account
 from fedpriv.errors import BudgetExceeded, FedprivError, one_of, positive, probability
 from fedpriv.files import replaced
-from fedpriv.mechanisms import make
+from fedpriv.mechanisms import make_release
 from fedpriv.privacy_loss import Bounds
 from fedpriv.release import Release, Unit, described
 
@@ -158,7 +158,7 @@ def _release(entry: dict[str, Any]) -> Release:
         raise FedprivError(f"a release lacks {', '.join(missing)}")
     if facts["unit"] is None or facts["adjacency"] is None:
         raise FedprivError("a release must name its unit and its adjacency")
-    return Release(mechanism=make(entry["kind"], entry["settings"]), **facts)
+    return Release(mechanism=make_release(entry["kind"], entry["settings"]), **facts)
 
 
 def _merged(releases: tuple[Release, ...], release: Release) -> tuple[Release, ...]:

@@ -5,19 +5,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-from fedpriv.errors import FedprivError, at_most, one_of, probability, whole
+from fedpriv.errors import FedprivError, at_most, one_of, positive, probability, whole
 from fedpriv.mechanisms import (
     KINDS,
+    RELEASES,
     Binomial,
     Cldp,
     Gaussian,
     Laplace,
     Mechanism,
     NoisySign,
+    Ptr,
     StochasticSign,
     Ternary,
     settings_of,
 )
+from fedpriv.mechanisms.ptr import check_adjacency
 from fedpriv.tradeoff import Adjacency
 
 Geometry = Literal["l2", "linf"]
@@ -34,10 +37,10 @@ class Release:
 
     `sampling` is the Poisson rate of the unit in each round; `clients` the contributors certain to have drawn noise,
     this one included. What is not given: unit is record where sampled, else client; adjacency is add-remove for
-    Gaussian and Laplace noise, else replace.
+    Gaussian and Laplace noise and for propose-test-release, else replace.
     """
 
-    mechanism: Mechanism
+    mechanism: Mechanism | Ptr
     rounds: int = 1
     dimension: int = 1
     geometry: Geometry | None = None
@@ -48,17 +51,21 @@ class Release:
     adjacency: Adjacency = None  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
-        if type(self.mechanism) not in KINDS.values():
-            raise FedprivError(f"mechanism must be one of {', '.join(KINDS)}, got {self.mechanism!r}")
+        known = KINDS | RELEASES
+        if type(self.mechanism) not in known.values():
+            raise FedprivError(f"mechanism must be one of {', '.join(known)}, got {self.mechanism!r}")
         whole(at_least=0, rounds=self.rounds)
         whole(dimension=self.dimension)
         at_most("10^18", MOST, rounds=self.rounds, dimension=self.dimension, clients=self.clients or 1)
         probability(sampling=self.sampling)
         self._fill("unit", "record" if self.sampling < 1 else "client")
-        self._fill("adjacency", "add-remove" if isinstance(self.mechanism, Gaussian | Laplace) else "replace")
+        self._fill("adjacency", "add-remove" if isinstance(self.mechanism, Gaussian | Laplace | Ptr) else "replace")
         one_of(get_args(Trust), trust=self.trust)
         one_of(get_args(Unit), unit=self.unit)
         one_of(get_args(Adjacency), adjacency=self.adjacency)
+        if isinstance(self.mechanism, Ptr):
+            check_adjacency(self.adjacency)
+            positive(sampling=self.sampling)
         self._check_geometry()
         self._check_trust()
 
@@ -71,6 +78,8 @@ class Release:
             one_of(get_args(Geometry), geometry=self.geometry)
         elif self.dimension > 1:
             raise FedprivError(f"geometry must be given for dimension {self.dimension}: l2 (norm at most clip) or linf")
+        if isinstance(self.mechanism, Ptr) and self.geometry == "linf":
+            raise FedprivError("Ptr clips records by their ℓ2 norm: geometry must be l2, got linf")
 
     def _check_trust(self) -> None:
         if self.unit == "client" and self.sampling < 1 and self.trust != "central":

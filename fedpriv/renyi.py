@@ -179,7 +179,7 @@ def epsilon(curve: Curve, delta: float, guide: Curve | None = None) -> float:
     probability(delta=delta)
     if delta == 0:
         return inf
-    return max(0.0, _least(lambda alpha, d: _epsilon_at(alpha, d, delta), curve, guide))
+    return max(0.0, _least(lambda alpha, d: epsilon_at(alpha, d, delta), curve, guide))
 
 
 def delta(curve: Curve, epsilon: float, guide: Curve | None = None) -> float:
@@ -195,7 +195,8 @@ def delta(curve: Curve, epsilon: float, guide: Curve | None = None) -> float:
     return nextafter(exp(log_delta), inf) if log_delta < 0 else 1.0
 
 
-def _epsilon_at(alpha: float, divergence: float, delta: float) -> float:
+def epsilon_at(alpha: float, divergence: float, delta: float) -> float:
+    """What D_α at one order proves: D + ln(1 − 1/α) − (ln δ + ln α)/(α − 1), rounded up."""
     conversion = log1p(-1 / alpha) - (log(delta) + log(alpha)) / (alpha - 1)
     return divergence + conversion + ROUNDING * (divergence + (1 + abs(log(delta)) + log(alpha)) / (alpha - 1))
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from fedpriv import renyi, secure_aggregation
 from fedpriv.joint import joint
-from fedpriv.mechanisms import Binomial, Cldp, StochasticSign, Ternary
+from fedpriv.mechanisms import Binomial, Cldp, Ptr, StochasticSign, Ternary
 from fedpriv.privacy_loss import Part, compose
 from fedpriv.release import Release
 from fedpriv.tilting import log_moment
@@ -78,9 +78,21 @@ def routes_of(release: Release) -> list[Route]:
     """Every upper bound of one release."""
     if release.trust == "secure-aggregation":
         return _sum_routes(release)
+    if isinstance(release.mechanism, Ptr):
+        return _ptr_routes(release, release.mechanism)
     if release.dimension == 1 or release.geometry == "linf":
         return _coordinate_routes(release)
     return _vector_routes(release)
+
+
+def _ptr_routes(release: Release, ptr: Ptr) -> list[Route]:
+    """The exact pairs of propose-test-release, whatever the dimension; and [P] Theorem 4.3, which bounds any noise."""
+    proof = "exact pairs of propose-test-release, their hull composed (docs/ptr.md)"
+    divergences = Route("Rényi divergences of [P] Theorem 4.3", (), ptr.renyi(release.rounds))
+    if release.sampling == 1:
+        return [Route(proof, ((ptr.tradeoff(), release.rounds),)), divergences]
+    shared = _sampled(ptr.tradeoff(), release, f"{proof}, test and sum on one Poisson sample")
+    return [shared, divergences._replace(proof=divergences.proof + ", sampling left aside")]
 
 
 def _coordinate_routes(release: Release, curve: Tradeoff | None = None, proof: str = "") -> list[Route]:
@@ -100,7 +112,8 @@ def _coordinate_routes(release: Release, curve: Tradeoff | None = None, proof: s
 
 def _vector_routes(release: Release) -> list[Route]:
     """Dimension-free bounds under ‖x‖₂ ≤ clip, and the box around the ball."""
-    bound = release.mechanism.vector(release.dimension, release.adjacency)
+    mechanism: Any = release.mechanism
+    bound = mechanism.vector(release.dimension, release.adjacency)
     found = []
     if bound is not None and bound.mu < inf:
         gaussian = Tradeoff.gaussian(bound.mu)
@@ -187,12 +200,13 @@ def share_at(mechanism: Any, level: float) -> float:
 
 def mu_of(release: Release) -> float:
     """Gaussian-DP of one round, as if every message were seen; sampling only helps."""
-    seen = replace(release, trust="local", clients=None, sampling=1.0)
-    if release.trust == "secure-aggregation" and hasattr(release.mechanism, "aggregated"):
-        mechanism: Any = release.mechanism
-        seen = replace(seen, mechanism=mechanism.aggregated(release.clients))
-    one = seen.mechanism.tradeoff(seen.adjacency).mu * sqrt(release.dimension)
-    bound = seen.mechanism.vector(seen.dimension, seen.adjacency)
+    if isinstance(release.mechanism, Ptr):
+        return release.mechanism.mu
+    mechanism: Any = release.mechanism
+    if release.trust == "secure-aggregation" and hasattr(mechanism, "aggregated"):
+        mechanism = mechanism.aggregated(release.clients)
+    one: float = mechanism.tradeoff(release.adjacency).mu * sqrt(release.dimension)
+    bound = mechanism.vector(release.dimension, release.adjacency)
     if release.geometry == "linf" or bound is None or release.dimension == 1:
         return one
-    return min(one, bound.mu)
+    return min(one, float(bound.mu))

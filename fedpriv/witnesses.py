@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from fedpriv import secure_aggregation, vectors
 from fedpriv.joint import joint
-from fedpriv.mechanisms import Gaussian, Laplace, Mechanism, Ternary
+from fedpriv.mechanisms import Gaussian, Laplace, Mechanism, Ptr, Ternary
 from fedpriv.privacy_loss import Part
 from fedpriv.release import Release
 from fedpriv.routes import JOINT, share_at, votes_of
@@ -27,12 +27,25 @@ def witnesses_of(release: Release) -> list[Witness]:
     if release.trust == "secure-aggregation" and not hasattr(release.mechanism, "aggregated"):
         return _sum_witnesses(release)
     mechanism: Any = release.mechanism
+    if isinstance(mechanism, Ptr):
+        return _ptr_witnesses(release, mechanism)
     if release.trust == "secure-aggregation":
         mechanism = mechanism.aggregated(release.clients)
     if isinstance(mechanism, Gaussian) and release.geometry != "linf":
         return _composed(release, _ends(mechanism, release, mechanism.clip), 1)
     pairs = [(_ends(mechanism, release, level), count) for level, count in _levels(release)]
     return [witness for pair, count in pairs for witness in _composed(release, pair, count)]
+
+
+def _ptr_witnesses(release: Release, ptr: Ptr) -> list[Witness]:
+    """Two data sets that attain their case of propose-test-release (docs/ptr.md), in every round."""
+    passes = "explicit records: one of norm clip joins a batch with a margin"
+    fails = "explicit records: all of norm clip, no margin"
+    sampled = ", Poisson sampled" if release.sampling < 1 else ""
+    return [
+        Witness(proof + sampled, ((curve.subsampled(release.sampling, "add-remove"), release.rounds),))
+        for proof, curve in ((passes, ptr.cases.passes), (fails, ptr.cases.fails))
+    ]
 
 
 def _levels(release: Release) -> list[tuple[float, int]]:

@@ -13,7 +13,7 @@ from fedpriv.accounting import Account, Cost, Release
 from fedpriv.calibration import calibrate
 from fedpriv.comparisons import asymptotics, published
 from fedpriv.errors import FedprivError, whole
-from fedpriv.mechanisms import KINDS, make
+from fedpriv.mechanisms import KINDS, RELEASES, make_release
 from fedpriv.release import described
 
 SHOWN_DELTAS = (1e-3, 1e-5, 1e-6, 1e-8, 1e-10)
@@ -126,7 +126,7 @@ def run_calibrate(options: argparse.Namespace) -> None:
 def run_list(options: argparse.Namespace) -> None:
     """Print what a study can name: mechanisms, attacks, rules and what precedes them; and the studies that ship."""
     kinds = {
-        "mechanisms": KINDS, "attacks": attacks.KINDS,
+        "mechanisms": KINDS, "releases": RELEASES, "attacks": attacks.KINDS,
         "rules": aggregation.RULES, "pre-aggregators": aggregation.BEFORE,
     }  # fmt: skip
     ships = study_file.shipped().items()
@@ -186,7 +186,7 @@ def _proof(cost: Cost) -> dict[str, str]:
 
 
 def _release(kind: str, words: Iterable[str], options: argparse.Namespace) -> Release:
-    return Release(mechanism=make(kind, settings_from(words)), **_facts(options))
+    return Release(mechanism=make_release(kind, settings_from(words)), **_facts(options))
 
 
 def _facts(options: argparse.Namespace) -> dict[str, Any]:
@@ -283,7 +283,7 @@ def _table(own: dict[str, Any]) -> str:
     for name, value in own.get("asymptotic", {}).items():
         rows.append((f"asymptotic, {name}", f"ε = {_short(value)}"))
     for name, values in own["published"].items():
-        rows.append((f"published, {name}", ", ".join(f"{key} = {_short(value)}" for key, value in values.items())))
+        rows.append((f"published, {name}", ", ".join(_said(key, value) for key, value in values.items())))
     width = max(len(name) for name, _ in rows)
     return "\n".join(lines + [f"  {name:<{width}}  {text}" for name, text in rows])
 
@@ -303,6 +303,11 @@ def _span(bounds: dict[str, float]) -> str:
     """Both bounds, with as many digits as they share and two more."""
     low, high = bounds["lower"], bounds["upper"]
     return f"at most {_short(high)}, at least {_short(low)}"
+
+
+def _said(key: str, value: Any) -> str:
+    """A number of a theorem with its name, or why there is none."""
+    return value if isinstance(value, str) else f"{key} = {_short(value)}"
 
 
 def _short(value: float) -> str:

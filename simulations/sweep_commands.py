@@ -7,12 +7,15 @@ import sys
 from contextlib import redirect_stdout
 from importlib import import_module
 from io import StringIO
+from itertools import count
 from pathlib import Path
 from shlex import quote
 from threading import Thread
 from typing import Any
 
 from clients.place import look_for_modules
+from fedpriv.study import Study
+from server.live_line import LiveLine
 from server.words import duration, up
 from simulations.account_commands import print_json
 from simulations.run_commands import whole_number
@@ -88,7 +91,7 @@ def _run(grid: Grid, out: Path | None, options: argparse.Namespace) -> dict[str,
         if out is None or not complete(out):
             crews.append(Crew(options.workers, options.ray))
         loading.join()
-        grid = _resolved(grid)
+        grid = _resolved(grid, options.quiet)
         out = out or next_free(grid.name)[0]
         with opened(out, grid):
             missing = [cell for cell in grid.cells if not finished(place_of(out, cell))]
@@ -122,11 +125,21 @@ def _worked(grid: Grid, missing: list[Cell], out: Path, crew: Crew | None, quiet
     return result
 
 
-def _resolved(grid: Grid) -> Grid:
+def _resolved(grid: Grid, quiet: bool) -> Grid:
     """Every cell's free setting calibrated and every promise of it checked, before anything runs."""
     from server.rounds import Plan
 
-    return grid.each(lambda study: Plan.of(study).study)
+    line, total, checked = LiveLine(quiet), len(grid.cells), count()
+
+    def resolved(study: Study) -> Study:
+        number = next(checked)
+        line.show(f"checking cell {number + 1:{len(str(total))}}/{total}", number / total, [])
+        return Plan.of(study).study
+
+    try:
+        return grid.each(resolved)
+    finally:
+        line.clear()
 
 
 def _table(result: dict[str, Any]) -> list[tuple[str, str]]:
@@ -145,7 +158,7 @@ def _table(result: dict[str, Any]) -> list[tuple[str, str]]:
 def _forecast(grid: Grid, options: argparse.Namespace) -> dict[str, Any]:
     from simulations.sweep.forecast import forecast
 
-    return forecast(_resolved(grid), options.workers or cores())
+    return forecast(_resolved(grid, options.quiet), options.workers or cores())
 
 
 def _show(found: dict[str, Any], as_json: bool) -> None:
@@ -156,7 +169,7 @@ def _show(found: dict[str, Any], as_json: bool) -> None:
     print(f"{found['name']}: {found['cells']:,} cells{skipped}")
     axes = [*found["axes"], {"path": SEED, "values": list(map(str, found["seeds"]))}]
     for axis in axes:
-        print(f"  {axis['path']} ({len(axis['values'])}): {', '.join(axis['values'])}")
-    print(f"  ε (at most): {', '.join(map(up, found['epsilon']))}")
+        print(f"  {axis['path']} ({len(axis['values'])}): {'; '.join(axis['values'])}")
+    print(f"  ε (at most): {', '.join(dict.fromkeys(up(epsilon, 3) for epsilon in found['epsilon']))}")
     each, workers = duration(found["seconds_a_cell"]), found["workers"]
     print(f"  expected time: about {duration(found['seconds'])} on {workers} workers, {each} a cell")

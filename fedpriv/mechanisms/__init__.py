@@ -14,14 +14,15 @@ from fedpriv.errors import FedprivError, nearest
 from fedpriv.kinds import built
 from fedpriv.mechanisms.additive import Gaussian, Laplace
 from fedpriv.mechanisms.grid import BinomialNoise, DiscreteGaussian, Skellam
+from fedpriv.mechanisms.ptr import Ptr
 from fedpriv.mechanisms.ternary import Ternarize, Ternary
 from fedpriv.mechanisms.votes import Binomial, Cldp, NoisySign, StochasticSign
 from fedpriv.tradeoff import Adjacency, Tradeoff
 from fedpriv.vectors import VectorBound
 
 __all__ = [
-    "KINDS", "Binomial", "BinomialNoise", "Cldp", "DiscreteGaussian", "Gaussian", "Laplace", "Mechanism", "NoisySign",
-    "Skellam", "StochasticSign", "Ternarize", "Ternary", "make", "settings_of",
+    "KINDS", "RELEASES", "Binomial", "BinomialNoise", "Cldp", "DiscreteGaussian", "Gaussian", "Laplace", "Mechanism",
+    "NoisySign", "Ptr", "Skellam", "StochasticSign", "Ternarize", "Ternary", "make", "make_release", "settings_of",
 ]  # fmt: skip
 
 
@@ -73,6 +74,7 @@ KINDS: dict[str, type[Any]] = {
         DiscreteGaussian, Skellam, Gaussian, Laplace,
     )
 }  # fmt: skip
+RELEASES: dict[str, type[Any]] = {"Ptr": Ptr}  # of whole batches of records: costed, never sent as they are
 
 
 def make(kind: str, settings: Mapping[str, Any]) -> Mechanism:
@@ -82,17 +84,27 @@ def make(kind: str, settings: Mapping[str, Any]) -> Mechanism:
     Traceback (most recent call last):
     fedpriv.errors.FedprivError: Ternary has no setting 'spred' (did you mean 'spread'?); settings: clip, spread, ...
     """
-    mechanism: Mechanism = built(kind, kind_of(kind), settings)
+    cls = kind_of(kind)
+    if kind in RELEASES:
+        raise FedprivError(f"{kind} is a release of whole batches, no message: mechanisms: {', '.join(KINDS)}")
+    mechanism: Mechanism = built(kind, cls, settings)
+    return mechanism
+
+
+def make_release(kind: str, settings: Mapping[str, Any]) -> Mechanism | Ptr:
+    """The same of all that can be costed, releases of whole batches among them."""
+    mechanism: Mechanism | Ptr = built(kind, kind_of(kind), settings)
     return mechanism
 
 
 def kind_of(kind: str) -> type[Any]:
     """The class of that name, or an error with the nearest one."""
-    if not isinstance(kind, str) or kind not in KINDS:
-        raise FedprivError(f"unknown mechanism {kind!r}{nearest(str(kind), KINDS)}; mechanisms: {', '.join(KINDS)}")
-    return KINDS[kind]
+    known = KINDS | RELEASES
+    if not isinstance(kind, str) or kind not in known:
+        raise FedprivError(f"unknown mechanism {kind!r}{nearest(str(kind), known)}; mechanisms: {', '.join(known)}")
+    return known[kind]
 
 
-def settings_of(mechanism: Mechanism) -> dict[str, Any]:
+def settings_of(mechanism: Mechanism | Ptr) -> dict[str, Any]:
     """The settings as they would be written in a study."""
-    return asdict(mechanism)  # type: ignore[call-overload,no-any-return]
+    return asdict(mechanism)  # type: ignore[arg-type]

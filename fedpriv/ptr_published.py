@@ -1,0 +1,92 @@
+"""The paper's ways to an ε for propose-test-release, side by side, as in [P] Figures 1 to 5: not our certificates."""
+
+from __future__ import annotations
+
+from functools import cache
+from math import inf, log, log1p
+from typing import Any
+
+import numpy as np
+
+from fedpriv import ptr_renyi, renyi
+from fedpriv.mechanisms import Ptr
+from fedpriv.privacy_loss import QUICK, compose
+from fedpriv.tradeoff import Tradeoff
+
+Found = dict[str, Any]
+ORDERS = range(2, 201)  # [P] searches α in [1, 200]
+SHARES = (0.5, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99)  # of δ that go to the rounds, the rest to their composition
+BEYOND = "its Gaussian term is past 1, where it is not proved"
+
+
+def ptr_published(ptr: Ptr, *, rounds: int, rate: float, delta: float) -> dict[str, Found]:
+    """By theorem: ε at δ over all rounds and the order α that gave it, or why the theorem says nothing.
+
+    >>> ptr = Ptr(clip=1, bound=0.5, noise=10, test_noise=5, failure=1e-5)
+    >>> found = ptr_published(ptr, rounds=1, rate=1, delta=1e-5)["[P] Theorem 4.3"]
+    >>> round(found["epsilon"], 5), found["order"]
+    (0.56161, 34)
+    """
+    if not (0 < delta < 1 and rate > 0 and rounds):
+        return {}
+    curve = cache(lambda alpha: ptr_renyi.theorem_4_3(ptr, alpha))
+    strongly = "[P] Theorem 4.2, strong composition (Kairouz–Oh–Viswanath)"
+    if rate < 1:
+        return {
+            "[P] Theorem 4.4": _white_box(ptr, rate, rounds, delta),
+            "[P] Theorem 4.3, black-box sampling (Zhu–Wang)": _least(
+                {alpha: ptr_renyi.black_box(curve, rate, alpha) for alpha in ORDERS}, rounds, delta
+            ),
+            "[P] Theorem 4.3, lower bound of black-box sampling": _least(
+                {alpha: ptr_renyi.black_box_lower(curve, rate, alpha) for alpha in ORDERS}, rounds, delta
+            ),
+            strongly: _strong(ptr, rate, rounds, delta),
+        }
+
+    def together(alpha: float) -> float:
+        return rounds * curve(alpha)
+
+    return {
+        "[P] Theorem 4.3": _least({alpha: curve(alpha) for alpha in ORDERS}, rounds, delta),
+        "[P] Theorem 4.3, α not whole": {"epsilon": renyi.epsilon(together, delta)},
+        **({"[P] Theorem 4.2": _direct(ptr, delta)} if rounds == 1 else {strongly: _strong(ptr, rate, rounds, delta)}),
+    }
+
+
+def _least(divergences: dict[int, float], rounds: int, delta: float) -> Found:
+    """The smallest ε over the orders, by the conversion of Canonne–Kamath–Steinke 2020 (Balle et al. 2020)."""
+    epsilon, order = min((renyi.epsilon_at(alpha, rounds * d, delta), alpha) for alpha, d in divergences.items())
+    return {"epsilon": max(epsilon, 0.0), "order": order}
+
+
+def _white_box(ptr: Ptr, rate: float, rounds: int, delta: float) -> Found:
+    """Theorem 4.4 over the whole orders that it covers, or the condition that fails."""
+    covered = [alpha for alpha in ORDERS if ptr_renyi.condition_of_4_4(ptr, rate, alpha) is None]
+    if not covered:
+        reason = ptr_renyi.condition_of_4_4(ptr, rate, ORDERS[0])
+        return {"refused": f"{reason}; the exact pairs above have no conditions"}
+    return _least({alpha: ptr_renyi.theorem_4_4(ptr, rate, alpha) for alpha in covered}, rounds, delta)
+
+
+def _direct(ptr: Ptr, delta: float) -> Found:
+    found: Found = {"epsilon": ptr_renyi.theorem_4_2(ptr, delta), "delta": ptr.failure + delta}
+    return found if ptr_renyi.gaussian_term(ptr, delta) < 1 else found | {"but": BEYOND}
+
+
+def _strong(ptr: Ptr, rate: float, rounds: int, delta: float) -> Found:
+    """Theorem 4.2 sampled, (ln(1 + q(e^ε − 1)), qδ), and composed as well as any (ε, δ) can be ([KOV15] Theorem 3.3).
+
+    That best composition is the one of the curve of (ε, δ). The total δ is split over a few shares.
+    """
+    least, beyond = inf, False
+    for share in SHARES:
+        own = share * delta / (rounds * rate) - ptr.failure
+        if own <= 0:  # the rounds' δ₀ alone use up this share
+            continue
+        epsilon = ptr_renyi.theorem_4_2(ptr, min(own, 1.0))
+        sampled = float(np.logaddexp(log1p(-rate), log(rate) + epsilon)) if rate < 1 else epsilon
+        curve = Tradeoff.pure(sampled, rate * (ptr.failure + min(own, 1.0)))
+        total = compose([(curve, rounds)]).upper_epsilon(delta, QUICK)
+        if total < least:
+            least, beyond = total, not ptr_renyi.gaussian_term(ptr, min(own, 1.0)) < 1
+    return {"epsilon": least} | ({"but": BEYOND} if beyond else {})

@@ -1,0 +1,146 @@
+"""What the paper proves of propose-test-release: Theorems 4.2, 4.3 and 4.4 of [P], with its slips corrected.
+
+In Theorem 4.2 the Laplace term is 1/b (not e^{1/b}) and the Gaussian one √(2 ln(1.25/δ))/σ; the first Rényi weight of
+the Laplace noise is α/(2α − 1); and Theorem 4.4's B₁, B₂ carry the 1/σ₁² of the appendix, (43) and (44). σ₁ is `noise`
+and σ₂ = `noise`·`bound`, both in units of R.
+"""
+
+from __future__ import annotations
+
+from math import expm1, inf, lgamma, log, log1p, sqrt
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fedpriv.errors import FedprivError, above, probability
+from fedpriv.renyi import Curve
+
+if TYPE_CHECKING:
+    from fedpriv.mechanisms.ptr import Ptr
+
+SMALLEST_SIGMA = 4.0  # of Theorem 4.4
+POINTS, WEIGHTS = np.polynomial.legendre.leggauss(256)
+
+
+class ConditionNotMet(FedprivError):
+    """A theorem was asked about what it does not speak of."""
+
+
+def theorem_4_2(ptr: Ptr, delta: float) -> float:
+    """ε at total δ₀ + δ: 1/b + √(2 ln(1.25/δ))/σ₁. Its second term is proved below 1 only ([L]'s calibration).
+
+    >>> from fedpriv.mechanisms import Ptr
+    >>> round(theorem_4_2(Ptr(clip=1, bound=0.5, noise=10, test_noise=5, failure=1e-5), 1e-5), 5)
+    0.68448
+    """
+    probability(delta=delta)
+    return 1 / ptr.test_noise + gaussian_term(ptr, delta)
+
+
+def gaussian_term(ptr: Ptr, delta: float) -> float:
+    """√(2 ln(1.25/δ))/σ₁: a guarantee where it is below 1."""
+    return sqrt(2 * log(1.25 / delta)) / ptr.noise if delta > 0 else inf
+
+
+def theorem_4_3(ptr: Ptr, alpha: float) -> float:
+    """D_α ≤ max(ln((1 − δ₀)·e^{(α−1)α/2σ₁²} + δ₀·e^{(α−1)α/2σ₂²})/(α − 1), α/2σ₁² + D_α of the Laplace noise).
+
+    >>> from fedpriv.mechanisms import Ptr
+    >>> round(theorem_4_3(Ptr(clip=1, bound=0.5, noise=4, test_noise=2, failure=1e-3), 32), 8)
+    3.77716918
+    """
+    above("1", 1.0, alpha=alpha)
+    summed = alpha / (2 * ptr.noise**2)
+    wrong = alpha / (2 * (ptr.noise * ptr.bound) ** 2)
+    extra = (alpha - 1) * (wrong - summed)
+    large = log(ptr.failure) + extra + log1p((1 - ptr.failure) / ptr.failure * np.exp(-min(extra, 700.0)))
+    mixed = log1p(ptr.failure * expm1(extra)) if extra < 1 else large
+    return max(summed + mixed / (alpha - 1), summed + laplace_divergence(ptr.test_noise, alpha))
+
+
+def laplace_divergence(scale: float, alpha: float) -> float:
+    """D_α of Lap(0, b) and Lap(1, b): ln(α/(2α−1)·e^{(α−1)/b} + (α−1)/(2α−1)·e^{−α/b})/(α − 1)."""
+    share = alpha / (2 * alpha - 1)
+    return float(np.logaddexp(log(share) + (alpha - 1) / scale, log1p(-share) - alpha / scale)) / (alpha - 1)
+
+
+def theorem_4_4(ptr: Ptr, rate: float, alpha: float) -> float:
+    """ln(max(B₀, B₁, B₂))/(α − 1) of a release sampled at rate q, where its conditions hold: (42) to (44).
+
+    With A = q·Lap(1)/((1−q)·Lap(0) + q·Lap(1)) the bracket of B₁ is E[(μ/μ₀)^α·A²], and B₂ is B₁ at 1 − α: no
+    differences are left to cancel.
+
+    >>> from fedpriv.mechanisms import Ptr
+    >>> theorem_4_4(Ptr(clip=1, bound=0.5, noise=4, test_noise=2, failure=1e-3), 0.01, 2)
+    Traceback (most recent call last):
+    fedpriv.ptr_renyi.ConditionNotMet: [P] Theorem 4.4 needs σ₁ ≥ σ₂ ≥ 4, got σ₂ = noise·bound = 2
+    """
+    reason = condition_of_4_4(ptr, rate, alpha)
+    if reason:
+        raise ConditionNotMet(reason)
+    twice = 2 * alpha * (alpha - 1)
+    inverse = (1 - ptr.failure) / ptr.noise**2 + ptr.failure / (ptr.noise * ptr.bound) ** 2
+    weight = twice / ptr.noise**2
+    tested = max(_log_moment(ptr.test_noise, rate, power, weight) for power in (alpha, 1 - alpha))
+    return max(log1p(rate**2 * twice * inverse), tested) / (alpha - 1)
+
+
+def condition_of_4_4(ptr: Ptr, rate: float, alpha: float) -> str | None:
+    """The first condition of Theorem 4.4 that does not hold, as a sentence; None where all do."""
+    above("1", 1.0, alpha=alpha)
+    above("0", 0.0, rate=rate)
+    probability(rate=rate)
+    sigma, decay = ptr.noise * ptr.bound, np.exp(-1 / ptr.test_noise)
+    if not sigma >= SMALLEST_SIGMA:
+        return f"[P] Theorem 4.4 needs σ₁ ≥ σ₂ ≥ 4, got σ₂ = noise·bound = {sigma:g}"
+    highest = decay / (4 + decay)
+    if not rate <= highest:
+        return f"[P] Theorem 4.4 needs q ≤ e^(−1/b)/(4 + e^(−1/b)) = {highest:.6g}, got q = {rate:g}"
+    share = rate / (rate + (1 - rate) * decay)
+    room = log1p(1 / (share * (alpha - 1)))
+    first = sigma**2 * room / 2 - 2 * log(sigma)
+    spread = room + log(share * alpha) + 1 / (2 * sigma**2)
+    second = (sigma**2 * room**2 / 2 - log(5) - 2 * log(sigma)) / spread if spread > 0 else inf
+    if not alpha <= min(first, second):
+        form = "σ₂²L/2 − 2 ln σ₂" if first <= second else "(σ₂²L²/2 − ln 5 − 2 ln σ₂)/(L + ln(q'α) + 1/2σ₂²)"
+        return f"[P] Theorem 4.4 needs α ≤ {form} = {min(first, second):.6g}, got α = {alpha:g}"
+    return None
+
+
+def _log_moment(scale: float, rate: float, power: float, weight: float) -> float:
+    """ln E[(μ/μ₀)^power·(1 + weight·A²)] under μ₀ = Lap(0, b), μ = (1 − q)·μ₀ + q·Lap(1, b); tails in closed form."""
+    place = (POINTS + 1) / 2
+    loss = np.concatenate(([-1 / scale, 1 / scale], (2 * place - 1) / scale))
+    mass = np.concatenate(([0.5, np.exp(-1 / scale) / 2], WEIGHTS / 2 * np.exp(-place / scale) / (2 * scale)))
+    log_ratio = np.log1p(rate * np.expm1(loss))
+    odd = rate * np.exp(loss - log_ratio)
+    return float(log1p(np.sum(mass * np.expm1(power * log_ratio + np.log1p(weight * odd**2)))))
+
+
+def black_box(curve: Curve, rate: float, alpha: int) -> float:
+    """Zhu and Wang 2019, Theorem 5: what Poisson sampling leaves of any release with these divergences, α whole.
+
+    ln((1−q)^{α−1}(αq − q + 1) + C(α,2)q²(1−q)^{α−2}e^{D₂} + 3·Σ_{l≥3} C(α,l)(1−q)^{α−l}q^l e^{(l−1)D_l})/(α − 1).
+
+    >>> black_box(lambda alpha: alpha / 2, 0.01, 2) < 2e-4
+    True
+    """
+    return _amplified(curve, rate, alpha, 3.0)
+
+
+def black_box_lower(curve: Curve, rate: float, alpha: int) -> float:
+    """The same with 1 for 3: no formula in the divergences alone can be smaller (Zhu and Wang 2019)."""
+    return _amplified(curve, rate, alpha, 1.0)
+
+
+def _amplified(curve: Curve, rate: float, alpha: int, factor: float) -> float:
+    """The sum less 1, term by term: with D_l = 0 and a factor of 1 the terms are those of (1 − q + q)^α."""
+    if rate == 1:
+        return curve(alpha)
+    logs = []
+    for many in range(2, alpha + 1):
+        choose = lgamma(alpha + 1) - lgamma(many + 1) - lgamma(alpha - many + 1)
+        base = choose + (alpha - many) * log1p(-rate) + many * log(rate)
+        grown = (many - 1) * curve(many) + (log(factor) if many > 2 else 0.0)
+        logs.append(base + grown + log(-expm1(-grown)) if grown > 0 else -inf)
+    return float(np.logaddexp(0.0, np.logaddexp.reduce(logs))) / (alpha - 1)
