@@ -25,6 +25,7 @@ from simulations.sweep.crew import Crew
 from simulations.sweep.directory import check, complete, finished, opened, place_of
 from simulations.sweep.grid import SEED, Cell, Grid, grid_of
 from simulations.sweep.progress import SweepProgress
+from simulations.sweep.stop import Stop
 
 HELP = """\
 A study's [sweep] table says what is varied: "run.seed" = [1, 2, 3], "attack" = [{kind = "SignFlip"}, …]. Every
@@ -70,8 +71,8 @@ def run(options: argparse.Namespace) -> int:
     if out is not None:
         check(out, grid)
     try:
-        with redirect_stdout(StringIO()):  # where Ray tells of workers that died
-            result = _run(grid, out, options)
+        with Stop() as stop, redirect_stdout(StringIO()):  # where Ray tells of workers that died
+            result = _run(grid, out, options, stop)
     except KeyboardInterrupt:
         again = "the same command goes on" if out else "the same command with --out and its directory goes on"
         raise KeyboardInterrupt(again) from None
@@ -83,7 +84,7 @@ def run(options: argparse.Namespace) -> int:
     return 1 if failed else 0
 
 
-def _run(grid: Grid, out: Path | None, options: argparse.Namespace) -> dict[str, Any]:
+def _run(grid: Grid, out: Path | None, options: argparse.Namespace, stop: Stop) -> dict[str, Any]:
     loading = Thread(target=import_module, args=("server.rounds",))  # torch, while Ray's processes start
     loading.start()
     crews: list[Crew] = []  # none where nothing is left to do
@@ -91,24 +92,26 @@ def _run(grid: Grid, out: Path | None, options: argparse.Namespace) -> dict[str,
         if out is None or not complete(out):
             crews.append(Crew(options.workers, options.ray))
         loading.join()
-        grid = _resolved(grid, options.quiet)
+        grid = _resolved(grid, options.quiet, stop)
         out = out or next_free(grid.name)[0]
         with opened(out, grid):
             missing = [cell for cell in grid.cells if not finished(place_of(out, cell))]
             if missing and not crews:
                 crews.append(Crew(options.workers, options.ray))
-            return _worked(grid, missing, out, crews[0] if missing else None, options.quiet)
+            return _worked(grid, missing, out, crews[0] if missing else None, options.quiet, stop)
     finally:
+        loading.join()
         for crew in crews:
             crew.close()
 
 
-def _worked(grid: Grid, missing: list[Cell], out: Path, crew: Crew | None, quiet: bool) -> dict[str, Any]:
+def _worked(grid: Grid, missing: list[Cell], out: Path, crew: Crew | None, quiet: bool, stop: Stop) -> dict[str, Any]:
     """What --json prints, when all that is missing has been done."""
     there, workers = len(grid.cells) - len(missing), crew.size if crew else 0
     failures: list[dict[str, Any]] = []
     with SweepProgress(len(grid.cells), there, workers, quiet) as progress:
         for done in crew.work(missing, out) if crew else ():
+            stop.check()
             if done is None:
                 progress.waited()
                 continue
@@ -125,13 +128,14 @@ def _worked(grid: Grid, missing: list[Cell], out: Path, crew: Crew | None, quiet
     return result
 
 
-def _resolved(grid: Grid, quiet: bool) -> Grid:
+def _resolved(grid: Grid, quiet: bool, stop: Stop) -> Grid:
     """Every cell's free setting calibrated and every promise of it checked, before anything runs."""
     from server.rounds import Plan
 
     line, total, checked = LiveLine(quiet), len(grid.cells), count()
 
     def resolved(study: Study) -> Study:
+        stop.check()
         number = next(checked)
         line.show(f"checking cell {number + 1:{len(str(total))}}/{total}", number / total, [])
         return Plan.of(study).study
@@ -158,7 +162,7 @@ def _table(result: dict[str, Any]) -> list[tuple[str, str]]:
 def _forecast(grid: Grid, options: argparse.Namespace) -> dict[str, Any]:
     from simulations.sweep.forecast import forecast
 
-    return forecast(_resolved(grid, options.quiet), options.workers or cores())
+    return forecast(_resolved(grid, options.quiet, Stop()), options.workers or cores())
 
 
 def _show(found: dict[str, Any], as_json: bool) -> None:

@@ -23,6 +23,13 @@ DIFFER = {  # the claims that do not hold, each with its reason
     "fdp-figure-2": ["δ at ε = 1.67, M = 500"],
     "fdp-figure-4": ["NoisySign ≥ Gaussian ≥ (ε, δ), at every α, Φ(c/σ) as printed"],
     "fdp-figure-8": ["K itself falls with A, B = .5"],
+    "ptr-figure-1": [f"4.2 is below 4.3 at δ₀ = 1e-10, σ = {noise}" for noise in (5, 10, 20)],
+    "ptr-figure-2": [
+        "4.4 is below the black box at every α it covers, σ = 10",
+        "4.4 is below the black box at every α it covers, σ = 40",
+        "4.4 holds, σ = 1.1",
+    ],
+    "ptr-figure-3": [f"4.4 is below the black box, σ = {noise}" for noise in (10, 40)],
 }
 
 

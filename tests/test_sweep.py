@@ -440,6 +440,18 @@ def test_a_cluster_that_is_there_already_does_the_work(ray: Any, study: Path) ->
     assert (found["finished"], found["workers"]) == (8, 2)
 
 
+@pytest.mark.usefixtures("study")
+def test_a_cluster_that_is_not_there_is_one_line() -> None:
+    environment = {name: text for name, text in os.environ.items() if not name.startswith("RAY_")}
+    environment["PYTHONPATH"] = str(Path(__file__).parent.parent)
+    words = command("small.toml", "--ray", "127.0.0.1:1", "--out", "out", "--quiet")
+    outcome = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=60)
+    assert outcome.returncode == 2
+    assert outcome.stderr.startswith("fedpriv: Ray at 127.0.0.1:1 cannot be reached: ConnectionRefusedError")
+    assert outcome.stderr.count("\n") == 1
+    assert not Path("out").exists()
+
+
 # What a person sees
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from fedpriv.accounting import Account
 from fedpriv.errors import FedprivError
-from fedpriv.mechanisms import KINDS, make
+from fedpriv.mechanisms import KINDS, make_release
 from fedpriv.records import Line, Records, read, read_timings
 from fedpriv.release import Release
 from server.words import kind, settings, value_of
@@ -97,7 +97,7 @@ class Run:
             return None
         facts = {name: value for name, value in self.header["release"].items() if name not in ("kind", "settings")}
         try:
-            mechanism = make(self.header["release"]["kind"], self.header["release"]["settings"])
+            mechanism = make_release(self.header["release"]["kind"], self.header["release"]["settings"])
             return Account((Release(mechanism=mechanism, **facts | {"rounds": self.releases}),))
         except (KeyError, TypeError, FedprivError) as error:
             raise FedprivError(f"{self.directory / 'records.jsonl'}:1: release: {error}") from None

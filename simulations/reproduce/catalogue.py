@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from simulations.reproduce import curves, resilience
+from simulations.reproduce import curves, ptr_release, ptr_sampled, resilience
 
 
 @dataclass(frozen=True)
@@ -30,5 +30,14 @@ CATALOGUE = {
     ),
     "fdp-figure-9": Reproduction(
         "[F] Figure 9: attackers survived by the number of honest clients", resilience.figure_9, resilience.NOTE
+    ),
+    "ptr-figure-1": Reproduction(
+        "[P] Figure 1: privacy of one propose-test-release", ptr_release.figure_1, ptr_release.NOTE
+    ),
+    "ptr-figure-2": Reproduction(
+        "[P] Figure 2: Rényi divergence of a sampled one", ptr_sampled.figure_2, ptr_sampled.NOTE_2
+    ),
+    "ptr-figure-3": Reproduction(
+        "[P] Figure 3: privacy of sampled ones over rounds", ptr_sampled.figure_3, ptr_sampled.NOTE_3
     ),
 }

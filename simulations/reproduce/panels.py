@@ -6,6 +6,7 @@ import csv
 import io
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -42,6 +43,8 @@ class Panel:
     log: int | None = None  # base of the axis below
     between: tuple[Vector, Vector, Vector, str] | None = None  # x, from, to: a shaded area, and its words
     top: float = 1.0
+    floor: float = 0.0  # above 0 the upright axis is logarithmic
+    key: Literal["upper right", "upper left"] = "upper right"  # where the legend is
 
 
 def tradeoffs(title: str, lines: Sequence[Line]) -> Panel:
@@ -70,7 +73,10 @@ def _draw(axes: Axes, panel: Panel) -> None:
     for line in panel.lines:
         axes.plot(line.x, line.y, color=line.colour, ls=line.dashes, lw=1.8, label=line.name)
     x = np.concatenate([line.x for line in panel.lines])
-    axes.set(title=panel.title, xlabel=panel.x, ylabel=panel.y, ylim=(0, panel.top), xlim=(x.min(), x.max()))
+    axes.set(title=panel.title, xlabel=panel.x, ylabel=panel.y, xlim=(x.min(), x.max()))
+    if panel.floor:
+        axes.set_yscale("log")
+    axes.set_ylim(panel.floor, panel.top)
     if panel.log is not None:
         axes.set_xscale("log", base=panel.log)
         axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:,.12g}"))
@@ -79,7 +85,7 @@ def _draw(axes: Axes, panel: Panel) -> None:
     if any(words for _, _, words, _ in ends):
         label_ends(axes, [end for end in ends if end[2] and not np.isnan(end[1])])
     else:
-        axes.legend(loc="upper right", fontsize=8, frameon=False, handlelength=2.6)
+        axes.legend(loc=panel.key, fontsize=8, frameon=False, handlelength=2.6)
 
 
 def table(panels: Sequence[Panel]) -> str:

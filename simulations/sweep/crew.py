@@ -7,6 +7,7 @@ there already, whose machines have fedpriv and see the sweep's directory.
 from __future__ import annotations
 
 import os
+import socket
 import sys
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
@@ -60,10 +61,11 @@ class Crew:
 
     def close(self) -> None:
         """Nobody works on, and Ray ends where it was started here."""
-        for hand, _, _ in self._busy.values():
-            self._ray.kill(hand)
         if self._mine:
             self._ray.shutdown()
+            return
+        for hand, _, _ in self._busy.values():
+            self._ray.kill(hand)
 
     def _hire(self) -> None:
         """One more worker; cells are given to it when it is there, for a cluster may have no room yet."""
@@ -133,9 +135,12 @@ class Hand:
 
 
 def _start(size: int, address: str | None) -> None:
+    host, colon, port = (address or "").rpartition(":")
     try:
+        if colon and port.isdigit() and "/" not in host:  # Ray itself would try for minutes
+            socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
         start_ray(size, address or "local")
-    except (OSError, RuntimeError, ValueError) as error:
+    except (OSError, OverflowError, RuntimeError, ValueError) as error:
         raise FedprivError(f"Ray {f'at {address} ' if address else ''}cannot be reached: {_line(error)}") from None
 
 
