@@ -22,6 +22,7 @@ from clients.memory import Scratch
 from clients.models import make_model
 from clients.noise import cryptographic_generator
 from clients.pool import Pool
+from clients.releasing import Releasing
 from clients.splits import Division, Uneven, division
 from fedpriv import study_file, wire
 from fedpriv.encoding import Fresh, Noise, Seeded, clip_factors, encoded_packed
@@ -78,9 +79,16 @@ class Cohort:
         self.net = net_of(study, self.pool)
         self.division = division_of(study, self.pool)
         self.byzantine = Byzantine(study)
+        self.releasing = self._releasing()
         self._scratch = Scratch()
         self._updates = np.empty((self.net.chunk, self.net.dimension), np.float32)
         self._insight: Insight | None = None
+
+    def _releasing(self) -> Releasing | None:
+        private = self.study.privacy.private_sum
+        if private is None:
+            return None
+        return Releasing(self.study, private, self.pool, self.net, self.division, self.byzantine)
 
     def reply(self, weights: Rows, round: int, clients: Numbers) -> bytes:
         """One frame for all, a stack of messages or their sum; attackers that forge bytes have frames of their own."""
@@ -119,6 +127,8 @@ class Cohort:
 
     def _train(self, weights: Rows, round: int, clients: Numbers, out: Rows) -> dict[int, str]:
         """The updates of these clients into `out`, those of one width together; the rows that have none, and why."""
+        if self.releasing is not None:
+            return self.releasing.updates(weights, round, clients, out)
         if not isinstance(self.division, Uneven):
             return self._train_alike(weights, round, clients, out)
         sizes, batch = self.division.sizes(clients), self.study.training.batch

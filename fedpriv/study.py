@@ -1,9 +1,9 @@
 """A study is one TOML file: what is trained on what, by whom, how privately, and against whom.
 
 Tables: `[data] [clients] [clients.split] [clients.participation] [training] [training.model] [privacy]
-[privacy.mechanism] [attack] [aggregation] [server] [run]`. A table with a `kind` chooses a class by its name; the rest
-of it are that class's settings. Unknown keys are errors; what is left out has the defaults below, and the resolved
-study says what they were.
+[privacy.mechanism] [privacy.release] [attack] [aggregation] [server] [run]`. A table with a `kind` chooses a class by
+its name; the rest of it are that class's settings. Unknown keys are errors; what is left out has the defaults below,
+and the resolved study says what they were.
 """
 
 from __future__ import annotations
@@ -42,6 +42,10 @@ class Study:
         if self.clients.attackers and self.attack is None:
             raise FedprivError(
                 f"clients.byzantine = {self.clients.byzantine} but there is no [attack]: say what they do"
+            )
+        if self.privacy.release is not None and self.training.batch:
+            raise FedprivError(
+                f"training.batch = {self.training.batch}, but a release draws its own batch: privacy.release.sampling"
             )
         self._settle_attack()
         self._check_rule()

@@ -37,6 +37,7 @@ def study(run: Run) -> Rows:
         ("clients", f"{header['clients']:,}, of them Byzantine {bad:,}{percent}"),
         ("attack", named(header["attack"])),
         ("model", f"{header['model']}, {header['dimension']:,} coordinates"),
+        *([("release", named(header["private_sum"]))] if header.get("private_sum") else []),
         ("mechanism", named(header["mechanism"])),
         ("aggregation", named(header["aggregation"])),
         ("rounds", f"{len(run.rounds):,} of {header['rounds']:,}"),

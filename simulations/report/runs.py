@@ -11,7 +11,7 @@ from typing import Any
 
 from fedpriv.accounting import Account
 from fedpriv.errors import FedprivError
-from fedpriv.mechanisms import KINDS, make
+from fedpriv.mechanisms import KINDS, make_release
 from fedpriv.records import Line, Records, read, read_timings
 from fedpriv.release import Release
 from server.words import kind, settings, value_of
@@ -82,7 +82,7 @@ class Run:
     @property
     def private(self) -> bool:
         """Whether its messages had noise at all."""
-        return self.header["release"] is not None and kind(self.header["mechanism"]) != "Plain"
+        return self.header["release"] is not None
 
     @cached_property
     def releases(self) -> int:
@@ -97,8 +97,9 @@ class Run:
             return None
         facts = {name: value for name, value in self.header["release"].items() if name not in ("kind", "settings")}
         try:
-            mechanism = make(self.header["release"]["kind"], self.header["release"]["settings"])
-            return Account((Release(mechanism=mechanism, **facts | {"rounds": self.releases}),))
+            mechanism = make_release(self.header["release"]["kind"], self.header["release"]["settings"])
+            rounds = self.releases * facts["rounds"]  # a message of several steps is as many releases
+            return Account((Release(mechanism=mechanism, **facts | {"rounds": rounds}),))
         except (KeyError, TypeError, FedprivError) as error:
             raise FedprivError(f"{self.directory / 'records.jsonl'}:1: release: {error}") from None
 
