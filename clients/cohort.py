@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from clients.batches import records_of_steps, used, widths
 from clients.byzantine import Byzantine, Sent
+from clients.corrupting import Corrupting
 from clients.data import make_data
 from clients.gathering import Gathered
 from clients.gradients import Net
@@ -79,6 +80,7 @@ class Cohort:
         self.net = net_of(study, self.pool)
         self.division = division_of(study, self.pool)
         self.byzantine = Byzantine(study)
+        self.corrupting = Corrupting(study, self.pool.classes)
         self.releasing = self._releasing()
         self._scratch = Scratch()
         self._updates = np.empty((self.net.chunk, self.net.dimension), np.float32)
@@ -88,7 +90,7 @@ class Cohort:
         private = self.study.privacy.private_sum
         if private is None:
             return None
-        return Releasing(self.study, private, self.pool, self.net, self.division, self.byzantine)
+        return Releasing(self.study, private, self.pool, self.net, self.division, self.byzantine, self.corrupting)
 
     def reply(self, weights: Rows, round: int, clients: Numbers) -> bytes:
         """One frame for all, a stack of messages or their sum; attackers that forge bytes have frames of their own."""
@@ -159,7 +161,8 @@ class Cohort:
         """The records and labels of each step."""
         training, seed = self.study.training, self.study.run.seed
         for chosen in records_of_steps(self.division, training.batch, training.local_steps, seed, round, clients):
-            yield self.pool.batch(chosen, self._scratch("x", *chosen.shape, *self.pool.shape).numpy())
+            x, y = self.pool.batch(chosen, self._scratch("x", *chosen.shape, *self.pool.shape).numpy())
+            yield self.corrupting.data(x, y, chosen)
 
     def _noise(self, round: int, clients: Numbers) -> Noise:
         if self.study.privacy.noise == "cryptographic":

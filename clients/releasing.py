@@ -14,6 +14,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from clients.byzantine import Byzantine
+from clients.corrupting import Corrupting
 from clients.gradients import Net
 from clients.memory import Scratch
 from clients.noise import cryptographic_generator
@@ -34,11 +35,12 @@ class Releasing:
     """The releases of a study's clients. `dropped` counts records left out, by client: nothing of it is sent."""
 
     def __init__(
-        self, study: Study, private: PrivateSum, pool: Pool, net: Net, division: Division, byzantine: Byzantine
-    ) -> None:
+        self, study: Study, private: PrivateSum, pool: Pool, net: Net, division: Division,
+        byzantine: Byzantine, corrupting: Corrupting,
+    ) -> None:  # fmt: skip
         self.dropped: Counter[int] = Counter()
         self._study, self._sum, self._pool, self._net, self._division = study, private, pool, net, division
-        self._byzantine, self._scratch = byzantine, Scratch()
+        self._byzantine, self._corrupting, self._scratch = byzantine, corrupting, Scratch()
         self._expected = private.sampling * study.clients.records  # public, whatever a client really has
 
     def updates(self, weights: Rows, round: int, clients: Numbers, out: Rows) -> dict[int, str]:
@@ -56,19 +58,21 @@ class Releasing:
         chances = np.full(len(own), self._sum.sampling)
         samples = [own[bernoulli(chances, rng).astype(bool)] for _ in range(training.local_steps)]
         batches = self._byzantine.poisoned(self._batches(samples), round, np.array([client]), None, classes, why)
-        for chosen, (x, y) in zip(samples, batches, strict=True):
-            total += self._released(now, client, chosen, x[0], y[0], rng) / self._expected
+        for step, (chosen, (x, y)) in enumerate(zip(samples, batches, strict=True)):
+            rows = self._scratch("rows", len(chosen), self._net.dimension).numpy()
+            self._net.each(now, x[0], y[0], rows)
+            self._corrupting.gradients(rows, chosen, round, client, step, self._net, now)
+            total += self._released(rows, client, chosen, rng) / self._expected
             now = (weights - training.learning_rate * total).astype(np.float32)
         return total
 
     def _batches(self, samples: list[Numbers]) -> Iterator[tuple[Rows, Numbers]]:
         """The records of each step, (1, batch, …), and their labels."""
         for chosen in samples:
-            yield self._pool.batch(chosen[None], self._scratch("x", 1, len(chosen), *self._pool.shape).numpy())
+            x, y = self._pool.batch(chosen[None], self._scratch("x", 1, len(chosen), *self._pool.shape).numpy())
+            yield self._corrupting.data(x, y, chosen[None])
 
-    def _released(self, weights: Rows, client: int, chosen: Numbers, x: Rows, y: Numbers, rng: Generator) -> Vector:
-        rows = self._scratch("rows", len(chosen), self._net.dimension).numpy()
-        self._net.each(weights, x, y, rows)
+    def _released(self, rows: Rows, client: int, chosen: Numbers, rng: Generator) -> Vector:
         batch = Batch.of(self._sum, rows, chosen, self._expected)
         self.dropped[client] += int((~batch.usable).sum())
         return self._sum.total(batch, rng)

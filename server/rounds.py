@@ -13,6 +13,7 @@ import numpy as np
 
 from clients.byzantine import check_records
 from clients.cohort import division_of, net_of, pool_of
+from clients.corrupting import check_corruption
 from clients.gradients import Net, one_thread
 from clients.pool import Pool
 from clients.releasing import check_division
@@ -50,6 +51,7 @@ class Plan:
         net = net_of(study, pool)
         check_division(study, division_of(study, pool))
         check_records(study, pool)
+        check_corruption(study, pool)
         check_root(study, pool)
         resolved = guarantee.resolved(study, net.dimension)
         if resolved.server.tolerance:
@@ -262,6 +264,7 @@ class Rounds:
             },
             "private_sum": study.privacy.release.table() if study.privacy.release else None,
             "aggregation": study.aggregation.table(), "attack": study.attack.table() if study.attack else None,
+            "corruption": study.corruption.table() if study.corruption else None,
             "release": self._release(), "trust": study.privacy.trust, "delta": study.privacy.delta,
             "rounds": study.run.rounds, "seed": study.run.seed, "client_bytes": self.plan.client_bytes,
             "bits": {"packed": float(mechanism.bits), "entropy": float(mechanism.entropy), "masked": masked},

@@ -36,6 +36,7 @@ def study(run: Run) -> Rows:
         ("study", f"{header['name']}, id {header['study']}"),
         ("clients", f"{header['clients']:,}, of them Byzantine {bad:,}{percent}"),
         ("attack", named(header["attack"])),
+        *([("corruption", named(header["corruption"]))] if header.get("corruption") else []),
         ("model", f"{header['model']}, {header['dimension']:,} coordinates"),
         *([("release", named(header["private_sum"]))] if header.get("private_sum") else []),
         ("mechanism", named(header["mechanism"])),
