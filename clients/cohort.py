@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from clients.batches import records_of_steps, used, widths
 from clients.byzantine import Byzantine, Sent
+from clients.corrupting import Corrupting
 from clients.data import make_data
 from clients.gathering import Gathered
 from clients.gradients import Net
@@ -22,6 +23,7 @@ from clients.memory import Scratch
 from clients.models import make_model
 from clients.noise import cryptographic_generator
 from clients.pool import Pool
+from clients.releasing import Releasing
 from clients.splits import Division, Uneven, division
 from fedpriv import study_file, wire
 from fedpriv.encoding import Fresh, Noise, Seeded, clip_factors, encoded_packed
@@ -78,9 +80,17 @@ class Cohort:
         self.net = net_of(study, self.pool)
         self.division = division_of(study, self.pool)
         self.byzantine = Byzantine(study)
+        self.corrupting = Corrupting(study, self.pool.classes)
+        self.releasing = self._releasing()
         self._scratch = Scratch()
         self._updates = np.empty((self.net.chunk, self.net.dimension), np.float32)
         self._insight: Insight | None = None
+
+    def _releasing(self) -> Releasing | None:
+        private = self.study.privacy.private_sum
+        if private is None:
+            return None
+        return Releasing(self.study, private, self.pool, self.net, self.division, self.byzantine, self.corrupting)
 
     def reply(self, weights: Rows, round: int, clients: Numbers) -> bytes:
         """One frame for all, a stack of messages or their sum; attackers that forge bytes have frames of their own."""
@@ -119,6 +129,8 @@ class Cohort:
 
     def _train(self, weights: Rows, round: int, clients: Numbers, out: Rows) -> dict[int, str]:
         """The updates of these clients into `out`, those of one width together; the rows that have none, and why."""
+        if self.releasing is not None:
+            return self.releasing.updates(weights, round, clients, out)
         if not isinstance(self.division, Uneven):
             return self._train_alike(weights, round, clients, out)
         sizes, batch = self.division.sizes(clients), self.study.training.batch
@@ -149,7 +161,8 @@ class Cohort:
         """The records and labels of each step."""
         training, seed = self.study.training, self.study.run.seed
         for chosen in records_of_steps(self.division, training.batch, training.local_steps, seed, round, clients):
-            yield self.pool.batch(chosen, self._scratch("x", *chosen.shape, *self.pool.shape).numpy())
+            x, y = self.pool.batch(chosen, self._scratch("x", *chosen.shape, *self.pool.shape).numpy())
+            yield self.corrupting.data(x, y, chosen)
 
     def _noise(self, round: int, clients: Numbers) -> Noise:
         if self.study.privacy.noise == "cryptographic":

@@ -26,6 +26,7 @@ Batch = tuple[Floats, Labels]
 NOT_FINITE = "its gradient is not finite"
 _NEXT_STEP = np.int64(0x9E3779B97F4A7C15 - 2**64)  # the golden ratio in 64 bits: keys of steps stay apart
 _EVALUATED = 512  # records at once
+EACH = 64  # records at once whose gradients are wanted one by one
 
 
 class Engine(Protocol):
@@ -86,6 +87,15 @@ class Net:
         for part in blocks(len(x), self.chunk):
             losses[part] = self._block(part, x, y, torch.from_numpy(out[part]), keys, counts)
         return losses
+
+    def each(self, weights: Floats, x: Floats, y: Labels, out: Floats) -> None:
+        """The gradient of every record alone into `out` (records, d), from x (records, *shape) and y (records,).
+
+        Its bits depend on the record alone, not on the batch it is in: else one record more could change others', and
+        with them what is released, by more than a gradient's norm. What cannot be had is a row of nan.
+        """
+        for part in blocks(len(x), EACH):
+            self.gradients(weights, x[part, None], y[part, None], out[part])
 
     def updates(
         self,

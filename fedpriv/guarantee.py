@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import lru_cache
 from math import inf
 from typing import Any, NamedTuple
@@ -13,7 +13,9 @@ from fedpriv.comparisons import clt_epsilon
 from fedpriv.errors import FedprivError
 from fedpriv.mechanisms import Mechanism, settings_of
 from fedpriv.participation import rounds_of_each
+from fedpriv.private_sums import costed, free_setting
 from fedpriv.study import Kind, Study
+from fedpriv.study_tables import Privacy
 
 NEVER = "delta = 0: no finite ε is certified for these messages without a δ: give one, such as 1e-5"
 
@@ -56,6 +58,11 @@ def contributors(study: Study) -> int | None:
 
 def facts(study: Study, dimension: int) -> dict[str, Any]:
     """What a release of this study is, besides its mechanism and how often it happened."""
+    if study.privacy.release is not None:
+        return {
+            "dimension": dimension, "geometry": "l2", "trust": "local", "clients": None, "unit": "record",
+            "adjacency": "add-remove", "sampling": float(study.privacy.release.settings.get("sampling", 1)),
+        }  # fmt: skip
     geometry = "linf" if study.privacy.norm == "coordinates" else "l2"
     trust, clients = study.privacy.trust, contributors(study)
     return {
@@ -71,8 +78,15 @@ def releases_of_worst(study: Study) -> int:
 
 
 def release(study: Study, dimension: int, rounds: int = 1) -> Release:
-    """`rounds` messages of one client; of Plain there is none."""
-    return Release(mechanism=study.privacy.chosen, rounds=rounds, **facts(study, dimension))
+    """`rounds` messages of one client, each of as many releases as it makes steps; where nothing is promised, none."""
+    private = study.privacy.private_sum
+    mechanism = study.privacy.chosen if private is None else private.mechanism
+    return Release(mechanism=mechanism, rounds=rounds * steps(study), **facts(study, dimension))
+
+
+def steps(study: Study) -> int:
+    """How many releases a message holds."""
+    return 1 if study.privacy.release is None else study.training.local_steps
 
 
 def resolved(study: Study, dimension: int) -> Study:
@@ -81,13 +95,13 @@ def resolved(study: Study, dimension: int) -> Study:
     contributors(study)
     if not study.privacy.delta < 1:
         raise FedprivError("privacy: delta must be below 1: whatever is sent is (0, 1)-private")
-    if study.privacy.is_plain:
+    if not study.privacy.promises:
         study.privacy.chosen  # noqa: B018  – its settings are checked
         if study.privacy.epsilon is not None or study.privacy.budget is not None:
             raise FedprivError("privacy: Plain promises nothing: no epsilon and no budget, or another mechanism")
         return study
     try:
-        return _within_budget(_bounded(_calibrated(study, dimension), dimension), dimension)
+        return _workable(_within_budget(_bounded(_calibrated(study, dimension), dimension), dimension))
     except FedprivError as error:
         raise FedprivError(f"privacy: {error}") from None
 
@@ -105,27 +119,52 @@ def _check_numbers(study: Study) -> None:
 
 
 def _calibrated(study: Study, dimension: int) -> Study:
-    kind, target = study.privacy.mechanism, study.privacy.epsilon
-    most = releases_of_worst(study)
+    target, most = study.privacy.epsilon, releases_of_worst(study)
     try:
-        mechanism = study.privacy.chosen
+        privacy = _completed(study.privacy)
     except FedprivError:
         if target is None:
             raise
+        about = facts(study, dimension) | {"rounds": most * steps(study)}
         try:
-            mechanism = _sought(kind, epsilon=target, delta=study.privacy.delta, rounds=most, **facts(study, dimension))
+            privacy = _completed(_filled(study.privacy, epsilon=target, delta=study.privacy.delta, **about))
         except FedprivError as error:
             if study.privacy.delta:
                 raise
             raise FedprivError(f"{NEVER} ({error})") from None
-    whole = replace(study.privacy, mechanism=Kind(kind.kind, settings_of(mechanism)))
-    study = replace(study, privacy=whole)
+    study = replace(study, privacy=privacy)
     if target is not None and not (found := epsilon(study, dimension, most).upper) <= target:
         raise FedprivError(
             f"epsilon = {target:g} is promised, but these settings give {found:.6g}: leave one of them out to have it "
             "calibrated"
         )
     return study
+
+
+def _completed(privacy: Privacy) -> Privacy:
+    """With every setting written out; refused where one is missing."""
+    mechanism = Kind(privacy.mechanism.kind, settings_of(privacy.chosen))
+    if privacy.is_plain:
+        mechanism = privacy.mechanism  # whose clip may be infinite, for which TOML has a word that nobody needs
+    if privacy.release is None:
+        return replace(privacy, mechanism=mechanism)
+    release = Kind(privacy.release.kind, asdict(privacy.private_sum))  # type: ignore[call-overload]
+    return replace(privacy, mechanism=mechanism, release=release)
+
+
+def _filled(privacy: Privacy, **target: Any) -> Privacy:
+    """With the setting that is missing, of the release where there is one."""
+    if privacy.release is None:
+        mechanism = _sought(privacy.mechanism, **target)
+        return replace(privacy, mechanism=Kind(privacy.mechanism.kind, settings_of(mechanism)))
+    privacy.chosen  # noqa: B018  – the release is what is calibrated, so the mechanism must be whole
+    kind, settings = privacy.release.kind, privacy.release.settings
+    try:
+        free = free_setting(kind, settings)
+        value = settings_of(_sought(Kind(*costed(kind, settings)), free=free, **target))[free]
+    except FedprivError as error:
+        raise FedprivError(f"release: {error}") from None
+    return replace(privacy, release=Kind(kind, {**settings, free: value}))
 
 
 _FOUND: dict[str, Mechanism] = {}  # many studies of a sweep promise the same
@@ -146,6 +185,17 @@ def _bounded(study: Study, dimension: int) -> Study:
     return study
 
 
+def _workable(study: Study) -> Study:
+    """The study, if its release can work on batches as large as they are expected to be."""
+    private = study.privacy.private_sum
+    if private is not None:
+        try:
+            private.check(private.sampling * study.clients.records)
+        except FedprivError as error:
+            raise FedprivError(f"release: {error}") from None
+    return study
+
+
 def _within_budget(study: Study, dimension: int) -> Study:
     budget = study.privacy.budget
     if budget is not None and affordable(study, dimension) < 1:
@@ -157,7 +207,7 @@ def _within_budget(study: Study, dimension: int) -> Study:
 def affordable(study: Study, dimension: int) -> int:
     """How many releases of one client the budget pays for, of those the study plans."""
     most, budget = releases_of_worst(study), study.privacy.budget
-    if budget is None or study.privacy.is_plain:
+    if budget is None or not study.privacy.promises:
         return most
     low, high = 0, most + 1
     while high - low > 1:
@@ -170,7 +220,7 @@ def epsilon(study: Study, dimension: int, rounds: int) -> Epsilon:
     """ε(δ) of `rounds` messages of one client."""
     if rounds == 0:
         return Epsilon(0.0, 0.0, 0.0)
-    if study.privacy.is_plain:
+    if not study.privacy.promises:
         return Epsilon(inf, inf, None)
     return _epsilon(release(study, dimension, rounds), study.privacy.delta)
 

@@ -1,9 +1,9 @@
 """A study is one TOML file: what is trained on what, by whom, how privately, and against whom.
 
 Tables: `[data] [clients] [clients.split] [clients.participation] [training] [training.model] [privacy]
-[privacy.mechanism] [attack] [aggregation] [server] [run]`. A table with a `kind` chooses a class by its name; the rest
-of it are that class's settings. Unknown keys are errors; what is left out has the defaults below, and the resolved
-study says what they were.
+[privacy.mechanism] [privacy.release] [corruption] [attack] [aggregation] [server] [run]`. A table with a `kind` chooses
+a class by its name; the rest of it are that class's settings. Unknown keys are errors; what is left out has the
+defaults below, and the resolved study says what they were.
 """
 
 from __future__ import annotations
@@ -12,8 +12,10 @@ from dataclasses import dataclass, field, fields
 from hashlib import blake2b
 from typing import Any
 
+from fedpriv import corruption
 from fedpriv.aggregation import Chain, Rule, assumed, make_rule, rule_alone
 from fedpriv.attacks import Attack, Knowledge, make_attack, settled
+from fedpriv.corruption import Corruption
 from fedpriv.errors import FedprivError
 from fedpriv.study_tables import Clients, Decoder, Kind, Privacy, Run, Server, Training
 from fedpriv.tolerance_ballots import KINDS as POLLED
@@ -31,6 +33,7 @@ class Study:
     clients: Clients
     training: Training = field(default_factory=Training)
     privacy: Privacy = field(default_factory=Privacy)
+    corruption: Kind | None = None
     attack: Kind | None = None
     aggregation: Kind = field(default_factory=lambda: Kind("Mean"))
     server: Server = field(default_factory=Server)
@@ -43,9 +46,26 @@ class Study:
             raise FedprivError(
                 f"clients.byzantine = {self.clients.byzantine} but there is no [attack]: say what they do"
             )
+        if self.privacy.release is not None and self.training.batch:
+            raise FedprivError(
+                f"training.batch = {self.training.batch}, but a release draws its own batch: privacy.release.sampling"
+            )
+        self._settle_corruption()
         self._settle_attack()
         self._check_rule()
         self._check_tolerance()
+
+    def _settle_corruption(self) -> None:
+        if self.corruption is None:
+            return
+        kind = self.corruption.kind
+        try:
+            settings = corruption.settled(kind, self.corruption.settings)
+        except FedprivError as error:
+            raise FedprivError(f"corruption: {error}") from None
+        object.__setattr__(self, "corruption", Kind(kind, settings))
+        if self.corrupted is not None and self.corrupted.of_gradients and self.privacy.release is None:
+            raise FedprivError(f"corruption: {kind} acts on a record's own gradient, which only a privacy.release has")
 
     def _settle_attack(self) -> None:
         """Refuse what cannot be, and write out what the attackers know and every setting of what they do."""
@@ -102,6 +122,12 @@ class Study:
     def attacker(self) -> Attack | None:
         """What Byzantine clients do."""
         return None if self.attack is None else make_attack(self.attack.kind, self.attack.settings)
+
+    @property
+    def corrupted(self) -> Corruption | None:
+        """Which share of the records is corrupted, and how."""
+        own = self.corruption
+        return None if own is None else corruption.make_corruption(own.kind, own.settings)
 
     @property
     def knowledge(self) -> Knowledge:

@@ -11,6 +11,8 @@ from fedpriv.errors import FedprivError, at_least_zero, one_of, positive, probab
 from fedpriv.mechanisms import KINDS, Mechanism, make
 from fedpriv.mechanisms.plain import Plain
 from fedpriv.participation import Participation, make_participation
+from fedpriv.private_sums import KINDS as SUMS
+from fedpriv.private_sums import PrivateSum, make_sum
 from fedpriv.release import Trust
 from fedpriv.tradeoff import Adjacency
 
@@ -92,12 +94,14 @@ class Training:
 
 @dataclass(frozen=True, kw_only=True)
 class Privacy:
-    """What is promised to each client, and what its message goes through.
+    """What is promised to each client, or to each of its records, and what its message goes through.
 
-    `epsilon` is a target: the one setting the mechanism lacks is calibrated to it. `budget` stops a run.
+    `epsilon` is a target: the one setting that the mechanism, or the release, lacks is calibrated to it. `budget` stops
+    a run. With a release the promise is to records, and the mechanism only carries what is private already.
     """
 
     mechanism: Kind = Kind("Plain")
+    release: Kind | None = None
     norm: Norm = "clip"
     trust: Trust = "local"
     adjacency: Adjacency | None = None
@@ -118,15 +122,41 @@ class Privacy:
             one_of(get_args(Adjacency), adjacency=self.adjacency)
         whole(at_least=0, colluding=self.colluding, dropouts=self.dropouts)
         one_of([*KINDS, "Plain"], mechanism=self.mechanism.kind)
+        if self.release is not None:
+            self._check_release(self.release)
         probability(delta=self.delta)
         for name, value in (("epsilon", self.epsilon), ("budget", self.budget)):
             if value is not None:
                 positive(**{name: value})
 
+    def _check_release(self, release: Kind) -> None:
+        one_of(SUMS, release=release.kind)
+        if self.trust != "local":
+            raise FedprivError(
+                f"a release protects records from whoever sees its message: trust 'local', not {self.trust}"
+            )
+        if self.adjacency not in (None, "add-remove"):
+            raise FedprivError("a release is of records that are there or not: adjacency 'add-remove', or none given")
+
     @property
     def is_plain(self) -> bool:
-        """Whether nothing is promised: updates travel as they are."""
+        """Whether messages travel as they are."""
         return self.mechanism.kind == "Plain"
+
+    @property
+    def promises(self) -> bool:
+        """Whether anything is promised."""
+        return self.release is not None or not self.is_plain
+
+    @property
+    def private_sum(self) -> PrivateSum | None:
+        """The release, all its settings given."""
+        if self.release is None:
+            return None
+        try:
+            return make_sum(self.release.kind, self.release.settings)
+        except FedprivError as error:
+            raise FedprivError(f"release: {error}") from None
 
     @property
     def chosen(self) -> Mechanism:

@@ -35,7 +35,7 @@ def result(directory: Path, header: dict[str, Any], end: dict[str, Any]) -> dict
         "seconds": sum(line["seconds"] for line in timings),
         "epsilon": end["epsilon"],
         "delta": header["delta"],
-        "unit": "client",
+        "unit": release["unit"] if release else "client",
         "trust": header["trust"],
         "adjacency": release["adjacency"] if release else None,
         "worst_client": end["worst_client"],

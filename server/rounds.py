@@ -13,8 +13,10 @@ import numpy as np
 
 from clients.byzantine import check_records
 from clients.cohort import division_of, net_of, pool_of
+from clients.corrupting import check_corruption
 from clients.gradients import Net, one_thread
 from clients.pool import Pool
+from clients.releasing import check_division
 from clients.root import check_root, root_update
 from fedpriv import guarantee, records, study_file, wire
 from fedpriv.errors import FedprivError
@@ -47,8 +49,9 @@ class Plan:
         """Everything that can be refused is refused here, before the first round."""
         pool = pool_of(study)
         net = net_of(study, pool)
-        division_of(study, pool)
+        check_division(study, division_of(study, pool))
         check_records(study, pool)
+        check_corruption(study, pool)
         check_root(study, pool)
         resolved = guarantee.resolved(study, net.dimension)
         if resolved.server.tolerance:
@@ -245,7 +248,7 @@ class Rounds:
             )
 
     def _release(self) -> dict[str, Any] | None:
-        if self.study.privacy.is_plain:
+        if not self.study.privacy.promises:
             return None
         return described(guarantee.release(self.study, self.plan.net.dimension))
 
@@ -259,7 +262,9 @@ class Rounds:
             "dimension": self.plan.net.dimension, "mechanism": {
                 "kind": study.privacy.mechanism.kind, "settings": dict(study.privacy.mechanism.settings)
             },
+            "private_sum": study.privacy.release.table() if study.privacy.release else None,
             "aggregation": study.aggregation.table(), "attack": study.attack.table() if study.attack else None,
+            "corruption": study.corruption.table() if study.corruption else None,
             "release": self._release(), "trust": study.privacy.trust, "delta": study.privacy.delta,
             "rounds": study.run.rounds, "seed": study.run.seed, "client_bytes": self.plan.client_bytes,
             "bits": {"packed": float(mechanism.bits), "entropy": float(mechanism.entropy), "masked": masked},

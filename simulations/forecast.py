@@ -20,6 +20,7 @@ from fedpriv.study import Study
 from server.driver import Answer
 from server.inbox import Inbox
 from server.rounds import Plan
+from server.words import named
 
 START = 6.0  # seconds Flower and Ray take, measured on two cores
 
@@ -30,15 +31,15 @@ def forecast(study: Study) -> dict[str, Any]:
     plan = Plan.of(study)
     study = plan.study
     asked = int(rounds_of_each(study.clients.chosen, study.clients.count, study.run.seed, study.run.rounds).sum())
-    mechanism = study.privacy.mechanism
-    settings = " ".join(f"{name}={value:.7g}" for name, value in mechanism.settings.items())
-    release = None if study.privacy.is_plain else guarantee.release(study, plan.net.dimension)
+    own = study.privacy
+    carried = [named(each.table()) for each in (own.release, own.mechanism) if each is not None]
+    release = guarantee.release(study, plan.net.dimension) if study.privacy.promises else None
     looks = -(-study.run.rounds // study.run.evaluate_every)
     return {
         "name": study.name, "clients": study.clients.count, "byzantine": study.clients.attackers,
-        "rounds": study.run.rounds, "dimension": plan.net.dimension, "mechanism": f"{mechanism.kind} {settings}",
+        "rounds": study.run.rounds, "dimension": plan.net.dimension, "mechanism": ", then ".join(carried),
         "epsilon": guarantee.epsilon(study, plan.net.dimension, guarantee.releases_of_worst(study))._asdict(),
-        "delta": study.privacy.delta, "unit": "client", "trust": study.privacy.trust,
+        "delta": study.privacy.delta, "unit": release.unit if release else "client", "trust": study.privacy.trust,
         "adjacency": release.adjacency if release else None,
         "client_bytes": plan.client_bytes, "bytes_up": asked * plan.client_bytes,
         "seconds": asked * _seconds_a_client(plan) + looks * _seconds_a_look(plan), "start_seconds": START,

@@ -12,7 +12,7 @@ from dataclasses import asdict, is_dataclass
 from typing import Any, Protocol, cast, get_args
 
 from fedpriv.attacks.crafted import Alie, Ipm, OptAlie, OptIpm
-from fedpriv.attacks.data import FeatureNoise, LabelFlip, TargetedFlip
+from fedpriv.attacks.data import FeatureNoise, LabelFlip, RandomLabel, TargetedFlip
 from fedpriv.attacks.fang import FangKrum, FangTrim
 from fedpriv.attacks.hidden import Mimic, MinMax, MinSum
 from fedpriv.attacks.messages import OutputPoisoning, Residue
@@ -26,7 +26,7 @@ METHODS = ("on_data", "on_updates", "on_messages", "on_residues", "on_bytes")
 KINDS: dict[str, type[Any]] = {
     kind.__name__: kind
     for kind in (
-        LabelFlip, TargetedFlip, FeatureNoise,
+        LabelFlip, RandomLabel, TargetedFlip, FeatureNoise,
         SignFlip, RandomNoise, BitFlip, PoisonedFl, NonFinite, Zero,
         Ipm, Alie, OptIpm, OptAlie, MinMax, MinSum, Mimic, FangTrim, FangKrum,
         OutputPoisoning, VoteAgainst, OmniscientVote, Residue,

@@ -34,6 +34,23 @@ class LabelFlip:
 
 
 @dataclass(frozen=True, kw_only=True)
+class RandomLabel:
+    """Each label replaced by one of the others, all alike. [P] appendix B.1.1."""
+
+    knowledge: ClassVar = OWN
+
+    def on_data(self, x: Features, y: Labels, classes: int, generators: Sequence[Generator]) -> tuple[Features, Labels]:
+        """The records with other labels.
+
+        >>> y = np.array([[0, 1, 9]])
+        >>> RandomLabel().on_data(np.zeros((1, 3, 2), np.float32), y, 10, [np.random.default_rng(1)])[1]
+        array([[5, 6, 6]])
+        """
+        steps: list[Any] = [rng.integers(1, classes, y.shape[1:]) for rng in generators]
+        return x, (y + np.asarray(steps, np.int64).reshape(y.shape)) % classes
+
+
+@dataclass(frozen=True, kw_only=True)
 class TargetedFlip:
     """Labels source → target, the others as they are. Tolpegin et al. 2020, section 3."""
 

@@ -82,7 +82,7 @@ class Run:
     @property
     def private(self) -> bool:
         """Whether its messages had noise at all."""
-        return self.header["release"] is not None and kind(self.header["mechanism"]) != "Plain"
+        return self.header["release"] is not None
 
     @cached_property
     def releases(self) -> int:
@@ -98,7 +98,8 @@ class Run:
         facts = {name: value for name, value in self.header["release"].items() if name not in ("kind", "settings")}
         try:
             mechanism = make_release(self.header["release"]["kind"], self.header["release"]["settings"])
-            return Account((Release(mechanism=mechanism, **facts | {"rounds": self.releases}),))
+            rounds = self.releases * facts["rounds"]  # a message of several steps is as many releases
+            return Account((Release(mechanism=mechanism, **facts | {"rounds": rounds}),))
         except (KeyError, TypeError, FedprivError) as error:
             raise FedprivError(f"{self.directory / 'records.jsonl'}:1: release: {error}") from None
 

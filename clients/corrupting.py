@@ -1,0 +1,75 @@
+"""Corrupted records on their way into a batch: their data, in a copy, or their gradients."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clients.counter_hash import hashed
+from clients.gradients import Net
+from clients.pool import Pool
+from clients.splits import key_of
+from fedpriv.arrays import Vector
+from fedpriv.attacks import View
+from fedpriv.errors import FedprivError
+from fedpriv.random_streams import stream
+from fedpriv.study import Study
+
+Numbers = NDArray[np.int64]
+Rows = NDArray[np.float32]
+
+
+class Corrupting:
+    """The corruption of a study; of a study without, nothing is struck."""
+
+    def __init__(self, study: Study, classes: int) -> None:
+        self._study, self._classes, self._corruption = study, classes, study.corrupted
+        self._key = key_of(stream(study.run.seed, "corruption"))
+
+    def struck(self, numbers: Numbers) -> NDArray[np.bool_]:
+        """Which of these records are corrupted: each with probability `share`, always the same ones."""
+        if self._corruption is None:
+            return np.zeros(numbers.shape, bool)
+        words = hashed(self._key, numbers.reshape(-1), 1).reshape(numbers.shape)
+        return np.asarray((words >> np.uint64(11)) * 2.0**-53 < self._corruption.share)
+
+    def data(self, x: Rows, y: Numbers, numbers: Numbers) -> tuple[Rows, Numbers]:
+        """Records (…, *shape) and labels (…) with those that are struck changed: in the same way every time."""
+        if self._corruption is None or self._corruption.of_gradients or not (hit := self.struck(numbers)).any():
+            return x, y
+        x, y = x.copy(), y.copy()
+        rngs = [stream(self._study.run.seed, "corrupted record", 0, int(number)) for number in numbers[hit]]
+        found = self._corruption.act.on_data(x[hit][:, None], y[hit][:, None], self._classes, rngs)  # type: ignore[attr-defined]
+        x[hit], y[hit] = found[0][:, 0], found[1][:, 0]
+        return x, y
+
+    def gradients(self, rows: Rows, numbers: Numbers, round: int, client: int, step: int, net: Net, now: Rows) -> None:
+        """The gradients of a client's batch (records, d), those that are struck changed, anew in every step."""
+        if self._corruption is None or not self._corruption.of_gradients or not (hit := self.struck(numbers)).any():
+            return
+        rng = stream(self._study.run.seed, f"corrupted gradients {step}", round, client)
+        own = rows[hit]
+        view = View(
+            knowledge="own", seen=_Known(own), generators=[rng] * len(own), shared=rng,
+            mechanism=self._study.privacy.chosen, asked=len(rows), byzantine=len(own), progress=now - net.initial(),
+        )  # fmt: skip
+        with np.errstate(over="ignore"):
+            rows[hit] = self._corruption.act.on_updates(own, view)  # type: ignore[attr-defined]
+
+
+@dataclass(frozen=True, eq=False)
+class _Known:
+    known: Vector
+
+
+def check_corruption(study: Study, pool: Pool) -> None:
+    """Refuse a corruption for other classes than these: it is tried on no records at all."""
+    if study.corrupted is not None and not study.corrupted.of_gradients:
+        try:
+            study.corrupted.act.on_data(  # type: ignore[attr-defined]
+                np.zeros((0, 1, *pool.shape), np.float32), np.zeros((0, 1), np.int64), pool.classes, []
+            )
+        except FedprivError as error:
+            raise FedprivError(f"corruption: {error}") from None

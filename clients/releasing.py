@@ -1,0 +1,100 @@
+"""What a client does where a study asks for a release of its records: every step a private sum on a batch of its own.
+
+A client is worked on alone, so its message is the same bits whoever else is asked. Nothing a record can do makes it
+fail: a gradient that is not finite is left out, and an empty batch is a sum of nothing, noise like any other.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+from clients.byzantine import Byzantine
+from clients.corrupting import Corrupting
+from clients.gradients import Net
+from clients.memory import Scratch
+from clients.noise import cryptographic_generator
+from clients.pool import Pool
+from clients.splits import Division, Uneven
+from fedpriv.arrays import Vector
+from fedpriv.errors import FedprivError
+from fedpriv.private_sums import Batch, PrivateSum
+from fedpriv.random_streams import stream
+from fedpriv.sampling_exact import bernoulli
+from fedpriv.study import Study
+
+Numbers = NDArray[np.int64]
+Rows = NDArray[np.float32]
+
+
+class Releasing:
+    """The releases of a study's clients. `dropped` counts records left out, by client: nothing of it is sent."""
+
+    def __init__(
+        self, study: Study, private: PrivateSum, pool: Pool, net: Net, division: Division,
+        byzantine: Byzantine, corrupting: Corrupting,
+    ) -> None:  # fmt: skip
+        self.dropped: Counter[int] = Counter()
+        self._study, self._sum, self._pool, self._net, self._division = study, private, pool, net, division
+        self._byzantine, self._corrupting, self._scratch = byzantine, corrupting, Scratch()
+        self._expected = private.sampling * study.clients.records  # public, whatever a client really has
+
+    def updates(self, weights: Rows, round: int, clients: Numbers, out: Rows) -> dict[int, str]:
+        """What each client releases along its steps, added up, into `out`; whose attack failed, and why."""
+        failures: dict[int, str] = {}
+        for row, client in enumerate(clients.tolist()):
+            why: dict[int, str] = {}
+            out[row] = self._update(weights, round, client, why)
+            failures |= dict.fromkeys([row] if why else [], "; ".join(why.values()))
+        return failures
+
+    def _update(self, weights: Rows, round: int, client: int, why: dict[int, str]) -> Vector:
+        rng, total, now = self._generator(round, client), np.zeros(self._net.dimension), weights
+        training, own, classes = self._study.training, self._records(client), self._net.classes
+        chances = np.full(len(own), self._sum.sampling)
+        samples = [own[bernoulli(chances, rng).astype(bool)] for _ in range(training.local_steps)]
+        batches = self._byzantine.poisoned(self._batches(samples), round, np.array([client]), None, classes, why)
+        for step, (chosen, (x, y)) in enumerate(zip(samples, batches, strict=True)):
+            rows = self._scratch("rows", len(chosen), self._net.dimension).numpy()
+            self._net.each(now, x[0], y[0], rows)
+            self._corrupting.gradients(rows, chosen, round, client, step, self._net, now)
+            total += self._released(rows, client, chosen, rng) / self._expected
+            now = (weights - training.learning_rate * total).astype(np.float32)
+        return total
+
+    def _batches(self, samples: list[Numbers]) -> Iterator[tuple[Rows, Numbers]]:
+        """The records of each step, (1, batch, …), and their labels."""
+        for chosen in samples:
+            x, y = self._pool.batch(chosen[None], self._scratch("x", 1, len(chosen), *self._pool.shape).numpy())
+            yield self._corrupting.data(x, y, chosen[None])
+
+    def _released(self, rows: Rows, client: int, chosen: Numbers, rng: Generator) -> Vector:
+        batch = Batch.of(self._sum, rows, chosen, self._expected)
+        self.dropped[client] += int((~batch.usable).sum())
+        return self._sum.total(batch, rng)
+
+    def _records(self, client: int) -> Numbers:
+        """The numbers of a client's own records."""
+        who, division = np.array([client]), self._division
+        if isinstance(division, Uneven):
+            return np.asarray(division.of(who, np.arange(division.sizes(who)[0])[None])[0])
+        return np.asarray(division.of(who)[0])
+
+    def _generator(self, round: int, client: int) -> Generator:
+        """What a client draws its batches and its noise from: who knows either can undo what they hide."""
+        if self._study.privacy.noise == "cryptographic":
+            return cryptographic_generator()
+        return stream(self._study.run.seed, "release", round, client)
+
+
+def check_division(study: Study, division: Division) -> None:
+    """Refuse to promise anything to a record that many clients hold."""
+    if study.privacy.release is not None and not division.disjoint:
+        raise FedprivError(
+            "clients.split: a record may be at several clients, each of which would release it: privacy.release needs "
+            "a split that gives it to one"
+        )
