@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from fedpriv.arrays import Vector
 from fedpriv.errors import FedprivError
 from fedpriv.files import replaced
+from fedpriv.optimisers import Memory, Optimiser
 
 FILE = "checkpoint.npz"
 
@@ -27,13 +28,13 @@ class State:
 
     round: int
     weights: NDArray[np.float64]
-    velocity: NDArray[np.float64]
+    memory: Memory
     settings: NDArray[np.float64]  # (clients, how many adapt)
 
-    def stepped(self, direction: Vector, step: float, momentum: float) -> State:
-        """One round on: v ← momentum·v + direction, weights ← weights − step·v."""
-        velocity = momentum * self.velocity + direction
-        return replace(self, round=self.round + 1, weights=self.weights - step * velocity, velocity=velocity)
+    def stepped(self, direction: Vector, step: float, optimiser: Optimiser) -> State:
+        """One round on: weights ← weights − step·(what the optimiser makes of the direction)."""
+        memory, change = optimiser.step(self.memory, direction)
+        return replace(self, round=self.round + 1, weights=self.weights - step * change, memory=memory)
 
     def skipped(self) -> State:
         """One round on, without a step."""
@@ -53,7 +54,7 @@ def save(directory: Path, state: State, study: bytes) -> None:
     """Durably; whatever goes wrong, the old file stays whole."""
     content = io.BytesIO()
     np.savez(
-        content, round=state.round, weights=state.weights, velocity=state.velocity, settings=state.settings,
+        content, round=state.round, weights=state.weights, settings=state.settings, **state.memory._asdict(),
         study=np.frombuffer(study, "u1"),
     )  # fmt: skip
     target = directory / FILE
@@ -70,7 +71,10 @@ def load(directory: Path, study: bytes, start: State) -> State | None:
         return None
     try:
         with np.load(path, allow_pickle=False) as file:
-            found = State(int(file["round"]), file["weights"], file["velocity"], file["settings"])
+            found = State(
+                int(file["round"]), file["weights"],
+                Memory(file["velocity"], file["squares"], int(file["steps"])), file["settings"],
+            )  # fmt: skip
             if file["study"].tobytes() != study:
                 raise FedprivError(f"{path}: is the checkpoint of another study")
     except (OSError, KeyError, ValueError, zipfile.BadZipFile, EOFError) as error:
@@ -80,8 +84,13 @@ def load(directory: Path, study: bytes, start: State) -> State | None:
             f"{path}: damaged checkpoint ({error}): remove it, and --resume begins again at round 1; "
             "what was charged stays charged"
         ) from None
-    for name in ("weights", "velocity", "settings"):
-        own, wanted = getattr(found, name).shape, getattr(start, name).shape
-        if own != wanted:
+    for name, own in _shapes(found).items():
+        if own != (wanted := _shapes(start)[name]):
             raise FedprivError(f"{path}: holds {name} of shape {own}, the study's are {wanted}")
     return found
+
+
+def _shapes(state: State) -> dict[str, tuple[int, ...]]:
+    held = {"weights": state.weights, "velocity": state.memory.velocity, "squares": state.memory.squares,
+            "settings": state.settings}  # fmt: skip
+    return {name: value.shape for name, value in held.items()}

@@ -101,11 +101,12 @@ class Rounds:
         self.plan, self.study, self.directory, self._files = plan, plan.study, directory, files
         self._text = study_file.text(plan.study)
         dimension = plan.net.dimension
-        zero = np.zeros(dimension)
         self._check_header()
         own = np.array(self.study.first_settings)
         settings = np.tile(own, (self.study.clients.count, 1))
-        self._start = State(0, plan.net.initial().astype(np.float64), zero, settings)
+        self._start = State(
+            0, plan.net.initial().astype(np.float64), self.study.server.stepping.start(dimension), settings
+        )
         self.state = checkpoint.load(directory, self.study.id, self._start) or self._start
         self._journal = Journal(directory, self.study, self._release())
         files.callback(self._journal.close)
@@ -188,7 +189,7 @@ class Rounds:
             direction = inbox.direction(root_update(self.study, self.plan.pool, self.plan.net, weights))
         except FedprivError as error:
             return self.state.skipped(), str(error)
-        state = self.state.stepped(direction, self.study.server.step, self.study.server.momentum)
+        state = self.state.stepped(direction, self.study.server.step, self.study.server.stepping)
         if not np.abs(state.weights).max() <= LARGEST:
             return self.state.skipped(), "the step leads to weights that float32 cannot hold: server.step is too large"
         return state, None

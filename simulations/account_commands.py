@@ -124,7 +124,7 @@ def run_calibrate(options: argparse.Namespace) -> None:
 
 
 def run_list(options: argparse.Namespace) -> None:
-    """Print what a study can name: mechanisms, releases, attacks, rules and what precedes them; the studies that ship."""
+    """Print what a study can name: mechanisms, releases, attacks, rules, what precedes them; the studies that ship."""
     kinds = {
         "mechanisms": KINDS, "releases": private_sums.KINDS, "attacks": attacks.KINDS,
         "rules": aggregation.RULES, "pre-aggregators": aggregation.BEFORE,
