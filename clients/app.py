@@ -48,7 +48,9 @@ def train(message: Message, context: Context) -> Message:
         task: Any = message.content.config_records["task"]
         arrays = message.content.array_records["arrays"]
         with ended_when_late(task):
-            reply = answer(task["study"], arrays["weights"].numpy(), task["round"], arrays["clients"].numpy())
+            settings = arrays["settings"].numpy() if "settings" in arrays else None
+            weights, asked = arrays["weights"].numpy(), arrays["clients"].numpy()
+            reply = answer(task["study"], weights, task["round"], asked, settings)
     except FAULTS as error:
         return Message(Error(RAISED, reason(error)), reply_to=message)
     array = Array("uint8", (len(reply),), RAW, reply)

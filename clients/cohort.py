@@ -33,11 +33,12 @@ from fedpriv.study import Study
 
 Numbers = NDArray[np.int64]
 Rows = NDArray[np.float32]
+Settings = NDArray[np.float64]
 
 
-def answer(study_text: str, weights: Rows, round: int, clients: Numbers) -> bytes:
-    """The reply of the node that hosts these clients."""
-    return _cohort(study_text).reply(weights, round, clients)
+def answer(study_text: str, weights: Rows, round: int, clients: Numbers, settings: Settings | None = None) -> bytes:
+    """The reply of the node that hosts these clients; `settings` are those of their releases that adapt, a row each."""
+    return _cohort(study_text).reply(weights, round, clients, settings)
 
 
 @lru_cache(maxsize=2)
@@ -92,9 +93,11 @@ class Cohort:
             return None
         return Releasing(self.study, private, self.pool, self.net, self.division, self.byzantine, self.corrupting)
 
-    def reply(self, weights: Rows, round: int, clients: Numbers) -> bytes:
+    def reply(self, weights: Rows, round: int, clients: Numbers, settings: Settings | None = None) -> bytes:
         """One frame for all, a stack of messages or their sum; attackers that forge bytes have frames of their own."""
         failed: dict[int, str] = {}
+        if self.releasing is not None:
+            self.releasing.begin(clients, settings)
         gathered, seen = Gathered(self.study, self.net.dimension, len(clients), round), self._seen(weights, round)
         for start in range(0, len(clients), self.net.chunk):
             chunk = clients[start : start + self.net.chunk]
@@ -103,7 +106,11 @@ class Cohort:
             left, failures = self.byzantine.speak(sent, seen, gathered)
             failed |= {int(sent.clients[row]): why for row, why in failures.items()}
             gathered.add(left.clients, left.payload)
-        return wire.reply(list(gathered.frames()), failed)
+        frames = list(gathered.frames())
+        if self.releasing is not None and self.releasing.adapted:
+            who, settings = self.releasing.moved()
+            frames.append(wire.adapted(self.study.id, round, who, settings))
+        return wire.reply(frames, failed)
 
     def _sent(self, seen: Insight, clients: Numbers) -> tuple[Sent, dict[int, str]]:
         """The messages of a chunk of clients, all speaking as honest ones do; the rows that have none, and why."""

@@ -22,7 +22,7 @@ from clients.pool import Pool
 from clients.splits import Division, Uneven
 from fedpriv.arrays import Vector
 from fedpriv.errors import FedprivError
-from fedpriv.private_sums import Batch, PrivateSum
+from fedpriv.private_sums import Batch, PrivateSum, Released, at
 from fedpriv.random_streams import stream
 from fedpriv.sampling_exact import bernoulli
 from fedpriv.study import Study
@@ -42,6 +42,20 @@ class Releasing:
         self._study, self._sum, self._pool, self._net, self._division = study, private, pool, net, division
         self._byzantine, self._corrupting, self._scratch = byzantine, corrupting, Scratch()
         self._expected = private.sampling * study.clients.records  # public, whatever a client really has
+        self._first = study.first_settings
+        self.adapted: dict[int, tuple[float, ...]] = {}  # settings after this reply's releases, by client
+        self._settings: dict[int, tuple[float, ...]] = {}  # and before them
+
+    def begin(self, clients: Numbers, settings: NDArray[np.float64] | None) -> None:
+        """Take the settings that these clients' releases have come to, a row each; none: those to begin with."""
+        self.adapted = {}
+        rows = [] if settings is None else [tuple(row) for row in settings.tolist()]
+        self._settings = dict(zip(clients.tolist(), rows, strict=bool(rows)))
+
+    def moved(self) -> tuple[Numbers, NDArray[np.float64]]:
+        """What they have come to now, in the order of clients."""
+        clients = sorted(self.adapted)
+        return np.array(clients, np.int64), np.array([self.adapted[client] for client in clients])
 
     def updates(self, weights: Rows, round: int, clients: Numbers, out: Rows) -> dict[int, str]:
         """What each client releases along its steps, added up, into `out`; whose attack failed, and why."""
@@ -58,12 +72,16 @@ class Releasing:
         chances = np.full(len(own), self._sum.sampling)
         samples = [own[bernoulli(chances, rng).astype(bool)] for _ in range(training.local_steps)]
         batches = self._byzantine.poisoned(self._batches(samples), round, np.array([client]), None, classes, why)
+        settings = self._settings.get(client, self._first)
         for step, (chosen, (x, y)) in enumerate(zip(samples, batches, strict=True)):
             rows = self._scratch("rows", len(chosen), self._net.dimension).numpy()
             self._net.each(now, x[0], y[0], rows)
             self._corrupting.gradients(rows, chosen, round, client, step, self._net, now)
-            total += self._released(rows, client, chosen, rng) / self._expected
+            found = self._released(at(self._sum, settings), rows, client, chosen, rng)
+            total, settings = total + found.total / self._expected, found.settings
             now = (weights - training.learning_rate * total).astype(np.float32)
+        if settings:
+            self.adapted[client] = settings
         return total
 
     def _batches(self, samples: list[Numbers]) -> Iterator[tuple[Rows, Numbers]]:
@@ -72,10 +90,10 @@ class Releasing:
             x, y = self._pool.batch(chosen[None], self._scratch("x", 1, len(chosen), *self._pool.shape).numpy())
             yield self._corrupting.data(x, y, chosen[None])
 
-    def _released(self, rows: Rows, client: int, chosen: Numbers, rng: Generator) -> Vector:
-        batch = Batch.of(self._sum, rows, chosen, self._expected)
+    def _released(self, release: PrivateSum, rows: Rows, client: int, chosen: Numbers, rng: Generator) -> Released:
+        batch = Batch.of(release, rows, chosen, self._expected)
         self.dropped[client] += int((~batch.usable).sum())
-        return self._sum.total(batch, rng)
+        return release.released(batch, rng)
 
     def _records(self, client: int) -> Numbers:
         """The numbers of a client's own records."""

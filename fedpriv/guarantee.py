@@ -13,7 +13,7 @@ from fedpriv.comparisons import clt_epsilon
 from fedpriv.errors import FedprivError
 from fedpriv.mechanisms import Mechanism, settings_of
 from fedpriv.participation import rounds_of_each
-from fedpriv.private_sums import costed, free_setting
+from fedpriv.private_sums import calibrated, costed, free_setting
 from fedpriv.study import Kind, Study
 from fedpriv.study_tables import Privacy
 
@@ -162,9 +162,10 @@ def _filled(privacy: Privacy, **target: Any) -> Privacy:
     try:
         free = free_setting(kind, settings)
         value = settings_of(_sought(Kind(*costed(kind, settings)), free=free, **target))[free]
+        whole = calibrated(kind, settings, free, value)
     except FedprivError as error:
         raise FedprivError(f"release: {error}") from None
-    return replace(privacy, release=Kind(kind, {**settings, free: value}))
+    return replace(privacy, release=Kind(kind, whole))
 
 
 _FOUND: dict[str, Mechanism] = {}  # many studies of a sweep promise the same

@@ -17,6 +17,8 @@ from fedpriv.aggregation import Chain, Rule, assumed, make_rule, rule_alone
 from fedpriv.attacks import Attack, Knowledge, make_attack, settled
 from fedpriv.corruption import Corruption
 from fedpriv.errors import FedprivError
+from fedpriv.private_sums import KINDS as SUMS
+from fedpriv.private_sums import first
 from fedpriv.study_tables import Clients, Decoder, Kind, Privacy, Run, Server, Training
 from fedpriv.tolerance_ballots import KINDS as POLLED
 
@@ -77,6 +79,12 @@ class Study:
             settings = settled(kind, settings, sums_only=not local, seeded=seeded, plain=privacy.is_plain)
         except FedprivError as error:
             raise FedprivError(f"attack: {error}") from None
+        release = privacy.release
+        if settings["knowledge"] != "own" and release is not None and SUMS[release.kind].adapts:
+            raise FedprivError(
+                f"attack: {kind} with knowledge = '{settings['knowledge']}' cannot foresee others whose {release.kind} "
+                "adapts, each from its own last step: knowledge = 'own'"
+            )
         object.__setattr__(self, "attack", Kind(kind, settings))
 
     def _check_rule(self) -> None:
@@ -122,6 +130,12 @@ class Study:
     def attacker(self) -> Attack | None:
         """What Byzantine clients do."""
         return None if self.attack is None else make_attack(self.attack.kind, self.attack.settings)
+
+    @property
+    def first_settings(self) -> tuple[float, ...]:
+        """The settings of each client's release that adapt, as they are to begin with."""
+        private = self.privacy.private_sum
+        return () if private is None else first(private, private.sampling * self.clients.records)
 
     @property
     def corrupted(self) -> Corruption | None:

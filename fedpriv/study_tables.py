@@ -10,6 +10,7 @@ from fedpriv.dealing import Dealing, make_dealing
 from fedpriv.errors import FedprivError, at_least_zero, one_of, positive, probability, real, whole
 from fedpriv.mechanisms import KINDS, Mechanism, make
 from fedpriv.mechanisms.plain import Plain
+from fedpriv.optimisers import Optimiser, make_optimiser
 from fedpriv.participation import Participation, make_participation
 from fedpriv.private_sums import KINDS as SUMS
 from fedpriv.private_sums import PrivateSum, make_sum
@@ -172,6 +173,7 @@ class Server:
 
     decoder: Decoder | None = None  # "vote" for a majority vote, else "mean"
     step: float = 1.0
+    optimiser: Kind = Kind("Sgd")
     momentum: float = 0.0
     fewest: int | None = None  # answers without which a round does not count
     timeout: float = 600.0  # seconds a round waits for answers
@@ -186,11 +188,17 @@ class Server:
         real(momentum=self.momentum)
         if not self.momentum < 1:
             raise FedprivError(f"momentum must be below 1, got {self.momentum}")
+        self.stepping  # noqa: B018  – its settings are checked
         if self.fewest is not None:
             whole(fewest=self.fewest)
         whole(at_least=0, retries=self.retries)
         if not isinstance(self.tolerance, bool):
             raise FedprivError(f"tolerance must be true or false, got {self.tolerance!r}")
+
+    @property
+    def stepping(self) -> Optimiser:
+        """How a step is made of a direction."""
+        return make_optimiser(self.optimiser.kind, self.optimiser.settings, self.momentum)
 
 
 @dataclass(frozen=True, kw_only=True)

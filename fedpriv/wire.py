@@ -21,13 +21,14 @@ from fedpriv.packing import packing, whole_numbers
 from fedpriv.replies import REASONS, Rejected, frames_of, reply
 
 __all__ = [
-    "HEADER", "REASONS", "Expected", "Messages", "Rejected", "Sum", "client_bytes", "frames_of", "masked_bits",
-    "messages", "opened", "reply", "summed", "wrapped",
+    "HEADER", "REASONS", "Adapted", "Expected", "Messages", "Rejected", "Sum", "adapted", "client_bytes", "frames_of",
+    "masked_bits", "messages", "opened", "reply", "summed", "wrapped",
 ]  # fmt: skip
 
 Numbers = NDArray[np.int64]
 
-_DENSE, _SPARSE = 0, 1
+_DENSE, _SPARSE, _ADAPTED = 0, 1, 6
+_SETTING = np.dtype("<f8")
 _SUMS: dict[int, np.dtype[Any]] = {2: np.dtype("<i1"), 3: np.dtype("<i2"), 4: np.dtype("<i4"), 5: np.dtype("<i8")}
 
 HEADER = FRONT + CLIENT.itemsize  # bytes a client that sends alone pays besides its payload
@@ -43,6 +44,7 @@ class Expected:
     dimension: int
     mechanism: Mechanism
     masked: int | None = None  # under secure aggregation, how many clients' messages a sum must hold
+    settings: int = 0  # how many settings of a client's release adapt
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,14 @@ class Sum:
 
     clients: Numbers
     total: Numbers
+
+
+@dataclass(frozen=True)
+class Adapted:
+    """The settings of some clients' releases after a round, one row a client: public, and each client's own affair."""
+
+    clients: Numbers
+    settings: NDArray[np.float64]
 
 
 def messages(study: bytes, round: int, clients: Numbers, payload: Bytes, dimension: int, mechanism: Mechanism) -> bytes:
@@ -85,13 +95,26 @@ def summed(study: bytes, round: int, clients: Numbers, total: Numbers) -> bytes:
     return framed(form, study, round, clients, len(total), total.astype(_SUMS[form]).tobytes())
 
 
-def opened(frame: bytes | memoryview, expected: Expected) -> Messages | Sum:
+def adapted(study: bytes, round: int, clients: Numbers, settings: NDArray[np.float64]) -> bytes:
+    """A frame of settings that have moved.
+
+    >>> from fedpriv.mechanisms import StochasticSign
+    >>> expected = Expected(b"eightful", 3, np.array([6, 7]), 3, StochasticSign(clip=1, scale=2), settings=1)
+    >>> opened(adapted(b"eightful", 3, np.array([7]), np.array([[0.5]])), expected)
+    Adapted(clients=array([7]), settings=array([[0.5]]))
+    """
+    return framed(_ADAPTED, study, round, clients, settings.shape[1], settings.astype(_SETTING).tobytes())
+
+
+def opened(frame: bytes | memoryview, expected: Expected) -> Messages | Sum | Adapted:
     """What a frame says, or `Rejected`: size, checksum, study and round, clients and content are checked in this order.
 
     A message that is not of the alphabet is rejected where its client sends alone; in company only its row is left out,
     so that a cohort's other clients lose nothing by it.
     """
     head, who, content = taken_apart(frame, expected.study, expected.round, _most(expected))
+    if head.form == _ADAPTED and expected.settings:
+        return _opened_settings(head.clients, head.dimension, who, content, expected)
     if head.dimension != expected.dimension or len(content) not in _lengths(head.form, head.clients, expected):
         raise Rejected(
             "shape", f"{len(content)} bytes of form {head.form} for {head.clients} × {head.dimension} symbols"
@@ -105,10 +128,21 @@ def opened(frame: bytes | memoryview, expected: Expected) -> Messages | Sum:
     return _checked_messages(clients, payload.reshape(head.clients, -1), expected)
 
 
+def _opened_settings(count: int, settings: int, who: memoryview, content: memoryview, expected: Expected) -> Adapted:
+    if settings != expected.settings or len(content) != count * settings * _SETTING.itemsize:
+        raise Rejected("shape", f"{len(content)} bytes for {count} × {settings} settings")
+    clients = _checked_clients(np.frombuffer(who, CLIENT).astype(np.int64), expected)
+    return Adapted(clients, np.frombuffer(content, _SETTING).astype(np.float64).reshape(count, settings))
+
+
 def _most(expected: Expected) -> int:
     """The largest frame there is: everybody's messages, or a sum in eight bytes; the sparse form is smaller."""
     clients, dimension = len(expected.clients), expected.dimension
-    return FRONT + clients * CLIENT.itemsize + max(_size(expected) * clients, 8 * dimension)
+    return (
+        FRONT
+        + clients * CLIENT.itemsize
+        + max(_size(expected) * clients, 8 * dimension, _SETTING.itemsize * expected.settings * clients)
+    )
 
 
 def _size(expected: Expected) -> int:
@@ -198,8 +232,13 @@ def wrapped(total: Numbers, count: int, mechanism: Mechanism, clients: int) -> N
     return count * alphabet[0] + alphabet.step * (steps & ((1 << masked_bits(mechanism, clients)) - 1))
 
 
-def client_bytes(mechanism: Mechanism, dimension: int, masked_clients: int | None) -> int:
-    """Payload and header of one client that sends alone; at the masked width where so many are added up unseen."""
+def client_bytes(mechanism: Mechanism, dimension: int, masked_clients: int | None, settings: int = 0) -> int:
+    """Payload and header of one client that sends alone; at the masked width where so many are added up unseen.
+
+    Settings that adapt travel in a frame of their own.
+    """
+    if settings:
+        return client_bytes(mechanism, dimension, masked_clients) + HEADER + _SETTING.itemsize * settings
     if masked_clients is None:
         return HEADER + packing(mechanism).size(dimension)
     return HEADER + -(-dimension * masked_bits(mechanism, masked_clients) // 8)

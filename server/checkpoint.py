@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import io
 import zipfile
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -16,34 +17,46 @@ from numpy.typing import NDArray
 from fedpriv.arrays import Vector
 from fedpriv.errors import FedprivError
 from fedpriv.files import replaced
+from fedpriv.optimisers import Memory, Optimiser
 
 FILE = "checkpoint.npz"
 
 
 @dataclass(frozen=True, eq=False)
 class State:
-    """After `round` rounds: the model, and the optimiser's memory of where it was going."""
+    """After `round` rounds: the model, the optimiser's memory, and the settings of releases that adapt, by client."""
 
     round: int
     weights: NDArray[np.float64]
-    velocity: NDArray[np.float64]
+    memory: Memory
+    settings: NDArray[np.float64]  # (clients, how many adapt)
 
-    def stepped(self, direction: Vector, step: float, momentum: float) -> State:
-        """One round on: v ← momentum·v + direction, weights ← weights − step·v."""
-        velocity = momentum * self.velocity + direction
-        return State(self.round + 1, self.weights - step * velocity, velocity)
+    def stepped(self, direction: Vector, step: float, optimiser: Optimiser) -> State:
+        """One round on: weights ← weights − step·(what the optimiser makes of the direction)."""
+        memory, change = optimiser.step(self.memory, direction)
+        return replace(self, round=self.round + 1, weights=self.weights - step * change, memory=memory)
 
     def skipped(self) -> State:
         """One round on, without a step."""
-        return State(self.round + 1, self.weights, self.velocity)
+        return replace(self, round=self.round + 1)
+
+    def adapted(self, settings: Mapping[int, Vector]) -> State:
+        """The same with what some clients' releases have moved."""
+        if not settings:
+            return self
+        moved = self.settings.copy()
+        for client, own in settings.items():
+            moved[client] = own
+        return replace(self, settings=moved)
 
 
 def save(directory: Path, state: State, study: bytes) -> None:
     """Durably; whatever goes wrong, the old file stays whole."""
     content = io.BytesIO()
     np.savez(
-        content, round=state.round, weights=state.weights, velocity=state.velocity, study=np.frombuffer(study, "u1")
-    )
+        content, round=state.round, weights=state.weights, settings=state.settings, **state.memory._asdict(),
+        study=np.frombuffer(study, "u1"),
+    )  # fmt: skip
     target = directory / FILE
     try:
         replaced(target, content.getbuffer())
@@ -51,14 +64,17 @@ def save(directory: Path, state: State, study: bytes) -> None:
         raise FedprivError(f"{target}: cannot be written ({error.strerror or error}); the last one is whole") from None
 
 
-def load(directory: Path, study: bytes, dimension: int) -> State | None:
-    """What was saved last; None where nothing was."""
+def load(directory: Path, study: bytes, start: State) -> State | None:
+    """What was saved last, of the shapes that the start has; None where nothing was."""
     path = directory / FILE
     if not path.exists():
         return None
     try:
         with np.load(path, allow_pickle=False) as file:
-            found = State(int(file["round"]), file["weights"], file["velocity"])
+            found = State(
+                int(file["round"]), file["weights"],
+                Memory(file["velocity"], file["squares"], int(file["steps"])), file["settings"],
+            )  # fmt: skip
             if file["study"].tobytes() != study:
                 raise FedprivError(f"{path}: is the checkpoint of another study")
     except (OSError, KeyError, ValueError, zipfile.BadZipFile, EOFError) as error:
@@ -68,6 +84,13 @@ def load(directory: Path, study: bytes, dimension: int) -> State | None:
             f"{path}: damaged checkpoint ({error}): remove it, and --resume begins again at round 1; "
             "what was charged stays charged"
         ) from None
-    if found.weights.shape != (dimension,) or found.velocity.shape != (dimension,):
-        raise FedprivError(f"{path}: holds a model of {found.weights.size} weights, the study's has {dimension}")
+    for name, own in _shapes(found).items():
+        if own != (wanted := _shapes(start)[name]):
+            raise FedprivError(f"{path}: holds {name} of shape {own}, the study's are {wanted}")
     return found
+
+
+def _shapes(state: State) -> dict[str, tuple[int, ...]]:
+    held = {"weights": state.weights, "velocity": state.memory.velocity, "squares": state.memory.squares,
+            "settings": state.settings}  # fmt: skip
+    return {name: value.shape for name, value in held.items()}

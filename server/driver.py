@@ -19,6 +19,11 @@ class Task:
     clients: NDArray[np.int64]
     study: str  # as TOML
     timeout: float  # seconds
+    settings: NDArray[np.float64] | None = None  # of these clients' releases, where they adapt: a row each
+
+    def settings_of(self, clients: NDArray[np.int64]) -> NDArray[np.float64] | None:
+        """The rows of some of them."""
+        return None if self.settings is None else self.settings[np.searchsorted(self.clients, clients)]
 
 
 @dataclass(frozen=True, eq=False)

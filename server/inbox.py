@@ -10,7 +10,9 @@ from numpy.typing import NDArray
 
 from fedpriv import directions, wire
 from fedpriv.arrays import Vector
+from fedpriv.errors import FedprivError
 from fedpriv.packing import packing
+from fedpriv.private_sums import at
 from fedpriv.study import Study
 from fedpriv.tally import Tally
 from fedpriv.tolerance import covered
@@ -25,7 +27,9 @@ class Inbox:
     def __init__(self, study: Study, dimension: int, round: int, clients: Numbers) -> None:
         self.rejected: Counter[str] = Counter()
         self.transport = 0
+        self.settings: dict[int, Vector] = {}  # of releases that adapt, by client
         self._study, self._round, self._clients = study, round, clients
+        self._private = study.privacy.private_sum
         self._mechanism = study.privacy.chosen
         self._dimension = dimension
         self._answered = np.zeros(len(clients), bool)
@@ -76,13 +80,34 @@ class Inbox:
             return
         asked = set(answer.asked.tolist())
         self._failures |= {client: why for client, why in failed.items() if client in asked}
-        study, masked = self._study, self._study.masked
-        expected = wire.Expected(study.id, self._round, answer.asked, self._dimension, self._mechanism, masked)
+        own, dimension = self._study, self._dimension
+        expected = wire.Expected(
+            own.id, self._round, answer.asked, dimension, self._mechanism, own.masked, self._adapting
+        )
         for frame in frames:
             try:
-                self._take(wire.opened(frame, expected))
+                found = wire.opened(frame, expected)
+                if isinstance(found, wire.Adapted):
+                    self._adapt(found)
+                else:
+                    self._take(found)
             except wire.Rejected as error:
                 self._reject(error)
+
+    @property
+    def _adapting(self) -> int:
+        return 0 if self._private is None else len(self._private.adapts)
+
+    def _adapt(self, found: wire.Adapted) -> None:
+        """Settings that could not be a release's are refused; who sends wrong ones harms its own releases alone."""
+        assert self._private is not None  # or the wire had refused them
+        for client, own in zip(found.clients.tolist(), found.settings, strict=True):
+            try:
+                at(self._private, own.tolist())
+            except FedprivError as error:
+                self._reject(wire.Rejected("alphabet", f"client {client}: {error}"))
+                continue
+            self.settings[client] = own
 
     def _reject(self, error: wire.Rejected) -> None:
         self.rejected[error.reason] += 1

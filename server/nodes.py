@@ -92,6 +92,8 @@ class GridDriver:
                 yield Answer(clients, None, "silent: it was late before, and is asked again in a later round", 0)
                 continue
             arrays = ArrayRecord({"weights": weights, "clients": Array(clients)})
+            if (settings := task.settings_of(clients)) is not None:
+                arrays["settings"] = Array(np.ascontiguousarray(settings))
             content = RecordDict({"arrays": arrays, "task": config})
             sent = Sent(self._nodes[partition], self._asks, partition, clients, _bytes(content))
             message = Message(content, sent.node, MessageType.TRAIN, ttl=2 * task.timeout + 60)

@@ -61,7 +61,9 @@ class Plan:
     @property
     def client_bytes(self) -> int:
         """What one client, alone, would send in a round."""
-        return wire.client_bytes(self.study.privacy.chosen, self.net.dimension, self.study.masked)
+        private = self.study.privacy.private_sum
+        settings = 0 if private is None else len(private.adapts)
+        return wire.client_bytes(self.study.privacy.chosen, self.net.dimension, self.study.masked, settings)
 
 
 def _check_tolerance(study: Study) -> None:
@@ -99,10 +101,13 @@ class Rounds:
         self.plan, self.study, self.directory, self._files = plan, plan.study, directory, files
         self._text = study_file.text(plan.study)
         dimension = plan.net.dimension
-        zero = np.zeros(dimension)
         self._check_header()
-        self._start = State(0, plan.net.initial().astype(np.float64), zero)
-        self.state = checkpoint.load(directory, self.study.id, dimension) or self._start
+        own = np.array(self.study.first_settings)
+        settings = np.tile(own, (self.study.clients.count, 1))
+        self._start = State(
+            0, plan.net.initial().astype(np.float64), self.study.server.stepping.start(dimension), settings
+        )
+        self.state = checkpoint.load(directory, self.study.id, self._start) or self._start
         self._journal = Journal(directory, self.study, self._release())
         files.callback(self._journal.close)
         self._journal.check(self.state.round)
@@ -144,6 +149,7 @@ class Rounds:
         inbox = self._gathered(driver, clients)
         asked = time.perf_counter()
         state, skipped = self._stepped(inbox)
+        state = state.adapted(inbox.settings)
         stepped = time.perf_counter()
         line = self._line(state, inbox, len(clients), skipped)
         judged = time.perf_counter()
@@ -165,7 +171,9 @@ class Rounds:
             if not missing.size:
                 break
             self._journal.charge(round, missing, again=attempt > 0)
-            for answer in driver.ask(Task(round, weights, missing, self._text, self.study.server.timeout)):
+            settings = self.state.settings[missing] if self.study.first_settings else None
+            task = Task(round, weights, missing, self._text, self.study.server.timeout, settings)
+            for answer in driver.ask(task):
                 inbox.take(answer)
             if inbox.answered >= guarantee.fewest(self.study):
                 break
@@ -181,7 +189,7 @@ class Rounds:
             direction = inbox.direction(root_update(self.study, self.plan.pool, self.plan.net, weights))
         except FedprivError as error:
             return self.state.skipped(), str(error)
-        state = self.state.stepped(direction, self.study.server.step, self.study.server.momentum)
+        state = self.state.stepped(direction, self.study.server.step, self.study.server.stepping)
         if not np.abs(state.weights).max() <= LARGEST:
             return self.state.skipped(), "the step leads to weights that float32 cannot hold: server.step is too large"
         return state, None
@@ -197,7 +205,14 @@ class Rounds:
             "rejected": dict(sorted(inbox.rejected.items())), "failed": dict(sorted(inbox.failed.items())),
             "skipped": skipped, "loss": loss, "accuracy": accuracy, "epsilon": epsilon,
             "bytes_up": inbox.answered * self.plan.client_bytes, "note": inbox.note,
-        } | ({"tolerance": tolerance} if self.study.server.tolerance else {})  # fmt: skip
+        } | ({"tolerance": tolerance} if self.study.server.tolerance else {}) | self._adapted(state)  # fmt: skip
+
+    def _adapted(self, state: State) -> dict[str, Any]:
+        """The mean over all clients of each setting that adapts."""
+        private = self.study.privacy.private_sum
+        if private is None or not private.adapts:
+            return {}
+        return {"adapted": dict(zip(private.adapts, state.settings.mean(axis=0).tolist(), strict=True))}
 
     def _evaluated(self, state: State) -> tuple[float | None, float | None]:
         if not len(self.plan.pool.y_test):

@@ -8,12 +8,12 @@ from collections.abc import Iterable
 from dataclasses import MISSING, fields
 from typing import Any
 
-from fedpriv import aggregation, attacks, records, study_file
+from fedpriv import aggregation, attacks, private_sums, records, study_file
 from fedpriv.accounting import Account, Cost, Release
 from fedpriv.calibration import calibrate
 from fedpriv.comparisons import asymptotics, published
 from fedpriv.errors import FedprivError, whole
-from fedpriv.mechanisms import KINDS, RELEASES, make_release
+from fedpriv.mechanisms import KINDS, make_release
 from fedpriv.release import described
 
 SHOWN_DELTAS = (1e-3, 1e-5, 1e-6, 1e-8, 1e-10)
@@ -124,9 +124,9 @@ def run_calibrate(options: argparse.Namespace) -> None:
 
 
 def run_list(options: argparse.Namespace) -> None:
-    """Print what a study can name: mechanisms, attacks, rules and what precedes them; and the studies that ship."""
+    """Print what a study can name: mechanisms, releases, attacks, rules, what precedes them; the studies that ship."""
     kinds = {
-        "mechanisms": KINDS, "releases": RELEASES, "attacks": attacks.KINDS,
+        "mechanisms": KINDS, "releases": private_sums.KINDS, "attacks": attacks.KINDS,
         "rules": aggregation.RULES, "pre-aggregators": aggregation.BEFORE,
     }  # fmt: skip
     ships = study_file.shipped().items()

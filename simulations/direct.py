@@ -44,7 +44,7 @@ class Here:
         """The answers, as they are made."""
         for part in parts(task.clients, self._cohorts):
             try:
-                yield _answer(part, cohort.answer(task.study, task.weights, task.round, part), task)
+                yield _answer(part, _reply(task, part), task)
             except FAULTS as error:
                 yield Answer(part, None, f"raised: {reason(error)}")
 
@@ -71,7 +71,8 @@ class OnRay:
         owing: dict[Any, Numbers] = {}
         for place, part in enumerate(parts(task.clients, self._cohorts)):
             worker = self._workers[place % len(self._workers)]
-            owing[worker.answer.remote(task.study, weights, task.round, part)] = part
+            settings = task.settings_of(part)
+            owing[worker.answer.remote(task.study, weights, task.round, part, settings)] = part
         while owing:
             ready, _ = self._ray.wait(list(owing), timeout=task.timeout)
             if not ready:
@@ -103,8 +104,12 @@ class _Worker:
         at_home()
         one_thread()
 
-    def answer(self, study: str, weights: NDArray[np.float32], round: int, clients: Numbers) -> bytes:
-        return cohort.answer(study, weights, round, clients)
+    def answer(self, study: str, weights: NDArray[np.float32], round: int, clients: Numbers, settings: Any) -> bytes:
+        return cohort.answer(study, weights, round, clients, settings)
+
+
+def _reply(task: Task, part: Numbers) -> bytes:
+    return cohort.answer(task.study, task.weights, task.round, part, task.settings_of(part))
 
 
 def _answer(part: Numbers, content: bytes, task: Task) -> Answer:

@@ -12,13 +12,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clients.cohort import Cohort
-from fedpriv import guarantee, records, study_file
+from fedpriv import guarantee, records, study_file, wire
 from fedpriv.accounting import Account, Release
 from fedpriv.errors import FedprivError
+from fedpriv.joint import joint
 from fedpriv.mechanisms import Gaussian
-from fedpriv.private_sums import KINDS, Batch, make_sum
+from fedpriv.privacy_loss import compose
+from fedpriv.private_sums import KINDS, Batch, at, make_sum
 from fedpriv.study import Study
+from fedpriv.tradeoff import Tradeoff
 from server import rounds
+from server.driver import Answer
+from server.inbox import Inbox
 from server.rounds import Plan
 from simulations.direct import Here, OnRay
 
@@ -34,10 +39,19 @@ sampling = 0.2
 rounds = 3
 """
 TRIMMED = "privacy.release={kind='TrimmedGaussian', clip=0.5, noise=1.2, sampling=0.2, trimmed=0.25}"
+PTR = (
+    "privacy.release={kind='Ptr', clip=0.5, bound=0.5, noise=1.2, test_noise=0.2, failure=1e-5, sampling=0.2, "
+    "trimmed=4, step=1}"
+)
+ADAPTIVE = "privacy.release={kind='AdaptiveDpSgd', clip=0.5, noise=1.2, sampling=0.2, count_noise=2.0}"
 SETTINGS: dict[str, dict[str, Any]] = {
     "DpSgd": {"clip": 0.5, "noise": 1.2, "sampling": 0.2},
     "TrimmedGaussian": {"clip": 0.5, "noise": 1.2, "sampling": 0.2, "trimmed": 3},
-}
+    "Ptr": {"clip": 0.5, "bound": 0.5, "noise": 1.2, "test_noise": 1.0, "failure": 1e-12, "sampling": 0.2,
+            "trimmed": 3},  # whose test hardly ever passes
+    "AdaptiveDpSgd": {"clip": 0.5, "noise": 1.2, "sampling": 0.2, "count_noise": 2.0},
+}  # fmt: skip
+PASSES = {"test_noise": 0.01, "failure": 0.4}  # a test that passes if and only if the margin is not 0
 
 
 def study(*overrides: str) -> Study:
@@ -53,7 +67,7 @@ def batch(kind: str, rows: Any, **changed: Any) -> tuple[Any, Batch]:
 def exact(kind: str, rows: Any, **changed: Any) -> np.ndarray:
     """The sum with next to no noise."""
     release, own = batch(kind, rows, **changed, noise=1e-12)
-    return np.asarray(release.total(own, np.random.default_rng(1)))
+    return np.asarray(release.released(own, np.random.default_rng(1)).total)
 
 
 # The sum
@@ -62,7 +76,7 @@ def exact(kind: str, rows: Any, **changed: Any) -> np.ndarray:
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_noise_has_the_deviation_that_is_costed(kind: str) -> None:
     release, own = batch(kind, np.zeros((5, 100_000)))
-    noise = release.total(own, np.random.default_rng(1))
+    noise = release.released(own, np.random.default_rng(1)).total
     deviation = release.noise * release.clip
     assert noise.mean() == pytest.approx(0, abs=4 * deviation / 100_000**0.5)
     assert noise.std() == pytest.approx(deviation, rel=4 / (2 * 100_000) ** 0.5)
@@ -71,7 +85,9 @@ def test_the_noise_has_the_deviation_that_is_costed(kind: str) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_empty_batch_is_released_as_noise(kind: str) -> None:
     release, own = batch(kind, np.zeros((0, 100_000)))
-    assert release.total(own, np.random.default_rng(2)).std() == pytest.approx(release.noise * release.clip, rel=0.01)
+    assert release.released(own, np.random.default_rng(2)).total.std() == pytest.approx(
+        release.noise * release.clip, rel=0.01
+    )
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -81,14 +97,12 @@ def test_one_record_more_moves_the_sum_by_the_clip_norm_at_most(kind: str, seed:
     rows = rng.normal(size=(count + 1, 4)) * rng.choice([0, 0.01, 1, 1, 1e20], (count + 1, 1))
     rows[rng.random(count + 1) < 0.1] = np.nan
     rows[rng.random(count + 1) < 0.3] = [3, 0, 0, 0]  # of equal length
-    numbers, release = (
-        rng.permutation(100)[: count + 1],
-        make_sum(kind, SETTINGS[kind] | {"noise": 1e-12, "norm": norm}),
-    )
+    changed = {"noise": 1e-12} | ({"norm": norm} if kind != "Ptr" else {})
+    numbers, release = rng.permutation(100)[: count + 1], make_sum(kind, SETTINGS[kind] | changed)
     totals = []
     for chosen in (np.arange(count + 1), rng.permutation(count)):  # whatever the order of the batch
         own = Batch.of(release, rows[chosen].astype(np.float32), numbers[chosen], 10.0)
-        totals.append(release.total(own, np.random.default_rng(1)))
+        totals.append(release.released(own, np.random.default_rng(1)).total)
     assert np.linalg.norm(totals[0] - totals[1]) <= release.clip * (1 + 1e-12)
 
 
@@ -110,7 +124,72 @@ def test_trimming_takes_the_longest_before_clipping_has_made_them_equal() -> Non
     assert exact("TrimmedGaussian", rows, trimmed=9) == pytest.approx([0, 0], abs=1e-9)
 
 
+def test_where_the_test_passes_the_shortest_are_released_with_the_smaller_noise() -> None:
+    rows = [[9, 0], [0, 0.2], [0.1, 0], [0, 8]]
+    passes = {**PASSES, "trimmed": 3}
+    assert exact("Ptr", rows, **passes) == pytest.approx([0.1, 0], rel=1e-5)
+    assert exact("Ptr", rows, **passes | {"trimmed": 2}) == pytest.approx([0.6, 0.7], rel=1e-5)  # no margin: the sum
+    release, own = batch("Ptr", np.zeros((5, 100_000)), **passes)
+    noise = release.released(own, np.random.default_rng(1)).total
+    assert noise.std() == pytest.approx(1.2 * 0.25, rel=4 / (2 * 100_000) ** 0.5)
+
+
+@given(seed=st.integers(0, 10**6), count=st.integers(0, 12), trimmed=st.integers(1, 6))
+def test_where_the_test_passes_one_record_more_moves_the_sum_by_the_bound_at_most(
+    seed: int, count: int, trimmed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    rows = (rng.normal(size=(count + 1, 4)) * rng.choice([0.1, 0.12, 2], (count + 1, 1))).astype(np.float32)
+    release = make_sum("Ptr", SETTINGS["Ptr"] | PASSES | {"noise": 1e-12, "trimmed": trimmed})
+    batches = [Batch.of(release, rows[:many], np.arange(many), 20.0) for many in (count, count + 1)]
+    long = [int((np.minimum(own.lengths, 0.5) > 0.25).sum()) for own in batches]
+    one, other = [release.released(own, np.random.default_rng(1)).total for own in batches]
+    if max(long) < trimmed:
+        assert np.linalg.norm(one - other) <= 0.25 * (1 + 1e-12)
+
+
+def test_f_rises_where_the_test_fails_and_falls_where_it_passes_within_its_bounds() -> None:
+    def f_after(trimmed: int, rows: Any) -> float:
+        release, own = batch("Ptr", rows, **PASSES, trimmed=trimmed, step=0.2, most=0.6)  # of 10 expected
+        return float(release.released(own, np.random.default_rng(1)).settings[0])
+
+    long, short = np.full((9, 2), 5.0), np.zeros((9, 2))
+    assert [f_after(3, long), f_after(5, long), f_after(3, short), f_after(2, short)] == [5, 6, 1, 1]
+
+
+def test_the_clip_norm_comes_to_the_quantile_of_the_lengths() -> None:
+    rows = np.random.default_rng(1).exponential(size=(200, 1)).astype(np.float32)
+    release = make_sum("AdaptiveDpSgd", SETTINGS["AdaptiveDpSgd"] | {"clip": 0.01, "quantile": 0.7})
+    norms, rng = [], np.random.default_rng(2)
+    for _ in range(300):
+        found = release.released(Batch.of(release, rows, np.arange(200), 200.0), rng)
+        release = at(release, found.settings)
+        norms.append(release.clip)
+    assert np.mean(norms[100:]) == pytest.approx(np.quantile(rows, 0.7), rel=0.05)
+
+
 # What it costs
+
+
+def test_a_sum_and_a_count_on_one_sample_cost_what_the_joint_pair_does() -> None:
+    release = make_sum("AdaptiveDpSgd", SETTINGS["AdaptiveDpSgd"])
+    both = joint([(Tradeoff.gaussian(1 / 1.2), 1), (Tradeoff.gaussian(0.5 / 2.0), 1)]).subsampled(0.2)
+    one = Tradeoff.gaussian(1 / release.mechanism.noise).subsampled(0.2)  # type: ignore[union-attr]
+    bounds, found = compose([(both, 10)]).epsilon(1e-5), compose([(one, 10)]).epsilon(1e-5)
+    assert bounds.lower <= found.upper
+    assert found.lower <= bounds.upper
+    assert found.upper == pytest.approx(bounds.upper, rel=1e-3)
+
+
+@pytest.mark.parametrize("kind", [PTR, ADAPTIVE, TRIMMED])
+def test_every_release_is_calibrated_and_costs_what_its_mechanism_does(kind: str) -> None:
+    found = Plan.of(study(kind.replace(" noise=1.2,", ""), "privacy.epsilon=60.0")).study
+    upper = guarantee.epsilon(found, 650, 3).upper
+    assert 59.8 < upper <= 60.0
+    private = found.privacy.private_sum
+    assert private is not None
+    release = Release(mechanism=private.mechanism, sampling=0.2, rounds=3, dimension=650, geometry="l2", unit="record")
+    assert upper == Account((release,)).epsilon(1e-5).bounds.upper
 
 
 @pytest.mark.parametrize("steps", [1, 3])
@@ -150,6 +229,9 @@ def test_a_budget_stops_a_run_of_releases(tmp_path: Path) -> None:
 RUNS: dict[str, Sequence[str]] = {
     "sums": [],
     "trimmed sums": [TRIMMED],
+    "tested sums": [PTR],
+    "tested sums of local steps": [PTR, "training.local_steps=2"],
+    "a clip norm that adapts": [ADAPTIVE],
     "signs of sums": [
         "privacy.mechanism={kind='StochasticSign', clip=1.0, scale=1.5}",
         "aggregation.kind=MajorityVote",
@@ -173,18 +255,54 @@ def test_records_are_the_same_bytes_for_any_division_into_cohorts(name: str, tmp
 
 
 def test_records_are_the_same_bytes_in_two_worker_processes_and_after_a_stop(tmp_path: Path) -> None:
-    rounds.run(study(), tmp_path / "here", Here(), quiet=True)
+    rounds.run(study(ADAPTIVE), tmp_path / "here", Here(), quiet=True)
     driver = OnRay(2, 3)
     try:
-        rounds.run(study(), tmp_path / "ray", driver, quiet=True)
+        rounds.run(study(ADAPTIVE), tmp_path / "ray", driver, quiet=True)
     finally:
         driver.close()
-    with pytest.raises(KeyboardInterrupt):
-        rounds.run(study(), tmp_path / "cut", Interrupted(2), quiet=True)
-    rounds.run(study(), tmp_path / "cut", Here(), resume=True, quiet=True)
     whole = (tmp_path / "here" / "records.jsonl").read_bytes()
     assert (tmp_path / "ray" / "records.jsonl").read_bytes() == whole
-    assert (tmp_path / "cut" / "records.jsonl").read_bytes() == whole
+    for stopped, every in ((2, 1), (3, 2)):
+        own, cut = study(ADAPTIVE, f"run.checkpoint_every={every}"), tmp_path / str(stopped)
+        with pytest.raises(KeyboardInterrupt):
+            rounds.run(own, cut, Interrupted(stopped), quiet=True)
+        rounds.run(own, cut, Here(), resume=True, quiet=True)
+        rounds.run(own, tmp_path / f"whole {stopped}", Here(), quiet=True)
+        assert (cut / "records.jsonl").read_bytes() == (tmp_path / f"whole {stopped}" / "records.jsonl").read_bytes()
+
+
+def test_settings_that_adapt_are_each_clients_own_and_recorded(tmp_path: Path) -> None:
+    rounds.run(study(PTR, "run.rounds=8"), tmp_path, Here(), quiet=True)
+    with np.load(tmp_path / "checkpoint.npz") as file:
+        settings = file["settings"]
+    assert settings.shape == (12, 1)
+    assert (settings == settings.round()).all()
+    lines = records.read(tmp_path / "records.jsonl").rounds
+    assert lines[-1]["adapted"] == {"trimmed": settings.mean()}
+    assert lines[0]["adapted"]["trimmed"] != 4
+
+
+def test_settings_that_nobody_could_have_are_refused_and_others_are_not_touched() -> None:
+    own = study(ADAPTIVE)
+    inbox = Inbox(own, 650, 1, np.arange(12))
+
+    def arrives(clients: list[int], settings: list[list[float]], round: int = 1) -> dict[str, int]:
+        frame = wire.adapted(own.id, round, np.array(clients), np.array(settings))
+        inbox.take(Answer(np.arange(6), wire.reply([frame], {})))
+        return dict(inbox.rejected)
+
+    assert arrives([1, 2, 3], [[0.7], [np.nan], [-1.0]]) == {"alphabet": 2}
+    assert arrives([4], [[0.7, 0.8]]) == {"alphabet": 2, "shape": 1}
+    assert arrives([7], [[0.7]]) == {"alphabet": 2, "shape": 1, "sender": 1}
+    assert arrives([4], [[0.7]], round=2) == {"alphabet": 2, "shape": 1, "sender": 1, "round": 1}
+    assert {client: float(own[0]) for client, own in inbox.settings.items()} == {1: 0.7}
+
+
+def test_what_adapts_is_counted_in_what_a_client_sends() -> None:
+    plain, adapting = (Plan.of(study(*own)).client_bytes for own in ([], [ADAPTIVE]))
+    frame = wire.adapted(b"eightful", 1, np.array([0]), np.array([[0.5]]))
+    assert adapting - plain == len(frame)
 
 
 class Interrupted(Here):
@@ -255,6 +373,16 @@ def test_records_whose_gradient_cannot_be_had_are_dropped_and_counted_and_charge
 # What cannot be
 
 
+def test_nobody_foresees_others_whose_releases_adapt() -> None:
+    with pytest.raises(FedprivError, match="cannot foresee others whose Ptr adapts"):
+        study(PTR, "clients.byzantine=3", "attack={kind='Alie', knowledge='everything'}")
+
+
+def test_a_count_that_costs_more_than_epsilon_allows_is_named() -> None:
+    with pytest.raises(FedprivError, match=r"count_noise = 0\.1 alone costs more than ε allows"):
+        Plan.of(study(ADAPTIVE.replace(" noise=1.2,", "").replace("2.0", "0.1"), "privacy.epsilon=1.0"))
+
+
 @pytest.mark.parametrize(
     ("override", "message"),
     [
@@ -270,6 +398,13 @@ def test_records_whose_gradient_cannot_be_had_are_dropped_and_counted_and_charge
         (TRIMMED.replace("0.25", "12"), "trimmed must be less than the expected batch of 12, got 12"),
         (TRIMMED.replace("0.25", "1.5"), "trimmed must be between 0 and 1, got 1.5"),
         (TRIMMED.replace("0.25", "-1"), "trimmed must be at least 0, got -1"),
+        (PTR.replace("trimmed=4", "trimmed=12"), "trimmed must be less than the expected batch of 12, got 12"),
+        (PTR.replace("trimmed=4", "trimmed=2"), "trimmed must be at least 3 for the test to pass"),
+        (PTR.replace("bound=0.5", "bound=1.5"), "bound is the ratio τ/R, in (0, 1], got 1.5"),
+        (PTR.replace("failure=1e-5", "failure=0.6"), "failure must be between"),
+        (PTR.replace("step=1", "step=-1"), "got -1"),
+        (ADAPTIVE.replace("count_noise=2.0", "count_noise=0"), "count_noise must be positive, got 0"),
+        (ADAPTIVE.replace("clip=0.5", "clip=1e-13"), "clip must be between 1e-12 and 1e+12"),
         ("privacy.trust=secure-aggregation", "trust 'local', not secure-aggregation"),
         ("privacy.adjacency=replace", "adjacency 'add-remove'"),
         ("training.batch=10", "a release draws its own batch: privacy.release.sampling"),

@@ -1,0 +1,129 @@
+"""What a client can release of its own records in a step: a private sum of their gradients, on a Poisson batch.
+
+The kinds of `[privacy.release]`. Each record takes part with probability `sampling`, its gradient is brought within the
+norm `clip`, and what is released is the noisy sum divided by the batch *expected*: the size drawn is not private.
+Neighbours differ by one record that is there or not. What a release costs is what its `mechanism` costs on that sample.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, fields, replace
+from math import isfinite
+from typing import Any, ClassVar, Protocol
+
+from numpy.random import Generator
+
+from fedpriv.errors import FedprivError
+from fedpriv.kinds import made
+from fedpriv.mechanisms import Mechanism, kind_of
+from fedpriv.mechanisms import Ptr as PtrMechanism
+from fedpriv.private_sums.adaptive import AdaptiveDpSgd
+from fedpriv.private_sums.batch import Batch, Bound, Released
+from fedpriv.private_sums.settings import number_of
+from fedpriv.private_sums.sums import DpSgd, TrimmedGaussian
+from fedpriv.private_sums.tested import Ptr
+
+__all__ = [
+    "KINDS", "AdaptiveDpSgd", "Batch", "DpSgd", "PrivateSum", "Ptr", "Released", "TrimmedGaussian", "at", "calibrated",
+    "costed", "first", "free_setting", "make_sum",
+]  # fmt: skip
+
+
+class PrivateSum(Protocol):
+    """What every release of a sum has; all of it is public."""
+
+    kind_of_cost: ClassVar[str]  # the mechanism it costs as much as, whose settings have the same names
+    adapts: ClassVar[tuple[str, ...]]  # settings that move from step to step, each client's its own
+
+    @property
+    def clip(self) -> float:
+        """R, the ℓ2 norm of one record's gradient."""
+
+    @property
+    def norm(self) -> Bound:
+        """How a gradient is brought within it."""
+
+    @property
+    def sampling(self) -> float:
+        """q, the probability of each record to take part in a step."""
+
+    @property
+    def mechanism(self) -> Mechanism | PtrMechanism:
+        """What the sum costs, in units of the clip norm."""
+
+    def check(self, expected: float) -> None:
+        """Refuse what cannot work on batches of so many records expected."""
+
+    def released(self, batch: Batch, rng: Generator) -> Released:
+        """The noisy sum, and the settings that have moved."""
+
+
+KINDS: dict[str, type[Any]] = {kind.__name__: kind for kind in (DpSgd, TrimmedGaussian, Ptr, AdaptiveDpSgd)}
+
+
+def make_sum(kind: str, settings: Mapping[str, Any]) -> PrivateSum:
+    """The release of that kind with those settings, or one line that says which of them is wrong.
+
+    >>> make_sum("DpSgd", {"clip": 1, "noise": 1, "samplin": 0.1})
+    Traceback (most recent call last):
+    fedpriv.errors.FedprivError: DpSgd has no setting 'samplin' (did you mean 'sampling'?); settings: clip, noise, ...
+    """
+    found: PrivateSum = made("release", KINDS, kind, settings)
+    return found
+
+
+def first(release: PrivateSum, expected: float) -> tuple[float, ...]:
+    """The settings that adapt, as they are to begin with.
+
+    >>> first(AdaptiveDpSgd(clip=0.5, noise=1, sampling=0.1, count_noise=5), expected=100)
+    (0.5,)
+    """
+    given = [getattr(release, name) for name in release.adapts]
+    return tuple(
+        float(number_of(value, expected) if name == "trimmed" else value)
+        for name, value in zip(release.adapts, given, strict=True)
+    )
+
+
+def at(release: PrivateSum, settings: Sequence[float]) -> PrivateSum:
+    """The release with those settings in the place of the ones that adapt; refused where they cannot be."""
+    values = [float(value) for value in settings]
+    if len(values) != len(release.adapts) or not all(isfinite(value) and abs(value) < 2**53 for value in values):
+        raise FedprivError(f"what adapts is {', '.join(release.adapts) or 'nothing'}, got {values}")
+    moved: Any = {
+        name: int(value) if name == "trimmed" else value for name, value in zip(release.adapts, values, strict=True)
+    }
+    return replace(release, **moved) if moved else release  # type: ignore[type-var]
+
+
+def costed(kind: str, settings: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """The mechanism that a release costs as much as, by name, and which of its settings are given; its clip is 1.
+
+    >>> costed("DpSgd", {"clip": 0.5, "sampling": 0.1})
+    ('Gaussian', {'clip': 1.0})
+    """
+    mechanism = KINDS[kind].kind_of_cost
+    known = {each.name for each in fields(kind_of(mechanism))}
+    return mechanism, {name: value for name, value in settings.items() if name in known} | {"clip": 1.0}
+
+
+def free_setting(kind: str, settings: Mapping[str, Any]) -> str:
+    """The one setting that is left out, to be calibrated; refused where it is not one that can be, or others are wrong.
+
+    >>> free_setting("DpSgd", {"clip": 0.5, "sampling": 0.1})
+    'noise'
+    """
+    cls = KINDS[kind]
+    missing = [each.name for each in fields(cls) if each.default is MISSING and each.name not in settings]
+    can = [name for name in missing if name in kind_of(cls.kind_of_cost).effects and name != "clip"]
+    make_sum(kind, {**settings, **({can[0]: 1.0} if can else {})})
+    if not can:
+        raise FedprivError(f"all settings of {kind} are given: leave out the one to calibrate, such as noise")
+    return can[0]
+
+
+def calibrated(kind: str, settings: Mapping[str, Any], free: str, value: float) -> dict[str, Any]:
+    """The settings with the free one, from its value in the mechanism that the release costs as much as."""
+    own = getattr(KINDS[kind], "from_cost", None)
+    return {**settings, free: value if own is None else own(settings, value)}

@@ -1,0 +1,77 @@
+"""A clip norm that follows the gradients' lengths: a quantile of them, tracked by a noisy count."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import exp, hypot, sqrt
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.random import Generator
+
+from fedpriv.errors import FedprivError, positive, probability, real
+from fedpriv.mechanisms import Gaussian
+from fedpriv.private_sums.batch import Batch, Bound, Released, noisy
+from fedpriv.private_sums.settings import check_noisy
+
+INWARD = 1 - 2.0**-50
+LEAST, MOST = 1e-12, 1e12  # clip norms between which it may wander
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdaptiveDpSgd:
+    """DP-SGD whose clip norm R follows the `quantile` of the lengths. Andrew, Thakkar, McMahan, Ramaswamy 2021.
+
+    R ← R·exp(−rate·(b − quantile)), b = ½ + (Σ(1[‖x‖ ≤ R] − ½) + N(0, σ_b²)) / (batch expected): one record moves the
+    sum of the halves by ½. Sum and count see one sample, and both noises are Gaussian: together they are one Gaussian
+    mechanism, 1/σ² and 1/(2σ_b)² added up (their Theorem 1). That is what the ledger has.
+    """
+
+    clip: float  # R to begin with
+    noise: float  # σ, a multiple of R
+    sampling: float  # q
+    count_noise: float  # σ_b, in records
+    quantile: float = 0.5
+    rate: float = 0.2
+    norm: Bound = "clip"
+
+    kind_of_cost: ClassVar = "Gaussian"
+    adapts: ClassVar[tuple[str, ...]] = ("clip",)
+
+    def __post_init__(self) -> None:
+        check_noisy(self.clip, self.noise, self.sampling, self.norm)
+        positive(count_noise=self.count_noise, rate=self.rate)
+        real(quantile=self.quantile)
+        probability(quantile=self.quantile)
+        if not LEAST <= self.clip <= MOST:
+            raise FedprivError(f"clip must be between {LEAST:g} and {MOST:g}, got {self.clip}")
+
+    @property
+    def mechanism(self) -> Gaussian:
+        """Sum and count as one: at sensitivity 1, the noise that is left when both are seen.
+
+        >>> round(AdaptiveDpSgd(clip=1, noise=1, sampling=1, count_noise=0.5).mechanism.noise, 4)
+        0.7071
+        """
+        return Gaussian(clip=1.0, noise=INWARD / hypot(1 / self.noise, 1 / (2 * self.count_noise)))
+
+    @staticmethod
+    def from_cost(settings: Mapping[str, Any], noise: float) -> float:
+        """σ, where sum and count together may cost as much as a Gaussian mechanism of that noise."""
+        left = noise**-2 - (2 * settings["count_noise"]) ** -2
+        if not left > 0:
+            raise FedprivError(f"count_noise = {settings['count_noise']} alone costs more than ε allows: more of it")
+        return (1 + 2.0**-48) / sqrt(left)
+
+    def check(self, expected: float) -> None:
+        """Any batch will do."""
+
+    def released(self, batch: Batch, rng: Generator) -> Released:
+        """The noisy sum, and the clip norm of the next step; a record that is not finite is in neither."""
+        total = noisy(batch.summed(batch.usable), self.noise * self.clip, rng)
+        within = batch.lengths[batch.usable] <= self.clip
+        halves = float(np.sum(within - 0.5)) + rng.normal(0.0, self.count_noise)
+        share = 0.5 + halves / batch.expected
+        moved = self.clip * exp(-self.rate * min(max(share - self.quantile, -10.0), 10.0))
+        return Released(total, (min(max(moved, LEAST), MOST),))

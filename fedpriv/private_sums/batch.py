@@ -1,0 +1,94 @@
+"""The gradients of a Poisson batch: brought within the clip norm, measured, put in order, added up."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple, Protocol, get_args
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+from fedpriv.arrays import Vector
+from fedpriv.clipping import clip_factors
+from fedpriv.compiled import compiled
+from fedpriv.ptr import kept
+
+Bound = Literal["clip", "normalise"]
+NORMS: tuple[Bound, ...] = get_args(Bound)
+Numbers = NDArray[np.int64]
+Rows = NDArray[np.float32]
+
+
+class Clipped(Protocol):
+    """What says how a gradient is brought within a norm."""
+
+    @property
+    def clip(self) -> float:
+        """The ℓ2 norm."""
+
+    @property
+    def norm(self) -> Bound:
+        """Whether shorter ones are brought to it too."""
+
+
+class Batch(NamedTuple):
+    """The gradients of a Poisson batch as they came, and what brings each within the clip norm; nan: it is not finite.
+
+    >>> Batch(np.array([[3, 4], [9, 9]], np.float32), np.array([0.2, np.nan]), np.arange(2), 2.0).usable
+    array([ True, False])
+    """
+
+    rows: Rows
+    factors: Vector
+    numbers: Numbers  # of the records among all there are
+    expected: float  # how many there are on average, which is public
+
+    @staticmethod
+    def of(release: Clipped, rows: Rows, numbers: Numbers, expected: float) -> Batch:
+        """With the factors that the release asks for."""
+        return Batch(rows, clip_factors(rows, release.clip, release.norm), numbers, expected)
+
+    @property
+    def usable(self) -> NDArray[np.bool_]:
+        """Which of them are finite: the others are left out, as if they were not there."""
+        return np.isfinite(self.factors)
+
+    @property
+    def lengths(self) -> Vector:
+        """Norms before clipping, at most 8e-6 above what they are, never below; nan where a record is not finite."""
+        shares = clip_factors(self.rows, 1.0, "normalise")
+        return np.divide(1 + 2.0**-40, shares, out=np.where(np.isnan(shares), np.nan, 0.0), where=shares > 0)
+
+    def shortest(self, trimmed: int) -> NDArray[np.bool_]:
+        """All usable records but so many of the longest."""
+        chosen, usable = self.usable, self.usable
+        chosen[usable] = kept(self.lengths[usable], trimmed, self.numbers[usable])
+        return chosen
+
+    def summed(self, kept: NDArray[np.bool_]) -> Vector:
+        """The sum of some clipped gradients, in double precision and in their order."""
+        total = np.zeros(self.rows.shape[1])
+        _add(self.rows, np.where(kept, self.factors, 0.0), kept, total)
+        return total
+
+
+class Released(NamedTuple):
+    """A noisy sum; and what becomes of the settings that adapt, a function of what was released alone."""
+
+    total: Vector
+    settings: tuple[float, ...] = ()
+
+
+def noisy(total: Vector, deviation: float, rng: Generator) -> Vector:
+    """A sum with Gaussian noise. Numpy's, in double precision: not an exact draw, as that of `Gaussian` is not."""
+    return total + rng.normal(0.0, deviation, total.shape)
+
+
+@compiled
+def _add(rows: Rows, factors: Vector, kept: NDArray[np.bool_], total: Vector) -> None:
+    """total += factors @ rows without those not kept, row by row: one pass over memory, the same bits anywhere."""
+    for row in range(len(rows)):
+        if kept[row]:
+            factor = factors[row]
+            for place in range(len(total)):
+                total[place] += factor * rows[row, place]

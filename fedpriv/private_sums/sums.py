@@ -1,0 +1,86 @@
+"""Sums of a fixed clip norm with Gaussian noise: of all gradients, or of the shortest."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from numpy.random import Generator
+
+from fedpriv.errors import FedprivError
+from fedpriv.mechanisms import Gaussian
+from fedpriv.private_sums.batch import Batch, Bound, Released, noisy
+from fedpriv.private_sums.settings import check_noisy, check_trimmed, number_of
+
+
+@dataclass(frozen=True, kw_only=True)
+class DpSgd:
+    """Σ + σR·N(0, I): the sum of all gradients of the batch, each of norm at most R. Abadi et al. 2016; [L]."""
+
+    clip: float  # R, the ℓ2 norm of one record's gradient
+    noise: float  # σ, a multiple of clip
+    sampling: float  # q
+    norm: Bound = "clip"
+
+    kind_of_cost: ClassVar = "Gaussian"
+    adapts: ClassVar[tuple[str, ...]] = ()
+
+    def __post_init__(self) -> None:
+        check_noisy(self.clip, self.noise, self.sampling, self.norm)
+
+    @property
+    def mechanism(self) -> Gaussian:
+        """The Gaussian mechanism at sensitivity 1: the clip norm only scales."""
+        return Gaussian(clip=1.0, noise=self.noise)
+
+    def check(self, expected: float) -> None:
+        """Any batch will do, the empty one too."""
+
+    def released(self, batch: Batch, rng: Generator) -> Released:
+        """The noisy sum of all usable records.
+
+        >>> import numpy as np
+        >>> release = DpSgd(clip=1, noise=1e-9, sampling=1)
+        >>> batch = Batch.of(release, np.array([[3, 4], [0, 0.5]], np.float32), np.arange(2), expected=2)
+        >>> release.released(batch, np.random.default_rng(1)).total.round(4)
+        array([0.6, 1.3])
+        """
+        return Released(noisy(batch.summed(batch.usable), self.noise * self.clip, rng))
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrimmedGaussian:
+    """TSUM_F + σR·N(0, I): the sum without the F longest gradients. The baseline of [P], TSGD + Gaussian.
+
+    One record more moves it by that record, or by the one it lets in: by R at most, whatever orders the records, if it
+    is a property of each alone. They are ordered by their length before clipping, so that among all those that clipping
+    makes of norm R the longest go first; equal ones by their number.
+    """
+
+    clip: float  # R
+    noise: float  # σ, a multiple of clip
+    sampling: float  # q
+    trimmed: int | float  # F, a number of records or a share of the batch expected
+    norm: Bound = "clip"
+
+    kind_of_cost: ClassVar = "Gaussian"
+    adapts: ClassVar[tuple[str, ...]] = ()
+
+    def __post_init__(self) -> None:
+        check_noisy(self.clip, self.noise, self.sampling, self.norm)
+        check_trimmed(self.trimmed)
+
+    @property
+    def mechanism(self) -> Gaussian:
+        """The Gaussian mechanism at sensitivity 1."""
+        return Gaussian(clip=1.0, noise=self.noise)
+
+    def check(self, expected: float) -> None:
+        """Refuse to trim whole batches."""
+        if not number_of(self.trimmed, expected) < expected:
+            raise FedprivError(f"trimmed must be less than the expected batch of {expected:.6g}, got {self.trimmed}")
+
+    def released(self, batch: Batch, rng: Generator) -> Released:
+        """The noisy sum of the shortest records; of none, where no more than F were drawn."""
+        shortest = batch.shortest(number_of(self.trimmed, batch.expected))
+        return Released(noisy(batch.summed(shortest), self.noise * self.clip, rng))

@@ -1,0 +1,81 @@
+"""Propose-test-release: a trimmed sum with less noise, where a noisy test allows it. [P] Algorithms 2 and 3."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.random import Generator
+
+from fedpriv import mechanisms, ptr
+from fedpriv.errors import FedprivError
+from fedpriv.private_sums.batch import Batch, Released, noisy
+from fedpriv.private_sums.settings import check_noisy, check_trimmed, number_of
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ptr:
+    """Σ + σR·N(0, I); or TSUM_F + στ·N(0, I), where a noisy test passes. TSGD + PTR of [P]: `fedpriv.ptr`, docs/ptr.md.
+
+    F moves by `step` after every test, up where it failed and down where it passed, as Algorithm 2 has it; left to
+    itself it would come to trim the whole batch where most gradients are long, so `most` bounds it. Gradients are
+    ordered by their length before clipping (see `TrimmedGaussian`).
+    """
+
+    clip: float  # R
+    bound: float  # τ/R in (0, 1]
+    noise: float  # σ, a multiple of clip on the sum and of τ on the trimmed sum
+    test_noise: float  # b
+    failure: float  # δ₀
+    sampling: float  # q
+    trimmed: int | float  # F to begin with, a number of records or a share of the batch expected
+    step: int | float = 0.02  # by how much F moves, a number or a share as well; 0 leaves it
+    most: int | float = 0.5  # the largest F it comes to
+
+    norm: ClassVar = "clip"
+    kind_of_cost: ClassVar = "Ptr"
+    adapts: ClassVar[tuple[str, ...]] = ("trimmed",)
+
+    def __post_init__(self) -> None:
+        check_noisy(self.clip, self.noise, self.sampling)
+        check_trimmed(self.trimmed)
+        check_trimmed(self.step)
+        check_trimmed(self.most)
+        self.tested  # noqa: B018  – it checks what is left
+
+    @property
+    def tested(self) -> mechanisms.Ptr:
+        """The test and its branches, in the data's units."""
+        return mechanisms.Ptr(
+            clip=self.clip, bound=self.bound, noise=self.noise, test_noise=self.test_noise, failure=self.failure
+        )
+
+    @property
+    def mechanism(self) -> mechanisms.Ptr:
+        """The same at sensitivity 1."""
+        return mechanisms.Ptr(
+            clip=1.0, bound=self.bound, noise=self.noise, test_noise=self.test_noise, failure=self.failure
+        )
+
+    def check(self, expected: float) -> None:
+        """Refuse an F that is no less than the batch, or too small for any test to pass."""
+        if not expected >= 2:
+            raise FedprivError(f"a trimmed batch needs at least 2 records expected, got {expected:.6g}")
+        ptr.check_trimmed(self.tested, max(number_of(self.trimmed, expected), 1), int(expected))
+
+    def released(self, batch: Batch, rng: Generator) -> Released:
+        """Test, then the branch it chose; F of the next step."""
+        trimmed, usable = number_of(self.trimmed, batch.expected), batch.usable
+        clipped = np.minimum(batch.lengths[usable], self.clip)
+        passed = ptr.verdict(self.tested, ptr.safety_margin(self.tested, clipped, trimmed), rng).passed
+        kept, most = (batch.shortest(trimmed), self.tested.limit) if passed else (usable, self.clip)
+        total = noisy(batch.summed(kept), self.noise * most, rng)
+        return Released(total, (float(self._next(trimmed, passed, batch.expected)),))
+
+    def _next(self, trimmed: int, passed: bool, expected: float) -> int:
+        if not self.step:
+            return trimmed
+        step = max(number_of(self.step, expected), 1)
+        most = min(number_of(self.most, expected), int(expected) - 1)
+        return ptr.next_trimmed(max(trimmed, 1), passed, step=step, most=max(most, 1))
