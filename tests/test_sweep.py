@@ -193,6 +193,10 @@ def test_a_value_that_no_cell_can_have_is_refused_even_where_cells_are_left_out(
         FedprivError, match=r"no cell is possible with aggregation = Medain: unknown rule 'Medain' \(did"
     ):
         grid(f'impossible = "skip"\n{FORBIDDEN}'.replace("Median", "Medain"))
+    with pytest.raises(FedprivError, match=r"no cell is possible with run.seed = 1.5: run.seed must be a whole number"):
+        grid('impossible = "skip"\n"run.seed" = [1, 1.5]')
+    with pytest.raises(FedprivError, match=r"cell privacy.delta = 0.1, run.sed = 1: run has no key 'sed'"):
+        grid('impossible = "skip"\n"privacy.delta" = [0.1]\n"run.sed" = [1]')
     with pytest.raises(FedprivError, match=r"sweep: impossible can be 'skip' or be left out, got 'ignore'"):
         grid(f'impossible = "ignore"\n{FORBIDDEN}')
 
@@ -293,7 +297,7 @@ def test_the_index_says_where_every_cell_stands(capsys: pytest.CaptureFixture[st
 def test_only_what_is_missing_is_done_again() -> None:
     assert sweep("small.toml", "--out", "out") == 0
     before, first = contents(Path("out")), index(Path("out"))["cells"]
-    lost, cut, failed = (Path("out/cells", cell["id"]) for cell in first[:3])
+    lost, cut, failed, damaged = (Path("out/cells", cell["id"]) for cell in first[:4])
     times = {name: Path("out/cells", name, "records.jsonl").stat().st_mtime_ns for name in before}
     for file in lost.iterdir():
         file.unlink()
@@ -301,11 +305,12 @@ def test_only_what_is_missing_is_done_again() -> None:
     (cut / "result.json").unlink()
     (cut / "records.jsonl").write_bytes(before[cut.name][:-200])
     (failed / "error.json").write_text("{}")
+    (damaged / "records.jsonl").write_text("junk\n")
     assert sweep("small.toml", "--out", "out") == 0
     assert contents(Path("out")) == before
     assert not (failed / "error.json").exists()
     done = {name for name in before if Path("out/cells", name, "records.jsonl").stat().st_mtime_ns != times[name]}
-    assert done == {lost.name, cut.name, failed.name}
+    assert done == {lost.name, cut.name, failed.name, damaged.name}
 
 
 @pytest.mark.usefixtures("ray")

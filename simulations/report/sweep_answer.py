@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from statistics import fmean
 
-from server.words import ASSUMED, how, ranges, share, small, up
+from server.words import ASSUMED, how, ranges, share, small, tally, up
 from simulations.report.sweep_cells import Cell, State, Sweep
 from simulations.report.sweep_grid import Grid
 from simulations.report.sweep_spots import Field, Spread
@@ -46,8 +46,23 @@ def answer(standings: Standings) -> list[str]:
 def caveats(standings: Standings) -> list[str]:
     """What to know before believing it: seeds, what is missing, what is promised."""
     grid, sweep = standings.grid, standings.grid.sweep
-    said = [_completeness(standings), _seeds(grid), *guarantees(sweep)]
+    said = [_completeness(standings), _silent(sweep), _seeds(grid), *guarantees(sweep)]
     return [each for each in said if each]
+
+
+def _silent(sweep: Sweep) -> str:
+    """Where clients sent nothing that counted: an attack that breaks is no attack that was survived."""
+    some = [cell for cell in sweep.done if cell.ran and (cell.ran.failed or cell.ran.rejected)]
+    if not some:
+        return ""
+    most = max(
+        some, key=lambda cell: sum(cell.ran.failed.values()) + sum(cell.ran.rejected.values()) if cell.ran else 0
+    )
+    where = ", ".join(most.place.values()) or f"seed {most.seed}"
+    cells = f"{len(some):,} cell{'s' * (len(some) != 1)}"
+    assert most.ran is not None
+    told = tally({**most.ran.failed, **most.ran.rejected})
+    return f"In {cells} clients failed or were rejected: their messages did not count; most in {where}: {told}."
 
 
 def under(grid: Grid) -> str:

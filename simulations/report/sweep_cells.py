@@ -40,6 +40,7 @@ class Ran:
     client_bytes: int  # of one client in one round
     bytes_up: int  # of all clients in all rounds
     rejected: Mapping[str, int]
+    failed: Mapping[str, int]  # clients that sent nothing
     rounds: int
     clients: int
     byzantine: int
@@ -142,7 +143,7 @@ def _told(place: Path) -> tuple[State, str, Ran | None]:
         try:
             run = Run(place, records.read(place / "records.jsonl"), {}, "")
         except FedprivError as error:
-            return "failed", f"records that cannot be read: {str(error).rpartition('records.jsonl')[2]}", None
+            return "failed", f"records.jsonl: {str(error).rpartition('records.jsonl')[2].lstrip(': ')}", None
     if run and run.records.end and run.records.end["why"] != "interrupted":
         return "done", run.ended, _ran(run)
     if (place / "error.json").is_file():
@@ -176,6 +177,7 @@ def _ran(run: Run) -> Ran:
         client_bytes=header["client_bytes"],
         bytes_up=run.bytes_up,
         rejected=run.total("rejected"),
+        failed=run.total("failed"),
         rounds=len(run.rounds),
         clients=header["clients"],
         byzantine=header["byzantine"],

@@ -28,8 +28,8 @@ def files(grid: Grid) -> dict[str, bytes]:
 def cells(grid: Grid) -> Table:
     """Every cell, numbers in full."""
     paths = [axis.path for axis in grid.sweep.axes]
-    names = ["accuracy", "epsilon_lower", "epsilon_upper", "client_bytes", "bytes_up", "rejected", "rounds", "clients",
-             "byzantine"]  # fmt: skip
+    names = ["accuracy", "epsilon_lower", "epsilon_upper", "client_bytes", "bytes_up", "rejected", "failed", "rounds",
+             "clients", "byzantine"]  # fmt: skip
     rows = [
         [cell.id, *(cell.place[path] for path in paths), cell.seed, cell.state, *_numbers(cell), cell.why]
         for cell in grid.sweep.cells
@@ -40,9 +40,9 @@ def cells(grid: Grid) -> Table:
 def _numbers(cell: Cell) -> list[Any]:
     ran = cell.ran
     if ran is None:
-        return [None] * 9
-    return [ran.accuracy, ran.lower, ran.upper, ran.client_bytes, ran.bytes_up, sum(ran.rejected.values()), ran.rounds,
-            ran.clients, ran.byzantine]  # fmt: skip
+        return [None] * 10
+    return [ran.accuracy, ran.lower, ran.upper, ran.client_bytes, ran.bytes_up, sum(ran.rejected.values()),
+            sum(ran.failed.values()), ran.rounds, ran.clients, ran.byzantine]  # fmt: skip
 
 
 def summary(grid: Grid) -> Table:
@@ -87,7 +87,7 @@ def _place(grid: Grid, spot: Spot) -> list[str]:
 
 def cells_in_words(grid: Grid) -> Table:
     """Every cell, for reading."""
-    head = [*_roles(grid), "seed", "accuracy", "ε", "a client, a round", "rejected", "how it ended"]
+    head = [*_roles(grid), "seed", "accuracy", "ε", "a client, a round", "rejected", "failed", "how it ended"]
     rows = [[*_place(grid, spot), str(cell.seed), *_said(cell)] for spot in grid.spots for cell in spot.cells]
     return head, rows
 
@@ -96,9 +96,9 @@ def _said(cell: Cell) -> list[str]:
     ran = cell.ran
     ended = cell.why if cell.state in ("done", "missing") else f"{cell.state}: {cell.why}"
     if ran is None:
-        return ["–", "–", "–", "–", ended]
+        return ["–", "–", "–", "–", "–", ended]
     return [share(ran.accuracy) if cell.state == "done" else "–", bounds(ran.lower, ran.upper), size(ran.client_bytes),
-            tally(ran.rejected), ended]  # fmt: skip
+            tally(ran.rejected), tally(ran.failed), ended]  # fmt: skip
 
 
 def bounds(lower: float | None, upper: float | None) -> str:

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from fedpriv import records
 from fedpriv.errors import FedprivError
 from fedpriv.files import replaced
 from fedpriv.tables import Table, flat, toml
@@ -55,11 +56,12 @@ def place_of(out: Path, cell: Cell) -> Path:
 
 
 def finished(place: Path) -> bool:
-    """Whether a cell has come to its end, whatever that is: only what failed or was cut short is worth another try."""
+    """Whether a cell has come to its end, whatever that is, and its records are whole: else it is worth another try."""
     try:
         result = json.loads((place / "result.json").read_text(encoding="utf-8"))
-        return result["why"] != "interrupted" and not (place / ERROR).exists()
-    except (OSError, ValueError, KeyError, TypeError):
+        ended = result["why"] != "interrupted" and not (place / ERROR).exists()
+        return ended and records.read(place / "records.jsonl").end is not None
+    except (OSError, ValueError, KeyError, TypeError, FedprivError):
         return False
 
 

@@ -86,9 +86,11 @@ class Grid:
         for cell in cells:
             if (same := known.setdefault(cell.id, cell)) is not cell:
                 raise FedprivError(f"{self.file}: two cells are the same study: {same.title}; and {cell.title}")
-        used = {place for cell in known.values() for place in cell.place.items()}
+        if bad and not known:
+            raise FedprivError(_refusal(self.file, bad))
+        used = {place for cell in known.values() for place in cell.where.items()}
         for reason, wheres in bad.items():
-            if lost := [place for where in wheres for place in where.items() if place not in used and place[0] != SEED]:
+            if lost := [place for where in wheres for place in where.items() if place not in used]:
                 raise FedprivError(f"{self.file}: no cell is possible with {_words(dict(lost[:1]))}: {reason}")
 
 

@@ -1,4 +1,4 @@
-"""Ctrl-C, taken where nothing is torn: in the middle of an import or of Ray's own code it would be lost, or hang."""
+"""Ctrl-C and SIGTERM, taken where nothing is torn: amid an import or Ray's own code they would be lost, or hang."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from typing import Any, Self
 
 
 class Stop:
-    """While it is entered Ctrl-C is noted, and raised by the next `check`; a second one is raised at once."""
+    """While it is entered either is noted, and raised by the next `check`; a second one is raised at once."""
 
     def __init__(self) -> None:
         self._asked = False
-        self._before: Any = None
+        self._before: dict[signal.Signals, Any] = {}
 
     def __enter__(self) -> Self:
         if current_thread() is main_thread():  # where alone handlers are called
-            self._before = signal.signal(signal.SIGINT, self._note)
+            self._before = {each: signal.signal(each, self._note) for each in (signal.SIGINT, signal.SIGTERM)}
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._before is not None:
-            signal.signal(signal.SIGINT, self._before)
+        for each, before in self._before.items():
+            signal.signal(each, before)
 
     def _note(self, _: int, frame: FrameType | None) -> None:
         if self._asked:
