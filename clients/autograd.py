@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
+from clients import per_record
 from clients.arrays import Counts, Floats, Keys, Labels
 from clients.gradients import Failures, Losses, reason
 from clients.memory import Scratch, aligned
@@ -64,6 +65,26 @@ class Autograd:
                     failures[row] = reason(error)
                     out[row] = torch.nan
         return losses, failures
+
+    def each(self, x: Floats, y: Labels, out: Tensor) -> None:
+        """The gradient of every record alone into `out` (records, d): of a row of layers together, else one by one."""
+        if not per_record.can(self._module):
+            self.rows(x[:, None], y[:, None], out, None, None)
+            return
+        self._reset(self._weights[0], train=True)
+        size = per_record.BLOCK
+        inputs, rows = self._scratch("records", size, *x.shape[1:]), self._scratch("rows", size, out.shape[1])
+        labels = self._scratch("labels", size, dtype=np.int64)
+        for start in range(0, len(x), size):
+            count = len(x[start : start + size])
+            inputs[:count], labels[:count] = (
+                torch.tensor(x[start : start + size]),
+                torch.tensor(y[start : start + size]),
+            )
+            whole = out[start : start + size] if count == size else rows
+            per_record.gradients(self._module, self._prepare(inputs), labels, whole)
+            if count < size:
+                out[start:] = rows[:count]
 
     def _one(self, weights: Tensor, x: Floats, y: Labels, out: Tensor) -> float:
         """One client's gradient, and its loss."""

@@ -1,11 +1,12 @@
-"""The small network for images."""
+"""The small networks for images."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
 
-from clients.autograd import Autograd
+from clients.autograd import Autograd, Prepare
+from clients.per_record import MaxOfFour
 
 
 def two_convolutions(channels: int, side: int, classes: int, *, channels_last: bool) -> tuple[nn.Module, Autograd]:
@@ -15,9 +16,31 @@ def two_convolutions(channels: int, side: int, classes: int, *, channels_last: b
         second = [nn.Conv2d(16, 32, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2)]
         network = nn.Sequential(*first, *second, nn.Flatten(), nn.Linear(32 * (side // 4) ** 2, classes))
 
+    return network, Autograd(network, _images(channels, side, channels_last))
+
+
+def of_tutorial(channels: int, side: int, classes: int, *, channels_last: bool) -> tuple[nn.Module, Autograd]:
+    """The CNN of tensorflow/privacy's tutorial, and the engine for it."""
+    half = -(-side // 2)  # "same" puts the odd zero at the end
+    zeros = max(2 * (half - 1) + 8 - side, 0)
+    after = ((half - 1) - 4) // 2
+    with torch.random.fork_rng(devices=[]):
+        first = [
+            nn.ZeroPad2d((zeros // 2, zeros - zeros // 2) * 2),
+            nn.Conv2d(channels, 16, 8, 2),
+            nn.ReLU(),
+            MaxOfFour(),
+        ]
+        second = [nn.Conv2d(16, 32, 4, 2), nn.ReLU(), MaxOfFour(), nn.Flatten()]
+        last = [nn.Linear(32 * after**2, 32), nn.ReLU(), nn.Linear(32, classes)]
+        network = nn.Sequential(*first, *second, *last)
+    return network, Autograd(network, _images(channels, side, channels_last))
+
+
+def _images(channels: int, side: int, channels_last: bool) -> Prepare:
     def images(x: Tensor) -> Tensor:
         if channels_last:
             return x.reshape(-1, side, side, channels).movedim(3, 1).contiguous()
         return x.reshape(-1, channels, side, side)
 
-    return network, Autograd(network, images)
+    return images

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from clients.arrays import Counts, Floats, Keys, Labels
-from clients.gradients import Failures, Losses
+from clients.gradients import Failures, Losses, blocks
 from clients.memory import LINE, Scratch, whole_lines
 
 _GROUP = 32  # records evaluated in one product
@@ -108,6 +108,11 @@ class Dense:
             if place:
                 errors = self._back(place, errors, seen[place])
         return losses.numpy(), {}
+
+    def each(self, x: Floats, y: Labels, out: Tensor) -> None:
+        """The gradient of every record alone: of as many clients with one record each."""
+        for part in blocks(len(x), self.chunk):
+            self.rows(x[part, None], y[part, None], out[part], None, None)
 
     def _row_of_one(self, x: Floats, y: Labels, out: Tensor, counts: Counts | None) -> tuple[Losses, Failures]:
         """A client alone goes twice: a batch of one matrix and one column takes another kernel, with other bits."""

@@ -26,7 +26,6 @@ Batch = tuple[Floats, Labels]
 NOT_FINITE = "its gradient is not finite"
 _NEXT_STEP = np.int64(0x9E3779B97F4A7C15 - 2**64)  # the golden ratio in 64 bits: keys of steps stay apart
 _EVALUATED = 512  # records at once
-EACH = 64  # records at once whose gradients are wanted one by one
 
 
 class Engine(Protocol):
@@ -41,6 +40,9 @@ class Engine(Protocol):
         self, x: Floats, y: Labels, out: Tensor, keys: Keys | None, counts: Counts | None
     ) -> tuple[Losses, Failures]:
         """Gradients into `out` (clients, d); the mean losses, and why rows are missing."""
+
+    def each(self, x: Floats, y: Labels, out: Tensor) -> None:
+        """The gradient of every record (records, *shape) alone into `out` (records, d); nan where it cannot be had."""
 
     def logits(self, x: Floats) -> Tensor:
         """The outputs (records, classes) for x (records, *shape), as in use rather than in training."""
@@ -94,8 +96,11 @@ class Net:
         Its bits depend on the record alone, not on the batch it is in: else one record more could change others', and
         with them what is released, by more than a gradient's norm. What cannot be had is a row of nan.
         """
-        for part in blocks(len(x), EACH):
-            self.gradients(weights, x[part, None], y[part, None], out[part])
+        check_arrays(self, weights, x[:, None], y[:, None], out, None, None)
+        self._engine.load(_tensor(weights)[None])
+        wrong = (y < 0) | (y >= self.classes)
+        self._engine.each(x, np.where(wrong, 0, y), torch.from_numpy(out))
+        out[wrong] = np.nan
 
     def updates(
         self,

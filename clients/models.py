@@ -88,6 +88,32 @@ class Cnn:
 
 
 @dataclass(frozen=True, kw_only=True)
+class TutorialCnn:
+    """The small CNN of tensorflow/privacy's tutorial, which [P] trains: for square images of a side of at least 13.
+
+    16 channels of 8 × 8 in steps of 2 ("same"), 32 of 4 × 4 in steps of 2, each with ReLU and the largest of every
+    2 × 2 in steps of 1; then 32 units with ReLU, and the classes.
+    """
+
+    def build(self, shape: tuple[int, ...], classes: int, seed: int) -> Net:
+        """The network for records of that shape.
+
+        >>> TutorialCnn().build((28, 28), 10, seed=1).dimension
+        26010
+        """
+        _check_sizes(shape, classes, seed)
+        channels, side, last = image(shape)
+        if not side >= 13:
+            raise FedprivError(f"TutorialCnn needs images of a side of at least 13, got the shape {shape}")
+        from clients.convolutional import of_tutorial
+        from clients.gradients import Net
+
+        network, engine = of_tutorial(channels, side, classes, channels_last=last)
+        sizes = [tuple(parameter.shape) for parameter in network.parameters()]
+        return Net(shape, classes, kaiming_uniform(sizes, seed), engine)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Module:
     """Any `torch.nn.Module` by its import path, called with settings; it gives (records, classes) before the softmax.
 
@@ -112,7 +138,7 @@ class Module:
         return imported_net(self.path, self.settings, shape, classes, seed)
 
 
-MODELS: dict[str, type[Any]] = {kind.__name__: kind for kind in (Logistic, Mlp, Cnn, Module)}
+MODELS: dict[str, type[Any]] = {kind.__name__: kind for kind in (Logistic, Mlp, Cnn, TutorialCnn, Module)}
 
 
 def make_model(kind: str, settings: Mapping[str, Any]) -> Model:

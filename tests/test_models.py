@@ -193,7 +193,7 @@ def test_a_model_is_made_by_name(kind: str, settings: Mapping[str, Any], model: 
 @pytest.mark.parametrize(
     ("kind", "settings", "message"),
     [
-        ("Logistik", {}, r"unknown model 'Logistik' \(did you mean 'Logistic'\?\); models: Logistic, Mlp, Cnn, Module"),
+        ("Logistik", {}, r"unknown model 'Logistik' \(did you mean 'Logistic'\?\); models: Logistic, Mlp, Cnn, Tutor"),
         (["Mlp"], {}, "unknown model"),
         ("Logistic", {"hidden": [3]}, "Logistic has no setting 'hidden'; settings: none"),
         ("Mlp", {"hiden": [3]}, "did you mean 'hidden'"),

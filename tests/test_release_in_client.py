@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -417,3 +418,11 @@ def test_what_no_release_can_be_is_refused_in_one_line(override: str, message: s
         Plan.of(study(override))
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_the_shipped_study_learns_from_tested_sums_and_keeps_its_promise(tmp_path: Path) -> None:
+    result = rounds.run(study_file.read("ptr", ["run.evaluate_every=60"]), tmp_path, Here(), quiet=True)
+    assert result["accuracy"] > 0.88
+    assert 3.9 < result["epsilon"]["lower"] < result["epsilon"]["upper"] <= 4
+    trimmed = [line["adapted"]["trimmed"] for line in records.read(tmp_path / "records.jsonl").rounds]
+    assert sum(after < before for before, after in pairwise(trimmed)) > 3  # the test did pass

@@ -1,0 +1,161 @@
+"""The gradient of every record alone: what one record's gradient is, the same bits in any batch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from clients import per_record
+from clients.gradients import Net
+from clients.models import make_model
+from clients.per_record import MaxOfFour
+from fedpriv.errors import FedprivError
+
+MODELS: dict[str, tuple[str, dict[str, Any], tuple[int, ...]]] = {
+    "Logistic": ("Logistic", {}, (784,)),
+    "Mlp": ("Mlp", {"hidden": [24, 16]}, (64,)),
+    "Cnn": ("Cnn", {}, (8, 8)),
+    "Cnn of colours": ("Cnn", {}, (12, 12, 3)),
+    "TutorialCnn": ("TutorialCnn", {}, (28, 28)),
+    "TutorialCnn of an odd side": ("TutorialCnn", {}, (15, 15)),
+    "a module in a row": ("Module", {"path": "test_per_record:row"}, (6, 6)),
+    "a module that is no row": ("Module", {"path": "test_per_record:Twice"}, (6, 6)),
+    "a module of odd sizes": ("Module", {"path": "test_per_record:narrow"}, (6, 6)),
+    "a module that shares weights over groups": ("Module", {"path": "test_per_record:groups"}, (6, 6)),
+}
+
+
+class Row(nn.Sequential):
+    def __init__(self) -> None:
+        super().__init__(nn.Unflatten(1, (1, 6)), nn.Conv2d(1, 4, (2, 3), (1, 2), (1, 0), (1, 2)), nn.Tanh(),
+                         nn.Flatten(), nn.Linear(28, 4))  # fmt: skip
+
+
+row = Row
+
+
+class Twice(nn.Module):
+    """The same layer twice: no row."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner, self.last = nn.Linear(36, 36), nn.Linear(36, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.last(self.inner(self.inner(x.flatten(1)).relu()).relu())
+
+
+class Groups(nn.Sequential):
+    def __init__(self) -> None:
+        super().__init__(nn.Unflatten(1, (2, 3)), nn.Conv2d(2, 4, 2, groups=2), nn.Flatten(), nn.Linear(40, 4))
+
+
+groups = Groups
+
+
+class Narrow(nn.Sequential):
+    """Of sizes at which the bits of a product depend on where its operands stand."""
+
+    def __init__(self) -> None:
+        super().__init__(nn.Unflatten(1, (1, 6)), nn.Conv2d(1, 3, (2, 3)), nn.Flatten(), nn.Linear(60, 21),
+                         nn.Tanh(), nn.Linear(21, 4))  # fmt: skip
+
+
+narrow = Narrow
+
+
+def net(name: str) -> Net:
+    kind, settings, shape = MODELS[name]
+    return make_model(kind, settings).build(shape, 4, 1)
+
+
+def some(own: Net, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(count, *own.shape)).astype(np.float32)
+    weights = own.initial() + rng.normal(scale=0.1, size=own.dimension).astype(np.float32)
+    return weights, x, rng.integers(0, 4, count)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_each_row_is_the_gradient_of_a_client_with_that_record_alone(name: str) -> None:
+    own = net(name)
+    weights, x, y = some(own, 70)
+    rows, alone = (np.empty((70, own.dimension), np.float32) for _ in range(2))
+    own.each(weights, x, y, rows)
+    own.gradients(weights, x[:, None], y[:, None], alone)
+    assert rows == pytest.approx(alone, rel=1e-4, abs=1e-6)
+    assert np.abs(rows).max(axis=1).min() > 0
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_bits_of_a_row_do_not_depend_on_the_batch(name: str) -> None:
+    own = net(name)
+    weights, x, y = some(own, 150)
+    rows = np.empty((150, own.dimension), np.float32)
+    own.each(weights, x, y, rows)
+    for count in (1, 2, 63, 64, 149):
+        chosen = np.random.default_rng(count).permutation(150)[:count]
+        found = np.empty((count, own.dimension), np.float32)
+        own.each(weights, x[chosen], y[chosen], found)
+        assert (found == rows[chosen]).all()
+
+
+def test_no_records_have_no_rows() -> None:
+    for name in ("Logistic", "TutorialCnn", "a module that is no row"):
+        own = net(name)
+        weights, x, y = some(own, 0)
+        own.each(weights, x, y, np.empty((0, own.dimension), np.float32))
+
+
+@pytest.mark.parametrize("name", ["Logistic", "TutorialCnn", "a module that is no row"])
+def test_a_record_without_a_gradient_is_a_row_of_nan_and_nobody_elses(name: str) -> None:
+    own = net(name)
+    weights, x, y = some(own, 5)
+    rows, bad = (np.empty((5, own.dimension), np.float32) for _ in range(2))
+    own.each(weights, x, y, rows)
+    x[1], y[3] = np.nan, 4
+    own.each(weights, x, y, bad)
+    assert np.isnan(bad[[1, 3]]).any(axis=1).all()
+    assert (bad[[0, 2, 4]] == rows[[0, 2, 4]]).all()
+
+
+def test_the_largest_of_four_are_those_of_torchs_pooling_and_so_are_their_errors() -> None:
+    x = torch.randn(3, 2, 7, 5, generator=torch.Generator().manual_seed(1))
+    errors = torch.randn(3, 2, 6, 4, generator=torch.Generator().manual_seed(2))
+    found = []
+    for layer in (MaxOfFour(), nn.MaxPool2d(2, 1)):
+        inputs = x.clone().requires_grad_()
+        outputs = layer(inputs.relu())
+        found.append((outputs.detach(), *torch.autograd.grad(outputs, inputs, errors)))
+    assert all(torch.allclose(one, other, atol=1e-6) for one, other in zip(*found, strict=True))
+
+
+def test_memory_does_not_grow_with_the_steps() -> None:
+    own = net("TutorialCnn")
+    weights, x, y = some(own, 100)
+    rows = np.empty((100, own.dimension), np.float32)
+    own.each(weights, x, y, rows)
+    held = {name: tensor.data_ptr() for name, tensor in own._engine._scratch._held.items()}  # type: ignore[attr-defined]
+    for count in (100, 1, 64, 65):
+        own.each(weights, x[:count], y[:count], rows[:count])
+    assert {name: tensor.data_ptr() for name, tensor in own._engine._scratch._held.items()} == held  # type: ignore[attr-defined]
+
+
+def test_only_rows_of_layers_whose_products_are_known_are_done_by_hand() -> None:
+    assert per_record.can(Row())
+    assert not per_record.can(Groups())
+    assert not per_record.can(Twice())
+    assert not per_record.can(nn.Sequential(nn.Linear(4, 2), nn.LayerNorm(2)))
+    assert not per_record.can(nn.Sequential(nn.Linear(4, 2, bias=False)))
+    assert not per_record.can(nn.Sequential(nn.Linear(21, 4)))
+    assert not per_record.can(nn.Sequential(nn.Conv2d(1, 3, 2)))
+
+
+def test_the_tutorials_network_has_the_papers_size_and_names_images_that_are_too_small() -> None:
+    assert make_model("TutorialCnn", {}).build((784,), 10, 1).dimension == 26010
+    with pytest.raises(FedprivError, match="TutorialCnn needs images of a side of at least 13"):
+        make_model("TutorialCnn", {}).build((8, 8), 10, 1)
