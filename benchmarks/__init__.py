@@ -1,0 +1,1 @@
+"""Measurements beside other projects: a package, for Opacus installs one of the same name."""
