@@ -52,7 +52,7 @@ class Corrupting:
         rng = stream(self._study.run.seed, f"corrupted gradients {step}", round, client)
         own = rows[hit]
         view = View(
-            knowledge="own", seen=_Known(own), generators=[rng] * len(own), shared=rng,
+            knowledge="own", seen=_Known(own), generators=lambda: [rng] * len(own), shared=lambda: rng,
             mechanism=self._study.privacy.chosen, asked=len(rows), byzantine=len(own), progress=now - net.initial(),
         )  # fmt: skip
         with np.errstate(over="ignore"):

@@ -58,7 +58,7 @@ class OnRay:
     def __init__(self, workers: int, cohorts: int | None = None, address: str = "local") -> None:
         self._mine = "ray" not in sys.modules or not sys.modules["ray"].is_initialized()
         if self._mine:
-            start_ray(workers, address)  # which sets Ray's environment before it is imported
+            self._end = start_ray(workers, address)  # which sets Ray's environment before it is imported
         import ray
 
         self._ray, self._cohorts = ray, cohorts or workers
@@ -96,7 +96,7 @@ class OnRay:
         for worker in self._workers:
             self._ray.kill(worker)
         if self._mine:
-            self._ray.shutdown()
+            self._end()
 
 
 class _Worker:

@@ -96,23 +96,44 @@ def environment(scratch: Path) -> dict[str, str]:
     }
 
 
-def start_ray(workers: int, address: str = "local") -> None:
-    """Start Ray in this process, for functions called directly; an address is a cluster that is there already."""
+def start_ray(workers: int, address: str = "local") -> Callable[[], None]:
+    """Start Ray in this process, for functions called directly; an address is a cluster that is there already.
+
+    What it returns ends it. All but its store of facts, which it asks last, are killed: Ray would wait a second for them.
+    """
     if address != "local":
         import ray
 
         ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
-        return
+        return ray.shutdown
     scratch = scratch_directory()
     atexit.register(scratch.__exit__, None, None, None)
     path, home = scratch.__enter__(), os.getcwd()
     told = environment(path) | {name: os.environ[name] for name in REMEMBERED if name in os.environ}
     os.environ.update((name, text) for name, text in told.items() if name[:4] == "RAY_" or name in (HOME, "PYTHONPATH"))
     os.chdir(path / "empty")
+    others = set(_descendants(os.getpid()))
     try:
         init_ray(workers)
     finally:
         os.chdir(home)
+
+    def end() -> None:
+        import ray
+
+        started = set(_descendants(os.getpid())) - others
+        _signal((pid for pid in started if _name(pid) not in ("gcs_server", "")), signal.SIGKILL)
+        ray.shutdown()
+
+    return end
+
+
+def _name(pid: int) -> str:
+    """What a process is called, where /proc says it."""
+    try:
+        return Path(f"/proc/{pid}/comm").read_text().strip()
+    except OSError:
+        return ""
 
 
 def init_ray(workers: int) -> None:

@@ -5,12 +5,10 @@ from __future__ import annotations
 import argparse
 import sys
 from contextlib import redirect_stdout
-from importlib import import_module
 from io import StringIO
 from itertools import count
 from pathlib import Path
 from shlex import quote
-from threading import Thread
 from typing import Any
 
 from clients.place import look_for_modules
@@ -85,13 +83,10 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _run(grid: Grid, out: Path | None, options: argparse.Namespace, stop: Stop) -> dict[str, Any]:
-    loading = Thread(target=import_module, args=("server.rounds",))  # torch, while Ray's processes start
-    loading.start()
     crews: list[Crew] = []  # none where nothing is left to do
     try:
         if out is None or not complete(out):
             crews.append(Crew(options.workers, options.ray))
-        loading.join()
         grid = _resolved(grid, options.quiet, stop)
         out = out or next_free(grid.name)[0]
         with opened(out, grid):
@@ -100,7 +95,6 @@ def _run(grid: Grid, out: Path | None, options: argparse.Namespace, stop: Stop) 
                 crews.append(Crew(options.workers, options.ray))
             return _worked(grid, missing, out, crews[0] if missing else None, options.quiet, stop)
     finally:
-        loading.join()
         for crew in crews:
             crew.close()
 

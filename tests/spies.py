@@ -116,7 +116,7 @@ class Scene:
         generators: list[Generator] = [default_rng(seed) for seed in self.seeds]
         return View(
             knowledge=self.knowledge, seen=source, foresight=source if self.knowledge == "everything" else None,
-            generators=generators, shared=default_rng(self.shared), mechanism=self.mechanism, asked=self.asked,
-            byzantine=self.byzantine,
+            generators=lambda: generators, shared=lambda: default_rng(self.shared), mechanism=self.mechanism,
+            asked=self.asked, byzantine=self.byzantine,
             progress=np.zeros(np.shape(self.known)[1]) if self.progress is None else self.progress,
         )  # fmt: skip

@@ -37,7 +37,7 @@ class FangTrim:
     def on_updates(self, updates: Vector, view: View) -> Vector:
         """A row for each generator."""
         near, far = view.once("edges", lambda: np.stack(self._edges(view)))
-        return np.stack([near + rng.random(len(near)) * (far - near) for rng in view.generators])
+        return np.stack([near + rng.random(len(near)) * (far - near) for rng in view.generators()])
 
     def _edges(self, view: View) -> tuple[Vector, Vector]:
         down = view.mean > 0

@@ -72,7 +72,7 @@ class Residue:
 
 def shared_signs(updates: Vector, view: View) -> NDArray[np.bool_]:
     """A fair coin a coordinate, the same for all attackers in all rounds: whether to go up."""
-    return np.broadcast_to(view.shared.random(updates.shape[1]) < 0.5, updates.shape)
+    return np.broadcast_to(view.shared().random(updates.shape[1]) < 0.5, updates.shape)
 
 
 def extremes(mechanism: Mechanism) -> tuple[NDArray[np.generic], NDArray[np.generic]]:

@@ -50,7 +50,7 @@ class RandomNoise:
 
     def on_updates(self, updates: Vector, view: View) -> Vector:
         """One row of noise for each generator."""
-        noise = np.stack([rng.normal(0, self.deviation, updates.shape[1]) for rng in view.generators])
+        noise = np.stack([rng.normal(0, self.deviation, updates.shape[1]) for rng in view.generators()])
         return updates + noise if self.added else noise
 
 
@@ -82,7 +82,7 @@ class BitFlip:
         """The rows with flipped bits."""
         mask = np.uint32(sum(1 << (bit - 1) for bit in self.bits))
         words = np.array(updates, np.float32)
-        for row, rng in zip(words.view(np.uint32), view.generators, strict=True):
+        for row, rng in zip(words.view(np.uint32), view.generators(), strict=True):
             hit = np.ones(row.size, bool) if self.share == 1 else rng.random(row.size) < self.share
             row[hit] ^= mask
         return words
@@ -107,7 +107,7 @@ class PoisonedFl:
 
     def on_updates(self, updates: Vector, view: View) -> Vector:
         """The direction s, as long as each attacker's own update lets it."""
-        direction = np.where(view.shared.random(updates.shape[1]) < 0.5, -1.0, 1.0)
+        direction = np.where(view.shared().random(updates.shape[1]) < 0.5, -1.0, 1.0)
         way = np.asarray(view.progress, np.float64)
         sizes = np.abs(way - direction * (way * direction).mean())
         sizes = sizes / sizes.max() if sizes.any() else np.ones(len(sizes))

@@ -46,8 +46,8 @@ class View:
     knowledge: Knowledge
     seen: Seen
     foresight: Foresight | None = None  # with knowledge of everything
-    generators: Sequence[Generator]  # one for each attacker, its own in each round
-    shared: Generator  # the same for all attackers in all rounds
+    generators: Callable[[], Sequence[Generator]]  # one for each attacker, its own in each round, at its beginning
+    shared: Callable[[], Generator]  # the same for all attackers in all rounds
     mechanism: Mechanism
     asked: int  # clients in this round, n
     byzantine: int  # attackers among them, f

@@ -39,7 +39,7 @@ class VoteAgainst:
     def on_messages(self, updates: Vector, view: View) -> Symbols | Vector:
         """A row of symbols for each generator."""
         plus = np.where(view.mean >= 0, 1 - self.probability, self.probability)
-        return np.stack([_votes(view.mechanism, plus, rng) for rng in view.generators])
+        return np.stack([_votes(view.mechanism, plus, rng) for rng in view.generators()])
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,7 +10,9 @@ import os
 import socket
 import sys
 from collections import Counter, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+from math import inf
 from pathlib import Path
 from time import monotonic
 from typing import Any, NamedTuple
@@ -24,6 +26,7 @@ from simulations.sweep.directory import INDEX, place_of
 from simulations.sweep.grid import Cell
 
 TRIES = 2  # of a cell whose worker dies
+AHEAD = 4  # cells a worker that one is chosen from
 TICK = 1.0  # seconds without news after which whoever waits is told so
 
 
@@ -41,13 +44,14 @@ class Crew:
     def __init__(self, size: int | None, address: str | None) -> None:
         self._mine = "ray" not in sys.modules or not sys.modules["ray"].is_initialized()
         if self._mine:
-            _start(size or cores(), address)
+            self._end = _start(size or cores(), address)
         import ray  # its environment must be set before
 
         self._ray: Any = ray
         self._class: Any = ray.remote(num_cpus=1, max_restarts=0, max_task_retries=0)(Hand)
         self.size: int = size or max(1, int(self._ray.cluster_resources().get("CPU", 1)))
         self._left, self._tries = deque[Cell](), Counter[str]()
+        self._took: dict[str, float] = {}  # seconds of the last cell in a place, whatever its seed
         self._busy: dict[Any, Busy] = {}  # by what it will tell
         for _ in range(self.size):
             self._hire()
@@ -62,7 +66,7 @@ class Crew:
     def close(self) -> None:
         """Nobody works on, and Ray ends where it was started here."""
         if self._mine:
-            self._ray.shutdown()
+            self._end()
             return
         for hand, _, _ in self._busy.values():
             self._ray.kill(hand)
@@ -91,16 +95,30 @@ class Crew:
                 return None
             fault = f"its worker died, {TRIES} times: {_line(error)}"
             fail(place_of(out, cell), RuntimeError(fault))
-        return Done(cell, monotonic() - since, fault) if cell else None
+        if cell is None:
+            return None
+        self._took[_place(cell)] = seconds = monotonic() - since
+        return Done(cell, seconds, fault)
+
+    def _next(self) -> Cell:
+        """Of the next few cells the one expected to take longest, so that none ends long after the others."""
+        near = islice(self._left, AHEAD * self.size)
+        cell = max(near, key=lambda cell: self._took.get(_place(cell), inf))
+        self._left.remove(cell)
+        return cell
 
     def _give(self, hand: Any, out: Path) -> None:
         if not self._left:
             self._ray.kill(hand)
             return
-        cell = self._left.popleft()
+        cell = self._next()
         self._tries[cell.id] += 1
         told = hand.run.remote(study_file.text(cell.study), str(out), str(place_of(out, cell)))
         self._busy[told] = Busy(hand, cell, monotonic())
+
+
+def _place(cell: Cell) -> str:
+    return repr(cell.place)
 
 
 class Busy(NamedTuple):
@@ -134,12 +152,12 @@ class Hand:
         return run_cell(study, Path(place))
 
 
-def _start(size: int, address: str | None) -> None:
+def _start(size: int, address: str | None) -> Callable[[], None]:
     host, colon, port = (address or "").rpartition(":")
     try:
         if colon and port.isdigit() and "/" not in host:  # Ray itself would try for minutes
             socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
-        start_ray(size, address or "local")
+        return start_ray(size, address or "local")
     except (OSError, OverflowError, RuntimeError, ValueError) as error:
         raise FedprivError(f"Ray {f'at {address} ' if address else ''}cannot be reached: {_line(error)}") from None
 
