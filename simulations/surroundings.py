@@ -99,7 +99,7 @@ def environment(scratch: Path) -> dict[str, str]:
 def start_ray(workers: int, address: str = "local") -> Callable[[], None]:
     """Start Ray in this process, for functions called directly; an address is a cluster that is there already.
 
-    What it returns ends it. All but its store of facts, which it asks last, are killed: Ray would wait a second for them.
+    What it returns ends it. All but its store of facts are killed, for Ray would wait a second for them.
     """
     if address != "local":
         import ray
