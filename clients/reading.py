@@ -17,7 +17,7 @@ from fedpriv.random_streams import stream
 
 @lru_cache(maxsize=4)
 def digits(held_out: int, divide: float, subtract: float) -> Pool:
-    """scikit-learn's digits, which are whole numbers from 0 to 16, as bytes; without its code, which is slow to load."""
+    """scikit-learn's digits, whole numbers from 0 to 16, as bytes; without its code, which is slow to load."""
     table = np.loadtxt(_digits_file(), np.uint8, delimiter=",")
     x, y = table[:, :-1].reshape(-1, 8, 8), table[:, -1].astype(np.int64)
     if not held_out < len(y):
