@@ -16,6 +16,7 @@ from fedpriv.aggregation.chain import Before, Chain, Rule
 from fedpriv.aggregation.distances import Bulyan, Krum, MultiKrum
 from fedpriv.aggregation.filters import Caf, Dnc
 from fedpriv.aggregation.order_statistics import Meamed, Median, TrimmedMean
+from fedpriv.aggregation.private import PrivateMean
 from fedpriv.aggregation.rows import Aid, finite_rows
 from fedpriv.aggregation.sums import Mean, NormTrimmedSum
 from fedpriv.aggregation.trust import FlTrust, SignGuard
@@ -46,6 +47,7 @@ __all__ = [
     "Nnm",
     "NormClipping",
     "NormTrimmedSum",
+    "PrivateMean",
     "Rule",
     "SignGuard",
     "TrimmedMean",
@@ -62,7 +64,7 @@ RULES: dict[str, type[Any]] = {
     kind.__name__: kind
     for kind in (
         Mean, MajorityVote, WeightedVote, Median, TrimmedMean, Meamed, NormTrimmedSum, Krum, MultiKrum, Bulyan,
-        GeometricMedian, CenteredClipping, Dnc, Caf, FlTrust, SignGuard,
+        GeometricMedian, CenteredClipping, Dnc, Caf, FlTrust, SignGuard, PrivateMean,
     )
 }  # fmt: skip
 BEFORE: dict[str, type[Any]] = {kind.__name__: kind for kind in (Nnm, Bucketing, Arc, NormClipping)}

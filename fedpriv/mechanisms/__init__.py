@@ -13,7 +13,9 @@ from fedpriv.arrays import Vector
 from fedpriv.errors import FedprivError, nearest
 from fedpriv.kinds import built
 from fedpriv.mechanisms.additive import Gaussian, Laplace
+from fedpriv.mechanisms.exponential import Exponential
 from fedpriv.mechanisms.grid import BinomialNoise, DiscreteGaussian, Skellam
+from fedpriv.mechanisms.histogram import Histogram
 from fedpriv.mechanisms.ptr import Ptr
 from fedpriv.mechanisms.ternary import Ternarize, Ternary
 from fedpriv.mechanisms.votes import Binomial, Cldp, NoisySign, StochasticSign
@@ -21,8 +23,9 @@ from fedpriv.tradeoff import Adjacency, Tradeoff
 from fedpriv.vectors import VectorBound
 
 __all__ = [
-    "KINDS", "RELEASES", "Binomial", "BinomialNoise", "Cldp", "DiscreteGaussian", "Gaussian", "Laplace", "Mechanism",
-    "NoisySign", "Ptr", "Skellam", "StochasticSign", "Ternarize", "Ternary", "make", "make_release", "settings_of",
+    "KINDS", "RELEASES", "Binomial", "BinomialNoise", "Cldp", "DiscreteGaussian", "Exponential", "Gaussian",
+    "Histogram", "Laplace", "Mechanism", "NoisySign", "Ptr", "Skellam", "StochasticSign", "Ternarize", "Ternary",
+    "make", "make_release", "settings_of",
 ]  # fmt: skip
 
 
@@ -74,7 +77,8 @@ KINDS: dict[str, type[Any]] = {
         DiscreteGaussian, Skellam, Gaussian, Laplace,
     )
 }  # fmt: skip
-RELEASES: dict[str, type[Any]] = {"Ptr": Ptr}  # of whole batches of records: costed, never sent as they are
+# Of whole batches of records: costed, never sent as they are.
+RELEASES: dict[str, type[Any]] = {"Ptr": Ptr, "Histogram": Histogram, "Exponential": Exponential}
 
 
 def make(kind: str, settings: Mapping[str, Any]) -> Mechanism:
@@ -91,9 +95,9 @@ def make(kind: str, settings: Mapping[str, Any]) -> Mechanism:
     return mechanism
 
 
-def make_release(kind: str, settings: Mapping[str, Any]) -> Mechanism | Ptr:
+def make_release(kind: str, settings: Mapping[str, Any]) -> Mechanism | Ptr | Histogram | Exponential:
     """The same of all that can be costed, releases of whole batches among them."""
-    mechanism: Mechanism | Ptr = built(kind, kind_of(kind), settings)
+    mechanism: Mechanism | Ptr | Histogram | Exponential = built(kind, kind_of(kind), settings)
     return mechanism
 
 
@@ -105,6 +109,6 @@ def kind_of(kind: str) -> type[Any]:
     return known[kind]
 
 
-def settings_of(mechanism: Mechanism | Ptr) -> dict[str, Any]:
+def settings_of(mechanism: Mechanism | Ptr | Histogram | Exponential) -> dict[str, Any]:
     """The settings as they would be written in a study."""
     return asdict(mechanism)  # type: ignore[arg-type]

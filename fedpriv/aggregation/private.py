@@ -1,0 +1,88 @@
+"""A rule that hides every client from whoever sees the model: a private mean, its noise added by a trusted server."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import sqrt
+from typing import Any, ClassVar
+
+import numpy as np
+
+from fedpriv.aggregation.rows import Aid
+from fedpriv.arrays import Vector
+from fedpriv.errors import FedprivError, one_of, positive
+from fedpriv.estimation.noisy_means import DpMean
+from fedpriv.estimation.prime import Prime
+from fedpriv.mechanisms import Gaussian
+from fedpriv.vectors import OUTWARD
+
+METHODS: dict[str, type[Any]] = {"dp-mean": DpMean, "prime": Prime}
+MANY = 10**12  # records: a plan's μ are those of any number of records, and of any number of coordinates
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrivateMean:
+    """The mean of the rows by a private estimator, `epsilon` and `delta` a round: for trust 'central' alone.
+
+    The records are the clients' updates, held to the norm `bound`; a neighbour has all of one client's data replaced.
+    All noise is Gaussian, so a round is one release, μ-GDP, and the rounds are composed as such. A round in which the
+    estimator fails counts as one: what it tried was seen.
+    """
+
+    epsilon: float
+    delta: float
+    method: str = "dp-mean"
+    bound: float | None = None  # the mechanism's clip, which a study fills in
+    corruption: float | None = None  # α, of prime
+    scale: float | None = None  # of prime: the standard deviation of honest updates in every direction
+
+    needs_rows: ClassVar[bool] = True
+    least: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        one_of(METHODS, method=self.method)
+        if self.bound is not None:
+            positive(bound=self.bound)
+            self.estimator  # noqa: B018  – its settings are checked
+
+    @property
+    def estimator(self) -> Any:
+        """The estimator, all its settings given."""
+        if self.bound is None:
+            raise FedprivError("PrivateMean needs bound: the norm that updates are clipped to")
+        own: dict[str, Any] = {"epsilon": self.epsilon, "delta": self.delta, "bound": self.bound}
+        if self.method == "prime":
+            if self.corruption is None or self.scale is None:
+                raise FedprivError("PrivateMean with method = 'prime' needs corruption and scale")
+            return Prime(**own, corruption=self.corruption, scale=self.scale)
+        if self.corruption is not None or self.scale is not None:
+            raise FedprivError("PrivateMean: corruption and scale are of method = 'prime'")
+        return DpMean(**own)
+
+    @property
+    def mechanism(self) -> Gaussian:
+        """One round as one release: G_μ for the μ of all its accesses together, μ² = Σ μᵢ², as Gaussian curves compose.
+
+        >>> found = PrivateMean(epsilon=1, delta=1e-5, bound=2.0).mechanism
+        >>> round(found.tradeoff("replace").epsilon(1e-5), 2)
+        1.0
+        """
+        squares = 0.0
+        for own in self.estimator.releases(MANY, 1):
+            if not isinstance(own.mechanism, Gaussian):
+                raise FedprivError(f"PrivateMean: {type(own.mechanism).__name__} is no Gaussian noise")
+            squares += own.rounds * (2 * own.mechanism.clip / own.mechanism.noise) ** 2
+        assert self.bound is not None  # or there were no estimator
+        return Gaussian(clip=self.bound, noise=2 * self.bound / (sqrt(squares) * OUTWARD))
+
+    def check(self, clients: int, dimension: int) -> None:
+        """Refuse rounds of so many clients where they are too few for the budget."""
+        self.estimator.releases(clients, dimension)
+
+    def __call__(self, matrix: Vector, aid: Aid | None = None) -> Vector:
+        """The private mean of the rows; a row that is not finite is held to the bound, as any other."""
+        rng = (aid or Aid()).draws_for("PrivateMean")
+        found = self.estimator.estimate(np.asarray(matrix, np.float64), rng)
+        if found.mean is None:
+            raise FedprivError(f"PrivateMean: {found.failure}")
+        return np.asarray(found.mean)

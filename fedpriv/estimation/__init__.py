@@ -1,0 +1,53 @@
+"""Mean estimators: a matrix of records in, a mean and its guarantee out. Each by its kind, the class's name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fedpriv.errors import FedprivError, nearest
+from fedpriv.estimation.centres import CoordinateMedian, EmpiricalMean, GeometricMedian, MedianOfMeans
+from fedpriv.estimation.coinpress import Coinpress
+from fedpriv.estimation.dp_filter import DpFilter
+from fedpriv.estimation.estimate import Estimate, Estimator
+from fedpriv.estimation.heavy_tailed import PrimeHeavyTailed
+from fedpriv.estimation.noisy_means import DpMean
+from fedpriv.estimation.prime import Prime
+from fedpriv.estimation.robust_filter import RobustFilter
+from fedpriv.estimation.trimmed import TrimmedDistance
+from fedpriv.estimation.tukey import TukeyMedian
+
+__all__ = [
+    "METHODS", "Coinpress", "CoordinateMedian", "DpFilter", "DpMean", "EmpiricalMean", "Estimate", "Estimator",
+    "GeometricMedian", "MedianOfMeans", "Prime", "PrimeHeavyTailed", "RobustFilter", "TrimmedDistance", "TukeyMedian",
+    "method_of", "spelled",
+]  # fmt: skip
+
+METHODS: dict[str, type[Any]] = {
+    kind.__name__: kind
+    for kind in (
+        Prime, PrimeHeavyTailed, DpFilter, DpMean, Coinpress, TrimmedDistance, TukeyMedian, RobustFilter, EmpiricalMean,
+        CoordinateMedian, GeometricMedian, MedianOfMeans,
+    )
+}  # fmt: skip
+
+
+def method_of(word: str) -> type[Any]:
+    """The class of a word, which may be written small and with dashes.
+
+    >>> method_of("dp-mean").__name__
+    'DpMean'
+    """
+    plain = {name.lower(): kind for name, kind in METHODS.items()}
+    if (found := plain.get(word.replace("-", "").lower())) is None:
+        words = [spelled(name) for name in METHODS]
+        raise FedprivError(f"unknown method {word!r}{nearest(word, words)}; methods: {', '.join(words)}")
+    return found
+
+
+def spelled(kind: str) -> str:
+    """The name of a class as it is written on a command line.
+
+    >>> spelled("MedianOfMeans")
+    'median-of-means'
+    """
+    return "".join(f"-{letter.lower()}" if letter.isupper() else letter for letter in kind).lstrip("-")

@@ -1,0 +1,134 @@
+"""How ε and δ become the noise of every access before any is made: by the certified accountant, or by the paper.
+
+All noise is Gaussian, so an access is a μ: its sensitivity over its noise. Certified: the μ at which one Gaussian
+release meets (ε, δ − δ₀) is shared by squares, for Gaussian curves compose as μ² adds up; δ₀ is what the histogram
+needs. As published ([M] Algorithms 9, 10, Lemma G.13): a hundredth of ε and δ for the range, the rest by advanced
+composition, with ε capped at 0.9 and √(2 ln(1.25/δ)) a release. The accountant then says what that noise is worth: far
+less.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from math import log, sqrt
+from typing import Literal, NamedTuple, get_args
+
+from scipy.special import ndtri
+
+from fedpriv.calibration import calibrate
+from fedpriv.errors import FedprivError, one_of, positive
+from fedpriv.ledger import Ledger, Release
+from fedpriv.mechanisms import Exponential, Gaussian, Histogram, Mechanism, Ptr
+from fedpriv.privacy_loss import Bounds
+from fedpriv.release import Geometry
+
+Composition = Literal["certified", "published"]
+INWARD = 1 - 1e-6  # of μ, so that no rounding in a composition takes ε past the target
+RANGE_DELTA = 0.1  # of δ, for bins that only one of two neighbours has
+CAP = 0.9  # of ε, in the paper's advanced composition
+RANGE_PUBLISHED = 0.01  # of ε and δ, in the paper
+
+
+class Access(NamedTuple):
+    """A query that may be made so many times, and its share of the budget: of μ², all times together."""
+
+    name: str
+    times: int
+    share: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Budget:
+    """The noise of every access, as μ = sensitivity/noise, and of the histograms that find the range."""
+
+    mus: dict[str, float]  # of one access, by name
+    histogram: Histogram | None  # of one coordinate; None where the range is known
+
+
+def split(
+    accesses: Sequence[Access], *, range_share: float, dimension: int, epsilon: float, delta: float, composition: str
+) -> Budget:
+    """The noise of every access; `range_share` is 0 where the range is known.
+
+    >>> found = split([Access("moments", 4, 1.0)], range_share=0, dimension=2, epsilon=1, delta=1e-5,
+    ...               composition="certified")
+    >>> round(2 * found.mus["moments"], 3)
+    0.268
+    """
+    if composition == "published":
+        return _published(accesses, range_share > 0, dimension, epsilon, delta)
+    failure = RANGE_DELTA * delta if range_share else 0.0
+    mu = _mu(epsilon, delta - failure)
+    total = range_share + sum(access.share for access in accesses)
+    mus = {name: mu * sqrt(share / total / count) for name, count, share in accesses}
+    if not range_share:
+        return Budget(mus=mus, histogram=None)
+    noise = sqrt(2 * dimension * total / range_share) / mu
+    return Budget(mus=mus, histogram=_histogram(noise, failure / dimension))
+
+
+@lru_cache(maxsize=64)
+def _mu(epsilon: float, delta: float) -> float:
+    """The μ at which one Gaussian release meets (ε, δ)."""
+    gaussian, _ = calibrate("Gaussian", {"clip": 0.5}, epsilon=epsilon, delta=delta, adjacency="replace")
+    return INWARD / float(gaussian.noise)
+
+
+def _histogram(noise: float, failure: float) -> Histogram:
+    """The least threshold that an empty bin, given one record, passes with a chance of failure/2: there are two."""
+    return Histogram(noise=noise, threshold=1 - noise * float(ndtri(failure / 2 * INWARD)))
+
+
+def _published(accesses: Sequence[Access], ranged: bool, dimension: int, epsilon: float, delta: float) -> Budget:
+    share = 1 - RANGE_PUBLISHED if ranged else 1.0
+    count = sum(access.times for access in accesses)
+    each, failure = _advanced(share * epsilon, share * delta, count)
+    mus = {access.name: each / sqrt(2 * log(1.25 / failure)) for access in accesses}
+    if not ranged:
+        return Budget(mus=mus, histogram=None)
+    each, failure = _advanced(RANGE_PUBLISHED * epsilon, RANGE_PUBLISHED * delta, dimension)
+    noise = sqrt(2) * sqrt(2 * log(1.25 / (failure / 2))) / each
+    return Budget(mus=mus, histogram=_histogram(noise, failure / 2))
+
+
+def _advanced(epsilon: float, delta: float, count: int) -> tuple[float, float]:
+    """(ε, δ) of each of `count` accesses: (min(ε, 0.9)/(2√(2k ln(2/δ))), δ/2k). [M] Lemma G.13."""
+    return min(epsilon, CAP) / (2 * sqrt(2 * count * log(2 / delta))), delta / (2 * count)
+
+
+def release(mechanism: Mechanism | Ptr | Histogram | Exponential, *, rounds: int = 1, dimension: int = 1) -> Release:
+    """A release of records to whoever sees the answers of a trusted curator; a neighbour has one record replaced."""
+    shape: Geometry = "linf" if isinstance(mechanism, Histogram) else "l2"
+    return Release(
+        mechanism=mechanism, rounds=rounds, dimension=dimension, geometry=shape if dimension > 1 else None,
+        trust="central", unit="record", adjacency="replace",
+    )  # fmt: skip
+
+
+def gaussian(sensitivity: float, mu: float) -> Gaussian:
+    """The Gaussian mechanism of that sensitivity under replacement, which is twice a `clip`."""
+    return Gaussian(clip=sensitivity / 2, noise=sensitivity / mu)
+
+
+def charged(releases: Sequence[Release]) -> Ledger:
+    """A ledger of a whole plan."""
+    ledger = Ledger()
+    for each in releases:
+        ledger = ledger.add(each)
+    return ledger
+
+
+@lru_cache(maxsize=64)
+def cost(ledger: Ledger, delta: float) -> Bounds:
+    """ε at δ of a ledger; the same plan is often run again."""
+    return ledger.epsilon(delta)
+
+
+def check_budget(epsilon: float, delta: float, composition: str) -> None:
+    """Refuse what is no budget."""
+    positive(epsilon=epsilon, delta=delta)
+    if not delta < 1:
+        raise FedprivError(f"delta must be below 1, got {delta}")
+    one_of(get_args(Composition), composition=composition)

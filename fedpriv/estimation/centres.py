@@ -1,0 +1,137 @@
+"""Estimators that promise nothing, of any number of records: what private ones are measured against."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import inf
+from typing import ClassVar
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import ArrayLike
+
+from fedpriv import aggregation
+from fedpriv.arrays import Vector
+from fedpriv.errors import FedprivError, whole
+from fedpriv.estimation.estimate import Estimate, records_of
+from fedpriv.privacy_loss import Bounds
+from fedpriv.release import Release
+
+_STEPS, _STILL, _NEAREST = 1000, 1e-10, 1e-6  # a search ends when it moves by less than so much of the distances
+_BLOCK = 1 << 16  # records measured at once
+
+
+@dataclass(frozen=True, kw_only=True)
+class EmpiricalMean:
+    """The mean of the records: no privacy, and one record can move it anywhere."""
+
+    private: ClassVar[bool] = False
+
+    def releases(self, n: int, d: int) -> tuple[Release, ...]:
+        """None: nothing is hidden."""
+        return ()
+
+    def estimate(self, data: ArrayLike, rng: Generator) -> Estimate:
+        """The mean."""
+        return _unprotected(aggregation.Mean()(usable(data)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class CoordinateMedian:
+    """The median of each coordinate: no privacy; its error under corruption α grows as α√d."""
+
+    private: ClassVar[bool] = False
+
+    def releases(self, n: int, d: int) -> tuple[Release, ...]:
+        """None: nothing is hidden."""
+        return ()
+
+    def estimate(self, data: ArrayLike, rng: Generator) -> Estimate:
+        """The median of each coordinate."""
+        return _unprotected(aggregation.Median()(usable(data)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class MedianOfMeans:
+    """The geometric median of the means of equal blocks: no privacy. Minsker 2015 (arXiv 1308.1334).
+
+    It is right as long as fewer than half of the blocks hold a corrupted record, so it is for heavy tails, and for a
+    few corrupted records, not for a share of them.
+    """
+
+    blocks: int = 20
+
+    private: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        whole(blocks=self.blocks)
+
+    def releases(self, n: int, d: int) -> tuple[Release, ...]:
+        """None: nothing is hidden. A record a block is needed."""
+        if n < self.blocks:
+            raise FedprivError(f"MedianOfMeans: {self.blocks} blocks need as many records, got {n}")
+        return ()
+
+    def estimate(self, data: ArrayLike, rng: Generator) -> Estimate:
+        """The records are dealt into the blocks at random; those left over, fewer than the blocks, are left out."""
+        rows = usable(data)
+        self.releases(*rows.shape)
+        size = len(rows) // self.blocks
+        dealt = rng.permutation(len(rows))[: size * self.blocks].reshape(self.blocks, size)
+        means = np.stack([rows[own].mean(axis=0) for own in dealt])
+        return _unprotected(aggregation.GeometricMedian()(means))
+
+
+@dataclass(frozen=True, kw_only=True)
+class GeometricMedian:
+    """The point of least Σ ‖z − xᵢ‖: no privacy; its error under corruption α grows as α√d.
+
+    `fedpriv.aggregation.GeometricMedian` takes the same steps in the space of weights, from the inner products of all
+    pairs, which a million records do not have; here each step reads the records once, in blocks.
+    """
+
+    private: ClassVar[bool] = False
+
+    def releases(self, n: int, d: int) -> tuple[Release, ...]:
+        """None: nothing is hidden."""
+        return ()
+
+    def estimate(self, data: ArrayLike, rng: Generator) -> Estimate:
+        """Weiszfeld's steps from the coordinate median on."""
+        rows = usable(data)
+        point = aggregation.Median()(rows)
+        for _ in range(_STEPS):
+            distances = np.concatenate(
+                [np.linalg.norm(rows[i : i + _BLOCK] - point, axis=1) for i in range(0, len(rows), _BLOCK)]
+            )
+            if not (nearest := _NEAREST * float(np.median(distances))):  # most records are where we are
+                break
+            weights = 1 / np.maximum(distances, nearest)
+            before, point = point, weights @ rows / weights.sum()
+            if np.linalg.norm(point - before) <= _STILL * float(np.median(distances)):
+                break
+        return _unprotected(point)
+
+
+def _unprotected(mean: Vector) -> Estimate:
+    """A mean that hides no record."""
+    return Estimate(mean=mean, epsilon=Bounds(inf, inf), notes=("no privacy: the mean is given as it is",))
+
+
+def usable(data: ArrayLike) -> Vector:
+    """The records, refused where one is not finite: an estimator that hides nothing need not pretend.
+
+    >>> usable([[1.0], [float("nan")]])
+    Traceback (most recent call last):
+    fedpriv.errors.FedprivError: record 1 (counting from 0) holds nan: private methods clip such records, this cannot
+    """
+    rows = records_of(data)
+    good = aggregation.finite_rows(rows)
+    if not good.all():
+        row = int(np.flatnonzero(~good)[0])
+        value = rows[row][~np.isfinite(rows[row])][:1]
+        what = f"{value[0]:g}" if value.size else "a number too large"
+        raise FedprivError(
+            f"record {row} (counting from 0) holds {what}: private methods clip such records, this cannot"
+        )
+    return rows

@@ -1,0 +1,48 @@
+"""Records brought into the cube and the ball about a public centre: after it, every record has a bounded say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from fedpriv.arrays import Vector
+from fedpriv.clipping import clip_factors
+
+BLOCK = 1 << 13  # rows at a time: what a block takes stays in cache, and a sum within it has a bounded rounding error
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Region:
+    """Where records are held: the ball of `radius` about `centre`, in units of `scale`; all of it public."""
+
+    centre: Vector  # in the data's units
+    radius: float  # in units of scale
+    scale: float
+
+
+def blocks(n: int) -> Iterator[slice]:
+    """The rows, some at a time; always the same for the same n."""
+    return (slice(start, min(start + BLOCK, n)) for start in range(0, n, BLOCK))
+
+
+def clipped(records: Vector, region: Region) -> Vector:
+    """(x − centre)/scale of every record, held to the cube [−r, r]^d and then to the ball of radius r.
+
+    Each row depends on its record alone, and none is dropped: a nan goes to the centre of its coordinate, an infinity
+    to the side of the cube. The ball lies within the cube, so the cube matters for these only, and for overflows.
+
+    >>> clipped(np.array([[3.0, 4.0], [np.inf, 0.0], [np.nan, 0.5]]),
+    ...         Region(centre=np.zeros(2), radius=1.0, scale=1.0)).round(3).tolist()
+    [[0.707, 0.707], [1.0, 0.0], [0.0, 0.5]]
+    """
+    held = np.empty(records.shape)
+    for rows in blocks(len(records)):
+        with np.errstate(invalid="ignore", over="ignore"):
+            block = np.subtract(records[rows], region.centre, out=held[rows])
+            block /= region.scale
+        np.clip(block, -region.radius, region.radius, out=block)
+        block[np.isnan(block)] = 0.0
+        block *= clip_factors(block, region.radius, "clip")[:, None]
+    return held

@@ -1,0 +1,88 @@
+"""COINPRESS: a ball that is known to hold the mean, made smaller step by step. Biswas, Dong, Kamath, Ullman 2020.
+
+arXiv 2006.06618, Algorithms 1 and 2, with the constants of the authors' released code, whose figures the tests meet.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import log, sqrt
+from typing import ClassVar
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import ArrayLike
+
+from fedpriv.arrays import Vector
+from fedpriv.errors import positive, whole
+from fedpriv.estimation import budget
+from fedpriv.estimation.estimate import Estimate, records_of
+from fedpriv.estimation.noisy_means import charged, noisy_mean, noisy_sum
+from fedpriv.ledger import Release
+
+_UNLUCKY = 0.01  # β: how often a record, or the next ball, may lie farther out than is reckoned with
+_ACROSS = 3.0  # deviations that a record may lie off along the line to the mean: the authors' √(2 ln(1/β))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Coinpress:
+    """The mean of records of covariance at most scale²·I, known to lie within `bound` of 0. Private, not robust.
+
+    Each step clips the records to a ball that holds them if the mean is where the last step said, and adds noise. The
+    last step has three quarters of ρ = μ²/2, the others share the rest.
+    """
+
+    epsilon: float
+    delta: float
+    bound: float  # of the norm of the mean: public
+    steps: int = 2  # t
+    scale: float = 1.0  # the largest standard deviation in any direction: public
+
+    private: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        budget.check_budget(self.epsilon, self.delta, "certified")
+        positive(bound=self.bound, scale=self.scale)
+        whole(steps=self.steps)
+
+    def releases(self, n: int, d: int) -> tuple[Release, ...]:
+        """A noisy sum a step; the radii are known before any record is looked at."""
+        return tuple(noisy_sum(radius, mu, d) for radius, mu in self._plan(n, d))
+
+    def estimate(self, data: ArrayLike, rng: Generator) -> Estimate:
+        """The last step's noisy mean."""
+        rows = records_of(data)
+        n, d = rows.shape
+        centre: Vector = np.zeros(d)
+        for radius, mu in self._plan(n, d):
+            centre = noisy_mean(rows, centre, radius, mu, rng)
+        made = tuple(f"mean {step} of {self.steps}" for step in range(1, self.steps + 1))
+        return charged(centre, self.releases(n, d), self.delta, made)
+
+    def _plan(self, n: int, d: int) -> list[tuple[float, float]]:
+        """The radius of each step's ball, and the μ of its sum."""
+        ball, found = self.bound, []
+        for mu in self._mus(d).values():
+            radius = self._reach(ball, d)
+            found.append((radius, mu))
+            ball = sqrt(self.scale**2 / n + (2 * radius / mu / n) ** 2) * _tail(d)
+        return found
+
+    def _mus(self, d: int) -> dict[str, float]:
+        """The last step has three quarters of μ², the others share the rest."""
+        last, others = (1.0, 0) if self.steps == 1 else (0.75, self.steps - 1)
+        accesses = [budget.Access(f"{step}", 1, 0.25 / others) for step in range(others)]
+        return budget.split(
+            [*accesses, budget.Access("last", 1, last)], range_share=0.0, dimension=d, epsilon=self.epsilon,
+            delta=self.delta, composition="certified",
+        ).mus  # fmt: skip
+
+    def _reach(self, ball: float, d: int) -> float:
+        """How far from the centre a record may lie whose mean lies within the ball."""
+        own = self.scale * _tail(d)
+        return min(sqrt(ball**2 + 2 * ball * _ACROSS * self.scale + own**2), ball + own)
+
+
+def _tail(d: int) -> float:
+    """The norm that N(0, I) of d coordinates exceeds with probability β at most: Laurent and Massart 2000."""
+    return sqrt(d + 2 * sqrt(d * log(1 / _UNLUCKY)) + 2 * log(1 / _UNLUCKY))

@@ -1,0 +1,77 @@
+"""What all private filters do between accesses: ask, check, filter, and look again from the better centre."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import log, sqrt
+from typing import NamedTuple
+
+import numpy as np
+
+from fedpriv.estimation.curator import Curator
+from fedpriv.estimation.filters import Filter
+from fedpriv.estimation.moments import Moments
+from fedpriv.estimation.plan import Outcome, Plan
+
+LEAST = 0.75  # of the records must be left. [M] Algorithms 8 and 10
+
+
+class State(NamedTuple):
+    """Filters so far, and what was released of the records that they leave."""
+
+    filters: tuple[Filter, ...]
+    moments: Moments
+    largest: float  # λ: the largest eigenvalue of the covariance, less what honest records have
+
+
+def asked(curator: Curator, filters: tuple[Filter, ...], honest: float) -> State:
+    """The moments of what filters leave. `honest` is the variance of honest records that filters know of: 1, or 0."""
+    found = curator.moments(filters)
+    return State(filters, found, float(np.linalg.eigvalsh(found.covariance)[-1]) - honest)
+
+
+def enough_left(state: State, plan: Plan, corruption: float) -> bool:
+    """Whether three quarters are left; from α = ⅛ on, where filtering may rightly take more, 1 − 2α."""
+    return state.moments.size >= min(LEAST, 1 - 2 * corruption) * plan.n
+
+
+def too_few(state: State, plan: Plan) -> Outcome:
+    """The outcome where they are not."""
+    share = state.moments.size / plan.n
+    return Outcome(None, f"size: after {len(state.filters)} filterings about {share:.0%} of the records are left")
+
+
+def tail(plan: Plan, corruption: float) -> int:
+    """⌈2αn⌉, the most that one filtering takes away."""
+    return int(np.ceil(2 * corruption * plan.n))
+
+
+def excess_allowed(constant: float, plan: Plan, corruption: float) -> float:
+    """C·α·ln(1/α), and what is left to chance."""
+    return constant * corruption * log(1 / corruption) + eigenvalue_of_chance(plan)
+
+
+def eigenvalue_of_chance(plan: Plan) -> float:
+    """What sampling and noise alone add to the largest eigenvalue of a covariance: 2√(d/n) + d/n, and the noise's."""
+    return 2 * sqrt(plan.d / plan.n) + plan.d / plan.n + plan.noise
+
+
+def recentred(curator: Curator, state: State, plan: Plan, corruption: float, level: float, honest: float) -> State:
+    """The same filters applied to all records anew, about the mean that they led to.
+
+    The first filters looked from a centre that corruption had moved, and took more of one tail than of the other. The
+    new set counts only where it passes the checks that the old one passed.
+    """
+    if not state.filters:
+        return state
+    again = tuple(replace(each, centre=state.moments.mean) for each in state.filters)
+    found = asked(curator, again, honest)
+    better = enough_left(found, plan, corruption) and found.largest <= max(level, state.largest)
+    return found if better else state
+
+
+def ended(state: State, level: float) -> Outcome:
+    """The mean, and how it came about."""
+    note = f"{len(state.filters)} filterings; largest eigenvalue {state.largest:.3g} above what is honest"
+    over = () if state.largest <= level else (f"no filtering was left to bring it down to {level:.3g}",)
+    return Outcome(state.moments.mean, None, (note, *over))

@@ -1,0 +1,69 @@
+"""Candidates and directions that do not depend on the data, for estimators that look at every one of them."""
+
+from __future__ import annotations
+
+from math import pi
+
+import numpy as np
+from numpy.random import Generator
+
+from fedpriv.arrays import Vector
+from fedpriv.errors import FedprivError
+
+MOST_COORDINATES, MOST_POINTS = 3, 200_000
+
+
+def grid(bound: float, spacing: float, dimension: int) -> Vector:
+    """The points of a grid through 0 in the cube [−bound, bound]^d, refused where there are too many to look at.
+
+    >>> grid(1.0, 1.0, 2).tolist()[:4]
+    [[-1.0, -1.0], [-1.0, 0.0], [-1.0, 1.0], [0.0, -1.0]]
+    """
+    check_dimension(dimension)
+    steps = int(bound / spacing)
+    if (count := (2 * steps + 1) ** dimension) > MOST_POINTS:
+        widest = 2 * bound / (MOST_POINTS ** (1 / dimension) - 1)
+        raise FedprivError(
+            f"spacing = {spacing:g} gives {count:,} candidates in [-{bound:g}, {bound:g}]^{dimension}, and "
+            f"{MOST_POINTS:,} can be looked at: a spacing of {widest:.3g}, or another method"
+        )
+    line = spacing * np.arange(-steps, steps + 1)
+    return np.stack(np.meshgrid(*[line] * dimension, indexing="ij"), axis=-1).reshape(-1, dimension)
+
+
+def directions(dimension: int, count: int) -> Vector:
+    """Unit vectors spread over a half sphere, a row each, of which each also stands for its opposite.
+
+    On a line there is one; in the plane `count` equal angles; in space a spiral of `count` (Saff and Kuijlaars 1997).
+
+    >>> directions(2, 2).round(12).tolist()
+    [[1.0, 0.0], [0.0, 1.0]]
+    """
+    check_dimension(dimension)
+    if dimension == 1:
+        return np.ones((1, 1))
+    places = np.arange(count)
+    if dimension == 2:
+        return np.stack([np.cos(pi * places / count), np.sin(pi * places / count)], axis=1)
+    height = (places + 0.5) / count
+    turn, width = pi * (1 + 5**0.5) * places, np.sqrt(1 - height**2)
+    return np.stack([width * np.cos(turn), width * np.sin(turn), height], axis=1)
+
+
+def check_dimension(dimension: int) -> None:
+    """Refuse what would take more time than there is: a cover grows exponentially with the coordinates."""
+    if dimension > MOST_COORDINATES:
+        raise FedprivError(
+            f"a cover of {dimension} coordinates is too large to look at: this method is for at most "
+            f"{MOST_COORDINATES}, Prime or DpMean for more"
+        )
+
+
+def exponential(scores: Vector, rng: Generator) -> int:
+    """The place of a candidate, drawn with a probability in proportion to e^score, in double precision.
+
+    >>> exponential(np.array([0.0, 800.0, 0.0]), np.random.default_rng(1))
+    1
+    """
+    sums = np.cumsum(np.exp(scores - scores.max()))
+    return int(np.searchsorted(sums, rng.random() * sums[-1], side="right"))

@@ -1,0 +1,57 @@
+"""Who holds the records and answers queries about them with noise: nobody else touches them after the range is known.
+
+The set that filters leave is never released; what is released is a noisy answer about it, and the next filter is a
+function of released answers. In the interactive form every answer filters all records anew; the centralised form
+remembers what the filters so far have left. Both ask the same generator for the same noise, so their answers are the
+same. [M] section 2.2.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from numpy.random import Generator
+
+from fedpriv.aggregation.one_thread import one_thread
+from fedpriv.arrays import Vector
+from fedpriv.estimation import moments, threshold
+from fedpriv.estimation.filters import Filter, remaining
+from fedpriv.estimation.moments import Mask, Moments
+
+
+@dataclass(kw_only=True)
+class Curator:
+    """Clipped records, the noise of every answer, and the answers given so far by name."""
+
+    points: Vector  # in the ball of `radius` about 0
+    radius: float
+    mus: dict[str, float]  # sensitivity over noise, by the name of the access
+    rng: Generator
+    interactive: bool = False
+    made: list[str] = field(default_factory=list)
+    filters: tuple[Filter, ...] = ()  # those that have left `kept`
+    kept: Mask | None = None
+
+    def moments(self, filters: tuple[Filter, ...]) -> Moments:
+        """Size, mean and covariance of what the filters leave."""
+        self.made.append("moments")
+        noise = moments.sensitivity(self.radius, len(self.points)) / self.mus["moments"]
+        with one_thread():
+            exact = moments.lifted_sum(self.points, self._remaining(filters), self.radius)
+        noisy = exact + moments.symmetric_noise(len(exact), noise, self.rng)
+        return Moments.of(noisy, self.radius)
+
+    def scores(self, filters: tuple[Filter, ...], asked: Filter, lower: Vector) -> Vector:
+        """How many of the records that the filters leave have a score in each bin, by another filter's score."""
+        self.made.append("scores")
+        exact = threshold.counts(asked.scores(self.points), self._remaining(filters), lower)
+        return exact + self.rng.normal(0.0, threshold.SENSITIVITY / self.mus["scores"], exact.size)
+
+    def _remaining(self, filters: tuple[Filter, ...]) -> Mask:
+        """What the filters leave: from all records, or from what those that were there before have left."""
+        known = 0 if self.interactive or self.kept is None else len(self.filters)
+        if known and not (len(filters) >= known and all(a is b for a, b in zip(self.filters, filters, strict=False))):
+            known = 0
+        self.kept = remaining(self.points, filters[known:], self.kept if known else None)
+        self.filters = filters
+        return self.kept

@@ -1,0 +1,63 @@
+"""What every estimator takes and gives: a matrix of records in; a mean, what failed, and what was charged out.
+
+An estimator is a frozen dataclass of settings. `releases(n, d)` is the plan of all its accesses to the data, known
+before any is made: a plan that cannot work is refused there, with nothing spent. `estimate(data, rng)` charges the
+whole plan, then runs; how many accesses it comes to make depends on their noisy answers, so nothing is refunded.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import ArrayLike
+
+from fedpriv.arrays import Vector
+from fedpriv.errors import FedprivError
+from fedpriv.ledger import Ledger, Release
+from fedpriv.privacy_loss import Bounds
+
+EMPTY, NOTHING = Ledger(), Bounds(0.0, 0.0)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Estimate:
+    """A mean, or the check that failed (the paper's ∅); and what was spent on it either way."""
+
+    mean: Vector | None
+    failure: str | None = None  # which check failed; there is no mean then
+    ledger: Ledger = EMPTY  # the whole plan, charged before the first access; empty where nothing is private
+    made: tuple[str, ...] = ()  # the accesses that were made, in order
+    epsilon: Bounds = NOTHING  # of the ledger at `delta`, by the certified accountant
+    delta: float = 0.0
+    notes: tuple[str, ...] = ()  # what to know of this run, a line each: all of it from released numbers
+
+
+class Estimator(Protocol):
+    """What estimators have in common."""
+
+    def releases(self, n: int, d: int) -> tuple[Release, ...]:
+        """Every access to n records of d numbers; raises where n is too small for the budget."""
+
+    def estimate(self, data: ArrayLike, rng: Generator) -> Estimate:
+        """The mean of the rows."""
+
+
+def records_of(data: ArrayLike) -> Vector:
+    """The rows as float64, n × d; a plain list of numbers is one column. What is not finite is left for clipping.
+
+    >>> records_of([1, 2]).shape
+    (2, 1)
+    """
+    try:
+        rows = np.asarray(data)
+    except ValueError as error:
+        raise FedprivError(f"data must be a matrix of numbers, a row a record ({error})") from None
+    if rows.dtype.kind not in "biuf":
+        raise FedprivError(f"data must be numbers, got {rows.dtype.name}")
+    if rows.ndim not in (1, 2) or not rows.size:
+        raise FedprivError(f"data must be a matrix, a row a record, got the shape {rows.shape}")
+    rows = rows.astype(np.float64, copy=False)
+    return rows[:, None] if rows.ndim == 1 else rows

@@ -1,0 +1,83 @@
+"""PRIME-HT: the same where all that is known is a bound on the covariance. [M] Algorithms 3, 14, 15 and 16."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import sqrt
+from typing import ClassVar
+
+from numpy.random import Generator
+from numpy.typing import ArrayLike
+
+from fedpriv.errors import above, positive, whole
+from fedpriv.estimation.budget import Composition
+from fedpriv.estimation.course import eigenvalue_of_chance
+from fedpriv.estimation.estimate import Estimate, records_of
+from fedpriv.estimation.matrix_weights import Weighing, weighted_filtering
+from fedpriv.estimation.plan import Extent, Plan, carried_out, check_settings, planned
+from fedpriv.estimation.prime import accesses_of
+from fedpriv.ledger import Release
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrimeHeavyTailed:
+    """The mean of records with covariance at most scale²·I, a share of them corrupted. [M] Algorithm 3, Theorem 9.
+
+    Neighbours have one record replaced, n being public. Its error is of the order √α, where `Prime`'s is α√ln(1/α).
+
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(1)
+    >>> data = 7 + rng.standard_t(3, (50_000, 3)) / 3**0.5
+    >>> data[:2500] += 20
+    >>> found = PrimeHeavyTailed(epsilon=5, delta=1e-5, corruption=0.05).estimate(data, rng)
+    >>> bool(np.abs(found.mean - 7).max() < 0.3), found.epsilon.upper <= 5
+    (True, True)
+    """
+
+    epsilon: float
+    delta: float
+    corruption: float  # α, the share of records that may be anything
+    scale: float = 1.0  # the largest standard deviation of honest records in any direction
+    bound: float | None = None
+    composition: Composition = "certified"
+    interactive: bool = False  # filter all records anew for every answer; the answers are the same
+    constant: float = 1.5  # C: filtering ends at a variance of C in every direction
+    steps: int = 4  # T₁·T₂, filterings at most
+    sharpness: float = 1.0  # of the weights; the paper's proof has 1/(100·(0.1/C + 1.05))
+    recentrings: int = 1  # times that the filters are applied anew about the mean they led to
+    reach: float = 1.0  # the ball's radius is (reach/√α + 2)·√d; the paper's is 25·√(d/α)
+    groups: int = 9  # random groups whose medians' median is the centre; the paper's 200·ln(2/ζ)
+
+    private: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+        above("1", 1.0, constant=self.constant)
+        positive(sharpness=self.sharpness, reach=self.reach)
+        whole(steps=self.steps, groups=self.groups)
+        whole(at_least=0, recentrings=self.recentrings)
+
+    def extent(self, n: int, d: int) -> Extent:
+        """A share of at most α/reach² is farther than reach·√(d/α) from the mean, by Chebyshev's inequality.
+
+        Three in four are within two deviations in a coordinate, so of two bins four deviations wide one has 3/8.
+        """
+        return Extent((self.reach / sqrt(self.corruption) + 2) * sqrt(d), width=4.0, fullest=0.375, groups=self.groups)
+
+    def plan(self, n: int, d: int) -> Plan:
+        """Region, noise and releases for n records of d numbers."""
+        return planned(self, accesses_of(self.steps, self.recentrings), self.extent, n, d)
+
+    def releases(self, n: int, d: int) -> tuple[Release, ...]:
+        """Every access to n records of d numbers; raises where n is too small for the budget."""
+        return self.plan(n, d).releases
+
+    def estimate(self, data: ArrayLike, rng: Generator) -> Estimate:
+        """The mean of the rows, or the check that failed."""
+        records = records_of(data)
+        plan = self.plan(*records.shape)
+        rule = Weighing(
+            corruption=self.corruption, level=self.constant + eigenvalue_of_chance(plan), honest=0.0,
+            shrunk=2 / 3, sharpness=self.sharpness, steps=self.steps, recentrings=self.recentrings,
+        )  # fmt: skip
+        return carried_out(self, plan, records, rng, lambda curator: weighted_filtering(curator, plan, rule))

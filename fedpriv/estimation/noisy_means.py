@@ -1,0 +1,107 @@
+"""The private means that are one noisy sum of clipped records: private, not robust.
+
+Replacing a record moves the sum of vectors of norm at most r by 2r, so noise σ on every coordinate of the sum makes it
+2r/σ-GDP, whatever the number of coordinates (`fedpriv.mechanisms.Gaussian` under replacement).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil, log, sqrt
+from typing import ClassVar
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import ArrayLike
+
+from fedpriv.arrays import Vector
+from fedpriv.errors import FedprivError, positive
+from fedpriv.estimation import budget
+from fedpriv.estimation.clipping import Region, blocks, clipped
+from fedpriv.estimation.estimate import Estimate, records_of
+from fedpriv.estimation.range import centre
+from fedpriv.ledger import Release
+
+_RANGE = 0.1  # of μ², for the histograms
+_OFF = 0.25  # deviations that the middle may be off in each coordinate, corruption and noise together
+_ROOM = 4  # times the threshold: so many records make a fullest bin that passes for certain
+
+
+@dataclass(frozen=True, kw_only=True)
+class DpMean:
+    """The private mean of Kamath, Li, Singhal, Ullman 2019 (arXiv 1805.00216), [M]'s "DP Mean", with its noise.
+
+    Histograms find the middle of each coordinate, records are clipped to the ball about it that Gaussian ones do not
+    leave, and their mean is released. Where a `bound` is known beforehand, an ℓ2 norm that all records are held to, it
+    takes the histograms' place.
+    """
+
+    epsilon: float
+    delta: float
+    scale: float = 1.0  # the largest standard deviation in any direction: public
+    bound: float | None = None
+
+    private: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        budget.check_budget(self.epsilon, self.delta, "certified")
+        positive(scale=self.scale)
+        if self.bound is not None:
+            positive(bound=self.bound)
+
+    def releases(self, n: int, d: int) -> tuple[Release, ...]:
+        """A histogram a coordinate, and the mean."""
+        plan = self._split(d)
+        mean = noisy_sum(self._radius(n, d), plan.mus["mean"], d)
+        if plan.histogram is None:
+            return (mean,)
+        if not n >= _ROOM * plan.histogram.threshold:
+            raise FedprivError(
+                f"DpMean: n = {n:,} is too few for epsilon = {self.epsilon:g} and delta = {self.delta:g} in {d} "
+                f"coordinates: {ceil(_ROOM * plan.histogram.threshold):,} records would do, or a known bound"
+            )
+        return budget.release(plan.histogram, dimension=d), mean
+
+    def estimate(self, data: ArrayLike, rng: Generator) -> Estimate:
+        """The noisy mean, or the histogram that shows nothing."""
+        rows = records_of(data)
+        n, d = rows.shape
+        releases, plan = self.releases(n, d), self._split(d)
+        middle: Vector | None = np.zeros(d)
+        if plan.histogram is not None:
+            middle = centre(rows, plan.histogram, self.scale, 1, rng)
+        if middle is None:
+            return charged(None, releases, self.delta, ("range",), "range: a coordinate has no bin that passes")
+        mean = noisy_mean(rows, middle, self._radius(n, d), plan.mus["mean"], rng)
+        return charged(mean, releases, self.delta, ("mean",) if plan.histogram is None else ("range", "mean"))
+
+    def _split(self, d: int) -> budget.Budget:
+        known = self.bound is not None
+        return budget.split(
+            [budget.Access("mean", 1, 1.0 if known else 1 - _RANGE)], range_share=0.0 if known else _RANGE, dimension=d,
+            epsilon=self.epsilon, delta=self.delta, composition="certified",
+        )  # fmt: skip
+
+    def _radius(self, n: int, d: int) -> float:
+        return self.bound or self.scale * ((1 + _OFF) * sqrt(d) + sqrt(2 * log(n)))
+
+
+def noisy_sum(radius: float, mu: float, d: int) -> Release:
+    """One sum of records within a ball, under noise that makes it μ-GDP."""
+    return budget.release(budget.gaussian(2 * radius, mu), dimension=d)
+
+
+def noisy_mean(rows: Vector, middle: Vector, radius: float, mu: float, rng: Generator) -> Vector:
+    """The mean of the rows, each clipped to the ball, their sum under noise that makes it μ-GDP."""
+    region = Region(centre=middle, radius=radius, scale=1.0)
+    total = np.sum([clipped(rows[block], region).sum(axis=0) for block in blocks(len(rows))], axis=0)
+    noise = budget.gaussian(2 * radius, mu).noise
+    return np.asarray(middle + (total + rng.normal(0, noise, total.shape)) / len(rows))
+
+
+def charged(
+    mean: Vector | None, releases: tuple[Release, ...], delta: float, made: tuple[str, ...], failure: str | None = None
+) -> Estimate:
+    """An estimate with what its releases cost, by the certified accountant."""
+    ledger = budget.charged(releases)
+    return Estimate(mean=mean, failure=failure, ledger=ledger, made=made, epsilon=ledger.epsilon(delta), delta=delta)

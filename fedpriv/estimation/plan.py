@@ -1,0 +1,200 @@
+"""A run before it begins: region, noise and releases; refused where n is too small, saying which n would do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import log, sqrt
+from typing import Literal, NamedTuple, Protocol
+
+import numpy as np
+from numpy.random import Generator
+
+from fedpriv.arrays import Vector
+from fedpriv.errors import FedprivError, positive, real, whole
+from fedpriv.estimation import moments, threshold
+from fedpriv.estimation import range as ranges
+from fedpriv.estimation.budget import Access, Budget, charged, check_budget, cost, gaussian, release, split
+from fedpriv.estimation.clipping import Region, clipped
+from fedpriv.estimation.curator import Curator
+from fedpriv.estimation.estimate import Estimate
+from fedpriv.ledger import Release
+
+RANGE_SHARE = 0.1  # of μ², for finding the range (benchmarks/estimation_constants.py)
+SCORES_SHARE = 0.1  # for histograms of scores
+CLIPPED = 0.01  # of honest records, at most about so many are shortened to fit the ball
+DROWNED = 1.0  # noise on the covariance, in variances of the data: with more, a filter sees nothing but noise
+CERTAIN = 4.0  # deviations by which the fullest bin must be expected to pass its threshold
+MOST_RECORDS = 10**12  # of a plan that would do
+
+
+class Settings(Protocol):
+    """What every private filter is told."""
+
+    @property
+    def epsilon(self) -> float:
+        """The ε that all accesses together may cost."""
+
+    @property
+    def delta(self) -> float:
+        """The δ it holds at."""
+
+    @property
+    def corruption(self) -> float:
+        """α."""
+
+    @property
+    def scale(self) -> float:
+        """The standard deviation of honest records."""
+
+    @property
+    def bound(self) -> float | None:
+        """An ℓ2 norm known beforehand."""
+
+    @property
+    def composition(self) -> Literal["certified", "published"]:
+        """How accesses are costed."""
+
+    @property
+    def interactive(self) -> bool:
+        """Whether every answer filters anew."""
+
+
+class Extent(NamedTuple):
+    """What is assumed of the data, in units of `scale`: how far they reach, and how histograms find them."""
+
+    radius: float
+    width: float  # of a bin
+    fullest: float  # the least share of the honest records that the fullest bin holds
+    groups: int = 1
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Plan:
+    """Everything that is known before the first access."""
+
+    n: int
+    d: int
+    extent: Extent
+    budget: Budget
+    releases: tuple[Release, ...]
+    noise: float  # on the largest eigenvalue of a covariance, about
+
+
+Extents = Callable[[int, int], Extent]
+
+
+def check_settings(settings: Settings) -> None:
+    """Refuse settings that no data could suit."""
+    check_budget(settings.epsilon, settings.delta, settings.composition)
+    real(corruption=settings.corruption)
+    if not 0 < settings.corruption < 0.5:
+        raise FedprivError(f"corruption must be between 0 and 1/2, both excluded, got {settings.corruption}")
+    positive(scale=settings.scale)
+    if settings.bound is not None:
+        positive(bound=settings.bound)
+
+
+def planned(settings: Settings, accesses: Sequence[Access], extents: Extents, n: int, d: int) -> Plan:
+    """The plan for n records of d numbers, or one line that says why they are too few and how many would do."""
+    whole(n=n, d=d)
+    plan = _drawn(settings, accesses, extents, n, d)
+    if why := _lacking(settings, plan):
+        enough = _enough(settings, accesses, extents, n, d)
+        raise FedprivError(f"n = {n:,} records are too few for ε = {settings.epsilon:g} and δ = {settings.delta:g} at "
+                           f"d = {d}: {why}; {enough}")  # fmt: skip
+    return plan
+
+
+def _drawn(settings: Settings, accesses: Sequence[Access], extents: Extents, n: int, d: int) -> Plan:
+    extent = extents(n, d)
+    known = settings.bound is not None
+    if settings.bound is not None:
+        extent = extent._replace(radius=settings.bound / settings.scale)
+    budget = split(
+        accesses, range_share=0.0 if known else RANGE_SHARE, dimension=d,
+        epsilon=settings.epsilon, delta=settings.delta, composition=settings.composition,
+    )  # fmt: skip
+    found = [release(budget.histogram, dimension=d)] if budget.histogram else []
+    for name, count, _ in accesses:
+        reach, size = (
+            (moments.sensitivity(extent.radius, n), (d + 1) * (d + 2) // 2)
+            if name == "moments"
+            else (threshold.SENSITIVITY, threshold.edges(4 * extent.radius**2).size)
+        )
+        found.append(release(gaussian(reach, budget.mus[name]), rounds=count, dimension=size))
+    noise = moments.spectral_noise(extent.radius, d, n, budget.mus["moments"])
+    return Plan(n=n, d=d, extent=extent, budget=budget, releases=tuple(found), noise=noise)
+
+
+def _lacking(settings: Settings, plan: Plan) -> str | None:
+    """Why the plan cannot work, if so."""
+    if plan.budget.histogram is not None:
+        held = plan.extent.fullest * (1 - settings.corruption) * plan.n / plan.extent.groups
+        needed = plan.budget.histogram.threshold + CERTAIN * plan.budget.histogram.noise
+        if not held >= needed:
+            return f"the fullest bin would hold about {held:,.0f} of a needed {needed:,.0f}"
+    if not plan.noise <= DROWNED:
+        return f"noise on the covariance would be {plan.noise:.3g} times the data's variance, and may be {DROWNED:g}"
+    return None
+
+
+def _enough(settings: Settings, accesses: Sequence[Access], extents: Extents, n: int, d: int) -> str:
+    """The least n that would do, to two digits."""
+    low, high = n, 2 * n
+    while _lacking(settings, _drawn(settings, accesses, extents, high, d)):
+        low, high = high, 2 * high
+        if high > MOST_RECORDS:
+            return "no n would do: a larger epsilon"
+    while high - low > max(high // 100, 1):
+        middle = (low + high) // 2
+        short = _lacking(settings, _drawn(settings, accesses, extents, middle, d))
+        low, high = (middle, high) if short else (low, middle)
+    return f"n = {high:,} would do"
+
+
+class Outcome(NamedTuple):
+    """How a run ended: a mean in the ball's coordinates, or which check failed."""
+
+    mean: Vector | None
+    failure: str | None
+    notes: tuple[str, ...] = ()
+
+
+def carried_out(
+    settings: Settings, plan: Plan, records: Vector, rng: Generator, course: Callable[[Curator], Outcome]
+) -> Estimate:
+    """The range found, the records clipped, the course run; all of the plan charged, whatever becomes of it."""
+    made: list[str] = []
+    middle: Vector | None = np.zeros(plan.d)
+    if plan.budget.histogram is not None:
+        made.append("range")
+        width = plan.extent.width * settings.scale
+        middle = ranges.centre(records, plan.budget.histogram, width, plan.extent.groups, rng)
+    if middle is None:
+        outcome = Outcome(None, "range: in some coordinate no bin passed the threshold")
+    else:
+        region = Region(centre=middle, radius=plan.extent.radius, scale=settings.scale)
+        outcome = course(Curator(
+            points=clipped(records, region), radius=plan.extent.radius, mus=plan.budget.mus, rng=rng,
+            interactive=settings.interactive, made=made,
+        ))  # fmt: skip
+    ledger = charged(plan.releases)
+    claim = f"the published split claims ε = {settings.epsilon:g} for this noise; the certified ε is what it costs"
+    notes = (*outcome.notes, claim) if settings.composition == "published" else outcome.notes
+    return Estimate(
+        mean=None if outcome.mean is None or middle is None else middle + settings.scale * outcome.mean,
+        failure=outcome.failure, ledger=ledger, made=tuple(made),
+        epsilon=cost(ledger, settings.delta), delta=settings.delta, notes=notes,
+    )  # fmt: skip
+
+
+def gaussian_extent(n: int, d: int) -> Extent:
+    """Where all but a hundredth of sub-Gaussian records of unit covariance are, about the median of bins one unit wide.
+
+    That is held to be within a quarter of the mean in every coordinate, and with b = d/16 a record is farther than
+    √(d + b + 2√((d + 2b)·t) + 2t) with a chance of at most e^−t (Hsu, Kakade, Zhang 2012; Birgé 2001). The paper's
+    √d + √(2 ln n) keeps every honest record whole, and its noise is the square of that.
+    """
+    b, t = d / 16, log(1 / CLIPPED)
+    return Extent(radius=sqrt(d + b + 2 * sqrt((d + 2 * b) * t) + 2 * t), width=1.0, fullest=0.3)

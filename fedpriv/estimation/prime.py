@@ -1,0 +1,78 @@
+"""PRIME: the mean of mostly honest records, private and robust. [M] Algorithms 9 to 13; docs/estimation.md says how."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from numpy.random import Generator
+from numpy.typing import ArrayLike
+
+from fedpriv.errors import positive, whole
+from fedpriv.estimation.budget import Access, Composition
+from fedpriv.estimation.course import excess_allowed
+from fedpriv.estimation.estimate import Estimate, records_of
+from fedpriv.estimation.matrix_weights import Weighing, weighted_filtering
+from fedpriv.estimation.plan import SCORES_SHARE, Plan, carried_out, check_settings, gaussian_extent, planned
+from fedpriv.ledger import Release
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prime:
+    """The mean of records with a known covariance scale²·I, a share of them corrupted. [M] Algorithm 9, Theorem 6.
+
+    Neighbours have one record replaced, n being public. `bound` is an ℓ2 norm that all records are held to, where it is
+    known beforehand; otherwise the range is found privately, whatever the mean.
+
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(1)
+    >>> data = rng.normal(7, 1, (20_000, 3))
+    >>> data[:1000] += 5
+    >>> found = Prime(epsilon=5, delta=1e-5, corruption=0.05).estimate(data, rng)
+    >>> bool(np.abs(found.mean - 7).max() < 0.1), found.epsilon.upper <= 5
+    (True, True)
+    """
+
+    epsilon: float
+    delta: float
+    corruption: float  # α, the share of records that may be anything
+    scale: float = 1.0  # the standard deviation of honest records in every direction
+    bound: float | None = None
+    composition: Composition = "certified"
+    interactive: bool = False  # filter all records anew for every answer; the answers are the same
+    constant: float = 0.5  # C: filtering ends at an excess variance of C·α·ln(1/α)
+    steps: int = 4  # T₁·T₂, filterings at most
+    sharpness: float = 1.0  # of the weights; the paper's proof has 1/(100·(0.1/C + 1.01))
+    recentrings: int = 1  # times that the filters are applied anew about the mean they led to
+
+    private: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+        positive(constant=self.constant, sharpness=self.sharpness)
+        whole(steps=self.steps)
+        whole(at_least=0, recentrings=self.recentrings)
+
+    def plan(self, n: int, d: int) -> Plan:
+        """Region, noise and releases for n records of d numbers."""
+        accesses = accesses_of(self.steps, self.recentrings)
+        return planned(self, accesses, gaussian_extent, n, d)
+
+    def releases(self, n: int, d: int) -> tuple[Release, ...]:
+        """Every access to n records of d numbers; raises where n is too small for the budget."""
+        return self.plan(n, d).releases
+
+    def estimate(self, data: ArrayLike, rng: Generator) -> Estimate:
+        """The mean of the rows, or the check that failed."""
+        records = records_of(data)
+        plan = self.plan(*records.shape)
+        rule = Weighing(
+            corruption=self.corruption, level=excess_allowed(self.constant, plan, self.corruption), honest=1.0,
+            shrunk=0.5, sharpness=self.sharpness, steps=self.steps, recentrings=self.recentrings,
+        )  # fmt: skip
+        return carried_out(self, plan, records, rng, lambda curator: weighted_filtering(curator, plan, rule))
+
+
+def accesses_of(steps: int, recentrings: int) -> list[Access]:
+    """Moments before, after every filtering and after every recentring; a histogram of scores for every filtering."""
+    return [Access("moments", 1 + steps + recentrings, 1 - SCORES_SHARE), Access("scores", steps, SCORES_SHARE)]

@@ -1,0 +1,63 @@
+"""The filter that private ones are made of, without privacy. [M] Algorithm 4, Proposition 2.1."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil, log
+from typing import ClassVar
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import ArrayLike
+
+from fedpriv.arrays import finite
+from fedpriv.errors import FedprivError, positive, real, whole
+from fedpriv.estimation.estimate import Estimate, records_of
+from fedpriv.estimation.filters import Filter, thinned
+
+
+@dataclass(frozen=True, kw_only=True)
+class RobustFilter:
+    """The mean after filtering along the first eigenvector until no direction stands out: robust, and not private.
+
+    The cut is a random share of the largest score there is.
+
+    >>> rng = np.random.default_rng(1)
+    >>> data = rng.normal(7, 1, (20_000, 3))
+    >>> data[:1000] += 5
+    >>> bool(np.abs(RobustFilter(corruption=0.05).estimate(data, rng).mean - 7).max() < 0.1)
+    True
+    """
+
+    corruption: float  # α, the share of records that may be anything
+    scale: float = 1.0  # the standard deviation of honest records in every direction
+    constant: float = 0.5  # C: filtering ends at an excess variance of C·α·ln(1/α)
+    steps: int = 1000  # filterings at most
+
+    private: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        real(corruption=self.corruption)
+        if not 0 < self.corruption < 0.5:
+            raise FedprivError(f"corruption must be between 0 and 1/2, both excluded, got {self.corruption}")
+        positive(scale=self.scale, constant=self.constant)
+        whole(steps=self.steps)
+
+    def estimate(self, data: ArrayLike, rng: Generator) -> Estimate:
+        """The mean of the rows that are left."""
+        points = finite(records_of(data)) / self.scale
+        level = self.constant * self.corruption * log(1 / self.corruption)
+        most = ceil(2 * self.corruption * len(points))
+        kept = np.ones(len(points), dtype=bool)
+        for step in range(self.steps + 1):
+            left = points[kept]
+            mean = left.mean(axis=0)
+            values, vectors = np.linalg.eigh((left - mean).T @ (left - mean) / len(points))
+            if values[-1] - 1 < level or step == self.steps:
+                break
+            scores = Filter(shape=vectors[:, -1], centre=mean, cut=0.0, most=most).scores(points)
+            thinner = thinned(points, scores, kept, float(rng.random()) * scores[kept].max(), most)
+            if not thinner.any():
+                break
+            kept = thinner
+        return Estimate(mean=self.scale * mean, notes=(f"{kept.sum():,} of {len(points):,} records were left",))

@@ -1,0 +1,126 @@
+"""[M] Algorithm 2, for so few coordinates that every candidate and direction can be looked at.
+
+A candidate's distance is max over directions v of |v·candidate − m_v|, m_v the mean of what 3αn records at either end
+of the direction leave. Replacing a record moves m_v by at most the width of what is kept, divided by its number: little
+where records are dense at the ends of what is kept. Resilience makes them so ([M] (18)); not all data are.
+
+So that is tested before anything is drawn. The paper tests the resilience R(S) of the best (1 − 2α)n records, a minimum
+over subsets that nobody can compute, with Laplace noise of width 3B√d/(nε). Here the width itself is tested, by
+propose-test-release: how many records must be replaced before some direction's width passes the proposed one. Order
+statistics say so exactly, it changes by one at most from a data set to its neighbour, and the noise on it is Lap(1/ε₁).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil, log, sqrt
+from typing import ClassVar
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import ArrayLike
+
+from fedpriv.arrays import Vector
+from fedpriv.errors import FedprivError, positive, whole
+from fedpriv.estimation import budget
+from fedpriv.estimation.covers import check_dimension, directions, exponential, grid
+from fedpriv.estimation.estimate import Estimate, records_of
+from fedpriv.estimation.noisy_means import charged
+from fedpriv.estimation.tukey import drawn, within
+from fedpriv.ledger import Release
+from fedpriv.mechanisms import Laplace
+
+_TEST = 0.25  # the share of ε that the test has
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrimmedDistance:
+    """A candidate of a grid drawn by its distance to the trimmed means of all directions: [M] Algorithm 2.
+
+    Private, robust to a share `corruption` of records, for 1 to 3 coordinates. ∅ where the records are too sparse at
+    the ends of what is kept: `scale` says how wide that may be.
+    """
+
+    epsilon: float
+    delta: float
+    corruption: float  # α
+    bound: float  # of the coordinates of the mean: public
+    scale: float = 1.0  # the largest standard deviation in any direction: public
+    spacing: float = 0.05  # of the grid
+    angles: int = 32
+
+    private: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        budget.check_budget(self.epsilon, self.delta, "certified")
+        positive(corruption=self.corruption, bound=self.bound, scale=self.scale, spacing=self.spacing)
+        if not self.corruption < 1 / 6:
+            raise FedprivError(f"corruption must be below 1/6, as 3α is cut off at either end, got {self.corruption}")
+        whole(angles=self.angles)
+
+    def releases(self, n: int, d: int) -> tuple[Release, ...]:
+        """The test, and one draw, whose proof fails with probability δ where the test should have."""
+        check_dimension(d)
+        grid(self.bound, self.spacing, d)
+        if not self._needed < (room := self._cut(n) / 2):
+            least = ceil(2 * self._needed / (3 * self.corruption)) + 1
+            raise FedprivError(
+                f"TrimmedDistance: n = {n:,} is too few for epsilon = {self.epsilon:g}: the test asks for "
+                f"{self._needed:.0f} records to spare, of {room:.0f} there can be; {least:,} records would do"
+            )
+        test = budget.release(Laplace(clip=0.5, noise=1 / (_TEST * self.epsilon)))
+        return test, drawn((1 - _TEST) * self.epsilon, self._failure)
+
+    def estimate(self, data: ArrayLike, rng: Generator) -> Estimate:
+        """The candidate drawn, or the test that failed."""
+        rows = records_of(data)
+        n, d = rows.shape
+        releases = self.releases(n, d)
+        rows, ways = within(rows, self.bound + 4 * self.scale), directions(d, self.angles)
+        along = np.sort(np.stack([np.vecdot(rows, way) for way in ways]), axis=1)
+        spare = stability(along, self._cut(n), self._width) + rng.laplace(0, 1 / (_TEST * self.epsilon))
+        if not spare > self._needed:
+            why = f"the width of what is kept: {spare:.1f} records to spare, {self._needed:.1f} needed"
+            return charged(None, releases, self.delta, ("width tested",), why)
+        means = along[:, self._cut(n) : n - self._cut(n)].mean(axis=1)
+        candidates = grid(self.bound, self.spacing, d)
+        away = np.zeros(len(candidates))
+        for way, mean in zip(ways, means, strict=True):
+            np.maximum(away, np.abs(np.vecdot(candidates, way) - mean), out=away)
+        moved = self._width / (n - 2 * self._cut(n))
+        place = exponential(-(1 - _TEST) * self.epsilon / (2 * moved) * away, rng)
+        return charged(candidates[place], releases, self.delta, ("width tested", "candidate drawn by its distance"))
+
+    @property
+    def _width(self) -> float:
+        """Proposed for what is kept: a sub-Gaussian has a share α/2 or less beyond √(2 ln(2/α)) deviations."""
+        return 2 * self.scale * sqrt(2 * log(2 / self.corruption))
+
+    @property
+    def _needed(self) -> float:
+        """Records to spare that Laplace noise alone exceeds with probability δ₀: ln(1/2δ₀)/ε₁."""
+        return max(log(1 / (2 * self._failure)), 0.0) / (_TEST * self.epsilon)
+
+    @property
+    def _failure(self) -> float:
+        """δ₀, a little below δ: what is left is for the accountant's rounding."""
+        return self.delta * 0.999
+
+    def _cut(self, n: int) -> int:
+        return ceil(3 * self.corruption * n)
+
+
+def stability(along: Vector, cut: int, width: float) -> int:
+    """How many records must be replaced before x₍n−cut+1+k₎ − x₍cut−k₎ passes the width in some row of sorted numbers.
+
+    Replacing one of n numbers moves the sum of the middle n − 2·cut by at most x₍n−cut+1₎ − x₍cut₎: each order
+    statistic becomes its neighbour. After k replacements no order statistic has passed the one k places farther out.
+
+    >>> stability(np.array([[0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0]]), 2, 5.0), stability(np.zeros((1, 8)), 2, 1.0)
+    (1, 2)
+    """
+    n = along.shape[1]
+    for k in range(cut):
+        if not (along[:, n - cut + k] - along[:, cut - 1 - k]).max() <= width:
+            return k
+    return cut

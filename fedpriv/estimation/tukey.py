@@ -1,0 +1,84 @@
+"""The private Tukey median, for so few coordinates that every candidate can be looked at. [M] appendix I."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import ArrayLike
+
+from fedpriv.arrays import Vector
+from fedpriv.errors import positive, whole
+from fedpriv.estimation import budget
+from fedpriv.estimation.covers import check_dimension, directions, exponential, grid
+from fedpriv.estimation.estimate import Estimate, records_of
+from fedpriv.estimation.noisy_means import charged
+from fedpriv.ledger import Release
+from fedpriv.mechanisms import Exponential
+
+INWARD = 1 - 1e-12  # of ε, so that the accountant's rounding does not take it past the target
+
+
+@dataclass(frozen=True, kw_only=True)
+class TukeyMedian:
+    """A candidate of a grid drawn with weight e^{ε·depth/2}: private without a δ, robust, for 1 to 3 coordinates.
+
+    The depth is the least number of records in a closed half space through the candidate. Replacing a record changes
+    any such number by one at most, and so the least of them: ε-DP by the exponential mechanism, for any set of
+    directions and any grid that do not depend on the data. On a line the depth is exact, else over `angles` directions.
+    """
+
+    epsilon: float
+    bound: float  # of the coordinates of the mean: public
+    spacing: float = 0.05  # of the grid
+    angles: int = 32
+
+    private: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        positive(epsilon=self.epsilon, bound=self.bound, spacing=self.spacing)
+        whole(angles=self.angles)
+
+    def releases(self, n: int, d: int) -> tuple[Release, ...]:
+        """One draw. A grid that is too large is refused."""
+        check_dimension(d)
+        grid(self.bound, self.spacing, d)
+        return (drawn(INWARD * self.epsilon),)
+
+    def estimate(self, data: ArrayLike, rng: Generator) -> Estimate:
+        """The candidate drawn."""
+        rows = records_of(data)
+        releases = self.releases(*rows.shape)
+        candidates = grid(self.bound, self.spacing, rows.shape[1])
+        scores = INWARD * self.epsilon / 2 * depths(within(rows, self.bound), candidates, self.angles)
+        return charged(candidates[exponential(scores, rng)], releases, 0.0, ("candidate drawn by its depth",))
+
+
+def depths(rows: Vector, candidates: Vector, angles: int) -> Vector:
+    """The least number of rows in a closed half space through each candidate, over so many directions and opposites.
+
+    >>> depths(np.array([[1.0], [2.0], [3.0]]), np.array([[0.0], [1.0], [2.0], [2.5]]), 1)
+    array([0., 1., 2., 1.])
+    """
+    least = np.full(len(candidates), float(len(rows)))
+    for direction in directions(rows.shape[1], angles):
+        along, at = np.sort(np.vecdot(rows, direction)), np.vecdot(candidates, direction)
+        above = len(rows) - np.searchsorted(along, at, side="left")
+        below = np.searchsorted(along, at, side="right")
+        np.minimum(least, np.minimum(above, below), out=least)
+    return least
+
+
+def within(rows: Vector, bound: float) -> Vector:
+    """The rows with every coordinate brought to at most twice the bound; no number counts as 0.
+
+    That changes no candidate's depth on a line, and what a row becomes depends on that row alone.
+    """
+    return np.clip(np.nan_to_num(rows, nan=0.0), -2 * bound, 2 * bound)
+
+
+def drawn(epsilon: float, failure: float = 0.0) -> Release:
+    """One draw by the exponential mechanism."""
+    return budget.release(Exponential(epsilon=epsilon, failure=failure))

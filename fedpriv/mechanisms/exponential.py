@@ -1,0 +1,48 @@
+"""A choice among candidates that do not depend on the data: McSherry and Talwar 2007. Costed, never sent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from fedpriv.errors import positive, probability
+from fedpriv.tradeoff import Adjacency, Tradeoff
+
+
+@dataclass(frozen=True, kw_only=True)
+class Exponential:
+    """A candidate drawn with weight e^{ε·score/2Δ}, where neighbours' scores differ by Δ at most: ε-DP.
+
+    `failure` is the chance that a test let through data whose scores may differ by more.
+    """
+
+    epsilon: float
+    failure: float = 0.0
+
+    effects: ClassVar[Mapping[str, int]] = {"epsilon": +1, "failure": +1}
+    alphabet: ClassVar = None
+    bits: ClassVar = 32.0
+    entropy: ClassVar = 32.0
+    clip: ClassVar[float] = 1.0
+    peak: ClassVar[float] = 1.0
+
+    def __post_init__(self) -> None:
+        positive(epsilon=self.epsilon)
+        probability(failure=self.failure)
+
+    def between(self, x: float, y: float) -> Tradeoff:
+        """No data that are told apart for certain are known: a lower bound of nothing."""
+        return Tradeoff.pure(0.0)
+
+    def tradeoff(self, adjacency: Adjacency = "replace") -> Tradeoff:
+        """The curve of (ε, failure).
+
+        >>> Exponential(epsilon=0.5).tradeoff().epsilon(0.0)
+        0.5
+        """
+        return Tradeoff.pure(self.epsilon, self.failure)
+
+    def vector(self, dimension: int, adjacency: Adjacency = "replace") -> None:
+        """It is one choice, not a vector."""
+        return

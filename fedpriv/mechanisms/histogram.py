@@ -1,0 +1,66 @@
+"""A histogram whose bins are not fixed beforehand: of the occupied bins, those whose noisy count passes a threshold.
+
+It is costed as mechanisms are, and not sent as they are: it releases counts of all records, a histogram a coordinate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from math import sqrt
+from typing import ClassVar
+
+from scipy.special import ndtr
+
+from fedpriv.errors import above, positive
+from fedpriv.joint import joint
+from fedpriv.tradeoff import Adjacency, Tradeoff
+from fedpriv.vectors import OUTWARD
+
+
+@dataclass(frozen=True, kw_only=True)
+class Histogram:
+    """Counts of occupied bins plus Gaussian noise; a bin is seen only where its noisy count reaches the threshold.
+
+    A record is in one bin a coordinate. Replacing it takes one from a bin and adds one to another: counts move by √2 in
+    ℓ2 norm, and each of the two bins may be occupied in one data set and empty in the other, which shows with the
+    probability that 1 + noise passes (docs/proofs/prime.md, section 2).
+    """
+
+    noise: float  # σ, standard deviation in records
+    threshold: float  # T, the least noisy count that is published
+
+    effects: ClassVar[Mapping[str, int]] = {"noise": -1, "threshold": -1}
+    alphabet: ClassVar = None
+    bits: ClassVar = 32.0
+    entropy: ClassVar = 24.0
+    clip: ClassVar[float] = 1.0
+    peak: ClassVar[float] = 1.0
+
+    def __post_init__(self) -> None:
+        positive(noise=self.noise)
+        above("one record", 1.0, threshold=self.threshold)
+
+    def shift(self, adjacency: Adjacency = "replace") -> float:
+        """μ of the counts of one coordinate."""
+        return (sqrt(2) if adjacency == "replace" else 1.0) / self.noise * OUTWARD
+
+    def failure(self, adjacency: Adjacency = "replace") -> float:
+        """The chance that one coordinate shows a bin which the neighbour does not have, by the union bound."""
+        bins = 2 if adjacency == "replace" else 1
+        return min(bins * float(ndtr((1 - self.threshold) / self.noise)) * OUTWARD, 1.0)
+
+    def tradeoff(self, adjacency: Adjacency = "replace") -> Tradeoff:
+        """The curve of one coordinate: counts moved under Gaussian noise, and the chance of failure.
+
+        >>> round(Histogram(noise=10, threshold=60).tradeoff().delta(1.0), 9) < 1e-8
+        True
+        """
+        return _curve(self, adjacency)
+
+
+@lru_cache(maxsize=16)
+def _curve(histogram: Histogram, adjacency: Adjacency) -> Tradeoff:
+    counts = Tradeoff.gaussian(histogram.shift(adjacency))
+    return joint([(counts, 1), (Tradeoff.pure(0.0, histogram.failure(adjacency)), 1)])
