@@ -1,0 +1,164 @@
+"""Verified inference ([S] Algorithm 3): a prediction with a radius in which nothing changes it, or an abstention.
+
+A randomised network is any module with `Noised` layers in it. What stands before the first of them is worked out once
+an image and not once a draw. Every image has a random stream of its own, so its verdict does not depend on which others
+are asked about, or on how many threads do the work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from copy import deepcopy
+from dataclasses import dataclass
+from functools import partial
+from queue import SimpleQueue
+from typing import Any, get_args
+
+import numpy as np
+import torch
+from numpy.random import Generator
+from torch import Tensor, nn
+
+from clients.arrays import Floats
+from clients.gradients import blocks, one_thread
+from clients.randomised import check_network, draw_from
+from fedpriv.arrays import Vector
+from fedpriv.certified.confidence import clopper_pearson, hoeffding, leading, of_scores
+from fedpriv.certified.smoothing import By, Smoothing
+from fedpriv.errors import FedprivError, one_of, real, whole
+from fedpriv.random_streams import stream
+
+AT_ONCE = 1 << 20  # numbers of noise drawn at once: they stay in cache
+EDGE = 1e-6  # how far outside of the box rounding may put an input
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """What is known about one image, with the stated confidence."""
+
+    image: int
+    best: int  # the class that most draws, or the highest mean score, are for
+    prediction: int | None  # the same, None where the bounds do not set it apart: an abstention
+    radius: float  # in which no move changes the prediction; 0 for an abstention
+    published: float  # the radius that the method's paper prints
+    lower: float  # bounds of the expected score of `best`, and of the best of the others
+    upper: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Terms:
+    """How images are judged."""
+
+    smoothing: Smoothing
+    draws: int = 2000
+    confidence: float = 0.999  # of each verdict, over all its classes
+    by: By = "votes"  # how often a class has the highest score, or the mean of its score
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        whole(at_least=2, draws=self.draws)
+        whole(at_least=0, seed=self.seed)
+        one_of(get_args(By), by=self.by)
+        real(confidence=self.confidence)
+        if not 0 < self.confidence < 1:
+            raise FedprivError(f"confidence must be above 0 and below 1, got {self.confidence}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Estimate:
+    """What the draws of one image have come to, class by class."""
+
+    votes: Vector
+    means: Vector
+    variances: Vector
+
+    def verdict(self, image: int, terms: Terms) -> Verdict:
+        """The verdict, by bounds that are wrong for some class with probability 1 − confidence at most."""
+        error, draws, votes = 1 - terms.confidence, terms.draws, self.votes.astype(np.int64)
+        by_votes, own = clopper_pearson(votes, draws, error), terms.by == "votes"
+        best = int(np.argmax(votes if own else self.means))
+        bounds = by_votes if own else of_scores(self.means, self.variances, draws, error)
+        lower, upper = leading(bounds, best)
+        printed = by_votes if terms.smoothing.published_by == "votes" else hoeffding(self.means, draws, error)
+        return Verdict(
+            image=image, best=best, prediction=best if lower > upper else None,
+            radius=terms.smoothing.radius(lower, upper), published=terms.smoothing.published(*leading(printed, best)),
+            lower=lower, upper=upper,
+        )  # fmt: skip
+
+
+def verdicts(
+    network: nn.Module, x: Floats, terms: Terms, images: Iterable[int] | None = None, workers: int = 1
+) -> Iterator[Verdict]:
+    """The verdict on each of `images` (numbers of rows of x, all where none are given), in order, as they are found.
+
+    `network` is a randomised one in evaluation mode, from records (rows, *shape) to logits.
+    """
+    check_network(network)
+    check_inputs(x)
+    copies: SimpleQueue[nn.Module] = SimpleQueue()
+    for _ in range(workers):
+        own: Any = deepcopy(network)
+        copies.put(own.to(memory_format=torch.channels_last))  # half as fast again for convolutions on a CPU
+    with ThreadPoolExecutor(workers, initializer=one_thread) as pool:
+        judge = partial(_judged, copies, x, terms)
+        waiting = [pool.submit(judge, image) for image in (range(len(x)) if images is None else images)]
+        try:
+            for each in waiting:
+                yield each.result()
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _judged(copies: SimpleQueue[nn.Module], x: Floats, terms: Terms, image: int) -> Verdict:
+    network = copies.get()
+    try:
+        rng = stream(terms.seed, "certify", client=image)
+        return estimated(network, x[image], terms.draws, rng, f"input {image}").verdict(image, terms)
+    finally:
+        copies.put(network)
+
+
+def estimated(network: nn.Module, x: Floats, draws: int, rng: Generator, name: str = "the input") -> Estimate:
+    """Votes and scores of one record under so many draws."""
+    votes, total, squares = (np.zeros(1) for _ in range(3))
+    one = torch.tensor(x[None], dtype=torch.float32)
+    for part in blocks(draws, max(64, AT_ONCE // max(x.size, 1))):
+        draw_from(network, rng, part.stop - part.start)
+        with torch.inference_mode():
+            logits = network(one)
+            scores = logits.softmax(1)
+        votes = votes + np.bincount(logits.argmax(1).numpy(), minlength=logits.shape[1])
+        total = total + scores.sum(0, dtype=torch.float64).numpy()
+        squares = squares + (scores.double() ** 2).sum(0).numpy()
+    if not np.isfinite(total).all() or votes.sum() != draws:
+        raise FedprivError(f"{name}: the network's outputs are not finite, or it makes other rows than {draws}")
+    return Estimate(votes=votes, means=total / draws, variances=np.maximum(squares - total**2 / draws, 0) / (draws - 1))
+
+
+def averaged(network: nn.Module, draws: int, rng: Generator) -> Callable[[Tensor], Tensor]:
+    """The logarithm of the mean score over fresh draws, which can be differentiated: what attacks a randomised network.
+
+    Its gradient is that of the expectation over noise (Athalye et al. 2018), which no single draw shows.
+    """
+    check_network(network)
+
+    def scores(x: Tensor) -> Tensor:
+        draw_from(network, rng)
+        return torch.stack([network(x).log_softmax(1) for _ in range(draws)]).logsumexp(0) - float(np.log(draws))
+
+    return scores
+
+
+def check_inputs(x: Floats) -> None:
+    """Refuse inputs outside of the box [−1, 1], by number."""
+    if x.ndim < 2 or not len(x):
+        raise FedprivError(f"inputs must be (images, …), got an array of shape {x.shape}")
+    inside = (np.abs(x.reshape(len(x), -1)) <= 1 + EDGE).all(1)
+    if not inside.all():
+        row = int(np.argmin(inside))
+        raise FedprivError(
+            f"inputs must be in [-1, 1], input {row} reaches {np.abs(x[row]).max():.6g}: data.divide and data.subtract "
+            "bring them there"
+        )

@@ -1,0 +1,152 @@
+"""Attacks on the inputs of a trained network, white box and batched: FGSM, I-FGSM, MIM, PGD, and several at once.
+
+Each is given a differentiable network (records → logits), records in the box [−1, 1] and their labels, and gives back
+records in the box and within `size` of where they were, in ℓ∞ or ℓ2. Each keeps, for every record, the worst point that
+it saw on its way, the record itself included: so no attack ever helps. What a class `kind` may be stands in `KINDS`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Protocol, get_args
+
+import torch
+from torch import Generator, Tensor
+
+from clients.input_search import Network, Norm, Search, keep, losses_of, norms
+from fedpriv.errors import FedprivError, at_least_zero, one_of, positive, whole
+from fedpriv.kinds import made
+
+
+class InputAttack(Protocol):
+    """What every attack can do."""
+
+    def __call__(self, network: Network, x: Tensor, y: Tensor, rng: Generator | None = None) -> Tensor:
+        """Records near x that the network takes for something else than y, where the attack finds such."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fgsm:
+    """One step along the sign of the gradient, or in ℓ2 along the gradient. Goodfellow et al. 2014; [S] equation 7."""
+
+    size: float  # μ
+    norm: Norm = "linf"
+
+    def __post_init__(self) -> None:
+        _check(self.size, self.norm)
+
+    def __call__(self, network: Network, x: Tensor, y: Tensor, rng: Generator | None = None) -> Tensor:
+        """The record, or the one step further where its loss is larger."""
+        search = Search(network, x, y, self.size, self.norm)
+        return search.walked(x, 1, self.size)
+
+
+@dataclass(frozen=True, kw_only=True)
+class IFgsm:
+    """T steps of size μ/T. Kurakin, Goodfellow and Bengio 2016; [S] equation 8."""
+
+    size: float
+    steps: int = 10
+    norm: Norm = "linf"
+
+    def __post_init__(self) -> None:
+        _check(self.size, self.norm, self.steps)
+
+    def __call__(self, network: Network, x: Tensor, y: Tensor, rng: Generator | None = None) -> Tensor:
+        """The worst of the points on the way."""
+        search = Search(network, x, y, self.size, self.norm)
+        return search.walked(x, self.steps, self.size / self.steps)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mim:
+    """T steps of size μ/T along a running sum of gradients, each divided by its ℓ1 norm. Dong et al. 2018."""
+
+    size: float
+    steps: int = 10
+    decay: float = 1.0
+    norm: Norm = "linf"
+
+    def __post_init__(self) -> None:
+        _check(self.size, self.norm, self.steps)
+        at_least_zero(decay=self.decay)
+
+    def __call__(self, network: Network, x: Tensor, y: Tensor, rng: Generator | None = None) -> Tensor:
+        """The worst of the points on the way."""
+        search = Search(network, x, y, self.size, self.norm)
+        return search.walked(x, self.steps, self.size / self.steps, self.decay)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pgd:
+    """Steps of 2.5μ/T from random points of the ball, projected back into it. Madry et al. 2018."""
+
+    size: float
+    steps: int = 10
+    restarts: int = 1
+    norm: Norm = "linf"
+
+    def __post_init__(self) -> None:
+        _check(self.size, self.norm, self.steps)
+        whole(restarts=self.restarts)
+
+    def __call__(self, network: Network, x: Tensor, y: Tensor, rng: Generator | None = None) -> Tensor:
+        """The worst of the points on all the ways."""
+        search = Search(network, x, y, self.size, self.norm)
+        for _ in range(self.restarts):
+            start = search.inside(x + _random(x, self.size, self.norm, rng))
+            search.walked(start, self.steps, 2.5 * self.size / self.steps)
+        return search.worst
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ensemble:
+    """Several attacks, each on every record: the worst of what they find. [S] Algorithm 1 calls it A."""
+
+    attacks: tuple[InputAttack, ...] = field(default_factory=tuple)
+
+    def __post_init__(self) -> None:
+        if not self.attacks:
+            raise FedprivError("attacks must name at least one attack")
+
+    def __call__(self, network: Network, x: Tensor, y: Tensor, rng: Generator | None = None) -> Tensor:
+        """The worst of all of their points."""
+        worst, highest = x.clone(), losses_of(network, x, y)
+        for attack in self.attacks:
+            found = attack(network, x, y, rng)
+            losses = losses_of(network, found, y)
+            keep(losses > highest, found, worst)
+            highest = torch.maximum(losses, highest)
+        return worst
+
+
+KINDS: dict[str, type[Any]] = {kind.__name__: kind for kind in (Fgsm, IFgsm, Mim, Pgd)}
+
+
+def make_input_attack(kind: str, settings: Mapping[str, Any]) -> InputAttack:
+    """The attack of that kind with those settings, or one line that says which setting is wrong.
+
+    >>> make_input_attack("Pgd", {"size": 0.2, "steps": 0})
+    Traceback (most recent call last):
+    fedpriv.errors.FedprivError: Pgd: steps must be at least 1, got 0
+    """
+    attack: InputAttack = made("attack on inputs", KINDS, kind, settings)
+    return attack
+
+
+def _random(x: Tensor, size: float, norm: Norm, rng: Generator | None) -> Tensor:
+    """Uniform in the ball."""
+    draw = partial(torch.rand, generator=rng)
+    if norm == "linf":
+        return (2 * draw(x.shape) - 1) * size
+    towards = torch.randn(x.shape, generator=rng)
+    reach = draw(len(x)) ** (1 / x[0].numel()) * size
+    return towards / norms(towards, 2) * reach.view(-1, *[1] * (x.ndim - 1))
+
+
+def _check(size: float, norm: str, steps: int = 1) -> None:
+    positive(size=size)
+    one_of(get_args(Norm), norm=norm)
+    whole(steps=steps)

@@ -1,0 +1,93 @@
+"""What attacks on inputs share: steps that stay in the ball and in the box, and the worst points seen on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+
+from fedpriv.errors import FedprivError
+
+Norm = Literal["linf", "l2"]
+Network = Callable[[Tensor], Tensor]
+EDGE = 1e-6  # how far outside of the box rounding may put a record
+TINY = 1e-30
+
+
+class Search:
+    """The worst points seen so far around records, and how to step from one to the next."""
+
+    def __init__(self, network: Network, x: Tensor, y: Tensor, size: float, norm: Norm) -> None:
+        """Records in the box, a label for each."""
+        _check_records(x, y)
+        self._network, self._x, self._y, self._size = network, x, y, size
+        self._norm: Norm = norm
+        self.worst = x.clone()
+        self._highest = losses_of(network, x, y)
+
+    def walked(self, start: Tensor, steps: int, length: float, decay: float = 0.0) -> Tensor:
+        """The worst points after so many steps from a start."""
+        now, momentum = start, torch.zeros_like(start)
+        for step in range(steps):
+            losses, gradient = _gradient(self._network, now, self._y)
+            if step or start is not self._x:
+                self._see(now, losses)
+            if decay:
+                momentum = decay * momentum + gradient / norms(gradient, 1)
+            now = self.inside(now + length * _direction(momentum if decay else gradient, self._norm))
+        self._see(now, losses_of(self._network, now, self._y))
+        return self.worst
+
+    def inside(self, moved: Tensor) -> Tensor:
+        """Back into the ball, then into the box: as the record is in the box, this leaves the ball no more."""
+        if self._norm == "linf":
+            return moved.clamp(self._x - self._size, self._x + self._size).clamp(-1, 1)
+        by = moved - self._x
+        return (self._x + by * (self._size / norms(by, 2)).clamp(max=1)).clamp(-1, 1)
+
+    def _see(self, points: Tensor, losses: Tensor) -> None:
+        keep(losses > self._highest, points, self.worst)
+        self._highest = torch.maximum(losses, self._highest)
+
+
+def keep(better: Tensor, points: Tensor, worst: Tensor) -> None:
+    """Put the points that are better in the place of the worst."""
+    worst[better] = points[better]
+
+
+def losses_of(network: Network, x: Tensor, y: Tensor) -> Tensor:
+    """The loss of every record."""
+    with torch.no_grad():
+        return cross_entropy(network(x), y, reduction="none")
+
+
+def _gradient(network: Network, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    """The loss of every record, and its gradient: records do not meet, so that of the sum serves."""
+    with torch.enable_grad():
+        moved = x.detach().requires_grad_()
+        losses = cross_entropy(network(moved), y, reduction="none")
+        (gradient,) = torch.autograd.grad(losses.sum(), moved)
+    return losses.detach(), gradient
+
+
+def _direction(gradient: Tensor, norm: Norm) -> Tensor:
+    return gradient.sign() if norm == "linf" else gradient / norms(gradient, 2)
+
+
+def norms(x: Tensor, power: int) -> Tensor:
+    """Every record's, in a shape that divides it; never zero."""
+    norms: Tensor = torch.linalg.vector_norm(x.flatten(1), power, dim=1).clamp(min=TINY)
+    return norms.view(-1, *[1] * (x.ndim - 1))
+
+
+def _check_records(x: Tensor, y: Tensor) -> None:
+    if x.ndim < 2 or y.shape != x.shape[:1] or not len(x):
+        raise FedprivError(
+            f"records must be (records, …) with a label for each, got {tuple(x.shape)} and {tuple(y.shape)}"
+        )
+    if not float(x.abs().max()) <= 1 + EDGE:
+        row = int((~(x.flatten(1).abs().amax(1) <= 1 + EDGE)).nonzero()[0])
+        raise FedprivError(f"inputs must be in [-1, 1], input {row} is not")

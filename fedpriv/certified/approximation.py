@@ -1,0 +1,63 @@
+"""How far the polynomials of the functional mechanism are from the losses: [S] Appendix O, and the exact error.
+
+Both losses are softplus log(1 + e^z) less a part that is linear in z and exact. Softplus is log 2 + z/2 + log
+cosh(z/2), so all that is cut off is log cosh(z/2) after the first order, log cosh(z/2) − z²/8 after the second: the
+first is between 0 and z²/8, the second between −z⁴/192 and 0. [S] bounds them for |z| ≤ 1 only, through the derivatives
+at ±1, which are the smallest in that interval and not the largest as it says; its bounds hold with room to spare.
+"""
+
+from __future__ import annotations
+
+from math import e, factorial
+
+import numpy as np
+from numpy.polynomial.legendre import leggauss
+from numpy.typing import ArrayLike
+
+from fedpriv.arrays import Vector
+from fedpriv.errors import FedprivError, positive, whole
+
+
+def published_reconstruction(inputs: int) -> float:
+    """4e·d/(1 + e)²: [S] equation 35, of the mean over a batch."""
+    whole(inputs=inputs)
+    return 4 * e * inputs / (1 + e) ** 2
+
+
+def published_labels(classes: int) -> float:
+    """(e² + 2e − 1)·K/(e(1 + e)²): [S] equation 36."""
+    whole(classes=classes)
+    return (e * e + 2 * e - 1) * classes / (e * (1 + e) ** 2)
+
+
+def cut_off(z: ArrayLike, order: int) -> Vector:
+    """What the polynomial of that order leaves out at z: log cosh(z/2), less z²/8 at the second order.
+
+    >>> [round(float(cut_off(1.0, order)), 6) for order in (1, 2)]
+    [0.120115, -0.004885]
+    """
+    if order not in (1, 2):
+        raise FedprivError(f"order must be 1 (reconstruction) or 2 (labels), got {order}")
+    half = np.abs(np.asarray(z, dtype=float)) / 2
+    exact = half + np.log1p(np.exp(-2 * half)) - np.log(2)
+    return np.asarray(exact if order == 1 else exact - half * half / 2)
+
+
+def largest_error(terms: int, order: int, reach: float = 1.0) -> float:
+    """The most that a sum of `terms` losses, each with |z| ≤ reach, and its polynomial can differ by: it is attained.
+
+    >>> round(largest_error(25, 1), 3), round(published_reconstruction(25), 3)
+    (3.003, 19.661)
+    """
+    whole(terms=terms)
+    positive(reach=reach)
+    return terms * abs(float(cut_off(reach, order)))
+
+
+def by_quadrature(z: float, order: int, nodes: int = 64) -> float:
+    """The same through Taylor's integral, ∫₀^z F⁽ⁿ⁺¹⁾(t)·(z − t)ⁿ/n! dt by Gauss and Legendre: the check of both."""
+    places, weights = leggauss(nodes)
+    t = z / 2 * (places + 1)
+    s = 1 / (1 + np.exp(-t))
+    derivative = s * (1 - s) if order == 1 else s * (1 - s) * (1 - 2 * s)
+    return float(z / 2 * (weights * derivative * (z - t) ** order).sum() / factorial(order))

@@ -1,0 +1,90 @@
+"""Laplace noise on each of d coordinates against a move of each by at most r: one curve, from the accountant.
+
+The worst move is that of every coordinate by r (docs/proofs/certified.md), so the curve is `Tradeoff.laplace(r / b)`
+composed d times. It is asked for some δ(ε) only: each is a line below the curve, and whichever ε is taken is sound.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from math import exp, floor, log, sqrt
+
+from scipy.special import ndtri
+
+from fedpriv.errors import probability, whole
+from fedpriv.privacy_loss import ROUGH, Composition, compose
+from fedpriv.tradeoff import Tradeoff
+
+RATIO = 1.01  # shifts are tried on a grid, and rounded down to it
+FEWEST = -2000  # 2e-9: below it nothing is certified that matters
+WIDER = 0.1  # and ε, by its logarithm
+MANY = 8  # coordinates from which a few ε near that of the normal curve are enough
+SAFE = 1e-12
+
+
+@dataclass(frozen=True)
+class Cube:
+    """The ℓ∞ ball in d dimensions, under Laplace noise of scale 1.
+
+    >>> round(Cube(784).shift(0.99, 0.01), 4)
+    0.0839
+    """
+
+    dimension: int
+
+    def __post_init__(self) -> None:
+        whole(dimension=self.dimension)
+
+    def shift(self, lower: float, upper: float) -> float:
+        """The largest move (on the grid) at which a class of at least `lower` stays ahead of one of at most `upper`."""
+        probability(lower=lower, upper=upper)
+        if not lower > upper:
+            return 0.0
+        low, high = self._around(lower, upper)
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if self._holds(lower, upper, middle) else (low, middle)
+        return RATIO**low if low > FEWEST else 0.0
+
+    def _around(self, lower: float, upper: float) -> tuple[int, int]:
+        """A place at which it holds and one at which it does not, near that of the normal curve: far ones cost time."""
+        reach = float(ndtri(min(lower, 1 - 1e-15)) - ndtri(max(upper, 1e-15))) / 2
+        place, step = floor(log(max(reach, 1e-6) / sqrt(self.dimension)) / log(RATIO)), 4
+        if self._holds(lower, upper, place):
+            while self._holds(lower, upper, place + step):
+                place, step = place + step, 2 * step
+            return place, place + step
+        while place - step > FEWEST and not self._holds(lower, upper, place - step):
+            place, step = place - step, 2 * step
+        return max(place - step, FEWEST), place
+
+    def _holds(self, lower: float, upper: float, place: int) -> bool:
+        """Whether the first class stays ahead after a move of every coordinate by RATIO^place."""
+        return self._kept(lower, place) + self._kept(1 - upper, place) > 1 + SAFE
+
+    def _kept(self, mass: float, place: int) -> float:
+        """What is left at the least of an expected score, after a move of every coordinate by RATIO^place."""
+        mu = RATIO**place * sqrt(self.dimension)  # the curve is close to G_μ, whose slope there says which ε serves
+        aim = -mu * float(ndtri(min(max(1 - mass, 1e-15), 1.0))) - mu * mu / 2
+        power = floor(log(min(max(abs(aim), mu / 20, 1e-9), 600)) / WIDER)
+        near = (0, 1) if self.dimension >= MANY else range(-7, 8)
+        return max(self._line(mass, place, power + by) for by in near)
+
+    def _line(self, mass: float, place: int, power: int) -> float:
+        """1 − δ − e^ε·(1 − mass), or e^−ε·(mass − δ) where that is more, at one ε of the grid."""
+        epsilon = exp(WIDER * power)
+        if epsilon > 700:
+            return 0.0
+        delta = _delta(self.dimension, place, power)
+        return max(1 - delta - exp(epsilon) * (1 - mass), exp(-epsilon) * (mass - delta), 0.0)
+
+
+@lru_cache(maxsize=1 << 16)
+def _delta(dimension: int, place: int, power: int) -> float:
+    return _composed(dimension, place).delta(exp(WIDER * power), ROUGH).upper
+
+
+@lru_cache(maxsize=1 << 12)
+def _composed(dimension: int, place: int) -> Composition:
+    return compose([(Tradeoff.laplace(RATIO**place), dimension)])

@@ -1,0 +1,170 @@
+"""The functional mechanism of [S]: objectives as polynomials, noise on their coefficients, and what both ε's are.
+
+A reconstruction loss and a label loss are cut off after a few terms of Taylor's series; their coefficients get Laplace
+noise. [S] draws one noise vector and adds it to every example of a batch (its equation 16 has Σ of the batch in mind):
+the difference of two examples is untouched, and no guarantee for an example follows. Here the noise is drawn afresh for
+each example, once, and kept. Then its ε at the level of examples is that of Laplace noise on a cube, and whatever is
+computed from what was kept, in as many rounds as one likes, costs nothing more.
+
+The label's noise is on the label itself. [S] adds it to the coefficients h·y, and keeps it while h changes: two steps
+would then give (h − h')·y without noise.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import ArrayLike
+
+from fedpriv.accounting import Account
+from fedpriv.arrays import Vector, finite
+from fedpriv.errors import FedprivError, positive, whole
+from fedpriv.mechanisms import Laplace
+from fedpriv.privacy_loss import Bounds
+from fedpriv.release import Release
+
+EDGE = 1 + 1e-6  # float32 of a pixel may round past 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class FunctionalMechanism:
+    """The noise of StoBatch and AdLM, in the letters of [S].
+
+    MNIST as in its Appendix P: 5 × 5 patches, feature maps of 14 × 14, 256 units before the classes, ε₂ = 0.1.
+
+    >>> sizes = {"inputs": 784, "patch": 25, "hidden": 196, "last": 256, "batch": 2499}
+    >>> mnist = FunctionalMechanism(**sizes, epsilon_1=0.5, epsilon_2=0.1)
+    >>> mnist.sensitivity_r, mnist.sensitivity_l, round(mnist.gamma_x, 4)
+    (4950, 512, 1.9808)
+    >>> round(mnist.published(norm=1.0), 4), [round(e) for e in mnist.certified(0.0)]
+    (0.9786, [397, 397])
+    """
+
+    inputs: int  # coordinates of an example
+    patch: int  # d, the inputs that one hidden neuron reconstructs (its Appendix P)
+    hidden: int  # β, neurons of one feature map
+    last: int  # |h_π|, neurons before the classes
+    batch: int  # m
+    epsilon_1: float
+    epsilon_2: float
+
+    def __post_init__(self) -> None:
+        whole(inputs=self.inputs, patch=self.patch, hidden=self.hidden, last=self.last, batch=self.batch)
+        positive(epsilon_1=self.epsilon_1, epsilon_2=self.epsilon_2)
+
+    @property
+    def sensitivity_r(self) -> int:
+        """Δ_R = d(β + 2). [S] Lemma 2."""
+        return self.patch * (self.hidden + 2)
+
+    @property
+    def sensitivity_l(self) -> int:
+        """Δ_L = 2|h_π|. [S] Lemma 4."""
+        return 2 * self.last
+
+    @property
+    def gamma_x(self) -> float:
+        """γ_x = Δ_R/m. [S] Lemma 3, which takes Δ_x = 1 where the cube's ℓ1 diameter is 2·inputs."""
+        return self.sensitivity_r / self.batch
+
+    def gamma(self, norm: float) -> float:
+        """γ = 2Δ_R/(m·‖θ₁‖_{1,1}), the norm being the largest ℓ1 norm of θ₁'s columns. [S] section 3.1."""
+        positive(norm=norm)
+        return 2 * self.gamma_x / norm
+
+    def published(self, norm: float) -> float:
+        """ε₁ + ε₁/γ_x + ε₁/γ + ε₂: [S] Theorem 4, under its own definition of neighbours, that of batches."""
+        return self.epsilon_1 * (1 + 1 / self.gamma_x + 1 / self.gamma(norm)) + self.epsilon_2
+
+    @property
+    def noise(self) -> float:
+        """b = Δ_R/(m·ε₁), the scale on every input coordinate; the transformation's is 2b."""
+        return self.gamma_x / self.epsilon_1
+
+    @property
+    def label_noise(self) -> float:
+        """Δ_L/(m·ε₂), the scale on every coordinate of a one-hot label."""
+        return self.sensitivity_l / (self.batch * self.epsilon_2)
+
+    @property
+    def releases(self) -> tuple[Release, Release]:
+        """What an example gives away, once: its coordinates, each in [−1, 1], and its label, one of 0 and one of 1."""
+        return (
+            Release(
+                mechanism=Laplace(clip=1.0, noise=self.noise), dimension=self.inputs, geometry="linf", unit="record",
+                adjacency="replace",
+            ),
+            Release(
+                mechanism=Laplace(clip=0.5, noise=self.label_noise), dimension=2, geometry="linf", unit="record",
+                adjacency="replace",
+            ),
+        )  # fmt: skip
+
+    def certified(self, delta: float) -> Bounds:
+        """ε(δ) of an example replaced, from both sides, for the noise really drawn: by the accountant.
+
+        2·inputs·m·ε₁/Δ_R + 2m·ε₂/Δ_L at δ = 0.
+        """
+        return Account(self.releases).epsilon(delta).bounds
+
+    def guarantees(self, norm: float, delta: float) -> dict[str, Any]:
+        """Both ε's by name: the first is never to be shown without the second."""
+        lower, upper = self.certified(delta)
+        published = {"epsilon": self.published(norm), "delta": 0.0, "definition": "[S] Theorem 4: batches, one noise"}
+        example = {
+            "epsilon": {"lower": lower, "upper": upper}, "delta": delta,
+            "definition": "one example replaced, noise drawn afresh for each and kept",
+        }  # fmt: skip
+        return {"published": published, "example-level": example}
+
+    def perturbed(self, x: ArrayLike, rng: Generator) -> Vector:
+        """An example's coordinates, noised, once and for all: x̄ = x + Lap(b). h̄ and everything else follow from it."""
+        values = finite(x)
+        if not np.abs(values).max(initial=0.0) <= EDGE:
+            raise FedprivError(f"inputs must be in [-1, 1], got {values.flat[np.abs(values).argmax()]:.6g}")
+        return np.clip(values, -1, 1) + rng.laplace(0, self.noise, values.shape)
+
+    def perturbed_labels(self, y: ArrayLike, classes: int, rng: Generator) -> Vector:
+        """One-hot labels, noised."""
+        labels = np.asarray(y)
+        if labels.dtype.kind not in "iu" or not ((labels >= 0) & (labels < classes)).all():
+            raise FedprivError(f"labels must be whole numbers from 0 to {classes - 1}")
+        return np.asarray(np.eye(classes)[labels] + rng.laplace(0, self.label_noise, (*labels.shape, classes)))
+
+
+def epsilon_1_of(total: float, epsilon_2: float, gamma_x: float, gamma: float) -> float:
+    """ε₁ = (ε − ε₂)/(1 + 1/γ_x + 1/γ), which makes the published total ε. [S] Appendix P.
+
+    >>> round(epsilon_1_of(0.9786364, 0.1, 4950 / 2499, 2 * 4950 / 2499), 4)
+    0.5
+    """
+    positive(gamma_x=gamma_x, gamma=gamma)
+    if not total > epsilon_2:
+        raise FedprivError(f"epsilon must be larger than epsilon_2 = {epsilon_2}, got {total}")
+    return (total - epsilon_2) / (1 + 1 / gamma_x + 1 / gamma)
+
+
+def reconstruction_coefficients(x: ArrayLike, h: ArrayLike) -> tuple[Vector, Vector]:
+    """½h and x: [S] equation 5 in the order of equation 6, Σ_j ½θ_j·h − x_j·(θ_j·h).
+
+    The constant d·log 2 has no coefficient. Over an example they change by d(β + 2) in ℓ1 at most (Lemma 2).
+    """
+    return np.asarray(h, dtype=float) / 2, np.asarray(x, dtype=float)
+
+
+def reconstruction(theta: ArrayLike, half_h: ArrayLike, x: ArrayLike, h: ArrayLike) -> float:
+    """Σ_j log 2 + θ_j·(½h̄) − x̄_j·(θ_j·h): equation 6 of one example, from coefficients noised or not."""
+    rows, kept = np.asarray(theta, dtype=float), np.asarray(x, dtype=float)
+    return float(len(rows) * np.log(2) + (rows @ np.asarray(half_h)).sum() - kept @ (rows @ np.asarray(h)))
+
+
+def label_loss(scores: ArrayLike, label: ArrayLike) -> float:
+    """Σ_k log 2 + z_k/2 + z_k²/8 − z_k·y_k: the polynomial of equation 9, z = h_π·W, linear in the (noised) label.
+
+    [S] prints z − ½|z| for z/2, which is right for z ≥ 0 only: the series is of max(z, 0) − ½|z|.
+    """
+    z, y = np.asarray(scores, dtype=float), np.asarray(label, dtype=float)
+    return float((np.log(2) + z / 2 + z * z / 8 - z * y).sum())

@@ -1,0 +1,117 @@
+"""Certified accuracy of a run: how many images are predicted rightly, and surely so within a radius."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import floor, inf, log10
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from clients.certifying import Terms, Verdict
+from clients.gradients import blocks
+from fedpriv.certified.smoothing import in_linf
+from fedpriv.files import replaced
+from simulations.certified_run import Trained
+from simulations.plots import COLOURS
+from simulations.report import facts, runs
+from simulations.report.facts import aligned
+
+MOST_ROWS = 10
+
+
+def summary(trained: Trained, terms: Terms, found: Sequence[Verdict]) -> dict[str, Any]:
+    """The run's certified accuracy as plain data."""
+    norm, dimension, right = terms.smoothing.norm, trained.x[0].size, _right(trained, found)
+    radii = steps(max(verdict.radius for verdict in found))
+    return {
+        "directory": str(trained.directory), "round": trained.round, "images": len(found), "draws": terms.draws,
+        "confidence": terms.confidence, "by": terms.by,
+        "smoothing": {"kind": type(terms.smoothing).__name__, "noise": terms.smoothing.noise},  # type: ignore[attr-defined]
+        "norm": norm, "accuracy": {
+            "unnoised": _unnoised(trained), "smoothed": sum(right) / len(found),
+            "abstained": sum(verdict.prediction is None for verdict in found) / len(found),
+        },
+        "certified": [{
+            "radius": radius, "linf": in_linf(radius, norm, dimension), "accuracy": accuracy(right, found, radius),
+            "published": accuracy(right, found, radius, published=True),
+        } for radius in radii],
+        "median_radius": sorted(v.radius if ok else 0.0 for v, ok in zip(found, right, strict=True))[len(found) // 2],
+        "privacy": dict(facts.privacy(runs.load(trained.directory))),
+    }  # fmt: skip
+
+
+def accuracy(right: Sequence[bool], found: Sequence[Verdict], radius: float, *, published: bool = False) -> float:
+    """The share of images predicted rightly, and certified to be so within a radius."""
+    reach = [verdict.published if published else verdict.radius for verdict in found]
+    return sum(ok and own >= radius for ok, own in zip(right, reach, strict=True)) / len(found)
+
+
+def steps(largest: float) -> list[float]:
+    """Round numbers from 0 up to the largest radius, ten or so.
+
+    >>> steps(0.83)
+    [0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8]
+    """
+    if not 0 < largest < inf:
+        return [0.0]
+    unit = 10.0 ** floor(log10(largest / MOST_ROWS))
+    step = next(unit * by for by in (1, 2, 5, 10) if largest / (unit * by) <= MOST_ROWS)
+    return [float(f"{place * step:.6g}") for place in range(floor(largest / step * (1 + 1e-9)) + 1)]
+
+
+def _right(trained: Trained, found: Sequence[Verdict]) -> list[bool]:
+    return [verdict.prediction == label for verdict, label in zip(found, trained.y.tolist(), strict=True)]
+
+
+def _unnoised(trained: Trained) -> float:
+    with torch.inference_mode():
+        parts = [trained.network(torch.tensor(trained.x[part])).argmax(1) for part in blocks(len(trained.x), 512)]
+    return float((torch.cat(parts).numpy() == trained.y).mean())
+
+
+def table(report: dict[str, Any]) -> str:
+    """The same for people."""
+    own, norm = report["accuracy"], "ℓ2" if report["norm"] == "l2" else "ℓ∞"
+    what = "Gaussian noise of standard deviation" if norm == "ℓ2" else "Laplace noise of scale"
+    rows = {
+        "network": f"as saved after round {report['round']:,}",
+        "noise": f"{what} {report['smoothing']['noise']:g} on every input coordinate",
+        "verdicts": f"{report['draws']:,} draws an image; each holds with confidence {report['confidence']:g}",
+        "accuracy": f"{own['unnoised']:.1%} without noise, {own['smoothed']:.1%} of {report['images']:,} with it; "
+        f"{own['abstained']:.1%} abstained",
+        **report["privacy"],
+    }
+    width = max(map(len, rows))
+    lines = [report["directory"], *(f"  {name:<{width}}  {text}" for name, text in rows.items()), ""]
+    figure = [f"\nfigure: {report['figure']}"] if "figure" in report else []
+    return "\n".join([*lines, aligned(*_rows(report)), *figure])
+
+
+def _rows(report: dict[str, Any]) -> tuple[list[str], list[list[str]]]:
+    """Radius by radius: an ℓ2 radius as one in ℓ∞ too, an ℓ∞ radius beside what its papers print."""
+    rows = report["certified"]
+    if report["norm"] == "l2":
+        head = ["  ℓ2 radius", "as ℓ∞", "certified accuracy"]
+        return head, [[f"  {row['radius']:g}", f"{row['linf']:.4g}", f"{row['accuracy']:.1%}"] for row in rows]
+    head = ["  ℓ∞ radius", "certified accuracy", "by the radius as published"]
+    return head, [[f"  {row['radius']:g}", f"{row['accuracy']:.1%}", f"{row['published']:.1%}"] for row in rows]
+
+
+def drawn(trained: Trained, terms: Terms, found: Sequence[Verdict], path: Path) -> Path:
+    """Certified accuracy against radius."""
+    from simulations.reproduce.panels import DASHED, Line, Panel, written  # matplotlib takes a while
+
+    right, largest = _right(trained, found), max((v.radius for v in found if v.radius < inf), default=0.0)
+    radii = np.linspace(0, largest or 1.0, 200)
+    curves = [np.array([accuracy(right, found, float(r), published=own) for r in radii]) for own in (False, True)]
+    lines = [Line("certified", radii, curves[0], COLOURS[0])]
+    if terms.smoothing.norm == "linf":
+        lines.append(Line("by the radius as published", radii, curves[1], COLOURS[1], DASHED))
+    x = f"{'ℓ2' if terms.smoothing.norm == 'l2' else 'ℓ∞'} radius, in units of the inputs"
+    panel = Panel(title="Certified accuracy", x=x, y="share of images", lines=lines)
+    note = f"{len(found):,} images, {terms.draws:,} draws each, confidence {terms.confidence:g} a verdict."
+    replaced(path, written([panel], note), mode=0o644)
+    return path

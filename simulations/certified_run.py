@@ -1,0 +1,134 @@
+"""What `fedpriv certify` works on: a run's trained network, the images, and the file of what is known about them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from torch import nn
+
+from clients.arrays import Floats
+from clients.certifying import Terms, Verdict, check_inputs
+from clients.cohort import net_of, pool_of
+from clients.idx import idx_files, read_idx
+from clients.place import look_for_modules
+from clients.pool import Pool, Records, Whole
+from clients.pool import pool_of as checked
+from clients.randomised import network_of
+from fedpriv import records, study_file
+from fedpriv.errors import FedprivError
+from server import checkpoint
+from server.checkpoint import State
+from server.directory import STUDY, kept
+from simulations.run_directory import modules_of
+
+FORMAT = 1
+REAL = ("radius", "published", "lower", "upper")  # which infinity may be, a word in JSON
+PAIRS = (("x_test.npy", "y_test.npy"), ("x.npy", "y.npy"))
+
+
+@dataclass(frozen=True, eq=False)
+class Trained:
+    """A run's network and the images it is asked about."""
+
+    directory: Path
+    study: str  # its id
+    network: nn.Module
+    round: int
+    x: Floats
+    y: Whole
+    digest: str  # of weights and images
+
+
+def load(directory: Path, data: Path | None, images: int | None) -> Trained:
+    """The network as it was saved last, and the first images held out, or those of another directory."""
+    if not (directory / STUDY).is_file():
+        raise FedprivError(f"{directory}: holds no run ({STUDY} is missing); give the directory that fedpriv run named")
+    look_for_modules(modules_of(directory))
+    study = study_file.read(str((directory / STUDY).absolute()))
+    pool = pool_of(study)
+    net = net_of(study, pool)
+    own = np.tile(np.array(study.first_settings), (study.clients.count, 1))
+    start = State(0, net.initial().astype(np.float64), study.server.stepping.start(net.dimension), own)
+    state = checkpoint.load(directory, study.id, start)
+    if state is None:
+        raise FedprivError(
+            f"{directory}: no round has been saved yet: fedpriv run --resume {directory} goes on with it"
+        )
+    x, y = (pool.x_test, pool.y_test) if data is None else _read(data, pool)
+    if images is not None and not images <= len(x):
+        raise FedprivError(f"--images must be at most {len(x)}, which is all there are, got {images}")
+    digest = blake2b(state.weights.tobytes() + x.tobytes(), digest_size=8)
+    x, y = x[:images], y[:images]
+    check_inputs(x)
+    network = network_of(net, state.weights.astype(np.float32))
+    return Trained(directory, study.id.hex(), network, state.round, x, y, digest.hexdigest())
+
+
+def _read(folder: Path, pool: Pool) -> tuple[Floats, Whole]:
+    """x_test.npy and y_test.npy, else x.npy and y.npy, else the held-out idx files, scaled as the study's own."""
+    named = next((pair for pair in PAIRS if (folder / pair[0]).is_file()), None)
+    if named is not None:
+        paths = [folder / name for name in named]
+        try:
+            x, y = (np.load(path, mmap_mode="r", allow_pickle=False) for path in paths)
+        except (OSError, ValueError, EOFError) as error:
+            names = " and ".join(named)
+            raise FedprivError(f"--data {folder}: {names} must be arrays in .npy format ({error})") from None
+    elif folder.is_dir():
+        files = idx_files(folder)
+        paths, x, y = [files.x_test, files.y_test], read_idx(files.x_test, 3), read_idx(files.y_test, 1)
+    else:
+        raise FedprivError(f"--data {folder}: is no directory; it must hold x.npy and y.npy, or idx files")
+    asked = Records(x, y, *map(str, paths))
+    found = checked(Records(pool.x, pool.y, "the run's x", "the run's y"), asked, pool.divide, pool.subtract)
+    return found.x_test, found.y_test
+
+
+class Known:
+    """The verdicts found so far, a line each behind a line of terms; a file for each way of asking."""
+
+    def __init__(self, trained: Trained, terms: Terms) -> None:
+        own = {"kind": type(terms.smoothing).__name__, **asdict(terms.smoothing)}  # type: ignore[call-overload]
+        self.header: dict[str, Any] = {
+            "format": FORMAT, "kind": "certify", "study": trained.study, "round": trained.round,
+            "digest": trained.digest, "smoothing": own, "draws": terms.draws, "confidence": terms.confidence,
+            "by": terms.by, "seed": terms.seed,
+        }  # fmt: skip
+        name = blake2b(records.written(self.header), digest_size=4).hexdigest()
+        folder = trained.directory / "certify"
+        folder.mkdir(exist_ok=True)
+        self.path = folder / f"{own['kind']}-{name}.jsonl"
+        self.found: dict[int, Verdict] = {}
+
+    @contextmanager
+    def open(self) -> Iterator[records.Writer]:
+        """The file, kept to this process; what it knows is read, half a line left by a kill is dropped."""
+        with kept(self.path.parent), records.Writer(self.path) as writer:
+            first, *others = self.path.read_bytes().splitlines() or [b""]
+            if not first:
+                writer.append(self.header, durable=True)
+            elif first != records.written(self.header).strip():
+                raise FedprivError(f"{self.path}:1: is of other terms than its name says: remove the file")
+            for number, line in enumerate(others, 2):
+                verdict = self._verdict(number, line)
+                self.found[verdict.image] = verdict
+            yield writer
+
+    def _verdict(self, number: int, line: bytes) -> Verdict:
+        try:
+            found: dict[str, Any] = json.loads(line)
+            return Verdict(**found | {name: float(found[name]) for name in REAL})
+        except (KeyError, TypeError, ValueError) as error:
+            raise FedprivError(f"{self.path}:{number}: is no verdict ({error}): remove the line") from None
+
+    def add(self, writer: records.Writer, verdict: Verdict) -> None:
+        """Write it down and know it."""
+        writer.append(asdict(verdict))
+        self.found[verdict.image] = verdict
