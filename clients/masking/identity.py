@@ -1,0 +1,80 @@
+"""Who a member is, to others that know its key: Ed25519 signatures, so that no server can stand in for a member.
+
+Keys are files as `ssh-keygen -t ed25519` writes them, named by the node's --node-config: `identity`, its private key
+without a passphrase, and `peers`, the public keys of all nodes, that of partition p on line p from 0. Both are for its
+owner to place: a list that came from the server would be the server's word.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.serialization import load_ssh_private_key, load_ssh_public_key
+
+from fedpriv.errors import FedprivError
+
+SIGNATURE = 64  # bytes
+UNSIGNED = bytes(SIGNATURE)
+
+
+@dataclass(frozen=True)
+class Identity:
+    """This node's key and its peers': without them members are whoever the server says."""
+
+    private: Ed25519PrivateKey | None = None
+    peers: tuple[Ed25519PublicKey, ...] | None = None
+
+    @staticmethod
+    def of(config: Mapping[str, Any]) -> Identity:
+        """What a --node-config names; both or neither."""
+        named = [str(config[name]) for name in ("identity", "peers") if name in config]
+        if not named:
+            return Identity()
+        if len(named) == 1:
+            raise FedprivError("masking: --node-config needs both identity and peers, or neither")
+        return Identity(_private(Path(named[0])), _peers(Path(named[1])))
+
+    def signed(self, content: bytes) -> bytes:
+        """A signature; zeros where there is no key."""
+        return self.private.sign(content) if self.private else UNSIGNED
+
+    def knows(self, member: int, content: bytes, signature: bytes) -> bool:
+        """Whether that member has signed this; where peers are not known, whatever is said is believed."""
+        if self.peers is None:
+            return True
+        try:
+            self.peers[member].verify(signature, content)
+        except (IndexError, InvalidSignature):
+            return False
+        return True
+
+
+def _private(path: Path) -> Ed25519PrivateKey:
+    try:
+        key = load_ssh_private_key(path.read_bytes(), None)
+    except (OSError, ValueError, TypeError, UnsupportedAlgorithm) as error:
+        raise FedprivError(f"masking: identity: {path}: no key of ssh-keygen -t ed25519 ({_why(error)})") from None
+    if not isinstance(key, Ed25519PrivateKey):
+        raise FedprivError(f"masking: identity: {path}: is of another kind than ssh-keygen -t ed25519 makes")
+    return key
+
+
+def _peers(path: Path) -> tuple[Ed25519PublicKey, ...]:
+    try:
+        lines = [line for line in path.read_bytes().splitlines() if line.strip()]
+        found = [load_ssh_public_key(line) for line in lines]
+    except (OSError, ValueError, UnsupportedAlgorithm) as error:
+        raise FedprivError(f"masking: peers: {path}: not a public key a line ({_why(error)})") from None
+    known = tuple(key for key in found if isinstance(key, Ed25519PublicKey))
+    if len(known) != len(found) or len({key.public_bytes_raw() for key in known}) != len(known):
+        raise FedprivError(f"masking: peers: {path}: must hold different keys, all of ssh-keygen -t ed25519")
+    return known
+
+
+def _why(error: Exception) -> str:
+    return getattr(error, "strerror", None) or type(error).__name__

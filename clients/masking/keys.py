@@ -1,0 +1,54 @@
+"""Keys that two members agree on over a server they need not trust: X25519 and HKDF-SHA256; AES-256-GCM in transit."""
+
+from __future__ import annotations
+
+import secrets
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+Private = X25519PrivateKey
+KEY, _NONCE, _TAG = 32, 12, 16  # bytes
+SEALED = _NONCE + _TAG  # by how much a sealed message is longer
+
+
+def private_key() -> bytes:
+    """A new one, from the operating system."""
+    return X25519PrivateKey.generate().private_bytes_raw()
+
+
+def public_key(private: bytes) -> bytes:
+    """What belongs to it."""
+    return X25519PrivateKey.from_private_bytes(private).public_key().public_bytes_raw()
+
+
+def opened(private: bytes) -> Private:
+    """A private key that is used often: to open it takes as long as to agree on a key."""
+    return X25519PrivateKey.from_private_bytes(private)
+
+
+def agreed(private: Private, public: bytes, salt: bytes, purpose: bytes) -> bytes:
+    """32 bytes that both sides find, and nobody else; a point of low order, which would fix them, is a ValueError."""
+    return derived(private.exchange(X25519PublicKey.from_public_bytes(public)), salt, purpose)
+
+
+def derived(secret: bytes, salt: bytes, purpose: bytes) -> bytes:
+    """A key for one purpose."""
+    return HKDF(algorithm=SHA256(), length=KEY, salt=salt, info=purpose).derive(secret)
+
+
+def sealed(key: bytes, content: bytes, about: bytes) -> bytes:
+    """Encrypted, and bound to what it is about."""
+    nonce = secrets.token_bytes(_NONCE)
+    return nonce + AESGCM(key).encrypt(nonce, content, about)
+
+
+def unsealed(key: bytes, message: bytes, about: bytes) -> bytes | None:
+    """What was sealed; None where it was not, by this key and about this."""
+    try:
+        return AESGCM(key).decrypt(message[:_NONCE], message[_NONCE:], about)
+    except (InvalidTag, ValueError):
+        return None

@@ -1,0 +1,80 @@
+"""Masks: residues modulo 2ʷ from a key, as fast as AES in counter mode writes them, and what is added to a vector."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from cryptography.hazmat.primitives.ciphers import Cipher
+from cryptography.hazmat.primitives.ciphers.algorithms import AES
+from cryptography.hazmat.primitives.ciphers.modes import CTR
+from numpy.typing import NDArray
+
+from fedpriv.errors import FedprivError
+from fedpriv.packed_forms import Planes
+
+Residues = NDArray[Any]  # unsigned, of the smallest width that holds w bits: its own overflow is the modulus, or more
+MOST = 62  # bits: packing counts its symbols in a signed word
+_BLOCK = 16
+
+
+def kind(width: int) -> np.dtype[Any]:
+    """The type of residues of so many bits.
+
+    >>> kind(13), kind(17)
+    (dtype('uint16'), dtype('uint32'))
+    """
+    if not 0 < width <= MOST:
+        raise FedprivError(f"residues have 1 to {MOST} bits, got {width}")
+    return np.dtype(f"<u{next(size for size in (1, 2, 4, 8) if 8 * size >= width)}")
+
+
+def mask(key: bytes, dimension: int, width: int) -> Residues:
+    """AES-256-CTR's stream under a key that is used for nothing else, so its counter begins at zero.
+
+    Bits past the w-th stay in: they never reach the lower ones, and `packed` drops them.
+
+    >>> int(mask(bytes(32), 3, 16)[0]) == int.from_bytes(bytes.fromhex("dc95"), "little")  # AES-256 of zeros
+    True
+    """
+    own = kind(width)
+    size = dimension * own.itemsize
+    stream = bytearray(size + _BLOCK)
+    Cipher(AES(key), CTR(bytes(_BLOCK))).encryptor().update_into(_zeros(size), stream)
+    return np.frombuffer(stream, own, dimension)
+
+
+def packed(residues: Residues, width: int) -> bytes:
+    """w bits each."""
+    return Planes(range(1 << width)).pack(_within(residues, width)[None]).tobytes()
+
+
+def unpacked(content: bytes | memoryview, dimension: int, width: int) -> Residues:
+    """What was packed; a size that does not fit is refused."""
+    rows = np.frombuffer(content, np.uint8)[None]
+    return np.asarray(Planes(range(1 << width)).unpack(rows, dimension)[0], kind(width))
+
+
+def packed_size(dimension: int, width: int) -> int:
+    """How many bytes that takes."""
+    return Planes(range(1 << width)).size(dimension)
+
+
+def _within(residues: Residues, width: int) -> Residues:
+    return np.asarray(residues & residues.dtype.type((1 << width) - 1))
+
+
+def whole(residues: Residues, width: int) -> NDArray[np.int64]:
+    """The numbers from 0 to 2ʷ − 1 that they are."""
+    return _within(residues, width).astype(np.int64)
+
+
+def residues_of(numbers: NDArray[np.int64], width: int) -> Residues:
+    """Whole numbers modulo 2ʷ, in the type that masks have."""
+    return (numbers & ((1 << width) - 1)).astype(kind(width))
+
+
+@lru_cache(maxsize=2)
+def _zeros(size: int) -> bytes:
+    return bytes(size)

@@ -1,0 +1,213 @@
+"""A member of a masked sum: functions, one a phase, each of which takes the member's state and what the server says.
+
+A state is used once. Whoever keeps it replaces it by the next before the answer leaves, and forgets the last: the same
+masks must never hide two vectors, and nobody may learn both secrets of one member. All that a member reads is checked
+against its own study and what it saw before; whatever does not fit raises FedprivError, and costs the round.
+"""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass, replace
+from hashlib import sha256
+
+import numpy as np
+
+from clients.masking import keys, masks, shamir, survivors
+from clients.masking.identity import Identity
+from clients.masking.masks import Residues
+from clients.masking.roster import Roster, Terms
+from clients.masking.survivors import Survivors
+from fedpriv.errors import FedprivError
+
+SEALED = 2 * shamir.SHARE + keys.SEALED  # a share of each secret, on its way
+COMMITMENT = 32  # bytes
+MEMBER = np.dtype("<u4")
+
+
+@dataclass(frozen=True, kw_only=True)
+class State:
+    """All that a member keeps between two messages: words, whole numbers and bytes."""
+
+    stage: str  # what comes next
+    about: bytes
+    channel: bytes  # private keys
+    pairing: bytes
+    roster: bytes = b""
+    seed: bytes = b""  # of the mask that is its own
+    own: bytes = b""  # its shares of its own secrets
+    present: bytes = b""  # who has shared secrets out
+    held: bytes = b""  # the shares of others, by neighbour as in `present`
+    clients: int = 0  # how many it has spoken for in the end
+    named: bytes = b""  # the survivors it has signed
+
+
+def advertised(terms: Terms, me: int, identity: Identity) -> tuple[State, bytes]:
+    """Two new keys: the state, and the public halves, signed."""
+    channel, pairing = keys.private_key(), keys.private_key()
+    state = State(stage="shares", about=terms.about, channel=channel, pairing=pairing)
+    pair = keys.public_key(channel) + keys.public_key(pairing)
+    return state, pair + identity.signed(_signed_keys(terms, me, pair))
+
+
+def shared(
+    state: State, terms: Terms, me: int, clients: int, content: bytes, identity: Identity
+) -> tuple[State, bytes]:
+    """Its secrets, shared out to its neighbours: a commitment to its seed, then a sealed pair of shares for each."""
+    _expect(state, "shares", terms)
+    roster = Roster.read(terms, content)
+    own, public = roster.entries.get(me), (keys.public_key(state.channel), keys.public_key(state.pairing))
+    if own is None or (own.channel, own.pairing) != public or own.clients != clients:
+        raise FedprivError("masking: the roster does not hold this node as it is")
+    for member, entry in roster.entries.items():
+        if not identity.knows(member, _signed_keys(terms, member, entry.channel + entry.pairing), entry.signature):
+            raise FedprivError(f"masking: the keys of node {member} are not signed by the node that this one knows")
+    holders, seed = roster.holders(me), secrets.token_bytes(keys.KEY)
+    places, threshold = [roster.place(each) for each in holders], roster.arrangement.threshold
+    pairs = zip(shamir.split(seed, places, threshold), shamir.split(state.pairing, places, threshold), strict=True)
+    shares = {holder: b"".join(pair) for holder, pair in zip(holders, pairs, strict=True)}
+    private = keys.opened(state.channel)
+    sent = [_sealed(private, roster, me, holder, share) for holder, share in shares.items() if holder != me]
+    state = replace(state, stage="input", roster=content, seed=seed, own=shares[me])
+    return state, commitment(roster, seed) + b"".join(sent)
+
+
+def received(state: State, terms: Terms, me: int, content: bytes) -> State:
+    """Take in who has shared secrets out, and the shares for this member; what cannot be opened is held as nothing."""
+    _expect(state, "input", terms)
+    roster = Roster.read(terms, state.roster)
+    names = MEMBER.itemsize * int.from_bytes(content[:4], "little")
+    present, letters = content[4:][:names], content[4 + names :]
+    _check_present(roster, present, me)
+    there = set(np.frombuffer(present, MEMBER).tolist())
+    neighbours = [each for each in roster.neighbours(me) if each in there]
+    if len(letters) != SEALED * len(neighbours):
+        raise FedprivError(f"masking: {len(letters)} bytes of shares from {len(neighbours)} neighbours")
+    if len(neighbours) + 1 < roster.arrangement.threshold:
+        raise FedprivError(f"masking: {len(neighbours)} neighbours have shared, too few to bring anything back")
+    private = keys.opened(state.channel)
+    held = (
+        _opened(private, roster, me, each, letters[SEALED * place :][:SEALED]) for place, each in enumerate(neighbours)
+    )
+    return replace(state, stage="masking", present=present, held=b"".join(held))
+
+
+def masked(state: State, terms: Terms, me: int, vector: Residues, width: int, model: bytes, clients: int) \
+        -> tuple[State, Residues]:  # fmt: skip
+    """The vector under its own mask and one with each neighbour; `model` stands for what the vector was made from.
+
+    That goes into the masks: a server that sends some members another model gets no sum, and asking twice, were a state
+    ever used twice, would not give two vectors under one mask.
+    """
+    _expect(state, "masking", terms)
+    roster, present = Roster.read(terms, state.roster), _members(state)
+    if not 0 < clients <= roster.entries[me].clients:
+        raise FedprivError(f"masking: {clients} clients, where {roster.entries[me].clients} were spoken of")
+    context = context_of(present, model)
+    total = vector + masks.mask(own_key(roster, state.seed, context), len(vector), width)
+    private, there = keys.opened(state.pairing), set(present)
+    for other in roster.neighbours(me):
+        if other in there:
+            key = keys.agreed(private, roster.entries[other].pairing, roster.digest, context)
+            mask = masks.mask(key, len(vector), width)
+            total = total + mask if me < other else total - mask
+    return replace(state, stage="opening", seed=b"", channel=b"", pairing=b"", clients=clients), total
+
+
+def confirmed(state: State, terms: Terms, me: int, content: bytes, identity: Identity) -> tuple[State, bytes]:
+    """A signature of who survives: of one list, once. Any two lists that enough have signed are the same list."""
+    _expect(state, "opening", terms)
+    if state.named:
+        raise FedprivError("masking: this node has signed who survives")
+    roster, _ = _checked(state, terms, content, me)
+    return replace(state, named=content), identity.signed(survivors.to_be_signed(content, roster))
+
+
+def opened(state: State, terms: Terms, me: int, content: bytes, identity: Identity) -> tuple[State, bytes]:
+    """One share for each holder's ward: of the seed where it survives, of the pairing key where it has dropped out.
+
+    Never both: the state is spent. Refused unless the survivors speak for the threshold's clients, in as many members
+    as that takes at least, and, where this node knows its peers, as many of them have signed the same list.
+    """
+    _expect(state, "opening", terms)
+    names = survivors.SPEAKS.itemsize * int.from_bytes(content[:4], "little")
+    listed, signatures = content[4:][:names], content[4 + names :]
+    roster, found = _checked(state, terms, listed, me)
+    survivors.check_signatures(listed, signatures, roster, identity)
+    pairs = _held(state, roster, me)
+    answer = b"".join(pair[: shamir.SHARE] if each in found else pair[shamir.SHARE :] for each, pair in pairs)
+    return State(stage="spent", about=state.about, channel=b"", pairing=b""), answer
+
+
+def _checked(state: State, terms: Terms, content: bytes, me: int) -> tuple[Roster, Survivors]:
+    """Who survives, if a sum of these may be seen; other than this node has signed it is not."""
+    roster = Roster.read(terms, state.roster)
+    if state.named not in (b"", content):
+        raise FedprivError("masking: the survivors are others than this node has signed")
+    return roster, survivors.read(content, roster, _members(state), me, state.clients)
+
+
+def _signed_keys(terms: Terms, member: int, pair: bytes) -> bytes:
+    return b"fedpriv masking keys\0" + terms.about + member.to_bytes(4) + pair
+
+
+def commitment(roster: Roster, seed: bytes) -> bytes:
+    """What the server compares a seed with that was put together again."""
+    return sha256(b"seed\0" + roster.digest + seed).digest()
+
+
+def context_of(present: tuple[int, ...], model: bytes) -> bytes:
+    """What masks depend on besides the roster: who has shared, and what vectors were made from."""
+    return b"mask\0" + sha256(np.array(present, MEMBER).tobytes()).digest() + sha256(model).digest()
+
+
+def own_key(roster: Roster, seed: bytes, context: bytes) -> bytes:
+    """The key of the mask that is a member's own."""
+    return keys.derived(seed, roster.digest, b"own\0" + context)
+
+
+def wards(roster: Roster, me: int, present: tuple[int, ...]) -> list[int]:
+    """Whose shares a member's last answer holds, in this order: its own and its neighbours' who are there."""
+    there = set(present)
+    return [each for each in roster.holders(me) if each in there]
+
+
+def _expect(state: State, stage: str, terms: Terms) -> None:
+    if state.stage != stage or state.about != terms.about:
+        raise FedprivError(f"masking: {stage} asked where {state.stage} comes next, or in another round or study")
+
+
+def _check_present(roster: Roster, present: bytes, me: int) -> None:
+    if len(present) % MEMBER.itemsize:
+        raise FedprivError("masking: who has shared was cut short")
+    members = np.frombuffer(present, MEMBER).tolist()
+    if sorted(set(members)) != members or not set(members) <= set(roster.entries) or me not in members:
+        raise FedprivError("masking: who has shared must be members, rising, and this node among them")
+    if roster.clients(members) < roster.terms.threshold:
+        raise FedprivError(f"masking: {roster.clients(members)} clients' nodes have shared, too few to go on")
+
+
+def _members(state: State) -> tuple[int, ...]:
+    return tuple(np.frombuffer(state.present, MEMBER).tolist())
+
+
+def _held(state: State, roster: Roster, me: int) -> list[tuple[int, bytes]]:
+    """The pairs of shares this member holds, by whose they are."""
+    pairs = iter(np.frombuffer(state.held, f"V{2 * shamir.SHARE}"))
+    return [(each, state.own if each == me else bytes(next(pairs))) for each in wards(roster, me, _members(state))]
+
+
+def _sealed(private: keys.Private, roster: Roster, me: int, other: int, share: bytes) -> bytes:
+    key = keys.agreed(private, roster.entries[other].channel, roster.digest, b"channel")
+    return keys.sealed(key, share, _about(roster, me, other))
+
+
+def _opened(private: keys.Private, roster: Roster, me: int, other: int, letter: bytes) -> bytes:
+    """The shares in a letter; zeros, which the server will find out, where it is not from whom it should be."""
+    key = keys.agreed(private, roster.entries[other].channel, roster.digest, b"channel")
+    found = keys.unsealed(key, letter, _about(roster, other, me))
+    return found if found is not None and len(found) == 2 * shamir.SHARE else bytes(2 * shamir.SHARE)
+
+
+def _about(roster: Roster, writer: int, reader: int) -> bytes:
+    return roster.digest + writer.to_bytes(4) + reader.to_bytes(4)

@@ -1,0 +1,94 @@
+"""A node's part in a masked sum, message by message: the study's terms, the member's state, and its clients' answer.
+
+The state stands in Flower's Context, which lives in the SuperNode's memory for one run: each message is handled by a
+process of its own. A SuperNode that ends has dropped out of the sum, and no key of it is on any disk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from hashlib import sha256
+from typing import Any
+
+import numpy as np
+from flwr.app import ConfigRecord, RecordDict
+from numpy.typing import NDArray
+
+from clients.masking import member, vector
+from clients.masking.identity import Identity
+from clients.masking.member import State
+from clients.masking.roster import Terms, terms_of
+from fedpriv.errors import FedprivError
+from fedpriv.study import Study
+
+Numbers = NDArray[np.int64]
+Weights = NDArray[np.float32]
+Seal = Callable[[bytes], bytes]  # a reply that all could read, as one that nobody can
+Answer = Callable[[bytes, Seal], bytes]  # the clients' reply, sealed; the first argument tells this sum from others
+
+PHASES = ("keys", "shares", "vector", "survivors", "opening")
+_STATE = "masking"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Ask:
+    """One message of the server's."""
+
+    phase: str
+    text: str  # the study
+    round: int
+    clients: Numbers  # those this node is asked for
+    body: bytes
+    weights: Weights  # empty but with "vector"
+
+
+def answered(ask: Ask, study: Study, me: int, identity: Identity, memory: RecordDict, answer: Answer) -> bytes:
+    """The node's answer. `memory` is Flower's; what this node knew before is gone from it, whatever happens."""
+    if ask.phase not in PHASES or study.privacy.trust != "secure-aggregation":
+        raise FedprivError(f"masking: no phase {ask.phase!r} of a study of {study.privacy.trust} trust")
+    terms = terms_of(study, ask.text, ask.round)
+    if ask.phase == "keys":
+        state, sent = member.advertised(terms, me, identity)
+    elif ask.phase == "shares":
+        state, sent = member.shared(_taken(memory), terms, me, len(ask.clients), ask.body, identity)
+    elif ask.phase == "vector":
+        return _vector(ask, study, terms, me, memory, answer)
+    elif ask.phase == "survivors":
+        state, sent = member.confirmed(_taken(memory), terms, me, ask.body, identity)
+    else:
+        state, sent = member.opened(_taken(memory), terms, me, ask.body, identity)
+    _put(memory, state)
+    return sent
+
+
+def _vector(ask: Ask, study: Study, terms: Terms, me: int, memory: RecordDict, answer: Answer) -> bytes:
+    """The clients' sum under its masks; whoever answers asks its policy and its ledger first."""
+    weights = ask.weights
+    if not len(weights):
+        raise FedprivError("masking: a vector is asked for, and no model sent")
+    state, width = member.received(_taken(memory), terms, me, ask.body), vector.width_of(study)
+
+    def seal(reply: bytes) -> bytes:
+        sent = vector.added(reply, study, ask.round, ask.clients, len(weights))
+        if not len(sent.clients):
+            raise FedprivError(next(iter(sent.failed.values()), "no client of this node has a message"))
+        spoken = len(sent.clients)
+        after, hidden = member.masked(state, terms, me, sent.residues, width, weights.tobytes(), spoken)
+        _put(memory, after)
+        return vector.written(study, ask.round, sent._replace(residues=hidden))
+
+    return answer(sha256(state.roster + state.present).digest(), seal)
+
+
+def _taken(memory: RecordDict) -> State:
+    """The state, used up: whatever goes wrong now, it is not used again."""
+    found: Mapping[str, Any] | None = memory.config_records.get(_STATE)
+    if found is None:
+        raise FedprivError("masking: this node has taken no part in the phases before, or has answered this one")
+    del memory[_STATE]
+    return State(**found)
+
+
+def _put(memory: RecordDict, state: State) -> None:
+    memory[_STATE] = ConfigRecord(asdict(state))

@@ -1,0 +1,74 @@
+"""Shamir's secret sharing over the integers modulo 2⁵²¹ − 1: t shares give the secret, fewer say nothing of it."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+
+from fedpriv.errors import FedprivError
+
+PRIME = 2**521 - 1  # a Mersenne prime, well above any 32-byte secret
+SECRET, SHARE = 32, 66  # bytes
+
+Curve = list[tuple[int, int]]  # places, and Newton's coefficients at them
+
+
+def split(secret: bytes, places: Sequence[int], threshold: int) -> list[bytes]:
+    """A share for each place, which must be different and not 0: a random polynomial's value there.
+
+    Its coefficients come from the operating system. Python's whole numbers take a time that depends on their values;
+    who measures that must already be in the process that knows the secret.
+
+    >>> shares = split(bytes(31) + b"x", [1, 2, 5], threshold=2)
+    >>> joined({1: shares[0], 5: shares[2]})[-1:]
+    b'x'
+    """
+    if len(set(places)) != len(places) or not 0 < threshold <= len(places) or not min(places) > 0:
+        raise FedprivError(f"threshold = {threshold} must be 1 to the number of different places, got {places}")
+    polynomial = [secrets.randbelow(PRIME) for _ in range(threshold - 1)] + [int.from_bytes(secret)]
+    return [_value(polynomial, place).to_bytes(SHARE) for place in places]
+
+
+def joined(shares: Mapping[int, bytes]) -> bytes:
+    """The secret of exactly as many shares as its threshold, by place; shares that belong to none are refused."""
+    return secret_of(curve(shares))
+
+
+def secret_of(found: Curve) -> bytes:
+    """What stands at 0."""
+    secret = at(found, 0)
+    if secret >> (8 * SECRET):
+        raise FedprivError("these shares are not of one secret")
+    return secret.to_bytes(SECRET)
+
+
+def curve(shares: Mapping[int, bytes]) -> Curve:
+    """The polynomial that shares lie on, as many as its threshold: by Newton's divided differences."""
+    places, values = list(shares), [int.from_bytes(share) for share in shares.values()]
+    for step in range(1, len(places)):
+        for last in range(len(places) - 1, step - 1, -1):
+            apart = _inverse(places[last] - places[last - step])
+            values[last] = (values[last] - values[last - 1]) * apart % PRIME
+    return list(zip(places, values, strict=True))
+
+
+def at(found: Curve, place: int) -> int:
+    """The polynomial's value at a place."""
+    value = 0
+    for where, coefficient in reversed(found):
+        value = (value * (place - where) + coefficient) % PRIME
+    return value
+
+
+def _value(polynomial: Sequence[int], place: int) -> int:
+    """By Horner's rule, the highest power first."""
+    found = 0
+    for coefficient in polynomial:
+        found = (found * place + coefficient) % PRIME
+    return found
+
+
+@lru_cache(maxsize=1 << 14)
+def _inverse(difference: int) -> int:
+    return pow(difference, -1, PRIME)

@@ -1,0 +1,92 @@
+"""A masked vector on its way: whose messages it is the sum of, w bits a coordinate, in a frame like any other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clients.masking import masks
+from clients.masking.masks import Residues
+from fedpriv import wire
+from fedpriv.frames import CLIENT, FRONT, framed, taken_apart
+from fedpriv.mechanisms import Mechanism
+from fedpriv.packing import whole_numbers
+from fedpriv.study import Study
+from fedpriv.wire import Rejected
+
+Numbers = NDArray[np.int64]
+_MASKED = 7  # the frame's form
+
+
+class Masked(NamedTuple):
+    """Some clients' sum under a mask, and why others are not in it."""
+
+    clients: Numbers
+    residues: Residues
+    failed: Mapping[int, str]
+
+
+def steps(total: Numbers, count: int, mechanism: Mechanism) -> Numbers:
+    """A sum of so many messages as whole steps from the least there can be; `wire.wrapped` undoes it, modulo 2ʷ."""
+    alphabet = whole_numbers(mechanism)
+    assert alphabet is not None  # or the study had been refused
+    return (total - count * alphabet[0]) // alphabet.step
+
+
+def total_of(steps: Numbers, count: int, mechanism: Mechanism) -> Numbers:
+    """A sum from its steps."""
+    alphabet = whole_numbers(mechanism)
+    assert alphabet is not None
+    return count * alphabet[0] + alphabet.step * steps
+
+
+def added(content: bytes, study: Study, round: int, asked: Numbers, dimension: int) -> Masked:
+    """What the clients of one node have answered, not masked yet; one that sent no message of its kind is left out."""
+    mechanism, total, clients = study.privacy.chosen, np.zeros(dimension, np.int64), np.empty(0, np.int64)
+    frames, reasons = wire.frames_of(content)
+    failed = dict(reasons)
+    expected = wire.Expected(study.id, round, asked, dimension, mechanism, study.masked)
+    for frame in frames:
+        try:
+            found = wire.opened(frame, expected)
+            if not isinstance(found, wire.Sum) or np.isin(found.clients, clients).any():
+                raise Rejected("shape", "a sum of clients who are in no other was expected")
+        except Rejected as error:
+            failed |= dict.fromkeys(set(asked.tolist()) - set(clients.tolist()) - set(failed), str(error))
+            continue
+        total += found.total
+        clients = np.concatenate([clients, found.clients])
+    failed = {client: why for client, why in failed.items() if client not in clients}
+    return Masked(clients, masks.residues_of(steps(total, len(clients), mechanism), width_of(study)), failed)
+
+
+def width_of(study: Study) -> int:
+    """w, as for a sum taken directly."""
+    assert study.masked is not None  # trust is secure aggregation
+    return wire.masked_bits(study.privacy.chosen, study.masked)
+
+
+def written(study: Study, round: int, sent: Masked) -> bytes:
+    """As bytes."""
+    content = masks.packed(sent.residues, width_of(study))
+    frame = framed(_MASKED, study.id, round, sent.clients, len(sent.residues), content)
+    return wire.reply([frame], sent.failed)
+
+
+def read(content: bytes, study: Study, round: int, asked: Numbers, dimension: int) -> Masked:
+    """From bytes that may be anything: `Rejected` where they are not one masked vector of clients who were asked."""
+    frames, failed = wire.frames_of(content)
+    if len(frames) != 1:
+        raise Rejected("shape", f"{len(frames)} frames, where one masked vector was expected")
+    size = masks.packed_size(dimension, width_of(study))
+    head, who, payload = taken_apart(frames[0], study.id, round, FRONT + CLIENT.itemsize * len(asked) + size)
+    if head.form != _MASKED or head.dimension != dimension or len(payload) != size:
+        raise Rejected("shape", f"{len(payload)} bytes of form {head.form} for {head.dimension} masked coordinates")
+    clients = np.frombuffer(who, CLIENT).astype(np.int64)
+    if not clients.size or len(np.unique(clients)) != len(clients) or not np.isin(clients, asked).all():
+        raise Rejected("sender", "a masked vector speaks for clients who were asked, each once")
+    asked_too = {client: why for client, why in failed.items() if client in asked and client not in clients}
+    return Masked(clients, masks.unpacked(payload, dimension, width_of(study)), asked_too)

@@ -1,0 +1,125 @@
+"""Rounds whose sums nobody sees the parts of: the phases of `server.masking`, over whoever carries messages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clients.masking import vector
+from clients.masking.roster import terms_of
+from fedpriv import study_file, wire
+from fedpriv.errors import FedprivError
+from fedpriv.study import Study
+from server.driver import Answer, Driver, Task
+from server.masking import Session
+
+Numbers = NDArray[np.int64]
+Take = Callable[[int, bytes], None]
+
+
+class Carrier(Driver, Protocol):
+    """A driver whose nodes take part in masked sums."""
+
+    def cohorts(self, clients: Numbers) -> dict[int, Numbers]:
+        """Which of these clients each node hosts, by the node's number."""
+
+    def exchange(self, task: Task, cohorts: Mapping[int, Numbers], phase: str, bodies: Mapping[int, bytes]) \
+            -> Iterator[tuple[int, Answer]]:  # fmt: skip
+        """One phase: what each of these nodes is told, and its answer, in any order, within the task's time-out."""
+
+    def begin(self) -> None:
+        """Another round begins."""
+
+
+def masks(study: Study, deployed: bool) -> bool:
+    """Whether a study's sums are masked: wherever it is no simulation, a promise about sums is kept by masks."""
+    rehearsed = study.masking is not None and study.masking.rehearse
+    return study.privacy.trust == "secure-aggregation" and (deployed or rehearsed)
+
+
+class MaskedSums:
+    """Asks nodes for a masked sum of their clients' messages; of any one of them it learns nothing."""
+
+    def __init__(self, carrier: Carrier) -> None:
+        self._carrier = carrier
+
+    def ask(self, task: Task) -> Iterator[Answer]:
+        """One answer for all whose messages are in the sum, and one for each node that has dropped out."""
+        self._carrier.begin()
+        yield from _Round(self._carrier, task).answers()
+
+    def close(self) -> None:
+        """Let go of whatever the carrier holds."""
+        self._carrier.close()
+
+
+class _Round:
+    """One sum: the session, who has dropped out of it and why."""
+
+    def __init__(self, carrier: Carrier, task: Task) -> None:
+        self._carrier, self._task = carrier, task
+        self._study: Study = study_file.parsed(task.study)
+        self._cohorts = carrier.cohorts(task.clients)
+        self._session = Session(
+            terms_of(self._study, task.study, task.round),
+            {node: len(own) for node, own in self._cohorts.items()},
+            len(task.weights), vector.width_of(self._study), task.weights.tobytes(),
+        )  # fmt: skip
+        self._lost: dict[int, str] = {}
+        self._rejected: list[wire.Rejected] = []
+        self._clients: list[Numbers] = []  # whose messages are in the sum
+        self._failed: dict[int, str] = {}
+        self._transport = 0
+
+    def answers(self) -> Iterator[Answer]:
+        """What a round without masks would have come to, at the end of the last phase."""
+        try:
+            content, why = self._summed(), ""
+        except FedprivError as error:
+            content, why = None, str(error)
+        left = [own for node, own in self._cohorts.items() if node not in self._lost]
+        everyone = np.sort(np.concatenate(left)) if left else np.empty(0, np.int64)
+        rejected = (*self._rejected, *self._session.rejected)
+        yield Answer(everyone, content, why, self._transport, rejected)
+        for node, reason in self._lost.items():
+            yield Answer(self._cohorts[node], None, reason)
+
+    def _summed(self) -> bytes:
+        session = self._session
+        self._phase("keys", dict.fromkeys(self._cohorts, b""), session.take_keys)
+        roster = session.roster
+        self._phase("shares", dict.fromkeys(roster.entries, roster.content), session.take_shares)
+        self._phase("vector", {node: session.letters(node) for node in session.present}, self._take_vector)
+        listed, survivors = session.listed(), list(session.survivors)
+        if session.roster.signed:
+            self._phase("survivors", dict.fromkeys(survivors, listed), session.take_signature)
+        self._phase("opening", dict.fromkeys(survivors, session.opening()), session.take_opened)
+        steps = session.total()
+        for node in set(survivors) & set(self._lost):  # its vector is in the sum, whoever opened it
+            del self._lost[node]
+        clients = np.sort(np.concatenate(self._clients))
+        total = vector.total_of(steps, len(clients), self._study.privacy.chosen)
+        return wire.reply([wire.summed(self._study.id, self._task.round, clients, total)], self._failed)
+
+    def _phase(self, phase: str, bodies: Mapping[int, bytes], take: Take) -> None:
+        asked = {node: self._cohorts[node] for node in bodies}
+        for node, answer in self._carrier.exchange(self._task, asked, phase, bodies):
+            self._transport += answer.transport
+            if answer.content is None:
+                self._lost[node] = answer.error or "no answer"
+                continue
+            try:
+                take(node, answer.content)
+            except wire.Rejected as error:
+                self._rejected.append(error)
+                self._lost[node] = str(error)
+
+    def _take_vector(self, node: int, content: bytes) -> None:
+        dimension = len(self._task.weights)
+        sent = vector.read(content, self._study, self._task.round, self._cohorts[node], dimension)
+        self._session.take_masked(node, sent.residues, len(sent.clients))
+        self._clients.append(sent.clients)
+        self._failed |= sent.failed

@@ -1,0 +1,218 @@
+"""The server's side of a masked sum: what it hands on, what it rejects, and the sum of those who stay.
+
+It follows the members phase by phase; a message that does not fit is `Rejected` and its member has dropped out. Where
+fewer are left than the study's threshold asks for, there is no sum: `FedprivError`, in one line.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cached_property
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clients.masking import keys, masks, shamir
+from clients.masking.identity import SIGNATURE
+from clients.masking.masks import Residues
+from clients.masking.member import (
+    COMMITMENT,
+    MEMBER,
+    SEALED,
+    commitment,
+    context_of,
+    own_key,
+    wards,
+)
+from clients.masking.roster import Entry, Roster, Terms
+from clients.masking.survivors import SIGNED, SPEAKS
+from fedpriv.errors import FedprivError
+from fedpriv.wire import Rejected
+
+_PARTS = (0, keys.KEY, 2 * keys.KEY, 2 * keys.KEY + SIGNATURE)  # of what a member advertises
+_TRIES = 200  # choices of shares, before a secret is given up
+_NONE = bytes(shamir.SHARE)  # what a member sends that was given no share it could open
+
+
+class Session:
+    """One sum. `asked` says for how many clients each member speaks; `model`, what their vectors are made from."""
+
+    def __init__(self, terms: Terms, asked: Mapping[int, int], dimension: int, width: int, model: bytes) -> None:
+        self.rejected: list[Rejected] = []  # shares that did not belong
+        self._terms, self._asked, self._width, self._model = terms, asked, width, model
+        self._keys: dict[int, Entry] = {}
+        self._shared: dict[int, bytes] = {}
+        self._survivors: dict[int, int] = {}
+        self._signatures: dict[int, bytes] = {}
+        self._opened: set[int] = set()
+        self._shares: dict[int, dict[int, bytes]] = {}  # of each member's one secret, by who gave it
+        self._total: Residues = np.zeros(dimension, masks.kind(width))
+        self._suspects: set[int] = set()
+
+    # --- 1. keys ---------------------------------------------------------------------------------------------------
+
+    def take_keys(self, member: int, content: bytes) -> None:
+        """Two public keys, which nobody else has sent, and a signature, which members check."""
+        self._expect(member, self._asked, self._keys)
+        if len(content) != 2 * keys.KEY + SIGNATURE:
+            raise Rejected("shape", f"node {member}: {len(content)} bytes, where two signed keys were expected")
+        entry = Entry(self._asked[member], *(content[start:end] for start, end in pairwise(_PARTS)))
+        known = {key for other in self._keys.values() for key in (other.channel, other.pairing)}
+        if entry.channel == entry.pairing or known & {entry.channel, entry.pairing}:
+            raise Rejected("duplicate", f"node {member}: a key that was sent before")
+        try:
+            for key in (entry.channel, entry.pairing):
+                keys.agreed(keys.opened(keys.private_key()), key, b"", b"")
+        except ValueError:
+            raise Rejected("alphabet", f"node {member}: a point that agrees on the same key with everybody") from None
+        self._keys[member] = entry
+
+    @cached_property
+    def roster(self) -> Roster:
+        """All who have sent keys: from here on there are no others."""
+        return Roster(self._terms, dict(sorted(self._keys.items())))
+
+    # --- 2. shares -------------------------------------------------------------------------------------------------
+
+    def take_shares(self, member: int, content: bytes) -> None:
+        """A commitment, and a letter to each neighbour, which nobody here can open."""
+        self._expect(member, self.roster.entries, self._shared)
+        if len(content) != COMMITMENT + SEALED * self.roster.arrangement.degree:
+            raise Rejected("shape", f"node {member}: {len(content)} bytes of shares")
+        self._shared[member] = content
+
+    @cached_property
+    def present(self) -> tuple[int, ...]:
+        """All who have shared: whose masks must go, one way or the other."""
+        return tuple(sorted(self._shared))
+
+    def letters(self, member: int) -> bytes:
+        """Who has shared, and what they wrote to this member."""
+        self._enough(self.present, "have shared their secrets")
+        there = [each for each in self.roster.neighbours(member) if each in self._shared]
+        letters = [self._letter(each, member) for each in there]
+        return len(self.present).to_bytes(4, "little") + np.array(self.present, MEMBER).tobytes() + b"".join(letters)
+
+    def _letter(self, writer: int, reader: int) -> bytes:
+        place = COMMITMENT + SEALED * self.roster.neighbours(writer).index(reader)
+        return self._shared[writer][place : place + SEALED]
+
+    # --- 3. masked vectors -----------------------------------------------------------------------------------------
+
+    def take_masked(self, member: int, vector: Residues, clients: int) -> None:
+        """A masked vector, the sum of so many clients' messages."""
+        self._expect(member, self._shared, self._survivors)
+        if not 0 < clients <= self._asked[member]:
+            raise Rejected("sender", f"node {member}: speaks for {clients} clients, asked were {self._asked[member]}")
+        self._total = self._total + vector
+        self._survivors[member] = clients
+
+    @property
+    def survivors(self) -> Mapping[int, int]:
+        """Whose vectors are in the sum, each with the number of its clients."""
+        return self._survivors
+
+    def listed(self) -> bytes:
+        """Who survives."""
+        self._enough(self._survivors, "have sent a masked vector")
+        return np.array(sorted(self._survivors.items()), SPEAKS).tobytes()
+
+    # --- 4. where members sign their keys: survivors, signed by them -------------------------------------------------
+
+    def take_signature(self, member: int, content: bytes) -> None:
+        """A signature of that list, which other members check."""
+        self._expect(member, self._survivors, self._signatures)
+        if len(content) != SIGNATURE:
+            raise Rejected("shape", f"node {member}: {len(content)} bytes, where a signature was expected")
+        self._signatures[member] = content
+
+    def opening(self) -> bytes:
+        """Who survives, and who says so: what every survivor is told."""
+        rows = np.array(sorted(self._signatures.items()), SIGNED)
+        return len(self._survivors).to_bytes(4, "little") + self.listed() + rows.tobytes()
+
+    # --- 5. unmasking ----------------------------------------------------------------------------------------------
+
+    def take_opened(self, member: int, content: bytes) -> None:
+        """A share of one secret of each of its wards."""
+        own = wards(self.roster, member, self.present)
+        self._expect(member, self._survivors, self._opened)
+        if len(content) != shamir.SHARE * len(own):
+            raise Rejected("shape", f"node {member}: {len(content)} bytes, where {len(own)} shares were asked")
+        self._opened.add(member)
+        for place, ward in enumerate(own):
+            self._shares.setdefault(ward, {})[member] = content[shamir.SHARE * place :][: shamir.SHARE]
+
+    def total(self) -> NDArray[np.int64]:
+        """The sum of the survivors' vectors, modulo 2ʷ, from 0."""
+        total = self._total
+        for member in self.present:
+            for mask, added in self._left_by(member):
+                total = total - mask if added else total + mask
+        return masks.whole(total, self._width)
+
+    def _left_by(self, member: int) -> Iterator[tuple[Residues, bool]]:
+        """The masks that stand in the sum because of a member, and whether they were added or taken away."""
+        context, dimension = context_of(self.present, self._model), len(self._total)
+        if member in self._survivors:
+            seed = self._recovered(member, self._is_seed)
+            yield masks.mask(own_key(self.roster, seed, context), dimension, self._width), True
+            return
+        private = keys.opened(self._recovered(member, self._is_private_key))
+        for other in self.roster.neighbours(member):
+            if other in self._survivors:
+                key = keys.agreed(private, self.roster.entries[other].pairing, self.roster.digest, context)
+                yield masks.mask(key, dimension, self._width), other < member
+
+    def _recovered(self, member: int, right: Callable[[int, bytes], bool]) -> bytes:
+        """The secret that the shares given of it come to; those that do not belong are rejected and counted."""
+        given = {each: share for each, share in self._shares.get(member, {}).items() if share != _NONE}
+        threshold, at = self.roster.arrangement.threshold, self.roster.place
+        for chosen in self._choices(list(given), threshold):
+            curve = shamir.curve({at(each): given[each] for each in chosen})
+            try:
+                secret = shamir.secret_of(curve)
+            except FedprivError:
+                continue
+            if right(member, secret):
+                self._judge(given, curve)
+                return secret
+        raise FedprivError(f"masking: {len(given)} shares of node {member}'s secret do not give it back")
+
+    def _choices(self, given: list[int], threshold: int) -> Iterator[list[int]]:
+        """Who is believed: first those that nothing speaks against; then by lot."""
+        if len(given) < threshold:
+            return
+        yield sorted(given, key=lambda each: (each in self._suspects, each))[:threshold]
+        lot = random.Random(0)
+        for _ in range(_TRIES if len(given) > threshold else 0):
+            yield lot.sample(given, threshold)
+
+    def _judge(self, given: Mapping[int, bytes], curve: shamir.Curve) -> None:
+        for each, share in given.items():
+            if shamir.at(curve, self.roster.place(each)) != int.from_bytes(share):
+                self._suspects.add(each)
+                self.rejected.append(Rejected("checksum", f"node {each}: a share that does not belong to the others"))
+
+    def _is_seed(self, member: int, found: bytes) -> bool:
+        return commitment(self.roster, found) == self._shared[member][:COMMITMENT]
+
+    def _is_private_key(self, member: int, found: bytes) -> bool:
+        return keys.public_key(found) == self.roster.entries[member].pairing
+
+    def _expect(self, member: int, may: Iterable[int], have: Iterable[int]) -> None:
+        if member not in may:
+            raise Rejected("sender", f"node {member}: was not asked here")
+        if member in have:
+            raise Rejected("duplicate", f"node {member}: has answered already")
+
+    def _enough(self, members: Iterable[int], what: str) -> None:
+        left = list(members)
+        spoken = sum(self._survivors.get(each, self._asked[each]) for each in left)
+        if spoken < self._terms.threshold or len(left) < self.roster.nodes:
+            raise FedprivError(
+                f"masking: {len(left)} of {len(self._asked)} nodes, of {spoken} clients, {what}, where "
+                f"{self._terms.threshold} clients are needed"
+            )
