@@ -1,0 +1,63 @@
+"""What a server asks a client for, as the client's own ledger knows it again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Numbers = NDArray[np.int64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ask:
+    """What a server asks for: a round of a study, of these clients (sorted); `digest` says all else about it."""
+
+    study: str  # a hash of its whole text
+    round: int
+    clients: Numbers
+    digest: str
+
+    @staticmethod
+    def of(study: str, round: int, clients: Numbers, *parts: bytes) -> Ask:
+        """The ask with those parts: the model, the settings, whatever the answer depends on."""
+        found = blake2b(digest_size=16)
+        for part in (np.ascontiguousarray(clients, "<i8").tobytes(), *parts):
+            found.update(len(part).to_bytes(8, "little") + part)
+        return Ask(
+            study=blake2b(study.encode(), digest_size=16).hexdigest(), round=round, clients=clients,
+            digest=found.hexdigest(),
+        )  # fmt: skip
+
+    @property
+    def file(self) -> str:
+        """Where its answer is kept."""
+        return f"{self.study}-{self.round}-{self.digest}"
+
+    def line(self) -> dict[str, Any]:
+        """As a ledger has it."""
+        return {"study": self.study, "round": self.round, "clients": ranges(self.clients), "digest": self.digest}
+
+    @staticmethod
+    def of_line(line: Mapping[str, Any]) -> Ask:
+        """What `line` has written."""
+        clients = np.concatenate([np.arange(first, last + 1) for first, last in line["clients"]])
+        return Ask(study=line["study"], round=line["round"], clients=clients, digest=line["digest"])
+
+    def overlaps(self, other: Ask) -> bool:
+        """Whether both ask a client for the same round."""
+        same = (self.study, self.round) == (other.study, other.round)
+        return same and bool(np.isin(self.clients, other.clients).any())
+
+
+def ranges(clients: Numbers) -> list[list[int]]:
+    """Runs of numbers that follow one another, as [first, last].
+
+    >>> ranges(np.array([3, 4, 5, 9]))
+    [[3, 5], [9, 9]]
+    """
+    return [[int(run[0]), int(run[-1])] for run in np.split(clients, np.flatnonzero(np.diff(clients) != 1) + 1)]

@@ -1,0 +1,179 @@
+"""A client's own ledger, on its own disk: charged durably before anything is released, and the answers it gave.
+
+A line is one message: of which study, in which round, of which clients, in answer to what. A message that is asked for
+again is not drawn again: the stored one is sent. Nothing in it depends on a clock.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from clients.asks import Ask
+from fedpriv.errors import FedprivError
+from fedpriv.files import replaced
+from fedpriv.ledger import Ledger, release_of
+from fedpriv.records import Writer
+from fedpriv.release import Release, described
+
+FILE, ANSWERS, FORMAT = "ledger.jsonl", "answers", 1
+KEPT = 64  # answers that are still there to be sent again
+WAITS = 10.0  # seconds for another message of the same client to be done with
+
+
+class OwnLedger:
+    """The ledger of one node's clients, in a directory that `opened` keeps to one process at a time."""
+
+    def __init__(self, folder: Path, place: Sequence[int]) -> None:
+        self._folder, self._path = folder, folder / FILE
+        self._asks: list[Ask] = []
+        self._releases: list[Release] = []
+        self._lines = Writer(self._path)
+        if self._path.stat().st_size:
+            self._read(place)
+        else:
+            self._append({"format": FORMAT, "kind": "client's ledger", "place": list(place)})
+        _synced(folder)
+
+    def releases(self, ask: Ask | None = None, release: Release | None = None) -> tuple[Release, ...]:
+        """Everything released, after one more where that is given.
+
+        Of each study what its worst client has, composed as if that were always the same one: no server's numbering
+        of clients can make it less.
+        """
+        new = [] if ask is None or release is None else [(ask, release)]
+        counts: dict[tuple[str, Release], dict[int, int]] = {}
+        for ask, release in [*zip(self._asks, self._releases, strict=True), *new]:
+            own = counts.setdefault((ask.study, release), {})
+            for client in ask.clients.tolist():
+                own[client] = own.get(client, 0) + 1
+        together = Ledger()  # in which what is alike is one release of more rounds
+        for (_, each), own in counts.items():
+            together = together.add(replace(each, rounds=each.rounds * max(own.values())))
+        return together.releases
+
+    def stored(self, ask: Ask) -> bytes | None:
+        """The answer given before; None where there was none. Refused where the round was answered otherwise.
+
+        A charge without an answer is of a crash between the two: nothing has left, so it may be asked for anew.
+        """
+        answer = self._folder / ANSWERS / ask.file
+        if answer.exists():
+            return answer.read_bytes()
+        for place, was in enumerate(self._asks):
+            if was.overlaps(ask) and self._may_have_left(place):
+                other = was.digest != ask.digest
+                why = "to another model or with other clients" if other else "and the answer is no longer kept"
+                raise FedprivError(f"round {ask.round} was answered already, {why}")
+        return None
+
+    def charge(self, ask: Ask, release: Release) -> None:
+        """Write down, durably, that this is about to be released."""
+        self._append(ask.line() | {"release": described(release)})
+        self._asks.append(ask)
+        self._releases.append(release)
+
+    def store(self, ask: Ask, answer: bytes) -> None:
+        """Keep an answer before it leaves: what cannot be kept is not sent."""
+        folder = self._folder / ANSWERS
+        try:
+            folder.mkdir(exist_ok=True, mode=0o700)
+            replaced(folder / ask.file, answer)
+            _synced(folder)
+            for old in {each.file for each in self._asks[-KEPT - 1 : -KEPT]} - {each.file for each in self._recent}:
+                (folder / old).unlink(missing_ok=True)
+        except OSError as error:
+            raise FedprivError(f"{folder}: the answer cannot be kept ({error.strerror}), so it is not sent") from None
+
+    def close(self) -> None:
+        """Write no more."""
+        self._lines.close()
+
+    @property
+    def _recent(self) -> list[Ask]:
+        return self._asks[-KEPT:]
+
+    def _may_have_left(self, place: int) -> bool:
+        """Whether an answer is kept, or so old that it no longer is."""
+        return place < len(self._asks) - KEPT or (self._folder / ANSWERS / self._asks[place].file).exists()
+
+    def _append(self, line: dict[str, Any]) -> None:
+        self._lines.append(line, durable=True)
+
+    def _read(self, place: Sequence[int]) -> None:
+        try:
+            head, *lines = map(json.loads, self._path.read_text(encoding="utf-8").splitlines())
+            if head["format"] != FORMAT:
+                raise FedprivError(f"format {head['format']!r}, where this version reads {FORMAT}")
+            for line in lines:
+                if "place" in line:
+                    head = line
+                    continue
+                self._asks.append(Ask.of_line(line))
+                self._releases.append(release_of(line["release"]))
+            was = [int(each) for each in head["place"]]
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise FedprivError(f"{self._path}: damaged ledger ({error}): nothing is released without it") from None
+        self._settle_in(was, list(place))
+
+    def _settle_in(self, was: list[int], place: list[int]) -> None:
+        """Refuse two nodes that share a ledger: a node keeps its partition, unless all are numbered anew."""
+        if was[1] == place[1] and was[0] != place[0]:
+            raise FedprivError(
+                f"{self._path}: is the ledger of partition {was[0]} of {was[1]}, and this node is partition "
+                f"{place[0]}: each needs a policy and a ledger of its own"
+            )
+        if was != place:
+            self._append({"place": place})
+
+
+@contextmanager
+def opened(folder: Path, place: Sequence[int], waits: float = WAITS) -> Iterator[OwnLedger]:
+    """The ledger in a directory, for this process alone."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        lock = os.open(folder, os.O_RDONLY)
+    except OSError as error:
+        raise FedprivError(f"{folder}: the ledger cannot be kept there ({error.strerror})") from None
+    try:
+        _lock(lock, folder, waits)
+        ledger = OwnLedger(folder, place)
+        try:
+            yield ledger
+        finally:
+            ledger.close()
+    finally:
+        os.close(lock)
+
+
+def _lock(file: int, folder: Path, waits: float) -> None:
+    until = time.monotonic() + waits
+    while True:
+        try:
+            return fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() >= until:
+                raise FedprivError(
+                    f"{folder}: the ledger is in use by another process: two clients cannot share one"
+                ) from None
+            time.sleep(0.02)
+        except OSError as error:
+            raise FedprivError(
+                f"{folder}: cannot be locked ({error.strerror}): keep the ledger on a local disk"
+            ) from None
+
+
+def _synced(folder: Path) -> None:
+    """Let a directory's new names survive the end of the machine."""
+    file = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(file)
+    finally:
+        os.close(file)

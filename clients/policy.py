@@ -1,0 +1,187 @@
+"""What a client allows, whatever a server asks: a TOML file beside its data, which the node's configuration names.
+
+The noise is bounded by what it is for: the ε of one message, and of everything this client has ever released, both
+worked out here from the mechanism that is asked for. Who lowers the noise, raises the clip norm, adds rounds or changes
+the mechanism changes that number, so one rule stands for all.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from clients.data import make_data
+from fedpriv import guarantee, study_file
+from fedpriv.accounting import Account
+from fedpriv.errors import FedprivError, one_of, positive, whole
+from fedpriv.kinds import built
+from fedpriv.ledger import Budget
+from fedpriv.mechanisms import KINDS
+from fedpriv.private_sums import KINDS as SUMS
+from fedpriv.release import Release, Unit
+from fedpriv.study import Kind, Study
+from fedpriv.study_tables import Noise
+
+Trust = Literal["local", "secure-aggregation", "simulated"]
+LONGEST = 1 << 20  # characters of a study
+
+
+class Refused(FedprivError):
+    """What a server asks for, and this client does not give."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Policy:
+    """The client's own terms. What is not said here is refused, or is the stricter of two."""
+
+    budget: Budget  # of everything in the ledger, whatever the study or the server
+    studies: tuple[str, ...] | None  # by name or id; None for "any"
+    round: Budget | None = None  # of one message
+    unit: Unit = "client"  # whose budget it is; a record's counts what is released of clients too
+    mechanisms: tuple[str, ...] | None = None  # kinds of mechanisms or of releases
+    clip: float | None = None  # the largest norm of an update, or of a record's gradient
+    trust: Trust = "local"  # whether noise of others counts: only "simulated", for trying, believes sums without masks
+    contributors: int = 1  # of how many, this one included, the noise counts at most
+    noise: Noise = "cryptographic"  # "seeded", for trying: who knows the study's seed can subtract it
+    attacks: bool = False  # for trying: whether the clients here play the attackers that a study asks for
+    imports: tuple[str, ...] = ()  # module:Class of a study that may be imported
+    data: Kind | None = None  # what this node's clients hold; None, for trying: what the study names
+    classes: int | None = None  # of that data, where not all of them occur in it
+    largest_model: int = 10_000_000  # coordinates
+    longest_round: float = 3600.0  # seconds
+    ledger: str = "ledger"  # a directory, beside the policy
+
+    def __post_init__(self) -> None:
+        one_of(get_args(Unit), unit=self.unit)
+        one_of(get_args(Trust), trust=self.trust)
+        one_of(get_args(Noise), noise=self.noise)
+        one_of([*KINDS, *SUMS], **{f"mechanisms: {kind}": kind for kind in self.mechanisms or ()})
+        whole(contributors=self.contributors, largest_model=self.largest_model)
+        positive(longest_round=self.longest_round)
+        if self.clip is not None:
+            positive(clip=self.clip)
+        if self.classes is not None:
+            whole(at_least=2, classes=self.classes)
+        if not isinstance(self.attacks, bool):
+            raise FedprivError(f"attacks must be true or false, got {self.attacks!r}")
+        if not isinstance(self.ledger, str) or not self.ledger:
+            raise FedprivError(f"ledger must name a directory, got {self.ledger!r}")
+        if self.trust == "local" and self.contributors != 1:
+            raise FedprivError("contributors counts only where trust is secure-aggregation (or simulated)")
+        if self.data is not None:
+            make_data(self.data.kind, self.data.settings)
+
+    def read_study(self, text: str, asked_by: str = "study") -> Study:
+        """The study that a server sends, refused before anything it names is imported or made."""
+        if not len(text) <= LONGEST:
+            raise Refused(f"the study is {len(text):,} characters long, {LONGEST:,} at most")
+        for path in _imported(study_file.tables(text, name=asked_by)):
+            if path not in self.imports:
+                raise Refused(f"the study imports {path!r}, which this client's policy does not list in imports")
+        return study_file.parsed(text, name=asked_by)
+
+    def check(self, study: Study) -> None:
+        """Refuse a study that is outside, whatever it costs."""
+        if self.studies is not None and not {study.name, study.id.hex()} & set(self.studies):
+            raise Refused(f"study {study.name!r} ({study.id.hex()}) is not among the studies that this client accepts")
+        kind = (study.privacy.release or study.privacy.mechanism).kind
+        if self.mechanisms is not None and kind not in self.mechanisms:
+            raise Refused(f"{kind} is not among this client's mechanisms: {', '.join(self.mechanisms)}")
+        if not study.privacy.promises:
+            raise Refused("Plain messages promise nothing to anybody")
+        private = study.privacy.private_sum
+        clip = study.privacy.chosen.clip if private is None else private.clip
+        if self.clip is not None and not clip <= self.clip:
+            raise Refused(f"clip = {clip:g}, at most {self.clip:g}")
+        if study.attack is not None and study.clients.attackers and not self.attacks:
+            raise Refused(
+                "the study asks clients to play attackers, who need not keep to the mechanism: attacks = true"
+            )
+
+    def release(self, study: Study, dimension: int, *, masked: bool) -> Release:
+        """One message as it counts here: under the adjacency that protects most, and no more noise than is believed."""
+        found = guarantee.release(study, dimension)
+        if found.unit == "client":
+            found = replace(found, adjacency="replace")  # its data are others: it is always there
+        if found.unit == "record" and self.unit == "client":
+            raise Refused("the study protects records, and this client's budget is of clients")
+        if found.trust != "secure-aggregation":
+            return found
+        if self.trust == "local" or (self.trust == "secure-aggregation" and not masked):
+            return replace(found, trust="local", clients=None)
+        return replace(found, clients=min(found.clients or 1, self.contributors))
+
+    def afford(self, after: tuple[Release, ...], new: Release) -> None:
+        """Refuse one more release that is too dear by itself, or makes all of them so."""
+        if self.round is not None and not (cost := total((new,), self.round.delta)) <= self.round.epsilon:
+            raise Refused(f"one message would cost ε = {cost:.6g}, at most {self.round.epsilon:g} a round")
+        if not (cost := total(after, self.budget.delta)) <= self.budget.epsilon:
+            raise Refused(
+                f"it would take ε to {cost:.6g} at δ = {self.budget.delta:g}, "
+                f"past the budget of {self.budget.epsilon:g}"
+            )
+
+
+def total(releases: tuple[Release, ...], delta: float) -> float:
+    """An upper bound of ε(δ) of all of them, for a record; where all are of clients, for a client too.
+
+    Whatever hides all of a client's data hides one record of them, so the two units add up: their ε, each at half the
+    δ, by basic composition.
+    """
+    groups = [own for unit in get_args(Unit) if (own := tuple(each for each in releases if each.unit == unit))]
+    return sum(Account(own).upper_epsilon(delta / len(groups)) for own in groups)
+
+
+def read(path: Path) -> Policy:
+    """The policy of a file, or one line that says what is wrong with it."""
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8-sig"))
+        found: Policy = built("policy", Policy, _settled(table))
+        return found
+    except OSError as error:
+        raise Refused(f"{path}: the policy cannot be read ({error.strerror})") from None
+    except (ValueError, RecursionError) as error:  # FedprivError, and what is no TOML
+        raise Refused(f"{path}: {error}") from None
+
+
+def _settled(table: Mapping[str, Any]) -> dict[str, Any]:
+    """The tables and lists of a policy as its fields want them."""
+    found = dict(table)
+    for name in {"budget", "round"} & set(found):
+        found[name] = built(name, Budget, _table(name, found[name]))
+    if "data" in found:
+        settings = dict(_table("data", found["data"]))
+        found["data"] = Kind(settings.pop("kind", ""), settings)
+    for name in {"studies", "mechanisms", "imports"} & set(found):
+        found[name] = _words(name, found[name])
+    return found
+
+
+def _table(name: str, value: Any) -> Mapping[str, Any]:
+    if not isinstance(value, dict):
+        raise FedprivError(f"policy: {name} must be a table, got {value!r}")
+    return value
+
+
+def _words(name: str, value: Any) -> tuple[str, ...] | None:
+    if value == "any" and name != "imports":
+        return None
+    if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+        hint = "" if name == "imports" else ', or "any"'
+        raise FedprivError(f"policy: {name} must be a list of words{hint}, got {value!r}")
+    return tuple(value)
+
+
+def _imported(table: Any) -> Iterator[str]:
+    """Every module:Class that a study's tables name."""
+    if isinstance(table, dict):
+        for key, value in table.items():
+            if isinstance(value, str) and ":" in value and (key == "kind" or table.get("kind") == "Module"):
+                yield value
+            yield from _imported(value)
+    elif isinstance(table, list):
+        for each in table:
+            yield from _imported(each)

@@ -1,0 +1,76 @@
+"""What a local deployment proves itself by: an authority, the SuperLink's certificate, and a key for each node."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
+from cryptography.x509.oid import NameOID
+
+AUTHORITY, CERTIFICATE, KEY = "ca.crt", "server.crt", "server.key"
+DAYS = 365
+SKEW = timedelta(days=1)  # a certificate is valid for whoever's clock is a little behind
+
+
+def write_certificates(folder: Path, hosts: Iterable[str]) -> None:
+    """An authority and a certificate it signs for these hosts; the authority's own key is kept nowhere."""
+    authority_key, key = (ec.generate_private_key(ec.SECP384R1()) for _ in range(2))
+    authority = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "fedpriv, for trying")])
+    names = [_alternative(host) for host in hosts]
+    own = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, str(names[0].value))])
+    root = _begun(authority, authority, authority_key.public_key())
+    root = root.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+    root = root.add_extension(_signs_certificates(), critical=True)
+    signed = _begun(own, authority, key.public_key())
+    signed = signed.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+    signed = signed.add_extension(x509.SubjectAlternativeName(names), critical=False)
+    issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(authority_key.public_key())
+    signed = signed.add_extension(issuer, critical=False)
+    for name, builder in ((AUTHORITY, root), (CERTIFICATE, signed)):
+        content = builder.sign(authority_key, hashes.SHA384()).public_bytes(Encoding.PEM)
+        (folder / name).write_bytes(content)
+    _private(folder / KEY, key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+
+
+def write_node_key(private: Path) -> Path:
+    """A node's private key, as ssh-keygen -t ecdsa -b 384 would write it; the public one stands beside it."""
+    key = ec.generate_private_key(ec.SECP384R1())
+    _private(private, key.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption()))
+    public = private.with_suffix(".pub")
+    public.write_bytes(key.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH) + b"\n")
+    return public
+
+
+def _begun(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey) -> x509.CertificateBuilder:
+    now = datetime.now(UTC)
+    builder = x509.CertificateBuilder().subject_name(subject).issuer_name(issuer).public_key(key)
+    builder = builder.serial_number(x509.random_serial_number()).not_valid_before(now - SKEW)
+    builder = builder.not_valid_after(now + timedelta(days=DAYS))
+    return builder.add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
+
+
+def _signs_certificates() -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=True, content_commitment=False, key_encipherment=False, data_encipherment=False,
+        key_agreement=False, key_cert_sign=True, crl_sign=True, encipher_only=False, decipher_only=False,
+    )  # fmt: skip
+
+
+def _alternative(host: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ip_address(host))
+    except ValueError:
+        return x509.DNSName(host)
+
+
+def _private(path: Path, content: bytes) -> None:
+    path.unlink(missing_ok=True)
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        file.write(content)

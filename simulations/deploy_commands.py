@@ -1,0 +1,122 @@
+"""`fedpriv deploy`: a SuperLink and SuperNodes on this machine, for trying what runs on many."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+from fedpriv.errors import whole
+from simulations.account_commands import print_json
+
+HELP = """\
+Separate processes on loopback: a SuperLink, and N SuperNodes with a policy and a ledger each. With --tls they prove who
+they are, by certificates and keys that are made for it. A study's clients are divided evenly over the nodes, and their
+data are those that the study names. docs/deploy.md is about real hosts.
+
+examples:
+  fedpriv deploy up --nodes 3 --tls
+  fedpriv run digits --superlink local --set run.rounds=5
+  fedpriv deploy status
+  fedpriv deploy down
+"""
+POLICY = """\
+# What this node's clients allow: its owner's, for trying. docs/deploy.md says what each line means.
+studies = "any"
+mechanisms = "any"
+unit = "record"            # the budget is a record's: of what is released of clients, too
+budget = {{ epsilon = 100.0, delta = 1e-5 }}
+trust = "simulated"        # for trying: where a study wants sums alone to be seen, the server is believed
+contributors = 1000000
+attacks = true             # for trying: clients play the attackers that a study asks for
+noise = "{noise}"{why}
+"""
+WHY = "           # for trying: the simulation's own bits, and who knows the study's seed can subtract it"
+
+
+def add_to(commands: Any) -> None:
+    """Add the command to a parser's."""
+    command = commands.add_parser(
+        "deploy", help="start and stop a local deployment: SuperLink and SuperNodes", description=HELP,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
+    verbs = command.add_subparsers(dest="verb", metavar="up|status|down", required=True)
+    start = verbs.add_parser("up", help="start it")
+    start.add_argument("--nodes", type=int, default=2, metavar="N", help="how many SuperNodes (default 2)")
+    start.add_argument("--tls", action="store_true", help="certificates, and keys that the SuperLink knows nodes by")
+    start.add_argument("--port", type=int, default=0, metavar="P", help="the SuperLink's (default: any free one)")
+    start.add_argument("--seeded", action="store_true",
+                       help="nodes' policies allow seeded noise: a run has the simulation's bits")  # fmt: skip
+    start.set_defaults(run=up)
+    look = verbs.add_parser("status", help="say what runs: exit code 0 when all does, 1 when not")
+    look.set_defaults(run=status)
+    stop = verbs.add_parser("down", help="end every process it started; policies and ledgers stay")
+    stop.set_defaults(run=down)
+    for verb in (start, look, stop):
+        verb.add_argument("--directory", type=Path, metavar="DIR",
+                          help="where it is kept (default: ~/.local/state/fedpriv/deployment)")  # fmt: skip
+        verb.add_argument("--json", action="store_true", help="one JSON object on standard output")
+
+
+def up(options: argparse.Namespace) -> int:
+    """Start a deployment."""
+    from simulations import deploy_processes
+
+    whole(nodes=options.nodes)
+    directory = _directory(options)
+    policy = POLICY.format(noise="seeded" if options.seeded else "cryptographic", why=WHY if options.seeded else "")
+
+    def say(words: str) -> None:
+        print(words, file=sys.stderr)
+
+    deploy_processes.up(directory, options.nodes, options.tls, options.port, policy, say)
+    return status(options)
+
+
+def status(options: argparse.Namespace) -> int:
+    """Say what runs."""
+    from simulations.deploy_state import HOME, NAME, Deployment, default_directory
+
+    directory = _directory(options)
+    found = Deployment.load(directory)
+    home = directory / HOME
+    if found is None:
+        _show({"directory": str(directory), "runs": False, "processes": []}, options.json, "nothing is deployed")
+        return 1
+    processes = [vars(each) | {"runs": each.runs} for each in found.processes]
+    told = {"directory": str(directory), "runs": found.ready and len(found.alive) == len(found.processes),
+            "nodes": found.nodes, "tls": found.tls, "port": found.port, "flwr_home": str(home),
+            "processes": processes}  # fmt: skip
+    words = [f"{each.name}  pid {each.pid}, port {each.port}{'' if each.runs else '  has ended'}"
+             for each in found.processes]  # fmt: skip
+    words.append(f"FLWR_HOME={home} flwr run . {NAME} --stream")
+    own = "" if directory == default_directory() else f"FLWR_HOME={home} "
+    words.append(f"{own}fedpriv run STUDY --superlink {NAME}")
+    _show(told, options.json, "\n".join(words))
+    return 0 if told["runs"] else 1
+
+
+def down(options: argparse.Namespace) -> int:
+    """End a deployment."""
+    from simulations import deploy_processes
+
+    directory = _directory(options)
+    ended = deploy_processes.down(directory)
+    told = f"{ended} processes ended; policies and ledgers stay in {directory}" if ended else "nothing was running"
+    _show({"directory": str(directory), "ended": ended}, options.json, told)
+    return 0
+
+
+def _directory(options: argparse.Namespace) -> Path:
+    from simulations.deploy_state import default_directory
+
+    found: Path = options.directory or default_directory()
+    return found.expanduser().absolute()
+
+
+def _show(told: dict[str, Any], as_json: bool, words: str) -> None:
+    if as_json:
+        print_json(told)
+    else:
+        print(words)

@@ -1,0 +1,131 @@
+"""A local deployment's directory: which processes were started, and whether each of them is still that process.
+
+A process is known by its pid and the time it began, as a pid alone is given to others later. What processes leave
+behind (Flower's executors) is known by a mark in its environment, where /proc shows that.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from fedpriv.errors import FedprivError
+from fedpriv.files import replaced
+
+STATE, FORMAT = "deployment.json", 1
+MARK = "FEDPRIV_DEPLOYMENT"
+NAME, HOME = "local", "flwr"  # the connection, and the directory of Flower's configuration that holds it
+
+
+@dataclass(frozen=True)
+class Process:
+    """One that was started: what it is, and the port it listens at."""
+
+    name: str
+    pid: int
+    began: str
+    port: int
+
+    @property
+    def runs(self) -> bool:
+        """Whether it is there, and no other has its pid."""
+        return self.began != "" and began(self.pid) == self.began
+
+
+@dataclass
+class Deployment:
+    """What `fedpriv deploy up` has started."""
+
+    nodes: int
+    tls: bool
+    port: int
+    mark: str
+    ready: bool = False  # whether `up` came to its end
+    processes: list[Process] = field(default_factory=list)
+
+    def save(self, directory: Path) -> None:
+        """Write it down, durably."""
+        replaced(directory / STATE, (json.dumps({"format": FORMAT} | asdict(self), indent=1) + "\n").encode())
+
+    @staticmethod
+    def load(directory: Path) -> Deployment | None:
+        """What is written there; None where nothing is."""
+        file = directory / STATE
+        try:
+            told = json.loads(file.read_text(encoding="utf-8"))
+            if told.pop("format") != FORMAT:
+                raise ValueError("another format")
+            return Deployment(**told | {"processes": [Process(**each) for each in told["processes"]]})
+        except FileNotFoundError:
+            return None
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise FedprivError(f"{file}: is damaged ({error}): end its processes by hand, then remove it") from None
+
+    @property
+    def alive(self) -> list[Process]:
+        """Those that still run."""
+        return [each for each in self.processes if each.runs]
+
+    def left_over(self) -> list[int]:
+        """Every process with this deployment's mark: those started here, and all that these started."""
+        return [pid for pid, environment in _environments() if f"{MARK}={self.mark}".encode() in environment]
+
+
+def default_directory() -> Path:
+    """Where a person's deployment is, whatever directory a command is given in."""
+    state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    return Path(state) / "fedpriv" / "deployment"
+
+
+def home_of(connection: str) -> str | None:
+    """Flower's home of the local deployment, where that is what a connection means and there is one."""
+    directory = default_directory()
+    return str(directory / HOME) if connection == NAME and (directory / STATE).exists() else None
+
+
+@contextmanager
+def held(directory: Path) -> Iterator[None]:
+    """Nobody else starts or stops a deployment there meanwhile."""
+    directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+    directory.chmod(0o700)
+    file = os.open(directory, os.O_RDONLY)
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    except BlockingIOError:
+        raise FedprivError(f"{directory}: another fedpriv deploy is at work there: wait until it has ended") from None
+    finally:
+        os.close(file)
+
+
+def send(pid: int, which: signal.Signals) -> None:
+    """Signal a process that may have ended."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.kill(pid, which)
+
+
+def began(pid: int) -> str:
+    """When a process began, in its system's own words; nothing where it has ended."""
+    if Path("/proc/self/stat").exists():
+        try:
+            words = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
+        except OSError:
+            return ""
+        return "" if words[0] == "Z" else words[19]
+    shown = subprocess.run(["ps", "-o", "lstart=", "-p", str(pid)], capture_output=True, text=True)
+    return shown.stdout.strip()
+
+
+def _environments() -> Iterator[tuple[int, list[bytes]]]:
+    for place in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it has ended, or is somebody else's
+            words = (place / "environ").read_bytes().split(b"\0")
+            if began(int(place.name)) and int(place.name) != os.getpid():
+                yield int(place.name), words
