@@ -14,7 +14,7 @@ BENCH := .venv-bench/bin/python
 TORCH_AND_ITS_LIBRARIES := $(PIP) list --format=freeze | grep -iE '^(torch|triton|nvidia-|cuda-)'
 
 .DEFAULT_GOAL := all
-.PHONY: all install test check run flwr-run bench clean help
+.PHONY: all install test check run flwr-run bench soak clean help
 
 all: install help
 
@@ -58,6 +58,9 @@ run: install ## train the embedded study; three poisoners against three alphabet
 
 flwr-run: install ## the same from Flower's own command, on a SuperLink that ends with it
 	$(BIN)/python -m simulations.flower_command
+
+soak: install ## kill runs at random, 190 times, and compare them with undisturbed ones
+	$(BIN)/python tests/soak.py
 
 bench: .venv-bench/installed ## measure against other projects, in .venv-bench; writes docs/benchmarks.md
 	$(BENCH) -m benchmarks.run

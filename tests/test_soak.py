@@ -1,0 +1,167 @@
+"""Runs that die, at each of their writes and at random moments: nothing is lost, all is charged."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fedpriv import study_file
+from fedpriv.records import Writer, written
+from server import rounds
+from server.driver import Answer, Task
+from simulations.direct import Here
+from simulations.surroundings import end_all, watched
+
+TESTS = Path(__file__).parent
+STUDY = """
+name = "dies"
+data = { kind = "Synthetic", records = 60, features = 5, classes = 3, held_out = 20 }
+clients = { count = 20, records = 2 }
+privacy.mechanism = { kind = "StochasticSign", clip = 1.0, scale = 4.0 }
+aggregation.kind = "MajorityVote"
+run = { rounds = 4, checkpoint_every = 2 }
+"""
+FILES = ("records.jsonl", "ledger.jsonl", "study.toml")
+
+
+class Dead(BaseException):
+    """What nobody catches."""
+
+
+class Asked(Here):
+    """Notes who was asked, in which round, with which model: a message each."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: list[tuple[int, bytes]] = []
+
+    def ask(self, task: Task) -> Iterator[Answer]:
+        self.asked.append((task.round, task.weights.tobytes()))
+        yield from super().ask(task)
+
+
+@contextmanager
+def dying(at: int, patch: pytest.MonkeyPatch) -> Iterator[list[int]]:
+    """Die at that write or rename: before it, half way through a line, or after it. From then on nothing is written."""
+    counted, place = [0], os.replace
+
+    def step(half: Callable[[], Any], act: Callable[[], Any]) -> None:
+        if counted[0] > at:
+            raise Dead
+        for way in (lambda: None, half, act):
+            counted[0] += 1
+            if counted[0] > at:
+                way()
+                raise Dead
+        act()
+
+    def append(own: Writer, line: Any, durable: bool = False) -> None:
+        content = written(line)
+        step(lambda: put(own, content[: len(content) // 2]), lambda: put(own, content))
+
+    def put(own: Writer, content: bytes) -> None:
+        own._file.write(content)
+        own._file.flush()
+
+    with patch.context() as within:
+        within.setattr(Writer, "append", append)
+        within.setattr("os.replace", lambda *names: step(lambda: None, lambda: place(*names)))
+        yield counted
+
+
+def whole(directory: Path, driver: Here | None = None, resume: bool = False) -> dict[str, Any]:
+    return rounds.run(study_file.parsed(STUDY), directory, driver or Here(), resume=resume, quiet=True)
+
+
+def test_a_run_that_dies_at_any_of_its_writes_goes_on_to_the_same_bytes_and_all_is_charged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole(tmp_path / "whole")
+    at = 0
+    while True:
+        place, driver = tmp_path / str(at), Asked()
+        with dying(at, monkeypatch) as counted:
+            try:
+                whole(place, driver)
+            except Dead:
+                pass
+            else:
+                break  # it has no so many
+        assert counted[0] == at + 1
+        charged = [line for line in _lines(place / "ledger.jsonl") if '"round"' in line]
+        assert len(charged) >= len({round for round, _ in driver.asked})
+        again = Asked()
+        assert whole(place, again, resume=(place / "study.toml").exists())["why"] == "finished"
+        for name in FILES:
+            assert (place / name).read_bytes() == (tmp_path / "whole" / name).read_bytes(), (at, name)
+        with np.load(place / "checkpoint.npz") as a, np.load(tmp_path / "whole" / "checkpoint.npz") as b:
+            assert all(np.array_equal(a[name], b[name]) for name in b)
+        assert {path.name for path in place.iterdir()} == {path.name for path in (tmp_path / "whole").iterdir()}
+        assert len(set(driver.asked + again.asked)) == 4  # the same question for the same round: the same bits
+        at += 1
+    assert at > 60
+
+
+def _lines(file: Path) -> list[str]:
+    return file.read_text().split("\n")[:-1] if file.exists() else []
+
+
+def test_what_luck_had_a_part_in_is_never_asked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client that was lost in round 1 and there the second time would sign two models with the same noise."""
+
+    class Unlucky(Asked):
+        def ask(self, task: Task) -> Iterator[Answer]:
+            if task.round == 2:
+                raise Dead
+            self.asked.append((task.round, task.weights.tobytes()))
+            kept = Task(task.round, task.weights, task.clients[1:], task.study, task.timeout)
+            yield from Here.ask(self, kept)
+            yield Answer(task.clients[:1], None, "lost: its worker")
+
+    first, second = Unlucky(), Asked()
+    with monkeypatch.context() as killed:
+        killed.setattr(rounds.Rounds, "end", lambda *_: None)  # which a kill leaves no time for
+        with pytest.raises(Dead):
+            whole(tmp_path, first)
+    whole(tmp_path, second, resume=True)
+    assert not {round for round, _ in first.asked} & {round for round, _ in second.asked}
+
+
+def test_what_a_killed_process_had_started_is_ended_and_its_scratch_removed(tmp_path: Path) -> None:
+    (tmp_path / "scratch").mkdir()
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+    watch = watched([child.pid], tmp_path / "scratch")
+    try:
+        assert child.poll() is None
+        assert watch.stdin is not None
+        watch.stdin.close()  # as the end of this process would
+        assert child.wait(60) == -9
+        assert watch.wait(60) == 0
+        assert not (tmp_path / "scratch").exists()
+    finally:
+        child.kill()
+        end_all(watch)
+
+
+def test_six_random_kills_lose_nothing(tmp_path: Path) -> None:
+    command = [
+        sys.executable,
+        str(TESTS / "soak.py"),
+        "--only",
+        "direct",
+        "--kills",
+        "6",
+        "--keep",
+        str(tmp_path / "k"),
+    ]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.splitlines()[-1] == "6 kills, 0 faults"
