@@ -1,29 +1,38 @@
-"""Flower's ClientApp: one node, which hosts a cohort of clients; a SuperNode of one client runs the same code."""
+"""Flower's ClientApp: one node, which hosts a cohort of clients; a SuperNode of one client runs the same code.
+
+A SuperNode has a process for each message, so torch, which takes longer than the rest, is loaded where it is needed.
+"""
 
 from __future__ import annotations
 
 import faulthandler
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, partial
 from hashlib import blake2b
+from math import inf
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Error, Message, RecordDict
 from flwr.clientapp import ClientApp
 
 import clients
 import fedpriv
-from clients.cohort import answer
-from clients.gradients import one_thread, reason
+from clients.guard import Node
+from clients.masking import node as masked
+from clients.masking.identity import Identity
 from clients.place import at_home
+from clients.policy import Refused
+from fedpriv import study_file
 from fedpriv.errors import FAULTS
 
 RAW = "bytes"  # how a reply travels: as it is, where Flower's own arrays are wrapped by numpy.save
 RAISED = 2  # Flower's code for an exception in a client's code
+REFUSED = "refused"  # how the reason begins where a client's policy says no
 
 app = ClientApp()
 
@@ -34,31 +43,92 @@ def introduce(message: Message, context: Context) -> Message:
     place: list[Any] = [context.node_config.get(name) for name in ("partition-id", "num-partitions")]
     if None in place:
         return Message(Error(RAISED, "the node's --node-config lacks partition-id or num-partitions"), reply_to=message)
-    about = ConfigRecord({"place": [int(each) for each in place], "code": code(), "where": str(clients.__file__)})
+    about = ConfigRecord({
+        "place": [int(each) for each in place], "code": code(), "where": str(clients.__file__),
+        "deployed": deployed(context),
+    })  # fmt: skip
+    if not deployed(context):
+        _answer_of(None)  # loaded before anybody waits for a round
     return Message(RecordDict({"about": about}), reply_to=message)
 
 
 @app.train()
 def train(message: Message, context: Context) -> Message:
     """The answer of the clients asked for, or one line that says why there is none."""
-    del context
+    return _replied(message, context, _answered)
+
+
+@app.train("mask")
+def mask(message: Message, context: Context) -> Message:
+    """One phase of a masked sum (`clients.masking`), or one line that says why this node takes no part."""
+    return _replied(message, context, partial(_masked, context))
+
+
+def _replied(message: Message, context: Context, make: Callable[[Node | None, Any, ArrayRecord], bytes]) -> Message:
+    """A reply that is made in time, under the node's policy, or the reason why there is none."""
     at_home()
-    one_thread()
     try:
         task: Any = message.content.config_records["task"]
         arrays = message.content.array_records["arrays"]
-        with ended_when_late(task):
-            settings = arrays["settings"].numpy() if "settings" in arrays else None
-            weights, asked = arrays["weights"].numpy(), arrays["clients"].numpy()
-            reply = answer(task["study"], weights, task["round"], asked, settings)
+        node = node_of(context)
+        with ended_when_late(task, node.policy.longest_round if node else inf):
+            if node and task["code"] != code():
+                raise Refused("the server runs another version of fedpriv than this client")
+            reply = make(node, task, arrays)
+    except Refused as error:
+        return Message(Error(RAISED, f"{REFUSED}: {error}"), reply_to=message)
     except FAULTS as error:
+        from clients.gradients import reason
+
         return Message(Error(RAISED, reason(error)), reply_to=message)
     array = Array("uint8", (len(reply),), RAW, reply)
     return Message(RecordDict({"answer": ArrayRecord({"frames": array})}), reply_to=message)
 
 
+def _answered(node: Node | None, task: Any, arrays: ArrayRecord) -> bytes:
+    settings = arrays["settings"].numpy() if "settings" in arrays else None
+    weights, asked = arrays["weights"].numpy(), arrays["clients"].numpy()
+    return _answer_of(node)(task["study"], weights, task["round"], asked, settings)
+
+
+def _answer_of(node: Node | None) -> Callable[..., bytes]:
+    """What answers for a node's clients: under its policy, or in a simulation just so."""
+    from clients.cohort import answer
+    from clients.gradients import one_thread
+
+    one_thread()
+    return node.answer if node else answer
+
+
+def _masked(context: Context, node: Node | None, task: Any, arrays: ArrayRecord) -> bytes:
+    text, round, asked = task["study"], task["round"], arrays["clients"].numpy()
+    study = node.policy.read_study(text) if node else study_file.parsed(text)
+    weights = arrays["weights"].numpy() if "weights" in arrays else np.empty(0, np.float32)
+
+    def sealed(sum: bytes, seal: masked.Seal) -> bytes:
+        drawn = _answer_of(node)
+        if node:
+            return drawn(text, weights, round, asked, masked=True, context=sum, sealed=seal)
+        return seal(drawn(text, weights, round, asked))
+
+    ask = masked.Ask(phase=task["phase"], text=text, round=round, clients=asked, body=arrays["body"].data,
+                     weights=weights)  # fmt: skip
+    config = context.node_config
+    return masked.answered(ask, study, int(config["partition-id"]), Identity.of(config), context.state, sealed)
+
+
+def node_of(context: Context) -> Node | None:
+    """The node that guards its clients; None in a simulation, which has no clients of anybody's to guard."""
+    return Node.of(context.node_config) if deployed(context) else None
+
+
+def deployed(context: Context) -> bool:
+    """Whether this is somebody's node, and no simulation of one."""
+    return "policy" in context.node_config or Path(sys.argv[0]).name == "flwr-clientapp"
+
+
 @contextmanager
-def ended_when_late(task: Mapping[str, Any]) -> Iterator[None]:
+def ended_when_late(task: Mapping[str, Any], longest: float = inf) -> Iterator[None]:
     """End this process at the time-out, where another takes its place.
 
     A hung client would block its node, and the worker beneath it, for all later rounds and the next run (Flower has
@@ -68,7 +138,7 @@ def ended_when_late(task: Mapping[str, Any]) -> Iterator[None]:
     if time.time() > task["until"] > 0:
         raise TimeoutError("asked too late: nobody waits for this answer any more")
     if task["restarted"] or "ray" not in sys.modules:
-        faulthandler.dump_traceback_later(task["seconds"], exit=True, file=sys.__stderr__ or sys.stderr)
+        faulthandler.dump_traceback_later(min(task["seconds"], longest), exit=True, file=sys.__stderr__ or sys.stderr)
     try:
         yield
     finally:

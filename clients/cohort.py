@@ -30,6 +30,7 @@ from fedpriv.encoding import Fresh, Noise, Seeded, clip_factors, encoded_packed
 from fedpriv.errors import FedprivError
 from fedpriv.random_streams import stream
 from fedpriv.study import Study
+from fedpriv.study_tables import Noise as Source
 
 Numbers = NDArray[np.int64]
 Rows = NDArray[np.float32]
@@ -73,13 +74,17 @@ def division_of(study: Study, pool: Pool) -> Division:
 
 
 class Cohort:
-    """What the clients of a study have in common; its scratch memory serves one thread."""
+    """What the clients of a study have in common; its scratch memory serves one thread.
 
-    def __init__(self, study: Study) -> None:
+    Records and the source of noise are the study's, unless a client that is deployed has its own.
+    """
+
+    def __init__(self, study: Study, own: tuple[Pool, Division] | None = None, source: Source | None = None) -> None:
         self.study, self.mechanism = study, study.privacy.chosen
-        self.pool = pool_of(study)
+        self.source = source or study.privacy.noise
+        self.pool = pool_of(study) if own is None else own[0]
         self.net = net_of(study, self.pool)
-        self.division = division_of(study, self.pool)
+        self.division = division_of(study, self.pool) if own is None else own[1]
         self.byzantine = Byzantine(study)
         self.corrupting = Corrupting(study, self.pool.classes)
         self.releasing = self._releasing()
@@ -91,7 +96,8 @@ class Cohort:
         private = self.study.privacy.private_sum
         if private is None:
             return None
-        return Releasing(self.study, private, self.pool, self.net, self.division, self.byzantine, self.corrupting)
+        held = self.pool, self.net, self.division
+        return Releasing(self.study, private, *held, self.byzantine, self.corrupting, self.source)
 
     def reply(self, weights: Rows, round: int, clients: Numbers, settings: Settings | None = None) -> bytes:
         """One frame for all, a stack of messages or their sum; attackers that forge bytes have frames of their own."""
@@ -172,7 +178,7 @@ class Cohort:
             yield self.corrupting.data(x, y, chosen)
 
     def _noise(self, round: int, clients: Numbers) -> Noise:
-        if self.study.privacy.noise == "cryptographic":
+        if self.source == "cryptographic":
             return Fresh(cryptographic_generator(), len(clients))
         return Seeded(self.study.run.seed, round, clients)
 

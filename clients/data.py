@@ -14,7 +14,7 @@ from clients.pool import Pool, checked_scale
 from fedpriv.errors import FedprivError, whole
 from fedpriv.kinds import made
 
-__all__ = ["SETS", "Arrays", "Data", "Digits", "Idx", "Pool", "Synthetic", "make_data"]
+__all__ = ["SETS", "Arrays", "Data", "Digits", "Hub", "Idx", "Pool", "Synthetic", "make_data"]
 
 DEBIAN = Path("/usr/share/datasets/fashion-mnist")
 
@@ -108,6 +108,38 @@ class Arrays:
 
 
 @dataclass(frozen=True)
+class Hub:
+    """A set of the Hugging Face hub, or its formats in a directory, by Flower Datasets, which is installed apart."""
+
+    name: str  # "ylecun/mnist", or a directory
+    subset: str | None = None
+    revision: str | None = None  # a commit of the hub's, to have the same records tomorrow
+    features: str = "image"  # the column of what a model sees
+    label: str = "label"
+    train: str = "train"  # the split to train on
+    test: str = "test"
+    divide: float = 255.0
+    subtract: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name in ("name", "subset", "revision", "features", "label", "train", "test"):
+            value = getattr(self, name)
+            if (value is not None or name not in ("subset", "revision")) and not (isinstance(value, str) and value):
+                raise FedprivError(f"{name} must be a word, got {value!r}")
+        checked_scale(self.divide, self.subtract)
+
+    def load(self) -> Pool:
+        """The records, checked."""
+        columns, splits = (self.features, self.label), (self.train, self.test)
+        name = self.resolved().name
+        return reading.hub(name, self.subset, self.revision, columns, splits, self.divide, self.subtract)
+
+    def resolved(self) -> Hub:
+        """With a directory's full path."""
+        return replace(self, name=_absolute(self.name)) if Path(self.name).expanduser().is_dir() else self
+
+
+@dataclass(frozen=True)
 class Synthetic:
     """Gaussian blobs, one a class, of variance 1 around centres of variance 1: for trying and tests."""
 
@@ -137,7 +169,7 @@ class Synthetic:
         return self
 
 
-SETS: dict[str, type[Any]] = {each.__name__: each for each in (Digits, Idx, Arrays, Synthetic)}
+SETS: dict[str, type[Any]] = {each.__name__: each for each in (Digits, Idx, Arrays, Hub, Synthetic)}
 
 
 def make_data(kind: str, settings: Mapping[str, Any]) -> Data:

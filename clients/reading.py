@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import importlib
+import os
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 from zipfile import BadZipFile
 
 import numpy as np
 
 from clients.idx import idx_files, read_idx
 from clients.pool import Pool, Records, Stored, Whole, pool_of
-from fedpriv.errors import FedprivError
+from fedpriv.errors import FedprivError, nearest
 from fedpriv.random_streams import stream
+
+LETTERS = 26
 
 
 @lru_cache(maxsize=4)
@@ -47,11 +52,17 @@ def evenly_by_label(y: Whole, count: int) -> Whole:
 def idx(path: str, divide: float, subtract: float) -> Pool:
     """The idx files in a directory."""
     files = idx_files(Path(path))
-    training, held_out = (
-        Records(read_idx(x, 3), read_idx(y, 1), str(x), str(y))
-        for x, y in ((files.x, files.y), (files.x_test, files.y_test))
-    )
+    y, y_test = _from_zero(read_idx(files.y, 1), read_idx(files.y_test, 1))
+    training = Records(read_idx(files.x, 3), y, str(files.x), str(files.y))
+    held_out = Records(read_idx(files.x_test, 3), y_test, str(files.x_test), str(files.y_test))
     return pool_of(training, held_out, divide, subtract)
+
+
+def _from_zero(y: Stored, y_test: Stored) -> tuple[Stored, Stored]:
+    """EMNIST numbers its letters 1 to 26, where a class 0 that nobody has would be a 27th."""
+    if y.size and y_test.size and (y.min(), y.max()) == (1, LETTERS) and y_test.min() >= 1:
+        return y - 1, y_test - 1
+    return y, y_test
 
 
 @lru_cache(maxsize=4)
@@ -96,6 +107,43 @@ def _mapped(path: Path) -> Stored:
     if found.ndim == 0:
         raise FedprivError(f"{path}: a single number, where an array is needed")
     return found if found.flags.c_contiguous else np.ascontiguousarray(found)
+
+
+@lru_cache(maxsize=4)
+def hub(
+    name: str, subset: str | None, revision: str | None, columns: tuple[str, str], splits: tuple[str, str],
+    divide: float, subtract: float,
+) -> Pool:  # fmt: skip
+    """Two splits of a set of the hub, in the order in which they are stored: the study says who is dealt what."""
+    os.environ.setdefault("FLWR_TELEMETRY_ENABLED", "0")  # read at import: nobody is told what we load
+    try:
+        flower: Any = importlib.import_module("flwr_datasets")
+    except ImportError:
+        raise FedprivError("Hub needs Flower Datasets: pip install 'flwr-datasets[vision]'") from None
+    pinned = {} if revision is None else {"revision": revision}
+    try:
+        found = flower.FederatedDataset(dataset=name, subset=subset, partitioners={}, shuffle=False, **pinned)
+        training, held_out = (found.load_split(split) for split in splits)
+    except Exception as error:  # whatever is not in order with the hub, its cache or a file in it
+        raise FedprivError(f"{name}: cannot be loaded by Flower Datasets ({_first_line(error)})") from None
+    return pool_of(_columns(name, training, *columns), _columns(name, held_out, *columns), divide, subtract)
+
+
+def _columns(name: str, split: Any, features: str, label: str) -> Records:
+    known = split.column_names
+    for column in (features, label):
+        if column not in known:
+            raise FedprivError(f"{name} has no column {column!r}{nearest(column, known)}; columns: {', '.join(known)}")
+    rows = split.with_format("numpy")
+    try:
+        x, y = np.asarray(rows[features][:]), np.asarray(rows[label][:])
+    except Exception as error:  # an image that is damaged, or nothing here to decode it with
+        raise FedprivError(f"{name}: its records cannot be read ({_first_line(error)})") from None
+    return Records(x, y, f"{name}, {features}", f"{name}, {label}")
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
 @lru_cache(maxsize=4)

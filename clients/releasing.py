@@ -26,6 +26,7 @@ from fedpriv.private_sums import Batch, PrivateSum, Released, at
 from fedpriv.random_streams import stream
 from fedpriv.sampling_exact import bernoulli
 from fedpriv.study import Study
+from fedpriv.study_tables import Noise
 
 Numbers = NDArray[np.int64]
 Rows = NDArray[np.float32]
@@ -36,11 +37,12 @@ class Releasing:
 
     def __init__(
         self, study: Study, private: PrivateSum, pool: Pool, net: Net, division: Division,
-        byzantine: Byzantine, corrupting: Corrupting,
+        byzantine: Byzantine, corrupting: Corrupting, source: Noise,
     ) -> None:  # fmt: skip
         self.dropped: Counter[int] = Counter()
         self._study, self._sum, self._pool, self._net, self._division = study, private, pool, net, division
         self._byzantine, self._corrupting, self._scratch = byzantine, corrupting, Scratch()
+        self._source = source
         self._expected = private.sampling * study.clients.records  # public, whatever a client really has
         self._first = study.first_settings
         self.adapted: dict[int, tuple[float, ...]] = {}  # settings after this reply's releases, by client
@@ -104,7 +106,7 @@ class Releasing:
 
     def _generator(self, round: int, client: int) -> Generator:
         """What a client draws its batches and its noise from: who knows either can undo what they hide."""
-        if self._study.privacy.noise == "cryptographic":
+        if self._source == "cryptographic":
             return cryptographic_generator()
         return stream(self._study.run.seed, "release", round, client)
 

@@ -9,6 +9,7 @@ from typing import Any
 from fedpriv import asymptotic, secure_aggregation, vectors
 from fedpriv.accounting import Account
 from fedpriv.errors import FedprivError
+from fedpriv.lecture import lecture_published
 from fedpriv.mechanisms import Binomial, Cldp, Ptr, StochasticSign
 from fedpriv.privacy_loss import Part, compose
 from fedpriv.ptr_published import ptr_published
@@ -16,11 +17,15 @@ from fedpriv.routes import share_at
 from fedpriv.tradeoff import Tradeoff
 
 
-def published(account: Account, delta: float) -> dict[str, dict[str, Any]]:
-    """The papers' values beside ours, by theorem: not certificates of this project, and asymptotic ones say so."""
+def published(account: Account, delta: float, target: float | None = None) -> dict[str, dict[str, Any]]:
+    """The papers' values beside ours, by theorem: not certificates of this project, and asymptotic ones say so.
+
+    Where ε is a `target`, also the noise that they would take for it.
+    """
     if len(account.releases) != 1:
         return {}
-    release, found = account.releases[0], {}
+    release = account.releases[0]
+    found = lecture_published(release, delta, target)
     mechanism: Any = release.mechanism
     rounds = release.rounds
     if isinstance(mechanism, Ptr):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, replace
 from functools import lru_cache
-from math import inf
+from math import ceil, inf
 from typing import Any, NamedTuple
 
 from fedpriv.accounting import Account, Cost, Release
@@ -14,6 +14,7 @@ from fedpriv.errors import FedprivError
 from fedpriv.mechanisms import Mechanism, settings_of
 from fedpriv.participation import rounds_of_each
 from fedpriv.private_sums import calibrated, costed, free_setting
+from fedpriv.release import Geometry
 from fedpriv.study import Kind, Study
 from fedpriv.study_tables import Privacy
 
@@ -29,22 +30,28 @@ class Epsilon(NamedTuple):
 
 
 def fewest(study: Study) -> int:
-    """The answers without which a round does not count: under secure aggregation those the certificate is made for."""
+    """The answers without which a round does not count: under secure aggregation those the certificate is made for.
+
+    Masks (`clients.masking`) give no sum of fewer, so they are counted before anything leaves, whoever answers then.
+    """
     if study.server.fewest is not None:
         return study.server.fewest
-    if study.privacy.trust == "local":
+    if study.privacy.trust != "secure-aggregation":
         return 1
     surely = study.clients.chosen.surely(study.clients.count)
+    threshold = study.masking.threshold if study.masking else None
+    if isinstance(threshold, int):
+        return threshold
     if not surely:
         raise FedprivError(
             "server.fewest must be given under secure aggregation: Poisson participation asks any number"
         )
-    return surely - study.privacy.dropouts
+    return surely - study.privacy.dropouts if threshold is None else ceil(threshold * surely * (1 - 1e-12))
 
 
 def contributors(study: Study) -> int | None:
     """How many of a round's messages are certain to hold honest noise; None where each message is seen anyway."""
-    if study.privacy.trust == "local":
+    if study.privacy.trust != "secure-aggregation":
         return None
     least, byzantine, colluding = fewest(study), study.clients.attackers, study.privacy.colluding
     certain = least - byzantine - colluding
@@ -63,12 +70,15 @@ def facts(study: Study, dimension: int) -> dict[str, Any]:
             "dimension": dimension, "geometry": "l2", "trust": "local", "clients": None, "unit": "record",
             "adjacency": "add-remove", "sampling": float(study.privacy.release.settings.get("sampling", 1)),
         }  # fmt: skip
-    geometry = "linf" if study.privacy.norm == "coordinates" else "l2"
     trust, clients = study.privacy.trust, contributors(study)
     return {
-        "dimension": dimension, "geometry": geometry, "trust": trust, "clients": clients, "unit": "client",
+        "dimension": dimension, "geometry": _geometry(study), "trust": trust, "clients": clients, "unit": "client",
         "adjacency": study.privacy.adjacency or "replace",  # a client is always there: its data are others
     }  # fmt: skip
+
+
+def _geometry(study: Study) -> Geometry:
+    return "linf" if study.privacy.norm == "coordinates" and study.privacy.trust != "central" else "l2"
 
 
 def releases_of_worst(study: Study) -> int:
@@ -81,6 +91,9 @@ def release(study: Study, dimension: int, rounds: int = 1) -> Release:
     """`rounds` messages of one client, each of as many releases as it makes steps; where nothing is promised, none."""
     private = study.privacy.private_sum
     mechanism = study.privacy.chosen if private is None else private.mechanism
+    if study.privacy.trust == "central":
+        rule: Any = study.rule  # a PrivateMean, or the study were refused
+        mechanism = rule.mechanism
     return Release(mechanism=mechanism, rounds=rounds * steps(study), **facts(study, dimension))
 
 
@@ -101,7 +114,7 @@ def resolved(study: Study, dimension: int) -> Study:
             raise FedprivError("privacy: Plain promises nothing: no epsilon and no budget, or another mechanism")
         return study
     try:
-        return _workable(_within_budget(_bounded(_calibrated(study, dimension), dimension), dimension))
+        return _workable(_within_budget(_bounded(_calibrated(study, dimension), dimension), dimension), dimension)
     except FedprivError as error:
         raise FedprivError(f"privacy: {error}") from None
 
@@ -109,13 +122,19 @@ def resolved(study: Study, dimension: int) -> Study:
 def _check_numbers(study: Study) -> None:
     """Refuse numbers of clients that no round can have, or that would count for nothing."""
     dropouts, count = study.privacy.dropouts, study.clients.count
-    if study.privacy.trust == "local" and (dropouts or study.privacy.colluding):
+    if study.privacy.trust != "secure-aggregation" and (dropouts or study.privacy.colluding):
         raise FedprivError("privacy: dropouts and colluding count only under secure-aggregation trust")
     if dropouts >= count:
         raise FedprivError(f"privacy: dropouts = {dropouts} of {count} clients leave none")
     asked = study.clients.chosen.surely(count) or count
     if fewest(study) > asked:
-        raise FedprivError(f"server.fewest = {fewest(study)}, but a round asks {asked} clients at most")
+        name = "server.fewest" if study.server.fewest is not None else "masking.threshold"
+        raise FedprivError(f"{name} = {fewest(study)}, but a round asks {asked} clients at most")
+    if study.masking and not 2 * fewest(study) > asked + study.privacy.colluding:
+        raise FedprivError(
+            f"masking: a sum of {fewest(study)} clients must be more than half of the {asked} asked and the "
+            f"{study.privacy.colluding} colluding: else a server could open two sums of one round"
+        )
 
 
 def _calibrated(study: Study, dimension: int) -> Study:
@@ -186,8 +205,11 @@ def _bounded(study: Study, dimension: int) -> Study:
     return study
 
 
-def _workable(study: Study) -> Study:
-    """The study, if its release can work on batches as large as they are expected to be."""
+def _workable(study: Study, dimension: int) -> Study:
+    """The study, if its release can work on batches as large as are expected, and its rule on as few clients."""
+    if study.privacy.trust == "central":
+        rule: Any = study.rule
+        rule.check(study.clients.chosen.surely(study.clients.count) or study.clients.count, dimension)
     private = study.privacy.private_sum
     if private is not None:
         try:
@@ -223,7 +245,24 @@ def epsilon(study: Study, dimension: int, rounds: int) -> Epsilon:
         return Epsilon(0.0, 0.0, 0.0)
     if not study.privacy.promises:
         return Epsilon(inf, inf, None)
-    return _epsilon(release(study, dimension, rounds), study.privacy.delta)
+    found = _epsilon(release(study, dimension, rounds), study.privacy.delta)
+    if study.privacy.release is None or study.privacy.is_plain:
+        return found
+    ways = [found.upper, *(_epsilon(own, study.privacy.delta).upper for own in _carriers(study, dimension, rounds))]
+    return Epsilon(0.0, min(ways), None)  # what explicit data show of a release is not what is left of it in a message
+
+
+def _carriers(study: Study, dimension: int, rounds: int) -> list[Release]:
+    """The messages that carry a release, by themselves: they bound all that is seen, where nothing travels beside them.
+
+    One record more or less is some other input of the mechanism, so its guarantee for a client is one for a record.
+    """
+    private = study.privacy.private_sum
+    if private is None or private.adapts:
+        return []
+    geometry = _geometry(study)
+    about: dict[str, Any] = {"dimension": dimension, "geometry": geometry, "unit": "record", "adjacency": "replace"}
+    return [Release(mechanism=study.privacy.chosen, rounds=rounds, **about)]
 
 
 @lru_cache(maxsize=4096)

@@ -125,7 +125,7 @@ class Ledger:
             if set(document) != {"format", "budget", "releases"} or not isinstance(document["releases"], list):
                 raise FedprivError("it must hold format, budget and a list of releases, and nothing else")
             budget = None if document["budget"] is None else Budget(**document["budget"])
-            return Ledger(tuple(_release(entry) for entry in document["releases"]), budget)
+            return Ledger(tuple(release_of(entry) for entry in document["releases"]), budget)
         except (AttributeError, KeyError, TypeError, FedprivError) as error:
             raise FedprivError(f"{path}: damaged ledger ({_short(error)})") from None
 
@@ -151,7 +151,8 @@ def _plain(value: Any) -> Any:
     raise FedprivError(f"a ledger holds numbers and words, not {value!r}")
 
 
-def _release(entry: dict[str, Any]) -> Release:
+def release_of(entry: dict[str, Any]) -> Release:
+    """The release that `described` has made plain data of, with every fact in it."""
     facts = {name: value for name, value in entry.items() if name not in ("kind", "settings")}
     missing = sorted({field.name for field in fields(Release)} - {"mechanism"} - set(facts))
     if missing:  # a fact left out must not be filled in: the default may cost less

@@ -11,7 +11,9 @@ from fedpriv.mechanisms import (
     RELEASES,
     Binomial,
     Cldp,
+    Exponential,
     Gaussian,
+    Histogram,
     Laplace,
     Mechanism,
     NoisySign,
@@ -40,7 +42,7 @@ class Release:
     Gaussian and Laplace noise and for propose-test-release, else replace.
     """
 
-    mechanism: Mechanism | Ptr
+    mechanism: Mechanism | Ptr | Histogram | Exponential
     rounds: int = 1
     dimension: int = 1
     geometry: Geometry | None = None

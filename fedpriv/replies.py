@@ -40,10 +40,16 @@ def reply(frames: Sequence[bytes], failed: Mapping[int, str]) -> bytes:
     return b"".join(parts)
 
 
-def frames_of(content: bytes | memoryview) -> tuple[list[memoryview], dict[int, str]]:
-    """The frames of a reply, unopened, and the failures; `Rejected` where it is no reply."""
+def frames_of(content: bytes | memoryview, clients: int | None = None) -> tuple[list[memoryview], dict[int, str]]:
+    """The frames of a reply, unopened, and the failures; `Rejected` where it is no reply.
+
+    Of so many clients each may have a frame of its own, and all of them one for their messages and one for their
+    settings: many that are empty would take far more memory here than they did on their way.
+    """
     rest = memoryview(content).cast("B")
     (count, failures), rest = _taken(_COUNTS, rest)
+    if clients is not None and (count > clients + 2 or failures > clients):
+        raise Rejected("oversized", f"{count} frames and {failures} failures of {clients} clients")
     frames: list[memoryview] = []
     for _ in range(count):
         (length,), rest = _taken(_LENGTH, rest)

@@ -15,7 +15,7 @@ import numpy as np
 
 from fedpriv import renyi, secure_aggregation
 from fedpriv.joint import joint
-from fedpriv.mechanisms import Binomial, Cldp, Ptr, StochasticSign, Ternary
+from fedpriv.mechanisms import Binomial, Cldp, Histogram, Ptr, StochasticSign, Ternary
 from fedpriv.privacy_loss import Part, compose
 from fedpriv.release import Release
 from fedpriv.tilting import log_moment
@@ -80,6 +80,8 @@ def routes_of(release: Release) -> list[Route]:
         return _sum_routes(release)
     if isinstance(release.mechanism, Ptr):
         return _ptr_routes(release, release.mechanism)
+    if isinstance(release.mechanism, Histogram):
+        return [_histogram_route(release, release.mechanism)]
     if release.dimension == 1 or release.geometry == "linf":
         return _coordinate_routes(release)
     return _vector_routes(release)
@@ -93,6 +95,14 @@ def _ptr_routes(release: Release, ptr: Ptr) -> list[Route]:
         return [Route(proof, ((ptr.tradeoff(), release.rounds),)), divergences]
     shared = _sampled(ptr.tradeoff(), release, f"{proof}, test and sum on one Poisson sample")
     return [shared, divergences._replace(proof=divergences.proof + ", sampling left aside")]
+
+
+def _histogram_route(release: Release, histogram: Histogram) -> Route:
+    """Counts of every coordinate under Gaussian noise; the chance that an empty bin would show is set aside from δ."""
+    gaussian = Tradeoff.gaussian(histogram.shift(release.adjacency) * sqrt(release.dimension))
+    aside = release.rounds * release.dimension * histogram.failure(release.adjacency) * OUTWARD
+    sampled = ", sampling left aside" if release.sampling < 1 else ""
+    return Route(f"stable histogram (docs/proofs/prime.md){sampled}", ((gaussian, release.rounds),), None, aside)
 
 
 def _coordinate_routes(release: Release, curve: Tradeoff | None = None, proof: str = "") -> list[Route]:
@@ -202,6 +212,8 @@ def mu_of(release: Release) -> float:
     """Gaussian-DP of one round, as if every message were seen; sampling only helps."""
     if isinstance(release.mechanism, Ptr):
         return release.mechanism.mu
+    if isinstance(release.mechanism, Histogram):
+        return inf  # δ is never 0
     mechanism: Any = release.mechanism
     if release.trust == "secure-aggregation" and hasattr(mechanism, "aggregated"):
         mechanism = mechanism.aggregated(release.clients)

@@ -1,9 +1,9 @@
 """A study is one TOML file: what is trained on what, by whom, how privately, and against whom.
 
 Tables: `[data] [clients] [clients.split] [clients.participation] [training] [training.model] [privacy]
-[privacy.mechanism] [privacy.release] [corruption] [attack] [aggregation] [server] [run]`. A table with a `kind` chooses
-a class by its name; the rest of it are that class's settings. Unknown keys are errors; what is left out has the
-defaults below, and the resolved study says what they were.
+[privacy.mechanism] [privacy.release] [masking] [corruption] [attack] [aggregation] [server] [run]`. A table with a
+`kind` chooses a class by its name; the rest of it are that class's settings. Unknown keys are errors; what is left out
+has the defaults below, and the resolved study says what they were.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from fedpriv.corruption import Corruption
 from fedpriv.errors import FedprivError
 from fedpriv.private_sums import KINDS as SUMS
 from fedpriv.private_sums import first
-from fedpriv.study_tables import Clients, Decoder, Kind, Privacy, Run, Server, Training
+from fedpriv.study_tables import Clients, Decoder, Kind, Masking, Privacy, Run, Server, Training
 from fedpriv.tolerance_ballots import KINDS as POLLED
 
 __all__ = ["Kind", "Study"]
@@ -35,6 +35,7 @@ class Study:
     clients: Clients
     training: Training = field(default_factory=Training)
     privacy: Privacy = field(default_factory=Privacy)
+    masking: Masking | None = None
     corruption: Kind | None = None
     attack: Kind | None = None
     aggregation: Kind = field(default_factory=lambda: Kind("Mean"))
@@ -52,10 +53,22 @@ class Study:
             raise FedprivError(
                 f"training.batch = {self.training.batch}, but a release draws its own batch: privacy.release.sampling"
             )
+        self._check_masking()
         self._settle_corruption()
         self._settle_attack()
         self._check_rule()
         self._check_tolerance()
+
+    def _check_masking(self) -> None:
+        if self.masking is None:
+            return
+        if self.privacy.trust != "secure-aggregation":
+            raise FedprivError(f"masking is of sums: privacy.trust 'secure-aggregation', not {self.privacy.trust}")
+        if self.masking.threshold is not None and (self.server.fewest is not None or self.privacy.dropouts):
+            raise FedprivError(
+                "masking.threshold says how many answers a round needs, and so do server.fewest and privacy.dropouts: "
+                "give one of them"
+            )
 
     def _settle_corruption(self) -> None:
         if self.corruption is None:
@@ -74,9 +87,9 @@ class Study:
         if self.attack is None:
             return
         kind, settings, privacy = self.attack.kind, self.attack.settings, self.privacy
-        local, seeded = privacy.trust == "local", privacy.noise == "seeded"
+        hidden, seeded = privacy.trust == "secure-aggregation", privacy.noise == "seeded"
         try:
-            settings = settled(kind, settings, sums_only=not local, seeded=seeded, plain=privacy.is_plain)
+            settings = settled(kind, settings, sums_only=hidden, seeded=seeded, plain=privacy.is_plain)
         except FedprivError as error:
             raise FedprivError(f"attack: {error}") from None
         release = privacy.release
@@ -89,11 +102,11 @@ class Study:
 
     def _check_rule(self) -> None:
         """Refuse a rule that could not work in any round, and write out how many attackers it assumes."""
-        kind, local = self.aggregation.kind, self.privacy.trust == "local"
-        settings = assumed(kind, self.aggregation.settings, self.clients.attackers)
+        kind = self.aggregation.kind
+        settings = self._bounded(kind, assumed(kind, self.aggregation.settings, self.clients.attackers))
         object.__setattr__(self, "aggregation", Kind(kind, settings))
         rule = self.rule
-        if rule.needs_rows and not local:
+        if rule.needs_rows and self.privacy.trust == "secure-aggregation":
             who = f"{kind} with a before" if isinstance(rule, Chain) else kind
             raise FedprivError(
                 f"aggregation: {who} needs each client's message, which secure aggregation hides: "
@@ -104,6 +117,31 @@ class Study:
         asked = self.clients.chosen.surely(self.clients.count) or self.clients.count
         if (least := getattr(rule, "least", 1)) > asked:
             raise FedprivError(f"aggregation: {rule} needs {least} clients, but a round asks {asked} at most")
+
+    def _bounded(self, kind: str, settings: dict[str, Any]) -> dict[str, Any]:
+        """The settings of a rule that adds noise, its bound being the clip; refused where nobody trusts the server."""
+        privacy = self.privacy
+        if privacy.trust != "central":
+            if kind == "PrivateMean":
+                raise FedprivError(
+                    "aggregation: PrivateMean adds noise to messages that the server has read: privacy.trust must be "
+                    f"'central', got '{privacy.trust}'"
+                )
+            return settings
+        if kind != "PrivateMean" or "before" in settings:
+            raise FedprivError("aggregation: under privacy.trust = 'central' it must be a PrivateMean with no before")
+        clip = privacy.mechanism.settings.get("clip")
+        if not privacy.is_plain or clip is None:
+            raise FedprivError(
+                "privacy.mechanism must be Plain with a clip under trust 'central': the noise is the server's"
+            )
+        if privacy.noise != "seeded" or privacy.adjacency == "add-remove":
+            raise FedprivError(
+                "privacy: trust 'central' knows noise = 'seeded' (a simulation's) and adjacency 'replace'"
+            )
+        if settings.get("bound", clip) != clip:
+            raise FedprivError(f"aggregation.bound must be the mechanism's clip = {clip}, or left out")
+        return {**settings, "bound": clip}
 
     def _check_tolerance(self) -> None:
         if self.server.tolerance and (self.rule.needs_rows or self.privacy.mechanism.kind not in POLLED):

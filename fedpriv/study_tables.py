@@ -117,8 +117,6 @@ class Privacy:
         one_of(get_args(Norm), norm=self.norm)
         one_of(get_args(Trust), trust=self.trust)
         one_of(get_args(Noise), noise=self.noise)
-        if self.trust == "central":
-            raise FedprivError("trust 'central' has no mechanism here yet: local or secure-aggregation")
         if self.adjacency is not None:
             one_of(get_args(Adjacency), adjacency=self.adjacency)
         whole(at_least=0, colluding=self.colluding, dropouts=self.dropouts)
@@ -147,7 +145,7 @@ class Privacy:
     @property
     def promises(self) -> bool:
         """Whether anything is promised."""
-        return self.release is not None or not self.is_plain
+        return self.release is not None or not self.is_plain or self.trust == "central"
 
     @property
     def private_sum(self) -> PrivateSum | None:
@@ -199,6 +197,29 @@ class Server:
     def stepping(self) -> Optimiser:
         """How a step is made of a direction."""
         return make_optimiser(self.optimiser.kind, self.optimiser.settings, self.momentum)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Masking:
+    """How the sum is hidden under secure aggregation; without this table a deployment takes these defaults.
+
+    A simulation adds messages up directly, unless it is to rehearse what a deployment does.
+    """
+
+    threshold: int | float | None = None  # clients without whom there is no sum, or their share of those asked
+    neighbours: int | None = None  # nodes each is masked with: 0 for all, none given for as few as are safe
+    rehearse: bool = False
+
+    def __post_init__(self) -> None:
+        if isinstance(self.threshold, float):
+            probability(threshold=self.threshold)
+            positive(threshold=self.threshold)
+        elif self.threshold is not None:
+            whole(threshold=self.threshold)
+        if self.neighbours is not None:
+            whole(at_least=0, neighbours=self.neighbours)
+        if not isinstance(self.rehearse, bool):
+            raise FedprivError(f"rehearse must be true or false, got {self.rehearse!r}")
 
 
 @dataclass(frozen=True, kw_only=True)

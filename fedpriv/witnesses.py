@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from math import sqrt
 from typing import Any, NamedTuple
 
 from fedpriv import secure_aggregation, vectors
 from fedpriv.joint import joint
-from fedpriv.mechanisms import Gaussian, Laplace, Mechanism, Ptr, Ternary
+from fedpriv.mechanisms import Gaussian, Histogram, Laplace, Mechanism, Ptr, Ternary
 from fedpriv.privacy_loss import Part
 from fedpriv.release import Release
 from fedpriv.routes import JOINT, share_at, votes_of
 from fedpriv.tradeoff import Tradeoff
+from fedpriv.vectors import OUTWARD
 
 MANY_VOTES = 10_000_000
 
@@ -29,6 +31,8 @@ def witnesses_of(release: Release) -> list[Witness]:
     mechanism: Any = release.mechanism
     if isinstance(mechanism, Ptr):
         return _ptr_witnesses(release, mechanism)
+    if isinstance(mechanism, Histogram):
+        return [_histogram_witness(release, mechanism)]
     if release.trust == "secure-aggregation":
         mechanism = mechanism.aggregated(release.clients)
     if isinstance(mechanism, Gaussian) and release.geometry != "linf":
@@ -46,6 +50,14 @@ def _ptr_witnesses(release: Release, ptr: Ptr) -> list[Witness]:
         Witness(proof + sampled, ((curve.subsampled(release.sampling, "add-remove"), release.rounds),))
         for proof, curve in ((passes, ptr.cases.passes), (fails, ptr.cases.fails))
     ]
+
+
+def _histogram_witness(release: Release, histogram: Histogram) -> Witness:
+    """A record that changes bins in every coordinate, all of them full: the limit in which no bin is held back."""
+    if release.sampling < 1:
+        return Witness("none where records are sampled", ((Tradeoff.between([1.0], [1.0]), release.rounds),))
+    shift = histogram.shift(release.adjacency) / OUTWARD * sqrt(release.dimension)
+    return Witness("explicit records: full bins, one changes", ((Tradeoff.gaussian(shift), release.rounds),))
 
 
 def _levels(release: Release) -> list[tuple[float, int]]:

@@ -22,6 +22,7 @@ from fedpriv.files import replaced
 from fedpriv.study import Study
 
 STUDY, ENVIRONMENT = "study.toml", "environment.json"
+WRITTEN = {STUDY, ENVIRONMENT, "checkpoint.npz", "records.jsonl", "result.json", "error.json"}  # by `files.replaced`
 PACKAGES = ("fedpriv", "numpy", "scipy", "torch", "flwr", "ray", "randomgen")
 KEPT = "FEDPRIV_KEPT"  # the environment's name for a descriptor that keeps this process's directory
 
@@ -56,6 +57,7 @@ def prepare(directory: Path, study: Study, resume: bool) -> Iterator[None]:
         )
     directory.mkdir(parents=True, exist_ok=True)
     with kept(directory):
+        _remove_halves(directory)
         if resume:
             _check_unchanged(file, study)
         elif file.exists():
@@ -66,6 +68,13 @@ def prepare(directory: Path, study: Study, resume: bool) -> Iterator[None]:
             replaced(directory / ENVIRONMENT, (json.dumps(_environment(), indent=1) + "\n").encode(), mode=0o644)
             replaced(file, study_file.text(study).encode(), mode=0o644)
         yield
+
+
+def _remove_halves(directory: Path) -> None:
+    """Files that a kill left before they were in their place: a checkpoint may be large."""
+    for path in directory.glob(".*.*.*"):
+        if path.name[1:].rpartition(".")[0] in WRITTEN:
+            path.unlink(missing_ok=True)
 
 
 def _check_unchanged(file: Path, study: Study) -> None:

@@ -9,6 +9,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from fedpriv.wire import Rejected
+
 
 @dataclass(frozen=True, eq=False)
 class Task:
@@ -34,6 +36,7 @@ class Answer:
     content: bytes | None
     error: str = ""
     transport: int = 0  # bytes that travelled, both ways
+    rejected: tuple[Rejected, ...] = ()  # what was refused on the way to this content
 
 
 class Driver(Protocol):

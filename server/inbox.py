@@ -68,13 +68,15 @@ class Inbox:
     def take(self, answer: Answer) -> None:
         """Open one node's reply; nothing in it can do more than be rejected."""
         self.transport += answer.transport
+        for error in answer.rejected:
+            self._reject(error)
         if answer.content is None:
             why = dict.fromkeys(answer.asked.tolist(), answer.error or "no answer")
             silent = (answer.error or "").startswith("silent")  # it was late: in this round, that is what tells more
             self._failures = why | self._failures if silent else self._failures | why
             return
         try:
-            frames, failed = wire.frames_of(answer.content)
+            frames, failed = wire.frames_of(answer.content, len(answer.asked))
         except wire.Rejected as error:
             self._reject(error)
             return

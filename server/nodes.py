@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from logging import getLogger
 from typing import Any
@@ -13,16 +13,18 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MessageType, Rec
 from flwr.serverapp import Grid
 from numpy.typing import NDArray
 
-from clients.app import RAISED, RAW, code
+from clients.app import RAISED, RAW, REFUSED, code
 from fedpriv.errors import FedprivError
 from server.driver import Answer, Task
 
 Numbers = NDArray[np.int64]
+MASK = f"{MessageType.TRAIN}.mask"  # the clients' handler of a masked sum's phases
+WITH_MODEL = "vector"  # the only one of these in which clients train
 
 
 @dataclass(frozen=True)
 class Sent:
-    """A message on its way: to which node, for which call of `ask` (0: an introduction), and what it weighed."""
+    """A message on its way: to which node, in which exchange (0: an introduction), and what it weighed."""
 
     node: int
     ask: int
@@ -44,7 +46,8 @@ class GridDriver:
     ) -> None:
         self.late = 0  # replies that came when nobody waited for them
         self._grid, self._clients, self._restarted, self._stop = grid, clients, restarted, stop
-        self._asks = 0
+        self.deployed = False  # whether nodes are somebody's, and not simulated
+        self._asks = self._rounds = 0
         self._waiting: dict[str, Sent] = {}
         self._met: set[int] = set()
         self._nodes: dict[int, int] = {}  # partition → node
@@ -65,47 +68,67 @@ class GridDriver:
 
     def ask(self, task: Task) -> Iterator[Answer]:
         """The answers as they come; at the time-out, an Answer without content for each node that owes one."""
+        self.begin()
+        for _, answer in self.exchange(task, self.cohorts(task.clients)):
+            yield answer
+
+    def begin(self) -> None:
+        """Another round begins: nodes that are left out are left out of it."""
+        self._rounds += 1
+
+    def exchange(
+        self, task: Task, cohorts: Mapping[int, Numbers], phase: str = "", bodies: Mapping[int, bytes] | None = None
+    ) -> Iterator[tuple[int, Answer]]:
+        """The same by partition; of a masked sum, one phase, and what each node is told in it."""
         self._asks += 1
-        yield from list(self._send(task))  # all are under way before the first is waited for
+        yield from list(self._send(task, cohorts, phase, bodies or {}))  # all under way before the first is waited for
         mine = self._asks
         for sent, reply in self._arrivals(task.timeout, lambda: not self._owing(mine)):
             if sent.ask == mine:
-                yield self._opened(sent, reply)
+                yield sent.partition, self._opened(sent, reply)
             else:
                 self.late += 1
             if reply.has_content():
                 self._silent.pop(sent.partition, None)
         for sent in self._owing(mine):
-            yield self._nothing(sent, self._left_out(sent.partition, task.timeout))
+            yield sent.partition, self._nothing(sent, self._left_out(sent.partition, task.timeout))
 
     def close(self) -> None:
         """Nothing is held: Flower ends its nodes."""
 
-    def _send(self, task: Task) -> Iterator[Answer]:
+    def _send(
+        self, task: Task, cohorts: Mapping[int, Numbers], phase: str, bodies: Mapping[int, bytes]
+    ) -> Iterator[tuple[int, Answer]]:
         """Send each cohort its part; what could not be sent is an answer already."""
         weights = Array(np.ascontiguousarray(task.weights))
         until = time.time() + task.timeout if self._restarted else 0.0  # another machine has another clock
         config = ConfigRecord({"study": task.study, "round": task.round, "seconds": task.timeout, "until": until,
-                               "restarted": self._restarted})  # fmt: skip
-        for partition, clients in self._cohorts(task.clients):
-            if self._asks <= self._silent.get(partition, (0, 0))[1]:
-                yield Answer(clients, None, "silent: it was late before, and is asked again in a later round", 0)
+                               "restarted": self._restarted, "code": code()})  # fmt: skip
+        if phase:
+            config["phase"] = phase
+        for partition, clients in cohorts.items():
+            if self._rounds <= self._silent.get(partition, (0, 0))[1]:
+                why = "silent: it was late before, and is asked again in a later round"
+                yield partition, Answer(clients, None, why, 0)
                 continue
-            arrays = ArrayRecord({"weights": weights, "clients": Array(clients)})
+            arrays = ArrayRecord({"clients": Array(clients)})
+            if phase in ("", WITH_MODEL):
+                arrays["weights"] = weights
+            if partition in bodies:
+                arrays["body"] = Array("uint8", (len(bodies[partition]),), RAW, bodies[partition])
             if (settings := task.settings_of(clients)) is not None:
                 arrays["settings"] = Array(np.ascontiguousarray(settings))
             content = RecordDict({"arrays": arrays, "task": config})
             sent = Sent(self._nodes[partition], self._asks, partition, clients, _bytes(content))
-            message = Message(content, sent.node, MessageType.TRAIN, ttl=2 * task.timeout + 60)
+            message = Message(content, sent.node, MASK if phase else MessageType.TRAIN, ttl=2 * task.timeout + 60)
             if not self._push(message, sent):
-                yield Answer(clients, None, "unsent: Flower did not take the message", 0)
+                yield partition, Answer(clients, None, "unsent: Flower did not take the message", 0)
 
-    def _cohorts(self, clients: Numbers) -> Iterator[tuple[int, Numbers]]:
-        """Which clients each partition is asked for."""
+    def cohorts(self, clients: Numbers) -> dict[int, Numbers]:
+        """Which of these clients each partition hosts; those that host none are left out."""
         bounds = [part * self._clients // self._partitions for part in range(1, self._partitions)]
-        for partition, own in enumerate(np.split(clients, np.searchsorted(clients, bounds))):
-            if len(own):
-                yield partition, own
+        parts = np.split(clients, np.searchsorted(clients, bounds))
+        return {partition: own for partition, own in enumerate(parts) if len(own)}
 
     def _push(self, message: Message, sent: Sent) -> bool:
         """Send one message; Flower leaves out, or names None, what it does not take."""
@@ -144,12 +167,13 @@ class GridDriver:
             if reply.has_error():
                 raise FedprivError(f"a client did not start: {_reason(reply)}")
             about: Any = reply.content.config_records["about"]
-            partition, partitions = about["place"]
+            partition, partitions = map(int, about["place"])
             if about["code"] != code():
                 raise FedprivError(f"clients run other code than this server, from {about['where']}: start them anew")
             if not 0 <= partition < partitions or self._partitions not in (0, partitions):
                 raise FedprivError(f"a node calls itself partition {partition} of {partitions}")
             self._nodes[partition], self._partitions = node, partitions
+            self.deployed |= bool(about["deployed"])
         except (FedprivError, KeyError, TypeError, ValueError) as error:
             self._refused.append(f"Flower: {error}")
 
@@ -163,7 +187,7 @@ class GridDriver:
                 raise ValueError(frames.stype)
             return Answer(sent.clients, frames.data, "", sent.weight + _bytes(reply.content))
         except (KeyError, TypeError, ValueError) as error:
-            return self._nothing(sent, f"malformed: {error!r}")
+            return self._nothing(sent, f"malformed: {error!r}"[:300])
 
     def _nothing(self, sent: Sent, why: str) -> Answer:
         """An answer without content; Flower's log shows each reason once, where the records only count."""
@@ -178,7 +202,7 @@ class GridDriver:
     def _left_out(self, partition: int, seconds: float) -> str:
         """A node that is late is left out for a round, then for three, seven, …: a hung one costs few time-outs."""
         times = self._silent.get(partition, (0, 0))[0] + 1
-        self._silent[partition] = (times, self._asks + 2**times - 1)
+        self._silent[partition] = (times, self._rounds + 2**times - 1)
         return f"late: no answer within {seconds:g} s"
 
 
@@ -189,7 +213,10 @@ def _bytes(content: Iterable[Any]) -> int:
 
 def _reason(reply: Message) -> str:
     """Flower's error, in one line: our own clients' are one already, Ray's end with the cause."""
-    lines = [line.strip() for line in (reply.error.reason or "").splitlines() if line.strip()] or ["no reason given"]
+    said = ("".join(filter(str.isprintable, line[:300])).strip() for line in (reply.error.reason or "").splitlines())
+    lines = [line for line in said if line] or ["no reason given"]
+    if lines[0].startswith(f"{REFUSED}: "):
+        return lines[0][:300]
     if reply.error.code == RAISED and len(lines) == 1:
         return f"raised: {lines[0]}"
     return f"lost: {lines[-1 if 'RayTaskError' in lines[0] else 0][:300]}"

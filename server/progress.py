@@ -10,7 +10,7 @@ from statistics import median
 from typing import Any, Self, TextIO
 
 from server.live_line import LiveLine
-from server.words import ASSUMED_HERE, down, duration, how, share, size, small, tally, up
+from server.words import ASSUMED_HERE, MASKED_HERE, down, duration, how, share, size, small, tally, up
 
 REMEMBERED = 20  # rounds whose pace counts
 
@@ -98,7 +98,8 @@ def table(result: Mapping[str, Any]) -> str:
     if private:
         rows.append(("privacy", f"ε at most {up(cost['upper'])}, at least {down(cost['lower'])}, at δ = {delta}"))
         rows.append(("", how(result["trust"], result["unit"], result["adjacency"]) + ", the worst client"))
-        rows += [("", ASSUMED_HERE)] * (result["trust"] == "secure-aggregation")
+        hidden = MASKED_HERE if result.get("masked") else ASSUMED_HERE
+        rows += [("", hidden)] * (result["trust"] == "secure-aggregation")
     else:
         rows.append(("privacy", "none: updates were sent as they are"))
     if result.get("tolerance") is not None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from fedpriv import records
+from fedpriv.files import replaced
 
 NOTHING = "no round counted"  # why a run has ended whose every round was skipped
 
@@ -14,7 +15,7 @@ NOTHING = "no round counted"  # why a run has ended whose every round was skippe
 def written_result(directory: Path, header: dict[str, Any], end: dict[str, Any]) -> dict[str, Any]:
     """result.json: what `fedpriv run --json` prints."""
     found = result(directory, header, end)
-    (directory / "result.json").write_bytes(records.written(found))
+    replaced(directory / "result.json", records.written(found), mode=0o644)
     return found
 
 
@@ -37,6 +38,7 @@ def result(directory: Path, header: dict[str, Any], end: dict[str, Any]) -> dict
         "delta": header["delta"],
         "unit": release["unit"] if release else "client",
         "trust": header["trust"],
+        "masked": header["masked"],
         "adjacency": release["adjacency"] if release else None,
         "worst_client": end["worst_client"],
         "client_bytes": header["client_bytes"],

@@ -75,13 +75,15 @@ def _check_tolerance(study: Study) -> None:
         raise FedprivError(f"server.tolerance: {error}") from None
 
 
-def run(study: Study, directory: Path, driver: Driver, *, resume: bool = False, quiet: bool = False) -> dict[str, Any]:
-    """Run a study, or go on with one, and return what `fedpriv run --json` prints."""
+def run(
+    study: Study, directory: Path, driver: Driver, *, resume: bool = False, quiet: bool = False, masked: bool = False
+) -> dict[str, Any]:
+    """Run a study, or go on with one, and return what `fedpriv run --json` prints; `masked`: its driver masks sums."""
     one_thread()  # the same bits on any machine with the same libraries, and no fight over cores
     plan = Plan.of(study)
     with ExitStack() as open_files:
         open_files.enter_context(prepare(directory, plan.study, resume))
-        rounds = Rounds(plan, directory, open_files)
+        rounds = Rounds(plan, directory, open_files, masked)
         progress = Progress(plan.study.run.rounds, plan.study.clients.count, quiet)
         open_files.enter_context(progress)
         why = "interrupted"
@@ -97,10 +99,12 @@ def run(study: Study, directory: Path, driver: Driver, *, resume: bool = False, 
 class Rounds:
     """The rounds of one run and the files they are kept in."""
 
-    def __init__(self, plan: Plan, directory: Path, files: ExitStack) -> None:
-        self.plan, self.study, self.directory, self._files = plan, plan.study, directory, files
+    def __init__(self, plan: Plan, directory: Path, files: ExitStack, masked: bool = False) -> None:
+        self.plan, self.study, self.directory, self._files, self._masked = plan, plan.study, directory, files, masked
         self._text = study_file.text(plan.study)
-        dimension = plan.net.dimension
+        dimension, path = plan.net.dimension, directory / RECORDS
+        if path.exists():
+            records.Writer(path).close()  # half a line that a kill left there goes, the first one too
         self._check_header()
         own = np.array(self.study.first_settings)
         settings = np.tile(own, (self.study.clients.count, 1))
@@ -112,8 +116,7 @@ class Rounds:
         files.callback(self._journal.close)
         self._journal.check(self.state.round)
         self._affordable = guarantee.affordable(self.study, dimension)
-        path = directory / RECORDS
-        if self.state.round and not path.exists():
+        if self.state.round and not (path.exists() and path.stat().st_size):
             raise FedprivError(f"{path}: is missing, where the checkpoint stands at round {self.state.round}")
         if (directory / TIMINGS).exists():
             records.read_timings(directory / TIMINGS)  # whatever is damaged is found before anybody is asked
@@ -225,8 +228,13 @@ class Rounds:
         return guarantee.epsilon(self.study, self.plan.net.dimension, int(counts.max(initial=0)))._asdict()
 
     def _keep(self, state: State, line: Mapping[str, Any]) -> None:
-        """The record first, so that no checkpoint is ahead of it."""
+        """The record first, so that no checkpoint is ahead of it.
+
+        Who did not answer may answer when the round is asked again, and what comes after it would be other messages
+        under the same noise: a round that luck had a part in is never run again.
+        """
         due = state.round % self.study.run.checkpoint_every == 0 or state.round == self.study.run.rounds
+        due = due or line["answered"] < line["asked"]
         self._records.append(line, durable=due)
         if due:
             checkpoint.save(self.directory, state, self.study.id)
@@ -280,7 +288,8 @@ class Rounds:
             "private_sum": study.privacy.release.table() if study.privacy.release else None,
             "aggregation": study.aggregation.table(), "attack": study.attack.table() if study.attack else None,
             "corruption": study.corruption.table() if study.corruption else None,
-            "release": self._release(), "trust": study.privacy.trust, "delta": study.privacy.delta,
+            "release": self._release(), "trust": study.privacy.trust, "masked": self._masked,
+            "delta": study.privacy.delta,
             "rounds": study.run.rounds, "seed": study.run.seed, "client_bytes": self.plan.client_bytes,
             "bits": {"packed": float(mechanism.bits), "entropy": float(mechanism.entropy), "masked": masked},
             "model": study.training.model.kind, "test_examples": len(self.plan.pool.y_test),

@@ -12,6 +12,7 @@ from flwr.serverapp.strategy import Result, Strategy
 
 from fedpriv.study import Study
 from server import rounds
+from server.masked_sums import MaskedSums, masks
 from server.nodes import GridDriver
 
 PATIENCE = 120.0  # seconds until every node must be there
@@ -42,7 +43,11 @@ class PrivateStrategy(Strategy):
         """Meet the nodes and run every round. The model, the rounds and the time-outs are the study's."""
         driver = GridDriver(grid, self._study.clients.count, restarted=self._restarted, stop=self._stop)
         driver.meet(PATIENCE)
-        self.outcome = rounds.run(self._study, self._directory, driver, resume=self._resume, quiet=self._quiet)
+        masked = masks(self._study, driver.deployed)
+        self.outcome = rounds.run(
+            self._study, self._directory, MaskedSums(driver) if masked else driver,
+            resume=self._resume, quiet=self._quiet, masked=masked,
+        )  # fmt: skip
         return Result()
 
     def configure_train(

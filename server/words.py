@@ -24,6 +24,12 @@ ASSUMED = (
     "simulated: the sum was taken directly, and no cryptography hid a message."
 )
 ASSUMED_HERE = "assumes that sums alone are seen; here the sum was taken directly (simulated)"
+MASKED = (
+    "The sums were masked between nodes: a server that keeps to the protocol has seen sums only, of no fewer clients "
+    "than a round needs. The trust is per node: one that hosts several clients sees their messages. docs/security.md "
+    "says what an active server can and cannot do."
+)
+MASKED_HERE = "sums were masked between nodes; a node that hosts several clients sees their messages"
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"  # names of runs side by side
 ASYMPTOTIC = "asymptotic, no bound"
 

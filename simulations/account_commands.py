@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import MISSING, fields
 from typing import Any
 
-from fedpriv import aggregation, attacks, private_sums, records, study_file
+from fedpriv import aggregation, attacks, estimation, private_sums, records, study_file
 from fedpriv.accounting import Account, Cost, Release
 from fedpriv.calibration import calibrate
 from fedpriv.comparisons import asymptotics, published
@@ -114,7 +114,7 @@ def run_calibrate(options: argparse.Namespace) -> None:
         **_facts(options),
     )  # fmt: skip
     account = Account((Release(mechanism=mechanism, **_facts(options)),))
-    found = report(account, options.delta, None, cost) | {
+    found = report(account, options.delta, None, cost, target=options.epsilon) | {
         "target": {"epsilon": options.epsilon, "delta": options.delta}
     }
     if options.json:
@@ -124,10 +124,10 @@ def run_calibrate(options: argparse.Namespace) -> None:
 
 
 def run_list(options: argparse.Namespace) -> None:
-    """Print what a study can name: mechanisms, releases, attacks, rules, what precedes them; the studies that ship."""
+    """Print every kind there is: of mechanism, release, attack, rule, what precedes it, estimator; and the studies."""
     kinds = {
         "mechanisms": KINDS, "releases": private_sums.KINDS, "attacks": attacks.KINDS,
-        "rules": aggregation.RULES, "pre-aggregators": aggregation.BEFORE,
+        "rules": aggregation.RULES, "pre-aggregators": aggregation.BEFORE, "estimators": estimation.METHODS,
     }  # fmt: skip
     ships = study_file.shipped().items()
     studies = {name: study_file.tables(path.read_text(encoding="utf-8"))["about"] for name, path in ships}
@@ -150,7 +150,9 @@ def _first_line(cls: type[Any]) -> str:
     return (cls.__doc__ or "").split("\n")[0]
 
 
-def report(account: Account, delta: float | None, epsilon: float | None, cost: Cost | None = None) -> dict[str, Any]:
+def report(
+    account: Account, delta: float | None, epsilon: float | None, cost: Cost | None = None, target: float | None = None
+) -> dict[str, Any]:
     """One account as plain data: the release, the bounds asked for, what proves them, and the papers' values."""
     release = account.releases[0]
     result = described(release)
@@ -168,7 +170,7 @@ def report(account: Account, delta: float | None, epsilon: float | None, cost: C
     result["bits"] = {"packed": release.mechanism.bits, "entropy": release.mechanism.entropy}
     if epsilon is None:
         result["asymptotic"] = asymptotics(account, delta if delta is not None else 1e-5)
-    result["published"] = published(account, delta if delta is not None else 1e-5)
+    result["published"] = published(account, delta if delta is not None else 1e-5, target)
     return result
 
 

@@ -6,8 +6,10 @@ The same bits as through Flower. In this process there is no time-out: a client 
 from __future__ import annotations
 
 import itertools
+import os
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,10 +17,10 @@ from numpy.typing import NDArray
 
 from clients import cohort
 from clients.gradients import one_thread, reason
-from clients.place import at_home
+from clients.place import MODULES, look_for_modules
 from fedpriv.errors import FAULTS
 from server.driver import Answer, Task
-from simulations.surroundings import start_ray
+from simulations.surroundings import cores, reach_ray
 
 Numbers = NDArray[np.int64]
 
@@ -53,17 +55,23 @@ class Here:
 
 
 class OnRay:
-    """Cohorts spread over worker processes of Ray; a worker that dies is started again."""
+    """Cohorts spread over worker processes of Ray, one a core unless said; a worker that dies is started again.
 
-    def __init__(self, workers: int, cohorts: int | None = None, address: str = "local") -> None:
+    An address is of a cluster that is there already, whose machines have fedpriv and see the study's data.
+    """
+
+    def __init__(self, workers: int | None, cohorts: int | None = None, address: str | None = None) -> None:
         self._mine = "ray" not in sys.modules or not sys.modules["ray"].is_initialized()
         if self._mine:
-            self._end = start_ray(workers, address)  # which sets Ray's environment before it is imported
+            self._end = reach_ray(workers or cores(), address)  # which sets Ray's environment before it is imported
         import ray
 
-        self._ray, self._cohorts = ray, cohorts or workers
-        worker = ray.remote(num_cpus=1, max_restarts=-1, max_task_retries=1)(_Worker)
-        self._workers: list[Any] = [worker.remote() for _ in range(workers)]
+        self._ray: Any = ray
+        workers = workers or max(1, int(self._ray.cluster_resources().get("CPU", 1)))
+        self._cohorts = cohorts or workers
+        worker: Any = ray.remote(num_cpus=1, max_restarts=-1, max_task_retries=1)(_Worker)
+        home, modules = os.getcwd(), os.environ.get(MODULES)
+        self._workers: list[Any] = [worker.remote(home, modules) for _ in range(workers)]
 
     def ask(self, task: Task) -> Iterator[Answer]:
         """The answers as they come; at the time-out, none for those that owe one."""
@@ -100,8 +108,11 @@ class OnRay:
 
 
 class _Worker:
-    def __init__(self) -> None:
-        at_home()
+    def __init__(self, home: str, modules: str | None) -> None:
+        if Path(home).is_dir():  # which another machine may lack; then a study's own paths are full ones
+            os.chdir(home)
+        if modules:
+            look_for_modules(Path(modules))
         one_thread()
 
     def answer(self, study: str, weights: NDArray[np.float32], round: int, clients: Numbers, settings: Any) -> bytes:

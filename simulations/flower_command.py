@@ -23,6 +23,7 @@ from fedpriv import study_file
 from fedpriv.errors import FedprivError
 from fedpriv.study import Study
 from server.outcome import ERROR, STOP, Job, expect, met, outcome, over
+from simulations.deploy_state import home_of
 from simulations.own_superlink import own_superlink
 from simulations.surroundings import cores, end_all, environment, scratch_directory, wait_until
 
@@ -80,8 +81,8 @@ def superlink_run(
     """Run a study through a connection of the user's Flower configuration; the run's directory is on that machine."""
     with scratch_directory() as scratch:
         env = environment(scratch)
-        del env["FLWR_HOME"]  # the user's own, or Flower's default
-        if home := os.environ.get("FLWR_HOME"):
+        del env["FLWR_HOME"]  # the user's own, or a local deployment's, or Flower's default
+        if home := os.environ.get("FLWR_HOME") or home_of(name):
             env["FLWR_HOME"] = home
         place = directory.absolute()
         return _submitted(

@@ -59,7 +59,8 @@ def _seconds_a_client(plan: Plan) -> float:
         inbox = Inbox(plan.study, dimension, 1, some)
         inbox.take(Answer(some, cohort.reply(weights, 1, some)))
         with suppress(FedprivError):  # too few for the rule
-            inbox.direction()
+            if inbox.answered:  # or all have failed
+                inbox.direction()
 
     def seconds(some: Numbers) -> float:
         return min(_timed(lambda: round(some)) for _ in range(3))

@@ -8,6 +8,7 @@ starts in an empty directory, and is killed with everything it started.
 from __future__ import annotations
 
 import socket
+import ssl
 import subprocess
 import urllib.request
 from collections.abc import Iterator
@@ -37,7 +38,7 @@ def own_superlink(scratch: Path) -> Iterator[dict[str, str]]:
             cwd=scratch / "empty", env=env, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
         )  # fmt: skip
     try:
-        if not wait_until(lambda: _healthy(port) or process.poll() is not None, STARTS) or process.poll() is not None:
+        if not wait_until(lambda: healthy(port) or process.poll() is not None, STARTS) or process.poll() is not None:
             told = (scratch / "superlink.log").read_text(errors="replace").strip().splitlines() or [""]
             raise FedprivError(f"Flower's SuperLink did not start: {told[-1]}")
         yield env
@@ -45,9 +46,15 @@ def own_superlink(scratch: Path) -> Iterator[dict[str, str]]:
         end_all(process)
 
 
-def _healthy(port: int) -> bool:
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+def healthy(port: int, authority: Path | None = None) -> bool:
+    """Whether a SuperLink answers there, with a certificate of that authority where one is given."""
+    handlers: list[urllib.request.BaseHandler] = [urllib.request.ProxyHandler({})]
+    if authority is not None:
+        trusted = ssl.create_default_context(cafile=str(authority))
+        handlers.append(urllib.request.HTTPSHandler(context=trusted))
+    scheme = "http" if authority is None else "https"
     try:
-        return bool(opener.open(f"http://127.0.0.1:{port}/health", timeout=1).status == 200)
+        opened = urllib.request.build_opener(*handlers).open(f"{scheme}://127.0.0.1:{port}/health", timeout=1)
+        return bool(opened.status == 200)
     except OSError:
         return False

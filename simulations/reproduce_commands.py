@@ -1,9 +1,10 @@
-"""`fedpriv reproduce`: a figure of a paper from our own numbers, and its claims checked."""
+"""`fedpriv reproduce`: a figure or a table of a paper from our own numbers, and its claims checked."""
 
 from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,67 +13,112 @@ from fedpriv.files import replaced
 from simulations.account_commands import as_real
 
 HELP = """\
-Writes NAME.png and NAME.csv, and prints each claim or number of the paper beside ours. A difference that is understood
-says why; any other makes the exit code 1.
+A figure: writes NAME.png and NAME.csv, and prints each claim or number of the paper beside ours. A difference that is
+understood says why; any other makes the exit code 1.
+A table: trains for as long as --budget says, in fewer seeds and steps than the paper's, as NAME.md tells; NAME.csv and
+NAME.png lie beside it. The same command goes on where it stopped. Without a budget images take hours, digits minutes.
 
 examples:
   fedpriv reproduce --list
   fedpriv reproduce fdp-figure-8
+  fedpriv reproduce ptr-table-1 --budget 10
+  fedpriv reproduce prime-figure-1 --budget 10
 """
 
 
 def add_to(commands: Any) -> None:
     """Add the command to a parser's."""
     command = commands.add_parser(
-        "reproduce", help="a figure of a paper from our own numbers", epilog=HELP,
-        description="Draw a figure of a paper from our own numbers, and check what the paper says of it.",
+        "reproduce", help="a figure or a table of a paper from our own numbers", epilog=HELP,
+        description="Reproduce a figure or a table of a paper from our own numbers; check what the paper says of it.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip
     add = command.add_argument
     add("name", metavar="NAME", nargs="?", help="what to reproduce (without it: what there is)")
     add("--list", action="store_true", help="what there is")
-    add("--budget", type=as_real, metavar="MINUTES", help="refuse what would take longer than this")
+    add(
+        "--budget",
+        type=as_real,
+        metavar="MINUTES",
+        help="a table, prime-figure-1, prime-figure-2: as much as fits; another figure: refuse what would take longer",
+    )
+    add(
+        "--data",
+        metavar="DIR",
+        help="a table: idx files of images in this directory, or the word digits (default: "
+        "$FEDPRIV_DATA, else Debian's Fashion-MNIST, else digits)",
+    )
     add("--out", metavar="DIR", help="where the files go (default runs/NAME)")
     command.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Draw, write, check: 1 where a check failed."""
+    """Draw or train, write, check: 1 where a check or a cell failed."""
     from simulations.reproduce.catalogue import CATALOGUE  # matplotlib only where something is drawn
+    from simulations.reproduce.ptr_tables_published import TABLES
 
     if options.budget is not None:
         positive(budget=options.budget)
     if options.name is None or options.list:
-        for name, each in CATALOGUE.items():
-            print(f"{name}  {each.about}")
+        about = {name: each.about for name, each in CATALOGUE.items()} | {n: each.about for n, each in TABLES.items()}
+        print("\n".join(f"{name}  {each}" for name, each in about.items()))
         return 0
+    out = Path(options.out) if options.out is not None else Path("runs") / options.name
+    if options.name in TABLES:
+        return _train(options.name, out, options.budget, options.data)
     if options.name not in CATALOGUE:
-        hint = nearest(options.name, CATALOGUE)
-        raise FedprivError(f"nothing to reproduce is called {options.name!r}{hint}; there are: {', '.join(CATALOGUE)}")
+        names = [*CATALOGUE, *TABLES]
+        hint = nearest(options.name, names)
+        raise FedprivError(f"nothing to reproduce is called {options.name!r}{hint}; there are: {', '.join(names)}")
     chosen = CATALOGUE[options.name]
-    if options.budget is not None and chosen.minutes > options.budget:
+    if options.budget is not None and not chosen.scales and chosen.minutes > options.budget:
         raise FedprivError(
             f"{options.name} may take {chosen.minutes:g} minutes, more than the budget of {options.budget:g}"
         )
-    out = Path(options.out) if options.out is not None else Path("runs") / options.name
-    return _reproduce(options.name, out)
+    return _reproduce(options.name, out, options.budget)
 
 
-def _reproduce(name: str, out: Path) -> int:
+def _reproduce(name: str, out: Path, minutes: float | None) -> int:
     from simulations.reproduce import checks, panels
     from simulations.reproduce.catalogue import CATALOGUE
 
-    found, claims = CATALOGUE[name].make()
-    content = {".png": panels.written(found, CATALOGUE[name].note), ".csv": panels.table(found).encode()}
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        for ending, each in content.items():
-            replaced(out / f"{name}{ending}", each, mode=0o644)
-    except OSError as error:
-        raise FedprivError(f"{out}: cannot be written ({error.strerror or error})") from None
+    chosen = CATALOGUE[name]
+    found, claims = chosen.make(minutes or chosen.minutes) if chosen.scales else chosen.make()
+    content = {".png": panels.written(found, chosen.note), ".csv": panels.table(found).encode()}
+    _write(out, name, content)
     print("\n".join(checks.lines(claims)))
     print(f"{out / name}.png, {out / name}.csv")
     failed = sum(not claim.passed for claim in claims)
     if failed:
         print(f"fedpriv: {failed} of {len(claims)} checks failed", file=sys.stderr)
     return 1 if failed else 0
+
+
+def _train(name: str, out: Path, minutes: float | None, data: str | None) -> int:
+    from simulations.report.facts import aligned
+    from simulations.reproduce import ptr_tables_page, ptr_tables_words
+    from simulations.reproduce.ptr_tables_found import Found
+    from simulations.reproduce.ptr_tables_run import worked
+
+    worked(name, out, minutes, data)
+    found = Found.of(out)
+    if not found.sweep.done:
+        raise FedprivError(f"{out}: no cell has come to its end: a larger --budget goes on there")
+    page, rows = ptr_tables_page.markdown(found), ptr_tables_page.csv_of(found)
+    _write(out, name, {".md": page.encode(), ".csv": rows.encode(), ".png": ptr_tables_page.picture(found)})
+    print(aligned(*ptr_tables_page.table_of(found)), end="\n\n")
+    print("\n".join([*ptr_tables_words.finding(found), ptr_tables_words.standing(found)]))
+    print(f"{out / name}.md, {out / name}.csv, {out / name}.png")
+    if failed := len(found.sweep.those("failed")):
+        print(f"fedpriv: {failed} cells failed: the same command tries them again", file=sys.stderr)
+    return 1 if failed else 0
+
+
+def _write(out: Path, name: str, content: Mapping[str, bytes]) -> None:
+    """NAME and each ending, whole or not at all."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        for ending, each in content.items():
+            replaced(out / f"{name}{ending}", each, mode=0o644)
+    except OSError as error:
+        raise FedprivError(f"{out}: cannot be written ({error.strerror or error})") from None

@@ -13,6 +13,7 @@ from fedpriv import records, study_file
 from fedpriv.errors import FedprivError, one_of, whole
 from fedpriv.study import Study
 from server.directory import STUDY
+from server.driver import Driver
 from server.results import NOTHING
 from simulations.account_commands import print_json
 from simulations.run_directory import modules_of, take_back, taken
@@ -49,6 +50,11 @@ def add_to(commands: Any) -> None:
     add("--superlink", metavar="NAME", help="run on the SuperLink of that name in Flower's own configuration")
     add("--workers", type=whole_number, metavar="N",
         help="worker processes (default: one a core under flower; under direct none but this one)")  # fmt: skip
+    add(
+        "--ray",
+        metavar="ADDRESS",
+        help="under direct: a Ray cluster that is there already, --workers of its cores or all",
+    )
     add("--cohorts", type=whole_number, metavar="N", help="nodes the clients are divided over (default: one a worker)")
     add("--dry-run", action="store_true", help="print ε, bytes and the expected time; run nothing")
     add("--quiet", action="store_true", help="no progress on standard error")
@@ -62,6 +68,8 @@ def run(options: argparse.Namespace) -> int:
     if options.dry_run:
         _show(_forecast(_study(options)), options.json)
         return 0
+    if options.ray and options.driver != "direct":
+        raise FedprivError("--ray is for --driver direct: Flower's simulation starts a Ray of its own")
     if options.superlink and (options.driver != "flower" or options.workers or options.cohorts):
         raise FedprivError("--superlink names nodes that exist: no --driver direct, --workers or --cohorts with it")
     study = _study(options)
@@ -92,7 +100,10 @@ def _run(study: Study, directory: Path, options: argparse.Namespace) -> dict[str
         from simulations import direct
 
         many = options.workers is not None and options.workers > 1
-        driver = direct.OnRay(options.workers, options.cohorts) if many else direct.Here(options.cohorts or 1)
+        if many or options.ray:
+            driver: Driver = direct.OnRay(options.workers, options.cohorts, options.ray)
+        else:
+            driver = direct.Here(options.cohorts or 1)
         try:
             return rounds.run(study, directory, driver, resume=resume, quiet=quiet)
         finally:

@@ -8,6 +8,7 @@ import os
 import secrets
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from clients.place import HOME
+from fedpriv.errors import FedprivError
 
 REMEMBERED = ("RAY_AUTH_TOKEN",)  # what Ray reads once a process: a second one started there must be told the same
 
@@ -96,6 +98,18 @@ def environment(scratch: Path) -> dict[str, str]:
     }
 
 
+def reach_ray(workers: int, address: str | None) -> Callable[[], None]:
+    """Ray here, or the cluster at an address: in one line why it cannot be reached. What it returns lets go of it."""
+    host, colon, port = (address or "").rpartition(":")
+    try:
+        if colon and port.isdigit() and "/" not in host:  # Ray itself would try for minutes
+            socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
+        return start_ray(workers, address or "local")
+    except (OSError, OverflowError, RuntimeError, ValueError) as error:
+        why = " ".join(f"{type(error).__name__}: {error}".split())[:200]
+        raise FedprivError(f"Ray {f'at {address} ' if address else ''}cannot be reached: {why}") from None
+
+
 def start_ray(workers: int, address: str = "local") -> Callable[[], None]:
     """Start Ray in this process, for functions called directly; an address is a cluster that is there already.
 
@@ -110,22 +124,35 @@ def start_ray(workers: int, address: str = "local") -> Callable[[], None]:
     atexit.register(scratch.__exit__, None, None, None)
     path, home = scratch.__enter__(), os.getcwd()
     told = environment(path) | {name: os.environ[name] for name in REMEMBERED if name in os.environ}
-    os.environ.update((name, text) for name, text in told.items() if name[:4] == "RAY_" or name in (HOME, "PYTHONPATH"))
+    told = {name: text for name, text in told.items() if name[:4] == "RAY_" or name in (HOME, "PYTHONPATH")}
+    before = {name: os.environ.get(name) for name in told if name not in REMEMBERED}
+    os.environ.update(told)
     os.chdir(path / "empty")
     others = set(_descendants(os.getpid()))
     try:
         init_ray(workers)
     finally:
         os.chdir(home)
+    watch = watched([pid for pid in _descendants(os.getpid()) if pid not in others], path)
 
     def end() -> None:
         import ray
 
+        end_all(watch)
         started = set(_descendants(os.getpid())) - others
         _signal((pid for pid in started if _name(pid) not in ("gcs_server", "")), signal.SIGKILL)
         ray.shutdown()
+        for name, text in before.items():
+            os.environ.pop(name, None)
+            os.environ.update({} if text is None else {name: text})
 
     return end
+
+
+def watched(pids: Iterable[int], scratch: Path) -> subprocess.Popen[Any]:
+    """A process that ends these, all that they started and their scratch, where this one is killed (or cannot)."""
+    words = [sys.executable, "-m", "simulations.afterwards", str(scratch), *map(str, pids)]
+    return subprocess.Popen(words, stdin=subprocess.PIPE, start_new_session=True)  # its input ends with this process
 
 
 def _name(pid: int) -> str:

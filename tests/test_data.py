@@ -24,8 +24,9 @@ from numpy.typing import NDArray
 from pytest import approx
 
 from clients import data as data_module
-from clients.data import DEBIAN, SETS, Arrays, Digits, Idx, Synthetic, make_data
+from clients.data import DEBIAN, SETS, Arrays, Digits, Hub, Idx, Synthetic, make_data
 from clients.pool import Pool
+from fedpriv.attacks.data import LabelFlip
 from fedpriv.errors import FedprivError
 from simulations import data_commands
 
@@ -47,14 +48,20 @@ def idx_bytes(values: NDArray[np.uint8]) -> bytes:
 
 
 def write_idx(
-    folder: Path, *, compressed: bool = False, prefix: str = "", records: int = 30, seed: int = 0
+    folder: Path,
+    *,
+    compressed: bool = False,
+    prefix: str = "",
+    records: int = 30,
+    seed: int = 0,
+    labels: range = range(5),
 ) -> list[Any]:
     """Four files of small images; returns what is in them."""
     folder.mkdir(exist_ok=True)
     rng = np.random.default_rng(seed)
     contents = []
     for count in (records, 8):
-        contents += [rng.integers(0, 256, (count, 4, 3)).astype(np.uint8), (np.arange(count) % 5).astype(np.uint8)]
+        contents += [rng.integers(0, 256, (count, 4, 3)).astype(np.uint8), np.resize(labels, count).astype(np.uint8)]
     for name, values in zip(NAMES, contents, strict=True):
         raw = idx_bytes(values)
         path = folder / f"{prefix}{name}{'.gz' if compressed else ''}"
@@ -152,6 +159,27 @@ def test_one_of_several_sets_is_named_by_its_prefix(tmp_path: Path) -> None:
     assert (Idx(str(tmp_path / "emnist-balanced")).load().x == x).all()
     with pytest.raises(FedprivError, match=r"holds 2 sets: name one, as in .*emnist-letters"):
         Idx(str(tmp_path)).load()
+
+
+@pytest.mark.parametrize(
+    ("name", "labels"),
+    [("letters", range(1, 27)), ("balanced", range(47)), ("byclass", range(62)), ("digits", range(10))],
+)
+def test_emnists_sets_have_as_many_classes_as_there_are_labels(name: str, labels: range, tmp_path: Path) -> None:
+    _, y, _, y_test = write_idx(tmp_path, prefix=f"emnist-{name}-", records=130, labels=labels)
+    pool = Idx(str(tmp_path / f"emnist-{name}")).load()
+    assert pool.classes == len(labels)
+    assert (pool.y == y - labels[0]).all()
+    assert (pool.y_test == y_test - labels[0]).all()
+    _, flipped = LabelFlip().on_data(np.zeros((1, 130), np.float32), pool.y[None], pool.classes, [])
+    assert (flipped + pool.y == len(labels) - 1).all()  # 25 − y, as [P] flips letters
+
+
+def test_other_labels_from_one_are_left_as_they_are(tmp_path: Path) -> None:
+    _, y, *_ = write_idx(tmp_path, labels=range(1, 6))
+    pool = Idx(str(tmp_path)).load()
+    assert (pool.y == y).all()
+    assert pool.classes == 6
 
 
 def test_the_study_comes_before_the_environment_and_that_before_debian(
@@ -400,6 +428,71 @@ def test_sorted_labels_cannot_be_held_out_from_the_end(tmp_path: Path) -> None:
         Arrays(str(tmp_path), held_out=4).load()
 
 
+# --- the hub ------------------------------------------------------------------------------------------------------
+
+
+def test_without_flower_datasets_the_hub_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "flwr_datasets", None)  # as it is where the package is not installed
+    with pytest.raises(FedprivError, match=r"Hub needs Flower Datasets: pip install 'flwr-datasets\[vision\]'"):
+        Hub(name="ylecun/mnist").load()
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({}, "Hub needs name"),
+        ({"name": ""}, "name must be a word, got ''"),
+        ({"name": 3}, "name must be a word, got 3"),
+        ({"name": "a/b", "features": None}, "features must be a word, got None"),
+        ({"name": "a/b", "subset": ""}, "subset must be a word, got ''"),
+        ({"name": "a/b", "divide": 0}, "divide must be positive"),
+        ({"name": "a/b", "split": "train"}, "Hub has no setting 'split'"),
+    ],
+)
+def test_settings_that_no_set_of_the_hub_has_are_refused(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(FedprivError, match=re.escape(message)):
+        make_data("Hub", settings)
+
+
+@pytest.fixture
+def hub_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A set in one of the hub's formats, in a directory: what Flower Datasets reads without any hub."""
+    pytest.importorskip("flwr_datasets", reason="Flower Datasets is not here: pip install 'flwr-datasets[vision]'")
+    import datasets
+    from PIL import Image
+
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "set").mkdir()
+    kinds = datasets.Features({"picture": datasets.Image(), "label": datasets.ClassLabel(num_classes=3)})
+    for split, count in (("train", 30), ("test", 6)):
+        images = [Image.fromarray(np.full((5, 4), number, np.uint8)) for number in range(count)]
+        columns = {"picture": images, "label": [number % 3 for number in range(count)]}
+        datasets.Dataset.from_dict(columns, features=kinds).to_parquet(str(tmp_path / "set" / f"{split}.parquet"))
+    return tmp_path / "set"
+
+
+def test_a_set_of_the_hub_is_read_in_the_order_it_is_stored_in(hub_set: Path) -> None:
+    pool = Hub(name=str(hub_set), features="picture").load()
+    assert (pool.shape, pool.classes, len(pool.y_test)) == ((5, 4), 3, 6)
+    assert pool.x[:, 0, 0].tolist() == list(range(30))
+    assert pool.y.tolist() == [number % 3 for number in range(30)]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"features": "pictures"}, "has no column 'pictures' (did you mean 'picture'?); columns: picture, label"),
+        ({"test": "validation"}, "'validation' is not present"),
+        ({"subset": "other"}, "cannot be loaded by Flower Datasets (BuilderConfig 'other' not found"),
+        ({"label": "picture"}, "labels must be one number a record"),
+    ],
+)
+def test_what_a_set_of_the_hub_does_not_have_is_named(hub_set: Path, wrong: dict[str, Any], message: str) -> None:
+    with pytest.raises(FedprivError, match=re.escape(message)) as error:
+        Hub(**{"name": str(hub_set), "features": "picture"} | wrong).load()
+    assert "\n" not in str(error.value)
+
+
 # --- synthetic ----------------------------------------------------------------------------------------------------
 
 
@@ -539,6 +632,9 @@ def test_a_resolved_choice_names_the_same_place_from_everywhere(
     assert Idx().resolved() == Idx(str(tmp_path / "mnist"))
     assert Idx("~/mnist").resolved() == Idx(str(tmp_path / "home" / "mnist"))
     assert Arrays("mine", held_out=3, divide=2).resolved() == Arrays(str(tmp_path / "mine"), held_out=3, divide=2)
+    (tmp_path / "set").mkdir()
+    assert Hub("set").resolved() == Hub(str(tmp_path / "set"))
+    assert Hub("ylecun/mnist").resolved() == Hub("ylecun/mnist")
     assert (Digits().resolved(), Synthetic(seed=3).resolved()) == (Digits(), Synthetic(seed=3))
 
 
@@ -547,7 +643,8 @@ def test_every_set_can_be_made_by_its_name() -> None:
     assert make_data("Idx", {}) == Idx()
     assert make_data("Arrays", {"path": "mine"}) == Arrays("mine")
     assert make_data("Synthetic", {"records": 50}) == Synthetic(records=50)
-    assert list(SETS) == ["Digits", "Idx", "Arrays", "Synthetic"]
+    assert make_data("Hub", {"name": "a/b"}) == Hub("a/b")
+    assert list(SETS) == ["Digits", "Idx", "Arrays", "Hub", "Synthetic"]
 
 
 REFUSED = [
@@ -615,7 +712,10 @@ def test_the_list_says_what_is_here_and_what_is_not(
     monkeypatch.setenv("FEDPRIV_DATA", str(tmp_path / "idx"))
     command("list", "--json")
     rows = {row["kind"]: row for row in json.loads(capsys.readouterr().out)["data"]}
-    assert {kind: row["here"] for kind, row in rows.items()} == dict.fromkeys(SETS, True) | {"Arrays": False}
+    assert {kind: row["here"] for kind, row in rows.items()} == dict.fromkeys(SETS, True) | {
+        "Arrays": False,
+        "Hub": False,
+    }
     expected = {"records": 30, "held_out": 8, "shape": [4, 3], "classes": 5, "path": str(tmp_path / "idx")}
     assert expected.items() <= rows["Idx"].items()
 

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from fedpriv import study_file
@@ -129,6 +130,27 @@ def test_flower_leaves_the_records_of_a_function_call_also_where_a_worker_is_kil
     assert result == json.loads((tmp_path / "flower" / "result.json").read_text())
     assert result["why"] == "finished"
     assert not {"error.json", "flower.log", "stop"} & {file.name for file in (tmp_path / "flower").iterdir()}
+
+
+RELEASES = {
+    "Ptr": "bound=0.7, test_noise=0.5, failure=1e-3, trimmed=8, step=1",
+    "AdaptiveDpSgd": "count_noise=2.0",
+}
+
+
+@pytest.mark.usefixtures("marked")
+@pytest.mark.parametrize("kind", RELEASES)
+def test_releases_that_adapt_carry_their_settings_through_flower_to_the_same_bits(kind: str, tmp_path: Path) -> None:
+    release = f"kind='{kind}', clip=4.0, noise=1.2, sampling=0.5, {RELEASES[kind]}"
+    own = ["clients={count=6, records=40}", f"privacy.release={{{release}}}", "training.local_steps=2"]
+    study = study_file.parsed(TINY.replace('attack.kind = "SignFlip"', ""), overrides=own)
+    wanted = directly(study, tmp_path / "direct")
+    launch.simulate(study, tmp_path / "flower", workers=2, cohorts=3, quiet=True)
+    assert (tmp_path / "flower" / "records.jsonl").read_bytes() == wanted
+    found, expected = ({**np.load(tmp_path / each / "checkpoint.npz")} for each in ("flower", "direct"))
+    assert found.keys() == expected.keys()
+    assert all(np.array_equal(found[name], expected[name]) for name in found)
+    assert len(np.unique(found["settings"])) > 1  # they have moved, each client's its own way
 
 
 @pytest.mark.usefixtures("marked")

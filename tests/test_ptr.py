@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from functools import partial
 from itertools import combinations_with_replacement, product
 from math import exp, inf, log
 from pathlib import Path
@@ -15,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pytest import approx
 
+from fedpriv import private_sums
 from fedpriv.accounting import Account, Release
 from fedpriv.calibration import calibrate
 from fedpriv.densities import gaussian_stick
@@ -530,6 +532,23 @@ def test_trimming_as_much_as_the_batch_or_too_little_for_the_test_is_refused():
     with pytest.raises(FedprivError, match="less than the expected batch"):
         step_ratio(9, 9)
     assert step_ratio(64, 256) == 0.75
+
+
+@pytest.mark.parametrize(("long", "ratio"), [(200, 0.75), (0, 1.0)], ids=["the test fails", "the test passes"])
+def test_a_step_after_sum_is_shorter_by_the_share_that_trimming_leaves_out_where_a_study_asks_for_it(long, ratio):
+    rows = np.where(np.arange(200)[:, None] < long, 1.0, 0.1).astype(np.float32) * np.ones((1, 1), np.float32)
+    kind = partial(private_sums.Ptr, clip=1, bound=0.5, noise=1, test_noise=1, failure=1e-3, sampling=0.5, trimmed=50)
+    equal, shorter = (
+        kind(rates=rates).released(
+            private_sums.Batch.of(kind(rates=rates), rows, np.arange(200), 200.0), np.random.default_rng(1)
+        )
+        for rates in ("equal", "by-trimmed")
+    )
+    assert shorter.total == approx(ratio * equal.total)
+    assert shorter.settings == equal.settings
+    assert kind(rates="by-trimmed").mechanism == kind().mechanism
+    with pytest.raises(FedprivError, match="rates 'by-trimed' is unknown"):
+        kind(rates="by-trimed")
 
 
 @pytest.mark.parametrize("norms", [[0.1, float("nan")], [inf], [-1.0], [[0.1]]], ids=str)

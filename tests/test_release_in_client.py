@@ -17,7 +17,7 @@ from fedpriv import guarantee, records, study_file, wire
 from fedpriv.accounting import Account, Release
 from fedpriv.errors import FedprivError
 from fedpriv.joint import joint
-from fedpriv.mechanisms import Gaussian
+from fedpriv.mechanisms import Gaussian, StochasticSign
 from fedpriv.privacy_loss import compose
 from fedpriv.private_sums import KINDS, Batch, at, make_sum
 from fedpriv.study import Study
@@ -213,10 +213,49 @@ def test_noise_left_out_is_calibrated_to_the_epsilon_asked_for() -> None:
     assert study_file.parsed(study_file.text(found)) == found
 
 
-def test_what_carries_the_release_costs_nothing_more() -> None:
-    sign = "privacy.mechanism={kind='StochasticSign', clip=1.0, scale=1.5}"
-    plain, carried = Plan.of(study()).study, Plan.of(study(sign, TRIMMED)).study
-    assert guarantee.epsilon(plain, 650, 3) == guarantee.epsilon(carried, 650, 3)
+SIGN = "privacy.mechanism={kind='StochasticSign', clip=1.0, scale=1.5}"
+FAINT = "privacy.mechanism={kind='StochasticSign', clip=1.0, peak=0.1, scale=2000.0}"
+
+
+@pytest.mark.parametrize("own", [[], [TRIMMED], [PTR], [ADAPTIVE]])
+def test_what_carries_the_release_costs_nothing_more(own: list[str]) -> None:
+    plain, carried = Plan.of(study(*own)).study, Plan.of(study(SIGN, *own)).study
+    cost = guarantee.epsilon(carried, 650, 3)
+    assert cost.upper == guarantee.epsilon(plain, 650, 3).upper
+    assert cost.lower == 0  # who tells the releases apart need not tell their signs apart
+
+
+def test_a_message_that_says_less_than_the_release_it_carries_is_what_is_paid_for() -> None:
+    found = Plan.of(study(FAINT, "training.local_steps=2")).study
+    messages = Release(
+        mechanism=found.privacy.chosen, rounds=3, dimension=650, geometry="l2", unit="record", adjacency="replace"
+    )
+    upper = guarantee.epsilon(found, 650, 3).upper
+    assert upper == Account((messages,)).epsilon(1e-5).bounds.upper
+    assert upper < guarantee.epsilon(study("training.local_steps=2"), 650, 3).upper / 10
+
+
+@pytest.mark.parametrize("own", [PTR, ADAPTIVE])
+def test_settings_that_travel_beside_the_message_are_paid_for_as_released(own: str) -> None:
+    assert guarantee.epsilon(study(FAINT, own), 650, 3).upper == guarantee.epsilon(study(own), 650, 3).upper
+
+
+def test_a_faint_message_is_told_from_its_neighbours_by_no_more_than_it_costs() -> None:
+    """One coordinate, exactly: the chance of +1 with and without the record, over all noise of the release."""
+    from scipy.special import ndtr
+
+    noise, scale, rate = 0.3, 3.0, 0.5
+    rest = np.linspace(-60, 60, 400_001)
+
+    def plus(sum_: float) -> float:
+        chances = (scale + np.clip(sum_ + noise * (rest[1:] + rest[:-1]) / 2, -1, 1)) / (2 * scale)
+        return float(np.sum(np.diff(ndtr(rest)) * chances))
+
+    without = plus(-1.0)
+    with_it = (1 - rate) * without + rate * plus(1.0)  # the largest move of a sum of clip norm 2
+    bound = Account((Release(mechanism=StochasticSign(clip=1, scale=scale), unit="record", adjacency="replace"),))
+    ratios = [with_it / without, (1 - without) / (1 - with_it)]
+    assert 0.1 < np.log(max(ratios)) < bound.epsilon(0.0).bounds.upper
 
 
 def test_a_budget_stops_a_run_of_releases(tmp_path: Path) -> None:
@@ -304,6 +343,31 @@ def test_what_adapts_is_counted_in_what_a_client_sends() -> None:
     plain, adapting = (Plan.of(study(*own)).client_bytes for own in ([], [ADAPTIVE]))
     frame = wire.adapted(b"eightful", 1, np.array([0]), np.array([[0.5]]))
     assert adapting - plain == len(frame)
+
+
+class Measured(Here):
+    """How much memory of its own the process holds after each round, in MB."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.held: list[float] = []
+
+    def ask(self, task: Any) -> Any:
+        found = list(super().ask(task))
+        lines = Path("/proc/self/status").read_text().splitlines()
+        self.held += [int(line.split()[1]) / 1024 for line in lines if line.startswith("RssAnon")]
+        return found
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the system does not tell what a process holds")
+@pytest.mark.parametrize("release", [PTR, ADAPTIVE])
+def test_memory_is_flat_in_the_number_of_steps(release: str, tmp_path: Path) -> None:
+    """The gradients of a step are 2.3 MB: one step in fifty kept would be 11 MB over the 240 steps looked at."""
+    driver = Measured()
+    own = ["clients={count=1, records=1200}", "training={local_steps=2, model={kind='Mlp', hidden=[32]}}"]
+    rounds.run(study(release, *own, "run={rounds=160, evaluate_every=160}"), tmp_path, driver, quiet=True)
+    assert len(driver.held) == 160
+    assert max(driver.held[120:]) - max(driver.held[:40]) < 4
 
 
 class Interrupted(Here):
@@ -403,7 +467,12 @@ def test_a_count_that_costs_more_than_epsilon_allows_is_named() -> None:
         (PTR.replace("trimmed=4", "trimmed=2"), "trimmed must be at least 3 for the test to pass"),
         (PTR.replace("bound=0.5", "bound=1.5"), "bound is the ratio τ/R, in (0, 1], got 1.5"),
         (PTR.replace("failure=1e-5", "failure=0.6"), "failure must be between"),
-        (PTR.replace("step=1", "step=-1"), "got -1"),
+        (PTR.replace("bound=0.5", "bound=0.0"), "bound must be positive, got 0.0"),
+        (PTR.replace("bound=0.5", "bound=nan"), "bound must be finite, got nan"),
+        (PTR.replace("step=1", "step=-1"), "step must be at least 0, got -1"),
+        (PTR.replace("step=1", "step=1.5"), "step must be between 0 and 1, got 1.5"),
+        (PTR.replace("step=1", "step=1, most=0.2"), "most must be at least 3 for the test to pass, got 2 of 12"),
+        ("privacy.release.clip=1e31", "clip and noise · clip must be at most 1e+30"),
         (ADAPTIVE.replace("count_noise=2.0", "count_noise=0"), "count_noise must be positive, got 0"),
         (ADAPTIVE.replace("clip=0.5", "clip=1e-13"), "clip must be between 1e-12 and 1e+12"),
         ("privacy.trust=secure-aggregation", "trust 'local', not secure-aggregation"),

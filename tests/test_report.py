@@ -20,7 +20,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedpriv.mechanisms import make
+from fedpriv.mechanisms import make, make_release
 from fedpriv.records import Writer
 from fedpriv.release import Release, described
 from server.words import down, ranges, up
@@ -407,3 +407,43 @@ def test_labels_beside_lines_keep_their_order_and_never_meet(labels: list[tuple[
     for below, above in pairwise(order):
         assert places[above] - places[below] >= (tall[above] + tall[below]) / 2 - 1e-6
     assert all(size / 2 - 1e-6 <= place <= 100 - size / 2 + 1e-6 for place, size in zip(places, tall, strict=True))
+
+
+PTR = {"clip": 3.0, "bound": 0.5, "noise": 3.28, "test_noise": 3.0, "failure": 1e-8}
+
+
+def released(directory: Path, **header: Any) -> Path:
+    """A run of one client that releases its records by Ptr, carried as they are unless the header says otherwise."""
+    release = Release(
+        mechanism=make_release("Ptr", PTR | {"clip": 1.0}), dimension=650, geometry="l2", trust="local",
+        unit="record", adjacency="add-remove", sampling=0.25,
+    )  # fmt: skip
+    own = {"private_sum": {"kind": "Ptr", **PTR, "sampling": 0.25, "trimmed": 0.25}, "clients": 1, "byzantine": 0}
+    return write_run(directory, trust="local", **({**PLAIN, **own, "release": described(release)} | header))
+
+
+def test_a_release_that_plain_carries_is_named_with_its_epsilon_and_never_called_unprotected(tmp_path: Path) -> None:
+    said = report(released(tmp_path))
+    page = (tmp_path / "report" / "index.html").read_text(encoding="utf-8")
+    assert "release            Ptr clip=3" in said
+    assert f"at most {up(COST['upper'])}" in said
+    for words in ("trained by one client, each message a release of records by Ptr<", "ε ≤ 3.953", "of a record",
+                  "records by Ptr, and private as it is: Plain carries it, which costs nothing",
+                  "where a noisy test passes", "Carries the release as it is", "Adding or removing one"):  # fmt: skip
+        assert words in page
+    for words in ("promises no privacy", "updates sent as they are", "were sent as they are", "ε is infinite"):
+        assert words not in said + page
+
+
+def test_a_release_that_a_mechanism_carries_is_named_with_it(tmp_path: Path) -> None:
+    mechanism = {"kind": "StochasticSign", "settings": {"clip": 1.0, "peak": 0.1, "scale": 0.5}}
+    report(released(tmp_path, mechanism=mechanism))
+    page = (tmp_path / "report" / "index.html").read_text(encoding="utf-8")
+    assert "each message a release of records by Ptr, by StochasticSign<" in page
+    assert "Ptr, and private as it is: StochasticSign carries it, which costs nothing" in page
+
+
+def test_runs_that_differ_in_their_release_are_named_by_it(tmp_path: Path) -> None:
+    other = {"kind": "DpSgd", "clip": 3.0, "noise": 2.0, "sampling": 0.25, "norm": "clip"}
+    said = report(released(tmp_path / "a"), released(tmp_path / "b", private_sum=other), "--no-html")
+    assert [line.split()[0].rstrip(",") for line in said.splitlines()[-2:]] == ["Ptr", "DpSgd"]

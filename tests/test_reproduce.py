@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import shlex
 from dataclasses import replace
 from pathlib import Path
@@ -14,9 +15,10 @@ import pytest
 from pytest import approx
 
 from simulations.command_line import main
-from simulations.reproduce import formulas
+from simulations.reproduce import formulas, prime_published, prime_runs
 from simulations.reproduce.catalogue import CATALOGUE
 from simulations.reproduce.checks import Check, lines
+from simulations.reproduce.ptr_tables_published import TABLES
 
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
 DIFFER = {  # the claims that do not hold, each with its reason
@@ -33,7 +35,10 @@ DIFFER = {  # the claims that do not hold, each with its reason
 }
 
 
-@pytest.mark.parametrize("name", CATALOGUE)
+SCALED = [name for name, each in CATALOGUE.items() if each.scales]  # runs, as many as there is time for
+
+
+@pytest.mark.parametrize("name", [name for name in CATALOGUE if name not in SCALED])
 def test_every_check_of_a_figure_passes_and_differences_are_those_known(name: str) -> None:
     _, checks = CATALOGUE[name].make()
     assert [check.claim for check in checks if not check.passed] == []
@@ -87,7 +92,7 @@ def test_a_failed_check_is_exit_code_1_and_the_files_are_there_all_the_same(
 @pytest.mark.parametrize("line", ["reproduce", "reproduce --list"])
 def test_without_a_name_it_says_what_there_is(line: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(shlex.split(line)) == 0
-    assert [row.split()[0] for row in capsys.readouterr().out.splitlines()] == list(CATALOGUE)
+    assert [row.split()[0] for row in capsys.readouterr().out.splitlines()] == [*CATALOGUE, *TABLES]
 
 
 REFUSED = [
@@ -239,3 +244,32 @@ def test_a_slip_in_tolerance_is_one_line(line: str, message: str, capsys: pytest
     assert err.startswith("fedpriv: ")
     assert err.count("\n") == 1
     assert message in err
+
+
+@pytest.mark.parametrize("name", SCALED)
+def test_runs_are_made_as_small_as_their_budget_and_every_difference_says_how_small(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["reproduce", name, "--budget", "0.01", "--out", str(tmp_path)]) == 0
+    out = capsys.readouterr().out
+    assert re.search(r"n = [\d,]+ here|n is 0\.\d+ of the paper's", out)
+    assert "FAILED" not in out
+    assert (tmp_path / f"{name}.png").read_bytes().startswith(SIGNATURE)
+    rows = list(csv.DictReader((tmp_path / f"{name}.csv").read_text().splitlines()))
+    assert {row["line"] for row in rows} >= {"DP Mean", "PRIME", "PRIME as printed"}
+
+
+def test_what_the_printed_prime_would_see_is_noise() -> None:
+    at = prime_published.Setting(10**6, 100, 0.05, 20.0)
+    assert prime_published.covariance_noise(at) > 600 * prime_published.signal(at)
+    noisier = at._replace(epsilon=0.02)
+    assert prime_published.covariance_noise(noisier) == approx(
+        prime_published.covariance_noise(at) * 0.9 / (0.99 * 0.02)
+    )
+
+
+def test_a_sample_is_mostly_honest_about_a_mean_that_is_not_zero() -> None:
+    at = prime_published.Setting(20_000, 3, 0.1, 1.0)
+    data = prime_runs.sample(at, seed=0)
+    assert data[2000:].mean(axis=0) == approx(np.full(3, prime_runs.CENTRE), abs=0.04)
+    assert data[:2000].mean(axis=0) == approx(np.full(3, prime_runs.CENTRE + 1.5), abs=0.1)

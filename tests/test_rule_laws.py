@@ -126,7 +126,8 @@ matrices = st.tuples(st.integers(ROWS, ROWS + 3), st.integers(1, 6)).flatmap(
 
 
 def test_every_kind_is_in_the_table() -> None:
-    assert {type(rule).__name__ for rule in EVERY if not isinstance(rule, Chain)} == set(RULES)
+    adds_noise = {"PrivateMean"}  # no law holds to the bit: tests/test_estimation_baselines.py
+    assert {type(rule).__name__ for rule in EVERY if not isinstance(rule, Chain)} == set(RULES) - adds_noise
     assert {type(step).__name__ for step in PRE} == set(BEFORE)
 
 

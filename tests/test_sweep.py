@@ -220,11 +220,11 @@ def test_run_refuses_a_grid_and_says_what_runs_it(tmp_path: Path, capsys: pytest
 @pytest.fixture(scope="module")
 def ray() -> Iterator[Any]:
     """One Ray for all sweeps of this process."""
-    start_ray(2)
+    end = start_ray(2)
     import ray
 
     yield ray
-    ray.shutdown()
+    end()
 
 
 @pytest.fixture

@@ -5,6 +5,8 @@ from __future__ import annotations
 from fedpriv.errors import FedprivError, one_of, positive, probability, real, whole
 from fedpriv.private_sums.batch import NORMS, Bound
 
+LARGEST = 1e30
+
 
 def check_noisy(clip: float, noise: float, sampling: float, norm: Bound = "clip") -> None:
     """Refuse what no release can have."""
@@ -14,14 +16,17 @@ def check_noisy(clip: float, noise: float, sampling: float, norm: Bound = "clip"
     probability(sampling=sampling)
     if not sampling > 0:
         raise FedprivError(f"sampling is the share of the records in a step, in (0, 1], got {sampling}")
+    if not max(noise, 1) * clip <= LARGEST:
+        raise FedprivError(f"clip and noise · clip must be at most {LARGEST:g} for float32 to hold them, got {clip:g}")
 
 
-def check_trimmed(trimmed: int | float) -> None:
+def check_part(**parts: int | float) -> None:
     """Refuse what is neither a number of records nor a share of them."""
-    if isinstance(trimmed, int):
-        whole(at_least=0, trimmed=trimmed)
-    else:
-        probability(trimmed=trimmed)
+    for name, part in parts.items():
+        if isinstance(part, int):
+            whole(at_least=0, **{name: part})
+        else:
+            probability(**{name: part})
 
 
 def number_of(part: int | float, expected: float) -> int:

@@ -10,7 +10,7 @@ from numpy.random import Generator
 from fedpriv.errors import FedprivError
 from fedpriv.mechanisms import Gaussian
 from fedpriv.private_sums.batch import Batch, Bound, Released, noisy
-from fedpriv.private_sums.settings import check_noisy, check_trimmed, number_of
+from fedpriv.private_sums.settings import check_noisy, check_part, number_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,7 +68,7 @@ class TrimmedGaussian:
 
     def __post_init__(self) -> None:
         check_noisy(self.clip, self.noise, self.sampling, self.norm)
-        check_trimmed(self.trimmed)
+        check_part(trimmed=self.trimmed)
 
     @property
     def mechanism(self) -> Gaussian:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal, get_args
 
 import numpy as np
 from numpy.random import Generator
 
 from fedpriv import mechanisms, ptr
-from fedpriv.errors import FedprivError
+from fedpriv.errors import FedprivError, one_of
 from fedpriv.private_sums.batch import Batch, Released, noisy
-from fedpriv.private_sums.settings import check_noisy, check_trimmed, number_of
+from fedpriv.private_sums.settings import check_noisy, check_part, number_of
+
+Rates = Literal["equal", "by-trimmed"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,6 +23,9 @@ class Ptr:
     F moves by `step` after every test, up where it failed and down where it passed, as Algorithm 2 has it; left to
     itself it would come to trim the whole batch where most gradients are long, so `most` bounds it. Gradients are
     ordered by their length before clipping (see `TrimmedGaussian`).
+
+    `rates` is the step after SUM beside the one after TSUM_F, which adds up fewer: as long, or (n − F)/n of it, η_A/η_B
+    of Theorem 5.2, n the batch expected. Test and F are seen by all, so it costs nothing.
     """
 
     clip: float  # R
@@ -32,6 +37,7 @@ class Ptr:
     trimmed: int | float  # F to begin with, a number of records or a share of the batch expected
     step: int | float = 0.02  # by how much F moves, a number or a share as well; 0 leaves it
     most: int | float = 0.5  # the largest F it comes to
+    rates: Rates = "equal"
 
     norm: ClassVar = "clip"
     kind_of_cost: ClassVar = "Ptr"
@@ -39,9 +45,8 @@ class Ptr:
 
     def __post_init__(self) -> None:
         check_noisy(self.clip, self.noise, self.sampling)
-        check_trimmed(self.trimmed)
-        check_trimmed(self.step)
-        check_trimmed(self.most)
+        check_part(trimmed=self.trimmed, step=self.step, most=self.most)
+        one_of(get_args(Rates), rates=self.rates)
         self.tested  # noqa: B018  – it checks what is left
 
     @property
@@ -63,6 +68,9 @@ class Ptr:
         if not expected >= 2:
             raise FedprivError(f"a trimmed batch needs at least 2 records expected, got {expected:.6g}")
         ptr.check_trimmed(self.tested, max(number_of(self.trimmed, expected), 1), int(expected))
+        most, enough = number_of(self.most, expected), self.tested.enough
+        if self.step and most < enough:
+            raise FedprivError(f"most must be at least {enough} for the test to pass, got {most} of {expected:.6g}")
 
     def released(self, batch: Batch, rng: Generator) -> Released:
         """Test, then the branch it chose; F of the next step."""
@@ -71,6 +79,8 @@ class Ptr:
         passed = ptr.verdict(self.tested, ptr.safety_margin(self.tested, clipped, trimmed), rng).passed
         kept, most = (batch.shortest(trimmed), self.tested.limit) if passed else (usable, self.clip)
         total = noisy(batch.summed(kept), self.noise * most, rng)
+        if not passed and self.rates == "by-trimmed":
+            total = total * ptr.step_ratio(min(trimmed, int(batch.expected) - 1), int(batch.expected))
         return Released(total, (float(self._next(trimmed, passed, batch.expected)),))
 
     def _next(self, trimmed: int, passed: bool, expected: float) -> int:

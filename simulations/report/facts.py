@@ -6,14 +6,18 @@ from collections.abc import Sequence
 from typing import Any
 
 from fedpriv.mechanisms import KINDS
+from fedpriv.private_sums import KINDS as SUMS
 from server.words import (
     ASSUMED,
     ASSUMED_HERE,
     ASYMPTOTIC,
+    MASKED,
+    MASKED_HERE,
     down,
     duration,
     guarantee,
     how,
+    kind,
     less,
     named,
     ranges,
@@ -62,7 +66,8 @@ def privacy(run: Run) -> Rows:
         return [("privacy", "none: updates were sent as they are")]
     release, cost = run.header["release"], run.epsilon
     rows = [("guarantee", how(release["trust"], release["unit"], release["adjacency"]))]
-    rows += [("", ASSUMED_HERE)] * (release["trust"] == "secure-aggregation")
+    hidden = MASKED_HERE if run.header.get("masked") else ASSUMED_HERE
+    rows += [("", hidden)] * (release["trust"] == "secure-aggregation")
     if cost is not None:
         at = f"ε at δ = {small(run.header['delta'])}"
         rows.append((at, f"at most {up(cost['upper'])}, at least {down(cost['lower'])}, for {run.who}"))
@@ -92,8 +97,14 @@ def promise(run: Run) -> list[str]:
     if cost is None:
         return ["Nothing was costed: what was released, if anything was, stands in the run's ledger only."]
     said = [guarantee(release, run.header["delta"], cost["upper"], run.who)]
+    if run.released:
+        said.append(
+            f"Each message is a release of its client's records by {kind(run.released)}, and private as it is: "
+            f"{kind(run.header['mechanism'])} carries it, which costs nothing."
+        )
     if release["trust"] == "secure-aggregation":
-        said.append(f"{ASSUMED} Noise is counted from {release['clients']:,} contributors that drew it for certain.")
+        kept = MASKED if run.header.get("masked") else ASSUMED
+        said.append(f"{kept} Noise is counted from {release['clients']:,} contributors that drew it for certain.")
     if cost["lower"]:
         said.append(f"No proof can bring ε below {down(cost['lower'])}: explicit data reach it.")
     if cost["clt"] is not None:
@@ -107,10 +118,26 @@ def promise(run: Run) -> list[str]:
     return said
 
 
-def meaning(run: Run) -> str:
-    """What the mechanism does, by its own description."""
-    cls = KINDS.get(str(run.header["mechanism"].get("kind")))
+def meanings(run: Run) -> dict[str, str]:
+    """What the release and the mechanism do, each by its own description."""
+    own = _described(KINDS.get(kind(run.header["mechanism"])))
+    if not run.released:
+        return {"mechanism": own}
+    carried = f"Carries the release. {own}" if own else "Carries the release as it is, in float32."
+    return {"release": _described(SUMS.get(kind(run.released))), "mechanism": carried}
+
+
+def _described(cls: type[Any] | None) -> str:
     return ((cls.__doc__ if cls else None) or "").split("\n")[0]
+
+
+def sender(run: Run) -> str:
+    """What makes a message private, in a word, and what carries it where that is another thing.
+
+    A release by itself, which Plain only carries, is the whole of it.
+    """
+    carrier = kind(run.header["mechanism"])
+    return carrier if not run.released else kind(run.released) + ("" if run.plain else f", by {carrier}")
 
 
 def summary(run: Run) -> dict[str, Any]:
@@ -118,6 +145,8 @@ def summary(run: Run) -> dict[str, Any]:
     header, end, release = run.header, run.records.end or {}, run.header["release"] or {}
     copied = ("name", "study", "clients", "byzantine", "mechanism", "attack", "aggregation", "delta", "client_bytes")
     return {name: header[name] for name in copied} | {
+        "private_sum": run.released,
+        "corruption": header.get("corruption"),
         "directory": str(run.directory),
         "ended": end.get("why"),
         "rounds": len(run.rounds),
@@ -139,7 +168,7 @@ def beside(run: Run) -> Rows:
     """One row of a comparison."""
     cost = run.epsilon if run.private else None
     return [
-        ("mechanism", named(run.header["mechanism"])),
+        ("mechanism", ", by ".join(map(named, [run.released] * bool(run.released) + [run.header["mechanism"]]))),
         ("attack", named(run.header["attack"])),
         ("Byzantine", f"{run.header['byzantine']:,} of {run.header['clients']:,}"),
         ("accuracy", share(run.last("accuracy"))),

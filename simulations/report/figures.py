@@ -22,6 +22,7 @@ def pictures(run: Run) -> list[Picture]:
     made = [
         picture("accuracy", "Accuracy and loss", lambda: accuracy(run)),
         picture("epsilon", "Privacy spent", lambda: epsilon(run)),
+        picture("adapted", "What adapts", lambda: adapted(run)),
         picture("tradeoff", "What an attacker can do with it", lambda: tradeoff(run)),
         picture("bytes", "Bytes a client sends each round", lambda: bytes_sent(run)),
         picture("participation", "Who answered", lambda: participation(run)),
@@ -89,6 +90,27 @@ def epsilon(run: Run) -> Drawn | None:
     if isfinite(clt[-1]):
         note += " The dashed line is the estimate of the central limit theorem, asymptotic: it bounds nothing."
     return figure, f"ε over {x[-1]} rounds; at the end {said}.", note
+
+
+def adapted(run: Run) -> Drawn | None:
+    """The settings of a release that move from step to step, over rounds."""
+    lines = [line for line in run.rounds if line.get("adapted")]
+    if not lines:
+        return None
+    x, names = [line["round"] for line in lines], list(lines[0]["adapted"])
+    figure, axes = new(0.6 + 2.2 * len(names), [1] * len(names))
+    for place, name in zip(axes, names, strict=True):
+        y = [line["adapted"][name] for line in lines]
+        curve(place, x, y, BLUE)
+        place.set_title(name)
+        place.set_ylim(bottom=0)
+        over_rounds(place, x)
+        place.label_outer()
+        label_ends(place, [(x[-1], y[-1], f"{y[-1]:.4g}", BLUE)])
+    last = lines[-1]["adapted"]
+    said = ", ".join(f"{name} {lines[0]['adapted'][name]:.4g} to {last[name]:.4g}" for name in names)
+    note = "The mean over clients. Each client's moves by what it has released and nothing else: it costs nothing."
+    return figure, f"What adapts, over rounds: {said}.", note
 
 
 def _or_nan(value: float | None) -> float:

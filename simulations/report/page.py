@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 
 from server.words import ASYMPTOTIC, LETTERS, kind, less, share, size, small, up
@@ -32,9 +32,9 @@ def page(run: Run, pictures: Sequence[Picture], others: str = "") -> str:
 {drawn}
 </section>
 <h2>What was run</h2>
-<div class="table">{_rows(facts.study(run), facts.meaning(run))}</div>
+<div class="table">{_rows(facts.study(run), facts.meanings(run))}</div>
 <h2>What came of it</h2>
-<div class="table">{_rows(facts.outcome(run))}</div>
+<div class="table">{_rows(facts.outcome(run), {})}</div>
 {study if run.study else ""}
 <footer>Made by fedpriv from records.jsonl alone. The figures lie beside this page as PNG files.</footer>"""
     return document(f"{run.header['name']}: a private federated run", body)
@@ -57,9 +57,11 @@ def comparison(runs: Sequence[Run], names: Sequence[str], drawn: Sequence[Pictur
 def _subtitle(run: Run) -> str:
     header = run.header
     bad = f", {header['byzantine']:,} of them Byzantine ({kind(header['attack'])})" if header["byzantine"] else ""
+    clients = "one client" if header["clients"] == 1 else f"{header['clients']:,} clients"
+    message = "each message a release of records by" if run.released else "each message by"
     return (
-        f"{header['model']} of {header['dimension']:,} coordinates, trained by {header['clients']:,} clients{bad}, "
-        f"each message by {kind(header['mechanism'])}"
+        f"{header['model']} of {header['dimension']:,} coordinates, trained by {clients}{bad}, "
+        f"{message} {facts.sender(run)}"
     )
 
 
@@ -70,16 +72,18 @@ def _tiles(run: Run) -> Iterable[str]:
         yield tile("–", "ε: nothing was costed") if run.private else tile("none", "privacy: updates sent as they are")
     else:
         clt = f"; CLT {cost['clt']:.4g}, {ASYMPTOTIC}" if cost["clt"] is not None else ""
-        trust = header["release"]["trust"]
-        yield tile(f"ε ≤ {up(cost['upper'])}", f"at δ = {small(header['delta'])}, {trust} trust{clt}")
+        release = header["release"]
+        whose = f"of a {release['unit']}, {release['trust']} trust"
+        yield tile(f"ε ≤ {up(cost['upper'])}", f"at δ = {small(header['delta'])}, {whose}{clt}")
     each, plain = header["client_bytes"], 4 * header["dimension"]
     yield tile(size(each), f"a client, a round: {less(plain, each)} float32")
     yield tile(f"{len(run.rounds):,}", f"rounds of {header['rounds']:,}")
 
 
-def _rows(rows: facts.Rows, meaning: str = "") -> str:
+def _rows(rows: facts.Rows, meanings: Mapping[str, str]) -> str:
     cells = []
     for name, text in rows:
-        more = f'<br><span class="muted">{escape(meaning)}</span>' if meaning and name == "mechanism" else ""
+        meaning = meanings.get(name)
+        more = f'<br><span class="muted">{escape(meaning)}</span>' if meaning else ""
         cells.append(f"<tr><th>{escape(name)}</th><td>{escape(text)}{more}</td></tr>")
     return f'<table class="rows">{"".join(cells)}</table>'

@@ -11,10 +11,11 @@ from typing import Any
 
 from fedpriv.accounting import Account
 from fedpriv.errors import FedprivError
-from fedpriv.mechanisms import KINDS, make_release
+from fedpriv.mechanisms import KINDS, kind_of, make_release
+from fedpriv.private_sums import KINDS as SUMS
 from fedpriv.records import Line, Records, read, read_timings
 from fedpriv.release import Release
-from server.words import kind, settings, value_of
+from server.words import kind, named, settings, value_of
 
 ENDS = {
     "finished": "finished",
@@ -81,8 +82,19 @@ class Run:
 
     @property
     def private(self) -> bool:
-        """Whether its messages had noise at all."""
+        """Whether its messages had noise at all, the mechanism's or a release's."""
         return self.header["release"] is not None
+
+    @property
+    def released(self) -> Line | None:
+        """What clients released of their records, where that is what is private; None where the mechanism is."""
+        found: Line | None = self.header.get("private_sum")
+        return found
+
+    @property
+    def plain(self) -> bool:
+        """Whether its messages travelled as they were."""
+        return kind(self.header["mechanism"]) == "Plain"
 
     @cached_property
     def releases(self) -> int:
@@ -150,18 +162,24 @@ def labels(runs: Sequence[Run]) -> list[str]:
 
 def _facts(run: Run) -> dict[str, str]:
     header = run.header
-    own = {"study": str(header["name"]), "mechanism": kind(header["mechanism"])}
+    own = {"study": str(header["name"]), "release": kind(run.released), "mechanism": kind(header["mechanism"])}
     own |= {name: value_of(value) for name, value in settings(header["mechanism"]).items()}
+    own |= {f"release {name}": value_of(value) for name, value in settings(run.released).items()}
     own |= {"aggregation": kind(header["aggregation"]), "attack": kind(header["attack"])}
     own |= {f"attack {name}": value_of(value) for name, value in settings(header["attack"]).items()}
     own |= {f"aggregation {name}": value_of(value) for name, value in settings(header["aggregation"]).items()}
+    own |= {"corruption": named(header.get("corruption"))}
     own |= {"Byzantine": str(header["byzantine"]), "clients": str(header["clients"]), "model": str(header["model"])}
     return own | {"trust": str((header["release"] or {}).get("trust")), "rounds": str(header["rounds"])}
 
 
 def _effects(run: Run) -> dict[str, int]:
-    return dict(getattr(KINDS.get(kind(run.header["mechanism"])), "effects", {}))
+    """Which way settings move ε, by what `_facts` calls them."""
+    own = dict(getattr(KINDS.get(kind(run.header["mechanism"])), "effects", {}))
+    if (cls := SUMS.get(kind(run.released))) is not None:
+        own |= {f"release {name}": way for name, way in kind_of(cls.kind_of_cost).effects.items()}
+    return own
 
 
 def _phrase(name: str, value: str) -> str:
-    return value if name in ("study", "mechanism", "model") else f"{name} {value}"
+    return value if name in ("study", "release", "mechanism", "model") else f"{name} {value}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from simulations.reproduce import curves, ptr_release, ptr_sampled, resilience
+from simulations.reproduce import curves, prime_figures, ptr_release, ptr_sampled, resilience
 
 
 @dataclass(frozen=True)
@@ -13,9 +13,10 @@ class Reproduction:
     """A figure of a paper."""
 
     about: str
-    make: Callable[[], curves.Figure]
+    make: Callable[..., curves.Figure]
     note: str = ""  # under the figure
     minutes: float = 0.1  # on one core, at most
+    scales: bool = False  # to any budget: `make` is given the minutes there are
 
 
 CATALOGUE = {
@@ -39,5 +40,19 @@ CATALOGUE = {
     ),
     "ptr-figure-3": Reproduction(
         "[P] Figure 3: privacy of sampled ones over rounds", ptr_sampled.figure_3, ptr_sampled.NOTE_3
+    ),
+    "prime-figure-1": Reproduction(
+        "[M] Figure 1: private means under corruption, by dimension and by ε",
+        prime_figures.figure_1,
+        prime_figures.NOTE,
+        minutes=10,
+        scales=True,
+    ),
+    "prime-figure-2": Reproduction(
+        "[M] Figure 2: private means under corruption, by the number of records",
+        prime_figures.figure_2,
+        prime_figures.NOTE,
+        minutes=10,
+        scales=True,
     ),
 }

@@ -7,10 +7,9 @@ there already, whose machines have fedpriv and see the sweep's directory.
 from __future__ import annotations
 
 import os
-import socket
 import sys
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from math import inf
 from pathlib import Path
@@ -21,7 +20,7 @@ from clients.place import MODULES, look_for_modules
 from fedpriv import study_file
 from fedpriv.errors import FedprivError
 from server.outcome import fail
-from simulations.surroundings import cores, start_ray
+from simulations.surroundings import cores, reach_ray
 from simulations.sweep.directory import INDEX, place_of
 from simulations.sweep.grid import Cell
 
@@ -44,7 +43,7 @@ class Crew:
     def __init__(self, size: int | None, address: str | None) -> None:
         self._mine = "ray" not in sys.modules or not sys.modules["ray"].is_initialized()
         if self._mine:
-            self._end = _start(size or cores(), address)
+            self._end = reach_ray(size or cores(), address)
         import ray  # its environment must be set before
 
         self._ray: Any = ray
@@ -150,16 +149,6 @@ class Hand:
         if not (Path(out) / INDEX).is_file():
             raise FedprivError(f"{out} is not there on every machine: --out must be on a disk that all of them share")
         return run_cell(study, Path(place))
-
-
-def _start(size: int, address: str | None) -> Callable[[], None]:
-    host, colon, port = (address or "").rpartition(":")
-    try:
-        if colon and port.isdigit() and "/" not in host:  # Ray itself would try for minutes
-            socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
-        return start_ray(size, address or "local")
-    except (OSError, OverflowError, RuntimeError, ValueError) as error:
-        raise FedprivError(f"Ray {f'at {address} ' if address else ''}cannot be reached: {_line(error)}") from None
 
 
 def _line(error: BaseException) -> str:

@@ -1,0 +1,128 @@
+"""A table of [P] as Markdown, as CSV and as a picture."""
+
+from __future__ import annotations
+
+import csv
+import io
+from datetime import date
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from simulations.plots import COLOURS
+from simulations.report.style import CARD, MUTED, house_style
+from simulations.reproduce.ptr_tables import CORRUPTION, EPSILON, MEANING, RELEASE, data_of, scaled_down
+from simulations.reproduce.ptr_tables_found import Found, mean_of
+from simulations.reproduce.ptr_tables_published import DPSGD, GAUSSIAN, PTR, RELEASES, TABLES
+from simulations.reproduce.ptr_tables_words import finding, signed, standing, why
+
+MARKS = dict(zip(RELEASES, "sDo", strict=True))
+
+
+def markdown(found: Found) -> str:
+    """The whole page."""
+    name, table = found.sweep.name, TABLES[found.sweep.name]
+    head, rows = table_of(found)
+    lines = ["| " + " | ".join(row) + " |" for row in (head, ["---"] * len(head), *rows)]
+    return "\n\n".join([
+        f"# {name}: {table.about}",
+        f"On {data_of(found.study)}, {date.today():%-d %B %Y}. Accuracy in percent on {found.held_out:,} records held "
+        f"out, mean ± standard deviation over seeds; in brackets what [P] has on {table.on}. Differences are paired by "
+        "seed, with their standard error over seeds, and told from none at 95% (Student's t). Every ε is certified by "
+        "the exact accountant at δ = 10⁻⁵, for one record there or not.",
+        f"![{name}]({name}.png)",
+        "\n".join(lines),
+        "## What it shows", _bullets(finding(found)),
+        "## Why", _bullets(why(found)),
+        "## What was run", _bullets([
+            standing(found),
+            *(f"{what}: {MEANING[what]}" for what in MEANING if any(row.startswith(f"{what} ") for row in table.rows)),
+        ]),
+        "Other than in [P]:", _bullets(scaled_down(found.study, found.seeds)),
+    ]) + "\n"  # fmt: skip
+
+
+def _bullets(lines: list[str]) -> str:
+    return "\n".join(f"- {line}" for line in lines)
+
+
+def table_of(found: Found) -> tuple[list[str], list[list[str]]]:
+    """Head and rows: the three releases, each with the paper's number, and how TSGD+PTR differs from the others."""
+    head = ["corrupted", "ε", *RELEASES, f"PTR − {GAUSSIAN}", f"PTR − {DPSGD}"]
+    rows = []
+    for (row, epsilon), paper in TABLES[found.sweep.name].published.items():
+        cells = [_cell(found, row, epsilon, *each) for each in zip(RELEASES, paper, strict=True)]
+        differences = [_difference(found, row, epsilon, other) for other in (GAUSSIAN, DPSGD)]
+        rows.append([row, f"{epsilon:g}", *cells, *differences])
+    return head, rows
+
+
+def _cell(found: Found, row: str, epsilon: float, release: str, paper: float | None) -> str:
+    accuracies = list(found.accuracies(row, epsilon, release).values())
+    theirs = f" [{paper:.1f}]" if paper is not None else ""
+    if not accuracies:
+        return f"–{theirs}"
+    mean, deviation = mean_of(accuracies)
+    spread = "" if deviation is None else f" ± {100 * deviation:.1f}"
+    return f"{100 * mean:.1f}{spread}{theirs}"
+
+
+def _difference(found: Found, row: str, epsilon: float, other: str) -> str:
+    difference = found.difference(row, epsilon, PTR, other)
+    return "–" if difference is None else f"{signed(difference.mean)} ({100 * difference.error:.1f})"
+
+
+def csv_of(found: Found) -> str:
+    """Every cell that is done."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["corruption", "epsilon", "release", "seed", "accuracy", "epsilon_lower", "epsilon_upper", "noise",
+                     "published"])  # fmt: skip
+    published = TABLES[found.sweep.name].published
+    for cell in found.sweep.done:
+        row, epsilon, release = cell.place[CORRUPTION], float(cell.place[EPSILON]), cell.place[RELEASE]
+        paper = published[row, epsilon][RELEASES.index(release)]
+        ran = cell.ran
+        assert ran is not None
+        writer.writerow([row, epsilon, release, cell.seed, ran.accuracy, ran.lower, ran.upper,
+                         found.noise(epsilon, release), "" if paper is None else round(paper / 100, 4)])  # fmt: skip
+    return text.getvalue()
+
+
+def picture(found: Found) -> bytes:
+    """Accuracy of each release under each corruption, a panel for each ε; hollow: the paper's, on its own data."""
+    table, content = TABLES[found.sweep.name], io.BytesIO()
+    with house_style():
+        wide, high = 4.4 * len(table.epsilons) + 0.6, 0.42 * len(table.rows) + 1.4
+        figure = Figure(figsize=(wide, high), layout="constrained")
+        panels = figure.subplots(1, len(table.epsilons), sharex=True, sharey=True, squeeze=False)[0]
+        for axes, epsilon in zip(panels, table.epsilons, strict=True):
+            _draw(axes, found, epsilon)
+        handles, words = (each[1:] + each[:1] for each in panels[0].get_legend_handles_labels())  # the paper's last
+        figure.legend(handles, words, loc="outside lower center", ncols=len(words), frameon=False, fontsize=8.5)
+        figure.savefig(content, format="png", facecolor=CARD, dpi=170)
+    return content.getvalue()
+
+
+def _draw(axes: Axes, found: Found, epsilon: float) -> None:
+    table = TABLES[found.sweep.name]
+    for number, (release, colour) in enumerate(zip(RELEASES, COLOURS, strict=False)):
+        shift = 0.2 * (number - 1)
+        spots = [
+            (place + shift, *mean_of(list(values)))
+            for place, row in enumerate(table.rows)
+            if (values := found.accuracies(row, epsilon, release).values())
+        ]
+        x, bars = ([100 * (spot[part] or 0.0) for spot in spots] for part in (1, 2))
+        axes.errorbar(x, [spot[0] for spot in spots], xerr=bars, fmt=MARKS[release], color=colour, ms=5, lw=1.2,
+                      label=release)  # fmt: skip
+        theirs = [(table.published[row, epsilon][number], place + shift) for place, row in enumerate(table.rows)]
+        known = [(value, place) for value, place in theirs if value is not None]
+        axes.plot([value for value, _ in known], [place for _, place in known], MARKS[release], mfc="none", mec=colour,
+                  ms=5, alpha=0.6)  # fmt: skip
+    axes.plot([], [], "o", mfc="none", mec=MUTED, ms=5, label=f"hollow: [P], on {table.on}")
+    axes.set(title=f"ε = {epsilon:g}", xlabel=f"accuracy, %, on {data_of(found.study)}")
+    axes.set_yticks(range(len(table.rows)), table.rows)
+    axes.set_ylim(len(table.rows) - 0.5, -0.5)
+    axes.grid(axis="x")
+    axes.grid(axis="y", visible=False)

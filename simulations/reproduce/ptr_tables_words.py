@@ -1,0 +1,170 @@
+"""What a table of [P] shows, in sentences computed from its numbers."""
+
+from __future__ import annotations
+
+from math import sqrt
+
+from server.words import ranges
+from simulations.reproduce.ptr_tables import BOUND
+from simulations.reproduce.ptr_tables_found import Difference, Found
+from simulations.reproduce.ptr_tables_published import DPSGD, GAUSSIAN, NONE, PTR, TABLES, PaperTable
+
+Spot = tuple[str, float]  # row and ε
+
+
+def finding(found: Found) -> list[str]:
+    """Whether TSGD+PTR beats the other two, where by how much, and what the paper says."""
+    table = TABLES[found.sweep.name]
+    struck = [spot for spot in table.published if spot[0].startswith(("label", "gradient", "targeted"))]
+    others = [spot for spot in table.published if spot not in struck]
+    said = [
+        _beats(found, struck, GAUSSIAN, "labels or gradients corrupted", "[P]: in all of them"),
+        _beats(found, others, GAUSSIAN, "features or nothing corrupted", "[P]: in all of them"),
+        _beats(found, list(table.published), DPSGD, "all rows", _paper_dpsgd(table)),
+    ]
+    return [words for words in said if words]
+
+
+def _beats(found: Found, spots: list[Spot], other: str, where: str, paper: str) -> str:
+    """One release against another over some rows."""
+    all_of_them = {spot: found.difference(*spot, PTR, other) for spot in spots}
+    known = {spot: difference for spot, difference in all_of_them.items() if difference is not None}
+    if not known:
+        return ""
+    above, level, below = ([spot for spot, each in known.items() if each.verdict == sign] for sign in (1, 0, -1))
+    mean = sum(each.mean for each in known.values()) / len(known)
+    words = f"{PTR} beats {other} in {len(above)} of {len(known)} places ({where})"
+    if above:
+        words += f", by {_points(known, above)}"
+    if level:
+        words += f"; not told apart from it in {len(level)}"
+        words += f": {_places(level)}" if len(level) <= 6 else ""
+    if below:
+        words += f"; below it in {len(below)}, by {_points(known, below)}"
+        words += f": {_places(below)}" if len(below) <= 6 else ""
+    return f"{words}. On average {signed(mean)} points. {paper}."
+
+
+def signed(share: float) -> str:
+    """Percentage points with their sign.
+
+    >>> signed(0.118), signed(-0.051)
+    ('+11.8', '−5.1')
+    """
+    return f"{100 * share:+.1f}".replace("-", "−")
+
+
+def _points(known: dict[Spot, Difference], spots: list[Spot]) -> str:
+    sizes = [100 * abs(known[spot].mean) for spot in spots]
+    return f"{min(sizes):.1f} points" if len(sizes) == 1 else f"{min(sizes):.1f} to {max(sizes):.1f} points"
+
+
+def _places(spots: list[Spot]) -> str:
+    return ", ".join(f"{row} at ε = {epsilon:g}" for row, epsilon in spots)
+
+
+def _paper_dpsgd(table: PaperTable) -> str:
+    given = {spot: ptr - plain for spot, (_, plain, ptr) in table.published.items() if plain is not None}
+    if not given:
+        return "[P] has DPSGD in its Table 4 only"
+    return f"[P]: in {sum(each > 0 for each in given.values())} of {len(given)}"
+
+
+def why(found: Found) -> list[str]:
+    """The noise each of them has at equal ε, how often the test passed, and what is left of a corruption."""
+    table = TABLES[found.sweep.name]
+    parts = (_noises, _passes, _trimming, _behind)
+    return [words for part in parts for words in part(found, table)] + [_clipped(found)]
+
+
+def _noises(found: Found, table: PaperTable) -> list[str]:
+    """At equal ε and as many steps."""
+    said = []
+    for epsilon in table.epsilons:
+        plain, tested = found.noise(epsilon, DPSGD), found.noise(epsilon, PTR)
+        if plain is not None and tested is not None:
+            said.append(
+                f"At ε = {epsilon:g} the noise on a sum is {plain:.3f} R for {DPSGD} and {GAUSSIAN} alike; for {PTR}, "
+                f"whose test costs something as well, {tested:.3f} R after a test that failed and "
+                f"{BOUND * tested:.3f} R after one that passed (τ/R = {BOUND:g})."
+            )
+    return said
+
+
+def _passes(found: Found, table: PaperTable) -> list[str]:
+    said = []
+    for epsilon in table.epsilons:
+        shares = {row: found.passed(row, epsilon) for row in table.rows}
+        known = {row: share for row, share in shares.items() if share is not None}
+        if known:
+            each = ", ".join(f"{row} {100 * share:.0f}%" for row, share in known.items())
+            said.append(f"Steps in which the test passed, at ε = {epsilon:g}: {each}.")
+    return said and [
+        *said,
+        f"In all the others nothing is trimmed, and {PTR} is {DPSGD} with the larger noise: where its test "
+        f"seldom passes it beats {GAUSSIAN} by not trimming.",
+    ]
+
+
+def _trimming(found: Found, table: PaperTable) -> list[str]:
+    """What it costs to leave out a quarter of records that nothing is wrong with."""
+    said = []
+    for epsilon in table.epsilons:
+        lost = found.difference(NONE, epsilon, DPSGD, GAUSSIAN)
+        if lost is not None:
+            said.append(f"{100 * lost.mean:.1f} points at ε = {epsilon:g}")
+    if not said:
+        return []
+    return [
+        f"With nothing corrupted, leaving out the longest quarter costs {GAUSSIAN} {' and '.join(said)} against "
+        f"{DPSGD} of the same noise ([P]: the longest gradients are of records not learnt yet)."
+    ]
+
+
+def _behind(found: Found, table: PaperTable) -> list[str]:
+    """Where trimming alone is as good, what it costs, and how often the test passes."""
+    places = []
+    for row, epsilon in table.published:
+        difference = found.difference(row, epsilon, PTR, GAUSSIAN)
+        lost, share = found.difference(row, epsilon, DPSGD, GAUSSIAN), found.passed(row, epsilon)
+        if difference is not None and difference.verdict <= 0 and lost is not None and share is not None:
+            lead = (
+                f"{DPSGD} is {signed(lost.mean)} points from {GAUSSIAN}, the test passed in {100 * share:.0f}% of steps"
+            )
+            places.append(f"{row} at ε = {epsilon:g} ({lead})")
+    if not places:
+        return []
+    return [f"Where {PTR} does not beat {GAUSSIAN}: {'; '.join(places)}."]
+
+
+def _clipped(found: Found) -> str:
+    """A corrupted gradient is clipped as any other."""
+    release, study = found.study.privacy.release, found.study
+    assert release is not None
+    struck = 0.2 * float(release.settings["sampling"]) * study.clients.records
+    plain = [found.noise(epsilon, DPSGD) for epsilon in TABLES[found.sweep.name].epsilons]
+    least = min((each for each in plain if each is not None), default=None)
+    noise = "" if least is None else f", beside privacy's noise of length {least * sqrt(found.dimension):.0f} R or more"
+    random = any(row.startswith("gradient 0") for row in TABLES[found.sweep.name].rows)
+    length = f"; noisy ones add up to a sum of length about {sqrt(struck):.0f} R{noise}" if random else ""
+    return (
+        f"{DPSGD} spends nothing on tests or trimming, and clips: at ratio .2 the {struck:.0f} corrupted gradients of "
+        f"a batch have norm at most R each{length}."
+    )
+
+
+def standing(found: Found) -> str:
+    """How much of the grid is there, and which cells are not."""
+    cells, done = found.sweep.cells, found.sweep.done
+    words = f"{len(done):,} of {len(cells):,} cells, seeds {ranges(sorted({cell.seed for cell in done}))}"
+    without = [
+        f"{row}, ε = {epsilon:g}, {release}"
+        for row, epsilon in TABLES[found.sweep.name].published
+        for release in (GAUSSIAN, DPSGD, PTR)
+        if not found.accuracies(row, epsilon, release)
+    ]
+    if without:
+        words += f"; without any: {'; '.join(without)} (the same command goes on)"
+    elif len(done) < len(cells):
+        words += "; every place has at least one (the same command goes on)"
+    return words

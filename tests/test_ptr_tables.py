@@ -1,0 +1,197 @@
+"""The tables of [P]: which studies they are, how they are run for so many minutes, what is said of what came out."""
+
+from __future__ import annotations
+
+import csv
+import json
+from itertools import pairwise
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+import pytest
+from pytest import approx
+
+from fedpriv import guarantee, records
+from fedpriv.errors import FedprivError
+from fedpriv.study import Kind
+from fedpriv.tables import toml
+from server.rounds import Plan
+from simulations.command_line import main
+from simulations.reproduce.ptr_tables import _steps, data_of, scaled_down, studies
+from simulations.reproduce.ptr_tables_found import Difference, Found
+from simulations.reproduce.ptr_tables_published import DPSGD, GAUSSIAN, PTR, RELEASES, TABLES
+from simulations.reproduce.ptr_tables_run import worked
+from simulations.sweep.grid import Grid, grid_of
+
+NAMES = sorted(TABLES)
+
+
+def grid(name: str, **changed: Any) -> Grid:
+    """A table's grid on the digits, of one seed."""
+    table = studies(name, None, 2, "digits")
+    table["sweep"] |= {"run.seed": [1]} | changed
+    return grid_of(toml(table))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_table_has_a_cell_for_every_row_epsilon_and_release_and_seeds_come_one_after_another(name: str) -> None:
+    found = grid_of(toml(studies(name, None, 2, "digits")))
+    places = [tuple(cell.place.values()) for cell in found.cells]
+    rows = {(f"{epsilon}", row, release) for row, epsilon in TABLES[name].published for release in RELEASES}
+    assert set(places) == rows
+    assert len(places) == len(rows) * len(found.seeds)
+    seeds = [cell.study.run.seed for cell in found.cells]
+    assert seeds == sorted(seeds)
+
+
+def test_all_three_releases_are_certified_to_have_the_same_epsilon_in_the_same_steps() -> None:
+    found = grid("ptr-table-1", corruption=[{"kind": "RandomLabel", "share": 0.1}])
+    for cell in found.cells:
+        plan = Plan.of(cell.study)
+        epsilon = guarantee.epsilon(plan.study, plan.net.dimension, plan.study.run.rounds)
+        assert 0.998 * plan.study.privacy.epsilon < epsilon.lower <= epsilon.upper <= plan.study.privacy.epsilon
+    assert len({cell.study.run.rounds for cell in found.cells}) == 1
+
+
+def test_a_row_that_corrupts_nothing_strikes_no_record_and_the_others_their_share() -> None:
+    shares = {cell.place["corruption"]: cell.study.corrupted.share for cell in grid("ptr-table-4").cells}
+    assert shares == {row: float(row.split()[-1]) if row != "none" else 0.0 for row in TABLES["ptr-table-4"].rows}
+
+
+def test_more_minutes_never_mean_fewer_steps_and_a_table_of_one_seed_takes_less_than_all_of_them() -> None:
+    steps = [_steps(42, minutes, 2) for minutes in (0.01, 1.0, 5.0, 10.0, 30.0, 60.0, 1e9)]
+    assert steps == sorted(steps)
+    assert (steps[0], steps[-1]) == (100, 2000)
+    assert all(42 * at * 0.06 / 2 < 60 * minutes for at, minutes in zip(steps[2:5], (5.0, 10.0, 30.0), strict=True))
+
+
+def test_the_papers_numbers_have_trimming_with_tests_ahead_of_trimming_without_everywhere() -> None:
+    for table in TABLES.values():
+        assert all(gaussian < ptr for gaussian, _, ptr in table.published.values())
+    ours = TABLES["ptr-table-3"].published["none", 2.0]
+    assert ours[::2] == TABLES["ptr-table-4"].published["none", 2.0][::2]
+
+
+@pytest.mark.parametrize(("mean", "error", "verdict"), [(0.05, 0.02, 1), (-0.05, 0.02, -1), (0.03, 0.02, 0), (0, 0, 0)])
+def test_a_difference_is_one_past_what_ten_seeds_give_by_chance(mean: float, error: float, verdict: int) -> None:
+    assert Difference(mean, error, 10).verdict == verdict
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A table that was begun with one row, one ε, two seeds and eight steps, and is gone on with until it is done."""
+    out = tmp_path_factory.mktemp("tables") / "table"
+    table = studies("ptr-table-4", None, 2, "digits")
+    table["run"] |= {"rounds": 8, "evaluate_every": 8}
+    kept = [each for each in table["sweep"]["corruption"] if each["label"] == "gradient 0.2"]
+    table["sweep"] |= {"run.seed": [1, 2], "privacy.epsilon": [2.5], "corruption": kept}
+    out.mkdir()
+    (out / "study.toml").write_text(toml(grid_of(toml(table)).table), encoding="utf-8")
+    assert main(["reproduce", "ptr-table-4", "--out", str(out), "--budget", "5"]) == 0
+    return out
+
+
+def accuracies(out: Path, release: str) -> dict[int, float]:
+    """By seed, read from the records of the runs."""
+    cells = json.loads((out / "sweep.json").read_text())["cells"]
+    own = [cell for cell in cells if cell["place"]["privacy.release"] == release]
+    runs = {cell["seed"]: records.read(out / "cells" / cell["id"] / "records.jsonl").rounds for cell in own}
+    return {seed: rounds[-1]["accuracy"] for seed, rounds in runs.items()}
+
+
+def test_the_table_holds_means_over_seeds_differences_by_seed_and_the_papers_numbers(ran: Path) -> None:
+    page = (ran / "ptr-table-4.md").read_text(encoding="utf-8")
+    row = next(line for line in page.splitlines() if line.startswith("| gradient 0.2 | 2.5 |"))
+    cells = [each.strip() for each in row.strip("|").split("|")]
+    for place, release in enumerate(RELEASES, start=2):
+        assert cells[place].startswith(f"{100 * fmean(accuracies(ran, release).values()):.1f} ± ")
+    assert [cell.split()[-1] for cell in cells[2:5]] == ["[76.7]", "[75.7]", "[77.2]"]
+    ahead = fmean(accuracies(ran, PTR)[seed] - accuracies(ran, GAUSSIAN)[seed] for seed in (1, 2))
+    assert cells[5].startswith(f"{100 * ahead:+.1f}".replace("-", "−"))
+
+
+def test_the_page_says_what_was_run_on_what_and_names_places_that_have_no_run(ran: Path) -> None:
+    page = (ran / "ptr-table-4.md").read_text(encoding="utf-8")
+    for words in ("On scikit-learn's digits", "6 of 6 cells, seeds 1–2; without any: none, ε = 2, TSGD+Gaussian;",
+                  "logistic regression, not a CNN", "8 steps", "EMNIST letters", "TSGD+PTR beats DPSGD"):  # fmt: skip
+        assert words in page
+
+
+def test_the_csv_has_every_cell_with_its_certified_epsilon(ran: Path) -> None:
+    rows = list(csv.DictReader((ran / "ptr-table-4.csv").read_text(encoding="utf-8").splitlines()))
+    assert len(rows) == 6
+    for row in rows:
+        assert float(row["accuracy"]) == accuracies(ran, row["release"])[int(row["seed"])]
+        assert float(row["epsilon_lower"]) <= float(row["epsilon_upper"]) <= 2.5
+    noise = {row["release"]: float(row["noise"]) for row in rows}
+    assert noise[GAUSSIAN] == noise[DPSGD] < noise[PTR]  # the test costs something
+
+
+def test_how_often_the_test_passed_is_read_from_how_f_moved(ran: Path) -> None:
+    found = Found.of(ran)
+    cells = [cell for cell in found.sweep.done if cell.place["privacy.release"] == PTR]
+    shares = []
+    for cell in cells:
+        rounds = records.read(ran / "cells" / cell.id / "records.jsonl").rounds
+        trimmed = [89.0, *(line["adapted"]["trimmed"] for line in rounds)]
+        shares.append(fmean(after < before for before, after in pairwise(trimmed)))
+    assert found.passed("gradient 0.2", 2.5) == approx(fmean(shares))
+
+
+def test_what_is_finished_is_not_run_again_and_the_same_pages_come_of_it(ran: Path) -> None:
+    def state() -> dict[str, bytes]:
+        return {str(each): each.read_bytes() for each in ran.rglob("*") if each.suffix in (".md", ".csv", ".jsonl")}
+
+    before = state()
+    assert main(["reproduce", "ptr-table-4", "--out", str(ran)]) == 0
+    assert state() == before
+
+
+def test_a_directory_of_other_data_or_of_another_table_is_refused(ran: Path, tmp_path: Path) -> None:
+    with pytest.raises(FedprivError, match="holds 'ptr-table-4', not ptr-table-1"):
+        worked("ptr-table-1", ran, None)
+    with pytest.raises(FedprivError, match="was begun on Digits, not on"):
+        worked("ptr-table-4", ran, None, str(tmp_path))
+
+
+def test_a_budget_too_small_for_any_cell_says_so_and_can_be_gone_on_with(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "table"
+    command = ["reproduce", "ptr-table-3", "--data", "digits", "--out", str(out), "--budget", "1e-4"]
+    assert main(command) == 2
+    assert "no cell has come to its end: a larger --budget goes on there" in capsys.readouterr().err
+    assert (out / "study.toml").is_file()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"), [("--budget 0", "budget must be positive"), ("--data nowhere", "nowhere")]
+)
+def test_what_cannot_be_run_is_refused_in_one_line(
+    words: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["reproduce", "ptr-table-1", "--out", str(tmp_path / "x"), *words.split()]) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
+
+
+def test_images_take_the_papers_settings_in_as_many_steps_as_the_minutes_allow_and_the_page_says_so(
+    tmp_path: Path,
+) -> None:
+    for half, count in (("train", 1000), ("t10k", 20)):
+        shape = np.array([count, 28, 28], ">u4")
+        labels = np.arange(count, dtype=np.uint8) % 10
+        (tmp_path / f"{half}-images-idx3-ubyte").write_bytes(b"\0\0\x08\x03" + shape.tobytes() + bytes(count * 784))
+        (tmp_path / f"{half}-labels-idx1-ubyte").write_bytes(b"\0\0\x08\x01" + shape[:1].tobytes() + labels.tobytes())
+    short, whole = (
+        grid_of(toml(studies("ptr-table-1", minutes, 2, str(tmp_path)))).cells[0].study for minutes in (10, None)
+    )
+    assert (short.run.rounds, short.server.step) == (380, approx(0.6))
+    assert (whole.run.rounds, whole.server.step) == (2000, approx(0.15))
+    assert whole.privacy.release == Kind("TrimmedGaussian", {"clip": 1.0, "sampling": 0.256, "trimmed": 0.25})
+    assert whole.training.model.kind == "TutorialCnn"
+    assert scaled_down(short, 1)[:2] == ["380 steps of 0.6; 2,000 steps of .15 without a budget", "1 seed of [P]'s 5"]
+    assert data_of(short) == f"the idx files in {tmp_path}"
