@@ -28,7 +28,7 @@ from clients.masking.identity import Identity
 from clients.place import at_home
 from clients.policy import Refused
 from fedpriv import study_file
-from fedpriv.errors import FAULTS
+from fedpriv.errors import FAULTS, reason
 
 RAW = "bytes"  # how a reply travels: as it is, where Flower's own arrays are wrapped by numpy.save
 RAISED = 2  # Flower's code for an exception in a client's code
@@ -78,8 +78,6 @@ def _replied(message: Message, context: Context, make: Callable[[Node | None, An
     except Refused as error:
         return Message(Error(RAISED, f"{REFUSED}: {error}"), reply_to=message)
     except FAULTS as error:
-        from clients.gradients import reason
-
         return Message(Error(RAISED, reason(error)), reply_to=message)
     array = Array("uint8", (len(reply),), RAW, reply)
     return Message(RecordDict({"answer": ArrayRecord({"frames": array})}), reply_to=message)

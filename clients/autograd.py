@@ -16,9 +16,9 @@ from torch.nn.functional import cross_entropy
 
 from clients import per_record
 from clients.arrays import Counts, Floats, Keys, Labels
-from clients.gradients import Failures, Losses, reason
+from clients.gradients import Failures, Losses
 from clients.memory import Scratch, aligned
-from fedpriv.errors import FAULTS, FedprivError
+from fedpriv.errors import FAULTS, FedprivError, reason
 
 Prepare = Callable[[Tensor], Tensor]
 

@@ -11,12 +11,11 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from clients.gathering import Gathered
-from clients.gradients import reason
 from clients.insight import Insight, Own
 from clients.pool import Pool
 from fedpriv import wire
 from fedpriv.attacks import View
-from fedpriv.errors import FAULTS, FedprivError
+from fedpriv.errors import FAULTS, FedprivError, reason
 from fedpriv.packing import packing
 from fedpriv.participation import attackers
 from fedpriv.random_streams import stream

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from clients.arrays import Counts, Floats, Keys, Labels, check_arrays, check_records
 from clients.memory import Scratch
-from fedpriv.errors import FAULTS, FedprivError, positive
+from fedpriv.errors import FAULTS, FedprivError, positive, reason
 
 Losses = NDArray[np.float64]
 Failures = dict[int, str]
@@ -196,15 +196,6 @@ def blocks(count: int, size: int) -> Iterator[slice]:
     [slice(0, 3, None), slice(3, 5, None)]
     """
     return (slice(start, min(start + size, count)) for start in range(0, count, size))
-
-
-def reason(error: BaseException) -> str:
-    """An exception in one line.
-
-    >>> reason(KeyError("a"))
-    "KeyError: 'a'"
-    """
-    return " ".join(f"{type(error).__name__}: {error}".split())[:200].removesuffix(": ")
 
 
 def _tensor(weights: Floats) -> Tensor:

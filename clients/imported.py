@@ -10,8 +10,8 @@ import torch
 from torch import nn
 
 from clients.autograd import Autograd
-from clients.gradients import Net, reason
-from fedpriv.errors import FAULTS, FedprivError, nearest
+from clients.gradients import Net
+from fedpriv.errors import FAULTS, FedprivError, nearest, reason
 from fedpriv.kinds import WHERE
 
 

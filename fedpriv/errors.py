@@ -25,6 +25,15 @@ class Unreachable(FedprivError):
     """No value of the free setting reaches the target; the message names the best that can be had."""
 
 
+def reason(error: BaseException | None) -> str:
+    """An exception in one line.
+
+    >>> reason(KeyError("a"))
+    "KeyError: 'a'"
+    """
+    return " ".join(f"{type(error).__name__}: {error}".split())[:200]
+
+
 def real(**values: Any) -> None:
     """Refuse what is not a finite real number.
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import secrets
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Callable, Sequence
@@ -15,10 +14,9 @@ from pathlib import Path
 from fedpriv.errors import FedprivError
 from simulations.deploy_certificates import AUTHORITY, CERTIFICATE, KEY, write_certificates, write_node_key
 from simulations.deploy_state import HOME, MARK, NAME, STATE, Deployment, Process, began, held, send
-from simulations.own_superlink import STARTS, healthy
+from simulations.own_superlink import HOST, STARTS, healthy, port_of
 from simulations.surroundings import environment, kill_what_it_started, wait_until
 
-HOST = "127.0.0.1"
 POLICY = "policy.toml"
 ENDS = 15.0  # seconds the processes may take to end by themselves
 
@@ -27,7 +25,7 @@ def up(directory: Path, nodes: int, tls: bool, port: int, policy: str, say: Call
     """Start a SuperLink and so many SuperNodes, each with a policy of its own; whatever goes wrong, nothing is left."""
     with held(directory):
         _check_free(directory)
-        deployment = Deployment(nodes, tls, _port(port), secrets.token_hex(16))
+        deployment = Deployment(nodes, tls, port_of(port), secrets.token_hex(16))
         deployment.save(directory)
         try:
             _start(directory, deployment, policy, say)
@@ -94,7 +92,7 @@ def _superlink(directory: Path, deployment: Deployment) -> None:
 
 
 def _supernode(directory: Path, deployment: Deployment, number: int, place: Path) -> None:
-    port = _port(0)
+    port = port_of(0)
     config = f"partition-id={number} num-partitions={deployment.nodes} policy={json.dumps(str(place / POLICY))}"
     words = ["--superlink", f"{HOST}:{deployment.port}", "--isolation", "subprocess", "--host", HOST]
     words += ["--port", str(port), "--node-config", config]
@@ -182,17 +180,6 @@ def _end(directory: Path, deployment: Deployment) -> int:
         raise FedprivError(f"{directory}: processes {', '.join(map(str, left))} do not end")
     (directory / STATE).unlink(missing_ok=True)
     return len(found)
-
-
-def _port(wanted: int) -> int:
-    """That port, if nobody has it; any free one for 0."""
-    with socket.socket() as taken:
-        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as servers do: what lingers is not in the way
-        try:
-            taken.bind((HOST, wanted))
-        except (OSError, OverflowError) as error:
-            raise FedprivError(f"port {wanted} cannot be had ({error}): leave --port out for a free one") from None
-        return int(taken.getsockname()[1])
 
 
 def _folder(directory: Path, name: str) -> Path:

@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clients import cohort
-from clients.gradients import one_thread, reason
+from clients.gradients import one_thread
 from clients.place import MODULES, look_for_modules
-from fedpriv.errors import FAULTS
+from fedpriv.errors import FAULTS, reason
 from server.driver import Answer, Task
 from simulations.surroundings import cores, reach_ray
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from fedpriv.errors import FedprivError
 from simulations.surroundings import end_all, environment, wait_until
 
+HOST = "127.0.0.1"
 STARTS = 60.0  # seconds it may take
 
 
@@ -25,13 +26,11 @@ STARTS = 60.0  # seconds it may take
 def own_superlink(scratch: Path) -> Iterator[dict[str, str]]:
     """A SuperLink that runs simulations, for as long as it is needed; the environment in which `here` means it."""
     env = environment(scratch)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = port_of(0)
     home = Path(env["FLWR_HOME"])
     home.mkdir()
-    (home / "config.toml").write_text(f'[superlink.here]\naddress = "127.0.0.1:{port}"\ninsecure = true\n')
-    words = f"--insecure --simulation --isolation subprocess --host 127.0.0.1 --port {port}"
+    (home / "config.toml").write_text(f'[superlink.here]\naddress = "{HOST}:{port}"\ninsecure = true\n')
+    words = f"--insecure --simulation --isolation subprocess --host {HOST} --port {port}"
     with (scratch / "superlink.log").open("w") as log:
         process = subprocess.Popen(
             ["flower-superlink", *words.split(), "--disable-runtime-dependency-installation"],
@@ -54,7 +53,18 @@ def healthy(port: int, authority: Path | None = None) -> bool:
         handlers.append(urllib.request.HTTPSHandler(context=trusted))
     scheme = "http" if authority is None else "https"
     try:
-        opened = urllib.request.build_opener(*handlers).open(f"{scheme}://127.0.0.1:{port}/health", timeout=1)
+        opened = urllib.request.build_opener(*handlers).open(f"{scheme}://{HOST}:{port}/health", timeout=1)
         return bool(opened.status == 200)
     except OSError:
         return False
+
+
+def port_of(wanted: int) -> int:
+    """That port, if nobody has it; any free one for 0."""
+    with socket.socket() as taken:
+        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as servers do: what lingers is not in the way
+        try:
+            taken.bind((HOST, wanted))
+        except (OSError, OverflowError) as error:
+            raise FedprivError(f"port {wanted} cannot be had ({error}): leave --port out for a free one") from None
+        return int(taken.getsockname()[1])

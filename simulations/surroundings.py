@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from clients.place import HOME
-from fedpriv.errors import FedprivError
+from fedpriv.errors import FedprivError, reason
 
 REMEMBERED = ("RAY_AUTH_TOKEN",)  # what Ray reads once a process: a second one started there must be told the same
 
@@ -106,8 +106,8 @@ def reach_ray(workers: int, address: str | None) -> Callable[[], None]:
             socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
         return start_ray(workers, address or "local")
     except (OSError, OverflowError, RuntimeError, ValueError) as error:
-        why = " ".join(f"{type(error).__name__}: {error}".split())[:200]
-        raise FedprivError(f"Ray {f'at {address} ' if address else ''}cannot be reached: {why}") from None
+        at = f"at {address} " if address else ""
+        raise FedprivError(f"Ray {at}cannot be reached: {reason(error)}") from None
 
 
 def start_ray(workers: int, address: str = "local") -> Callable[[], None]:

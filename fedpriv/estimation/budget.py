@@ -17,8 +17,10 @@ from typing import Literal, NamedTuple, get_args
 
 from scipy.special import ndtri
 
+from fedpriv.arrays import Vector
 from fedpriv.calibration import calibrate
 from fedpriv.errors import FedprivError, one_of, positive
+from fedpriv.estimation.estimate import Estimate
 from fedpriv.ledger import Ledger, Release
 from fedpriv.mechanisms import Exponential, Gaussian, Histogram, Mechanism, Ptr
 from fedpriv.privacy_loss import Bounds
@@ -120,8 +122,18 @@ def charged(releases: Sequence[Release]) -> Ledger:
     return ledger
 
 
+def costed(
+    mean: Vector | None, releases: Sequence[Release], delta: float, made: tuple[str, ...], failure: str | None = None,
+    notes: tuple[str, ...] = (),
+) -> Estimate:  # fmt: skip
+    """An estimate with what its whole plan costs, by the certified accountant."""
+    ledger = charged(releases)
+    epsilon = _cost(ledger, delta)
+    return Estimate(mean=mean, failure=failure, ledger=ledger, made=made, epsilon=epsilon, delta=delta, notes=notes)
+
+
 @lru_cache(maxsize=64)
-def cost(ledger: Ledger, delta: float) -> Bounds:
+def _cost(ledger: Ledger, delta: float) -> Bounds:
     """ε at δ of a ledger; the same plan is often run again."""
     return ledger.epsilon(delta)
 

@@ -17,7 +17,7 @@ from fedpriv.arrays import Vector
 from fedpriv.errors import positive, whole
 from fedpriv.estimation import budget
 from fedpriv.estimation.estimate import Estimate, records_of
-from fedpriv.estimation.noisy_means import charged, noisy_mean, noisy_sum
+from fedpriv.estimation.noisy_means import noisy_mean, noisy_sum
 from fedpriv.ledger import Release
 
 _UNLUCKY = 0.01  # β: how often a record, or the next ball, may lie farther out than is reckoned with
@@ -57,7 +57,7 @@ class Coinpress:
         for radius, mu in self._plan(n, d):
             centre = noisy_mean(rows, centre, radius, mu, rng)
         made = tuple(f"mean {step} of {self.steps}" for step in range(1, self.steps + 1))
-        return charged(centre, self.releases(n, d), self.delta, made)
+        return budget.costed(centre, self.releases(n, d), self.delta, made)
 
     def _plan(self, n: int, d: int) -> list[tuple[float, float]]:
         """The radius of each step's ball, and the μ of its sum."""

@@ -71,9 +71,9 @@ class DpMean:
         if plan.histogram is not None:
             middle = centre(rows, plan.histogram, self.scale, 1, rng)
         if middle is None:
-            return charged(None, releases, self.delta, ("range",), "range: a coordinate has no bin that passes")
+            return budget.costed(None, releases, self.delta, ("range",), "range: a coordinate has no bin that passes")
         mean = noisy_mean(rows, middle, self._radius(n, d), plan.mus["mean"], rng)
-        return charged(mean, releases, self.delta, ("mean",) if plan.histogram is None else ("range", "mean"))
+        return budget.costed(mean, releases, self.delta, ("mean",) if plan.histogram is None else ("range", "mean"))
 
     def _split(self, d: int) -> budget.Budget:
         known = self.bound is not None
@@ -97,11 +97,3 @@ def noisy_mean(rows: Vector, middle: Vector, radius: float, mu: float, rng: Gene
     total = np.sum([clipped(rows[block], region).sum(axis=0) for block in blocks(len(rows))], axis=0)
     noise = budget.gaussian(2 * radius, mu).noise
     return np.asarray(middle + (total + rng.normal(0, noise, total.shape)) / len(rows))
-
-
-def charged(
-    mean: Vector | None, releases: tuple[Release, ...], delta: float, made: tuple[str, ...], failure: str | None = None
-) -> Estimate:
-    """An estimate with what its releases cost, by the certified accountant."""
-    ledger = budget.charged(releases)
-    return Estimate(mean=mean, failure=failure, ledger=ledger, made=made, epsilon=ledger.epsilon(delta), delta=delta)

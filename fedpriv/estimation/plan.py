@@ -14,7 +14,7 @@ from fedpriv.arrays import Vector
 from fedpriv.errors import FedprivError, positive, real, whole
 from fedpriv.estimation import moments, threshold
 from fedpriv.estimation import range as ranges
-from fedpriv.estimation.budget import Access, Budget, charged, check_budget, cost, gaussian, release, split
+from fedpriv.estimation.budget import Access, Budget, check_budget, costed, gaussian, release, split
 from fedpriv.estimation.clipping import Region, clipped
 from fedpriv.estimation.curator import Curator
 from fedpriv.estimation.estimate import Estimate
@@ -87,12 +87,17 @@ Extents = Callable[[int, int], Extent]
 def check_settings(settings: Settings) -> None:
     """Refuse settings that no data could suit."""
     check_budget(settings.epsilon, settings.delta, settings.composition)
-    real(corruption=settings.corruption)
-    if not 0 < settings.corruption < 0.5:
-        raise FedprivError(f"corruption must be between 0 and 1/2, both excluded, got {settings.corruption}")
+    check_corruption(settings.corruption)
     positive(scale=settings.scale)
     if settings.bound is not None:
         positive(bound=settings.bound)
+
+
+def check_corruption(corruption: float) -> None:
+    """Refuse what is no share of records that a majority of others could outvote."""
+    real(corruption=corruption)
+    if not 0 < corruption < 0.5:
+        raise FedprivError(f"corruption must be between 0 and 1/2, both excluded, got {corruption}")
 
 
 def planned(settings: Settings, accesses: Sequence[Access], extents: Extents, n: int, d: int) -> Plan:
@@ -179,14 +184,10 @@ def carried_out(
             points=clipped(records, region), radius=plan.extent.radius, mus=plan.budget.mus, rng=rng,
             interactive=settings.interactive, made=made,
         ))  # fmt: skip
-    ledger = charged(plan.releases)
     claim = f"the published split claims ε = {settings.epsilon:g} for this noise; the certified ε is what it costs"
     notes = (*outcome.notes, claim) if settings.composition == "published" else outcome.notes
-    return Estimate(
-        mean=None if outcome.mean is None or middle is None else middle + settings.scale * outcome.mean,
-        failure=outcome.failure, ledger=ledger, made=tuple(made),
-        epsilon=cost(ledger, settings.delta), delta=settings.delta, notes=notes,
-    )  # fmt: skip
+    mean = None if outcome.mean is None or middle is None else middle + settings.scale * outcome.mean
+    return costed(mean, plan.releases, settings.delta, tuple(made), outcome.failure, notes)
 
 
 def gaussian_extent(n: int, d: int) -> Extent:

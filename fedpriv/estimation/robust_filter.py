@@ -11,9 +11,10 @@ from numpy.random import Generator
 from numpy.typing import ArrayLike
 
 from fedpriv.arrays import finite
-from fedpriv.errors import FedprivError, positive, real, whole
+from fedpriv.errors import positive, whole
 from fedpriv.estimation.estimate import Estimate, records_of
 from fedpriv.estimation.filters import Filter, thinned
+from fedpriv.estimation.plan import check_corruption
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,9 +38,7 @@ class RobustFilter:
     private: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        real(corruption=self.corruption)
-        if not 0 < self.corruption < 0.5:
-            raise FedprivError(f"corruption must be between 0 and 1/2, both excluded, got {self.corruption}")
+        check_corruption(self.corruption)
         positive(scale=self.scale, constant=self.constant)
         whole(steps=self.steps)
 

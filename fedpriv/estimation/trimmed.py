@@ -25,7 +25,6 @@ from fedpriv.errors import FedprivError, positive, whole
 from fedpriv.estimation import budget
 from fedpriv.estimation.covers import check_dimension, directions, exponential, grid
 from fedpriv.estimation.estimate import Estimate, records_of
-from fedpriv.estimation.noisy_means import charged
 from fedpriv.estimation.tukey import drawn, within
 from fedpriv.ledger import Release
 from fedpriv.mechanisms import Laplace
@@ -81,7 +80,7 @@ class TrimmedDistance:
         spare = stability(along, self._cut(n), self._width) + rng.laplace(0, 1 / (_TEST * self.epsilon))
         if not spare > self._needed:
             why = f"the width of what is kept: {spare:.1f} records to spare, {self._needed:.1f} needed"
-            return charged(None, releases, self.delta, ("width tested",), why)
+            return budget.costed(None, releases, self.delta, ("width tested",), why)
         means = along[:, self._cut(n) : n - self._cut(n)].mean(axis=1)
         candidates = grid(self.bound, self.spacing, d)
         away = np.zeros(len(candidates))
@@ -89,7 +88,9 @@ class TrimmedDistance:
             np.maximum(away, np.abs(np.vecdot(candidates, way) - mean), out=away)
         moved = self._width / (n - 2 * self._cut(n))
         place = exponential(-(1 - _TEST) * self.epsilon / (2 * moved) * away, rng)
-        return charged(candidates[place], releases, self.delta, ("width tested", "candidate drawn by its distance"))
+        return budget.costed(
+            candidates[place], releases, self.delta, ("width tested", "candidate drawn by its distance")
+        )
 
     @property
     def _width(self) -> float:

@@ -14,7 +14,6 @@ from fedpriv.errors import positive, whole
 from fedpriv.estimation import budget
 from fedpriv.estimation.covers import check_dimension, directions, exponential, grid
 from fedpriv.estimation.estimate import Estimate, records_of
-from fedpriv.estimation.noisy_means import charged
 from fedpriv.ledger import Release
 from fedpriv.mechanisms import Exponential
 
@@ -53,7 +52,7 @@ class TukeyMedian:
         releases = self.releases(*rows.shape)
         candidates = grid(self.bound, self.spacing, rows.shape[1])
         scores = INWARD * self.epsilon / 2 * depths(within(rows, self.bound), candidates, self.angles)
-        return charged(candidates[exponential(scores, rng)], releases, 0.0, ("candidate drawn by its depth",))
+        return budget.costed(candidates[exponential(scores, rng)], releases, 0.0, ("candidate drawn by its depth",))
 
 
 def depths(rows: Vector, candidates: Vector, angles: int) -> Vector:

@@ -6,9 +6,8 @@ import shutil
 import time
 from pathlib import Path
 
-from clients.gradients import reason
 from fedpriv import study_file
-from fedpriv.errors import FAULTS, FedprivError
+from fedpriv.errors import FAULTS, FedprivError, reason
 from server import rounds
 from server.directory import kept
 from server.outcome import ERROR, fail, met

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from clients.place import MODULES, look_for_modules
 from fedpriv import study_file
-from fedpriv.errors import FedprivError
+from fedpriv.errors import FedprivError, reason
 from server.outcome import fail
 from simulations.surroundings import cores, reach_ray
 from simulations.sweep.directory import INDEX, place_of
@@ -84,15 +84,15 @@ class Crew:
             fault = self._ray.get(told)
             self._give(hand, out)
         except self._ray.exceptions.RayTaskError as error:
-            raise FedprivError(f"Ray's workers cannot begin: {_line(error.cause)}") from None
+            raise FedprivError(f"Ray's workers cannot begin: {reason(error.cause)}") from None
         except self._ray.exceptions.RayError as error:
             if cell is None:
-                raise FedprivError(f"Ray's workers cannot begin: {_line(error)}") from None
+                raise FedprivError(f"Ray's workers cannot begin: {reason(error)}") from None
             self._hire()
             if self._tries[cell.id] < TRIES:
                 self._left.appendleft(cell)
                 return None
-            fault = f"its worker died, {TRIES} times: {_line(error)}"
+            fault = f"its worker died, {TRIES} times: {reason(error)}"
             fail(place_of(out, cell), RuntimeError(fault))
         if cell is None:
             return None
@@ -149,7 +149,3 @@ class Hand:
         if not (Path(out) / INDEX).is_file():
             raise FedprivError(f"{out} is not there on every machine: --out must be on a disk that all of them share")
         return run_cell(study, Path(place))
-
-
-def _line(error: BaseException) -> str:
-    return " ".join(f"{type(error).__name__}: {error}".split())[:200]
