@@ -48,7 +48,7 @@ def introduce(message: Message, context: Context) -> Message:
         "deployed": deployed(context),
     })  # fmt: skip
     if not deployed(context):
-        _answer_of(None)  # loaded before anybody waits for a round
+        _answer_of(None, {})  # loaded before anybody waits for a round
     return Message(RecordDict({"about": about}), reply_to=message)
 
 
@@ -86,16 +86,16 @@ def _replied(message: Message, context: Context, make: Callable[[Node | None, An
 def _answered(node: Node | None, task: Any, arrays: ArrayRecord) -> bytes:
     settings = arrays["settings"].numpy() if "settings" in arrays else None
     weights, asked = arrays["weights"].numpy(), arrays["clients"].numpy()
-    return _answer_of(node)(task["study"], weights, task["round"], asked, settings)
+    return _answer_of(node, task)(task["study"], weights, task["round"], asked, settings)
 
 
-def _answer_of(node: Node | None) -> Callable[..., bytes]:
+def _answer_of(node: Node | None, task: Mapping[str, Any]) -> Callable[..., bytes]:
     """What answers for a node's clients: under its policy, or in a simulation just so."""
     from clients.cohort import answer
     from clients.gradients import one_thread
 
     one_thread()
-    return node.answer if node else answer
+    return partial(node.answer, run=str(task.get("run", ""))) if node else answer
 
 
 def _masked(context: Context, node: Node | None, task: Any, arrays: ArrayRecord) -> bytes:
@@ -104,7 +104,7 @@ def _masked(context: Context, node: Node | None, task: Any, arrays: ArrayRecord)
     weights = arrays["weights"].numpy() if "weights" in arrays else np.empty(0, np.float32)
 
     def sealed(sum: bytes, seal: masked.Seal) -> bytes:
-        drawn = _answer_of(node)
+        drawn = _answer_of(node, task)
         if node:
             return drawn(text, weights, round, asked, masked=True, context=sum, sealed=seal)
         return seal(drawn(text, weights, round, asked))

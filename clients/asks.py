@@ -17,20 +17,20 @@ Numbers = NDArray[np.int64]
 class Ask:
     """What a server asks for: a round of a study, of these clients (sorted); `digest` says all else about it."""
 
-    study: str  # a hash of its whole text
+    study: str  # a hash of its whole text, and of which run of it this is where runs are told apart
     round: int
     clients: Numbers
     digest: str
 
     @staticmethod
-    def of(study: str, round: int, clients: Numbers, *parts: bytes) -> Ask:
+    def of(study: str, round: int, clients: Numbers, *parts: bytes, run: str = "") -> Ask:
         """The ask with those parts: the model, the settings, whatever the answer depends on."""
         found = blake2b(digest_size=16)
         for part in (np.ascontiguousarray(clients, "<i8").tobytes(), *parts):
             found.update(len(part).to_bytes(8, "little") + part)
         return Ask(
-            study=blake2b(study.encode(), digest_size=16).hexdigest(), round=round, clients=clients,
-            digest=found.hexdigest(),
+            study=blake2b(f"{run}\0{study}".encode() if run else study.encode(), digest_size=16).hexdigest(),
+            round=round, clients=clients, digest=found.hexdigest(),
         )  # fmt: skip
 
     @property

@@ -48,18 +48,20 @@ class Node:
 
     def answer(
         self, text: str, weights: Rows, round: int, clients: Numbers, settings: Settings | None = None,
-        *, masked: bool = False, context: bytes = b"", sealed: Callable[[bytes], bytes] = lambda reply: reply,
+        *, run: str = "", masked: bool = False, context: bytes = b"",
+        sealed: Callable[[bytes], bytes] = lambda reply: reply,
     ) -> bytes:  # fmt: skip
         """The reply to a round, or `Refused`. The same request gets the same bytes, whenever it comes again.
 
-        `masked` says that a protocol hides the message, which `sealed` makes of the reply and `context` identifies.
+        `run` tells runs of one study apart, where the policy answers another anew. `masked` says that a protocol hides
+        the message, which `sealed` makes of the reply and `context` identifies.
         """
         try:
             study = self.policy.read_study(text)
             self._check(study, weights, round, clients)
             with own_ledger.opened(self.policy_file.parent / self.policy.ledger, self.place) as ledger:
                 parts = [weights.tobytes(), b"" if settings is None else settings.tobytes(), context]
-                ask = Ask.of(text, round, clients, *parts)
+                ask = Ask.of(text, round, clients, *parts, run=run if self.policy.reruns else "")
                 if (stored := ledger.stored(ask)) is not None:
                     return stored
                 cohort = self._cohort(study, weights)

@@ -71,6 +71,7 @@ class OwnLedger:
             if was.overlaps(ask) and self._may_have_left(place):
                 other = was.digest != ask.digest
                 why = "to another model or with other clients" if other else "and the answer is no longer kept"
+                why += ": another run needs another name or seed, or reruns = true in this client's policy"
                 raise FedprivError(f"round {ask.round} was answered already, {why}")
         return None
 

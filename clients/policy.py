@@ -47,6 +47,7 @@ class Policy:
     contributors: int = 1  # of how many, this one included, the noise counts at most
     noise: Noise = "cryptographic"  # "seeded", for trying: who knows the study's seed can subtract it
     attacks: bool = False  # for trying: whether the clients here play the attackers that a study asks for
+    reruns: bool = False  # whether another run of a study is answered anew, and charged anew
     imports: tuple[str, ...] = ()  # module:Class of a study that may be imported
     data: Kind | None = None  # what this node's clients hold; None, for trying: what the study names
     classes: int | None = None  # of that data, where not all of them occur in it
@@ -65,8 +66,9 @@ class Policy:
             positive(clip=self.clip)
         if self.classes is not None:
             whole(at_least=2, classes=self.classes)
-        if not isinstance(self.attacks, bool):
-            raise FedprivError(f"attacks must be true or false, got {self.attacks!r}")
+        for name in ("attacks", "reruns"):
+            if not isinstance(own := getattr(self, name), bool):
+                raise FedprivError(f"{name} must be true or false, got {own!r}")
         if not isinstance(self.ledger, str) or not self.ledger:
             raise FedprivError(f"ledger must name a directory, got {self.ledger!r}")
         if self.trust == "local" and self.contributors != 1:

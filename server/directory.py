@@ -10,6 +10,7 @@ import fcntl
 import json
 import os
 import platform
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
@@ -48,8 +49,11 @@ def kept(directory: Path) -> Iterator[int]:
 
 
 @contextmanager
-def prepare(directory: Path, study: Study, resume: bool) -> Iterator[None]:
-    """A directory for this run alone, which holds its study; no run is written over, no other study gone on with."""
+def prepare(directory: Path, study: Study, resume: bool) -> Iterator[str]:
+    """A directory for this run alone, which holds its study; no run is written over, no other study gone on with.
+
+    What it gives is a name that no other run has.
+    """
     file = directory / STUDY
     if resume and not file.exists():
         raise FedprivError(
@@ -65,9 +69,17 @@ def prepare(directory: Path, study: Study, resume: bool) -> Iterator[None]:
                 f"{directory}: holds a run already: --resume {directory} goes on with it, --out names another"
             )
         else:
-            replaced(directory / ENVIRONMENT, (json.dumps(_environment(), indent=1) + "\n").encode(), mode=0o644)
+            about = _environment() | {"run": secrets.token_hex(8)}
+            replaced(directory / ENVIRONMENT, (json.dumps(about, indent=1) + "\n").encode(), mode=0o644)
             replaced(file, study_file.text(study).encode(), mode=0o644)
-        yield
+        yield _name(directory / ENVIRONMENT)
+
+
+def _name(file: Path) -> str:
+    try:
+        return str(json.loads(file.read_text(encoding="utf-8")).get("run", ""))
+    except (OSError, ValueError, AttributeError) as error:
+        raise FedprivError(f"{file}: damaged ({error!r}): it says which run of the study this is") from None
 
 
 def _remove_halves(directory: Path) -> None:

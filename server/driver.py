@@ -22,6 +22,7 @@ class Task:
     study: str  # as TOML
     timeout: float  # seconds
     settings: NDArray[np.float64] | None = None  # of these clients' releases, where they adapt: a row each
+    run: str = ""  # which run of the study, as its directory calls it
 
     def settings_of(self, clients: NDArray[np.int64]) -> NDArray[np.float64] | None:
         """The rows of some of them."""

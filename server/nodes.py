@@ -104,8 +104,8 @@ class GridDriver:
         until = time.time() + task.timeout if self._restarted else 0.0  # another machine has another clock
         config = ConfigRecord({"study": task.study, "round": task.round, "seconds": task.timeout, "until": until,
                                "restarted": self._restarted, "code": code()})  # fmt: skip
-        if phase:
-            config["phase"] = phase
+        words = {"phase": phase, "run": task.run}
+        config.update({name: word for name, word in words.items() if word})  # Flower cannot weigh an empty one
         for partition, clients in cohorts.items():
             if self._rounds <= self._silent.get(partition, (0, 0))[1]:
                 why = "silent: it was late before, and is asked again in a later round"

@@ -82,8 +82,8 @@ def run(
     one_thread()  # the same bits on any machine with the same libraries, and no fight over cores
     plan = Plan.of(study)
     with ExitStack() as open_files:
-        open_files.enter_context(prepare(directory, plan.study, resume))
-        rounds = Rounds(plan, directory, open_files, masked)
+        name = open_files.enter_context(prepare(directory, plan.study, resume))
+        rounds = Rounds(plan, directory, open_files, masked, name)
         progress = Progress(plan.study.run.rounds, plan.study.clients.count, quiet)
         open_files.enter_context(progress)
         why = "interrupted"
@@ -99,8 +99,9 @@ def run(
 class Rounds:
     """The rounds of one run and the files they are kept in."""
 
-    def __init__(self, plan: Plan, directory: Path, files: ExitStack, masked: bool = False) -> None:
+    def __init__(self, plan: Plan, directory: Path, files: ExitStack, masked: bool = False, name: str = "") -> None:
         self.plan, self.study, self.directory, self._files, self._masked = plan, plan.study, directory, files, masked
+        self._name = name
         self._text = study_file.text(plan.study)
         dimension, path = plan.net.dimension, directory / RECORDS
         if path.exists():
@@ -175,7 +176,7 @@ class Rounds:
                 break
             self._journal.charge(round, missing, again=attempt > 0)
             settings = self.state.settings[missing] if self.study.first_settings else None
-            task = Task(round, weights, missing, self._text, self.study.server.timeout, settings)
+            task = Task(round, weights, missing, self._text, self.study.server.timeout, settings, self._name)
             for answer in driver.ask(task):
                 inbox.take(answer)
             if inbox.answered >= guarantee.fewest(self.study):

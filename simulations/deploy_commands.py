@@ -30,6 +30,7 @@ budget = {{ epsilon = 100.0, delta = 1e-5 }}
 trust = "simulated"        # for trying: where a study wants sums alone to be seen, the server is believed
 contributors = 1000000
 attacks = true             # for trying: clients play the attackers that a study asks for
+reruns = true              # each run of a study is answered anew, and charged anew
 noise = "{noise}"{why}
 """
 WHY = "           # for trying: the simulation's own bits, and who knows the study's seed can subtract it"

@@ -64,7 +64,8 @@ def identity(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def asked(folder: Path, study: str | None = STUDY, **changes: Any) -> Message:
     """The client's reply to a server that asks for this; None leaves a part out."""
-    task = {"study": study, "round": 1, "seconds": 30.0, "until": 0.0, "restarted": False, "code": client.code()}
+    task = {"study": study, "round": 1, "seconds": 30.0, "until": 0.0, "restarted": False, "code": client.code(),
+            "run": "first"}  # fmt: skip
     arrays = {"weights": np.zeros(18, np.float32), "clients": np.arange(10), "settings": None}
     task |= {name: value for name, value in changes.items() if name in task}
     arrays |= {name: value for name, value in changes.items() if name in arrays}

@@ -24,9 +24,11 @@ from clients.policy import Refused, read, total
 from fedpriv import files, guarantee, study_file
 from fedpriv.ledger import Ledger
 from fedpriv.tables import toml
+from server import rounds
 from server.driver import Answer, Task
 from server.inbox import Inbox
 from server.nodes import GridDriver
+from simulations import direct
 
 TERMS = """
 studies = "any"
@@ -83,6 +85,24 @@ def test_a_round_asked_again_gets_the_stored_answer_and_another_request_for_it_n
             node(tmp_path).answer(study(), model, 1, clients)
     assert node(tmp_path).answer(study(), OTHER, 2, HELD) != first
     assert [line["round"] for line in charged(tmp_path)] == [1, 2]
+
+
+def test_another_run_of_a_study_is_answered_anew_where_the_policy_says_so_and_charged_anew(tmp_path: Path) -> None:
+    def answer(terms: str, run: str, model: np.ndarray = MODEL) -> bytes:
+        return node(tmp_path, terms).answer(study(), model, 1, HELD, run=run)
+
+    once = answer(TERMS, "first")
+    assert answer(TERMS, "second") == once
+    with pytest.raises(Refused, match=r"another run needs another name or seed, or reruns = true"):
+        answer(TERMS, "second", OTHER)
+    terms = TERMS + "reruns = true"
+    anew = [answer(terms, "first", OTHER), answer(terms, "second", OTHER)]
+    assert len({once, *anew}) == 3
+    assert [answer(terms, run, OTHER) for run in ("first", "second")] == anew
+    with pytest.raises(Refused, match="answered already"):
+        answer(terms, "first")
+    assert len(charged(tmp_path)) == 3
+    assert [release.rounds for release in own_releases(tmp_path)] == [3]
 
 
 def test_the_budget_is_of_all_studies_together_whatever_each_is_called(tmp_path: Path) -> None:
@@ -385,11 +405,11 @@ def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., list
     for name in ("_task_id", "_run_id", "_node_id"):
         monkeypatch.setattr(TaskIdentity, name, 1)
 
-    def ask(terms: str, round: int = 1, model: Any = MODEL, text: str = "") -> list[Answer]:
+    def ask(terms: str, round: int = 1, model: Any = MODEL, text: str = "", run: str = "") -> list[Answer]:
         (tmp_path / "policy.toml").write_text(terms)
         driver = GridDriver(OneNode(tmp_path), 20)  # type: ignore[arg-type]
         driver.meet(1.0)
-        return list(driver.ask(Task(round, model, np.arange(20), text or study(), 5.0)))
+        return list(driver.ask(Task(round, model, np.arange(20), text or study(), 5.0, run=run)))
 
     return ask
 
@@ -426,3 +446,27 @@ def test_a_server_of_another_version_is_refused_by_the_client(
 
 def _taken_in(driver: Any, node: int, _: Message) -> None:
     driver._nodes, driver._partitions = {0: node}, 1
+
+
+def test_a_server_that_runs_a_study_again_says_so(asked: Callable[..., list[Answer]]) -> None:
+    found = [
+        answer.content for run in ("first", "second", "first") for answer in asked(TERMS + "reruns = true", run=run)
+    ]
+    assert found[0] == found[2] != found[1]
+
+
+def test_a_run_keeps_its_name_when_it_is_gone_on_with(tmp_path: Path) -> None:
+    told: list[str] = []
+
+    class Listening(direct.Here):
+        def ask(self, task: Task) -> Iterator[Answer]:
+            told.append(task.run)
+            return super().ask(task)
+
+    one = study_file.parsed(STUDY, overrides=["run.rounds=1"])
+    rounds.run(one, tmp_path / "one", Listening(), quiet=True)
+    (tmp_path / "one" / "records.jsonl").unlink()
+    (tmp_path / "one" / "checkpoint.npz").unlink()
+    rounds.run(one, tmp_path / "one", Listening(), quiet=True, resume=True)
+    rounds.run(one, tmp_path / "two", Listening(), quiet=True)
+    assert told[0] == told[1] != told[2] != ""
