@@ -153,7 +153,7 @@ def test_parquet_is_read_where_pyarrow_is_installed(tmp_path: Path) -> None:
     parquet = pytest.importorskip("pyarrow.parquet")
     parquet.write_table(pyarrow.table({"x": [1.0, None], "y": [3, 4]}), tmp_path / "a.parquet")
     data, names = records_of(str(tmp_path / "a.parquet"))
-    assert np.array_equal(data, [[1, 3], [np.nan, 4]], equal_nan=True)
+    assert np.array_equal(data, np.array([[1.0, 3.0], [np.nan, 4.0]]), equal_nan=True)
     assert names == ["x", "y"]
 
 
