@@ -1,6 +1,6 @@
 """How the constants that [M] leaves open were chosen: C, T₁·T₂, sharpness of the weights, shares of the budget.
 
-    python -m benchmarks.estimation_constants [--n 100000] [--seeds 3] [--dimensions 10 50]
+    python -m benchmarks.estimation_constants [--n 100000] [--seeds 3] [--dimensions 10 50] [--only NAME]
 
 One constant is moved at a time, the others at their defaults. Each row shows, for every kind of corruption, the largest
 error over seeds, in units of what theory promises up to a constant: α·√ln(1/α), and √α for heavy tails. Two budgets:
@@ -136,8 +136,10 @@ def main() -> None:
     parser.add_argument("--n", type=int, default=100_000)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--dimensions", type=int, nargs="+", default=[10, 50])
+    parser.add_argument("--only", metavar="NAME", help="this constant alone")
     given = parser.parse_args()
     for kind, moved in MOVED.items():
+        moved = {name: values for name, values in moved.items() if given.only in (None, name)}
         draw, unit = (heavy, sqrt(ALPHA)) if kind is PrimeHeavyTailed else (light, ALPHA * sqrt(log(1 / ALPHA)))
         for name, budget in BUDGETS.items():
             for d in given.dimensions:

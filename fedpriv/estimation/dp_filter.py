@@ -44,7 +44,7 @@ class DpFilter:
     interactive: bool = False  # Algorithm 1: filter all records anew for every answer; the answers are the same
     constant: float = 0.5  # C: filtering ends at an excess variance of C·α·ln(1/α)
     steps: int = 40  # T, filterings at most
-    recentrings: int = 1  # times that the filters are applied anew about the mean they led to
+    recentrings: int = 2  # times that the filters are applied anew about the mean they led to
 
     private: ClassVar[bool] = True
 

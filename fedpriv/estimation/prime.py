@@ -43,7 +43,7 @@ class Prime:
     constant: float = 0.5  # C: filtering ends at an excess variance of C·α·ln(1/α)
     steps: int = 4  # T₁·T₂, filterings at most
     sharpness: float = 1.0  # of the weights; the paper's proof has 1/(100·(0.1/C + 1.01))
-    recentrings: int = 1  # times that the filters are applied anew about the mean they led to
+    recentrings: int = 2  # times that the filters are applied anew about the mean they led to
 
     private: ClassVar[bool] = True
 

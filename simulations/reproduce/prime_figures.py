@@ -24,7 +24,7 @@ FIRM = [Setting(FULL, 10, 0.1, e, 1e-6) for e in (0.001, 0.002, 0.005, 0.01, 0.0
 RECORDS = [Setting(n, 50, 0.1, 100.0) for n in (200, 500, 1000, 2000, 5000, 10**4, 3 * 10**4, 10**5, 10**6)]
 GOALS = {10: 0.07, 50: 0.03, 100: 0.04}  # of the left panel
 NOTE = (
-    "Ours: solid, certified; PRIME has recentrings = 2. A gap: too few records.\n"
+    "Ours: solid, certified. A gap: too few records.\n"
     "As printed: computed, at best: its filter sees noise, the mean of all is left.\n"
     "As released: the authors' code, which its proof does not cover."
 )

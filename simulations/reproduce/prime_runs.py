@@ -22,7 +22,6 @@ SIZES = (FULL, 500_000, 200_000, 100_000, 50_000, 20_000, 5_000)
 PILOT = Setting(50_000, 50, 0.05, 100.0)  # timed beforehand, where the budget has time for it
 SAFETY = 1.5  # a long run may be slower than a short one
 MOST_SEEDS = 5
-RECENTRINGS = 2  # of PRIME, one more than by default: at α = .1 one leaves a bias that n = 10⁵ records show
 CENTRE = 3.0  # of every coordinate of the honest mean: not zero, and not said to anybody
 
 
@@ -99,7 +98,7 @@ def errors(at: Setting, seed: int) -> dict[str, float]:
     data = sample(at, seed)
     methods: dict[str, Estimator] = {
         "DP Mean": DpMean(epsilon=at.epsilon, delta=at.delta),
-        "PRIME": Prime(epsilon=at.epsilon, delta=at.delta, corruption=at.corruption, recentrings=RECENTRINGS),
+        "PRIME": Prime(epsilon=at.epsilon, delta=at.delta, corruption=at.corruption),
     }
     found = {}
     for name, method in methods.items():
