@@ -59,7 +59,7 @@ run: install ## train the embedded study; three poisoners against three alphabet
 flwr-run: install ## the same from Flower's own command, on a SuperLink that ends with it
 	$(BIN)/python -m simulations.flower_command
 
-soak: install ## kill runs at random, 190 times, and compare them with undisturbed ones
+soak: install ## kill runs at random, 200 times, ten of them deployed, and compare them with undisturbed ones
 	$(BIN)/python tests/soak.py
 
 bench: .venv-bench/installed ## measure against other projects, in .venv-bench; writes docs/benchmarks.md

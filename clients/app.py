@@ -1,6 +1,7 @@
 """Flower's ClientApp: one node, which hosts a cohort of clients; a SuperNode of one client runs the same code.
 
-A SuperNode has a process for each message, so torch, which takes longer than the rest, is loaded where it is needed.
+A SuperNode has a process for each message, which hands it to the node's worker (`clients.warm`). So only what both need
+is loaded here; the rest is where an answer is made.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from functools import cache, partial
 from hashlib import blake2b
 from math import inf
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Error, Message, RecordDict
@@ -22,17 +23,18 @@ from flwr.clientapp import ClientApp
 
 import clients
 import fedpriv
-from clients.guard import Node
-from clients.masking import node as masked
-from clients.masking.identity import Identity
+from clients import warm
 from clients.place import at_home
-from clients.policy import Refused
-from fedpriv import study_file
 from fedpriv.errors import FAULTS, reason
+
+if TYPE_CHECKING:
+    from clients.guard import Node
+    from clients.masking.node import Seal
 
 RAW = "bytes"  # how a reply travels: as it is, where Flower's own arrays are wrapped by numpy.save
 RAISED = 2  # Flower's code for an exception in a client's code
 REFUSED = "refused"  # how the reason begins where a client's policy says no
+EXECUTOR = "flwr-clientapp"  # Flower's process of one message
 
 app = ClientApp()
 
@@ -47,49 +49,69 @@ def introduce(message: Message, context: Context) -> Message:
         "place": [int(each) for each in place], "code": code(), "where": str(clients.__file__),
         "deployed": deployed(context),
     })  # fmt: skip
-    if not deployed(context):
-        _answer_of(None, {})  # loaded before anybody waits for a round
+    if executor():
+        warm.begin(context.node_config)
+    elif not deployed(context):
+        answer_of(None, {})  # loaded before anybody waits for a round
     return Message(RecordDict({"about": about}), reply_to=message)
 
 
 @app.train()
 def train(message: Message, context: Context) -> Message:
     """The answer of the clients asked for, or one line that says why there is none."""
-    return _replied(message, context, _answered)
+    return _replied("", message, context)
 
 
 @app.train("mask")
 def mask(message: Message, context: Context) -> Message:
     """One phase of a masked sum (`clients.masking`), or one line that says why this node takes no part."""
-    return _replied(message, context, partial(_masked, context))
+    return _replied("mask", message, context)
 
 
-def _replied(message: Message, context: Context, make: Callable[[Node | None, Any, ArrayRecord], bytes]) -> Message:
-    """A reply that is made in time, under the node's policy, or the reason why there is none."""
+def _replied(action: str, message: Message, context: Context) -> Message:
     at_home()
-    try:
-        task: Any = message.content.config_records["task"]
-        arrays = message.content.array_records["arrays"]
-        node = node_of(context)
-        with ended_when_late(task, node.policy.longest_round if node else inf):
-            if node and task["code"] != code():
-                raise Refused("the server runs another version of fedpriv than this client")
-            reply = make(node, task, arrays)
-    except Refused as error:
-        return Message(Error(RAISED, f"{REFUSED}: {error}"), reply_to=message)
-    except FAULTS as error:
-        return Message(Error(RAISED, reason(error)), reply_to=message)
+    content = message.content if message.has_content() else RecordDict()
+    outcome = _from_worker(action, content, context) if executor() else None
+    reply, why = outcome or answered(action, content, context)
+    if why:
+        return Message(Error(RAISED, why), reply_to=message)
     array = Array("uint8", (len(reply),), RAW, reply)
     return Message(RecordDict({"answer": ArrayRecord({"frames": array})}), reply_to=message)
 
 
-def _answered(node: Node | None, task: Any, arrays: ArrayRecord) -> bytes:
+def _from_worker(action: str, content: RecordDict, context: Context) -> warm.Outcome | None:
+    """What the node's worker answers, in time; None where the answer is to be made here."""
+    try:
+        with ended_when_late(content.config_records["task"]):
+            return warm.answered(code(), action, content, context)
+    except FAULTS:  # what is wrong with the message is said where it is answered
+        return None
+
+
+def answered(action: str, content: RecordDict, context: Context) -> warm.Outcome:
+    """The answer, made in time and under the node's policy, or one line that says why there is none."""
+    from clients.policy import Refused
+
+    try:
+        task, arrays = content.config_records["task"], content.array_records["arrays"]
+        node = node_of(context)
+        with ended_when_late(task, node.policy.longest_round if node else inf):
+            if node and task["code"] != code():
+                raise Refused("the server runs another version of fedpriv than this client")
+            return (_masked if action else _answered)(context, node, task, arrays), ""
+    except Refused as error:
+        return b"", f"{REFUSED}: {error}"
+    except FAULTS as error:
+        return b"", reason(error)
+
+
+def _answered(_: Context, node: Node | None, task: Any, arrays: ArrayRecord) -> bytes:
     settings = arrays["settings"].numpy() if "settings" in arrays else None
     weights, asked = arrays["weights"].numpy(), arrays["clients"].numpy()
-    return _answer_of(node, task)(task["study"], weights, task["round"], asked, settings)
+    return answer_of(node, task)(task["study"], weights, task["round"], asked, settings)
 
 
-def _answer_of(node: Node | None, task: Mapping[str, Any]) -> Callable[..., bytes]:
+def answer_of(node: Node | None, task: Mapping[str, Any]) -> Callable[..., bytes]:
     """What answers for a node's clients: under its policy, or in a simulation just so."""
     from clients.cohort import answer
     from clients.gradients import one_thread
@@ -99,12 +121,16 @@ def _answer_of(node: Node | None, task: Mapping[str, Any]) -> Callable[..., byte
 
 
 def _masked(context: Context, node: Node | None, task: Any, arrays: ArrayRecord) -> bytes:
+    from clients.masking import node as masked
+    from clients.masking.identity import Identity
+    from fedpriv import study_file
+
     text, round, asked = task["study"], task["round"], arrays["clients"].numpy()
     study = node.policy.read_study(text) if node else study_file.parsed(text)
     weights = arrays["weights"].numpy() if "weights" in arrays else np.empty(0, np.float32)
 
-    def sealed(sum: bytes, seal: masked.Seal) -> bytes:
-        drawn = _answer_of(node, task)
+    def sealed(sum: bytes, seal: Seal) -> bytes:
+        drawn = answer_of(node, task)
         if node:
             return drawn(text, weights, round, asked, masked=True, context=sum, sealed=seal)
         return seal(drawn(text, weights, round, asked))
@@ -117,12 +143,21 @@ def _masked(context: Context, node: Node | None, task: Any, arrays: ArrayRecord)
 
 def node_of(context: Context) -> Node | None:
     """The node that guards its clients; None in a simulation, which has no clients of anybody's to guard."""
-    return Node.of(context.node_config) if deployed(context) else None
+    if not deployed(context):
+        return None
+    from clients.guard import Node
+
+    return Node.of(context.node_config)
 
 
 def deployed(context: Context) -> bool:
     """Whether this is somebody's node, and no simulation of one."""
-    return "policy" in context.node_config or Path(sys.argv[0]).name == "flwr-clientapp"
+    return "policy" in context.node_config or executor()
+
+
+def executor() -> bool:
+    """Whether this process is one that Flower starts for a single message."""
+    return Path(sys.argv[0]).name == EXECUTOR
 
 
 @contextmanager

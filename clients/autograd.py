@@ -18,6 +18,7 @@ from clients import per_record
 from clients.arrays import Counts, Floats, Keys, Labels
 from clients.gradients import Failures, Losses
 from clients.memory import Scratch, aligned
+from clients.training_noise import keys_of, noisy_layers
 from fedpriv.errors import FAULTS, FedprivError, reason
 
 Prepare = Callable[[Tensor], Tensor]
@@ -68,8 +69,10 @@ class Autograd:
 
     def each(self, x: Floats, y: Labels, out: Tensor) -> None:
         """The gradient of every record alone into `out` (records, d): of a row of layers together, else one by one."""
+        noisy = noisy_layers(self._module)
+        keys = keys_of(self._weights[0], x) if noisy else np.zeros(len(x), np.int64)
         if not per_record.can(self._module):
-            self.rows(x[:, None], y[:, None], out, None, None)
+            self.rows(x[:, None], y[:, None], out, keys, None)
             return
         self._reset(self._weights[0], train=True)
         size = per_record.BLOCK
@@ -81,10 +84,14 @@ class Autograd:
                 torch.tensor(x[start : start + size]),
                 torch.tensor(y[start : start + size]),
             )
+            for layer in noisy:
+                layer.keys = np.resize(keys[start : start + count], size).tolist()
             whole = out[start : start + size] if count == size else rows
             per_record.gradients(self._module, self._prepare(inputs), labels, whole)
             if count < size:
                 out[start:] = rows[:count]
+        for layer in noisy:
+            layer.keys = None
 
     def _one(self, weights: Tensor, x: Floats, y: Labels, out: Tensor) -> float:
         """One client's gradient, and its loss."""

@@ -13,7 +13,7 @@ from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
 from queue import SimpleQueue
-from typing import Any, get_args
+from typing import Any, TypeVar, get_args
 
 import numpy as np
 import torch
@@ -24,10 +24,12 @@ from clients.arrays import Floats
 from clients.gradients import blocks, one_thread
 from clients.randomised import check_network, draw_from
 from fedpriv.arrays import Vector
-from fedpriv.certified.confidence import clopper_pearson, hoeffding, leading, of_scores
+from fedpriv.certified.confidence import Interval, clopper_pearson, hoeffding, leading, of_scores
 from fedpriv.certified.smoothing import By, Smoothing
 from fedpriv.errors import FedprivError, one_of, real, whole
 from fedpriv.random_streams import stream
+
+Result = TypeVar("Result")
 
 AT_ONCE = 1 << 20  # numbers of noise drawn at once: they stay in cache
 EDGE = 1e-6  # how far outside of the box rounding may put an input
@@ -75,17 +77,27 @@ class Estimate:
 
     def verdict(self, image: int, terms: Terms) -> Verdict:
         """The verdict, by bounds that are wrong for some class with probability 1 − confidence at most."""
-        error, draws, votes = 1 - terms.confidence, terms.draws, self.votes.astype(np.int64)
-        by_votes, own = clopper_pearson(votes, draws, error), terms.by == "votes"
-        best = int(np.argmax(votes if own else self.means))
-        bounds = by_votes if own else of_scores(self.means, self.variances, draws, error)
-        lower, upper = leading(bounds, best)
-        printed = by_votes if terms.smoothing.published_by == "votes" else hoeffding(self.means, draws, error)
+        best, lower, upper = self.leader(terms)
+        printed = self._by_votes(terms)
+        if terms.smoothing.published_by == "scores":
+            printed = hoeffding(self.means, terms.draws, 1 - terms.confidence)
         return Verdict(
             image=image, best=best, prediction=best if lower > upper else None,
             radius=terms.smoothing.radius(lower, upper), published=terms.smoothing.published(*leading(printed, best)),
             lower=lower, upper=upper,
         )  # fmt: skip
+
+    def leader(self, terms: Terms) -> tuple[int, float, float]:
+        """The class ahead, a lower bound of its expected score, and an upper one of the best of the others."""
+        if terms.by == "votes":
+            best, bounds = int(np.argmax(self.votes)), self._by_votes(terms)
+        else:
+            best = int(np.argmax(self.means))
+            bounds = of_scores(self.means, self.variances, terms.draws, 1 - terms.confidence)
+        return best, *leading(bounds, best)
+
+    def _by_votes(self, terms: Terms) -> Interval:
+        return clopper_pearson(self.votes.astype(np.int64), terms.draws, 1 - terms.confidence)
 
 
 def verdicts(
@@ -97,13 +109,27 @@ def verdicts(
     """
     check_network(network)
     check_inputs(x)
+    yield from each_image(network, partial(_judged, x, terms), range(len(x)) if images is None else images, workers)
+
+
+def each_image(
+    network: nn.Module, work: Callable[[nn.Module, int], Result], images: Iterable[int], workers: int
+) -> Iterator[Result]:
+    """What `work` makes of a network and each image's number, in order, on so many threads with a network each."""
     copies: SimpleQueue[nn.Module] = SimpleQueue()
     for _ in range(workers):
         own: Any = deepcopy(network)
         copies.put(own.to(memory_format=torch.channels_last))  # half as fast again for convolutions on a CPU
+
+    def worked(image: int) -> Result:
+        own = copies.get()
+        try:
+            return work(own, image)
+        finally:
+            copies.put(own)
+
     with ThreadPoolExecutor(workers, initializer=one_thread) as pool:
-        judge = partial(_judged, copies, x, terms)
-        waiting = [pool.submit(judge, image) for image in (range(len(x)) if images is None else images)]
+        waiting = [pool.submit(worked, image) for image in images]
         try:
             for each in waiting:
                 yield each.result()
@@ -111,13 +137,9 @@ def verdicts(
             pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _judged(copies: SimpleQueue[nn.Module], x: Floats, terms: Terms, image: int) -> Verdict:
-    network = copies.get()
-    try:
-        rng = stream(terms.seed, "certify", client=image)
-        return estimated(network, x[image], terms.draws, rng, f"input {image}").verdict(image, terms)
-    finally:
-        copies.put(network)
+def _judged(x: Floats, terms: Terms, network: nn.Module, image: int) -> Verdict:
+    rng = stream(terms.seed, "certify", client=image)
+    return estimated(network, x[image], terms.draws, rng, f"input {image}").verdict(image, terms)
 
 
 def estimated(network: nn.Module, x: Floats, draws: int, rng: Generator, name: str = "the input") -> Estimate:

@@ -25,9 +25,14 @@ from clients.noise import cryptographic_generator
 from clients.pool import Pool
 from clients.releasing import Releasing
 from clients.splits import Division, Uneven, division
+from clients.stobatch import Keeping
+from clients.stobatch_network import sizes_of
+from clients.stobatch_noise import Source as Kept
+from clients.stobatch_noise import seeded
 from fedpriv import study_file, wire
 from fedpriv.encoding import Fresh, Noise, Seeded, clip_factors, encoded_packed
 from fedpriv.errors import FedprivError
+from fedpriv.kept import filled, mechanism_of
 from fedpriv.random_streams import stream
 from fedpriv.study import Study
 from fedpriv.study_tables import Noise as Source
@@ -76,10 +81,14 @@ def division_of(study: Study, pool: Pool) -> Division:
 class Cohort:
     """What the clients of a study have in common; its scratch memory serves one thread.
 
-    Records and the source of noise are the study's, unless a client that is deployed has its own.
+    Records and the sources of noise are the study's, unless a client that is deployed has its own: `kept` is that of
+    noise drawn once for all.
     """
 
-    def __init__(self, study: Study, own: tuple[Pool, Division] | None = None, source: Source | None = None) -> None:
+    def __init__(
+        self, study: Study, own: tuple[Pool, Division] | None = None, source: Source | None = None,
+        kept: Kept | None = None,
+    ) -> None:  # fmt: skip
         self.study, self.mechanism = study, study.privacy.chosen
         self.source = source or study.privacy.noise
         self.pool = pool_of(study) if own is None else own[0]
@@ -87,7 +96,7 @@ class Cohort:
         self.division = division_of(study, self.pool) if own is None else own[1]
         self.byzantine = Byzantine(study)
         self.corrupting = Corrupting(study, self.pool.classes)
-        self.releasing = self._releasing()
+        self.releasing, self.keeping = self._releasing(), self._keeping(kept)
         self._scratch = Scratch()
         self._updates = np.empty((self.net.chunk, self.net.dimension), np.float32)
         self._insight: Insight | None = None
@@ -98,6 +107,16 @@ class Cohort:
             return None
         held = self.pool, self.net, self.division
         return Releasing(self.study, private, *held, self.byzantine, self.corrupting, self.source)
+
+    def _keeping(self, source: Kept | None) -> Keeping | None:
+        if (own := self.study.privacy.kept) is None:
+            return None
+        try:
+            kept = filled(own, self.study.clients.records, sizes_of(self.net))
+        except FedprivError as error:
+            raise FedprivError(f"privacy.release: {error}") from None
+        drawn = source or seeded(self.study.run.seed, mechanism_of(kept))
+        return Keeping(self.study, kept, self.pool, self.net, self.division, self.byzantine, self.corrupting, drawn)
 
     def reply(self, weights: Rows, round: int, clients: Numbers, settings: Settings | None = None) -> bytes:
         """One frame for all, a stack of messages or their sum; attackers that forge bytes have frames of their own."""
@@ -144,6 +163,8 @@ class Cohort:
         """The updates of these clients into `out`, those of one width together; the rows that have none, and why."""
         if self.releasing is not None:
             return self.releasing.updates(weights, round, clients, out)
+        if self.keeping is not None:
+            return self.keeping.updates(weights, round, clients, out)
         if not isinstance(self.division, Uneven):
             return self._train_alike(weights, round, clients, out)
         sizes, batch = self.division.sizes(clients), self.study.training.batch

@@ -16,7 +16,7 @@ def two_convolutions(channels: int, side: int, classes: int, *, channels_last: b
         second = [nn.Conv2d(16, 32, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2)]
         network = nn.Sequential(*first, *second, nn.Flatten(), nn.Linear(32 * (side // 4) ** 2, classes))
 
-    return network, Autograd(network, _images(channels, side, channels_last))
+    return network, Autograd(network, images(channels, side, channels_last))
 
 
 def of_tutorial(channels: int, side: int, classes: int, *, channels_last: bool) -> tuple[nn.Module, Autograd]:
@@ -34,13 +34,15 @@ def of_tutorial(channels: int, side: int, classes: int, *, channels_last: bool) 
         second = [nn.Conv2d(16, 32, 4, 2), nn.ReLU(), MaxOfFour(), nn.Flatten()]
         last = [nn.Linear(32 * after**2, 32), nn.ReLU(), nn.Linear(32, classes)]
         network = nn.Sequential(*first, *second, *last)
-    return network, Autograd(network, _images(channels, side, channels_last))
+    return network, Autograd(network, images(channels, side, channels_last))
 
 
-def _images(channels: int, side: int, channels_last: bool) -> Prepare:
-    def images(x: Tensor) -> Tensor:
+def images(channels: int, side: int, channels_last: bool) -> Prepare:
+    """What brings records of any of the shapes of an image into (records, channels, side, side)."""
+
+    def arranged(x: Tensor) -> Tensor:
         if channels_last:
             return x.reshape(-1, side, side, channels).movedim(3, 1).contiguous()
         return x.reshape(-1, channels, side, side)
 
-    return images
+    return arranged

@@ -14,10 +14,13 @@ from numpy.typing import NDArray
 from clients import own_ledger
 from clients.asks import Ask
 from clients.data import make_data
+from clients.own_ledger import Charge
 from clients.policy import Policy, Refused, read
 from clients.pool import Pool
 from clients.splits import Division, Uneven
+from clients.stobatch_noise import Secret, key_in, secret
 from fedpriv.errors import FedprivError, whole
+from fedpriv.kept import Kept, mechanism_of
 from fedpriv.study import Study
 
 if TYPE_CHECKING:
@@ -61,13 +64,15 @@ class Node:
             self._check(study, weights, round, clients)
             with own_ledger.opened(self.policy_file.parent / self.policy.ledger, self.place) as ledger:
                 parts = [weights.tobytes(), b"" if settings is None else settings.tobytes(), context]
-                ask = Ask.of(text, round, clients, *parts, run=run if self.policy.reruns else "")
+                anew = self.policy.reruns or study.privacy.kept is not None  # which costs nothing more
+                ask = Ask.of(text, round, clients, *parts, run=run if anew else "")
                 if (stored := ledger.stored(ask)) is not None:
                     return stored
-                cohort = self._cohort(study, weights)
-                release = self.policy.release(study, weights.size, masked=masked)
-                self.policy.afford(ledger.releases(ask, release), release)
-                ledger.charge(ask, release)
+                cohort, kept = self._cohort(study, weights)
+                releases = self.policy.releases(study, weights.size, masked=masked)
+                charge = Charge(ask=ask, releases=releases, kept=kept)
+                self.policy.afford(ledger.releases(charge), () if ledger.has(kept) else releases)
+                ledger.charge(charge)
                 reply = sealed(cohort.reply(weights, round, clients, settings))
                 ledger.store(ask, reply)
                 return reply
@@ -97,15 +102,30 @@ class Node:
         count, (own, all_) = study.clients.count, self.place
         return own * count // all_, (own + 1) * count // all_
 
-    def _cohort(self, study: Study, weights: Rows) -> Cohort:
+    def _cohort(self, study: Study, weights: Rows) -> tuple[Cohort, str | None]:
+        """What answers, and what its ledger calls the release it keeps, if it does."""
         from clients.cohort import Cohort  # torch, once there is something to answer
         from clients.releasing import check_division
 
-        cohort = Cohort(study, self._data(study), self.policy.noise)
+        own = self._data(study)
+        kept = self._kept(study, study.privacy.kept, own) if study.privacy.kept is not None else None
+        drawn = kept if self.policy.noise == "cryptographic" else None
+        cohort = Cohort(study, own, self.policy.noise, drawn)
         if cohort.net.dimension != weights.size:
             raise Refused(f"a model of {weights.size} coordinates, where the study's has {cohort.net.dimension} here")
         check_division(study, cohort.division)
-        return cohort
+        return cohort, None if kept is None else kept.name
+
+    def _kept(self, study: Study, kept: Kept, own: tuple[Pool, Division] | None) -> Secret:
+        """Where the noise comes from that is drawn once: from this node's key, and all that the release depends on."""
+        from clients.cohort import division_of, pool_of
+        from clients.stobatch_checks import besides, checked_records
+
+        pool = pool_of(study) if own is None else own[0]
+        division = division_of(study, pool) if own is None else own[1]
+        held = checked_records(kept, pool, division, *self._held(study))
+        key = key_in(self.policy_file.parent / self.policy.ledger)
+        return secret(key, mechanism_of(kept), pool, held, besides(study, self.policy.noise))
 
     def _data(self, study: Study) -> tuple[Pool, Division] | None:
         """The node's own records, dealt out evenly to its clients in the order they stand; None: the study's."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from clients.arrays import Floats
+from clients.large_models import CifarCnn, Randomised, ResNet18
 from fedpriv.errors import FedprivError, nearest, whole
 from fedpriv.kinds import built
 from fedpriv.random_streams import stream
@@ -77,8 +78,7 @@ class Cnn:
         >>> Cnn().build((784,), 10, seed=1).dimension
         20490
         """
-        _check_sizes(shape, classes, seed)
-        channels, side, last = image(shape)
+        channels, side, last = image_of(shape, classes, seed)
         from clients.convolutional import two_convolutions
         from clients.gradients import Net
 
@@ -101,8 +101,7 @@ class TutorialCnn:
         >>> TutorialCnn().build((28, 28), 10, seed=1).dimension
         26010
         """
-        _check_sizes(shape, classes, seed)
-        channels, side, last = image(shape)
+        channels, side, last = image_of(shape, classes, seed)
         if not side >= 13:
             raise FedprivError(f"TutorialCnn needs images of a side of at least 13, got the shape {shape}")
         from clients.convolutional import of_tutorial
@@ -111,6 +110,45 @@ class TutorialCnn:
         network, engine = of_tutorial(channels, side, classes, channels_last=last)
         sizes = [tuple(parameter.shape) for parameter in network.parameters()]
         return Net(shape, classes, kaiming_uniform(sizes, seed), engine)
+
+
+@dataclass(frozen=True, kw_only=True)
+class EncodedCnn:
+    """The MNIST network of [S], its first convolution an auto-encoder's: what StoBatch and AdLm train.
+
+    Convolutions in steps of 2, the first without bias, means of 2 × 2 between them, ReLU; a dense layer with tanh; and
+    the classes, without bias. No statistics of batches.
+    """
+
+    maps: tuple[int, ...] = (32, 64)  # feature maps of one convolution or of two
+    kernel: int = 5
+    units: int = 256  # |h_π|
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.maps, (list, tuple)) or not 1 <= len(self.maps) <= 2:
+            raise FedprivError(f"maps must be a list of one or two numbers of feature maps, got {self.maps!r}")
+        for own in self.maps:
+            whole(maps=own)
+        whole(kernel=self.kernel, units=self.units)
+        if not self.kernel % 2:
+            raise FedprivError(f"kernel must be odd, got {self.kernel}")
+        object.__setattr__(self, "maps", tuple(int(own) for own in self.maps))
+
+    def build(self, shape: tuple[int, ...], classes: int, seed: int) -> Net:
+        """The network for records of that shape.
+
+        >>> EncodedCnn().build((28, 28), 10, seed=1).dimension
+        317024
+        """
+        channels, side, last = image_of(shape, classes, seed)
+        from clients.autograd import Autograd
+        from clients.convolutional import images
+        from clients.gradients import Net
+        from clients.stobatch_network import small, start_of
+
+        network = small(channels, side, classes, self.maps, self.kernel, self.units)
+        engine = Autograd(network, images(channels, side, channels_last=last))
+        return Net(shape, classes, start_of(network, seed), engine)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,7 +176,10 @@ class Module:
         return imported_net(self.path, self.settings, shape, classes, seed)
 
 
-MODELS: dict[str, type[Any]] = {kind.__name__: kind for kind in (Logistic, Mlp, Cnn, TutorialCnn, Module)}
+MODELS: dict[str, type[Any]] = {
+    kind.__name__: kind
+    for kind in (Logistic, Mlp, Cnn, TutorialCnn, EncodedCnn, CifarCnn, ResNet18, Module, Randomised)
+}
 
 
 def make_model(kind: str, settings: Mapping[str, Any]) -> Model:
@@ -167,6 +208,12 @@ def image(shape: tuple[int, ...]) -> tuple[int, int, bool]:
         if side >= 4 and channels == 1 and shape == (side, side):
             return 1, side, False
     raise FedprivError(f"Cnn needs square images of 1 or 3 channels and a side of at least 4, got the shape {shape}")
+
+
+def image_of(shape: tuple[int, ...], classes: int, seed: int) -> tuple[int, int, bool]:
+    """The same, what a model is built from being checked."""
+    _check_sizes(shape, classes, seed)
+    return image(shape)
 
 
 def kaiming_uniform(sizes: Sequence[tuple[int, ...]], seed: int) -> Floats:

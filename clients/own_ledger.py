@@ -10,9 +10,9 @@ import fcntl
 import json
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,13 +28,34 @@ KEPT = 64  # answers that are still there to be sent again
 WAITS = 10.0  # seconds for another message of the same client to be done with
 
 
+@dataclass(frozen=True, kw_only=True)
+class Charge:
+    """One message, and what it gives away; `kept` names what is released once, in however many messages it is used."""
+
+    ask: Ask
+    releases: tuple[Release, ...]
+    kept: str | None = None
+
+    def line(self) -> dict[str, Any]:
+        """As the ledger has it."""
+        if self.kept is None:
+            (release,) = self.releases
+            return self.ask.line() | {"release": described(release)}
+        return self.ask.line() | {"kept": self.kept, "releases": [described(release) for release in self.releases]}
+
+    @staticmethod
+    def of_line(line: Mapping[str, Any]) -> Charge:
+        """What `line` has written."""
+        own = line["releases"] if "kept" in line else [line["release"]]
+        return Charge(ask=Ask.of_line(line), releases=tuple(map(release_of, own)), kept=line.get("kept"))
+
+
 class OwnLedger:
     """The ledger of one node's clients, in a directory that `opened` keeps to one process at a time."""
 
     def __init__(self, folder: Path, place: Sequence[int]) -> None:
         self._folder, self._path = folder, folder / FILE
-        self._asks: list[Ask] = []
-        self._releases: list[Release] = []
+        self._charges: list[Charge] = []
         self._lines = Writer(self._path)
         if self._path.stat().st_size:
             self._read(place)
@@ -42,22 +63,26 @@ class OwnLedger:
             self._append({"format": FORMAT, "kind": "client's ledger", "place": list(place)})
         _synced(folder)
 
-    def releases(self, ask: Ask | None = None, release: Release | None = None) -> tuple[Release, ...]:
-        """Everything released, after one more where that is given.
+    def releases(self, new: Charge | None = None) -> tuple[Release, ...]:
+        """Everything released, after one more charge where that is given.
 
         Of each study what its worst client has, composed as if that were always the same one: no server's numbering
-        of clients can make it less.
+        of clients can make it less. What is kept is released once, whichever studies ask for it.
         """
-        new = [] if ask is None or release is None else [(ask, release)]
-        counts: dict[tuple[str, Release], dict[int, int]] = {}
-        for ask, release in [*zip(self._asks, self._releases, strict=True), *new]:
-            own = counts.setdefault((ask.study, release), {})
-            for client in ask.clients.tolist():
-                own[client] = own.get(client, 0) + 1
+        counts: dict[tuple[str, int, Release], dict[int, int]] = {}
+        for charge in [*self._charges, *([] if new is None else [new])]:
+            for place, release in enumerate(charge.releases):
+                own = counts.setdefault((charge.kept or charge.ask.study, place, release), {})
+                for client in charge.ask.clients.tolist():
+                    own[client] = 1 if charge.kept else own.get(client, 0) + 1
         together = Ledger()  # in which what is alike is one release of more rounds
-        for (_, each), own in counts.items():
+        for (_, _, each), own in counts.items():
             together = together.add(replace(each, rounds=each.rounds * max(own.values())))
         return together.releases
+
+    def has(self, kept: str | None) -> bool:
+        """Whether what is kept under that name has been charged."""
+        return kept is not None and any(charge.kept == kept for charge in self._charges)
 
     def stored(self, ask: Ask) -> bytes | None:
         """The answer given before; None where there was none. Refused where the round was answered otherwise.
@@ -67,7 +92,7 @@ class OwnLedger:
         answer = self._folder / ANSWERS / ask.file
         if answer.exists():
             return answer.read_bytes()
-        for place, was in enumerate(self._asks):
+        for place, was in enumerate(charge.ask for charge in self._charges):
             if was.overlaps(ask) and self._may_have_left(place):
                 other = was.digest != ask.digest
                 why = "to another model or with other clients" if other else "and the answer is no longer kept"
@@ -75,11 +100,10 @@ class OwnLedger:
                 raise FedprivError(f"round {ask.round} was answered already, {why}")
         return None
 
-    def charge(self, ask: Ask, release: Release) -> None:
+    def charge(self, new: Charge) -> None:
         """Write down, durably, that this is about to be released."""
-        self._append(ask.line() | {"release": described(release)})
-        self._asks.append(ask)
-        self._releases.append(release)
+        self._append(new.line())
+        self._charges.append(new)
 
     def store(self, ask: Ask, answer: bytes) -> None:
         """Keep an answer before it leaves: what cannot be kept is not sent."""
@@ -88,7 +112,8 @@ class OwnLedger:
             folder.mkdir(exist_ok=True, mode=0o700)
             replaced(folder / ask.file, answer)
             _synced(folder)
-            for old in {each.file for each in self._asks[-KEPT - 1 : -KEPT]} - {each.file for each in self._recent}:
+            oldest = {charge.ask.file for charge in self._charges[-KEPT - 1 : -KEPT]}
+            for old in oldest - {each.file for each in self._recent}:
                 (folder / old).unlink(missing_ok=True)
         except OSError as error:
             raise FedprivError(f"{folder}: the answer cannot be kept ({error.strerror}), so it is not sent") from None
@@ -99,11 +124,11 @@ class OwnLedger:
 
     @property
     def _recent(self) -> list[Ask]:
-        return self._asks[-KEPT:]
+        return [charge.ask for charge in self._charges[-KEPT:]]
 
     def _may_have_left(self, place: int) -> bool:
         """Whether an answer is kept, or so old that it no longer is."""
-        return place < len(self._asks) - KEPT or (self._folder / ANSWERS / self._asks[place].file).exists()
+        return place < len(self._charges) - KEPT or (self._folder / ANSWERS / self._charges[place].ask.file).exists()
 
     def _append(self, line: dict[str, Any]) -> None:
         self._lines.append(line, durable=True)
@@ -117,8 +142,7 @@ class OwnLedger:
                 if "place" in line:
                     head = line
                     continue
-                self._asks.append(Ask.of_line(line))
-                self._releases.append(release_of(line["release"]))
+                self._charges.append(Charge.of_line(line))
             was = [int(each) for each in head["place"]]
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise FedprivError(f"{self._path}: damaged ledger ({error}): nothing is released without it") from None

@@ -17,6 +17,7 @@ from clients.data import make_data
 from fedpriv import guarantee, study_file
 from fedpriv.accounting import Account
 from fedpriv.errors import FedprivError, one_of, positive, whole
+from fedpriv.kept import KINDS as KEPT
 from fedpriv.kinds import built
 from fedpriv.ledger import Budget
 from fedpriv.mechanisms import KINDS
@@ -59,7 +60,7 @@ class Policy:
         one_of(get_args(Unit), unit=self.unit)
         one_of(get_args(Trust), trust=self.trust)
         one_of(get_args(Noise), noise=self.noise)
-        one_of([*KINDS, *SUMS], **{f"mechanisms: {kind}": kind for kind in self.mechanisms or ()})
+        one_of([*KINDS, *SUMS, *KEPT], **{f"mechanisms: {kind}": kind for kind in self.mechanisms or ()})
         whole(contributors=self.contributors, largest_model=self.largest_model)
         positive(longest_round=self.longest_round)
         if self.clip is not None:
@@ -94,8 +95,7 @@ class Policy:
             raise Refused(f"{kind} is not among this client's mechanisms: {', '.join(self.mechanisms)}")
         if not study.privacy.promises:
             raise Refused("Plain messages promise nothing to anybody")
-        private = study.privacy.private_sum
-        clip = study.privacy.chosen.clip if private is None else private.clip
+        clip = _clip(study)
         if self.clip is not None and not clip <= self.clip:
             raise Refused(f"clip = {clip:g}, at most {self.clip:g}")
         if study.attack is not None and study.clients.attackers and not self.attacks:
@@ -108,17 +108,28 @@ class Policy:
         found = guarantee.release(study, dimension)
         if found.unit == "client":
             found = replace(found, adjacency="replace")  # its data are others: it is always there
-        if found.unit == "record" and self.unit == "client":
-            raise Refused("the study protects records, and this client's budget is of clients")
+        self._check_unit(found)
         if found.trust != "secure-aggregation":
             return found
         if self.trust == "local" or (self.trust == "secure-aggregation" and not masked):
             return replace(found, trust="local", clients=None)
         return replace(found, clients=min(found.clients or 1, self.contributors))
 
-    def afford(self, after: tuple[Release, ...], new: Release) -> None:
-        """Refuse one more release that is too dear by itself, or makes all of them so."""
-        if self.round is not None and not (cost := total((new,), self.round.delta)) <= self.round.epsilon:
+    def releases(self, study: Study, dimension: int, *, masked: bool) -> tuple[Release, ...]:
+        """What one message gives away, as it counts here; of what is kept, all that ever will be."""
+        if study.privacy.kept is None:
+            return (self.release(study, dimension, masked=masked),)
+        found = guarantee.releases(study, dimension)
+        self._check_unit(found[0])
+        return found
+
+    def _check_unit(self, release: Release) -> None:
+        if release.unit == "record" and self.unit == "client":
+            raise Refused("the study protects records, and this client's budget is of clients")
+
+    def afford(self, after: tuple[Release, ...], new: tuple[Release, ...]) -> None:
+        """Refuse releases that are too dear by themselves, or make all of them so."""
+        if self.round is not None and not (cost := total(new, self.round.delta)) <= self.round.epsilon:
             raise Refused(f"one message would cost ε = {cost:.6g}, at most {self.round.epsilon:g} a round")
         if not (cost := total(after, self.budget.delta)) <= self.budget.epsilon:
             raise Refused(
@@ -127,14 +138,29 @@ class Policy:
             )
 
 
+def _clip(study: Study) -> float:
+    """The norm that bounds what a message, or a record in it, can say; records kept are noised in their own cube."""
+    if study.privacy.kept is not None:
+        return 0.0
+    private = study.privacy.private_sum
+    return float(study.privacy.chosen.clip if private is None else private.clip)
+
+
 def total(releases: tuple[Release, ...], delta: float) -> float:
     """An upper bound of ε(δ) of all of them, for a record; where all are of clients, for a client too.
 
     Whatever hides all of a client's data hides one record of them, so the two units add up: their ε, each at half the
-    δ, by basic composition.
+    δ, by basic composition. Where some are of one record in the place of another, all are costed as such.
     """
     groups = [own for unit in get_args(Unit) if (own := tuple(each for each in releases if each.unit == unit))]
+    groups = [_alike(own) for own in groups]
     return sum(Account(own).upper_epsilon(delta / len(groups)) for own in groups)
+
+
+def _alike(releases: tuple[Release, ...]) -> tuple[Release, ...]:
+    if len({each.adjacency for each in releases}) == 1:
+        return releases
+    return tuple(replace(each, adjacency="replace") for each in releases)
 
 
 def read(path: Path) -> Policy:

@@ -8,16 +8,22 @@ from typing import Literal, get_args
 import numpy as np
 import torch
 from numpy.random import Generator
+from scipy.linalg import eigvalsh
 from torch import Tensor, nn
 
 from clients.arrays import Floats
 from clients.autograd import Autograd
 from clients.dense import Dense
 from clients.gradients import Net
-from fedpriv.certified.smoothing import GaussianSmoothing, LaplaceSmoothing
+from clients.large_models import Place
+from clients.stobatch_network import Encoded
+from clients.training_noise import TrainingNoise, noisy_layers
+from fedpriv.certified.smoothing import GaussianSmoothing, LaplaceSmoothing, LayerSmoothing, Smoothing
 from fedpriv.errors import FedprivError, at_least_zero, one_of
 
 Law = Literal["gaussian", "laplace"]
+AFFINE = (nn.Conv2d, nn.Linear)
+OUTWARD = 1 + 1e-9  # far more than rounding in the largest eigenvalue
 
 
 class Noised(nn.Module):
@@ -91,6 +97,66 @@ def _dense(engine: Dense, weights: Tensor) -> nn.Module:
             layer.bias.copy_(weights[own.bias])
         layers += [nn.ReLU(), layer] if place else [layer]
     return nn.Sequential(*layers).eval()
+
+
+def behind_noise(net: Net, noise: float, at: Place) -> Net:
+    """A study's model with noise in training, on its input or behind its first layer; its start stays as it was."""
+    engine = net._engine
+    if isinstance(engine, Dense):
+        engine = Autograd(_dense(engine, torch.tensor(net.initial())))
+    if not isinstance(engine, Autograd):
+        raise FedprivError(f"a model of {type(engine).__name__} takes no noise")
+    layers, place = _in_a_row(engine._module), 0
+    if at == "first layer":
+        place = 1 + next(place for place, layer in enumerate(layers) if list(layer.parameters()))
+        if not isinstance(layers[place - 1], AFFINE):
+            raise FedprivError(
+                f"noise behind the first layer needs a dense or convolutional one, got {layers[place - 1]}"
+            )
+    network = nn.Sequential(*layers[:place], TrainingNoise(noise), *layers[place:])
+    return Net(net.shape, net.classes, net.initial(), Autograd(network, engine._prepare))
+
+
+def _in_a_row(module: nn.Module) -> list[nn.Module]:
+    """Its layers, where they are called one after the other; else itself."""
+    if isinstance(module, nn.Sequential):
+        return list(module)
+    if isinstance(module, Encoded):
+        return [module.first, *_in_a_row(module.rest), module.last]
+    return [module]
+
+
+def as_trained(network: nn.Module, shape: tuple[int, ...]) -> tuple[nn.Module, Smoothing] | None:
+    """A `network_of` a model with noise in training, with the same noise in use, and what it certifies; else None."""
+    if not noisy_layers(network):
+        return None
+    prepared, own = network.children()
+    layers = list(own.children())
+    place, noise = next((at, layer.noise) for at, layer in enumerate(layers) if isinstance(layer, TrainingNoise))
+    noised = nn.Sequential(prepared, *layers[:place], Noised("gaussian", noise), *layers[place + 1 :]).eval()
+    if not place:
+        return noised, GaussianSmoothing(noise=noise)
+    return noised, LayerSmoothing(noise=noise, stretch=stretch(nn.Sequential(prepared, *layers[:place]), shape))
+
+
+def stretch(affine: nn.Module, shape: tuple[int, ...]) -> float:
+    """The largest factor by which a layer stretches an ℓ2 move of its input: its spectral norm, never below it.
+
+    >>> layer = nn.Linear(3, 2)
+    >>> bool(abs(stretch(layer, (3,)) - torch.linalg.matrix_norm(layer.weight.detach(), 2)) < 1e-6)
+    True
+    """
+    linear = deepcopy(affine)
+    for layer in linear.modules():
+        if isinstance(layer, AFFINE) and layer.bias is not None:
+            nn.init.zeros_(layer.bias)
+    size = int(np.prod(shape))
+    with torch.inference_mode():
+        moves = linear(torch.eye(size).view(size, *shape)).flatten(1).numpy()  # exact: each entry is a weight or 0
+    gram = np.zeros((size, size))
+    for part in np.array_split(moves, 16, axis=1):
+        gram += part.astype(np.float64) @ part.astype(np.float64).T
+    return float(np.sqrt(eigvalsh(gram)[-1]) * OUTWARD)
 
 
 def check_network(network: nn.Module) -> None:

@@ -11,6 +11,9 @@ from fedpriv.accounting import Account, Cost, Release
 from fedpriv.calibration import calibrate
 from fedpriv.comparisons import clt_epsilon
 from fedpriv.errors import FedprivError
+from fedpriv.kept import NORM, mechanism_of
+from fedpriv.kept import calibrated as kept_calibrated
+from fedpriv.kept import settings_of as kept_settings
 from fedpriv.mechanisms import Mechanism, settings_of
 from fedpriv.participation import rounds_of_each
 from fedpriv.private_sums import calibrated, costed, free_setting
@@ -36,6 +39,8 @@ def fewest(study: Study) -> int:
     """
     if study.server.fewest is not None:
         return study.server.fewest
+    if study.privacy.trust == "central":
+        return 0  # who does not answer counts as one that sends 0, lest it show
     if study.privacy.trust != "secure-aggregation":
         return 1
     surely = study.clients.chosen.surely(study.clients.count)
@@ -50,8 +55,8 @@ def fewest(study: Study) -> int:
 
 
 def contributors(study: Study) -> int | None:
-    """How many of a round's messages are certain to hold honest noise; None where each message is seen anyway."""
-    if study.privacy.trust != "secure-aggregation":
+    """How many of a round's messages are certain to hold honest noise; None where each is private by itself or seen."""
+    if study.privacy.trust != "secure-aggregation" or study.privacy.kept is not None:
         return None
     least, byzantine, colluding = fewest(study), study.clients.attackers, study.privacy.colluding
     certain = least - byzantine - colluding
@@ -87,8 +92,21 @@ def releases_of_worst(study: Study) -> int:
     return int(rounds_of_each(study.clients.chosen, study.clients.count, study.run.seed, rounds).max())
 
 
+def releases(study: Study, dimension: int, rounds: int = 1) -> tuple[Release, ...]:
+    """What `rounds` messages of one client give away; of what is kept, the same however many there are."""
+    kept = study.privacy.kept
+    if kept is None:
+        return (release(study, dimension, rounds),)
+    return mechanism_of(kept).releases if rounds else ()
+
+
 def release(study: Study, dimension: int, rounds: int = 1) -> Release:
-    """`rounds` messages of one client, each of as many releases as it makes steps; where nothing is promised, none."""
+    """`rounds` messages of one client, each of as many releases as it makes steps; where nothing is promised, none.
+
+    Of what is kept only the coordinates, without the labels: for what a release is called, not for what it costs.
+    """
+    if (kept := study.privacy.kept) is not None:
+        return mechanism_of(kept).releases[0]
     private = study.privacy.private_sum
     mechanism = study.privacy.chosen if private is None else private.mechanism
     if study.privacy.trust == "central":
@@ -100,6 +118,12 @@ def release(study: Study, dimension: int, rounds: int = 1) -> Release:
 def steps(study: Study) -> int:
     """How many releases a message holds."""
     return 1 if study.privacy.release is None else study.training.local_steps
+
+
+def both_epsilons(study: Study) -> dict[str, Any] | None:
+    """Of a kept release the published ε and the example-level one, never one alone; None where there is none."""
+    kept = study.privacy.kept
+    return None if kept is None else mechanism_of(kept).guarantees(NORM, study.privacy.delta)
 
 
 def resolved(study: Study, dimension: int) -> Study:
@@ -139,10 +163,11 @@ def _check_numbers(study: Study) -> None:
 
 def _calibrated(study: Study, dimension: int) -> Study:
     target, most = study.privacy.epsilon, releases_of_worst(study)
+    study = replace(study, privacy=_kept_filled(study.privacy))
     try:
         privacy = _completed(study.privacy)
     except FedprivError:
-        if target is None:
+        if target is None or study.privacy.kept is not None:
             raise
         about = facts(study, dimension) | {"rounds": most * steps(study)}
         try:
@@ -153,11 +178,24 @@ def _calibrated(study: Study, dimension: int) -> Study:
             raise FedprivError(f"{NEVER} ({error})") from None
     study = replace(study, privacy=privacy)
     if target is not None and not (found := epsilon(study, dimension, most).upper) <= target:
+        central, out = study.privacy.trust == "central", "leave one of them out to have it calibrated"
         raise FedprivError(
-            f"epsilon = {target:g} is promised, but these settings give {found:.6g}: leave one of them out to have it "
-            "calibrated"
+            f"epsilon = {target:g} is promised, but these settings give {found:.6g}: "
+            + ("a smaller aggregation.epsilon" if central else out)
         )
     return study
+
+
+def _kept_filled(privacy: Privacy) -> Privacy:
+    """With the ε₁ of a kept release that meets the target, where neither it nor a published total is given."""
+    kept, target = privacy.kept, privacy.epsilon
+    if privacy.release is None or kept is None or target is None or (kept.epsilon, kept.epsilon_1) != (None, None):
+        return privacy
+    try:
+        found = kept_calibrated(kept, target, privacy.delta)
+    except FedprivError as error:
+        raise FedprivError(f"release: {error}") from None
+    return replace(privacy, release=Kind(privacy.release.kind, kept_settings(found)))
 
 
 def _completed(privacy: Privacy) -> Privacy:
@@ -167,7 +205,10 @@ def _completed(privacy: Privacy) -> Privacy:
         mechanism = privacy.mechanism  # whose clip may be infinite, for which TOML has a word that nobody needs
     if privacy.release is None:
         return replace(privacy, mechanism=mechanism)
-    release = Kind(privacy.release.kind, asdict(privacy.private_sum))  # type: ignore[call-overload]
+    if (kept := privacy.kept) is not None:
+        release = Kind(privacy.release.kind, kept_settings(kept))
+    else:
+        release = Kind(privacy.release.kind, asdict(privacy.private_sum))  # type: ignore[call-overload]
     return replace(privacy, mechanism=mechanism, release=release)
 
 
@@ -245,10 +286,12 @@ def epsilon(study: Study, dimension: int, rounds: int) -> Epsilon:
         return Epsilon(0.0, 0.0, 0.0)
     if not study.privacy.promises:
         return Epsilon(inf, inf, None)
-    found = _epsilon(release(study, dimension, rounds), study.privacy.delta)
+    found = _epsilon(releases(study, dimension, rounds), study.privacy.delta)
+    if study.privacy.kept is not None:
+        return Epsilon(0.0, found.upper, None)  # what explicit data show of a record noised is not left in gradients
     if study.privacy.release is None or study.privacy.is_plain:
         return found
-    ways = [found.upper, *(_epsilon(own, study.privacy.delta).upper for own in _carriers(study, dimension, rounds))]
+    ways = [found.upper, *(_epsilon((own,), study.privacy.delta).upper for own in _carriers(study, dimension, rounds))]
     return Epsilon(0.0, min(ways), None)  # what explicit data show of a release is not what is left of it in a message
 
 
@@ -266,7 +309,7 @@ def _carriers(study: Study, dimension: int, rounds: int) -> list[Release]:
 
 
 @lru_cache(maxsize=4096)
-def _epsilon(release: Release, delta: float) -> Epsilon:
-    account = Account((release,))
+def _epsilon(releases: tuple[Release, ...], delta: float) -> Epsilon:
+    account = Account(releases)
     cost: Cost = account.epsilon(delta)
     return Epsilon(cost.bounds.lower, cost.bounds.upper, clt_epsilon(account, delta))

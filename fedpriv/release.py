@@ -38,8 +38,8 @@ class Release:
     """A mechanism applied `rounds` times to `dimension` coordinates, and who sees what.
 
     `sampling` is the Poisson rate of the unit in each round; `clients` the contributors certain to have drawn noise,
-    this one included. What is not given: unit is record where sampled, else client; adjacency is add-remove for
-    Gaussian and Laplace noise and for propose-test-release, else replace.
+    this one included. What is not given: unit is record where sampled and for propose-test-release, else client;
+    adjacency is add-remove for Gaussian and Laplace noise and for propose-test-release, else replace.
     """
 
     mechanism: Mechanism | Ptr | Histogram | Exponential
@@ -60,7 +60,7 @@ class Release:
         whole(dimension=self.dimension)
         at_most("10^18", MOST, rounds=self.rounds, dimension=self.dimension, clients=self.clients or 1)
         probability(sampling=self.sampling)
-        self._fill("unit", "record" if self.sampling < 1 else "client")
+        self._fill("unit", "record" if self.sampling < 1 or isinstance(self.mechanism, Ptr) else "client")
         self._fill("adjacency", "add-remove" if isinstance(self.mechanism, Gaussian | Laplace | Ptr) else "replace")
         one_of(get_args(Trust), trust=self.trust)
         one_of(get_args(Unit), unit=self.unit)

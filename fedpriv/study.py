@@ -49,15 +49,22 @@ class Study:
             raise FedprivError(
                 f"clients.byzantine = {self.clients.byzantine} but there is no [attack]: say what they do"
             )
-        if self.privacy.release is not None and self.training.batch:
-            raise FedprivError(
-                f"training.batch = {self.training.batch}, but a release draws its own batch: privacy.release.sampling"
-            )
+        self._check_release()
         self._check_masking()
         self._settle_corruption()
         self._settle_attack()
         self._check_rule()
         self._check_tolerance()
+
+    def _check_release(self) -> None:
+        kept = self.privacy.kept
+        if self.privacy.release is not None and self.training.batch:
+            why = "a release draws its own batch: privacy.release.sampling"
+            if kept is not None:
+                why = f"{type(kept).__name__} has fixed batches: privacy.release.batch"
+            raise FedprivError(f"training.batch = {self.training.batch}, but {why}")
+        if kept is not None and self.training.local_steps != 1:
+            raise FedprivError(f"training.local_steps must be 1 with {type(kept).__name__}: a message is one gradient")
 
     def _check_masking(self) -> None:
         if self.masking is None:
@@ -79,8 +86,10 @@ class Study:
         except FedprivError as error:
             raise FedprivError(f"corruption: {error}") from None
         object.__setattr__(self, "corruption", Kind(kind, settings))
-        if self.corrupted is not None and self.corrupted.of_gradients and self.privacy.release is None:
-            raise FedprivError(f"corruption: {kind} acts on a record's own gradient, which only a privacy.release has")
+        if self.corrupted is not None and self.corrupted.of_gradients and self._sum is None:
+            raise FedprivError(
+                f"corruption: {kind} acts on a record's own gradient, which only a privacy.release of gradients has"
+            )
 
     def _settle_attack(self) -> None:
         """Refuse what cannot be, and write out what the attackers know and every setting of what they do."""
@@ -92,10 +101,10 @@ class Study:
             settings = settled(kind, settings, sums_only=hidden, seeded=seeded, plain=privacy.is_plain)
         except FedprivError as error:
             raise FedprivError(f"attack: {error}") from None
-        release = privacy.release
-        if settings["knowledge"] != "own" and release is not None and SUMS[release.kind].adapts:
+        name = self._sum
+        if settings["knowledge"] != "own" and name is not None and SUMS[name].adapts:
             raise FedprivError(
-                f"attack: {kind} with knowledge = '{settings['knowledge']}' cannot foresee others whose {release.kind} "
+                f"attack: {kind} with knowledge = '{settings['knowledge']}' cannot foresee others whose {name} "
                 "adapts, each from its own last step: knowledge = 'own'"
             )
         object.__setattr__(self, "attack", Kind(kind, settings))
@@ -135,6 +144,11 @@ class Study:
             raise FedprivError(
                 "privacy.mechanism must be Plain with a clip under trust 'central': the noise is the server's"
             )
+        if self.server.fewest is not None:
+            raise FedprivError(
+                "server.fewest is none of trust 'central': who does not answer counts as one that sends 0, and no "
+                "round is skipped for it, as that would show"
+            )
         if privacy.noise != "seeded" or privacy.adjacency == "add-remove":
             raise FedprivError(
                 "privacy: trust 'central' knows noise = 'seeded' (a simulation's) and adjacency 'replace'"
@@ -149,6 +163,12 @@ class Study:
                 "server.tolerance is of votes that are summed: aggregation must be Mean or MajorityVote, and the "
                 f"mechanism {', '.join(POLLED)}; got {self.aggregation.kind} of {self.privacy.mechanism.kind}"
             )
+
+    @property
+    def _sum(self) -> str | None:
+        """The kind of the release of gradients, of which a setting may still be missing; None where there is none."""
+        release = self.privacy.release
+        return release.kind if release is not None and release.kind in SUMS else None
 
     @property
     def _votes(self) -> bool:

@@ -10,7 +10,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from fedpriv.errors import FedprivError, nearest
+from fedpriv.errors import FedprivError, nearest, one_of
+from fedpriv.kept import KINDS as KEPT
 from fedpriv.study import Kind, Study
 from fedpriv.tables import Table, flat, put, toml
 
@@ -42,12 +43,28 @@ def tables(content: str, *, name: str = "study", overrides: Iterable[str] = ()) 
     if isinstance(table.get("sweep"), dict):
         table["sweep"] = flat(table["sweep"])
     try:
+        _expand(table)
         for override in overrides:
             _override(table, override)
+        _expand(table)
     except FedprivError as error:
         raise FedprivError(f"{name}: {error}") from None
     table.setdefault("name", Path(name).stem)
     return table
+
+
+def _expand(table: Table) -> None:
+    """`training = "StoBatch"`, or "AdLm": the model and the release of that name, whose settings may still be given."""
+    word = table.get("training")
+    if not isinstance(word, str):
+        return
+    one_of(KEPT, training=word)
+    table["training"] = {"model": {"kind": "EncodedCnn"}}
+    privacy = table.setdefault("privacy", {})
+    if isinstance(privacy, dict):
+        release = privacy.setdefault("release", {})
+        if isinstance(release, dict):
+            release.setdefault("kind", word)
 
 
 def study_of(table: Mapping[str, Any]) -> Study:

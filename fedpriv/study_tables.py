@@ -8,6 +8,8 @@ from typing import Any, Literal, get_args
 
 from fedpriv.dealing import Dealing, make_dealing
 from fedpriv.errors import FedprivError, at_least_zero, one_of, positive, probability, real, whole
+from fedpriv.kept import KINDS as KEPT
+from fedpriv.kept import Kept, make_kept
 from fedpriv.mechanisms import KINDS, Mechanism, make
 from fedpriv.mechanisms.plain import Plain
 from fedpriv.optimisers import Optimiser, make_optimiser
@@ -129,13 +131,29 @@ class Privacy:
                 positive(**{name: value})
 
     def _check_release(self, release: Kind) -> None:
-        one_of(SUMS, release=release.kind)
+        one_of([*SUMS, *KEPT], release=release.kind)
+        if release.kind in KEPT:
+            self._check_kept(release)
+            return
         if self.trust != "local":
             raise FedprivError(
                 f"a release protects records from whoever sees its message: trust 'local', not {self.trust}"
             )
         if self.adjacency not in (None, "add-remove"):
             raise FedprivError("a release is of records that are there or not: adjacency 'add-remove', or none given")
+
+    def _check_kept(self, release: Kind) -> None:
+        if self.trust == "central":
+            raise FedprivError(f"{release.kind} protects records from the server too: trust 'local', not central")
+        if self.adjacency not in (None, "replace"):
+            raise FedprivError(
+                f"{release.kind} releases every record, one in the place of another: adjacency 'replace', or none given"
+            )
+        if self.noise != "seeded":
+            raise FedprivError(
+                f"noise = '{self.noise}': what {release.kind} keeps is seeded in a simulation, and from a deployed "
+                "client's own secret key whatever the study says: noise = 'seeded'"
+            )
 
     @property
     def is_plain(self) -> bool:
@@ -149,11 +167,21 @@ class Privacy:
 
     @property
     def private_sum(self) -> PrivateSum | None:
-        """The release, all its settings given."""
-        if self.release is None:
+        """The release of each step, all its settings given; None where there is none, or it is kept."""
+        if self.release is None or self.release.kind in KEPT:
             return None
         try:
             return make_sum(self.release.kind, self.release.settings)
+        except FedprivError as error:
+            raise FedprivError(f"release: {error}") from None
+
+    @property
+    def kept(self) -> Kept | None:
+        """The release that is made once and kept for all rounds; None where there is none."""
+        if self.release is None or self.release.kind not in KEPT:
+            return None
+        try:
+            return make_kept(self.release.kind, self.release.settings)
         except FedprivError as error:
             raise FedprivError(f"release: {error}") from None
 

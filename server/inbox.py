@@ -167,14 +167,15 @@ class Inbox:
         return total, count
 
     def _matrix(self) -> Vector:
-        """The decoded messages, sorted by client."""
-        clients = np.concatenate([own for own, _ in self._rows])
-        packed = packing(self._mechanism)
-        matrix = np.empty((len(clients), self._dimension), np.float32)
-        start = 0
+        """The decoded messages, sorted by client.
+
+        Where a private mean hides clients, who has sent none counts as one that sends 0: else whether a client's data
+        let it answer would show in the number of rows, and so in the noise.
+        """
+        hidden = self._study.privacy.trust == "central"
+        clients, packed = self._clients if hidden else self._clients[self._answered], packing(self._mechanism)
+        matrix = np.zeros((len(clients), self._dimension), np.float32)
         for own, payload in self._rows:
-            matrix[start : start + len(own)] = directions.decoded(
-                self._mechanism, packed.unpack(payload, self._dimension)
-            )
-            start += len(own)
-        return np.asarray(matrix[np.argsort(clients)])
+            rows = packed.unpack(payload, self._dimension)
+            matrix[np.searchsorted(clients, own)] = directions.decoded(self._mechanism, rows)
+        return matrix

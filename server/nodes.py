@@ -20,6 +20,7 @@ from server.driver import Answer, Task
 Numbers = NDArray[np.int64]
 MASK = f"{MessageType.TRAIN}.mask"  # the clients' handler of a masked sum's phases
 WITH_MODEL = "vector"  # the only one of these in which clients train
+FRUITLESS = 3  # rounds in which all of a simulation's nodes are lost, before it is ended
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ class GridDriver:
         self.late = 0  # replies that came when nobody waited for them
         self._grid, self._clients, self._restarted, self._stop = grid, clients, restarted, stop
         self.deployed = False  # whether nodes are somebody's, and not simulated
-        self._asks = self._rounds = 0
+        self._asks = self._rounds = self._fruitless = 0
         self._waiting: dict[str, Sent] = {}
         self._met: set[int] = set()
         self._nodes: dict[int, int] = {}  # partition → node
@@ -55,6 +56,7 @@ class GridDriver:
         self._refused: list[str] = []
         self._told: set[str] = set()
         self._silent: dict[int, tuple[int, int]] = {}  # partition → how often it was late in a row, not asked until
+        self._lost: set[int] = set()  # partitions whose node may come back as another: Flower spoke last, in its stead
 
     def meet(self, patience: float) -> None:
         """Wait until every partition has its node (the server starts before nodes are there)."""
@@ -69,8 +71,18 @@ class GridDriver:
     def ask(self, task: Task) -> Iterator[Answer]:
         """The answers as they come; at the time-out, an Answer without content for each node that owes one."""
         self.begin()
-        for _, answer in self.exchange(task, self.cohorts(task.clients)):
+        cohorts = self.cohorts(task.clients)
+        for _, answer in self.exchange(task, cohorts):
             yield answer
+        self._check_workers(set(cohorts))
+
+    def _check_workers(self, asked: set[int]) -> None:
+        """End a simulation whose workers do not come back: each more round would be charged for nothing."""
+        self._fruitless = self._fruitless + 1 if self._restarted and asked and asked <= self._lost else 0
+        if self._fruitless == FRUITLESS:
+            raise FedprivError(
+                f"Flower: every node was lost {FRUITLESS} times running, its workers are gone; --resume goes on"
+            )
 
     def begin(self) -> None:
         """Another round begins: nodes that are left out are left out of it."""
@@ -90,6 +102,8 @@ class GridDriver:
                 self.late += 1
             if reply.has_content():
                 self._silent.pop(sent.partition, None)
+            change = self._lost.add if reply.has_error() and reply.error.code != RAISED else self._lost.discard
+            change(sent.partition)
         for sent in self._owing(mine):
             yield sent.partition, self._nothing(sent, self._left_out(sent.partition, task.timeout))
 
@@ -155,7 +169,7 @@ class GridDriver:
 
     def _greet(self) -> None:
         """Ask every node that is new for its partition: once at the start, and again where one came back as another."""
-        if self._partitions and len(self._nodes) == self._partitions and not self._silent:
+        if self._partitions and len(self._nodes) == self._partitions and not (self._silent or self._lost):
             return
         for node in set(self._grid.get_node_ids()) - self._met:
             self._met.add(node)

@@ -10,7 +10,7 @@ from statistics import median
 from typing import Any, Self, TextIO
 
 from server.live_line import LiveLine
-from server.words import ASSUMED_HERE, MASKED_HERE, down, duration, how, share, size, small, tally, up
+from server.words import ASSUMED_HERE, MASKED_HERE, both, down, duration, how, share, size, small, tally, up
 
 REMEMBERED = 20  # rounds whose pace counts
 
@@ -102,6 +102,10 @@ def table(result: Mapping[str, Any]) -> str:
         rows += [("", hidden)] * (result["trust"] == "secure-aggregation")
     else:
         rows.append(("privacy", "none: updates were sent as they are"))
+    if "epsilons" in result:
+        rows += zip(("records kept", ""), both(result["epsilons"]), strict=True)
+    if result.get("left_out"):
+        rows.append(("left out", result["left_out"]))
     if result.get("tolerance") is not None:
         attackers = f"all {result['byzantine']:,} attackers voting against it"
         rows.append(("tolerance", f"{result['tolerance']:.0%} of coordinates' votes survive {attackers} (estimate)"))

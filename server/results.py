@@ -36,6 +36,7 @@ def result(directory: Path, header: dict[str, Any], end: dict[str, Any]) -> dict
         "seconds": sum(line["seconds"] for line in timings),
         "epsilon": end["epsilon"],
         "delta": header["delta"],
+        **{name: header[name] for name in ("epsilons", "left_out") if name in header},
         "unit": release["unit"] if release else "client",
         "trust": header["trust"],
         "masked": header["masked"],

@@ -18,6 +18,7 @@ from clients.gradients import Net, one_thread
 from clients.pool import Pool
 from clients.releasing import check_division
 from clients.root import check_root, root_update
+from clients.stobatch_checks import settled, unused
 from fedpriv import guarantee, records, study_file, wire
 from fedpriv.errors import FedprivError
 from fedpriv.release import described
@@ -48,8 +49,9 @@ class Plan:
     def of(study: Study) -> Plan:
         """Everything that can be refused is refused here, before the first round."""
         pool = pool_of(study)
-        net = net_of(study, pool)
-        check_division(study, division_of(study, pool))
+        net, division = net_of(study, pool), division_of(study, pool)
+        study = settled(study, pool, net, division)
+        check_division(study, division)
         check_records(study, pool)
         check_corruption(study, pool)
         check_root(study, pool)
@@ -186,8 +188,8 @@ class Rounds:
     def _stepped(self, inbox: Inbox) -> tuple[State, str | None]:
         """The state after the round, and why it was skipped if it was."""
         needed = guarantee.fewest(self.study)
-        if inbox.answered < max(needed, 1):
-            return self.state.skipped(), f"{inbox.answered} answers, {max(needed, 1)} needed"
+        if inbox.answered < needed:
+            return self.state.skipped(), f"{inbox.answered} answers, {needed} needed"
         try:
             weights = self.state.weights.astype(np.float32)
             direction = inbox.direction(root_update(self.study, self.plan.pool, self.plan.net, weights))
@@ -255,6 +257,8 @@ class Rounds:
         """The last line of the records."""
         counts = self._journal.counts()
         worst = int(counts.argmax()) if counts.any() else None
+        if self.study.privacy.kept is not None:
+            counts = counts.clip(max=1)  # of what is kept, all rounds are one release
         return {"kind": "end", "why": why, "rounds": self.state.round, "worst_client": worst,
                 "releases_of_worst": int(counts.max(initial=0)), "epsilon": self._epsilon()}  # fmt: skip
 
@@ -270,6 +274,16 @@ class Rounds:
             raise FedprivError(
                 f"{self.directory / STUDY} was edited since the run began ({where}): undo that, or begin another run"
             )
+
+    def _kept(self) -> dict[str, Any]:
+        """Both ε's of what clients keep, and which records they leave out."""
+        kept = self.study.privacy.kept
+        if kept is None:
+            return {}
+        return {
+            "epsilons": guarantee.both_epsilons(self.study), "left_out": unused(self.study, self.plan.pool, kept),
+            "releases": [described(each) for each in guarantee.releases(self.study, self.plan.net.dimension)],
+        }  # fmt: skip
 
     def _release(self) -> dict[str, Any] | None:
         if not self.study.privacy.promises:
@@ -289,6 +303,7 @@ class Rounds:
             "private_sum": study.privacy.release.table() if study.privacy.release else None,
             "aggregation": study.aggregation.table(), "attack": study.attack.table() if study.attack else None,
             "corruption": study.corruption.table() if study.corruption else None,
+            **self._kept(),
             "release": self._release(), "trust": study.privacy.trust, "masked": self._masked,
             "delta": study.privacy.delta,
             "rounds": study.run.rounds, "seed": study.run.seed, "client_bytes": self.plan.client_bytes,

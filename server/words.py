@@ -32,6 +32,17 @@ MASKED = (
 MASKED_HERE = "sums were masked between nodes; a node that hosts several clients sees their messages"
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"  # names of runs side by side
 ASYMPTOTIC = "asymptotic, no bound"
+PUBLISHED = "as published, of batches under one noise: no ε of an example follows from it"
+
+
+def both(epsilons: Mapping[str, Any]) -> tuple[str, str]:
+    """The two ε's of noise that is kept: the published one, and what the noise really drawn costs an example."""
+    published, example = epsilons["published"], epsilons["example-level"]
+    own = example["epsilon"]
+    return (
+        f"ε = {up(published['epsilon'])} {PUBLISHED}",
+        f"ε from {down(own['lower'])} to {up(own['upper'])} at δ = {small(example['delta'])} for one example, replaced",
+    )
 
 
 def up(value: float, digits: int = 4) -> str:

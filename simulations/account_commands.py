@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import MISSING, fields
 from typing import Any
 
-from fedpriv import aggregation, attacks, estimation, private_sums, records, study_file
+from fedpriv import aggregation, attacks, estimation, kept, private_sums, records, study_file
 from fedpriv.accounting import Account, Cost, Release
 from fedpriv.calibration import calibrate
 from fedpriv.comparisons import asymptotics, published
@@ -126,7 +126,7 @@ def run_calibrate(options: argparse.Namespace) -> None:
 def run_list(options: argparse.Namespace) -> None:
     """Print every kind there is: of mechanism, release, attack, rule, what precedes it, estimator; and the studies."""
     kinds = {
-        "mechanisms": KINDS, "releases": private_sums.KINDS, "attacks": attacks.KINDS,
+        "mechanisms": KINDS, "releases": private_sums.KINDS | kept.KINDS, "attacks": attacks.KINDS,
         "rules": aggregation.RULES, "pre-aggregators": aggregation.BEFORE, "estimators": estimation.METHODS,
     }  # fmt: skip
     ships = study_file.shipped().items()

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from math import floor, inf, log10
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -19,6 +20,9 @@ from simulations.plots import COLOURS
 from simulations.report import facts, runs
 from simulations.report.facts import aligned
 
+if TYPE_CHECKING:
+    from simulations.reproduce.panels import Panel
+
 MOST_ROWS = 10
 
 
@@ -29,7 +33,8 @@ def summary(trained: Trained, terms: Terms, found: Sequence[Verdict]) -> dict[st
     return {
         "directory": str(trained.directory), "round": trained.round, "images": len(found), "draws": terms.draws,
         "confidence": terms.confidence, "by": terms.by,
-        "smoothing": {"kind": type(terms.smoothing).__name__, "noise": terms.smoothing.noise},  # type: ignore[attr-defined]
+        "smoothing": {"kind": type(terms.smoothing).__name__, **asdict(terms.smoothing)},  # type: ignore[call-overload]
+        "drawn": list(getattr(terms.smoothing, "drawn", [terms.smoothing.noise])),  # type: ignore[attr-defined]
         "norm": norm, "accuracy": {
             "unnoised": _unnoised(trained), "smoothed": sum(right) / len(found),
             "abstained": sum(verdict.prediction is None for verdict in found) / len(found),
@@ -78,7 +83,8 @@ def table(report: dict[str, Any]) -> str:
     what = "Gaussian noise of standard deviation" if norm == "ℓ2" else "Laplace noise of scale"
     rows = {
         "network": f"as saved after round {report['round']:,}",
-        "noise": f"{what} {report['smoothing']['noise']:g} on every input coordinate",
+        "noise": f"{what} {report['drawn'][0]:g} {_where(report)}"
+        + "".join(f", {own:g} on every one of the first layer" for own in report["drawn"][1:]),
         "verdicts": f"{report['draws']:,} draws an image; each holds with confidence {report['confidence']:g}",
         "accuracy": f"{own['unnoised']:.1%} without noise, {own['smoothed']:.1%} of {report['images']:,} with it; "
         f"{own['abstained']:.1%} abstained",
@@ -88,6 +94,11 @@ def table(report: dict[str, Any]) -> str:
     lines = [report["directory"], *(f"  {name:<{width}}  {text}" for name, text in rows.items()), ""]
     figure = [f"\nfigure: {report['figure']}"] if "figure" in report else []
     return "\n".join([*lines, aligned(*_rows(report)), *figure])
+
+
+def _where(report: dict[str, Any]) -> str:
+    behind = report["smoothing"]["kind"] == "LayerSmoothing"
+    return "behind the first layer" if behind else "on every input coordinate"
 
 
 def _rows(report: dict[str, Any]) -> tuple[list[str], list[list[str]]]:
@@ -100,8 +111,10 @@ def _rows(report: dict[str, Any]) -> tuple[list[str], list[list[str]]]:
     return head, [[f"  {row['radius']:g}", f"{row['accuracy']:.1%}", f"{row['published']:.1%}"] for row in rows]
 
 
-def drawn(trained: Trained, terms: Terms, found: Sequence[Verdict], path: Path) -> Path:
-    """Certified accuracy against radius."""
+def drawn(
+    trained: Trained, terms: Terms, found: Sequence[Verdict], path: Path, attacked: Sequence[dict[str, Any]] = ()
+) -> Path:
+    """Certified accuracy against radius; accuracy under attack where there is some, its size in ℓ∞."""
     from simulations.reproduce.panels import DASHED, Line, Panel, written  # matplotlib takes a while
 
     right, largest = _right(trained, found), max((v.radius for v in found if v.radius < inf), default=0.0)
@@ -112,6 +125,23 @@ def drawn(trained: Trained, terms: Terms, found: Sequence[Verdict], path: Path) 
         lines.append(Line("by the radius as published", radii, curves[1], COLOURS[1], DASHED))
     x = f"{'ℓ2' if terms.smoothing.norm == 'l2' else 'ℓ∞'} radius, in units of the inputs"
     panel = Panel(title="Certified accuracy", x=x, y="share of images", lines=lines)
+    panels = [panel, *([_under_attack(sum(right) / len(found), attacked)] if attacked else [])]
     note = f"{len(found):,} images, {terms.draws:,} draws each, confidence {terms.confidence:g} a verdict."
-    replaced(path, written([panel], note), mode=0o644)
+    replaced(path, written(panels, note), mode=0o644)
     return path
+
+
+def _under_attack(smoothed: float, attacked: Sequence[dict[str, Any]]) -> Panel:
+    """Accuracy by the size of the attack, from none; certified accuracy below all of them."""
+    from simulations.reproduce.panels import DASHED, Line, Panel
+
+    sizes = np.array([0.0, *(row["size"] for row in attacked)])
+    curves = {name: [row["attacks"][name]["accuracy"] for row in attacked] for name in attacked[0]["attacks"]}
+    lines = [
+        Line("certified", sizes, np.array([smoothed, *(row["certified"] for row in attacked)]), COLOURS[0], DASHED)
+    ]
+    for (name, shares), colour in zip(curves.items(), COLOURS[1:], strict=True):
+        lines.append(Line(name, sizes, np.array([smoothed, *shares]), colour))
+    return Panel(
+        title="Accuracy under attack", x="size in ℓ∞, in units of the inputs", y="share of images", lines=lines
+    )

@@ -8,11 +8,17 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fedpriv.errors import one_of, positive, whole
+from fedpriv import study_file
+from fedpriv.errors import FedprivError, one_of, positive, whole
+from fedpriv.kept import mechanism_of
+from server.directory import STUDY
 from simulations.account_commands import as_real, as_whole, print_json
 
 if TYPE_CHECKING:
+    from torch import nn
+
     from clients.certifying import Terms, Verdict
+    from fedpriv.certified import Smoothing
     from simulations.certified_run import Trained
 
 HELP = """\
@@ -23,14 +29,19 @@ goes on where it was interrupted, and more images cost only those that are new.
   gaussian   radii in ℓ2 (Cohen, Rosenfeld, Kolter 2019); noise is the standard deviation
   laplace    radii in ℓ∞, by the accountant's curve of Laplace noise on all coordinates; noise is the scale b.
              Beside it what PixelDP and StoBatch print for noise on inputs: b·ε_r/d, with Hoeffding's bound
+  stobatch   of a run that trained with StoBatch or AdLm, whose default it is: radii in ℓ∞, by the law of its training's
+             noise, b on the input and 2b on the first layer, both divided by --psi. Beside it what its paper prints
 Inputs and radii are in the units of the study's data, which must be in [−1, 1].
 
 examples:
   fedpriv certify runs/digits
   fedpriv certify runs/digits --images 200 --draws 500 --json
   fedpriv certify runs/fashion --law laplace --noise 0.5 --confidence 0.99
+  fedpriv certify runs/stobatch --psi 4
+  fedpriv certify runs/digits --attack 0.05,0.1,0.2
 """
-LAWS = ("gaussian", "laplace")
+LAWS = ("gaussian", "laplace", "stobatch")
+NOISE, PSI = 0.25, 2.0
 
 
 def add_to(commands: Any) -> None:
@@ -46,8 +57,10 @@ def add_to(commands: Any) -> None:
     add("--images", type=as_whole, metavar="N", help="the first N of them (default all)")
     add("--draws", type=as_whole, default=2000, metavar="M", help="noised copies of each image (default 2000)")
     add("--confidence", type=as_real, default=0.999, metavar="C", help="of each verdict (default 0.999)")
-    add("--law", default="gaussian", metavar="gaussian|laplace", help="of the noise (default gaussian)")
-    add("--noise", type=as_real, default=0.25, metavar="S", help="its size (default 0.25)")
+    add("--law", metavar="gaussian|laplace|stobatch", help="of the noise (default gaussian, or the run's own)")
+    add("--noise", type=as_real, metavar="S", help=f"its size (default {NOISE}; of stobatch the run's)")
+    add("--psi", type=as_real, metavar="P", help=f"of stobatch: what its noise is divided by (default {PSI:g})")
+    add("--attack", metavar="SIZES", help="also accuracy under attack, of these sizes in ℓ∞, such as 0.05,0.1,0.2")
     add("--seed", type=as_whole, default=1, metavar="N", help="of the draws (default 1)")
     add("--workers", type=as_whole, metavar="N", help="threads (default: one a core); any number finds the same")
     add("--no-figure", action="store_true", help="the table alone")
@@ -58,43 +71,81 @@ def add_to(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Certify what is not known yet; print the table, draw the curves."""
-    one_of(LAWS, law=options.law)
-    positive(noise=options.noise)
+    if options.law is not None:
+        one_of(LAWS, law=options.law)
     whole(draws=options.draws)
-    for name in ("images", "workers"):
-        if getattr(options, name) is not None:
-            whole(**{name: getattr(options, name)})
+    for check, names in ((whole, ("images", "workers")), (positive, ("noise", "psi"))):
+        for name in names:
+            if getattr(options, name) is not None:
+                check(**{name: getattr(options, name)})
     from clients.gradients import one_thread
+    from simulations import attacked_accuracy
     from simulations.certified_accuracy import drawn, summary, table
     from simulations.certified_run import load
 
     one_thread()
+    sizes = attacked_accuracy.sizes_of(options.attack) if options.attack else []
     trained = load(Path(options.run_directory), options.data and Path(options.data), options.images)
-    terms = _terms(options, trained)
-    found, path, seconds = _all(trained, terms, options)
+    network, terms = _randomised(options, trained)
+    found, path, seconds = _all(trained, network, terms, options)
     report = summary(trained, terms, found) | {"file": str(path), "seconds": seconds}
+    if sizes:
+        workers, quiet = options.workers or len(os.sched_getaffinity(0)), options.quiet
+        under = attacked_accuracy.found_in(trained, network, terms, sizes, path, workers, quiet=quiet)
+        report["attacked"] = attacked_accuracy.rows(trained, terms, found, under)
     if not options.no_figure:
-        report["figure"] = str(drawn(trained, terms, found, path.with_suffix(".png")))
+        report["figure"] = str(drawn(trained, terms, found, path.with_suffix(".png"), report.get("attacked", [])))
+    attacked_accuracy.keep(report, path.with_suffix(".json"))
     if options.json:
         print_json(report)
     else:
-        print(table(report))
+        print(table(report) + (f"\n\n{attacked_accuracy.table(report['attacked'])}" if sizes else ""))
 
 
-def _terms(options: argparse.Namespace, trained: Trained) -> Terms:
+def _randomised(options: argparse.Namespace, trained: Trained) -> tuple[nn.Module, Terms]:
+    """The network with the noise that is asked for, and the terms it is judged on."""
     from clients.certifying import Terms
+
+    network, smoothing = _smoothed(options, trained)
+    return network, Terms(smoothing=smoothing, draws=options.draws, confidence=options.confidence, seed=options.seed)
+
+
+def _smoothed(options: argparse.Namespace, trained: Trained) -> tuple[nn.Module, Smoothing]:
+    from clients.randomised import as_trained, noised
+    from clients.stobatch_certificate import smoothed
     from fedpriv.certified import GaussianSmoothing, LaplaceSmoothing
 
-    smoothing: GaussianSmoothing | LaplaceSmoothing = GaussianSmoothing(noise=options.noise)
-    if options.law == "laplace":
-        smoothing = LaplaceSmoothing(noise=options.noise, dimension=trained.x[0].size)
-    return Terms(smoothing=smoothing, draws=options.draws, confidence=options.confidence, seed=options.seed)
+    kept, dimension = kept_noise(trained.directory), trained.x[0].size
+    own = as_trained(trained.network, trained.x[0].shape)
+    if own is not None and options.law is options.noise is options.psi is None:
+        return own
+    law = options.law or ("gaussian" if kept is None or options.noise is not None else "stobatch")
+    if law != "stobatch":
+        if options.psi is not None:
+            raise FedprivError(f"--psi divides the noise of --law stobatch, not that of {law}")
+        noise = NOISE if options.noise is None else options.noise
+        laplace = LaplaceSmoothing(noise=noise, dimension=dimension)
+        kind = GaussianSmoothing(noise=noise) if law == "gaussian" else laplace
+        return noised(trained.network, kind), kind
+    if kept is None or options.noise is not None:
+        raise FedprivError(
+            f"{trained.directory}: --law stobatch takes the noise that a run trained with: of a run with a "
+            "privacy.release of StoBatch or AdLm, without --noise"
+        )
+    return smoothed(trained.network, trained.x[0].shape, kept, PSI if options.psi is None else options.psi)
 
 
-def _all(trained: Trained, terms: Terms, options: argparse.Namespace) -> tuple[list[Verdict], Path, float]:
+def kept_noise(directory: Path) -> float | None:
+    """The scale of the noise on the inputs that a run trained with; None where it kept none."""
+    kept = study_file.read(str((directory / STUDY).absolute())).privacy.kept
+    return None if kept is None else mechanism_of(kept).noise
+
+
+def _all(
+    trained: Trained, network: nn.Module, terms: Terms, options: argparse.Namespace
+) -> tuple[list[Verdict], Path, float]:
     """A verdict on every image, and how long the new ones took."""
     from clients.certifying import verdicts
-    from clients.randomised import noised
     from server.live_line import LiveLine
     from simulations.certified_run import Known
 
@@ -104,7 +155,6 @@ def _all(trained: Trained, terms: Terms, options: argparse.Namespace) -> tuple[l
     try:
         with known.open() as writer:
             missing = [image for image in range(count) if image not in known.found]
-            network = noised(trained.network, terms.smoothing)  # type: ignore[arg-type]
             line.begin(f"{count - len(missing):,} of {count:,} images", 1 - len(missing) / count, [])
             for done, verdict in enumerate(verdicts(network, trained.x, terms, missing, workers), 1):
                 known.add(writer, verdict)

@@ -1,4 +1,4 @@
-"""What a local deployment proves itself by: an authority, the SuperLink's certificate, and a key for each node."""
+"""What a local deployment proves itself by: an authority, the SuperLink's certificate, and two keys for each node."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pathlib import Path
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 from cryptography.x509.oid import NameOID
 
@@ -41,7 +42,15 @@ def write_certificates(folder: Path, hosts: Iterable[str]) -> None:
 
 def write_node_key(private: Path) -> Path:
     """A node's private key, as ssh-keygen -t ecdsa -b 384 would write it; the public one stands beside it."""
-    key = ec.generate_private_key(ec.SECP384R1())
+    return _pair(private, ec.generate_private_key(ec.SECP384R1()))
+
+
+def write_identity(private: Path) -> Path:
+    """What other nodes know a node by, as ssh-keygen -t ed25519 would write it; the public one stands beside it."""
+    return _pair(private, Ed25519PrivateKey.generate())
+
+
+def _pair(private: Path, key: ec.EllipticCurvePrivateKey | Ed25519PrivateKey) -> Path:
     _private(private, key.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption()))
     public = private.with_suffix(".pub")
     public.write_bytes(key.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH) + b"\n")

@@ -15,6 +15,8 @@ Separate processes on loopback: a SuperLink, and N SuperNodes with a policy and 
 they are, by certificates and keys that are made for it. A study's clients are divided evenly over the nodes, and their
 data are those that the study names. docs/deploy.md is about real hosts.
 
+`up` where a deployment stands starts again what has ended of it, and touches nothing else.
+
 examples:
   fedpriv deploy up --nodes 3 --tls
   fedpriv run digits --superlink local --set run.rounds=5
@@ -43,10 +45,12 @@ def add_to(commands: Any) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip
     verbs = command.add_subparsers(dest="verb", metavar="up|status|down", required=True)
-    start = verbs.add_parser("up", help="start it")
+    start = verbs.add_parser("up", help="start it, or what has ended of it")
     start.add_argument("--nodes", type=int, default=2, metavar="N", help="how many SuperNodes (default 2)")
     start.add_argument("--tls", action="store_true", help="certificates, and keys that the SuperLink knows nodes by")
-    start.add_argument("--port", type=int, default=0, metavar="P", help="the SuperLink's (default: any free one)")
+    start.add_argument(
+        "--port", type=int, default=0, metavar="P", help="the SuperLink's (default: any free one, or the one it has)"
+    )
     start.add_argument("--seeded", action="store_true",
                        help="nodes' policies allow seeded noise: a run has the simulation's bits")  # fmt: skip
     start.set_defaults(run=up)
@@ -61,7 +65,7 @@ def add_to(commands: Any) -> None:
 
 
 def up(options: argparse.Namespace) -> int:
-    """Start a deployment."""
+    """Start a deployment, or what has ended of it."""
     from simulations import deploy_processes
 
     whole(nodes=options.nodes)
@@ -85,12 +89,14 @@ def status(options: argparse.Namespace) -> int:
     if found is None:
         _show({"directory": str(directory), "runs": False, "processes": []}, options.json, "nothing is deployed")
         return 1
-    processes = [vars(each) | {"runs": each.runs} for each in found.processes]
-    told = {"directory": str(directory), "runs": found.ready and len(found.alive) == len(found.processes),
+    broken = found.broken
+    processes = [vars(each) | {"runs": each not in broken} for each in found.processes]
+    told = {"directory": str(directory), "runs": found.ready and not broken,
             "nodes": found.nodes, "tls": found.tls, "port": found.port, "flwr_home": str(home),
             "processes": processes}  # fmt: skip
-    words = [f"{each.name}  pid {each.pid}, port {each.port}{'' if each.runs else '  has ended'}"
+    words = [f"{each.name}  pid {each.pid}, port {each.port}" + (f"  {each.fault}" if each in broken else "")
              for each in found.processes]  # fmt: skip
+    words += ["fedpriv deploy up starts again what has ended"] if broken else []
     words.append(f"FLWR_HOME={home} flwr run . {NAME} --stream")
     own = "" if directory == default_directory() else f"FLWR_HOME={home} "
     words.append(f"{own}fedpriv run STUDY --superlink {NAME}")

@@ -20,7 +20,8 @@ from fedpriv.errors import FedprivError
 from fedpriv.files import replaced
 
 STATE, FORMAT = "deployment.json", 1
-MARK = "FEDPRIV_DEPLOYMENT"
+MARK, PART = "FEDPRIV_DEPLOYMENT", "FEDPRIV_PART"  # in the environment: of which deployment, and of which of its parts
+EXECUTOR = "flower-superexec"  # what each part starts to start the processes of its tasks; Flower does not watch it
 NAME, HOME = "local", "flwr"  # the connection, and the directory of Flower's configuration that holds it
 
 
@@ -38,6 +39,11 @@ class Process:
         """Whether it is there, and no other has its pid."""
         return self.began != "" and began(self.pid) == self.began
 
+    @property
+    def fault(self) -> str:
+        """What is the matter with one that is broken."""
+        return "its executor has ended" if self.runs else "has ended"
+
 
 @dataclass
 class Deployment:
@@ -53,6 +59,12 @@ class Deployment:
     def save(self, directory: Path) -> None:
         """Write it down, durably."""
         replaced(directory / STATE, (json.dumps({"format": FORMAT} | asdict(self), indent=1) + "\n").encode())
+
+    def has(self, process: Process) -> None:
+        """Take in one that was started, in the place of the one of its name."""
+        names = [each.name for each in self.processes]
+        place = names.index(process.name) if process.name in names else len(names)
+        self.processes[place : place + 1] = [process]
 
     @staticmethod
     def load(directory: Path) -> Deployment | None:
@@ -73,9 +85,22 @@ class Deployment:
         """Those that still run."""
         return [each for each in self.processes if each.runs]
 
-    def left_over(self) -> list[int]:
-        """Every process with this deployment's mark: those started here, and all that these started."""
-        return [pid for pid, environment in _environments() if f"{MARK}={self.mark}".encode() in environment]
+    @property
+    def broken(self) -> list[Process]:
+        """Those that have ended, and those whose executor has: they take tasks, and nothing works on them."""
+        found = _environments() if Path("/proc/self/stat").exists() else None
+        return [each for each in self.processes if not each.runs or not (found is None or self._executes(each, found))]
+
+    def _executes(self, process: Process, found: list[tuple[int, list[bytes]]]) -> bool:
+        return any(EXECUTOR in _command(pid) for pid in self._among(found, process.name))
+
+    def left_over(self, part: str | None = None) -> list[int]:
+        """Every process with this deployment's mark: those started here, and all that these started (of one part)."""
+        return self._among(_environments(), part)
+
+    def _among(self, found: list[tuple[int, list[bytes]]], part: str | None) -> list[int]:
+        words = {f"{MARK}={self.mark}".encode()} | ({f"{PART}={part}".encode()} if part else set())
+        return [pid for pid, environment in found if words <= set(environment)]
 
 
 def default_directory() -> Path:
@@ -123,9 +148,19 @@ def began(pid: int) -> str:
     return shown.stdout.strip()
 
 
-def _environments() -> Iterator[tuple[int, list[bytes]]]:
+def _environments() -> list[tuple[int, list[bytes]]]:
+    """Every other process that may be looked at, and its environment."""
+    found = []
     for place in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):  # it has ended, or is somebody else's
             words = (place / "environ").read_bytes().split(b"\0")
             if began(int(place.name)) and int(place.name) != os.getpid():
-                yield int(place.name), words
+                found.append((int(place.name), words))
+    return found
+
+
+def _command(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_text(errors="replace")
+    except OSError:
+        return ""

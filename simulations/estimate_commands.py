@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import time
 from dataclasses import MISSING, fields
@@ -67,7 +68,7 @@ def add_to(commands: Any) -> None:
 def run(options: argparse.Namespace) -> int:
     """Everything that can be refused is refused before anything is spent."""
     estimator = chosen(options)
-    target = _target(options.out)
+    target = _target(options.out, options.data)
     rng = _generator(options.seed)
     _say(options, f"reading {options.data}")
     data, names = records_of(options.data)
@@ -75,18 +76,18 @@ def run(options: argparse.Namespace) -> int:
     _say(options, f"{len(data):,} records of {data.shape[1]:,}: {spelled(type(estimator).__name__)}, {_accesses(plan)}")
     begun = time.perf_counter()
     found = estimator.estimate(data, rng)
+    seconds = time.perf_counter() - begun
+    written = target is not None and found.mean is not None and _written(target, found.mean, names)
     result = (
         report(estimator, found, data.shape, options.seed)
-        | {"data": options.data, "out": options.out}
-        | {"seconds": time.perf_counter() - begun, "columns": names}
+        | {"data": options.data, "out": options.out if written else None}
+        | {"seconds": seconds, "columns": names}
     )
-    if target is not None and found.mean is not None:
-        _write(target, found.mean, names)
     if options.json:
         print_json(result)
     else:
         print(table(result))
-    return 0 if found.failure is None else 1
+    return 0 if found.failure is None and written == (target is not None) else 1
 
 
 def _say(options: argparse.Namespace, words: str) -> None:
@@ -148,19 +149,26 @@ def _generator(seed: int | None) -> Generator:
     return stream(seed, "estimate")
 
 
-def _target(out: str | None) -> Path | None:
+def _target(out: str | None, data: str) -> Path | None:
     """Where the mean is to go; refused where it could not be written, while nothing has been spent."""
     if out is None:
         return None
     target = Path(out)
     if target.suffix.lower() not in (".npy", ".csv"):
         raise FedprivError(f"--out {out}: the name must end in .npy or .csv")
-    if target.is_dir() or not target.parent.is_dir():
+    if not target.parent.is_dir():
         raise FedprivError(f"--out {out}: there is no directory {target.parent} to write it in")
+    if target.is_dir():
+        raise FedprivError(f"--out {out}: is a directory")
+    if target.exists() and Path(data).exists() and target.samefile(data):
+        raise FedprivError(f"--out {out}: is the file of the records, which would be lost")
+    if not os.access(target if target.exists() else target.parent, os.W_OK):
+        raise FedprivError(f"--out {out}: cannot be written")
     return target
 
 
-def _write(target: Path, mean: Any, names: list[str] | None) -> None:
+def _written(target: Path, mean: Any, names: list[str] | None) -> bool:
+    """Whether it could be."""
     from fedpriv.files import replaced
 
     if target.suffix.lower() == ".csv":
@@ -176,6 +184,8 @@ def _write(target: Path, mean: Any, names: list[str] | None) -> None:
         replaced(target, content, mode=0o644)
     except OSError as error:  # what was spent was spent for a mean: it must not be lost
         print(f"fedpriv: --out {target}: {error.strerror or error}; the mean is below", file=sys.stderr)
+        return False
+    return True
 
 
 def _accesses(plan: tuple[Release, ...]) -> str:

@@ -85,8 +85,10 @@ def _fault(file: Path, names: list[str] | None, skipped: int) -> str | None:
             for place, field in enumerate(row[:width], 1):
                 if not _is_number(field):
                     name = f" ({names[place - 1]})" if names else ""
-                    what = repr(field[:40]) if field.strip() else "empty, where a missing number is written nan"
-                    return f"line {rows.line_num}, column {place}{name} must be a number, got {what}"
+                    what = "text" if field.strip() else "nothing, where a missing number is written nan"
+                    return (
+                        f"line {rows.line_num}, column {place}{name} must be a number, got {what}"  # which is private
+                    )
             if len(row) != width:
                 return f"line {rows.line_num} has {len(row)} fields, where {width} were expected"
     return None
@@ -102,8 +104,8 @@ def _is_number(field: str) -> bool:
 
 def _parquet(file: Path) -> tuple[Vector, list[str]]:
     try:
-        import pyarrow  # type: ignore[import-not-found, unused-ignore]
-        import pyarrow.parquet  # type: ignore[import-not-found, unused-ignore]
+        import pyarrow  # type: ignore[import-not-found, import-untyped, unused-ignore]
+        import pyarrow.parquet  # type: ignore[import-not-found, import-untyped, unused-ignore]
     except ImportError:
         raise FedprivError(
             f"{file}: Parquet needs pyarrow (pip install pyarrow); .npy and .csv are read without it"

@@ -108,7 +108,10 @@ def _submitted(app: Path, job: Job, connection: str, env: dict[str, str], option
         _seen_through(command, connection, env, place, shown)
     status = _status(shown.run_id, connection, env)
     if status != "finished:completed" and not (over(place) and (place / ERROR).exists()):
-        raise FedprivError(f"Flower says that its run {shown.run_id} is {status}: flwr log {shown.run_id} {connection}")
+        raise FedprivError(
+            f"Flower says that its run {shown.run_id} is {status}: flwr log {shown.run_id} {connection} says more, "
+            f"--resume {place} goes on"
+        )
     if status == "finished:completed" and not over(place):
         return {"directory": str(place), "why": "finished", "elsewhere": connection}
     return outcome(place)
@@ -159,6 +162,9 @@ def _status(run_id: str, connection: str, env: dict[str, str]) -> str:
 
     def ended() -> bool:
         told = json.loads(_flwr(["ls", connection, "--run-id", run_id, "--format", "json"], env))
+        if "runs" not in told:  # which Flower's command calls a success
+            why = str(told.get("error-message")).strip().rpartition("\n")[2][:200]
+            raise FedprivError(f"Flower does not say what became of its run {run_id}: {why}; --resume goes on")
         status[0] = str(told["runs"][0]["status"])
         return status[0].startswith("finished")
 

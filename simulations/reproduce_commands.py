@@ -15,14 +15,16 @@ from simulations.account_commands import as_real
 HELP = """\
 A figure: writes NAME.png and NAME.csv, and prints each claim or number of the paper beside ours. A difference that is
 understood says why; any other makes the exit code 1.
-A table: trains for as long as --budget says, in fewer seeds and steps than the paper's, as NAME.md tells; NAME.csv and
-NAME.png lie beside it. The same command goes on where it stopped. Without a budget images take hours, digits minutes.
+A table, or a figure stobatch-: trains for as long as --budget says, in fewer seeds and steps than the paper's, as
+NAME.md tells; NAME.csv and NAME.png lie beside it. The same command goes on where it stopped. Without a budget images
+take hours, digits minutes. Images in colour (x.npy, y.npy of bytes) are trained with CIFAR's network and settings.
 
 examples:
   fedpriv reproduce --list
   fedpriv reproduce fdp-figure-8
   fedpriv reproduce ptr-table-1 --budget 10
   fedpriv reproduce prime-figure-1 --budget 10
+  fedpriv reproduce stobatch-figure-2 --budget 15
 """
 
 
@@ -40,12 +42,12 @@ def add_to(commands: Any) -> None:
         "--budget",
         type=as_real,
         metavar="MINUTES",
-        help="a table, prime-figure-1, prime-figure-2: as much as fits; another figure: refuse what would take longer",
+        help="a table, a figure prime- or stobatch-: as much as fits; another figure: refuse what would take longer",
     )
     add(
         "--data",
         metavar="DIR",
-        help="a table: idx files of images in this directory, or the word digits (default: "
+        help="a table, or a figure stobatch-: idx files of images in this directory, or the word digits (default: "
         "$FEDPRIV_DATA, else Debian's Fashion-MNIST, else digits)",
     )
     add("--out", metavar="DIR", help="where the files go (default runs/NAME)")
@@ -56,18 +58,20 @@ def run(options: argparse.Namespace) -> int:
     """Draw or train, write, check: 1 where a check or a cell failed."""
     from simulations.reproduce.catalogue import CATALOGUE  # matplotlib only where something is drawn
     from simulations.reproduce.ptr_tables_published import TABLES
+    from simulations.reproduce.stobatch_published import FIGURES
 
     if options.budget is not None:
         positive(budget=options.budget)
     if options.name is None or options.list:
-        about = {name: each.about for name, each in CATALOGUE.items()} | {n: each.about for n, each in TABLES.items()}
-        print("\n".join(f"{name}  {each}" for name, each in about.items()))
+        print("\n".join(f"{name}  {each.about}" for name, each in (CATALOGUE | TABLES | FIGURES).items()))
         return 0
     out = Path(options.out) if options.out is not None else Path("runs") / options.name
     if options.name in TABLES:
         return _train(options.name, out, options.budget, options.data)
+    if options.name in FIGURES:
+        return _measure(options.name, out, options.budget, options.data)
     if options.name not in CATALOGUE:
-        names = [*CATALOGUE, *TABLES]
+        names = [*CATALOGUE, *TABLES, *FIGURES]
         hint = nearest(options.name, names)
         raise FedprivError(f"nothing to reproduce is called {options.name!r}{hint}; there are: {', '.join(names)}")
     chosen = CATALOGUE[options.name]
@@ -112,6 +116,27 @@ def _train(name: str, out: Path, minutes: float | None, data: str | None) -> int
     if failed := len(found.sweep.those("failed")):
         print(f"fedpriv: {failed} cells failed: the same command tries them again", file=sys.stderr)
     return 1 if failed else 0
+
+
+def _measure(name: str, out: Path, minutes: float | None, data: str | None) -> int:
+    from simulations.report.facts import aligned
+    from simulations.reproduce import checks, stobatch_page
+    from simulations.reproduce.stobatch_found import Found
+    from simulations.reproduce.stobatch_run import worked
+
+    scale, results, failed = worked(name, out, minutes, data)
+    found = Found(name, scale, results)
+    if failed:
+        print("\n".join(f"failed: {why}" for why in failed), file=sys.stderr)
+    if not results:
+        raise FedprivError(f"{out}: no training has come to its end: a larger --budget goes on there")
+    page, rows = stobatch_page.markdown(found), stobatch_page.csv_of(found)
+    _write(out, name, {".md": page.encode(), ".csv": rows.encode(), ".png": stobatch_page.picture(found)})
+    print(aligned(*stobatch_page.table_of(found)), end="\n\n")
+    claims = found.checks()
+    print("\n".join(checks.lines(claims)))
+    print(f"{out / name}.md, {out / name}.csv, {out / name}.png")
+    return 1 if failed or not all(claim.passed for claim in claims) else 0
 
 
 def _write(out: Path, name: str, content: Mapping[str, bytes]) -> None:

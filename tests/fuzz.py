@@ -5,7 +5,9 @@
 Each message goes the server's own way: Flower's message objects, `GridDriver`, `Inbox`, `wire`, the aggregation rule.
 Beside the hostile node an honest one answers every time. What must hold: the server raises nothing; the hostile reply
 is taken as valid, rejected for one of `wire.REASONS`, or counted as failed; and the honest node's clients always count.
-Printed are the counts, the slowest message and the memory. Exit code 1 where anything did not hold.
+A fifth of the messages are those of masked sums, in each phase a tenth of them (`tests/fuzz_masked.py`): half are a
+node's, half are a server's to a node. Printed are the counts, the slowest message and the memory. Exit code 1 where
+anything did not hold.
 """
 
 from __future__ import annotations
@@ -17,10 +19,10 @@ import sys
 import time
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -59,7 +61,7 @@ STUDIES = {
     'count_noise = 2.0 }\naggregation.kind = "Mean"',
 }
 HOSTILE, HONEST = 11, 22  # node ids; the hostile one holds partition 0
-TIMEOUT = 0.25  # seconds: some messages never come
+TIMEOUT = 1.0  # seconds: some messages never come
 EDGES = (0, 1, 2, 3, 5, 6, 7, 255, 2**16, 2**31 - 1, 2**31, 2**32 - 1, 2**63, 2**64 - 1)
 
 
@@ -301,25 +303,54 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args(arguments)
     TaskIdentity.task_id = TaskIdentity.run_id = TaskIdentity.node_id = 1
-    found, crashes = Found(Counter()), 0
-    before = held()
-    for name in STUDIES:
-        scene(name)
-        begun, each = sum(found.outcomes.values()), -(-options.messages // len(STUDIES))
+    found, crashes, before = Found(Counter()), 0, held()
+    for kind, count, attack in attacks(options.messages):
+        own = Found(Counter())
         try:
-            attacked(name, Random(f"{options.seed} {name}"), each, found)
+            attack(Random(f"{options.seed} {kind}"), count, own)
         except Exception as error:
             crashes += 1
-            done = sum(found.outcomes.values()) - begun
-            print(f"{name}: message {done + 1}: {type(error).__name__}: {str(error)[:300]}", flush=True)
+            done = sum(own.outcomes.values())
+            print(f"{kind}: message {done + 1}: {type(error).__name__}: {str(error)[:300]}", flush=True)
+        found = Found(found.outcomes + own.outcomes, max(found.slowest, own.slowest), found.seconds + own.seconds)
+        told = ", ".join(f"{count:,} {what}" for what, count in own.outcomes.most_common())
+        print(f"{sum(own.outcomes.values()):>9,}  {kind}: {told}", flush=True)
     total = sum(found.outcomes.values())
-    for what, count in sorted(found.outcomes.items(), key=lambda item: -item[1]):
+    print("in all:")
+    for what, count in found.outcomes.most_common():
         print(f"{count:>9,}  {what}")
     print(
         f"{total:>9,}  messages, {crashes} crashes, {total / (found.seconds or 1):,.0f} a second, the slowest", end=" "
     )
     print(f"{1e3 * found.slowest:.1f} ms, memory {before:.0f} MB before, {held():.0f} MB at most")
     return 1 if crashes else 0
+
+
+def attacks(messages: int) -> Iterator[tuple[str, int, Callable[[Random, int, Found], None]]]:
+    """What is attacked, by how many messages, and how: studies, and the phases of a masked sum from both sides."""
+    import fuzz_masked
+
+    from clients.masking.node import PHASES as phases
+
+    each = messages // 10 // len(phases)
+    first, more = divmod(messages - 2 * each * len(phases), len(STUDIES))
+    for place, name in enumerate(STUDIES):
+        yield name, first + (place < more), partial(_of_study, name)
+    for phase in phases:
+        yield f"masked, {phase} from a node", each, partial(_timed, fuzz_masked.attacked, phase)
+    for phase in phases:
+        yield f"masked, {phase} to a node", each, partial(_timed, fuzz_masked.misled, phase)
+
+
+def _of_study(name: str, rng: Random, messages: int, found: Found) -> None:
+    attacked(name, rng, messages, found)
+
+
+def _timed(attack: Callable[[Random, int, str, Counter[str]], float], phase: str, rng: Random, messages: int,
+           found: Found) -> None:  # fmt: skip
+    begun = time.perf_counter()
+    found.slowest = attack(rng, messages, phase, found.outcomes)
+    found.seconds = time.perf_counter() - begun
 
 
 def held() -> float:

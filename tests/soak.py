@@ -1,6 +1,6 @@
 """Runs killed at random moments and gone on with, compared byte for byte with the same runs undisturbed.
 
-    python tests/soak.py [--kills 190] [--seed 1] [--only direct|ray|flower|sweep]… [--keep DIR]
+    python tests/soak.py [--kills 200] [--seed 1] [--only direct|ray|flower|sweep|deployed]… [--keep DIR]
 
 A kill is SIGKILL, at a moment drawn from the seed, to the command itself or to a process that it started; a command
 that is killed is given again with --resume until the run has ended. What a client releases is written down by the
@@ -20,11 +20,11 @@ import tempfile
 import time
 import traceback
 import zlib
-from collections import Counter
-from collections.abc import Callable, Iterator
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from random import Random
 
@@ -72,20 +72,21 @@ server.step = 0.5
 FRESH = VOTES.replace("clients =", 'privacy.noise = "cryptographic"\nclients =')
 GRID = VOTES + 'sweep = { "run.seed" = [1, 2, 3], "server.step" = [0.02, 0.01] }\n'
 SAME = ("records.jsonl", "ledger.jsonl", "study.toml")  # of two runs of a study, byte for byte
-PATIENCE = 120.0  # seconds after which a command that has not ended hangs
-ORPHANS = 30.0  # seconds that what a killed command had started may take to notice
+PATIENCE = 600.0  # seconds after which a command that has not ended hangs (other work may keep the machine busy)
+MARK = "FEDPRIV_SOAK"  # in the environment: by which command a process was started
+ORPHANS = 60.0  # seconds that what a killed command had started may take to notice
 
 
 @dataclass(frozen=True, kw_only=True)
 class Witness:
-    """An honest client that writes down what leaves it: round, client, and a checksum of the bytes."""
+    """An honest client that writes down what leaves it: round, client, a checksum of the bytes, and who began it."""
 
     file: str
 
     def on_bytes(self, frame: bytes) -> bytes:
         round, client = frames._HEAD.unpack_from(frame)[4], int.from_bytes(frame[frames.FRONT :][:4], "little")
         with open(self.file, "ab", buffering=0) as file:
-            file.write(f"{round} {client} {zlib.crc32(frame)}\n".encode())
+            file.write(f"{round} {client} {zlib.crc32(frame)} {os.environ.get(MARK, os.getpid())}\n".encode())
         return frame
 
 
@@ -93,7 +94,7 @@ class Witness:
 class Way:
     """One way to run studies, and who may be killed: the command, or some of what it started (by their command)."""
 
-    kills: int  # of 190
+    kills: int  # of 200
     options: tuple[str, ...]
     studies: tuple[str, ...] = (VOTES, SUMS, ADAPTING, FRESH)
     verb: str = "run"
@@ -110,6 +111,7 @@ WAYS = {
     "ray": Way(kills=15, options=("--driver", "direct", "--workers", "2"), others=("ray::",)),
     "flower": Way(kills=10, options=("--workers", "2"), others=("ray::", "simulations.simulation")),
     "sweep": Way(kills=15, options=("--workers", "2"), studies=(GRID,), verb="sweep", others=("ray::Hand",)),
+    "deployed": Way(kills=10, options=()),  # by tests/soak_deployed.py
 }
 
 
@@ -182,7 +184,7 @@ class Trial:
         command = self.way.command(again=(self.out / "study.toml").exists())
         if not self.way.others:
             return Forked(command[3:], self.folder), "nobody"
-        mark = f"FEDPRIV_SOAK={os.getpid()}.{self.folder.name}.{self.starts}"
+        mark = f"{MARK}={os.getpid()}.{self.folder.name}.{self.starts}"
         paths = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
         surroundings = {**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1", **dict([mark.split("=")])}
         with (self.folder / "said").open("ab") as said:
@@ -265,8 +267,7 @@ class Trial:
         """Every release that has left a client is in a ledger (a sweep's clients are those of its cells together)."""
         released, charged = Counter[int](), Counter[int]()
         if (self.folder / "witness").exists():
-            lines = {tuple(map(int, line.split())) for line in (self.folder / "witness").read_text().splitlines()}
-            released.update(client for _, client, _ in lines)
+            released = releases((self.folder / "witness").read_text().splitlines())
         for run in self._runs():
             charged.update(charges(run))
         if below := [client for client in released if released[client] > charged[client]]:
@@ -280,6 +281,22 @@ class Trial:
             self.faults.append(f"other files: {names}")
         for mine, theirs in zip(self._runs(), wanted._runs(), strict=False):
             self.faults += [f"{name} differs" for name in differing(mine, theirs, self.fresh)]
+
+
+def releases(lines: Iterable[str]) -> Counter[int]:
+    """How many messages have left each client, by what it wrote down.
+
+    The same bytes are one message. So are those that one command had made for one round: a worker of Ray's that was
+    killed takes with it the message that it had not handed over, and Ray asks the next for one.
+    """
+    contents, starts = defaultdict[tuple[str, str], set[str]](set), defaultdict[tuple[str, str], set[str]](set)
+    for round, client, content, start in map(str.split, lines):
+        contents[round, client].add(content)
+        starts[round, client].add(start)
+    found = Counter[int]()
+    for place in contents:
+        found[int(place[1])] += min(len(contents[place]), len(starts[place]))
+    return found
 
 
 def charges(run: Path) -> Counter[int]:
@@ -323,6 +340,7 @@ class Tally:
     kills: int = 0
     runs: int = 0
     starts: int = 0
+    kinds: Counter[str] = field(default_factory=Counter)  # who was killed, where that is told apart
     faults: list[str] = field(default_factory=list)
 
 
@@ -348,9 +366,16 @@ def soak(way: Way, kills: int, rng: Random, folder: Path) -> Iterator[Tally]:
     yield tally
 
 
+def _deployed(kills: int, rng: Random, folder: Path) -> Iterator[Tally]:
+    """The same in a deployment, which is another module's: what it imports takes its time."""
+    from soak_deployed import soak
+
+    return soak(kills, rng, folder)
+
+
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--kills", type=int, default=190)
+    parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", action="append", choices=list(WAYS), default=[])
     parser.add_argument("--keep", type=Path, help="a new directory in which all runs stay")
@@ -365,13 +390,15 @@ def _soaked(options: argparse.Namespace, folder: Path, say: Callable[[str], None
     for name, way in chosen.items():
         begun, shown = time.monotonic(), 0.0
         kills = -(-options.kills * way.kills // parts)
-        for tally in soak(way, kills, Random(f"{options.seed} {name}"), folder / name):
+        rng = Random(f"{options.seed} {name}")
+        for tally in (_deployed if name == "deployed" else partial(soak, way))(kills, rng, folder / name):
             found[name] = tally
             if time.monotonic() - shown > 20:
                 shown = time.monotonic()
                 print(f"{name}: {tally.kills}/{kills} kills, {len(tally.faults)} faults", file=sys.stderr, flush=True)
         seconds = time.monotonic() - begun
-        say(f"{name}: {tally.kills} kills in {tally.runs} runs, {tally.starts} starts, {seconds:.0f} s, "
+        kinds = "".join(f", {count} {kind}" for kind, count in sorted(tally.kinds.items()))
+        say(f"{name}: {tally.kills} kills{kinds} in {tally.runs} runs, {tally.starts} starts, {seconds:.0f} s, "
             f"{len(tally.faults)} faults")  # fmt: skip
         for fault in tally.faults:
             say(f"  {fault}")

@@ -8,7 +8,9 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +19,17 @@ from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import load_ssh_private_key, load_ssh_public_key
 
+from clients.masking.identity import Identity
 from fedpriv import study_file
 from fedpriv.study import Study
 from server import rounds
 from simulations import direct
 from simulations.command_line import main
 from simulations.deploy_certificates import write_certificates, write_node_key
-from simulations.deploy_state import MARK, STATE, Deployment, Process, began
+from simulations.deploy_parts import IDENTITY, PEERS, write_peers
+from simulations.deploy_state import EXECUTOR, MARK, STATE, Deployment, Process, began
 
+NO_FLOWER = "fedpriv: flower-superlink is not there: Flower is not installed beside fedpriv"
 TINY = """
 name = "tiny"
 data = { kind = "Synthetic", records = 60, features = 5, classes = 3, held_out = 20 }
@@ -58,15 +63,26 @@ def tiny() -> Study:
     return study_file.parsed(TINY)
 
 
-def test_a_deployed_run_is_the_simulations_and_every_client_charged_its_own_ledger(
+def test_a_deployment_that_was_mended_runs_to_the_simulations_bits_and_every_client_charged_its_own_ledger(
     place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     code, told, _ = deploy(capsys, place, "up", "--nodes", "2", "--tls", "--seeded")
     assert (code, told["runs"], len(told["processes"])) == (0, True, 3)
     assert place.stat().st_mode & 0o777 == 0o700
-    again, _, said = deploy(capsys, place, "up", "--nodes", "2")
-    assert (again, said.count("\n")) == (2, 1)
-    assert "2 nodes run there already" in said
+    mark = f"{MARK}={json.loads((place / STATE).read_text())['mark']}"
+    executor = [
+        pid for pid in marked(mark) if EXECUTOR in command(pid) and str(told["processes"][2]["port"]) in command(pid)
+    ]
+    kill(executor[0], told["processes"][0]["pid"])
+    code, broken, _ = deploy(capsys, place, "status")
+    assert (code, [each["runs"] for each in broken["processes"]]) == (1, [False, True, False])
+    code, mended, said = deploy(capsys, place, "up", "--nodes", "2", "--tls")
+    assert (code, mended["runs"], mended["port"]) == (0, True, told["port"])
+    assert said.splitlines() == [
+        "superlink: has ended: starting it again", "node-1: its executor has ended: starting it again"
+    ]  # fmt: skip
+    kept = [was["pid"] == now["pid"] for was, now in zip(told["processes"], mended["processes"], strict=True)]
+    assert kept == [False, True, False]
     (tmp_path / "tiny.toml").write_text(TINY)
     monkeypatch.setenv("FLWR_HOME", told["flwr_home"])
     run = ["run", str(tmp_path / "tiny.toml"), "--superlink", "local", "--quiet", "--json"]
@@ -77,32 +93,65 @@ def test_a_deployed_run_is_the_simulations_and_every_client_charged_its_own_ledg
     for number, held in enumerate(([[0, 9]], [[10, 20]])):
         charges = lines(place / f"node-{number}" / "ledger", "ledger.jsonl")[1:]
         assert [(line["round"], line["clients"]) for line in charges] == [(1, held), (2, held)]
-    node = Process(**{name: value for name, value in told["processes"][2].items() if name != "runs"})
-    os.kill(node.pid, signal.SIGKILL)
-    while node.runs:
-        pass
-    code, told, _ = deploy(capsys, place, "status")
-    assert (code, [each["runs"] for each in told["processes"]]) == (1, [True, True, False])
-    broken, _, said = deploy(capsys, place, "up")
-    assert (broken, said.count("\n")) == (2, 1)
-    assert "fedpriv deploy down ends it" in said
-    mark = f"{MARK}={json.loads((place / STATE).read_text())['mark']}"
-    assert running(mark) >= 3  # the node's executor has outlived it
+    kill(mended["processes"][2]["pid"])
+    assert len(marked(mark)) >= 3  # the node's executor may have outlived it
     assert deploy(capsys, place, "down")[:2] == (0, {"directory": str(place), "ended": 2})
-    assert running(mark) == 0
+    assert not marked(mark)
     assert deploy(capsys, place, "status")[0] == 1
     assert deploy(capsys, place, "down")[:2] == (0, {"directory": str(place), "ended": 0})
 
 
-def running(mark: str) -> int:
-    """How many processes bear a mark in their environment."""
-    found = 0
+def marked(mark: str) -> list[int]:
+    """The processes that bear a mark in their environment."""
+    found = []
     for process in Path("/proc").glob("[0-9]*"):
-        try:
-            found += mark in (process / "environ").read_text(errors="replace").split("\0")
-        except OSError:
-            continue
+        with suppress(OSError):
+            if mark in (process / "environ").read_text(errors="replace").split("\0"):
+                found.append(int(process.name))
     return found
+
+
+def command(pid: int) -> str:
+    return Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ")
+
+
+def kill(*pids: int) -> None:
+    """Kill these, and wait until they are gone."""
+    for pid in pids:
+        os.kill(pid, signal.SIGKILL)
+    while any(began(pid) for pid in pids):
+        time.sleep(0.01)
+
+
+@pytest.fixture
+def sleeper() -> Iterator[Process]:
+    """A process that could be a SuperNode, as `up` writes it down."""
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as started:
+        yield Process("node-0", started.pid, began(started.pid), 1)
+        started.kill()
+
+
+@pytest.mark.parametrize("words", [("--nodes", "2"), ("--nodes", "1", "--tls"), ("--nodes", "1", "--port", "2")])
+def test_another_deployment_than_the_one_that_stands_is_refused_in_one_line(
+    words: tuple[str, ...], place: Path, sleeper: Process, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place.mkdir()
+    Deployment(1, False, 1, "nobody's mark", True, [sleeper]).save(place)
+    code, _, said = deploy(capsys, place, "up", *words)
+    assert (code, said.count("\n")) == (2, 1)
+    assert "1 nodes without --tls at port 1 are up there: ask for the same, or fedpriv deploy down ends them" in said
+    assert sleeper.runs
+
+
+def test_what_never_came_up_is_ended_and_begun_anew(
+    place: Path, sleeper: Process, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place.mkdir()
+    Deployment(1, False, 1, "nobody's mark", False, [sleeper]).save(place)
+    without_flower(monkeypatch, place)
+    code, _, said = deploy(capsys, place, "up", "--nodes", "2", "--tls")
+    assert (code, said.splitlines()[-1]) == (2, NO_FLOWER)
+    assert not sleeper.runs
 
 
 def test_a_port_that_is_taken_is_one_clear_line_and_nothing_is_left(
@@ -136,11 +185,15 @@ def test_what_an_earlier_machine_left_behind_is_not_in_the_way(
 ) -> None:
     place.mkdir()
     Deployment(1, False, 1, "nobody's mark", True, [Process("superlink", 2**22 + 1, "1", 1)]).save(place)
-    monkeypatch.setenv("PATH", str(place))  # no Flower: it comes as far as that
-    monkeypatch.setattr("simulations.surroundings.sys.executable", str(place / "python"))
+    without_flower(monkeypatch, place)
     code, _, said = deploy(capsys, place, "up")
-    assert code == 2
-    assert said.splitlines()[-1] == "fedpriv: flower-superlink is not there: Flower is not installed beside fedpriv"
+    assert (code, said.splitlines()[-1]) == (2, NO_FLOWER)
+
+
+def without_flower(monkeypatch: pytest.MonkeyPatch, place: Path) -> None:
+    """It comes as far as the first process of Flower's."""
+    monkeypatch.setenv("PATH", str(place))
+    monkeypatch.setattr("simulations.surroundings.sys.executable", str(place / "python"))
 
 
 def test_a_damaged_state_and_a_number_of_nodes_that_is_none_are_one_line(
@@ -170,3 +223,16 @@ def test_certificates_are_signed_by_the_authority_alone_and_keys_are_their_owner
     assert isinstance(key, ec.EllipticCurvePrivateKey)
     assert key.public_key() == load_ssh_public_key(public.read_bytes())
     assert {(tmp_path / name).stat().st_mode & 0o777 for name in ("node.key", "server.key")} == {0o600}
+
+
+def test_every_node_knows_all_the_others_by_keys_that_it_was_given_and_no_server_passes_on(tmp_path: Path) -> None:
+    places = [tmp_path / f"node-{number}" for number in range(3)]
+    for each in places:
+        each.mkdir()
+    write_peers(places)
+    nodes = [Identity.of({name: str(each / name) for name in (IDENTITY, PEERS)}) for each in places]
+    for number, own in enumerate(nodes):
+        signature = own.signed(b"words")
+        assert [other.knows(number, b"words", signature) for other in nodes] == [True] * 3
+        assert not nodes[0].knows((number + 1) % 3, b"words", signature)
+    assert (places[0] / IDENTITY).stat().st_mode & 0o777 == 0o600

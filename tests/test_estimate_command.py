@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import numpy as np
 import pytest
 from pytest import approx
 
+from fedpriv import files
 from fedpriv.estimation import METHODS, spelled
 from fedpriv.random_streams import stream
 from simulations.command_line import main
@@ -105,11 +107,11 @@ def test_a_csv_file_is_read_with_a_header_or_without(
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("a.csv", b"x,y\n1,\n", "line 2, column 2 (y) must be a number, got empty"),
-        ("a.csv", b"1,2\n3,abc\n", "line 2, column 2 must be a number, got 'abc'"),
+        ("a.csv", b"x,y\n1,\n", "line 2, column 2 (y) must be a number, got nothing"),
+        ("a.csv", b"1,2\n3,abc\n", "line 2, column 2 must be a number, got text"),
         ("a.csv", b"1,2\n3\n", "line 2 has 1 fields, where 2 were expected"),
         ("a.csv", b"x,y\n1,2,3\n", "the header names 2 columns, but the rows have 3"),
-        ("a.csv", b"x,2\n1,3\n", "line 1, column 1 must be a number, got 'x'"),
+        ("a.csv", b"x,2\n1,3\n", "line 1, column 1 must be a number, got text"),
         ("a.csv", b"", "is empty"),
         ("a.csv", b"x,y\n", "must hold a table with one row a record"),
         ("a.csv", b"\xff\xfe\x00", "is no text in UTF-8"),
@@ -264,3 +266,39 @@ print(*sorted(found))
     outcome = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
     assert outcome.stderr.strip() == "fedpriv: nowhere.npy: there is no such file"
     assert outcome.stdout.strip() == ""
+
+
+def test_what_hides_nothing_says_so(sample: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    open_ = [spelled(name) for name, cls in METHODS.items() if not getattr(cls, "private", True)]
+    assert "robust-filter" in open_
+    for method in open_:
+        corruption = ["--corruption", "0.1"] if method == "robust-filter" else []
+        status, found, _ = asked([str(sample), "--method", method, *corruption], capsys)
+        assert status == 0
+        assert not found["private"]
+        assert found["epsilon"]["upper"] == "inf"
+
+
+def test_records_are_never_written_over_and_a_mean_that_is_not_written_is_an_error(
+    sample: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "link.npy").symlink_to(sample)
+    (tmp_path / "folder.npy").mkdir()
+    words = [str(sample), "--method", "empirical-mean", "--out"]
+    for out, why in (
+        ("sample.npy", "the file of the records"),
+        ("link.npy", "the records"),
+        ("folder.npy", "directory"),
+    ):
+        status, _, err = asked([*words, str(tmp_path / out)], capsys)
+        assert status == 2
+        assert why in err
+    assert np.load(sample).shape == (20_000, 3)
+
+    def full(*_: Any, **__: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(files, "replaced", full)
+    status, found, err = asked([*words, str(tmp_path / "mean.npy")], capsys)
+    assert (status, found["out"], len(found["mean"])) == (1, None, 3)
+    assert "No space left on device; the mean is below" in err

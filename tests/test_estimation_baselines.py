@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -35,6 +37,9 @@ from fedpriv.estimation.tukey import depths
 from fedpriv.mechanisms import Exponential
 from fedpriv.random_streams import stream
 from fedpriv.tradeoff import Tradeoff
+from server import rounds
+from server.driver import Answer, Task
+from simulations import direct
 
 RHO_HALF = Tradeoff.gaussian(1.0).epsilon(1e-5)  # ρ = μ²/2 = .5
 PRIVATE: list[Any] = [
@@ -357,6 +362,7 @@ def test_prime_as_a_rule_costs_one_release_of_the_same_budget() -> None:
         ("privacy.mechanism={kind='Gaussian', clip=1.0, noise=1.0}", "the noise is the server's"),
         ("privacy.noise=cryptographic", "knows noise = 'seeded'"),
         ("privacy.adjacency=add-remove", "adjacency 'replace'"),
+        ("server.fewest=3", "counts as one that sends 0"),
         ("aggregation.bound=3.0", "must be the mechanism's clip = 2.0"),
         ("aggregation.method=prme", "did you mean 'prime'"),
         ("aggregation.method=prime", "needs corruption and scale"),
@@ -375,3 +381,28 @@ def test_too_few_clients_for_prime_are_refused_before_the_first_round() -> None:
         guarantee.resolved(study, 650)
     with pytest.raises(FedprivError, match="dropouts and colluding count only under secure-aggregation"):
         guarantee.resolved(central("privacy.dropouts=1"), 650)
+
+
+class Losing(direct.Here):
+    """Clients up to one do not answer."""
+
+    def __init__(self, lost: int) -> None:
+        super().__init__()
+        self._lost = lost
+
+    def ask(self, task: Task) -> Iterator[Answer]:
+        yield from super().ask(replace(task, clients=task.clients[self._lost :]))
+        if self._lost:
+            yield Answer(task.clients[: self._lost], None, "raised: its data")
+
+
+def test_a_client_that_does_not_answer_moves_a_private_mean_by_its_bound_and_no_more(tmp_path: Path) -> None:
+    study = central("run.rounds=1", "server.step=1.0")
+    models = []
+    for lost in (0, 1, 400):
+        found = rounds.run(study, tmp_path / str(lost), Losing(lost), quiet=True)
+        assert found["why"] == "finished"
+        models.append(np.load(tmp_path / str(lost) / "checkpoint.npz")["weights"])
+    assert 0 < np.linalg.norm(models[0] - models[1]) <= 2.0 / 400 * (1 + 1e-6)  # the same noise
+    noise = guarantee.release(guarantee.resolved(study, 650), 650).mechanism.noise / 400
+    assert 0.8 * noise < models[2].std() < 1.2 * noise

@@ -8,13 +8,15 @@ from collections import Counter
 from random import Random
 
 import fuzz
+import fuzz_masked
 import numpy as np
 import pytest
-from flwr.app import Error, Message
+from flwr.app import Error, Message, RecordDict
 from flwr.supercore.task_identity import TaskIdentity
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from clients.masking.node import PHASES
 from fedpriv import wire
 from server.driver import Answer
 from server.inbox import Inbox
@@ -35,6 +37,24 @@ def test_whatever_a_client_sends_the_server_goes_on_and_the_others_count(name: s
     assert sum(found.outcomes.values()) == 150
     assert found.outcomes["valid"]  # some of it may be
     assert len(found.outcomes) > 6  # and there are many ways in which it is not
+
+
+@pytest.mark.parametrize("phase", PHASES)
+def test_whatever_a_node_says_in_a_masked_sum_the_sum_is_exact_or_there_is_none(phase: str) -> None:
+    found = Counter[str]()
+    fuzz_masked.attacked(Random(phase), 40, phase, found)
+    assert sum(found.values()) == 40
+    assert found["valid"]
+    assert len(found) > 1
+
+
+@pytest.mark.parametrize("phase", PHASES)
+def test_whatever_a_server_says_in_a_masked_sum_the_node_answers_once_or_refuses(phase: str) -> None:
+    found = Counter[str]()
+    fuzz_masked.misled(Random(phase), 120, phase, found)
+    assert sum(found.values()) == 120
+    assert found["answered, as nothing was wrong"]
+    assert found["refused: FedprivError"]
 
 
 @settings(max_examples=150)
@@ -68,7 +88,7 @@ def test_a_cohorts_own_reply_is_within_what_a_reply_may_hold() -> None:
 
 
 def test_a_clients_error_reaches_log_and_records_as_one_short_line_of_print() -> None:
-    asked = Message(fuzz.RecordDict(), 1, "train")
+    asked = Message(RecordDict(), 1, "train")
     for words in ("x" * 10**6, "\x1b[2J\x07gone", "one\ntwo\x00", ""):
         for code in (0, 2):
             why = _reason(Message(Error(code, words), reply_to=asked))

@@ -211,6 +211,39 @@ def test_a_hung_node_costs_few_time_outs_and_is_taken_back_when_it_answers() -> 
     assert found[0].content == b"abc"
 
 
+def test_a_simulation_whose_workers_are_gone_is_ended_and_a_deployment_is_not() -> None:
+    def lost(message: Message) -> Message:
+        return Message(Error(0, "RayTaskError\nActorDiedError"), reply_to=message)
+
+    for restarted in (True, False):
+        asking = driver(FakeGrid(2, lost), restarted=restarted)
+        assert [len(list(asking.ask(task()))) for _ in range(2)] == [2, 2]
+        if not restarted:
+            assert len(list(asking.ask(task()))) == 2
+            continue
+        with pytest.raises(FedprivError, match=r"lost 3 times running, its workers are gone; --resume goes on"):
+            list(asking.ask(task()))
+
+
+def test_a_node_that_was_lost_and_came_back_as_another_is_asked_again() -> None:
+    def reply(message: Message) -> Message:
+        lost = message.metadata.dst_node_id == was
+        return Message(Error(3, "Node Unavailable"), reply_to=message) if lost else raw(message)
+
+    class Moved(list[int]):
+        """Node ids, of which the first was another."""
+
+        def index(self, node: int, *_: Any) -> int:
+            return 0 if node == was else super().index(node)
+
+    grid = FakeGrid(2, reply)
+    was, asking = grid.ids[0], driver(grid)
+    assert holding(range(20), asking.ask(task()))[0].error.startswith("lost")
+    grid.ids = Moved([999, grid.ids[1]])
+    holding(range(20), asking.ask(task(round=2)))  # while the one that is gone is waited for, the other is found
+    assert holding(range(20), asking.ask(task(round=3)))[0].content == b"abc"
+
+
 def test_a_late_reply_is_counted_and_dropped_and_its_node_asked_again() -> None:
     kept: list[Message] = []
 

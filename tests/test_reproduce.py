@@ -19,6 +19,7 @@ from simulations.reproduce import formulas, prime_published, prime_runs
 from simulations.reproduce.catalogue import CATALOGUE
 from simulations.reproduce.checks import Check, lines
 from simulations.reproduce.ptr_tables_published import TABLES
+from simulations.reproduce.stobatch_published import FIGURES
 
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
 DIFFER = {  # the claims that do not hold, each with its reason
@@ -92,7 +93,7 @@ def test_a_failed_check_is_exit_code_1_and_the_files_are_there_all_the_same(
 @pytest.mark.parametrize("line", ["reproduce", "reproduce --list"])
 def test_without_a_name_it_says_what_there_is(line: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(shlex.split(line)) == 0
-    assert [row.split()[0] for row in capsys.readouterr().out.splitlines()] == [*CATALOGUE, *TABLES]
+    assert [row.split()[0] for row in capsys.readouterr().out.splitlines()] == [*CATALOGUE, *TABLES, *FIGURES]
 
 
 REFUSED = [

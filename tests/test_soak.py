@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import soak
 
 from fedpriv import study_file
 from fedpriv.records import Writer, written
@@ -149,6 +150,13 @@ def test_what_a_killed_process_had_started_is_ended_and_its_scratch_removed(tmp_
     finally:
         child.kill()
         end_all(watch)
+
+
+def test_a_message_that_died_with_its_worker_is_no_second_release_and_one_of_another_start_is() -> None:
+    first, same, died, again = "1 7 111 a", "1 7 111 b", "1 7 222 a", "1 7 222 b"
+    for lines, count in (([first], 1), ([first, same], 1), ([first, died], 1), ([first, again], 2)):
+        assert soak.releases(lines) == {7: count}
+    assert soak.releases([first, "2 7 111 a", "1 8 111 a"]) == {7: 2, 8: 1}
 
 
 def test_six_random_kills_lose_nothing(tmp_path: Path) -> None:

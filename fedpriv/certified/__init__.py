@@ -5,6 +5,14 @@ functional mechanism of [S] with both of its ε's, `approximation` how far its p
 """
 
 from fedpriv.certified.functional import FunctionalMechanism
-from fedpriv.certified.smoothing import GaussianSmoothing, LaplaceSmoothing, Smoothing, StoBatchSmoothing
+from fedpriv.certified.smoothing import (
+    GaussianSmoothing,
+    LaplaceSmoothing,
+    LayerSmoothing,
+    Smoothing,
+    StoBatchSmoothing,
+)
 
-__all__ = ["FunctionalMechanism", "GaussianSmoothing", "LaplaceSmoothing", "Smoothing", "StoBatchSmoothing"]
+__all__ = [
+    "FunctionalMechanism", "GaussianSmoothing", "LaplaceSmoothing", "LayerSmoothing", "Smoothing", "StoBatchSmoothing",
+]  # fmt: skip

@@ -84,6 +84,34 @@ class LaplaceSmoothing:
 
 
 @dataclass(frozen=True, kw_only=True)
+class LayerSmoothing:
+    """Gaussian noise behind a first affine layer, as in SecureSGD, given how far that layer stretches a move in ℓ2.
+
+    The layer's output moves by `stretch` times as much at the most, and everything after the noise is post-processing.
+
+    >>> round(LayerSmoothing(noise=0.5, stretch=2.0).radius(0.99, 0.01), 4)
+    0.5816
+    """
+
+    noise: float  # σ, in the units of the layer's output
+    stretch: float  # its spectral norm, or more
+
+    norm: ClassVar[Norm] = "l2"
+    published_by: ClassVar[By] = "votes"
+
+    def __post_init__(self) -> None:
+        positive(noise=self.noise, stretch=self.stretch)
+
+    def radius(self, lower: float, upper: float) -> float:
+        """In ℓ2 of the input."""
+        return gaussian_radius(lower, upper, self.noise) / self.stretch
+
+    def published(self, lower: float, upper: float) -> float:
+        """The same."""
+        return self.radius(lower, upper)
+
+
+@dataclass(frozen=True, kw_only=True)
 class StoBatchSmoothing:
     """[S]: Laplace noise on the input, and on the first affine transformation, which reads the noised input.
 

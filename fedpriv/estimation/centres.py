@@ -33,7 +33,7 @@ class EmpiricalMean:
 
     def estimate(self, data: ArrayLike, rng: Generator) -> Estimate:
         """The mean."""
-        return _unprotected(aggregation.Mean()(usable(data)))
+        return unprotected(aggregation.Mean()(usable(data)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +48,7 @@ class CoordinateMedian:
 
     def estimate(self, data: ArrayLike, rng: Generator) -> Estimate:
         """The median of each coordinate."""
-        return _unprotected(aggregation.Median()(usable(data)))
+        return unprotected(aggregation.Median()(usable(data)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,7 +79,7 @@ class MedianOfMeans:
         size = len(rows) // self.blocks
         dealt = rng.permutation(len(rows))[: size * self.blocks].reshape(self.blocks, size)
         means = np.stack([rows[own].mean(axis=0) for own in dealt])
-        return _unprotected(aggregation.GeometricMedian()(means))
+        return unprotected(aggregation.GeometricMedian()(means))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,12 +110,12 @@ class GeometricMedian:
             before, point = point, weights @ rows / weights.sum()
             if np.linalg.norm(point - before) <= _STILL * float(np.median(distances)):
                 break
-        return _unprotected(point)
+        return unprotected(point)
 
 
-def _unprotected(mean: Vector) -> Estimate:
+def unprotected(mean: Vector, *notes: str) -> Estimate:
     """A mean that hides no record."""
-    return Estimate(mean=mean, epsilon=Bounds(inf, inf), notes=("no privacy: the mean is given as it is",))
+    return Estimate(mean=mean, epsilon=Bounds(inf, inf), notes=("no privacy: the mean is given as it is", *notes))
 
 
 def usable(data: ArrayLike) -> Vector:

@@ -19,7 +19,7 @@ from fedpriv.errors import FedprivError
 from fedpriv.ledger import Ledger, Release
 from fedpriv.privacy_loss import Bounds
 
-EMPTY, NOTHING = Ledger(), Bounds(0.0, 0.0)
+EMPTY = Ledger()
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -30,7 +30,7 @@ class Estimate:
     failure: str | None = None  # which check failed; there is no mean then
     ledger: Ledger = EMPTY  # the whole plan, charged before the first access; empty where nothing is private
     made: tuple[str, ...] = ()  # the accesses that were made, in order
-    epsilon: Bounds = NOTHING  # of the ledger at `delta`, by the certified accountant
+    epsilon: Bounds  # of the ledger at `delta`, by the certified accountant; infinite where nothing is private
     delta: float = 0.0
     notes: tuple[str, ...] = ()  # what to know of this run, a line each: all of it from released numbers
 
@@ -51,6 +51,8 @@ def records_of(data: ArrayLike) -> Vector:
     >>> records_of([1, 2]).shape
     (2, 1)
     """
+    if isinstance(data, np.ma.MaskedArray):
+        raise FedprivError("data must have no mask: a masked array's hidden entries would count")
     try:
         rows = np.asarray(data)
     except ValueError as error:
@@ -59,5 +61,6 @@ def records_of(data: ArrayLike) -> Vector:
         raise FedprivError(f"data must be numbers, got {rows.dtype.name}")
     if rows.ndim not in (1, 2) or not rows.size:
         raise FedprivError(f"data must be a matrix, a row a record, got the shape {rows.shape}")
-    rows = rows.astype(np.float64, copy=False)
+    with np.errstate(over="ignore"):  # a number too large is infinite, and warned of nobody: a warning would tell
+        rows = rows.astype(np.float64, copy=False)
     return rows[:, None] if rows.ndim == 1 else rows

@@ -10,11 +10,12 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import ArrayLike
 
-from fedpriv.arrays import finite
 from fedpriv.errors import positive, whole
-from fedpriv.estimation.estimate import Estimate, records_of
+from fedpriv.estimation.centres import unprotected, usable
+from fedpriv.estimation.estimate import Estimate
 from fedpriv.estimation.filters import Filter, thinned
 from fedpriv.estimation.plan import check_corruption
+from fedpriv.release import Release
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,9 +43,13 @@ class RobustFilter:
         positive(scale=self.scale, constant=self.constant)
         whole(steps=self.steps)
 
+    def releases(self, n: int, d: int) -> tuple[Release, ...]:
+        """None: nothing is hidden."""
+        return ()
+
     def estimate(self, data: ArrayLike, rng: Generator) -> Estimate:
         """The mean of the rows that are left."""
-        points = finite(records_of(data)) / self.scale
+        points = usable(data) / self.scale
         level = self.constant * self.corruption * log(1 / self.corruption)
         most = ceil(2 * self.corruption * len(points))
         kept = np.ones(len(points), dtype=bool)
@@ -59,4 +64,4 @@ class RobustFilter:
             if not thinner.any():
                 break
             kept = thinner
-        return Estimate(mean=self.scale * mean, notes=(f"{kept.sum():,} of {len(points):,} records were left",))
+        return unprotected(self.scale * mean, f"{kept.sum():,} of {len(points):,} records were left")

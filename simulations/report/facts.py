@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from fedpriv.kept import KINDS as KEPT
 from fedpriv.mechanisms import KINDS
 from fedpriv.private_sums import KINDS as SUMS
 from server.words import (
@@ -13,6 +14,7 @@ from server.words import (
     ASYMPTOTIC,
     MASKED,
     MASKED_HERE,
+    both,
     down,
     duration,
     guarantee,
@@ -27,6 +29,7 @@ from server.words import (
     tally,
     up,
 )
+from simulations.report import robustness
 from simulations.report.runs import Run
 
 Rows = list[tuple[str, str]]
@@ -45,6 +48,7 @@ def study(run: Run) -> Rows:
         *([("release", named(header["private_sum"]))] if header.get("private_sum") else []),
         ("mechanism", named(header["mechanism"])),
         ("aggregation", named(header["aggregation"])),
+        *([("left out", header["left_out"])] if header.get("left_out") else []),
         ("rounds", f"{len(run.rounds):,} of {header['rounds']:,}"),
         ("ended", run.ended),
     ]
@@ -56,6 +60,7 @@ def outcome(run: Run) -> Rows:
     rows = [("accuracy", f"{share(run.last('accuracy'))} of {run.header['test_examples']:,} examples held out")]
     if loss is not None:
         rows.append(("loss", f"{loss:.4g}"))
+    rows += [row for summary in robustness.summaries(run) for row in robustness.rows(summary)]
     rows += privacy(run) + traffic(run)
     return rows if took is None else [*rows, ("time", f"{duration(took)} in rounds")]
 
@@ -71,6 +76,8 @@ def privacy(run: Run) -> Rows:
     if cost is not None:
         at = f"ε at δ = {small(run.header['delta'])}"
         rows.append((at, f"at most {up(cost['upper'])}, at least {down(cost['lower'])}, for {run.who}"))
+        if run.kept:
+            rows += zip(("records kept", ""), both(run.header["epsilons"]), strict=True)
         if cost["clt"] is not None:
             rows.append(("central limit", f"ε = {cost['clt']:.4g}, {ASYMPTOTIC}"))
     return rows
@@ -97,7 +104,13 @@ def promise(run: Run) -> list[str]:
     if cost is None:
         return ["Nothing was costed: what was released, if anything was, stands in the run's ledger only."]
     said = [guarantee(release, run.header["delta"], cost["upper"], run.who)]
-    if run.released:
+    if run.kept:
+        published, example = both(run.header["epsilons"])
+        said.append(
+            f"{kind(run.released)} noised each record once; all rounds are functions of what was kept, which costs "
+            f"nothing more. The noise is {example}; {published}."
+        )
+    elif run.released:
         said.append(
             f"Each message is a release of its client's records by {kind(run.released)}, and private as it is: "
             f"{kind(run.header['mechanism'])} carries it, which costs nothing."
@@ -124,7 +137,7 @@ def meanings(run: Run) -> dict[str, str]:
     if not run.released:
         return {"mechanism": own}
     carried = f"Carries the release. {own}" if own else "Carries the release as it is, in float32."
-    return {"release": _described(SUMS.get(kind(run.released))), "mechanism": carried}
+    return {"release": _described((SUMS | KEPT).get(kind(run.released))), "mechanism": carried}
 
 
 def _described(cls: type[Any] | None) -> str:
@@ -144,7 +157,7 @@ def summary(run: Run) -> dict[str, Any]:
     """The run as plain data."""
     header, end, release = run.header, run.records.end or {}, run.header["release"] or {}
     copied = ("name", "study", "clients", "byzantine", "mechanism", "attack", "aggregation", "delta", "client_bytes")
-    return {name: header[name] for name in copied} | {
+    found: dict[str, Any] = {
         "private_sum": run.released,
         "corruption": header.get("corruption"),
         "directory": str(run.directory),
@@ -153,6 +166,7 @@ def summary(run: Run) -> dict[str, Any]:
         "accuracy": run.last("accuracy"),
         "loss": run.last("loss"),
         "epsilon": run.epsilon,
+        **{name: header[name] for name in ("epsilons", "left_out") if name in header},
         **{name: release.get(name) for name in ("unit", "trust", "adjacency")},
         "worst_client": end.get("worst_client"),
         "releases_of_worst": end.get("releases_of_worst"),
@@ -161,7 +175,9 @@ def summary(run: Run) -> dict[str, Any]:
         "failed": run.total("failed"),
         "skipped": run.skipped,
         "seconds": run.seconds,
+        "certified": robustness.summaries(run),
     }
+    return {name: header[name] for name in copied} | found
 
 
 def beside(run: Run) -> Rows:

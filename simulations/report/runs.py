@@ -100,20 +100,31 @@ class Run:
     def releases(self) -> int:
         """How often the worst client released; where the run was cut short, as if it had in every round recorded."""
         end = self.records.end
-        return int(end["releases_of_worst"]) if end else len(self.rounds)
+        found = int(end["releases_of_worst"]) if end else len(self.rounds)
+        return min(found, 1) if self.kept else found
 
     @cached_property
     def account(self) -> Account | None:
         """The account of the worst client; None where messages were not private or nothing was released."""
         if not self.private or not self.releases:
             return None
-        facts = {name: value for name, value in self.header["release"].items() if name not in ("kind", "settings")}
         try:
-            mechanism = make_release(self.header["release"]["kind"], self.header["release"]["settings"])
-            rounds = self.releases * facts["rounds"]  # a message of several steps is as many releases
-            return Account((Release(mechanism=mechanism, **facts | {"rounds": rounds}),))
+            return Account(
+                tuple(self._released(own) for own in self.header.get("releases") or [self.header["release"]])
+            )
         except (KeyError, TypeError, FedprivError) as error:
             raise FedprivError(f"{self.directory / 'records.jsonl'}:1: release: {error}") from None
+
+    def _released(self, own: Line) -> Release:
+        """What the worst client released of one kind; a message of several steps is as many releases."""
+        mechanism = make_release(own["kind"], own["settings"])
+        facts = {name: value for name, value in own.items() if name not in ("kind", "settings")}
+        return Release(mechanism=mechanism, **facts | {"rounds": self.releases * facts["rounds"]})
+
+    @property
+    def kept(self) -> bool:
+        """Whether what was released is kept, and used in all rounds."""
+        return "epsilons" in self.header
 
     @property
     def epsilon(self) -> dict[str, Any] | None:
@@ -126,6 +137,8 @@ class Run:
     def who(self) -> str:
         """The client whose guarantee is given, and on how many releases."""
         end = self.records.end
+        if self.kept:
+            return "a client that noised its records once, for all rounds"
         if end is None or end["worst_client"] is None:
             return f"a client asked in all of the {self.releases} rounds recorded"
         return f"the worst client, number {end['worst_client']}, charged for {self.releases} releases"

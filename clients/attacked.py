@@ -1,0 +1,112 @@
+"""Accuracy under attack: what a network, randomised or not, takes attacked inputs for.
+
+A randomised network is attacked through the mean score of a few fresh draws and its gradient, and then judged as
+`certifying` judges any input: by the votes of many other draws. As those are draws, an attack's success is counted two
+ways. `best` is what most of them are for. `surely` says that they prove it to be ahead: only an image that is surely
+taken for something else can speak against a certificate, and does so with probability 1 − confidence at the most.
+Each image has streams of its own, so what becomes of it does not depend on the others, or on the number of threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from copy import deepcopy
+from dataclasses import dataclass
+from functools import partial
+from math import log
+
+import numpy as np
+import torch
+from numpy.random import Generator
+from torch import Tensor, nn
+
+from clients.arrays import Floats
+from clients.certifying import Terms, check_inputs, each_image, estimated
+from clients.input_attacks import Fgsm, IFgsm, InputAttack, Mim, Pgd
+from clients.pool import Whole
+from clients.randomised import Noised, check_network, draw_from
+from fedpriv.random_streams import stream
+
+SEEN = 8  # draws behind each gradient
+STEPS = 10  # T_μ of [S]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attacked:
+    """One image after one attack."""
+
+    image: int
+    attack: str
+    size: float
+    best: int
+    surely: bool
+
+
+def attacks_of(size: float, steps: int = STEPS) -> dict[str, InputAttack]:
+    """The four attacks of [S] in ℓ∞, by the names it has for them."""
+    return {
+        "FGSM": Fgsm(size=size), "I-FGSM": IFgsm(size=size, steps=steps), "MIM": Mim(size=size, steps=steps),
+        "PGD": Pgd(size=size, steps=steps),
+    }  # fmt: skip
+
+
+def attacked(
+    network: nn.Module, x: Floats, y: Whole, terms: Terms, size: float, images: Iterable[int] | None = None,
+    workers: int = 1, attacks: Mapping[str, InputAttack] | None = None,
+) -> Iterator[list[Attacked]]:  # fmt: skip
+    """Every image under every attack of that size, in order, as they are found.
+
+    `network` is in evaluation mode, from records (rows, *shape) to logits; where it has `Noised` layers it is judged by
+    `terms.draws` draws, else as it is.
+    """
+    check_network(network)
+    check_inputs(x)
+    chosen = attacks_of(size) if attacks is None else attacks
+    fixed = deepcopy(network).requires_grad_(False)  # gradients are of inputs alone
+    work = partial(_attacked, x, y, terms, size, chosen)
+    yield from each_image(fixed, work, range(len(x)) if images is None else images, workers)
+
+
+def _attacked(
+    x: Floats, y: Whole, terms: Terms, size: float, attacks: Mapping[str, InputAttack], network: nn.Module, image: int
+) -> list[Attacked]:
+    rng, found = stream(terms.seed, "attack", client=image), []
+    random = any(isinstance(layer, Noised) for layer in network.modules())
+    seen = partial(_mean_score, network, rng) if random else network
+    record, label = torch.tensor(x[image : image + 1], dtype=torch.float32), torch.tensor(y[image : image + 1])
+    for name, attack in attacks.items():
+        start = torch.Generator().manual_seed(int(rng.integers(2**62)))
+        moved = attack(seen, record, label, start)
+        best, surely = _judged(network, moved, terms, rng) if random else (_taken_for(network, moved), True)
+        found.append(Attacked(image=image, attack=name, size=size, best=best, surely=surely))
+    return found
+
+
+def _mean_score(network: nn.Module, rng: Generator, x: Tensor) -> Tensor:
+    """The logarithm of the mean score of one record over fresh draws: `certifying.averaged`, all draws at once."""
+    draw_from(network, rng, SEEN)
+    scores: Tensor = network(x).log_softmax(1).logsumexp(0, keepdim=True) - log(SEEN)
+    return scores
+
+
+def _judged(network: nn.Module, moved: Tensor, terms: Terms, rng: Generator) -> tuple[int, bool]:
+    best, lower, upper = estimated(network, moved[0].numpy(), terms.draws, rng).leader(terms)
+    return best, lower > upper
+
+
+def _taken_for(network: nn.Module, moved: Tensor) -> int:
+    with torch.inference_mode():
+        return int(network(moved).argmax(1))
+
+
+def accuracies(found: Iterable[Attacked], y: Whole, attack: str) -> tuple[float, float]:
+    """The shares of images that are taken for what they are, and that are not surely taken for something else.
+
+    >>> one = dict(attack="FGSM", size=0.1)
+    >>> found = [Attacked(image=0, best=3, surely=True, **one), Attacked(image=1, best=4, surely=False, **one)]
+    >>> accuracies(found, np.array([3, 5]), "FGSM")
+    (0.5, 1.0)
+    """
+    own = [each for each in found if each.attack == attack]
+    right = np.array([each.best == y[each.image] for each in own])
+    return float(right.mean()), float((right | ~np.array([each.surely for each in own])).mean())

@@ -1,0 +1,206 @@
+"""What a client of StoBatch or AdLM does: it noises its records once, and every round gives gradients of what it kept.
+
+[S] Algorithms 1 and 4. A client holds pairs of fixed batches, B_i1 and B_i2, all its life. θ₁ goes along the gradient
+of the perturbed reconstruction (its equation 6), θ₂ along that of the perturbed losses (equation 9) of B_i1 and of
+adversarial examples made of B_i2 (equations 7 and 8). Everything after the noise is a function of what was noised.
+
+Several pairs at one client are as many trainers of one pair: a message is the mean over its pairs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from copy import deepcopy
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from clients.byzantine import Byzantine
+from clients.corrupting import Corrupting
+from clients.gradients import Net, blocks
+from clients.input_attacks import make_input_attack
+from clients.pool import Pool
+from clients.splits import Division, Uneven
+from clients.stobatch_network import Encoded, encoded_of
+from clients.stobatch_noise import Source
+from fedpriv.errors import FAULTS, FedprivError, reason
+from fedpriv.kept import Kept, mechanism_of
+from fedpriv.random_streams import stream
+from fedpriv.study import Study
+
+Numbers = NDArray[np.int64]
+Rows = NDArray[np.float32]
+AT_ONCE = 256  # records: what they go through stays in cache
+
+
+class Batch(NamedTuple):
+    """A fixed batch, noised: records as they go into the network, and labels that were one-hot."""
+
+    x: Tensor
+    y: Tensor
+    number: int = 0  # of its first record among all: no other batch has it
+
+
+class Keeping:
+    """The kept releases of a study's clients, and the gradients of them."""
+
+    def __init__(
+        self, study: Study, kept: Kept, pool: Pool, net: Net, division: Division,
+        byzantine: Byzantine, corrupting: Corrupting, source: Source,
+    ) -> None:  # fmt: skip
+        self._study, self._kept, self._pool, self._net, self._division = study, kept, pool, net, division
+        self._byzantine, self._corrupting, self._source = byzantine, corrupting, source
+        self._mechanism = mechanism_of(kept)
+        self._hidden = 2 * self._mechanism.noise * kept.hidden_noise
+        engine, module = encoded_of(net)
+        own: Any = deepcopy(module)
+        self._prepare, self._module = engine._prepare, own.to(memory_format=torch.channels_last)  # faster
+        self._held: dict[int, list[Batch]] = {}
+
+    def updates(self, weights: Rows, round: int, clients: Numbers, out: Rows) -> dict[int, str]:
+        """Each client's gradient into `out`; who has none, and why."""
+        failures: dict[int, str] = {}
+        take(self._module, weights)
+        for row, client in enumerate(clients.tolist()):
+            try:
+                out[row] = self._update(round, client)
+            except FAULTS as error:
+                out[row], failures[row] = np.nan, reason(error)
+        return failures
+
+    def _update(self, round: int, client: int) -> Rows:
+        batches, total = self.batches(client), torch.zeros(self._net.dimension)
+        pairs = [batches[at : at + self._kept.batches] for at in range(0, len(batches), self._kept.batches)]
+        for pair in pairs:
+            total += self._gradient(pair, self._generator(round, pair[0].number))
+        return np.asarray((total / len(pairs)).numpy())
+
+    def batches(self, client: int) -> list[Batch]:
+        """What a client has kept, batch by batch; noised when it is asked for first."""
+        if client not in self._held:
+            m, own = self._kept.batch or 1, records_of(self._division, client)
+            held = len(own) - len(own) % (m * self._kept.batches)
+            if not held:
+                raise FedprivError(f"client {client} has {len(own)} records, too few for fixed batches of {m}")
+            self._held[client] = [self._noised(client, own[part]) for part in blocks(held, m)]
+        return self._held[client]
+
+    def _noised(self, client: int, own: Numbers) -> Batch:
+        """x̄ and ȳ of these records; corrupted ones were so before, and so were a Byzantine client's own."""
+        who, why = np.array([client]), dict[int, str]()
+        clean: Iterator[tuple[Rows, Numbers]] = iter([self._corrupting.data(*self._pool.batch(own[None]), own[None])])
+        x, y = next(self._byzantine.poisoned(clean, 0, who, None, self._pool.classes, why))
+        if why:
+            raise RuntimeError("; ".join(why.values()))
+        within = np.clip(x[0], -1, 1)  # clean records are: it is their corruption that may not be
+        number = int(own[0])
+        bare = self._mechanism.perturbed(within, self._source(number, "records"))
+        labels = self._mechanism.perturbed_labels(y[0], self._pool.classes, self._source(number, "labels"))
+        prepared = self._prepare(torch.from_numpy(bare.astype(np.float32)))
+        x_bar, y_bar = prepared.contiguous(memory_format=torch.channels_last), labels.astype(np.float32)
+        return Batch(x_bar, torch.from_numpy(y_bar), number)
+
+    def _generator(self, round: int, pair: int) -> np.random.Generator:
+        """What attacks draw from: their randomness protects nothing."""
+        return stream(self._study.run.seed, "stobatch", round, pair)
+
+    def _gradient(self, pair: list[Batch], rng: np.random.Generator) -> Tensor:
+        """Of R̄ by θ₁ and of L̄ by θ₂, in one row."""
+        benign, xi = pair[0], self._kept.xi
+        attacked = [self._adversarial(pair[1], rng)] if len(pair) > 1 else []
+        parts = [(benign, 1.0), *((batch, xi) for batch in attacked)]
+        whole = sum(weight * len(batch.x) for batch, weight in parts)
+        examples = sum(len(batch.x) for batch, _ in parts)
+        total = torch.zeros(self._net.dimension)
+        for batch, weight in parts:
+            for part in blocks(len(batch.x), AT_ONCE):
+                some = Batch(batch.x[part], batch.y[part])
+                total += gradient(self._module, some, 1 / examples, weight / whole, self._hidden, rng)
+        return total
+
+    def _adversarial(self, batch: Batch, rng: np.random.Generator) -> Batch:
+        """DP adversarial examples of x̄, an equal share by each attack, of one random size: they keep their labels."""
+        size, random = 1 - rng.random(), torch.Generator().manual_seed(int(rng.integers(2**62)))
+        shares = np.array_split(np.arange(len(batch.x)), len(self._kept.attacks))
+        found = [
+            adversarial(self._module, batch.x[share[part]], kind, size, self._kept.steps, random)
+            for kind, share in zip(self._kept.attacks, shares, strict=True)
+            for part in blocks(len(share), AT_ONCE)
+        ]
+        return batch._replace(x=torch.cat(found))
+
+
+def take(module: Encoded, weights: Rows) -> None:
+    """Put a vector of weights where the parameters are, as these lie in memory."""
+    start = 0
+    with torch.no_grad():
+        for own in module.parameters():
+            own.copy_(torch.tensor(weights[start : start + own.numel()]).view(own.shape))
+            start += own.numel()
+
+
+def gradient(
+    module: Encoded, batch: Batch, reconstructed: float, labelled: float, noise: float, rng: np.random.Generator
+) -> Tensor:
+    """Of `reconstructed`·R̄ by θ₁ and of `labelled`·L̄ by θ₂, summed over a batch, in the order of parameters.
+
+    θ₂ reads the first layer under Laplace noise of that scale. [S] draws it once; nothing that is private depends on it
+    here, so it is drawn anew, and the network learns to bear what verified inference draws.
+    """
+    with torch.enable_grad():
+        hidden = module.first(batch.x)
+        r = reconstruction_loss(module, hidden) * reconstructed
+        scores = module.last(module.rest(hidden.detach() + _laplace(hidden, noise, rng)))
+        loss = (scores / 2 + scores * scores / 8 - scores * batch.y).sum() * labelled
+        first, others = [module.first.weight], [own for own in module.parameters() if own is not module.first.weight]
+        found = dict(zip(first, torch.autograd.grad(r, first), strict=True))
+        found |= dict(zip(others, torch.autograd.grad(loss, others), strict=True))
+    return torch.cat([found[own].reshape(-1) for own in module.parameters()])
+
+
+def _laplace(like: Tensor, scale: float, rng: np.random.Generator) -> Tensor:
+    """The difference of two exponential variables."""
+    if not scale:
+        return torch.zeros(())
+    drawn = rng.standard_exponential(like.shape, np.float32)
+    drawn -= rng.standard_exponential(like.shape, np.float32)
+    return torch.from_numpy(drawn * np.float32(scale))
+
+
+def reconstruction_loss(module: Encoded, hidden: Tensor) -> Tensor:
+    """Σ_j ½θ_j·h̄ − x̄_j·(θ_j·h̄) over all patches, divided by their number: [S] equation 6, h̄ its coefficients.
+
+    They are kept to [−1, 1], as [S] has them (θᵀx̄ is not, for x̄ is not): else −h² has no lowest value.
+    `hidden` is θᵀx̄, so Σ_j x̄_j θ_j of a patch.
+    """
+    fixed = hidden.detach().clamp(-1, 1)
+    halves = module.first.theta.sum((1, 2, 3)) / 2
+    return (fixed * (halves[:, None, None] - hidden)).sum() / hidden[0, 0].numel()
+
+
+def adversarial(module: Encoded, x: Tensor, kind: str, size: float, steps: int, random: torch.Generator) -> Tensor:
+    """x̄ moved by `size` at most, against the label that the model itself predicts for it.
+
+    Attacks keep to the box [−1, 1], and x̄ is outside. So they see x̄ in units in which no move can leave the box.
+    """
+    unit = float(x.abs().max()) + size
+
+    def network(moved: Tensor) -> Tensor:
+        found: Tensor = module(moved * unit)
+        return found
+
+    with torch.no_grad():
+        predicted = module(x).argmax(1)
+    settings = {"size": size / unit} | ({} if kind == "Fgsm" else {"steps": steps})
+    return make_input_attack(kind, settings)(network, x / unit, predicted, random) * unit
+
+
+def records_of(division: Division, client: int) -> Numbers:
+    """The numbers of a client's own records."""
+    who = np.array([client])
+    if isinstance(division, Uneven):
+        return np.asarray(division.of(who, np.arange(division.sizes(who)[0])[None])[0])
+    return np.asarray(division.of(who)[0])

@@ -1,0 +1,34 @@
+"""A network of StoBatch as the randomised one of its certificate: noise on its input, and on its first layer."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from clients.randomised import Noised
+from clients.stobatch_network import OUTWARD, Encoded
+from fedpriv.certified import StoBatchSmoothing
+from fedpriv.errors import FedprivError
+
+
+def smoothed(
+    network: nn.Module, shape: tuple[int, ...], noise: float, divided: float
+) -> tuple[nn.Module, StoBatchSmoothing]:
+    """A `network_of` such a model with the law of training's noise on x and twice that on θ₁ᵀx, divided by ψ.
+
+    [S] Algorithm 3 and Appendix N, but for the noise kept from training: it is each record's own, so none belongs to a
+    new input.
+    """
+    prepared, own = network if isinstance(network, nn.Sequential) and len(network) == 2 else (network, None)
+    if not isinstance(own, Encoded):
+        raise FedprivError("law stobatch needs a network whose first layer is an auto-encoder's: EncodedCnn")
+    with torch.no_grad():
+        hidden: Tensor = own.first(prepared(torch.zeros(1, *shape)))
+        row = float(own.first.theta.abs().sum((1, 2, 3)).max())
+    kind = StoBatchSmoothing(
+        noise=noise, divided=divided, dimension=int(np.prod(shape)), hidden=hidden.numel(), maps=hidden.shape[1],
+        row=row * OUTWARD,
+    )  # fmt: skip
+    first, second = (Noised("laplace", scale) for scale in kind.drawn)
+    return nn.Sequential(first, prepared, own.first, second, own.rest, own.last).eval(), kind

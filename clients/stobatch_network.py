@@ -1,0 +1,104 @@
+"""Networks whose first layer is an auto-encoder's: what StoBatch and AdLM train, and what their certificates read.
+
+    x ─► first: θ₁ᵀx, no bias, every column within ℓ1 norm 1
+      ─► rest: up to h_π, each coordinate in [−1, 1]
+      ─► last: z = h_π·W
+
+Any module with these three parts, called one after the other, can be trained and certified.
+"""
+
+from __future__ import annotations
+
+from math import inf, prod
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from clients.arrays import Floats
+from clients.autograd import Autograd
+from clients.gradients import Net
+from fedpriv.errors import FedprivError
+from fedpriv.random_streams import stream
+
+OUTWARD = 1 + 1e-6  # a sum of float32 may round down
+
+
+LONGER = 10.0  # weights of the first layer to begin with, beside a θ₁ of norm 1
+
+
+class FirstLayer(nn.Conv2d):
+    """A convolution without bias by `theta`: its weights, the columns whose ℓ1 norm is past 1 brought to it.
+
+    So ‖θ₁‖_{1,1} ≤ 1 whatever the server sends, and |θ₁ᵀx| ≤ 1 for x in [−1, 1], as [S] has it. Longer weights turn θ₁
+    more slowly: an optimiser that moves every weight by as much would else have all columns alike after few steps, for
+    the reconstruction of each is the same.
+    """
+
+    def __init__(self, channels: int, maps: int, kernel: int, stride: int = 2) -> None:
+        super().__init__(channels, maps, kernel, stride, kernel // 2, bias=False)
+
+    @property
+    def theta(self) -> Tensor:
+        """θ₁ (maps, channels, kernel, kernel)."""
+        norms = self.weight.abs().sum((1, 2, 3), keepdim=True)
+        return self.weight / (norms * OUTWARD).clamp(min=1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """θ₁ᵀx of every patch."""
+        return nn.functional.conv2d(x, self.theta, None, self.stride, self.padding)
+
+
+class Encoded(nn.Module):
+    """The three parts in a row."""
+
+    def __init__(self, first: FirstLayer, rest: nn.Module, last: nn.Linear) -> None:
+        """`last` has no bias: h_π is all that it reads."""
+        super().__init__()
+        self.first, self.rest, self.last = first, rest, last
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Scores of the classes."""
+        scores: Tensor = self.last(self.rest(self.first(x)))
+        return scores
+
+
+def small(channels: int, side: int, classes: int, maps: tuple[int, ...], kernel: int, units: int) -> Encoded:
+    """One or two convolutions in steps of 2, means of 2 × 2 between two, a dense layer; tanh."""
+    with torch.random.fork_rng(devices=[]):  # torch draws weights, which nobody uses
+        first, side = FirstLayer(channels, maps[0], kernel), -(-side // 2)
+        rest: list[nn.Module] = [nn.Tanh()]
+        if len(maps) > 1:
+            rest += [nn.AvgPool2d(2), nn.Conv2d(maps[0], maps[1], kernel, 2, kernel // 2), nn.Tanh()]
+            side = -(-(side // 2) // 2)
+        rest += [nn.Flatten(), nn.Linear(maps[-1] * side**2, units), nn.Tanh()]
+        return Encoded(first, nn.Sequential(*rest), nn.Linear(units, classes, bias=False))
+
+
+def encoded_of(net: Net) -> tuple[Autograd, Encoded]:
+    """The engine and the module of a model; refused where it has no first layer to reconstruct."""
+    engine = net._engine
+    module = getattr(engine, "_module", None)
+    if not isinstance(engine, Autograd) or not isinstance(module, Encoded):
+        raise FedprivError(
+            "training.model has no first layer to reconstruct, which StoBatch and AdLm train: EncodedCnn has one"
+        )
+    return engine, module
+
+
+def sizes_of(net: Net) -> tuple[int, int, int, int]:
+    """Inputs; d, of a patch; β, neurons of one feature map; |h_π|: what the noise of [S] follows from."""
+    engine, module = encoded_of(net)
+    with torch.no_grad():
+        hidden = module.first(engine._prepare(torch.zeros(1, *net.shape)))
+    return prod(net.shape), module.first.weight[0].numel(), hidden[0, 0].numel(), module.last.in_features
+
+
+def start_of(network: Encoded, seed: int) -> Floats:
+    """Weights uniform within ±√(6/inputs), biases 0, in the order of parameters, from a stream of ours; θ₁'s longer."""
+    rng, parts = stream(seed, "initial weights"), []
+    for own in network.parameters():
+        inputs = own[0].numel() if own.ndim > 1 else inf
+        parts.append(rng.uniform(-1, 1, own.numel()) * (6 / inputs) ** 0.5)
+    parts[0] *= LONGER
+    return np.concatenate(parts).astype(np.float32)

@@ -1,0 +1,98 @@
+"""Noised records, drawn once: the same whenever they are asked for, and others under any other scale or other records.
+
+In a simulation the noise is a function of the seed. A deployed client derives it from a secret key of its own, which
+stands beside its ledger, and from everything that the release depends on. Under one noise two scales would give
+x + b₁Z and x + b₂Z, and records of which one has changed the difference to what it was: both reveal x.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from pathlib import Path
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+from randomgen import ChaCha
+
+from clients.pool import Pool
+from fedpriv.certified.functional import FunctionalMechanism
+from fedpriv.errors import FedprivError
+from fedpriv.random_streams import stream
+
+FILE, BYTES = "kept.key", 32
+PARTS = ("records", "labels")  # a stream each: how much is drawn of one says nothing about the other
+Numbers = NDArray[np.int64]
+Source = Callable[[int, str], Generator]  # of a batch, by the number of its first record, and a part
+
+
+def seeded(seed: int, mechanism: FunctionalMechanism) -> Source:
+    """A simulation's: who knows the seed can subtract it."""
+    scales = f"{mechanism.noise!r} {mechanism.label_noise!r}"
+    return lambda number, part: stream(seed, f"kept {part} {scales}", client=number)
+
+
+@dataclass(frozen=True)
+class Secret:
+    """A deployed client's: `name` is what its ledger calls this release, which is charged once."""
+
+    name: str
+    _key: bytes = field(repr=False)
+
+    def __call__(self, number: int, part: str) -> Generator:
+        """ChaCha20 under a key for each batch and part."""
+        own = blake2b(f"{number} {part}".encode(), key=self._key, digest_size=BYTES).digest()
+        return Generator(ChaCha(key=int.from_bytes(own, "little"), rounds=20))
+
+
+def secret(key: bytes, mechanism: FunctionalMechanism, pool: Pool, held: Iterable[Numbers], besides: object) -> Secret:
+    """The noise of these records at these scales, in batches of the mechanism's size.
+
+    `held` are the numbers of each client's records, `besides` what alters them. Two are the same if and only if all of
+    that is: what one client has under one number, the next study may give another number, and it is the same release.
+    """
+    words = blake2b(key=key, digest_size=BYTES)
+    scales = mechanism.noise, mechanism.label_noise, mechanism.inputs, mechanism.batch
+    parts = [repr((scales, pool.classes, besides)).encode()]
+    parts += [repr((pool.divide, pool.subtract, str(pool.x.dtype), pool.x.shape)).encode()]
+    for part in (*parts, *(np.ascontiguousarray(own, "<i8").tobytes() for own in held)):
+        words.update(len(part).to_bytes(8, "little") + part)
+    for stored in (pool.y, np.asarray(pool.x)):
+        words.update(stored.tobytes())
+    found = words.digest()
+    return Secret(blake2b(b"name", key=found, digest_size=16).hexdigest(), found)
+
+
+def key_in(folder: Path) -> bytes:
+    """The secret key in a directory, made where there is none: the noise of a lost one can never be drawn again."""
+    path = folder / FILE
+    try:
+        if not path.exists():
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            _made(path)
+        found = path.read_bytes()
+    except OSError as error:
+        raise FedprivError(f"{path}: the key of kept noise cannot be kept there ({error.strerror})") from None
+    if len(found) != BYTES:
+        raise FedprivError(f"{path}: is no key of {BYTES} bytes: remove it, and what was kept is released anew")
+    return found
+
+
+def _made(path: Path) -> None:
+    """Written beside, synced, then linked: no other process ever sees half of it, and the first one stays."""
+    beside = path.with_name(f"{path.name}.{os.getpid()}")
+    file = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    try:
+        os.write(file, os.urandom(BYTES))
+        os.fsync(file)
+    finally:
+        os.close(file)
+    try:
+        os.link(beside, path)
+    except FileExistsError:
+        pass
+    finally:
+        beside.unlink()

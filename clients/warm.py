@@ -1,0 +1,145 @@
+"""A deployed node's worker: a process that has loaded everything, which the process of each message has answer for it.
+
+Flower starts a process for every message, and most of what ours would do is load torch and the rest. So the first one
+starts a worker, and each hands its message over, by a Unix socket in the ledger's directory, which is its user's alone.
+The worker forks for every message (`clients.warm_worker`): whatever a message does ends with it. Where no worker can be
+had, a message is answered where it is, to the same bytes.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import struct
+import subprocess
+import sys
+import tomllib
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from flwr.app import Context, RecordDict
+
+from clients.warm_frames import exactly, packed, received, send, unpacked_state
+
+NAME, LEDGER = "worker", "ledger"  # the socket, and its directory where the policy names no other
+ENDED = "the process that worked on it has ended"
+WAITING = 64  # messages that may wait to be taken
+NOWHERE = (OSError, EOFError, ValueError, KeyError)  # why there may be no worker
+
+Outcome = tuple[bytes, str]  # an answer, or why there is none
+
+
+def answered(code: str, action: str, content: RecordDict, context: Context) -> Outcome | None:
+    """What a worker of the same code answers; None where there is none, and nothing was asked."""
+    connection = _reached(code, context.node_config)
+    if connection is None:
+        return None
+    with connection:
+        try:
+            send(connection, packed(action, content, context))
+            context.state.clear()  # used up, whatever happens now
+            reply, why, *state = received(connection)
+        except (OSError, EOFError):
+            return b"", ENDED
+    context.state.update(unpacked_state(state))
+    return reply, why.decode()
+
+
+def begin(config: Mapping[str, Any]) -> None:
+    """Start a worker where there is none: it loads while the node waits for its first round."""
+    with suppress(*NOWHERE):
+        folder = _folder(config)
+        try:
+            _connected(folder).close()
+        except OSError:
+            _started(folder).close()
+
+
+def own(connection: socket.socket) -> bool:
+    """Whether the process at the other end is this user's."""
+    there = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    return bool(struct.unpack("3i", there)[1] == os.geteuid())
+
+
+def _reached(code: str, config: Mapping[str, Any]) -> socket.socket | None:
+    """A connection to a worker that waits for a message; a new one where there is none, or one of other code."""
+    with suppress(*NOWHERE):
+        folder = _folder(config)
+        return _greeted(_connected, folder, code) or _greeted(_started, folder, code)
+    return None
+
+
+def _greeted(connect: Callable[[Path], socket.socket], folder: Path, code: str) -> socket.socket | None:
+    """A connection on which a worker has said that it runs this code."""
+    with suppress(OSError, EOFError):
+        connection = connect(folder)
+        if own(connection) and exactly(connection, len(code)) == code.encode():
+            return connection
+        connection.close()
+    return None
+
+
+def _folder(config: Mapping[str, Any]) -> Path:
+    """The directory of a node's ledger, where nobody else may look into it."""
+    if not hasattr(os, "pidfd_open") or not hasattr(socket, "SO_PEERCRED"):
+        raise OSError("this system does not say whose process is at the other end")
+    policy = Path(str(config["policy"]))
+    folder = policy.parent / str(tomllib.loads(policy.read_text(encoding="utf-8-sig")).get("ledger", LEDGER))
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    about = folder.stat()
+    if about.st_uid != os.geteuid() or about.st_mode & 0o077:
+        raise PermissionError(f"{folder} is not this user's alone")
+    return folder
+
+
+def _connected(folder: Path) -> socket.socket:
+    """A connection to the worker that is there."""
+    connection = socket.socket(socket.AF_UNIX)
+    try:
+        with _short(folder) as place:
+            connection.connect(f"{place}/{NAME}")
+        return connection
+    except BaseException:
+        connection.close()
+        raise
+
+
+def _started(folder: Path) -> socket.socket:
+    """A connection to a new worker. It takes the name of any other, and whose name is taken ends.
+
+    It is told of this process's parent, Flower's that starts one for each message and ends with its SuperNode.
+    """
+    node = os.pidfd_open(os.getppid())
+    try:
+        with socket.socket(socket.AF_UNIX) as listener, _short(folder) as place:
+            listener.bind(mine := f"{place}/{NAME}-{os.getpid()}")
+            os.chmod(mine, 0o600)
+            listener.listen(WAITING)
+            number = os.stat(mine).st_ino
+            os.replace(mine, f"{place}/{NAME}")
+            words = map(str, (folder.absolute(), number, listener.fileno(), node))
+            subprocess.Popen(
+                [sys.executable, "-P", "-m", "clients.warm_worker", *words],
+                pass_fds=(listener.fileno(), node), stdin=subprocess.DEVNULL, env=_environment(),
+            )  # fmt: skip
+            return _connected(folder)
+    finally:
+        os.close(node)
+
+
+def _environment() -> dict[str, str]:
+    """This code, from wherever it came, and no threads: a fork would not have them."""
+    path = os.pathsep.join(each or os.getcwd() for each in sys.path)
+    return os.environ | {"PYTHONPATH": path, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+
+
+@contextmanager
+def _short(folder: Path) -> Iterator[str]:
+    """A directory by a name that fits into a socket's address (107 bytes), however deep it lies."""
+    number = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        yield f"/proc/self/fd/{number}"
+    finally:
+        os.close(number)

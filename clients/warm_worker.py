@@ -1,0 +1,132 @@
+"""The worker of a node (`clients.warm`): it loads what answers need, and forks for each message.
+
+A fork has all that is loaded and nothing that an earlier message did: it reads policy, ledger and data, draws its noise
+under a key of its own and ends, at its time-out by force. One that crashes or hangs costs one message. The worker ends
+with its SuperNode, when its name is another's or gone, or when nobody has asked it for a while.
+
+    python -m clients.warm_worker DIRECTORY NUMBER LISTENER NODE
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import socket
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+from select import select
+from traceback import print_exc
+
+import numpy as np
+
+from clients import app, warm
+from clients.place import at_home
+from clients.warm_frames import packed_state, received, send, unpacked
+
+IDLE = 600.0  # seconds
+LOOKS = 2.0  # seconds between two looks at its name
+REHEARSAL = """
+name = "rehearsal"
+data = { kind = "Synthetic", records = 4, features = 2, classes = 2, held_out = 2 }
+clients = { count = 2, records = 2 }
+privacy.mechanism = { kind = "StochasticSign", clip = 1.0, scale = 2.0 }
+aggregation.kind = "MajorityVote"
+run.rounds = 1
+"""
+
+
+class Worker:
+    """A listener, what stands for the node (readable once that has ended), and the forks that are at work."""
+
+    def __init__(self, folder: Path, number: int, listener: socket.socket, node: int) -> None:
+        self._name, self._number, self._listener, self._node = folder / warm.NAME, number, listener, node
+        self._forks: set[int] = set()
+
+    def serve(self, idle: float = IDLE) -> None:
+        """Take messages for as long as anybody may have one."""
+        asked = time.monotonic()
+        while True:
+            ready = set(select([self._listener.fileno(), self._node], [], [], LOOKS)[0])
+            self._forks -= {pid for pid in self._forks if os.waitpid(pid, os.WNOHANG)[0]}
+            if self._node in ready:
+                break
+            if self._listener.fileno() in ready:
+                self._take()
+            elif not self._named:
+                break
+            if ready or self._forks:
+                asked = time.monotonic()
+            elif time.monotonic() > asked + idle:
+                break
+        self._end(self._node in ready)
+
+    @property
+    def _named(self) -> bool:
+        """Whether its own socket is the one that the node's messages find."""
+        try:
+            return self._name.stat().st_ino == self._number
+        except OSError:
+            return False
+
+    def _take(self) -> None:
+        connection, _ = self._listener.accept()
+        with connection:
+            if not warm.own(connection):
+                return
+            if pid := os.fork():
+                self._forks.add(pid)
+                return
+            try:
+                self._listener.close()
+                answer(connection)
+            except (OSError, EOFError, KeyboardInterrupt):
+                pass  # nobody waits for it
+            except BaseException:
+                print_exc()
+            finally:
+                os._exit(0)
+
+    def _end(self, at_once: bool) -> None:
+        """Nobody finds it any more; what is at work may finish, unless its node has ended."""
+        if self._named:
+            self._name.unlink(missing_ok=True)
+        if at_once:
+            for pid in self._forks:
+                os.kill(pid, signal.SIGKILL)
+
+
+def answer(connection: socket.socket) -> None:
+    """One message, as the process that was started for it would answer it."""
+    connection.sendall(app.code().encode())
+    action, content, context = unpacked(received(connection))
+    at_home()
+    reply, why = app.answered(action, content, context)
+    send(connection, [reply, why.encode(errors="replace"), *packed_state(context)])
+
+
+def load() -> None:
+    """Everything that an answer may need; what is loaded by its first use is used, in a round that nobody asked for."""
+    import clients.masking.node
+    import clients.releasing  # noqa: F401
+    from clients.policy import total
+    from fedpriv import guarantee, study_file
+
+    app.answer_of(None, {})(REHEARSAL, np.zeros(6, np.float32), 1, np.arange(2))
+    total((guarantee.release(study_file.parsed(REHEARSAL), 6),), 1e-5)
+
+
+def main() -> None:
+    """Serve messages until nobody can have one."""
+    folder, number, listener, node = sys.argv[1:]
+    with suppress(KeyboardInterrupt), socket.socket(fileno=int(listener)) as own:
+        app.code()  # of the sources as they are now
+        load()
+        gc.freeze()  # a fork need not copy what it only looks at
+        Worker(Path(folder), int(number), own, int(node)).serve()
+
+
+if __name__ == "__main__":
+    main()

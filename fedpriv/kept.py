@@ -1,0 +1,211 @@
+"""Releases that are made once and kept: a client noises its records, and every round is a function of what it kept.
+
+The kinds of `[privacy.release]` that train on noised records: StoBatch of [S], and AdLM, the same functional mechanism
+without the adversarial part (Phan et al. 2017). However many rounds, studies and models there are, they cost what
+`FunctionalMechanism.releases` cost, once. Neighbours differ in one record, replaced by another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from math import exp, log
+from typing import Any, ClassVar, Protocol
+
+from fedpriv.accounting import Account
+from fedpriv.certified.functional import FunctionalMechanism, epsilon_1_of
+from fedpriv.errors import FedprivError, at_least_zero, positive, real, whole
+from fedpriv.kinds import made
+
+PUBLISHED = 1.0  # the ε of [S] where a study gives none
+NORM = 1.0  # ‖θ₁‖_{1,1}, which `clients.stobatch_network` keeps the first layer's columns to
+SIZES = ("inputs", "patch", "hidden", "last")
+STEPS = 50  # of the search for an ε₁: it halves the range of its logarithm
+
+
+class Kept(Protocol):
+    """What every kept release has; all of it is public."""
+
+    batches: ClassVar[int]  # fixed batches of a pair: B_i1, and B_i2 that adversarial examples are made of
+
+    @property
+    def epsilon(self) -> float | None:
+        """The published total, [S] Theorem 4; None where ε₁ is given."""
+
+    @property
+    def epsilon_1(self) -> float | None:
+        """ε₁; None where the total is given."""
+
+    @property
+    def epsilon_2(self) -> float:
+        """ε₂, of the label."""
+
+    @property
+    def batch(self) -> int | None:
+        """m, the records of a fixed batch."""
+
+    @property
+    def hidden_noise(self) -> float:
+        """On the first layer in training, a multiple of 2b, the scale of [S]: 1/ψ. It protects nothing."""
+
+    @property
+    def sizes(self) -> Sequence[int] | None:
+        """Inputs, patch (d), hidden (β), last (|h_π|): what a study's model and data have."""
+
+    @property
+    def xi(self) -> float:
+        """ξ, the weight of adversarial examples."""
+
+    @property
+    def attacks(self) -> Sequence[str]:
+        """What makes them, an equal share of B_i2 each."""
+
+    @property
+    def steps(self) -> int:
+        """T_μ, the steps of each."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoBatch:
+    """Noised records, the auto-encoder's and the classes' polynomials, adversarial examples. [S] Algorithms 1 and 4."""
+
+    epsilon: float | None = None  # the published total: 1 where epsilon_1 is not given either
+    epsilon_1: float | None = None
+    epsilon_2: float = 0.1
+    batch: int | None = None  # m: half of a client's records where it is not given
+    xi: float = 1.0
+    attacks: Sequence[str] = ("IFgsm", "Mim", "Pgd")
+    steps: int = 10  # T_μ
+    hidden_noise: float = 0.5  # on the first layer, drawn anew in every round, a multiple of 2b
+    sizes: Sequence[int] | None = None  # inputs, patch, hidden, last: filled in
+
+    batches: ClassVar[int] = 2
+
+    def __post_init__(self) -> None:
+        _check(self)
+        at_least_zero(xi=self.xi)
+        real(xi=self.xi)
+        whole(steps=self.steps)
+        if isinstance(self.attacks, str) or not self.attacks or not all(isinstance(own, str) for own in self.attacks):
+            raise FedprivError(f"attacks must be a list of kinds of attacks on inputs, got {self.attacks!r}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdLm:
+    """The functional mechanism alone: noised records, and the polynomials of the auto-encoder and the classes."""
+
+    epsilon: float | None = None
+    epsilon_1: float | None = None
+    epsilon_2: float = 0.1
+    batch: int | None = None  # m: all of a client's records where it is not given
+    hidden_noise: float = 0.5
+    sizes: Sequence[int] | None = None
+
+    batches: ClassVar[int] = 1
+    xi: ClassVar[float] = 0.0
+    attacks: ClassVar[tuple[str, ...]] = ()
+    steps: ClassVar[int] = 0
+
+    def __post_init__(self) -> None:
+        _check(self)
+
+
+KINDS: dict[str, type[Any]] = {kind.__name__: kind for kind in (StoBatch, AdLm)}
+
+
+def make_kept(kind: str, settings: Mapping[str, Any]) -> Kept:
+    """The kept release of that kind with those settings, or one line that says which of them is wrong.
+
+    >>> make_kept("StoBatch", {"epsilon_2": 0})
+    Traceback (most recent call last):
+    fedpriv.errors.FedprivError: StoBatch: epsilon_2 must be positive, got 0
+    """
+    found: Kept = made("release", KINDS, kind, settings)
+    return found
+
+
+def filled(kept: Kept, records: int, sizes: Sequence[int]) -> Kept:
+    """With m, and the sizes of the model that is really there; refused where others are claimed, or too few records.
+
+    >>> filled(AdLm(epsilon_1=0.5), 100, (784, 25, 196, 256)).batch
+    100
+    """
+    batch = kept.batch or records // kept.batches
+    if not 1 <= kept.batches * batch <= records:
+        raise FedprivError(
+            f"{type(kept).__name__} needs {kept.batches} fixed batch{'es' * (kept.batches > 1)} of batch = "
+            f"{batch or 1} records at each client, which has {records}"
+        )
+    if kept.sizes is not None and tuple(kept.sizes) != tuple(sizes):
+        pairs = zip(SIZES, kept.sizes, sizes, strict=True)
+        told = ", ".join(f"{name} {own} for {real}" for name, own, real in pairs if own != real)
+        raise FedprivError(f"sizes are those of another model or other data: {told}")
+    return replace(kept, batch=batch, sizes=list(sizes))  # type: ignore[type-var]
+
+
+def mechanism_of(kept: Kept) -> FunctionalMechanism:
+    """The noise, once m and the sizes are known.
+
+    >>> mnist = filled(StoBatch(epsilon=1.0), 4998, (784, 25, 196, 256))
+    >>> round(mechanism_of(mnist).epsilon_1, 4), round(mechanism_of(mnist).published(NORM), 4)
+    (0.5122, 1.0)
+    """
+    if kept.batch is None or kept.sizes is None:
+        raise FedprivError("batch and sizes must be given where no model is at hand: inputs, patch, hidden, last")
+    known = dict(zip(SIZES, kept.sizes, strict=True)) | {"batch": kept.batch, "epsilon_2": kept.epsilon_2}
+    own = FunctionalMechanism(**known, epsilon_1=kept.epsilon_1 or 1.0)  # type: ignore[arg-type]
+    if kept.epsilon_1 is not None:
+        return own
+    total = PUBLISHED if kept.epsilon is None else kept.epsilon
+    return replace(own, epsilon_1=epsilon_1_of(total, kept.epsilon_2, own.gamma_x, own.gamma(NORM)))
+
+
+def settings_of(kept: Kept, *, calibrating: bool = False) -> dict[str, Any]:
+    """All settings as a study has them, ε₁ in the place of the total it followed from, or still to be found."""
+    own: dict[str, Any] = asdict(kept)  # type: ignore[call-overload]
+    if not calibrating:
+        own |= {"epsilon": None, "epsilon_1": mechanism_of(kept).epsilon_1}
+    given = {name: value for name, value in own.items() if value is not None}
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in given.items()}
+
+
+def calibrated(kept: Kept, target: float, delta: float) -> Kept:
+    """With the largest ε₁ whose example-level ε(δ) is at most the target.
+
+    >>> own = calibrated(filled(AdLm(), 100, (64, 9, 16, 16)), target=30.0, delta=1e-5)
+    >>> 29.9 < mechanism_of(own).certified(1e-5).upper <= 30
+    True
+    """
+
+    def cost(epsilon_1: float) -> float:
+        tried: Any = replace(kept, epsilon_1=epsilon_1)  # type: ignore[type-var]
+        return Account(mechanism_of(tried).releases).upper_epsilon(delta)
+
+    low, high = log(1e-9), log(1e9)
+    if not cost(exp(low)) <= target:
+        raise FedprivError(
+            f"epsilon = {target:g} is less than labels alone cost at epsilon_2 = {kept.epsilon_2:g} and batch = "
+            f"{kept.batch}: a smaller epsilon_2, or a larger batch"
+        )
+    for _ in range(STEPS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if cost(exp(middle)) <= target else (low, middle)
+    return replace(kept, epsilon_1=exp(low))  # type: ignore[type-var]
+
+
+def _check(kept: Kept) -> None:
+    for name in ("epsilon", "epsilon_1", "epsilon_2"):
+        if getattr(kept, name) is not None:
+            positive(**{name: getattr(kept, name)})
+    if kept.epsilon is not None and kept.epsilon_1 is not None:
+        raise FedprivError("epsilon is the published total, which epsilon_1 follows from: give one of them")
+    if kept.epsilon is not None and not kept.epsilon > kept.epsilon_2:
+        raise FedprivError(f"epsilon must be larger than epsilon_2 = {kept.epsilon_2}, got {kept.epsilon}")
+    real(hidden_noise=kept.hidden_noise)
+    at_least_zero(hidden_noise=kept.hidden_noise)
+    if kept.batch is not None:
+        whole(batch=kept.batch)
+    if kept.sizes is not None:
+        if isinstance(kept.sizes, str) or len(kept.sizes) != len(SIZES):
+            raise FedprivError(f"sizes must be {', '.join(SIZES)}, got {kept.sizes!r}")
+        whole(**dict(zip(SIZES, kept.sizes, strict=True)))

@@ -1,0 +1,157 @@
+"""The parts of a local deployment, each started as a process of its own: the SuperLink and the SuperNodes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from fedpriv.errors import FedprivError
+from simulations.deploy_certificates import AUTHORITY, CERTIFICATE, KEY, write_identity
+from simulations.deploy_state import HOME, MARK, NAME, PART, Deployment, Process, began
+from simulations.own_superlink import HOST, STARTS, healthy, port_of
+from simulations.surroundings import environment, wait_until
+
+POLICY, LINK = "policy.toml", "superlink"
+NODE_KEY, IDENTITY, PEERS = "node.key", "identity", "peers"
+DATABASE = "superlink.db"  # of runs and registered nodes: a SuperLink that is started again knows them
+FORGETS = 90.0  # seconds: Flower takes up to 60 to find that a node has ended, and takes it back no sooner
+ASKS_AGAIN = 3.0
+STILL_THERE = "[code: 2004]"  # how a SuperLink says so
+
+
+def start_link(directory: Path, deployment: Deployment) -> None:
+    """Start the SuperLink, and wait until it answers."""
+    words = ["--isolation", "subprocess", "--host", HOST, "--port", str(deployment.port)]
+    words += ["--disable-runtime-dependency-installation", "--database", str(directory / DATABASE)]
+    if deployment.tls:
+        for option, file in (("--ssl-ca-certfile", AUTHORITY), ("--ssl-certfile", CERTIFICATE), ("--ssl-keyfile", KEY)):
+            words += [option, str(directory / file)]
+    words += ["--enable-supernode-auth"] if deployment.tls else ["--insecure"]
+    place = folder(directory, LINK)
+    process = _launched(deployment, directory, place, ["flower-superlink", *words], deployment.port)
+    authority = directory / AUTHORITY if deployment.tls else None
+    _wait_for(process, directory, lambda _: healthy(deployment.port, authority))
+
+
+def start_nodes(directory: Path, deployment: Deployment, numbers: Sequence[int]) -> None:
+    """Start these SuperNodes, and wait until they have joined."""
+    for number in numbers:
+        start_node(directory, deployment, number)
+    for process in [each for each in deployment.processes if each.name in map(name_of, numbers)]:
+        _wait_for(process, directory, _has_joined)
+
+
+def start_again(directory: Path, deployment: Deployment, number: int) -> None:
+    """Start a SuperNode that was there before, and wait until the SuperLink takes it back."""
+    until = time.monotonic() + FORGETS
+    while True:
+        process = start_node(directory, deployment, number)
+        try:
+            return _wait_for(process, directory, _has_joined)
+        except FedprivError:
+            if time.monotonic() > until or STILL_THERE not in _log(directory, process.name).read_text(errors="replace"):
+                raise
+        time.sleep(ASKS_AGAIN)
+
+
+def start_node(directory: Path, deployment: Deployment, number: int) -> Process:
+    """Start a SuperNode, on its partition and with its policy, ledger and keys."""
+    place, port = folder(directory, name_of(number)), port_of(0)
+    told: dict[str, int | str] = {"partition-id": number, "num-partitions": deployment.nodes}
+    files = {"policy": POLICY} | ({IDENTITY: IDENTITY, PEERS: PEERS} if deployment.tls else {})
+    told |= {name: str(place / file) for name, file in files.items()}
+    config = " ".join(f"{name}={json.dumps(value)}" for name, value in told.items())
+    words = ["--superlink", f"{HOST}:{deployment.port}", "--isolation", "subprocess", "--host", HOST]
+    words += ["--port", str(port), "--node-config", config]
+    if deployment.tls:
+        words += ["--root-certificates", str(directory / AUTHORITY)]
+        words += ["--auth-supernode-private-key", str(place / NODE_KEY)]
+    else:
+        words += ["--insecure"]
+    return _launched(deployment, directory, place, ["flower-supernode", *words], port)
+
+
+def write_peers(places: Sequence[Path]) -> None:
+    """A key that all the others know a node by, whatever the SuperLink says: each has a list of everybody's."""
+    peers = b"".join(write_identity(place / IDENTITY).read_bytes() for place in places)
+    for place in places:
+        (place / PEERS).write_bytes(peers)
+
+
+def register(keys: Sequence[Path], directory: Path) -> None:
+    """Tell the SuperLink the nodes' public keys: it lets no other node in."""
+    env = environment(folder(directory, LINK)) | {"FLWR_HOME": str(directory / HOME)}
+
+    def told(key: Path) -> None:
+        command = ["flwr", "supernode", "register", str(key), NAME, "--name", key.parent.name]
+        done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=STARTS)
+        if done.returncode:
+            raise FedprivError(f"{key} was not registered: {' '.join((done.stderr or done.stdout).split())[-300:]}")
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(told, keys))
+
+
+def write_connection(directory: Path, deployment: Deployment) -> None:
+    """Flower's configuration, with the one connection."""
+    home = folder(directory, HOME)
+    proof = f"root-certificates = {json.dumps(str(directory / AUTHORITY))}" if deployment.tls else "insecure = true"
+    text = f'[superlink]\ndefault = "{NAME}"\n\n[superlink.{NAME}]\naddress = "{HOST}:{deployment.port}"\n{proof}\n'
+    (home / "config.toml").write_text(text, encoding="utf-8")
+
+
+def folder(directory: Path, name: str) -> Path:
+    """A directory in it, of its owner's alone."""
+    place = directory / name
+    place.mkdir(exist_ok=True, mode=0o700)
+    return place
+
+
+def name_of(number: int) -> str:
+    """What a SuperNode is called."""
+    return f"node-{number}"
+
+
+def _launched(deployment: Deployment, directory: Path, place: Path, words: Sequence[str], port: int) -> Process:
+    """Start one process in its own surroundings and group, and write down which it is; its last log is kept."""
+    env = environment(place) | {MARK: deployment.mark, PART: place.name}
+    log = _log(directory, place.name)
+    if log.exists():
+        log.replace(log.with_suffix(".before.log"))
+    try:
+        with log.open("w") as file:
+            started = subprocess.Popen(
+                words, cwd=place / "empty", env=env, stdin=subprocess.DEVNULL, stdout=file, stderr=file,
+                start_new_session=True,
+            )  # fmt: skip
+    except FileNotFoundError:
+        raise FedprivError(f"{words[0]} is not there: Flower is not installed beside fedpriv") from None
+    process = Process(place.name, started.pid, began(started.pid), port)
+    deployment.has(process)
+    deployment.save(directory)
+    return process
+
+
+def _wait_for(process: Process, directory: Path, ready: Callable[[str], bool]) -> None:
+    """Wait until a process does its work; its own last words where it ends instead."""
+    log = _log(directory, process.name)
+
+    def told() -> str:
+        return log.read_text(errors="replace")
+
+    in_time = wait_until(lambda: not process.runs or ready(told()), STARTS)
+    if not in_time or not process.runs:
+        last = next((line.strip() for line in reversed(told().splitlines()) if line.strip()), "it said nothing")
+        raise FedprivError(f"{process.name} did not start: {last} (in {log})")
+
+
+def _has_joined(log: str) -> bool:
+    return "SuperNode ID" in log
+
+
+def _log(directory: Path, name: str) -> Path:
+    return directory / f"{name}.log"

@@ -1,0 +1,187 @@
+"""[S] Figures 2, 4 and 6 as trainings: each a study on the data that are there, as large as the minutes allow."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from hashlib import blake2b
+from json import dumps
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from clients.data import DEBIAN, Arrays, Digits, Idx
+from fedpriv.errors import FedprivError
+from fedpriv.tables import Table
+from simulations.reproduce.stobatch_published import (
+    ADLM,
+    DPSGD,
+    EACH,
+    FIGURES,
+    HONEST,
+    PIXELDP,
+    PLAIN,
+    PRINTED,
+    SECURE,
+    STOBATCH,
+)
+
+NOISE = {
+    PIXELDP: 0.5,
+    SECURE: 0.25,
+}  # σ on the input, in its units; behind the first layer, whose outputs are in [−1, 1]
+DELTA, LABELS = 1e-5, 0.1  # δ of what is certified; ε₂
+PAIRS, BATCH = 12, 2499  # of MNIST: m, and how often 2m goes into 60,000
+TRAVEL, LONGEST = 0.3, 0.02
+EXPECTED = 256  # records of a step of DP-SGD and SecureSGD
+KINDS = {STOBATCH: "StoBatch", ADLM: "AdLm"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cell:
+    """One training: a method, where it has an ε that one, and how its noise is drawn where that can be asked."""
+
+    method: str
+    epsilon: float | None = None
+    draw: str = ""
+    seed: int = 1
+
+    @property
+    def title(self) -> str:
+        """In words.
+
+        >>> Cell(method="StoBatch", epsilon=0.2, draw="noise for each").title
+        'StoBatch (noise for each), ε = 0.2'
+        """
+        name = self.method + (f" ({self.draw})" if self.draw else "")
+        return name if self.epsilon is None else f"{name}, ε = {self.epsilon:g}"
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How large everything is."""
+
+    data: Table
+    model: Table
+    clients: int  # trainers of one pair of batches
+    batch: int  # m
+    steps: int
+    inner: int  # steps of an attack in training
+    images: int  # held out, that are attacked and certified
+    draws: int
+
+    @property
+    def step(self) -> float:
+        """Of Adam: as far in all as [S]'s 1e-4 over its epochs. Further, and noise as printed is what is learnt."""
+        return min(TRAVEL / self.steps, LONGEST)
+
+    @property
+    def records(self) -> int:
+        """Of all trainers."""
+        return 2 * self.batch * self.clients
+
+    def name(self, cell: Cell) -> str:
+        """Of a cell's files: another one as soon as anything is another."""
+        return blake2b(dumps([asdict(cell), asdict(self)], sort_keys=True).encode(), digest_size=6).hexdigest()
+
+
+def cells(name: str, seed: int) -> list[Cell]:
+    """A figure's trainings with one seed, the most telling first."""
+    figure, found = FIGURES[name], list[Cell]()
+    for epsilon in figure.epsilons:
+        found += [Cell(method=STOBATCH, epsilon=epsilon, draw=draw, seed=seed) for draw in (EACH, PRINTED)]
+        if not figure.certified:
+            found += [Cell(method=DPSGD, epsilon=epsilon, seed=seed)]
+            found += [Cell(method=ADLM, epsilon=epsilon, draw=draw, seed=seed) for draw in (EACH, PRINTED)]
+        found += [Cell(method=SECURE, epsilon=epsilon, seed=seed)]
+        if epsilon == figure.epsilons[0]:
+            found += [Cell(method=PIXELDP, seed=seed)] + [Cell(method=PLAIN, seed=seed)] * (not figure.certified)
+    best = max(figure.epsilons)
+    return [*found, *([Cell(method=STOBATCH, epsilon=best, draw=HONEST, seed=seed)] if best > 1 else [])]
+
+
+def study(cell: Cell, scale: Scale) -> Table:
+    """The study of a cell; one whose noise is drawn as printed differs in nothing but that, and is never a run."""
+    pairs = {"count": scale.clients, "records": 2 * scale.batch}
+    alone = {"count": 1, "records": scale.records}
+    asked: Table = {"participation": {"kind": "Fixed", "number": 1}} if scale.clients > 1 else {}
+    own: Table = {"clients": alone, "privacy": {"mechanism": {"kind": "Plain"}}, "training": {"batch": scale.batch}}
+    if cell.method in KINDS:
+        release: Table = {"kind": KINDS[cell.method], "batch": scale.batch, "epsilon_2": LABELS}
+        release |= {"steps": scale.inner} if cell.method == STOBATCH else {}
+        target = {"epsilon": cell.epsilon} if cell.draw == HONEST else {}
+        release |= {} if target else {"epsilon": cell.epsilon}
+        own = {"clients": pairs | asked, "privacy": {"release": release, "delta": DELTA} | target, "training": {}}
+    elif cell.method in (DPSGD, SECURE):
+        release = {"kind": "DpSgd", "clip": 1.0, "sampling": min(EXPECTED / scale.records, 0.25)}
+        own = {
+            "clients": alone,
+            "privacy": {"release": release, "delta": DELTA, "epsilon": cell.epsilon},
+            "training": {},
+        }
+    steps = scale.steps
+    return {
+        "name": cell.title, "data": dict(scale.data), **own,
+        "training": {**own["training"], "model": _model(cell, scale.model)},
+        "server": {"step": scale.step, "optimiser": {"kind": "Adam"}},
+        "run": {"rounds": steps, "seed": cell.seed, "evaluate_every": steps, "checkpoint_every": steps},
+    }  # fmt: skip
+
+
+def _model(cell: Cell, model: Mapping[str, Any]) -> Table:
+    if cell.method not in NOISE:
+        return dict(model)
+    at = "input" if cell.method == PIXELDP else "first layer"
+    return {"kind": "Randomised", "network": dict(model), "noise": NOISE[cell.method], "at": at}
+
+
+def data(named: str | None) -> tuple[Table, bool]:
+    """The data named, or those there: [S] has inputs in [−1, 1]; and whether they are the digits.
+
+    A directory of idx files or of x.npy and y.npy; else $FEDPRIV_DATA, else Debian's Fashion-MNIST, else the digits.
+    """
+    digits = {"kind": "Digits", "divide": 8.0, "subtract": 1.0}
+    if named == "digits":
+        return digits, True
+    if named is not None and (Path(named) / "x.npy").is_file():
+        return {"kind": "Arrays", **_plain(Arrays(path=named, divide=127.5, subtract=1.0).resolved())}, False
+    try:
+        return {"kind": "Idx", **_plain(Idx(path=named, divide=127.5, subtract=1.0).resolved())}, False
+    except FedprivError:
+        if named is not None:
+            raise
+        return digits, True
+
+
+def _plain(own: Any) -> Table:
+    return {name: value for name, value in asdict(own).items() if value is not None}
+
+
+def called(scale: Scale) -> str:
+    """The data in words."""
+    if scale.data["kind"] == "Digits":
+        return "scikit-learn's digits"
+    path = str(scale.data["path"])
+    return "Fashion-MNIST" if path == str(DEBIAN) else f"the images in {path}"
+
+
+def full(table: Table, digits: bool) -> Scale:
+    """As the paper has it, or as the data allow: digits are one pair of batches, images in colour CIFAR's settings."""
+    if digits:
+        model: Table = {"kind": "EncodedCnn", "maps": [16], "kernel": 3, "units": 64}
+        batch = len(Digits(**_settings(table)).load()) // 2
+        return Scale(table, model, clients=1, batch=batch, steps=300, inner=10, images=360, draws=2000)
+    if _in_colour(table):
+        model = {"kind": "CifarCnn"}
+        return Scale(table, model, clients=13, batch=1851, steps=7800, inner=3, images=1000, draws=1000)
+    model = {"kind": "EncodedCnn", "maps": [32, 64], "kernel": 5, "units": 256}
+    return Scale(table, model, clients=PAIRS, batch=BATCH, steps=240, inner=10, images=1000, draws=2000)
+
+
+def _in_colour(table: Table) -> bool:
+    return table["kind"] == "Arrays" and bool(np.load(Path(table["path"]) / "x.npy", mmap_mode="r")[0].size % 3 == 0)
+
+
+def _settings(table: Table) -> dict[str, Any]:
+    return {name: value for name, value in table.items() if name != "kind"}

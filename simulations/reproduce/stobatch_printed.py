@@ -1,0 +1,75 @@
+"""StoBatch and AdLM with the noise that [S] draws: one vector, added to every example.
+
+The difference of two examples is untouched by it, so it protects none of them (theory: docs/certified.md). Nothing here
+is a run: there is no ledger, for there is nothing to promise, and no study can ask for it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.random import Generator
+
+from clients.arrays import Floats
+from clients.byzantine import Byzantine
+from clients.cohort import division_of
+from clients.corrupting import Corrupting
+from clients.stobatch import Keeping
+from clients.stobatch_network import encoded_of
+from clients.stobatch_noise import seeded
+from fedpriv.arrays import Vector
+from fedpriv.certified import FunctionalMechanism
+from fedpriv.errors import FedprivError
+from fedpriv.kept import mechanism_of
+from fedpriv.random_streams import stream
+from server.rounds import Plan
+
+
+@dataclass(frozen=True)
+class OneDraw:
+    """The functional mechanism's scales, and one noise vector in all of the examples."""
+
+    mechanism: FunctionalMechanism
+    seed: int
+
+    @property
+    def kept(self) -> Vector:
+        """The noise of every input, flat."""
+        return stream(self.seed, "as printed").laplace(0, self.mechanism.noise, self.mechanism.inputs)
+
+    def perturbed(self, x: Floats, rng: Generator) -> Vector:
+        """x and the one noise."""
+        return np.asarray(x + self.kept.reshape(x.shape[1:]))
+
+    def perturbed_labels(self, y: Any, classes: int, rng: Generator) -> Vector:
+        """One-hot labels as they are: [S] has the noise on the coefficients h·y that the classes' weights have."""
+        return np.asarray(np.eye(classes)[y])
+
+    def of_coefficients(self, count: int) -> Vector:
+        """That noise, of so many weights."""
+        return stream(self.seed, "labels as printed").laplace(0, self.mechanism.label_noise, count)
+
+
+def as_printed(plan: Plan) -> tuple[Floats, torch.Tensor]:
+    """The weights that a study comes to so, and the noise that its inputs had."""
+    study, kept = plan.study, plan.study.privacy.kept
+    assert kept is not None
+    mechanism = mechanism_of(kept)
+    parts = Byzantine(study), Corrupting(study, plan.pool.classes), seeded(study.run.seed, mechanism)
+    keeping = Keeping(study, kept, plan.pool, plan.net, division_of(study, plan.pool), *parts)
+    keeping._mechanism = once = OneDraw(mechanism, study.run.seed)  # type: ignore[assignment]
+    last = encoded_of(plan.net)[1].last.weight.numel()  # the last of the parameters
+    weights, stepping = plan.net.initial().astype(float), study.server.stepping
+    memory = stepping.start(plan.net.dimension)
+    for round in range(1, study.run.rounds + 1):
+        asked = study.clients.chosen.asked(study.clients.count, study.run.seed, round)
+        rows = np.empty((len(asked), plan.net.dimension), np.float32)
+        for why in keeping.updates(weights.astype(np.float32), round, asked, rows).values():
+            raise FedprivError(why)
+        rows[:, -last:] -= once.of_coefficients(last)
+        memory, change = stepping.step(memory, rows.mean(axis=0).astype(float))
+        weights = weights - study.server.step * change
+    return weights.astype(np.float32), torch.tensor(once.kept.reshape(plan.pool.shape), dtype=torch.float32)
