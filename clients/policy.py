@@ -134,7 +134,7 @@ class Policy:
         if not (cost := total(after, self.budget.delta)) <= self.budget.epsilon:
             raise Refused(
                 f"it would take ε to {cost:.6g} at δ = {self.budget.delta:g}, "
-                f"past the budget of {self.budget.epsilon:g}"
+                f"past the budget of {self.budget.epsilon:g} in this client's policy"
             )
 
 

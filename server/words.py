@@ -41,7 +41,8 @@ def both(epsilons: Mapping[str, Any]) -> tuple[str, str]:
     own = example["epsilon"]
     return (
         f"ε = {up(published['epsilon'])} {PUBLISHED}",
-        f"ε from {down(own['lower'])} to {up(own['upper'])} at δ = {small(example['delta'])} for one example, replaced",
+        f"ε from {down(own['lower'])} to {up(own['upper'])} at δ = {small(example['delta'])} for one example replaced, "
+        "to whoever sees its noised record",
     )
 
 

@@ -127,4 +127,4 @@ def table(attacked: Sequence[dict[str, Any]]) -> str:
          *(f"{row['attacks'][name]['accuracy']:.1%}" for name in names), f"{row['all']['accuracy']:.1%}"]
         for row in attacked
     ]  # fmt: skip
-    return "accuracy under attack\n" + aligned(head, lines)
+    return "accuracy under attack, by most votes; certified: no abstention counts\n" + aligned(head, lines)

@@ -29,7 +29,7 @@ MOST_ROWS = 10
 def summary(trained: Trained, terms: Terms, found: Sequence[Verdict]) -> dict[str, Any]:
     """The run's certified accuracy as plain data."""
     norm, dimension, right = terms.smoothing.norm, trained.x[0].size, _right(trained, found)
-    radii = steps(max(verdict.radius for verdict in found))
+    radii, run = steps(max(verdict.radius for verdict in found)), runs.load(trained.directory)
     return {
         "directory": str(trained.directory), "round": trained.round, "images": len(found), "draws": terms.draws,
         "confidence": terms.confidence, "by": terms.by,
@@ -44,7 +44,7 @@ def summary(trained: Trained, terms: Terms, found: Sequence[Verdict]) -> dict[st
             "published": accuracy(right, found, radius, published=True),
         } for radius in radii],
         "median_radius": sorted(v.radius if ok else 0.0 for v, ok in zip(found, right, strict=True))[len(found) // 2],
-        "privacy": dict(facts.privacy(runs.load(trained.directory))),
+        "privacy": dict(facts.privacy(run)), "epsilons": run.header.get("epsilons"),
     }  # fmt: skip
 
 
@@ -87,7 +87,7 @@ def table(report: dict[str, Any]) -> str:
         + "".join(f", {own:g} on every one of the first layer" for own in report["drawn"][1:]),
         "verdicts": f"{report['draws']:,} draws an image; each holds with confidence {report['confidence']:g}",
         "accuracy": f"{own['unnoised']:.1%} without noise, {own['smoothed']:.1%} of {report['images']:,} with it; "
-        f"{own['abstained']:.1%} abstained",
+        f"{own['abstained']:.1%} abstained, which counts as wrong",
         **report["privacy"],
     }
     width = max(map(len, rows))

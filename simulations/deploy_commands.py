@@ -28,7 +28,7 @@ POLICY = """\
 studies = "any"
 mechanisms = "any"
 unit = "record"            # the budget is a record's: of what is released of clients, too
-budget = {{ epsilon = 100.0, delta = 1e-5 }}
+budget = {{ epsilon = 1000.0, delta = 1e-5 }}
 trust = "simulated"        # for trying: where a study wants sums alone to be seen, the server is believed
 contributors = 1000000
 attacks = true             # for trying: clients play the attackers that a study asks for

@@ -29,6 +29,7 @@ def up(directory: Path, nodes: int, tls: bool, port: int, policy: str, say: Say)
         if standing is not None and standing.ready and (standing.alive or standing.left_over()):
             _check_same(directory, standing, nodes, tls, port)
             _mend(directory, standing, say)
+            _name_others(directory, nodes, policy, say)
             return standing
         if standing is not None:  # it never came up, or all of it has ended
             _end(directory, standing)
@@ -39,7 +40,16 @@ def up(directory: Path, nodes: int, tls: bool, port: int, policy: str, say: Say)
         except BaseException:
             _end(directory, deployment)
             raise
+        _name_others(directory, nodes, policy, say)
     return deployment
+
+
+def _name_others(directory: Path, nodes: int, policy: str, say: Say) -> None:
+    """Say which nodes have a policy other than the one that would be written now: it is their owner's, and stays."""
+    names = [parts.name_of(number) for number in range(nodes)]
+    texts = {name: (directory / name / parts.POLICY).read_text(encoding="utf-8") for name in names}
+    if others := [name for name in names if texts[name] != policy]:
+        say(f"another {parts.POLICY} was there and stays as it is: {', '.join(others)}")
 
 
 def down(directory: Path) -> int:

@@ -39,6 +39,7 @@ def forecast(study: Study) -> dict[str, Any]:
         "name": study.name, "clients": study.clients.count, "byzantine": study.clients.attackers,
         "rounds": study.run.rounds, "dimension": plan.net.dimension, "mechanism": ", then ".join(carried),
         "epsilon": guarantee.epsilon(study, plan.net.dimension, guarantee.releases_of_worst(study))._asdict(),
+        "epsilons": guarantee.both_epsilons(study),
         "delta": study.privacy.delta, "unit": release.unit if release else "client", "trust": study.privacy.trust,
         "adjacency": release.adjacency if release else None,
         "client_bytes": plan.client_bytes, "bytes_up": asked * plan.client_bytes,

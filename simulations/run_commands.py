@@ -157,6 +157,10 @@ def _show(found: dict[str, Any], as_json: bool) -> None:
     print(f"{found['name']}: {found['clients']} clients, {found['byzantine']} Byzantine, {found['rounds']} rounds")
     print(f"  {found['mechanism']}")
     print(f"  ε at δ = {found['delta']:g}     at most {epsilon['upper']:.7g}, at least {epsilon['lower']:.7g}")
+    if found["epsilons"]:
+        from server.words import both
+
+        print("  records kept      {}\n                    {}".format(*both(found["epsilons"])))
     print(f"  guarantee         {found['unit']} level, {found['adjacency']}, {found['trust']} trust")
     print(
         f"  a client sends    {found['client_bytes']:,} bytes a round, {found['bytes_up']:,} bytes all clients in all"

@@ -133,7 +133,10 @@ def test_corrupted_records_cost_as_much_as_others(tmp_path: Path) -> None:
         ("kind='LabelFlip', share=1.1", "share must be between 0 and 1, got 1.1"),
         ("kind='LabelFlip', share=nan", "share must be between 0 and 1, got nan"),
         ("kind='FeatureNoise', share=0.1, deviation=-1.0", "FeatureNoise: deviation must be positive, got -1.0"),
-        ("kind='SignFlip', share=0.1", "SignFlip acts on a record's own gradient, which only a privacy.release of gradients has"),
+        (
+            "kind='SignFlip', share=0.1",
+            "SignFlip acts on a record's own gradient, which only a privacy.release of gradients has",
+        ),
         ("kind='TargetedFlip', source=1, target=12, share=0.1", "source and target must be below 10"),
     ],
 )

@@ -22,6 +22,7 @@ from fedpriv.errors import FedprivError
 from fedpriv.study import Study
 from server import rounds
 from server.rounds import Plan
+from simulations.command_line import main
 from simulations.direct import Here
 
 STUDY = """
@@ -331,3 +332,10 @@ def test_a_reply_is_one_frame_of_one_gradient() -> None:
     own = plan()
     reply = answer(study_file.text(own.study), own.net.initial(), 1, np.array([2]))
     assert 4 * own.net.dimension < len(reply) < 4 * own.net.dimension + 200
+
+
+def test_the_forecast_shows_both_epsilons_too(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "stobatch", "--dry-run"]) == 0
+    said = capsys.readouterr().out
+    assert "records kept      ε = 5 as published" in said
+    assert "for one example replaced, to whoever sees its noised record" in said

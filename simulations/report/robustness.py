@@ -33,7 +33,7 @@ def rows(summary: dict[str, Any]) -> Rows:
     own, certified = summary["accuracy"], summary["certified"]
     shown = certified[1 :: max(1, -(-(len(certified) - 1) // MOST))]
     radii = ", ".join(f"{row['accuracy']:.1%} within {row['radius']:g}" for row in shown)
-    name = f"{kind['kind']} {kind['noise']:.3g}"
+    name = f"{kind['kind']} {summary['drawn'][0]:.3g}, {summary['draws']:,} draws"
     said = [(name, f"{own['smoothed']:.1%} of {summary['images']:,} images certified; {norm}: {radii or 'no radius'}")]
     return said + [
         (f"attacked by {row['size']:g}", f"{row['all']['accuracy']:.1%} under the worst of four, "
