@@ -104,11 +104,13 @@ class Node:
 
     def _cohort(self, study: Study, weights: Rows) -> tuple[Cohort, str | None]:
         """What answers, and what its ledger calls the release it keeps, if it does."""
-        from clients.cohort import Cohort  # torch, once there is something to answer
+        from clients.cohort import Cohort, division_of, pool_of  # torch, once there is something to answer
         from clients.releasing import check_division
 
-        own = self._data(study)
-        kept = self._kept(study, study.privacy.kept, own) if study.privacy.kept is not None else None
+        own, kept = self._data(study), None
+        if study.privacy.kept is not None:
+            own = own or (pool := pool_of(study), division_of(study, pool))
+            kept = self._kept(study, study.privacy.kept, *own)
         drawn = kept if self.policy.noise == "cryptographic" else None
         cohort = Cohort(study, own, self.policy.noise, drawn)
         if cohort.net.dimension != weights.size:
@@ -116,13 +118,10 @@ class Node:
         check_division(study, cohort.division)
         return cohort, None if kept is None else kept.name
 
-    def _kept(self, study: Study, kept: Kept, own: tuple[Pool, Division] | None) -> Secret:
+    def _kept(self, study: Study, kept: Kept, pool: Pool, division: Division) -> Secret:
         """Where the noise comes from that is drawn once: from this node's key, and all that the release depends on."""
-        from clients.cohort import division_of, pool_of
         from clients.stobatch_checks import besides, checked_records
 
-        pool = pool_of(study) if own is None else own[0]
-        division = division_of(study, pool) if own is None else own[1]
         held = checked_records(kept, pool, division, *self._held(study))
         key = key_in(self.policy_file.parent / self.policy.ledger)
         return secret(key, mechanism_of(kept), pool, held, besides(study, self.policy.noise))

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
+from clients.arrays import Floats
 from fedpriv.errors import FedprivError, one_of, positive
 
 if TYPE_CHECKING:
@@ -25,11 +26,12 @@ class CifarCnn:
         >>> CifarCnn().build((32, 32, 3), 10, seed=1).dimension
         5432448
         """
-        from clients.large_networks import three_convolutions
+        from clients.large_networks import start_of, three_convolutions
         from clients.models import image_of
 
         image = image_of(shape, classes, seed)
-        return _net(three_convolutions(*image[:2], classes), shape, image, classes, seed)
+        network = three_convolutions(*image[:2], classes)
+        return net_of(network, shape, image, classes, start_of(network, seed))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,11 +48,12 @@ class ResNet18:
         >>> ResNet18().build((64, 64, 3), 30, seed=1).dimension
         11191872
         """
-        from clients.large_networks import residual
+        from clients.large_networks import residual, start_of
         from clients.models import image_of
 
         image = image_of(shape, classes, seed)
-        return _net(residual(image[0], classes), shape, image, classes, seed)
+        network = residual(image[0], classes)
+        return net_of(network, shape, image, classes, start_of(network, seed))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,10 +86,10 @@ class Randomised:
         return behind_noise(make_model(self.network["kind"], own).build(shape, classes, seed), self.noise, self.at)
 
 
-def _net(network: Encoded, shape: tuple[int, ...], image: tuple[int, int, bool], classes: int, seed: int) -> Net:
+def net_of(network: Encoded, shape: tuple[int, ...], image: tuple[int, int, bool], classes: int, start: Floats) -> Net:
+    """A module for such images, with weights to start from."""
     from clients.autograd import Autograd
     from clients.convolutional import images
     from clients.gradients import Net
-    from clients.large_networks import start_of
 
-    return Net(shape, classes, start_of(network, seed), Autograd(network, images(*image)))
+    return Net(shape, classes, start, Autograd(network, images(*image)))

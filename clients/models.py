@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from clients.arrays import Floats
-from clients.large_models import CifarCnn, Randomised, ResNet18
+from clients.large_models import CifarCnn, Randomised, ResNet18, net_of
 from fedpriv.errors import FedprivError, nearest, whole
 from fedpriv.kinds import built
 from fedpriv.random_streams import stream
@@ -116,8 +116,8 @@ class TutorialCnn:
 class EncodedCnn:
     """The MNIST network of [S], its first convolution an auto-encoder's: what StoBatch and AdLm train.
 
-    Convolutions in steps of 2, the first without bias, means of 2 × 2 between them, ReLU; a dense layer with tanh; and
-    the classes, without bias. No statistics of batches.
+    Convolutions in steps of 2, the first without bias, means of 2 × 2 between them; a dense layer;
+    tanh behind each; and the classes, without bias. No statistics of batches.
     """
 
     maps: tuple[int, ...] = (32, 64)  # feature maps of one convolution or of two
@@ -140,15 +140,11 @@ class EncodedCnn:
         >>> EncodedCnn().build((28, 28), 10, seed=1).dimension
         317024
         """
-        channels, side, last = image_of(shape, classes, seed)
-        from clients.autograd import Autograd
-        from clients.convolutional import images
-        from clients.gradients import Net
+        image = image_of(shape, classes, seed)
         from clients.stobatch_network import small, start_of
 
-        network = small(channels, side, classes, self.maps, self.kernel, self.units)
-        engine = Autograd(network, images(channels, side, channels_last=last))
-        return Net(shape, classes, start_of(network, seed), engine)
+        network = small(*image[:2], classes, self.maps, self.kernel, self.units)
+        return net_of(network, shape, image, classes, start_of(network, seed))
 
 
 @dataclass(frozen=True, kw_only=True)

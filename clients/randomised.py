@@ -48,13 +48,16 @@ class Noised(nn.Module):
         return noise + (x if kept is None else x + kept)
 
     def _drawn(self, shape: tuple[int, ...]) -> Floats:
-        """Of scale 1. A Laplace variable is the difference of two exponential ones: no logarithm, and no short tail."""
+        """Of scale 1."""
         assert self.rng is not None
-        if self.law == "gaussian":
-            return self.rng.standard_normal(shape, np.float32)
-        drawn = self.rng.standard_exponential(shape, np.float32)
-        drawn -= self.rng.standard_exponential(shape, np.float32)
-        return drawn
+        return self.rng.standard_normal(shape, np.float32) if self.law == "gaussian" else laplace(shape, self.rng)
+
+
+def laplace(shape: tuple[int, ...], rng: Generator) -> Floats:
+    """Laplace noise of scale 1: the difference of two exponential variables, with no logarithm and no short tail."""
+    drawn = rng.standard_exponential(shape, np.float32)
+    drawn -= rng.standard_exponential(shape, np.float32)
+    return drawn
 
 
 def noised(network: nn.Module, smoothing: GaussianSmoothing | LaplaceSmoothing) -> nn.Module:

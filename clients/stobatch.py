@@ -23,6 +23,7 @@ from clients.corrupting import Corrupting
 from clients.gradients import Net, blocks
 from clients.input_attacks import make_input_attack
 from clients.pool import Pool
+from clients.randomised import laplace
 from clients.splits import Division, Uneven
 from clients.stobatch_network import Encoded, encoded_of
 from clients.stobatch_noise import Source
@@ -153,21 +154,13 @@ def gradient(
     with torch.enable_grad():
         hidden = module.first(batch.x)
         r = reconstruction_loss(module, hidden) * reconstructed
-        scores = module.last(module.rest(hidden.detach() + _laplace(hidden, noise, rng)))
+        added = torch.from_numpy(laplace(tuple(hidden.shape), rng) * np.float32(noise)) if noise else 0.0
+        scores = module.last(module.rest(hidden.detach() + added))
         loss = (scores / 2 + scores * scores / 8 - scores * batch.y).sum() * labelled
         first, others = [module.first.weight], [own for own in module.parameters() if own is not module.first.weight]
         found = dict(zip(first, torch.autograd.grad(r, first), strict=True))
         found |= dict(zip(others, torch.autograd.grad(loss, others), strict=True))
     return torch.cat([found[own].reshape(-1) for own in module.parameters()])
-
-
-def _laplace(like: Tensor, scale: float, rng: np.random.Generator) -> Tensor:
-    """The difference of two exponential variables."""
-    if not scale:
-        return torch.zeros(())
-    drawn = rng.standard_exponential(like.shape, np.float32)
-    drawn -= rng.standard_exponential(like.shape, np.float32)
-    return torch.from_numpy(drawn * np.float32(scale))
 
 
 def reconstruction_loss(module: Encoded, hidden: Tensor) -> Tensor:

@@ -131,7 +131,7 @@ def _launched(deployment: Deployment, directory: Path, place: Path, words: Seque
     except FileNotFoundError:
         raise FedprivError(f"{words[0]} is not there: Flower is not installed beside fedpriv") from None
     process = Process(place.name, started.pid, began(started.pid), port)
-    deployment.has(process)
+    deployment.take(process)
     deployment.save(directory)
     return process
 

@@ -60,7 +60,7 @@ class Deployment:
         """Write it down, durably."""
         replaced(directory / STATE, (json.dumps({"format": FORMAT} | asdict(self), indent=1) + "\n").encode())
 
-    def has(self, process: Process) -> None:
+    def take(self, process: Process) -> None:
         """Take in one that was started, in the place of the one of its name."""
         names = [each.name for each in self.processes]
         place = names.index(process.name) if process.name in names else len(names)
