@@ -9,11 +9,10 @@ Each image has streams of its own, so what becomes of it does not depend on the 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
-from math import log
 
 import numpy as np
 import torch
@@ -21,14 +20,15 @@ from numpy.random import Generator
 from torch import Tensor, nn
 
 from clients.arrays import Floats
-from clients.certifying import Terms, check_inputs, each_image, estimated
+from clients.certifying import Terms, averaged, check_inputs, each_image, estimated
 from clients.input_attacks import Fgsm, IFgsm, InputAttack, Mim, Pgd
 from clients.pool import Whole
-from clients.randomised import Noised, check_network, draw_from
+from clients.randomised import Noised, check_network
 from fedpriv.random_streams import stream
 
 SEEN = 8  # draws behind each gradient
 STEPS = 10  # T_μ of [S]
+WORST = "all"  # attacks together: the worst of them for each image
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,7 +72,7 @@ def _attacked(
 ) -> list[Attacked]:
     rng, found = stream(terms.seed, "attack", client=image), []
     random = any(isinstance(layer, Noised) for layer in network.modules())
-    seen = partial(_mean_score, network, rng) if random else network
+    seen = averaged(network, SEEN, rng) if random else network
     record, label = torch.tensor(x[image : image + 1], dtype=torch.float32), torch.tensor(y[image : image + 1])
     for name, attack in attacks.items():
         start = torch.Generator().manual_seed(int(rng.integers(2**62)))
@@ -80,13 +80,6 @@ def _attacked(
         best, surely = _judged(network, moved, terms, rng) if random else (_taken_for(network, moved), True)
         found.append(Attacked(image=image, attack=name, size=size, best=best, surely=surely))
     return found
-
-
-def _mean_score(network: nn.Module, rng: Generator, x: Tensor) -> Tensor:
-    """The logarithm of the mean score of one record over fresh draws: `certifying.averaged`, all draws at once."""
-    draw_from(network, rng, SEEN)
-    scores: Tensor = network(x).log_softmax(1).logsumexp(0, keepdim=True) - log(SEEN)
-    return scores
 
 
 def _judged(network: nn.Module, moved: Tensor, terms: Terms, rng: Generator) -> tuple[int, bool]:
@@ -99,14 +92,18 @@ def _taken_for(network: nn.Module, moved: Tensor) -> int:
         return int(network(moved).argmax(1))
 
 
-def accuracies(found: Iterable[Attacked], y: Whole, attack: str) -> tuple[float, float]:
-    """The shares of images that are taken for what they are, and that are not surely taken for something else.
+def accuracies(found: Sequence[Attacked], y: Whole) -> dict[str, tuple[float, float]]:
+    """Under each attack, and under the worst for each image: the shares that are taken for what they are, and that are
+    not surely taken for something else. `found` has every image under all attacks, one after the other.
 
     >>> one = dict(attack="FGSM", size=0.1)
     >>> found = [Attacked(image=0, best=3, surely=True, **one), Attacked(image=1, best=4, surely=False, **one)]
-    >>> accuracies(found, np.array([3, 5]), "FGSM")
-    (0.5, 1.0)
+    >>> accuracies(found, np.array([3, 5]))
+    {'FGSM': (0.5, 1.0), 'all': (0.5, 1.0)}
     """
-    own = [each for each in found if each.attack == attack]
-    right = np.array([each.best == y[each.image] for each in own])
-    return float(right.mean()), float((right | ~np.array([each.surely for each in own])).mean())
+    names = list(dict.fromkeys(each.attack for each in found))
+    right = np.array([each.best == y[each.image] for each in found]).reshape(-1, len(names))
+    unsure = right | ~np.array([each.surely for each in found]).reshape(right.shape)
+    columns = {name: (right[:, place], unsure[:, place]) for place, name in enumerate(names)}
+    columns[WORST] = np.all(right, axis=1), np.all(unsure, axis=1)
+    return {name: (float(own.mean()), float(other.mean())) for name, (own, other) in columns.items()}

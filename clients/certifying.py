@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
+from math import log
 from queue import SimpleQueue
 from typing import Any, TypeVar, get_args
 
@@ -167,8 +168,12 @@ def averaged(network: nn.Module, draws: int, rng: Generator) -> Callable[[Tensor
     check_network(network)
 
     def scores(x: Tensor) -> Tensor:
+        if len(x) == 1:  # which becomes as many rows as there are draws
+            draw_from(network, rng, draws)
+            found: Tensor = network(x).log_softmax(1).logsumexp(0, keepdim=True) - log(draws)
+            return found
         draw_from(network, rng)
-        return torch.stack([network(x).log_softmax(1) for _ in range(draws)]).logsumexp(0) - float(np.log(draws))
+        return torch.stack([network(x).log_softmax(1) for _ in range(draws)]).logsumexp(0) - log(draws)
 
     return scores
 

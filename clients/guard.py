@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from clients import own_ledger
 from clients.asks import Ask
 from clients.data import make_data
+from clients.models import make_model
 from clients.own_ledger import Charge
 from clients.policy import Policy, Refused, read
 from clients.pool import Pool
@@ -93,6 +94,11 @@ class Node:
         if not all(wide * high <= most for wide, high in pairwise(_widths(study))):
             raise Refused(f"the study's model has more than {most:,} coordinates")
         first, last = self._held(study)
+        if self.policy.data is not None and self.policy.unit == "client" and last - first > self.policy.clients:
+            raise Refused(
+                f"the study divides this node's data among {last - first:,} clients, whose budget is of "
+                f"{self.policy.clients:,} at most: clients in this client's policy"
+            )
         known = clients.ndim == 1 and clients.dtype == np.int64 and clients.size and (np.diff(clients) > 0).all()
         if not (known and first <= clients[0] and clients[-1] < last):
             raise Refused(f"this node holds clients {first} to {last - 1}, and is asked for others")
@@ -140,6 +146,6 @@ class Node:
         return pool, Uneven(np.arange(len(pool)), inside * len(pool) // max(last - first, 1))
 
 
-def _widths(study: Study) -> list[int]:
-    hidden = study.training.model.settings.get("hidden", ())
-    return [1, *(width for width in hidden if isinstance(width, int))] if isinstance(hidden, list | tuple) else []
+def _widths(study: Study) -> tuple[int, ...]:
+    model = make_model(study.training.model.kind, study.training.model.settings)
+    return 1, *getattr(model, "widths", ())

@@ -11,6 +11,7 @@ from fedpriv.errors import FedprivError, one_of, positive
 
 if TYPE_CHECKING:
     from clients.gradients import Net
+    from clients.models import Model
     from clients.stobatch_network import Encoded
 
 Place = Literal["input", "first layer"]
@@ -73,17 +74,28 @@ class Randomised:
         if not isinstance(self.network, Mapping) or "kind" not in self.network:
             raise FedprivError(f"network must be a table with a kind, such as {{ kind = 'Cnn' }}, got {self.network!r}")
 
+    @property
+    def model(self) -> Model:
+        """What the noise is added to."""
+        from clients.models import make_model
+
+        return make_model(self.network["kind"], {name: own for name, own in self.network.items() if name != "kind"})
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """Of layers, as `Mlp.widths`."""
+        found: tuple[int, ...] = getattr(self.model, "widths", ())
+        return found
+
     def build(self, shape: tuple[int, ...], classes: int, seed: int) -> Net:
         """The network for records of that shape: as many weights as without noise.
 
         >>> Randomised(network={"kind": "Mlp", "hidden": [32]}, noise=0.5).build((64,), 10, seed=1).dimension
         2410
         """
-        from clients.models import make_model
         from clients.randomised import behind_noise
 
-        own = {name: value for name, value in self.network.items() if name != "kind"}
-        return behind_noise(make_model(self.network["kind"], own).build(shape, classes, seed), self.noise, self.at)
+        return behind_noise(self.model.build(shape, classes, seed), self.noise, self.at)
 
 
 def net_of(network: Encoded, shape: tuple[int, ...], image: tuple[int, int, bool], classes: int, start: Floats) -> Net:

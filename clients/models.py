@@ -56,6 +56,11 @@ class Mlp:
             whole(hidden=width)
         object.__setattr__(self, "hidden", tuple(int(width) for width in self.hidden))
 
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """Of layers, one after the other: neighbours' product is how many weights there are at least."""
+        return self.hidden
+
     def build(self, shape: tuple[int, ...], classes: int, seed: int) -> Net:
         """The network for records of that shape.
 
@@ -133,6 +138,11 @@ class EncodedCnn:
         if not self.kernel % 2:
             raise FedprivError(f"kernel must be odd, got {self.kernel}")
         object.__setattr__(self, "maps", tuple(int(own) for own in self.maps))
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """Of layers, as `Mlp.widths`."""
+        return *(own * self.kernel for own in self.maps), self.units
 
     def build(self, shape: tuple[int, ...], classes: int, seed: int) -> Net:
         """The network for records of that shape.

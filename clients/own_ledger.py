@@ -18,7 +18,7 @@ from typing import Any
 
 from clients.asks import Ask
 from fedpriv.errors import FedprivError
-from fedpriv.files import replaced
+from fedpriv.files import replaced, synced
 from fedpriv.ledger import Ledger, release_of
 from fedpriv.records import Writer
 from fedpriv.release import Release, described
@@ -61,7 +61,7 @@ class OwnLedger:
             self._read(place)
         else:
             self._append({"format": FORMAT, "kind": "client's ledger", "place": list(place)})
-        _synced(folder)
+        synced(folder)
 
     def releases(self, new: Charge | None = None) -> tuple[Release, ...]:
         """Everything released, after one more charge where that is given.
@@ -111,7 +111,7 @@ class OwnLedger:
         try:
             folder.mkdir(exist_ok=True, mode=0o700)
             replaced(folder / ask.file, answer)
-            _synced(folder)
+            synced(folder)
             oldest = {charge.ask.file for charge in self._charges[-KEPT - 1 : -KEPT]}
             for old in oldest - {each.file for each in self._recent}:
                 (folder / old).unlink(missing_ok=True)
@@ -193,12 +193,3 @@ def _lock(file: int, folder: Path, waits: float) -> None:
             raise FedprivError(
                 f"{folder}: cannot be locked ({error.strerror}): keep the ledger on a local disk"
             ) from None
-
-
-def _synced(folder: Path) -> None:
-    """Let a directory's new names survive the end of the machine."""
-    file = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(file)
-    finally:
-        os.close(file)

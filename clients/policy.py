@@ -52,6 +52,7 @@ class Policy:
     imports: tuple[str, ...] = ()  # module:Class of a study that may be imported
     data: Kind | None = None  # what this node's clients hold; None, for trying: what the study names
     classes: int | None = None  # of that data, where not all of them occur in it
+    clients: int = 1  # among how many of a study's clients that data may be divided, where the budget is of clients
     largest_model: int = 10_000_000  # coordinates
     longest_round: float = 3600.0  # seconds
     ledger: str = "ledger"  # a directory, beside the policy
@@ -61,7 +62,7 @@ class Policy:
         one_of(get_args(Trust), trust=self.trust)
         one_of(get_args(Noise), noise=self.noise)
         one_of([*KINDS, *SUMS, *KEPT], **{f"mechanisms: {kind}": kind for kind in self.mechanisms or ()})
-        whole(contributors=self.contributors, largest_model=self.largest_model)
+        whole(contributors=self.contributors, largest_model=self.largest_model, clients=self.clients)
         positive(longest_round=self.longest_round)
         if self.clip is not None:
             positive(clip=self.clip)
@@ -95,6 +96,8 @@ class Policy:
             raise Refused(f"{kind} is not among this client's mechanisms: {', '.join(self.mechanisms)}")
         if not study.privacy.promises:
             raise Refused("Plain messages promise nothing to anybody")
+        if study.privacy.trust == "central":
+            raise Refused("trust 'central' shows the server each update as it is: local or secure-aggregation")
         clip = _clip(study)
         if self.clip is not None and not clip <= self.clip:
             raise Refused(f"clip = {clip:g}, at most {self.clip:g}")

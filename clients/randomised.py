@@ -27,25 +27,23 @@ OUTWARD = 1 + 1e-9  # far more than rounding in the largest eigenvalue
 
 
 class Noised(nn.Module):
-    """Adds noise, fresh for every row; one row becomes as many as there are draws. `kept` is added to all of them."""
+    """Adds noise, fresh for every row; one row becomes as many as there are draws."""
 
-    def __init__(self, law: Law, scale: float, kept: Tensor | None = None) -> None:
+    def __init__(self, law: Law, scale: float) -> None:
         """`scale` is the standard deviation of a Gaussian, the b of a Laplace distribution."""
         super().__init__()
         one_of(get_args(Law), law=law)
         at_least_zero(scale=scale)
         self.law, self.scale, self.rows = law, scale, 1
         self.rng: Generator | None = None
-        self.register_buffer("_kept", kept)
 
     def forward(self, x: Tensor) -> Tensor:
-        """x + kept + noise, (rows, …)."""
+        """x + noise, (rows, …)."""
         if self.rng is None:
             raise FedprivError("a Noised layer has no generator: call it through verdicts or averaged")
         rows = self.rows if len(x) == 1 else len(x)
         noise = torch.from_numpy(self._drawn((rows, *x.shape[1:]))).to(x.dtype).mul_(self.scale)
-        kept: Tensor | None = self._buffers["_kept"]
-        return noise + (x if kept is None else x + kept)
+        return noise + x
 
     def _drawn(self, shape: tuple[int, ...]) -> Floats:
         """Of scale 1."""

@@ -14,7 +14,7 @@ import numpy as np
 
 from clients.idx import idx_files, read_idx
 from clients.pool import Pool, Records, Stored, Whole, pool_of
-from fedpriv.errors import FedprivError, nearest
+from fedpriv.errors import FedprivError, nearest, reason
 from fedpriv.random_streams import stream
 
 LETTERS = 26
@@ -101,7 +101,7 @@ def _mapped(path: Path) -> Stored:
     except FileNotFoundError:
         raise FedprivError(f"{path} is missing") from None
     except (OSError, ValueError, EOFError, OverflowError, BadZipFile) as error:
-        raise FedprivError(f"{path}: not an array in .npy format ({str(error).splitlines()[0]})") from None
+        raise FedprivError(f"{path}: not an array in .npy format ({reason(error)})") from None
     if not isinstance(found, np.ndarray):
         raise FedprivError(f"{path}: an archive of arrays, where one array is needed")
     if found.ndim == 0:
@@ -125,7 +125,7 @@ def hub(
         found = flower.FederatedDataset(dataset=name, subset=subset, partitioners={}, shuffle=False, **pinned)
         training, held_out = (found.load_split(split) for split in splits)
     except Exception as error:  # whatever is not in order with the hub, its cache or a file in it
-        raise FedprivError(f"{name}: cannot be loaded by Flower Datasets ({_first_line(error)})") from None
+        raise FedprivError(f"{name}: cannot be loaded by Flower Datasets ({reason(error)})") from None
     return pool_of(_columns(name, training, *columns), _columns(name, held_out, *columns), divide, subtract)
 
 
@@ -138,12 +138,8 @@ def _columns(name: str, split: Any, features: str, label: str) -> Records:
     try:
         x, y = np.asarray(rows[features][:]), np.asarray(rows[label][:])
     except Exception as error:  # an image that is damaged, or nothing here to decode it with
-        raise FedprivError(f"{name}: its records cannot be read ({_first_line(error)})") from None
+        raise FedprivError(f"{name}: its records cannot be read ({reason(error)})") from None
     return Records(x, y, f"{name}, {features}", f"{name}, {label}")
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
 @lru_cache(maxsize=4)

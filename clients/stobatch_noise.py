@@ -21,10 +21,10 @@ from randomgen import ChaCha
 from clients.pool import Pool
 from fedpriv.certified.functional import FunctionalMechanism
 from fedpriv.errors import FedprivError
+from fedpriv.files import synced
 from fedpriv.random_streams import stream
 
 FILE, BYTES = "kept.key", 32
-PARTS = ("records", "labels")  # a stream each: how much is drawn of one says nothing about the other
 Numbers = NDArray[np.int64]
 Source = Callable[[int, str], Generator]  # of a batch, by the number of its first record, and a part
 
@@ -96,3 +96,4 @@ def _made(path: Path) -> None:
         pass
     finally:
         beside.unlink()
+        synced(path.parent)

@@ -31,7 +31,7 @@ def reason(error: BaseException | None) -> str:
     >>> reason(KeyError("a"))
     "KeyError: 'a'"
     """
-    return " ".join(f"{type(error).__name__}: {error}".split())[:200]
+    return " ".join(f"{type(error).__name__}: {error}".split()).removesuffix(":")[:200]
 
 
 def real(**values: Any) -> None:

@@ -23,3 +23,12 @@ def replaced(target: Path, content: bytes | memoryview, mode: int | None = None)
         except BaseException:
             Path(file.name).unlink(missing_ok=True)  # Ctrl-C may come when it is in its place already
             raise
+
+
+def synced(folder: Path) -> None:
+    """Let a directory's new names survive the end of the machine."""
+    file = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(file)
+    finally:
+        os.close(file)

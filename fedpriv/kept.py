@@ -138,7 +138,7 @@ def filled(kept: Kept, records: int, sizes: Sequence[int]) -> Kept:
         )
     if kept.sizes is not None and tuple(kept.sizes) != tuple(sizes):
         pairs = zip(SIZES, kept.sizes, sizes, strict=True)
-        told = ", ".join(f"{name} {own} for {real}" for name, own, real in pairs if own != real)
+        told = ", ".join(f"{name} {own} for {there}" for name, own, there in pairs if own != there)
         raise FedprivError(f"sizes are those of another model or other data: {told}")
     return replace(kept, batch=batch, sizes=list(sizes))  # type: ignore[type-var]
 

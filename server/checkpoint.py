@@ -18,6 +18,7 @@ from fedpriv.arrays import Vector
 from fedpriv.errors import FedprivError
 from fedpriv.files import replaced
 from fedpriv.optimisers import Memory, Optimiser
+from fedpriv.study import Study
 
 FILE = "checkpoint.npz"
 
@@ -30,6 +31,12 @@ class State:
     weights: NDArray[np.float64]
     memory: Memory
     settings: NDArray[np.float64]  # (clients, how many adapt)
+
+    @staticmethod
+    def begun(study: Study, weights: NDArray[np.float32]) -> State:
+        """Before the first round of a study whose model starts so."""
+        settings = np.tile(np.array(study.first_settings), (study.clients.count, 1))
+        return State(0, weights.astype(np.float64), study.server.stepping.start(weights.size), settings)
 
     def stepped(self, direction: Vector, step: float, optimiser: Optimiser) -> State:
         """One round on: weights ← weights − step·(what the optimiser makes of the direction)."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from typing import Protocol
 
 import numpy as np
@@ -30,8 +31,8 @@ class Carrier(Driver, Protocol):
             -> Iterator[tuple[int, Answer]]:  # fmt: skip
         """One phase: what each of these nodes is told, and its answer, in any order, within the task's time-out."""
 
-    def begin(self) -> None:
-        """Another round begins."""
+    def round(self) -> AbstractContextManager[None]:
+        """What a round's phases are in."""
 
 
 def masks(study: Study, deployed: bool) -> bool:
@@ -48,8 +49,8 @@ class MaskedSums:
 
     def ask(self, task: Task) -> Iterator[Answer]:
         """One answer for all whose messages are in the sum, and one for each node that has dropped out."""
-        self._carrier.begin()
-        yield from _Round(self._carrier, task).answers()
+        with self._carrier.round():
+            yield from _Round(self._carrier, task).answers()
 
     def close(self) -> None:
         """Let go of whatever the carrier holds."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from logging import getLogger
 from typing import Any
@@ -49,6 +50,7 @@ class GridDriver:
         self._grid, self._clients, self._restarted, self._stop = grid, clients, restarted, stop
         self.deployed = False  # whether nodes are somebody's, and not simulated
         self._asks = self._rounds = self._fruitless = 0
+        self._asked = set[int]()  # partitions, in this round
         self._waiting: dict[str, Sent] = {}
         self._met: set[int] = set()
         self._nodes: dict[int, int] = {}  # partition → node
@@ -70,11 +72,16 @@ class GridDriver:
 
     def ask(self, task: Task) -> Iterator[Answer]:
         """The answers as they come; at the time-out, an Answer without content for each node that owes one."""
-        self.begin()
-        cohorts = self.cohorts(task.clients)
-        for _, answer in self.exchange(task, cohorts):
-            yield answer
-        self._check_workers(set(cohorts))
+        with self.round():
+            for _, answer in self.exchange(task, self.cohorts(task.clients)):
+                yield answer
+
+    @contextmanager
+    def round(self) -> Iterator[None]:
+        """Another round: nodes that are left out are left out of it, and at its end it is seen who is still there."""
+        self._rounds, self._asked = self._rounds + 1, set[int]()
+        yield
+        self._check_workers(self._asked)
 
     def _check_workers(self, asked: set[int]) -> None:
         """End a simulation whose workers do not come back: each more round would be charged for nothing."""
@@ -84,15 +91,12 @@ class GridDriver:
                 f"Flower: every node was lost {FRUITLESS} times running, its workers are gone; --resume goes on"
             )
 
-    def begin(self) -> None:
-        """Another round begins: nodes that are left out are left out of it."""
-        self._rounds += 1
-
     def exchange(
         self, task: Task, cohorts: Mapping[int, Numbers], phase: str = "", bodies: Mapping[int, bytes] | None = None
     ) -> Iterator[tuple[int, Answer]]:
         """The same by partition; of a masked sum, one phase, and what each node is told in it."""
         self._asks += 1
+        self._asked |= set(cohorts)
         yield from list(self._send(task, cohorts, phase, bodies or {}))  # all under way before the first is waited for
         mine = self._asks
         for sent, reply in self._arrivals(task.timeout, lambda: not self._owing(mine)):

@@ -109,11 +109,7 @@ class Rounds:
         if path.exists():
             records.Writer(path).close()  # half a line that a kill left there goes, the first one too
         self._check_header()
-        own = np.array(self.study.first_settings)
-        settings = np.tile(own, (self.study.clients.count, 1))
-        self._start = State(
-            0, plan.net.initial().astype(np.float64), self.study.server.stepping.start(dimension), settings
-        )
+        self._start = State.begun(self.study, plan.net.initial())
         self.state = checkpoint.load(directory, self.study.id, self._start) or self._start
         self._journal = Journal(directory, self.study, self._release())
         files.callback(self._journal.close)

@@ -10,6 +10,7 @@ from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result, Strategy
 
+from fedpriv.errors import FedprivError
 from fedpriv.study import Study
 from server import rounds
 from server.masked_sums import MaskedSums, masks
@@ -43,6 +44,8 @@ class PrivateStrategy(Strategy):
         """Meet the nodes and run every round. The model, the rounds and the time-outs are the study's."""
         driver = GridDriver(grid, self._study.clients.count, restarted=self._restarted, stop=self._stop)
         driver.meet(PATIENCE)
+        if driver.deployed and self._study.privacy.trust == "central":
+            raise FedprivError("privacy.trust = 'central' is for simulations: deployed nodes show nobody their updates")
         masked = masks(self._study, driver.deployed)
         self.outcome = rounds.run(
             self._study, self._directory, MaskedSums(driver) if masked else driver,

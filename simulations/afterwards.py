@@ -5,22 +5,20 @@ Ray notices the end of whoever started it in its own time: parts of it after hal
 
 from __future__ import annotations
 
-import os
 import shutil
 import signal
 import sys
-from contextlib import suppress
 
-from simulations.surroundings import kill_what_it_started
+from simulations.surroundings import began, kill_what_it_started, send
 
 
 def main(scratch: str, *pids: str) -> None:
     """Wait for the end, then kill these processes with all that they started, and remove the scratch directory."""
     sys.stdin.read()
-    for pid in map(int, pids):
-        kill_what_it_started(pid)
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
+    for pid, _, since in (word.partition(":") for word in pids):
+        if began(int(pid)) == since:  # else another has that pid now
+            kill_what_it_started(int(pid))
+            send(int(pid), signal.SIGKILL)
     shutil.rmtree(scratch, ignore_errors=True)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from torch import nn
 
-from clients.attacked import STEPS, Attacked, accuracies, attacked, attacks_of
+from clients.attacked import STEPS, WORST, Attacked, accuracies, attacked
 from clients.certifying import Terms, Verdict
 from fedpriv import records
 from fedpriv.certified.smoothing import in_linf
@@ -95,15 +95,12 @@ def _row(
     norm, dimension = terms.smoothing.norm, trained.x[0].size
     reach = [in_linf(verdict.radius, norm, dimension) for verdict in verdicts]
     right = [verdict.prediction == label for verdict, label in zip(verdicts, trained.y.tolist(), strict=True)]
-    each = {name: accuracies(found, trained.y, name) for name in attacks_of(size)}
-    fooled = {one.image for one in found if one.best != trained.y[one.image]}
-    surely = {one.image for one in found if one.surely and one.best != trained.y[one.image]}
-    images = len(verdicts)
-    return {
-        "size": size, "certified": sum(ok and own >= size for ok, own in zip(right, reach, strict=True)) / images,
-        "attacks": {name: {"accuracy": own, "not_surely_wrong": other} for name, (own, other) in each.items()},
-        "all": {"accuracy": 1 - len(fooled) / images, "not_surely_wrong": 1 - len(surely) / images},
-    }  # fmt: skip
+    under = {
+        name: {"accuracy": own, "not_surely_wrong": other}
+        for name, (own, other) in accuracies(found, trained.y).items()
+    }
+    certified = sum(ok and own >= size for ok, own in zip(right, reach, strict=True)) / len(verdicts)
+    return {"size": size, "certified": certified, "all": under.pop(WORST), "attacks": under}
 
 
 def keep(report: dict[str, Any], file: Path) -> None:

@@ -54,9 +54,7 @@ def load(directory: Path, data: Path | None, images: int | None) -> Trained:
     study = study_file.read(str((directory / STUDY).absolute()))
     pool = pool_of(study)
     net = net_of(study, pool)
-    own = np.tile(np.array(study.first_settings), (study.clients.count, 1))
-    start = State(0, net.initial().astype(np.float64), study.server.stepping.start(net.dimension), own)
-    state = checkpoint.load(directory, study.id, start)
+    state = checkpoint.load(directory, study.id, State.begun(study, net.initial()))
     if state is None:
         raise FedprivError(
             f"{directory}: no round has been saved yet: fedpriv run --resume {directory} goes on with it"

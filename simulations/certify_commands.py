@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +12,7 @@ from fedpriv.errors import FedprivError, one_of, positive, whole
 from fedpriv.kept import mechanism_of
 from server.directory import STUDY
 from simulations.account_commands import as_real, as_whole, print_json
+from simulations.surroundings import cores
 
 if TYPE_CHECKING:
     from torch import nn
@@ -57,6 +57,7 @@ def add_to(commands: Any) -> None:
     add("--images", type=as_whole, metavar="N", help="the first N of them (default all)")
     add("--draws", type=as_whole, default=2000, metavar="M", help="noised copies of each image (default 2000)")
     add("--confidence", type=as_real, default=0.999, metavar="C", help="of each verdict (default 0.999)")
+    add("--by", default="votes", metavar="votes|scores", help="whether votes are counted, or scores averaged")
     add("--law", metavar="gaussian|laplace|stobatch", help="of the noise (default gaussian, or the run's own)")
     add("--noise", type=as_real, metavar="S", help=f"its size (default {NOISE}; of stobatch the run's)")
     add("--psi", type=as_real, metavar="P", help=f"of stobatch: what its noise is divided by (default {PSI:g})")
@@ -73,7 +74,6 @@ def run(options: argparse.Namespace) -> None:
     """Certify what is not known yet; print the table, draw the curves."""
     if options.law is not None:
         one_of(LAWS, law=options.law)
-    whole(draws=options.draws)
     for check, names in ((whole, ("images", "workers")), (positive, ("noise", "psi"))):
         for name in names:
             if getattr(options, name) is not None:
@@ -90,8 +90,8 @@ def run(options: argparse.Namespace) -> None:
     found, path, seconds = _all(trained, network, terms, options)
     report = summary(trained, terms, found) | {"file": str(path), "seconds": seconds}
     if sizes:
-        workers, quiet = options.workers or len(os.sched_getaffinity(0)), options.quiet
-        under = attacked_accuracy.found_in(trained, network, terms, sizes, path, workers, quiet=quiet)
+        workers = options.workers or cores()
+        under = attacked_accuracy.found_in(trained, network, terms, sizes, path, workers, quiet=options.quiet)
         report["attacked"] = attacked_accuracy.rows(trained, terms, found, under)
     if not options.no_figure:
         report["figure"] = str(drawn(trained, terms, found, path.with_suffix(".png"), report.get("attacked", [])))
@@ -107,7 +107,9 @@ def _randomised(options: argparse.Namespace, trained: Trained) -> tuple[nn.Modul
     from clients.certifying import Terms
 
     network, smoothing = _smoothed(options, trained)
-    return network, Terms(smoothing=smoothing, draws=options.draws, confidence=options.confidence, seed=options.seed)
+    return network, Terms(
+        smoothing=smoothing, draws=options.draws, confidence=options.confidence, by=options.by, seed=options.seed
+    )  # fmt: skip
 
 
 def _smoothed(options: argparse.Namespace, trained: Trained) -> tuple[nn.Module, Smoothing]:
@@ -150,7 +152,7 @@ def _all(
     from simulations.certified_run import Known
 
     known, line, count = Known(trained, terms), LiveLine(options.quiet), len(trained.x)
-    workers = options.workers or len(os.sched_getaffinity(0))
+    workers = options.workers or cores()
     begun = time.perf_counter()
     try:
         with known.open() as writer:

@@ -11,9 +11,9 @@ from pathlib import Path
 
 from fedpriv.errors import FedprivError
 from simulations.deploy_certificates import AUTHORITY, CERTIFICATE, KEY, write_identity
-from simulations.deploy_state import HOME, MARK, NAME, PART, Deployment, Process, began
+from simulations.deploy_state import HOME, MARK, NAME, PART, Deployment, Process
 from simulations.own_superlink import HOST, STARTS, healthy, port_of
-from simulations.surroundings import environment, wait_until
+from simulations.surroundings import began, environment, wait_until
 
 POLICY, LINK = "policy.toml", "superlink"
 NODE_KEY, IDENTITY, PEERS = "node.key", "identity", "peers"

@@ -11,9 +11,9 @@ from pathlib import Path
 from fedpriv.errors import FedprivError
 from simulations import deploy_parts as parts
 from simulations.deploy_certificates import write_certificates, write_node_key
-from simulations.deploy_state import STATE, Deployment, Process, held, send
+from simulations.deploy_state import STATE, Deployment, Process, held
 from simulations.own_superlink import HOST, port_of
-from simulations.surroundings import kill_what_it_started, wait_until
+from simulations.surroundings import kill_what_it_started, send, wait_until
 
 ENDS = 15.0  # seconds the processes may take to end by themselves
 Say = Callable[[str], None]

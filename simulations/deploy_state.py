@@ -9,8 +9,6 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import signal
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
@@ -18,6 +16,7 @@ from pathlib import Path
 
 from fedpriv.errors import FedprivError
 from fedpriv.files import replaced
+from simulations.surroundings import began
 
 STATE, FORMAT = "deployment.json", 1
 MARK, PART = "FEDPRIV_DEPLOYMENT", "FEDPRIV_PART"  # in the environment: of which deployment, and of which of its parts
@@ -128,24 +127,6 @@ def held(directory: Path) -> Iterator[None]:
         raise FedprivError(f"{directory}: another fedpriv deploy is at work there: wait until it has ended") from None
     finally:
         os.close(file)
-
-
-def send(pid: int, which: signal.Signals) -> None:
-    """Signal a process that may have ended."""
-    with suppress(ProcessLookupError, PermissionError):
-        os.kill(pid, which)
-
-
-def began(pid: int) -> str:
-    """When a process began, in its system's own words; nothing where it has ended."""
-    if Path("/proc/self/stat").exists():
-        try:
-            words = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
-        except OSError:
-            return ""
-        return "" if words[0] == "Z" else words[19]
-    shown = subprocess.run(["ps", "-o", "lstart=", "-p", str(pid)], capture_output=True, text=True)
-    return shown.stdout.strip()
 
 
 def _environments() -> list[tuple[int, list[bytes]]]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import csv
+import io
 import os
 import sys
 import time
@@ -172,11 +174,11 @@ def _written(target: Path, mean: Any, names: list[str] | None) -> bool:
     from fedpriv.files import replaced
 
     if target.suffix.lower() == ".csv":
-        head = [",".join(f'"{name}"' for name in names)] if names else []
-        content = "\n".join([*head, ",".join(repr(float(value)) for value in mean), ""]).encode()
+        text = io.StringIO()
+        rows = csv.writer(text, lineterminator="\n")
+        rows.writerows([*([names] if names else []), [float(value) for value in mean]])
+        content = text.getvalue().encode()
     else:
-        import io
-
         file = io.BytesIO()
         np.save(file, np.asarray(mean))
         content = file.getvalue()

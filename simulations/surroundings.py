@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ REMEMBERED = ("RAY_AUTH_TOKEN",)  # what Ray reads once a process: a second one 
 def end_all(process: subprocess.Popen[Any]) -> None:
     """Kill a process that leads its group, all that it started, and the group (also where the leader alone is dead)."""
     if process.poll() is None:
-        _signal([process.pid], signal.SIGSTOP)
+        send(process.pid, signal.SIGSTOP)
     kill_what_it_started(process.pid)
     with suppress(ProcessLookupError, PermissionError):  # nobody is left; macOS says so in the second way
         os.killpg(process.pid, signal.SIGKILL)
@@ -41,15 +41,29 @@ def kill_what_it_started(pid: int) -> None:
     """
     found: set[int] = set()
     while new := set(_descendants(pid)) - found:
-        _signal(new, signal.SIGSTOP)
+        for each in new:
+            send(each, signal.SIGSTOP)
         found |= new
-    _signal(found, signal.SIGKILL)
+    for each in found:
+        send(each, signal.SIGKILL)
 
 
-def _signal(pids: Iterable[int], which: signal.Signals) -> None:
-    for pid in pids:
-        with suppress(ProcessLookupError):
-            os.kill(pid, which)
+def send(pid: int, which: signal.Signals) -> None:
+    """Signal a process that may have ended."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.kill(pid, which)
+
+
+def began(pid: int) -> str:
+    """When a process began, in its system's own words; nothing where it has ended."""
+    if Path("/proc/self/stat").exists():
+        try:
+            words = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
+        except OSError:
+            return ""
+        return "" if words[0] == "Z" else words[19]
+    shown = subprocess.run(["ps", "-o", "lstart=", "-p", str(pid)], capture_output=True, text=True)
+    return shown.stdout.strip()
 
 
 def _descendants(pid: int) -> list[int]:
@@ -131,6 +145,9 @@ def start_ray(workers: int, address: str = "local") -> Callable[[], None]:
     others = set(_descendants(os.getpid()))
     try:
         init_ray(workers)
+    except BaseException:
+        _restore(before)
+        raise
     finally:
         os.chdir(home)
     watch = watched([pid for pid in _descendants(os.getpid()) if pid not in others], path)
@@ -140,18 +157,25 @@ def start_ray(workers: int, address: str = "local") -> Callable[[], None]:
 
         end_all(watch)
         started = set(_descendants(os.getpid())) - others
-        _signal((pid for pid in started if _name(pid) not in ("gcs_server", "")), signal.SIGKILL)
+        for pid in started:
+            if _name(pid) not in ("gcs_server", ""):
+                send(pid, signal.SIGKILL)
         ray.shutdown()
-        for name, text in before.items():
-            os.environ.pop(name, None)
-            os.environ.update({} if text is None else {name: text})
+        _restore(before)
 
     return end
 
 
+def _restore(before: Mapping[str, str | None]) -> None:
+    """The environment as it was."""
+    for name, text in before.items():
+        os.environ.pop(name, None)
+        os.environ.update({} if text is None else {name: text})
+
+
 def watched(pids: Iterable[int], scratch: Path) -> subprocess.Popen[Any]:
     """A process that ends these, all that they started and their scratch, where this one is killed (or cannot)."""
-    words = [sys.executable, "-m", "simulations.afterwards", str(scratch), *map(str, pids)]
+    words = [sys.executable, "-m", "simulations.afterwards", str(scratch), *(f"{pid}:{began(pid)}" for pid in pids)]
     return subprocess.Popen(words, stdin=subprocess.PIPE, start_new_session=True)  # its input ends with this process
 
 

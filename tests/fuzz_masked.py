@@ -14,7 +14,7 @@ import struct
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cache
 from random import Random
@@ -104,8 +104,10 @@ class Nodes:
     def cohorts(self, clients: np.ndarray) -> dict[int, np.ndarray]:
         return {each: clients_of(each) for each in range(NODES)}
 
-    def begin(self) -> None:
+    @contextmanager
+    def round(self) -> Iterator[None]:
         self.memory = {each: RecordDict() for each in range(NODES)}
+        yield
 
     def close(self) -> None:
         """Nothing is held."""

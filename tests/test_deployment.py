@@ -27,7 +27,8 @@ from simulations import direct
 from simulations.command_line import main
 from simulations.deploy_certificates import write_certificates, write_node_key
 from simulations.deploy_parts import IDENTITY, PEERS, write_peers
-from simulations.deploy_state import EXECUTOR, MARK, STATE, Deployment, Process, began
+from simulations.deploy_state import EXECUTOR, MARK, STATE, Deployment, Process
+from simulations.surroundings import began
 
 NO_FLOWER = "fedpriv: flower-superlink is not there: Flower is not installed beside fedpriv"
 TINY = """

@@ -32,7 +32,7 @@ budget = { epsilon = 12.0, delta = 1e-5 }
 round = { epsilon = 6.0, delta = 1e-5 }
 clip = 1.0
 largest_model = 1000000
-longest_round = 60.0
+longest_round = 300.0
 """
 STUDY = """
 name = "asked"
@@ -64,7 +64,7 @@ def identity(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def asked(folder: Path, study: str | None = STUDY, **changes: Any) -> Message:
     """The client's reply to a server that asks for this; None leaves a part out."""
-    task = {"study": study, "round": 1, "seconds": 30.0, "until": 0.0, "restarted": False, "code": client.code(),
+    task = {"study": study, "round": 1, "seconds": 300.0, "until": 0.0, "restarted": False, "code": client.code(),
             "run": "first"}  # fmt: skip
     arrays = {"weights": np.zeros(18, np.float32), "clients": np.arange(10), "settings": None}
     task |= {name: value for name, value in changes.items() if name in task}
@@ -75,7 +75,8 @@ def asked(folder: Path, study: str | None = STUDY, **changes: Any) -> Message:
         "task": ConfigRecord({name: value for name, value in task.items() if value is not None}),
         "arrays": ArrayRecord(held),
     })  # fmt: skip
-    (folder / "policy.toml").write_text(POLICY + 'unit = "record"' * (study == ADAPTING))
+    policy = POLICY.replace("mechanisms", "# mechanisms") if changes.get("mechanisms") == "any" else POLICY
+    (folder / "policy.toml").write_text(policy + 'unit = "record"' * (study == ADAPTING))
     place: Any = {"policy": str(folder / "policy.toml"), "partition-id": 0, "num-partitions": 2}
     context = Context(run_id=1, node_id=1, node_config=place, state=RecordDict(), run_config={})
     return client.app(Message(content, 1, "train"), context)
@@ -110,6 +111,9 @@ WRONG: dict[str, dict[str, Any]] = {
     "a smaller noise": {"study": changed("privacy.mechanism.scale=1.001")},
     "a larger clip": {"study": changed("privacy.mechanism.clip=2.0")},
     "no noise": {"study": changed("privacy.mechanism={kind='Plain'}", "aggregation.kind=Mean")},
+    "updates as they are, for a server that is trusted": {"study": changed(
+        "privacy.trust=central", "privacy.mechanism={kind='Plain', clip=1.0}",
+        "aggregation={kind='PrivateMean', epsilon=0.01, delta=1e-6}"), "mechanisms": "any"},
     "another mechanism": {"study": changed("privacy.mechanism={kind='Cldp', clip=1.0, epsilon=0.1}")},
     "a model of nan": {"weights": np.full(18, np.nan, np.float32)},
     "a model of infinities": {"weights": np.full(18, np.inf, np.float32)},
@@ -191,7 +195,10 @@ ABSURD = [
     "clients.count=1000000000000", "clients.count=100000000", "clients.records=1000000000000",
     "training.batch=10000000000",
     "training.model={kind='Mlp', hidden=[1000000000]}",
-    "training.model={kind='Mlp', hidden=[100000, 100000]}", "training.model={kind='Cnn', channels=[100000, 100000]}",
+    "training.model={kind='Mlp', hidden=[100000, 100000]}",
+    "training.model={kind='EncodedCnn', maps=[100000, 100000]}",
+    "training.model={kind='EncodedCnn', maps=[16, 1000000], units=1000000}",
+    "training.model={kind='Randomised', noise=1.0, network={kind='Mlp', hidden=[100000, 100000]}}",
     "privacy.mechanism={kind='Binomial', clip=1.0, scale=2.0, trials=1000000000000}",
     "privacy.mechanism={kind='Binomial', clip=1.0, scale=2.0, trials=100000000}",
     "privacy.mechanism={kind='Skellam', clip=1.0, levels=1000000000000, noise=2.0}",

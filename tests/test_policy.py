@@ -323,6 +323,9 @@ def test_a_nodes_own_data_are_dealt_to_its_own_clients_whatever_the_study_names(
     for name, labels in (("y", [0, 1, 0, 1, 0, 1, 0]), ("y_test", [0, 1, 0, 1])):
         np.save(tmp_path / f"{name}.npy", np.array(labels))
     own = f'data = {{ kind = "Arrays", path = "{tmp_path}" }}\nclasses = 3\nnoise = "seeded"\n' + TERMS
+    with pytest.raises(Refused, match="divides this node's data among 2 clients, whose budget is of 1 at most"):
+        node(tmp_path, own, (1, 10)).answer(study(), MODEL, 1, np.array([2, 3]))
+    own = "clients = 2\n" + own
     held = node(tmp_path, own, (1, 10)).answer(study(), MODEL, 1, np.array([2, 3]))
     assert held != answer(study(), MODEL, 1, np.array([2, 3]))
     pool, division = node(tmp_path, own, (1, 10))._data(study_file.parsed(study())) or (None, None)

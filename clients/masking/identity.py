@@ -16,7 +16,7 @@ from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import load_ssh_private_key, load_ssh_public_key
 
-from fedpriv.errors import FedprivError
+from fedpriv.errors import FedprivError, reason
 
 SIGNATURE = 64  # bytes
 UNSIGNED = bytes(SIGNATURE)
@@ -58,7 +58,7 @@ def _private(path: Path) -> Ed25519PrivateKey:
     try:
         key = load_ssh_private_key(path.read_bytes(), None)
     except (OSError, ValueError, TypeError, UnsupportedAlgorithm) as error:
-        raise FedprivError(f"masking: identity: {path}: no key of ssh-keygen -t ed25519 ({_why(error)})") from None
+        raise FedprivError(f"masking: identity: {path}: no key of ssh-keygen -t ed25519 ({reason(error)})") from None
     if not isinstance(key, Ed25519PrivateKey):
         raise FedprivError(f"masking: identity: {path}: is of another kind than ssh-keygen -t ed25519 makes")
     return key
@@ -69,12 +69,8 @@ def _peers(path: Path) -> tuple[Ed25519PublicKey, ...]:
         lines = [line for line in path.read_bytes().splitlines() if line.strip()]
         found = [load_ssh_public_key(line) for line in lines]
     except (OSError, ValueError, UnsupportedAlgorithm) as error:
-        raise FedprivError(f"masking: peers: {path}: not a public key a line ({_why(error)})") from None
+        raise FedprivError(f"masking: peers: {path}: not a public key a line ({reason(error)})") from None
     known = tuple(key for key in found if isinstance(key, Ed25519PublicKey))
     if len(known) != len(found) or len({key.public_bytes_raw() for key in known}) != len(known):
         raise FedprivError(f"masking: peers: {path}: must hold different keys, all of ssh-keygen -t ed25519")
     return known
-
-
-def _why(error: Exception) -> str:
-    return getattr(error, "strerror", None) or type(error).__name__

@@ -47,7 +47,7 @@ class Coinpress:
 
     def releases(self, n: int, d: int) -> tuple[Release, ...]:
         """A noisy sum a step; the radii are known before any record is looked at."""
-        return tuple(noisy_sum(radius, mu, d) for radius, mu in self._plan(n, d))
+        return tuple(noisy_sum(radius, mu, n, d) for radius, mu in self._plan(n, d))
 
     def estimate(self, data: ArrayLike, rng: Generator) -> Estimate:
         """The last step's noisy mean."""

@@ -52,7 +52,7 @@ class PrimeHeavyTailed:
 
     def __post_init__(self) -> None:
         check_settings(self)
-        above("1", 1.0, constant=self.constant)
+        above("the variance of honest records", 1.0, constant=self.constant)
         positive(sharpness=self.sharpness, reach=self.reach)
         whole(steps=self.steps, groups=self.groups)
         whole(at_least=0, recentrings=self.recentrings)

@@ -16,10 +16,9 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from fedpriv.arrays import Vector
-from fedpriv.estimation.clipping import BLOCK, blocks
+from fedpriv.estimation.clipping import blocks, rounding
 
 LIFT = 1.0  # b/r: at 1 the mean is as exact as if asked alone (benchmarks/estimation_constants.py)
-UNIT = 2.0**-53
 
 Mask = NDArray[np.bool_]
 
@@ -31,8 +30,7 @@ def sensitivity(radius: float, n: int) -> float:
     True
     """
     squared = radius * radius * (1 + LIFT * LIFT)
-    gamma = (BLOCK + n / BLOCK + 8) * UNIT * 1.01
-    return squared * (sqrt(2) + 2 * gamma * n) * (1 + 1e-12)
+    return squared * (sqrt(2) + 2 * rounding(n)) * (1 + 1e-12)
 
 
 def lifted_sum(points: Vector, kept: Mask, radius: float) -> Vector:

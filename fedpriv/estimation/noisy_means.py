@@ -1,7 +1,8 @@
 """The private means that are one noisy sum of clipped records: private, not robust.
 
 Replacing a record moves the sum of vectors of norm at most r by 2r, so noise σ on every coordinate of the sum makes it
-2r/σ-GDP, whatever the number of coordinates (`fedpriv.mechanisms.Gaussian` under replacement).
+2r/σ-GDP, whatever the number of coordinates (`fedpriv.mechanisms.Gaussian` under replacement). Two computed sums may be
+off by γnr each.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from numpy.typing import ArrayLike
 from fedpriv.arrays import Vector
 from fedpriv.errors import FedprivError, positive
 from fedpriv.estimation import budget
-from fedpriv.estimation.clipping import Region, blocks, clipped
+from fedpriv.estimation.clipping import Region, blocks, clipped, rounding
 from fedpriv.estimation.estimate import Estimate, records_of
 from fedpriv.estimation.range import centre
 from fedpriv.ledger import Release
@@ -52,7 +53,7 @@ class DpMean:
     def releases(self, n: int, d: int) -> tuple[Release, ...]:
         """A histogram a coordinate, and the mean."""
         plan = self._split(d)
-        mean = noisy_sum(self._radius(n, d), plan.mus["mean"], d)
+        mean = noisy_sum(self._radius(n, d), plan.mus["mean"], n, d)
         if plan.histogram is None:
             return (mean,)
         if not n >= _ROOM * plan.histogram.threshold:
@@ -86,14 +87,14 @@ class DpMean:
         return self.bound or self.scale * ((1 + _OFF) * sqrt(d) + sqrt(2 * log(n)))
 
 
-def noisy_sum(radius: float, mu: float, d: int) -> Release:
-    """One sum of records within a ball, under noise that makes it μ-GDP."""
-    return budget.release(budget.gaussian(2 * radius, mu), dimension=d)
+def noisy_sum(radius: float, mu: float, n: int, d: int) -> Release:
+    """One sum of n records within a ball, under noise that makes it μ-GDP."""
+    return budget.release(budget.gaussian(2 * radius * (1 + rounding(n)), mu), dimension=d)
 
 
 def noisy_mean(rows: Vector, middle: Vector, radius: float, mu: float, rng: Generator) -> Vector:
     """The mean of the rows, each clipped to the ball, their sum under noise that makes it μ-GDP."""
     region = Region(centre=middle, radius=radius, scale=1.0)
     total = np.sum([clipped(rows[block], region).sum(axis=0) for block in blocks(len(rows))], axis=0)
-    noise = budget.gaussian(2 * radius, mu).noise
+    noise = budget.gaussian(2 * radius * (1 + rounding(len(rows))), mu).noise
     return np.asarray(middle + (total + rng.normal(0, noise, total.shape)) / len(rows))

@@ -96,7 +96,7 @@ def _cell(method: str, epsilon: float | None, draw: str = "") -> Cell:
 def _sound(found: Found) -> Check:
     """Nothing certified is ever surely broken: the certificates of all trainings, at every size that was attacked."""
     pairs = [
-        (one["certified"].get(size, 0.0), own["not_surely_wrong"])
+        (one["certified"][size], own["not_surely_wrong"])
         for one in found.results
         if "certified" in one
         for size, own in one["under"].items()

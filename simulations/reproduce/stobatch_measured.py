@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from clients.attacked import attacked, attacks_of
+from clients.attacked import WORST, accuracies, attacked
 from clients.certifying import Terms, Verdict, verdicts
 from clients.gradients import blocks, one_thread
 from clients.randomised import as_trained, network_of
@@ -74,9 +74,7 @@ def _trained(cell: Cell, plan: Plan, place: Path) -> tuple[Judged, float | None]
 
 
 def _weights(plan: Plan, place: Path) -> np.ndarray[Any, np.dtype[np.float32]]:
-    own = np.tile(np.array(plan.study.first_settings), (plan.study.clients.count, 1))
-    start = State(0, plan.net.initial().astype(float), plan.study.server.stepping.start(plan.net.dimension), own)
-    state = checkpoint.load(place, plan.study.id, start)
+    state = checkpoint.load(place, plan.study.id, State.begun(plan.study, plan.net.initial()))
     assert state is not None  # the run has ended
     return state.weights.astype(np.float32)
 
@@ -123,12 +121,8 @@ def _asked(judged: Judged, plan: Plan, scale: Scale, sizes: Sequence[float]) -> 
 
 def _under(network: nn.Module, x: Any, y: Any, terms: Terms, size: float) -> dict[str, float]:
     """Accuracy under each attack, under the worst of them for each image, and what they do not surely mislead."""
-    found = [one for each in attacked(network, x, y, terms, size) for one in each]
-    names = list(attacks_of(size))
-    right = np.array([one.best == y[one.image] for one in found]).reshape(len(x), len(names))
-    surely = np.array([one.surely for one in found]).reshape(right.shape)
-    shares = dict(zip(names, right.mean(axis=0).tolist(), strict=True))
-    return shares | {"all": float(right.all(1).mean()), "not_surely_wrong": float((right | ~surely).all(1).mean())}
+    found = accuracies([one for each in attacked(network, x, y, terms, size) for one in each], y)
+    return {name: own for name, (own, _) in found.items()} | {"not_surely_wrong": found[WORST][1]}
 
 
 def _certified(own: Sequence[Verdict], y: Any, smoothing: Smoothing, dimension: int) -> dict[str, Any]:

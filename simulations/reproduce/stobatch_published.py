@@ -25,7 +25,6 @@ class PaperFigure:
     sizes: tuple[float, ...]  # μ of the attacks, in ℓ∞
     certified: bool  # certified accuracy, and not accuracy under attack
     published: Mapping[tuple[str, float], float]  # by method and what is below the figure
-    on: str = "MNIST"
 
 
 FIGURES = {

@@ -6,14 +6,15 @@ import json
 import multiprocessing
 import signal
 import time
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import asdict, replace
-from multiprocessing.pool import Pool
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from fedpriv.errors import FedprivError
+from fedpriv.errors import FAULTS, FedprivError, reason
 from fedpriv.files import replaced
 from server.live_line import LiveLine
 from server.words import duration
@@ -48,26 +49,25 @@ def worked(name: str, out: Path, minutes: float | None, named: str | None) -> tu
 def _work(name: str, missing: list[Cell], scale: Scale, folder: Path, until: float | None) -> list[str]:
     """Cells side by side, one seed's before the next one's, until all are done or the time is up."""
     line, failed = LiveLine(quiet=False), list[str]()
-    context: Any = multiprocessing.get_context("spawn")
-    crew: Pool = context.Pool(cores(), initializer=_quiet)
-    tasks = [(cell, scale, FIGURES[name].sizes, folder) for cell in missing]
+    crew = ProcessPoolExecutor(cores(), mp_context=multiprocessing.get_context("spawn"), initializer=_quiet)
+    asked = [crew.submit(_one, (cell, scale, FIGURES[name].sizes, folder)) for cell in missing]
     try:
-        found = crew.imap_unordered(_one, tasks)
-        for done in range(1, len(missing) + 1):
-            left = None if until is None else max(until - time.monotonic(), 0.01)
-            try:
-                why = found.next(left)
-            except multiprocessing.TimeoutError:
-                break
-            failed += [why] if why else []
-            words = [] if left is None else [f"at most {duration(left)} left"]
+        left = None if until is None else max(until - time.monotonic(), 0.01)
+        for done, found in enumerate(as_completed(asked, timeout=left), 1):
+            failed += [why] if (why := found.result()) else []
+            words = [] if until is None else [f"at most {duration(max(until - time.monotonic(), 0.0))} left"]
             line.show(f"training {done} of {len(missing)}", done / len(missing), words)
+    except TimeoutError:
+        pass
+    except BrokenProcessPool:
+        failed.append("a process that trained was killed, for want of memory perhaps: the same command goes on")
     except KeyboardInterrupt:
         raise KeyboardInterrupt("the same command goes on") from None
     finally:
         line.clear()
-        crew.terminate()
-        crew.join()
+        for process in multiprocessing.active_children():
+            process.kill()
+        crew.shutdown(cancel_futures=True)
     return failed
 
 
@@ -83,6 +83,8 @@ def _one(task: tuple[Cell, Scale, tuple[float, ...], Path]) -> str:
         measured(*task)
     except FedprivError as error:
         return f"{task[0].title}: {error}"
+    except FAULTS as error:
+        return f"{task[0].title}: {reason(error)}"
     return ""
 
 
