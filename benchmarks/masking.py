@@ -44,7 +44,8 @@ def row(nodes: int, neighbours: int | None) -> dict[str, str]:
 def measured(nodes: int, neighbours: int | None) -> tuple[Counter[str], int, int, bool, int]:
     """Seconds by whose work they are, bytes that the last node sends and hears, whether the sum is right, degree."""
     threshold = nodes - max(1, nodes // 10)
-    terms = Terms(about=bytes(32), round=1, threshold=threshold, asked=nodes, colluding=0, neighbours=neighbours)
+    terms = Terms(about=bytes(32), round=1, threshold=threshold, colluding=0, hosted=dict.fromkeys(range(nodes), 1),
+                  neighbours=neighbours)  # fmt: skip
     vectors = np.random.default_rng(1).integers(0, 1 << WIDTH, (nodes, DIMENSION))
     session, states = Session(terms, dict.fromkeys(range(nodes), 1), DIMENSION, WIDTH, MODEL), {}
     took, bytes_of = Counter[str](), Counter[str]()

@@ -128,6 +128,8 @@ def _masked(context: Context, node: Node | None, task: Any, arrays: ArrayRecord)
     text, round, asked = task["study"], task["round"], arrays["clients"].numpy()
     study = node.policy.read_study(text) if node else study_file.parsed(text)
     weights = arrays["weights"].numpy() if "weights" in arrays else np.empty(0, np.float32)
+    if node:
+        node.policy.check(study)
 
     def sealed(sum: bytes, seal: Seal) -> bytes:
         drawn = answer_of(node, task)
@@ -138,7 +140,8 @@ def _masked(context: Context, node: Node | None, task: Any, arrays: ArrayRecord)
     ask = masked.Ask(phase=task["phase"], text=text, round=round, clients=asked, body=arrays["body"].data,
                      weights=weights)  # fmt: skip
     config = context.node_config
-    return masked.answered(ask, study, int(config["partition-id"]), Identity.of(config), context.state, sealed)
+    place = int(config["partition-id"]), int(config["num-partitions"])
+    return masked.answered(ask, study, place, Identity.of(config), context.state, sealed)
 
 
 def node_of(context: Context) -> Node | None:

@@ -82,14 +82,15 @@ class Cohort:
     """What the clients of a study have in common; its scratch memory serves one thread.
 
     Records and the sources of noise are the study's, unless a client that is deployed has its own: `kept` is that of
-    noise drawn once for all.
+    noise drawn once for all. `answers` says that all do: who has no update sends that of one whose update is 0, for
+    whether there is one depends on its records, and a server chooses the model it is asked with.
     """
 
     def __init__(
         self, study: Study, own: tuple[Pool, Division] | None = None, source: Source | None = None,
-        kept: Kept | None = None,
+        kept: Kept | None = None, *, answers: bool = False,
     ) -> None:  # fmt: skip
-        self.study, self.mechanism = study, study.privacy.chosen
+        self.study, self.mechanism, self._answers = study, study.privacy.chosen, answers
         self.source = source or study.privacy.noise
         self.pool = pool_of(study) if own is None else own[0]
         self.net = net_of(study, self.pool)
@@ -145,6 +146,10 @@ class Cohort:
         factors = clip_factors(updates, self.mechanism.clip, self.study.privacy.norm)
         if np.isnan(factors).any():
             failures |= {int(i): "not finite" for i in np.flatnonzero(np.isnan(factors)) if i not in failures}
+        if failures and self._answers:
+            rows = list(failures)
+            updates[rows], failures = 0.0, {}
+            factors[rows] = clip_factors(updates[rows], self.mechanism.clip, self.study.privacy.norm)
         if failures:
             kept = np.setdiff1d(np.arange(len(clients)), list(failures))
             clients, updates, factors = clients[kept], updates[kept], factors[kept]

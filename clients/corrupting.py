@@ -45,14 +45,18 @@ class Corrupting:
         x[hit], y[hit] = found[0][:, 0], found[1][:, 0]
         return x, y
 
-    def gradients(self, rows: Rows, numbers: Numbers, round: int, client: int, step: int, net: Net, now: Rows) -> None:
-        """The gradients of a client's batch (records, d), those that are struck changed, anew in every step."""
+    def gradients(self, rows: Rows, numbers: Numbers, round: int, step: int, net: Net, now: Rows) -> None:
+        """The gradients of a client's batch (records, d), those that are struck changed, anew in every step.
+
+        What becomes of one depends on no other: else a record more or less would move more of the sum than its own.
+        """
         if self._corruption is None or not self._corruption.of_gradients or not (hit := self.struck(numbers)).any():
             return
-        rng = stream(self._study.run.seed, f"corrupted gradients {step}", round, client)
+        seed, purpose = self._study.run.seed, f"corrupted gradients {step}"
         own = rows[hit]
         view = View(
-            knowledge="own", seen=_Known(own), generators=lambda: [rng] * len(own), shared=lambda: rng,
+            knowledge="own", seen=_Known(own), shared=lambda: stream(seed, purpose, round),
+            generators=lambda: [stream(seed, purpose, round, int(number)) for number in numbers[hit]],
             mechanism=self._study.privacy.chosen, asked=len(rows), byzantine=len(own), progress=now - net.initial(),
         )  # fmt: skip
         with np.errstate(over="ignore"):

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 Numbers = NDArray[np.int64]
 Rows = NDArray[np.float32]
 Settings = NDArray[np.float64]
-MOST = 10_000_000  # clients of a study, where a node has data of its own
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,6 +47,8 @@ class Node:
         if not isinstance(file, str) or not Path(file).is_absolute():
             raise Refused('this node has no policy: its --node-config needs policy="/full/path/of/policy.toml"')
         place = int(config["partition-id"]), int(config["num-partitions"])
+        if not 0 <= place[0] < place[1]:
+            raise Refused(f"--node-config: partition-id = {place[0]} of num-partitions = {place[1]}: from 0, below it")
         return Node(policy_file=Path(file), policy=read(Path(file)), place=place)
 
     def answer(
@@ -118,10 +119,12 @@ class Node:
             own = own or (pool := pool_of(study), division_of(study, pool))
             kept = self._kept(study, study.privacy.kept, *own)
         drawn = kept if self.policy.noise == "cryptographic" else None
-        cohort = Cohort(study, own, self.policy.noise, drawn)
+        cohort = Cohort(study, own, self.policy.noise, drawn, answers=True)
         if cohort.net.dimension != weights.size:
             raise Refused(f"a model of {weights.size} coordinates, where the study's has {cohort.net.dimension} here")
         check_division(study, cohort.division)
+        if self.policy.unit == "record" and not cohort.division.disjoint:
+            raise Refused("a record may be at several clients, and this client's budget is of records: another split")
         return cohort, None if kept is None else kept.name
 
     def _kept(self, study: Study, kept: Kept, pool: Pool, division: Division) -> Secret:
@@ -136,8 +139,6 @@ class Node:
         """The node's own records, dealt out evenly to its clients in the order they stand; None: the study's."""
         if self.policy.data is None:
             return None
-        if not study.clients.count <= MOST:
-            raise Refused(f"a study of {study.clients.count:,} clients, at most {MOST:,}")
         pool = make_data(self.policy.data.kind, self.policy.data.settings).load()
         if self.policy.classes is not None:
             pool = replace(pool, classes=max(self.policy.classes, pool.classes))

@@ -11,7 +11,7 @@ import json
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from clients.asks import Ask
 from fedpriv.errors import FedprivError
 from fedpriv.files import replaced, synced
 from fedpriv.ledger import Ledger, release_of
-from fedpriv.records import Writer
+from fedpriv.records import Writer, written
 from fedpriv.release import Release, described
 
 FILE, ANSWERS, FORMAT = "ledger.jsonl", "answers", 1
@@ -56,12 +56,24 @@ class OwnLedger:
     def __init__(self, folder: Path, place: Sequence[int]) -> None:
         self._folder, self._path = folder, folder / FILE
         self._charges: list[Charge] = []
+        self._mend(place)
         self._lines = Writer(self._path)
         if self._path.stat().st_size:
             self._read(place)
         else:
-            self._append({"format": FORMAT, "kind": "client's ledger", "place": list(place)})
+            self._append(_head(place))
         synced(folder)
+
+    def _mend(self, place: Sequence[int]) -> None:
+        """Refuse what no kill leaves behind: that is half a line at the end, of a charge whose answer was not drawn."""
+        content = self._path.read_bytes() if self._path.exists() else b""
+        _, newline, rest = content.rpartition(b"\n")
+        if not newline and (_answers(self._folder) or not written(_head(place)).startswith(rest)):
+            raise FedprivError(f"{self._path}: damaged ledger (its beginning is gone): nothing is released without it")
+        with suppress(ValueError):  # a line that lacks its end alone is a charge
+            if rest and json.loads(rest):
+                with self._path.open("ab") as file:
+                    file.write(b"\n")
 
     def releases(self, new: Charge | None = None) -> tuple[Release, ...]:
         """Everything released, after one more charge where that is given.
@@ -144,7 +156,7 @@ class OwnLedger:
                     continue
                 self._charges.append(Charge.of_line(line))
             was = [int(each) for each in head["place"]]
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, MemoryError, RecursionError) as error:
             raise FedprivError(f"{self._path}: damaged ledger ({error}): nothing is released without it") from None
         self._settle_in(was, list(place))
 
@@ -157,6 +169,15 @@ class OwnLedger:
             )
         if was != place:
             self._append({"place": place})
+
+
+def _head(place: Sequence[int]) -> dict[str, Any]:
+    return {"format": FORMAT, "kind": "client's ledger", "place": list(place)}
+
+
+def _answers(folder: Path) -> int:
+    """How many answers are kept."""
+    return sum(1 for _ in (folder / ANSWERS).glob("*"))
 
 
 @contextmanager

@@ -7,6 +7,7 @@ the mechanism changes that number, so one rule stands for all.
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -28,6 +29,7 @@ from fedpriv.study_tables import Noise
 
 Trust = Literal["local", "secure-aggregation", "simulated"]
 LONGEST = 1 << 20  # characters of a study
+MOST = 10_000_000  # clients of a study
 
 
 class Refused(FedprivError):
@@ -64,6 +66,9 @@ class Policy:
         one_of([*KINDS, *SUMS, *KEPT], **{f"mechanisms: {kind}": kind for kind in self.mechanisms or ()})
         whole(contributors=self.contributors, largest_model=self.largest_model, clients=self.clients)
         positive(longest_round=self.longest_round)
+        for name in ("budget", "round"):
+            if (own := getattr(self, name)) is not None and not own.delta < 1:
+                raise FedprivError(f"{name}.delta must be below 1, got {own.delta}: 1 allows everything")
         if self.clip is not None:
             positive(clip=self.clip)
         if self.classes is not None:
@@ -71,7 +76,7 @@ class Policy:
         for name in ("attacks", "reruns"):
             if not isinstance(own := getattr(self, name), bool):
                 raise FedprivError(f"{name} must be true or false, got {own!r}")
-        if not isinstance(self.ledger, str) or not self.ledger:
+        if not isinstance(self.ledger, str) or not self.ledger or "\0" in self.ledger:
             raise FedprivError(f"ledger must name a directory, got {self.ledger!r}")
         if self.trust == "local" and self.contributors != 1:
             raise FedprivError("contributors counts only where trust is secure-aggregation (or simulated)")
@@ -89,7 +94,10 @@ class Policy:
 
     def check(self, study: Study) -> None:
         """Refuse a study that is outside, whatever it costs."""
-        if self.studies is not None and not {study.name, study.id.hex()} & set(self.studies):
+        if not study.clients.count <= MOST:
+            raise Refused(f"a study of {study.clients.count:,} clients, at most {MOST:,}")
+        own = study.id.hex()
+        if self.studies is not None and not (own in self.studies or study.name in set(self.studies) - _ids(self)):
             raise Refused(f"study {study.name!r} ({study.id.hex()}) is not among the studies that this client accepts")
         kind = (study.privacy.release or study.privacy.mechanism).kind
         if self.mechanisms is not None and kind not in self.mechanisms:
@@ -101,6 +109,8 @@ class Policy:
         clip = _clip(study)
         if self.clip is not None and not clip <= self.clip:
             raise Refused(f"clip = {clip:g}, at most {self.clip:g}")
+        if study.corruption is not None and not self.attacks:
+            raise Refused("the study corrupts records: attacks = true allows that")
         if study.attack is not None and study.clients.attackers and not self.attacks:
             raise Refused(
                 "the study asks clients to play attackers, who need not keep to the mechanism: attacks = true"
@@ -139,6 +149,11 @@ class Policy:
                 f"it would take ε to {cost:.6g} at δ = {self.budget.delta:g}, "
                 f"past the budget of {self.budget.epsilon:g} in this client's policy"
             )
+
+
+def _ids(policy: Policy) -> set[str]:
+    """Those that look like a study's id: no name stands for one."""
+    return {word for word in policy.studies or () if re.fullmatch("[0-9a-f]{16}", word)}
 
 
 def _clip(study: Study) -> float:
@@ -185,6 +200,8 @@ def _settled(table: Mapping[str, Any]) -> dict[str, Any]:
         found[name] = built(name, Budget, _table(name, found[name]))
     if "data" in found:
         settings = dict(_table("data", found["data"]))
+        if "kind" not in settings:
+            raise FedprivError("policy: data needs a kind, such as data = { kind = 'Arrays', path = '…' }")
         found["data"] = Kind(settings.pop("kind", ""), settings)
     for name in {"studies", "mechanisms", "imports"} & set(found):
         found[name] = _words(name, found[name])

@@ -78,7 +78,7 @@ class Releasing:
         for step, (chosen, (x, y)) in enumerate(zip(samples, batches, strict=True)):
             rows = self._scratch("rows", len(chosen), self._net.dimension).numpy()
             self._net.each(now, x[0], y[0], rows)
-            self._corrupting.gradients(rows, chosen, round, client, step, self._net, now)
+            self._corrupting.gradients(rows, chosen, round, step, self._net, now)
             found = self._released(at(self._sum, settings), rows, client, chosen, rng)
             total, settings = total + found.total / self._expected, found.settings
             now = (weights - training.learning_rate * total).astype(np.float32)

@@ -31,7 +31,7 @@ class Carrier(Driver, Protocol):
             -> Iterator[tuple[int, Answer]]:  # fmt: skip
         """One phase: what each of these nodes is told, and its answer, in any order, within the task's time-out."""
 
-    def round(self) -> AbstractContextManager[None]:
+    def one_round(self) -> AbstractContextManager[None]:
         """What a round's phases are in."""
 
 
@@ -49,7 +49,7 @@ class MaskedSums:
 
     def ask(self, task: Task) -> Iterator[Answer]:
         """One answer for all whose messages are in the sum, and one for each node that has dropped out."""
-        with self._carrier.round():
+        with self._carrier.one_round():
             yield from _Round(self._carrier, task).answers()
 
     def close(self) -> None:
@@ -64,11 +64,10 @@ class _Round:
         self._carrier, self._task = carrier, task
         self._study: Study = study_file.parsed(task.study)
         self._cohorts = carrier.cohorts(task.clients)
-        self._session = Session(
-            terms_of(self._study, task.study, task.round),
-            {node: len(own) for node, own in self._cohorts.items()},
-            len(task.weights), vector.width_of(self._study), task.weights.tobytes(),
-        )  # fmt: skip
+        hosted = {node: len(own) for node, own in self._cohorts.items()}
+        terms = terms_of(self._study, task.study, task.round, hosted)
+        width = vector.width_of(self._study)
+        self._session = Session(terms, hosted, len(task.weights), width, task.weights.tobytes())
         self._lost: dict[int, str] = {}
         self._rejected: list[wire.Rejected] = []
         self._clients: list[Numbers] = []  # whose messages are in the sum

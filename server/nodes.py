@@ -72,12 +72,12 @@ class GridDriver:
 
     def ask(self, task: Task) -> Iterator[Answer]:
         """The answers as they come; at the time-out, an Answer without content for each node that owes one."""
-        with self.round():
+        with self.one_round():
             for _, answer in self.exchange(task, self.cohorts(task.clients)):
                 yield answer
 
     @contextmanager
-    def round(self) -> Iterator[None]:
+    def one_round(self) -> Iterator[None]:
         """Another round: nodes that are left out are left out of it, and at its end it is seen who is still there."""
         self._rounds, self._asked = self._rounds + 1, set[int]()
         yield

@@ -47,8 +47,8 @@ def up(directory: Path, nodes: int, tls: bool, port: int, policy: str, say: Say)
 def _name_others(directory: Path, nodes: int, policy: str, say: Say) -> None:
     """Say which nodes have a policy other than the one that would be written now: it is their owner's, and stays."""
     names = [parts.name_of(number) for number in range(nodes)]
-    texts = {name: (directory / name / parts.POLICY).read_text(encoding="utf-8") for name in names}
-    if others := [name for name in names if texts[name] != policy]:
+    texts = {name: (directory / name / parts.POLICY).read_bytes() for name in names}
+    if others := [name for name in names if texts[name] != policy.encode()]:
         say(f"another {parts.POLICY} was there and stays as it is: {', '.join(others)}")
 
 

@@ -23,7 +23,7 @@ from fedpriv import study_file
 from fedpriv.errors import FedprivError
 from fedpriv.study import Study
 from server.outcome import ERROR, STOP, Job, expect, met, outcome, over
-from simulations.deploy_state import home_of
+from simulations.deploy_state import NAME, home_of
 from simulations.own_superlink import own_superlink
 from simulations.surroundings import cores, end_all, environment, scratch_directory, wait_until
 
@@ -82,8 +82,12 @@ def superlink_run(
     with scratch_directory() as scratch:
         env = environment(scratch)
         del env["FLWR_HOME"]  # the user's own, or a local deployment's, or Flower's default
-        if home := os.environ.get("FLWR_HOME") or home_of(name):
-            env["FLWR_HOME"] = home
+        home = os.environ.get("FLWR_HOME") or home_of(name)
+        if home is None and name == NAME:  # which Flower takes for a simulation that it starts itself
+            raise FedprivError(
+                f"--superlink {name}: nothing is deployed here: fedpriv deploy up, or FLWR_HOME=DIR/flwr"
+            )
+        env |= {} if home is None else {"FLWR_HOME": home}
         place = directory.absolute()
         return _submitted(
             app_directory(place),
@@ -137,7 +141,7 @@ def _seen_through(command: list[str], connection: str, env: dict[str, str], plac
         end_all(process)
         reader.join(5)
     if not shown.run_id:
-        raise FedprivError(f"Flower did not start the run: {shown.last}")
+        raise FedprivError(f"Flower did not start the run: {shown.last} (fedpriv deploy status says what runs here)")
 
 
 class Shown:
@@ -151,7 +155,7 @@ class Shown:
         for line in lines:
             if not self._quiet:
                 print(line, end="", file=sys.stderr, flush=True)
-            self.last = line.strip() or self.last
+            self.last = line.strip(" │\n") if re.search(r"\w", line) else self.last
             if match := re.search(r"Successfully started run (\d+)", line):
                 self.run_id = match[1]
 

@@ -68,7 +68,7 @@ def run(options: argparse.Namespace) -> int:
     if options.dry_run:
         _show(_forecast(_study(options)), options.json)
         return 0
-    if options.ray and options.driver != "direct":
+    if options.ray is not None and options.driver != "direct":
         raise FedprivError("--ray is for --driver direct: Flower's simulation starts a Ray of its own")
     if options.superlink and (options.driver != "flower" or options.workers or options.cohorts):
         raise FedprivError("--superlink names nodes that exist: no --driver direct, --workers or --cohorts with it")
@@ -100,7 +100,7 @@ def _run(study: Study, directory: Path, options: argparse.Namespace) -> dict[str
         from simulations import direct
 
         many = options.workers is not None and options.workers > 1
-        if many or options.ray:
+        if many or options.ray is not None:
             driver: Driver = direct.OnRay(options.workers, options.cohorts, options.ray)
         else:
             driver = direct.Here(options.cohorts or 1)

@@ -114,12 +114,14 @@ def environment(scratch: Path) -> dict[str, str]:
 
 def reach_ray(workers: int, address: str | None) -> Callable[[], None]:
     """Ray here, or the cluster at an address: in one line why it cannot be reached. What it returns lets go of it."""
+    if address == "":
+        raise FedprivError("--ray needs an address, such as 127.0.0.1:6379 or auto, got none")
     host, colon, port = (address or "").rpartition(":")
     try:
         if colon and port.isdigit() and "/" not in host:  # Ray itself would try for minutes
             socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
         return start_ray(workers, address or "local")
-    except (OSError, OverflowError, RuntimeError, ValueError) as error:
+    except (AssertionError, ImportError, OSError, OverflowError, RuntimeError, ValueError) as error:
         at = f"at {address} " if address else ""
         raise FedprivError(f"Ray {at}cannot be reached: {reason(error)}") from None
 

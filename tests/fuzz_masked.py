@@ -105,7 +105,7 @@ class Nodes:
         return {each: clients_of(each) for each in range(NODES)}
 
     @contextmanager
-    def round(self) -> Iterator[None]:
+    def one_round(self) -> Iterator[None]:
         self.memory = {each: RecordDict() for each in range(NODES)}
         yield
 
@@ -152,7 +152,7 @@ def node_answer(ask: Ask, own: int, signed: bool, memory: RecordDict) -> bytes:
     def drawn(_: bytes, seal: node.Seal) -> bytes:
         return seal(at.replies[own, 1 if ask.round == 1 else 2])
 
-    return node.answered(ask, at.study, own, at.known[own] if signed else Identity(), memory, drawn)  # type: ignore[arg-type]
+    return node.answered(ask, at.study, (own, NODES), at.known[own] if signed else Identity(), memory, drawn)  # type: ignore[arg-type]
 
 
 def copied(memory: RecordDict) -> RecordDict:
@@ -306,7 +306,7 @@ def check_answered(ask: Ask, signed: bool, memory: RecordDict, before: RecordDic
     """What must hold of an answer that a node has given."""
     if ask.phase == "opening":
         state = member.State(**before.config_records["masking"])  # type: ignore[arg-type]
-        terms = roster.terms_of(setting().study, TEXT, ask.round)  # type: ignore[arg-type]
+        terms = roster.terms_of(setting().study, TEXT, ask.round, roster.hosted(setting().study, ask.round, NODES))  # type: ignore[arg-type]
         size = survivors.SPEAKS.itemsize * int.from_bytes(ask.body[:4], "little")
         listed = survivors._read(ask.body[4:][:size])
         assert sum(listed.values()) >= terms.threshold

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,8 +19,8 @@ MODEL = b"weights"
 
 
 def terms(threshold: int, asked: int, colluding: int = 0, neighbours: int | None = None, round: int = 1) -> Terms:
-    return Terms(about=bytes(31) + bytes([round]), round=round, threshold=threshold, asked=asked, colluding=colluding,
-                 neighbours=neighbours)  # fmt: skip
+    return Terms(about=bytes(31) + bytes([round]), round=round, threshold=threshold, colluding=colluding,
+                 hosted=dict.fromkeys(range(asked), 1), neighbours=neighbours)  # fmt: skip
 
 
 @dataclass
@@ -37,6 +37,7 @@ class Sum:
     def __post_init__(self) -> None:
         count, dimension = self.vectors.shape
         self.spoken = {each: self.clients.get(each, 1) for each in range(count)}
+        self.terms = replace(self.terms, hosted=self.spoken)
         self.who = self.identities or [Identity()] * count
         self.session = Session(self.terms, self.spoken, dimension, self.width, MODEL)
         self.states: dict[int, member.State] = {}

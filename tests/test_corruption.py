@@ -86,13 +86,24 @@ def test_gradients_become_what_the_paper_says() -> None:
 
     def of(kind: str) -> Any:
         cohort, out = Cohort(study(f"{kind}, share=1", RELEASE)), rows.copy()
-        cohort.corrupting.gradients(out, numbers, 1, 0, 0, cohort.net, cohort.net.initial())
+        cohort.corrupting.gradients(out, numbers, 1, 0, cohort.net, cohort.net.initial())
         return out
 
     assert (of("kind='SignFlip'") == -rows).all()
     assert (of("kind='BitFlip', bits=[32]") == -rows).all()
     assert (of("kind='RandomNoise', deviation=10.0") - rows).std() == pytest.approx(10, rel=0.02)
     assert np.isnan(of("kind='NonFinite'")).all()
+
+
+@pytest.mark.parametrize("kind", ON_GRADIENTS)
+def test_what_becomes_of_a_gradient_depends_on_no_other_record(kind: str) -> None:
+    """Else a record less would move the others' noise too, and the sum by more than its own gradient."""
+    rows = np.random.default_rng(1).normal(size=(50, 650)).astype(np.float32)
+    cohort, few = Cohort(study(f"{kind}, share=0.6", RELEASE)), np.r_[:20, 21:50]
+    all_of_them, fewer = rows.copy(), rows[few].copy()
+    for own, numbers in ((all_of_them, np.arange(50)), (fewer, few)):
+        cohort.corrupting.gradients(own, numbers, 1, 0, cohort.net, cohort.net.initial())
+    assert np.array_equal(all_of_them[few], fewer, equal_nan=True)
 
 
 @pytest.mark.parametrize("kind", [*ON_DATA, *ON_GRADIENTS])

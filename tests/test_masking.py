@@ -94,7 +94,7 @@ def test_a_sparse_graph_gives_the_sum_that_the_full_one_gives(neighbours: int) -
 
 
 @pytest.mark.parametrize(("phase", "gone", "words"), [
-    ("keys", (0, 1), r"speaks for 3 clients, where 4 to 5"),
+    ("keys", (0, 1), r"speaks for 3 clients, where 4 are needed"),
     ("shares", (0, 1), "3 of 5 nodes, of 3 clients, have shared"),
     ("masked", (0, 1), "3 of 5 nodes, of 3 clients, have sent a masked vector"),
     ("opened", (0, 1), "3 shares of node 0's secret do not give it back"),
@@ -190,7 +190,7 @@ def spoken_for(clients: int) -> Callable[[dict[int, Entry]], None]:
     (lambda entries: entries.pop(0), "does not hold this node as it is"),
     (lambda entries: entries.update({0: entries[0].__class__(1, b"c" * 32, entries[0].pairing)}), "as it is"),
     (lambda entries: entries.update({0: replace(entries[0], pairing=b"p" * 32)}), "as it is"),
-    (spoken_for(0), "speaks for nobody"), (spoken_for(2), "speaks for 5 clients, where 3 to 4 are needed"),
+    (spoken_for(0), "speaks for nobody"), (spoken_for(2), "lets node . speak for 2 clients, where it hosts 1"),
     (lambda entries: [entries.pop(each) for each in (1, 2)], "speaks for 2 clients, where 3"),
     (lambda entries: entries.update({2: entries[1]}), "two keys of the roster are the same"),
     (lambda entries: entries.update({2: replace(entries[2], channel=entries[1].pairing)}), "two keys"),

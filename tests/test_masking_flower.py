@@ -215,7 +215,7 @@ def ask(phase: str, body: bytes = b"", text: str = STUDY, round: int = 1) -> mas
 
 
 def told(memory: RecordDict, one: masked.Ask) -> bytes:
-    return masked.answered(one, study_file.parsed(one.text), 0, Identity(), memory, lambda about, seal: seal(b""))
+    return masked.answered(one, study_file.parsed(one.text), (0, 5), Identity(), memory, lambda about, seal: seal(b""))
 
 
 def test_a_phase_that_is_asked_twice_or_out_of_turn_finds_no_state() -> None:

@@ -21,7 +21,7 @@ from clients import own_ledger
 from clients.cohort import answer
 from clients.guard import Node
 from clients.policy import Refused, read, total
-from fedpriv import files, guarantee, study_file
+from fedpriv import files, guarantee, study_file, wire
 from fedpriv.ledger import Ledger
 from fedpriv.tables import toml
 from server import rounds
@@ -179,6 +179,26 @@ def test_studies_are_accepted_by_name_or_by_the_hash_of_all_they_say(
             guarded.answer(study(), MODEL, 1, HELD)
 
 
+def test_no_name_stands_for_an_id(tmp_path: Path) -> None:
+    listed = study_file.parsed(study()).id.hex()
+    guarded = node(tmp_path, TERMS.replace('studies = "any"', f"studies = ['{listed}']"))
+    with pytest.raises(Refused, match="not among the studies that this client accepts"):
+        guarded.answer(study(f"name='{listed}'", "privacy.mechanism.scale=3.0"), MODEL, 1, HELD)
+
+
+def test_a_client_whose_gradient_a_servers_model_makes_infinite_answers_all_the_same(tmp_path: Path) -> None:
+    """Whether it does depends on its records: who was told would know a bit of them for nothing."""
+    steep = MODEL.copy()
+    steep[0] = 3.4e38
+    simulated = wire.frames_of(answer(study(), steep, 1, HELD))[1]
+    assert 0 < len(simulated) < len(HELD)
+    frames, failed = wire.frames_of(node(tmp_path).answer(study(), steep, 1, HELD))
+    assert not failed
+    parsed = study_file.parsed(study())
+    expected = wire.Expected(parsed.id, 1, HELD, 18, parsed.privacy.chosen, parsed.masked)
+    assert sorted(np.concatenate([wire.opened(frame, expected).clients for frame in frames])) == HELD.tolist()
+
+
 @pytest.mark.parametrize(
     ("model", "clients", "round", "why"),
     [
@@ -262,6 +282,31 @@ def test_a_damaged_ledger_releases_nothing(tmp_path: Path) -> None:
     file.write_text(file.read_text().replace('"round":1', '"round"'))
     with pytest.raises(Refused, match="damaged ledger"):
         node(tmp_path).answer(study(), MODEL, 2, HELD)
+
+
+@pytest.mark.parametrize(
+    "what", [lambda text: None, lambda text: "", lambda text: "\0" * len(text), lambda text: text.replace("\n", "\r")]
+)
+def test_a_ledger_whose_beginning_is_gone_while_answers_are_there_releases_nothing(
+    what: Callable[[str], str | None], tmp_path: Path
+) -> None:
+    node(tmp_path).answer(study(), MODEL, 1, HELD)
+    file = tmp_path / "ledger" / "ledger.jsonl"
+    content = what(file.read_text())
+    file.unlink()
+    if content is not None:
+        file.write_text(content, newline="")
+    with pytest.raises(Refused, match=r"damaged ledger \(its beginning is gone\)"):
+        node(tmp_path).answer(study(), MODEL, 2, HELD)
+    assert not file.exists() or file.read_bytes().decode() == content  # it stays for its owner to look at
+
+
+def test_a_charge_that_lacks_the_end_of_its_line_alone_is_a_charge(tmp_path: Path) -> None:
+    node(tmp_path).answer(study(), MODEL, 1, HELD)
+    file = tmp_path / "ledger" / "ledger.jsonl"
+    file.write_bytes(file.read_bytes().rstrip(b"\n"))
+    node(tmp_path).answer(study(), MODEL, 2, HELD)
+    assert [line["round"] for line in charged(tmp_path)] == [1, 2]
 
 
 @pytest.mark.parametrize("full", ["ledger", "answers"])

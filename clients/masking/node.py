@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from clients.masking import member, vector
 from clients.masking.identity import Identity
 from clients.masking.member import State
-from clients.masking.roster import Terms, terms_of
+from clients.masking.roster import Terms, hosted, terms_of
 from fedpriv.errors import FedprivError
 from fedpriv.study import Study
 
@@ -43,11 +43,14 @@ class Ask:
     weights: Weights  # empty but with "vector"
 
 
-def answered(ask: Ask, study: Study, me: int, identity: Identity, memory: RecordDict, answer: Answer) -> bytes:
-    """The node's answer. `memory` is Flower's; what this node knew before is gone from it, whatever happens."""
+def answered(
+    ask: Ask, study: Study, place: tuple[int, int], identity: Identity, memory: RecordDict, answer: Answer
+) -> bytes:
+    """The answer of node p of P. `memory` is Flower's; what the node knew before is gone from it, whatever happens."""
     if ask.phase not in PHASES or study.privacy.trust != "secure-aggregation":
         raise FedprivError(f"masking: no phase {ask.phase!r} of a study of {study.privacy.trust} trust")
-    terms = terms_of(study, ask.text, ask.round)
+    me, partitions = place
+    terms = terms_of(study, ask.text, ask.round, hosted(study, ask.round, partitions))
     if ask.phase == "keys":
         state, sent = member.advertised(terms, me, identity)
     elif ask.phase == "shares":

@@ -33,19 +33,26 @@ class Terms:
     about: bytes  # a digest of study and round
     round: int
     threshold: int  # the clients without whom there is no sum
-    asked: int  # clients, in this round
+    hosted: Mapping[int, int]  # how many of the clients that are asked in this round each node hosts
     colluding: int  # of them, with the server
     neighbours: int | None  # 0: everybody's; None: as few as are safe
 
 
-def terms_of(study: Study, text: str, round: int) -> Terms:
-    """The terms of one round of a study, whose text stands for all it says."""
+def hosted(study: Study, round: int, partitions: int) -> dict[int, int]:
+    """How many of the clients that a round asks each of so many nodes hosts, by the study alone."""
     own = study.clients
+    asked = np.sort(own.chosen.asked(own.count, study.run.seed, round))
+    bounds = [part * own.count // partitions for part in range(partitions + 1)]
+    return dict(enumerate(np.diff(np.searchsorted(asked, bounds)).tolist()))
+
+
+def terms_of(study: Study, text: str, round: int, hosted: Mapping[int, int]) -> Terms:
+    """The terms of one round of a study, whose text stands for all it says."""
     return Terms(
         about=sha256(b"fedpriv masking 1\0" + round.to_bytes(8) + text.encode()).digest(),
         round=round,
         threshold=fewest(study),
-        asked=len(own.chosen.asked(own.count, study.run.seed, round)),
+        hosted=hosted,
         colluding=study.privacy.colluding,
         neighbours=study.masking.neighbours if study.masking else None,
     )
@@ -74,11 +81,17 @@ class Roster:
             raise FedprivError("masking: two keys of the roster are the same")
         if not min((entry.clients for entry in self.entries.values()), default=0) > 0:
             raise FedprivError("masking: the roster is empty, or a member speaks for nobody")
-        if not self.terms.threshold <= self.clients(self.entries) <= self.terms.asked:
+        if self.clients(self.entries) < self.terms.threshold:
             raise FedprivError(
-                f"masking: the roster speaks for {self.clients(self.entries)} clients, where {self.terms.threshold} to "
-                f"{self.terms.asked} are needed"
+                f"masking: the roster speaks for {self.clients(self.entries)} clients, where "
+                f"{self.terms.threshold} are needed"
             )
+        for member, entry in self.entries.items():
+            if entry.clients > (own := self.terms.hosted.get(member, 0)):
+                raise FedprivError(
+                    f"masking: the roster lets node {member} speak for {entry.clients} clients, where it hosts "
+                    f"{own} of those asked"
+                )
         self.arrangement  # noqa: B018  – whether there is one is checked
 
     @staticmethod
@@ -111,7 +124,7 @@ class Roster:
     @cached_property
     def digest(self) -> bytes:
         """What stands for terms and members."""
-        said = (self.terms.threshold, self.terms.asked, self.terms.colluding, *self.arrangement)
+        said = (self.terms.threshold, self.terms.colluding, *self.arrangement)
         return sha256(self.terms.about + repr(said).encode() + b"\0" + self.content).digest()
 
     @cached_property
