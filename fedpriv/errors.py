@@ -49,7 +49,8 @@ def real(**values: Any) -> None:
         except OverflowError:  # a whole number beyond all floats
             size = inf
         if not size <= LARGEST:
-            raise FedprivError(f"{name} must be finite, got {str(value)[:40]}")
+            wanted = f"at most {LARGEST:g} in size" if LARGEST < size < inf or isinstance(value, Integral) else "finite"
+            raise FedprivError(f"{name} must be {wanted}, got {str(value)[:40]}")
 
 
 def positive(**values: Any) -> None:

@@ -75,7 +75,9 @@ def run(options: argparse.Namespace) -> int:
     _say(options, f"reading {options.data}")
     data, names = records_of(options.data)
     plan = estimator.releases(*data.shape)
-    _say(options, f"{len(data):,} records of {data.shape[1]:,}: {spelled(type(estimator).__name__)}, {_accesses(plan)}")
+    header = "" if names is None else " below a line of names"
+    method = spelled(type(estimator).__name__)
+    _say(options, f"{len(data):,} records of {data.shape[1]:,}{header}: {method}, {_accesses(plan)}")
     begun = time.perf_counter()
     found = estimator.estimate(data, rng)
     seconds = time.perf_counter() - begun
@@ -124,14 +126,16 @@ def chosen(options: argparse.Namespace) -> Any:
 
 
 def _heavy_tailed(cls: type[Any]) -> type[Any]:
-    found = METHODS.get(f"{cls.__name__}HeavyTailed")
+    found = METHODS.get(f"{cls.__name__.removesuffix('HeavyTailed')}HeavyTailed")
     if found is None:
         raise FedprivError(f"--heavy-tailed: {spelled(cls.__name__)} has no such form; prime has")
     return found
 
 
 def _value(text: str) -> Any:
-    """A whole number, a number, or a word."""
+    """A whole number, a number, true or false, or a word."""
+    if text in ("true", "false"):
+        return text == "true"
     for kind in (int, float):
         try:
             return kind(text)
@@ -175,7 +179,7 @@ def _written(target: Path, mean: Any, names: list[str] | None) -> bool:
 
     if target.suffix.lower() == ".csv":
         text = io.StringIO()
-        rows = csv.writer(text, lineterminator="\n")
+        rows = csv.writer(text, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
         rows.writerows([*([names] if names else []), [float(value) for value in mean]])
         content = text.getvalue().encode()
     else:

@@ -5,20 +5,25 @@ from __future__ import annotations
 import csv
 import warnings
 from pathlib import Path
+from tokenize import TokenError
 from typing import Any
 
 import numpy as np
 
 from fedpriv.arrays import Vector
-from fedpriv.errors import FedprivError
+from fedpriv.errors import FedprivError, reason
 
 FORMS = ".npy, .csv or .parquet"
+OPEN = "a field is longer than any number: is a quotation mark left open?"
+MISSING = ("", "na", "n/a", "null", "none", "-")  # which no column is called
 
 
 def records_of(path: str) -> tuple[Vector, list[str] | None]:
     """The records in double precision, and the columns' names where the file has them. A single column is one number
     a record. What is not a finite number is left as it is: what becomes of it is for the estimator to say."""
     file = Path(path)
+    if not path:
+        raise FedprivError(f"DATA must name a file ({FORMS}), got nothing")
     if file.is_dir():
         raise FedprivError(f"{path}: is a directory, where a file was expected ({FORMS})")
     if not file.exists():
@@ -37,12 +42,18 @@ def records_of(path: str) -> tuple[Vector, list[str] | None]:
 def _npy(file: Path) -> tuple[Vector, None]:
     try:
         data = np.load(file, allow_pickle=False)
-    except (ValueError, EOFError):  # numpy would advise to unpickle it
+    except (ValueError, EOFError, OverflowError, SyntaxError, TokenError):  # numpy would advise to unpickle it
         raise FedprivError(f"{file}: is no array of numbers in numpy's format") from None
     if not isinstance(data, np.ndarray) or data.dtype.kind not in "fiu":
         found = f"the type {data.dtype}" if isinstance(data, np.ndarray) else "several arrays"
         raise FedprivError(f"{file}: must hold one array of real numbers, got {found}")
-    return np.asarray(data, np.float64), None
+    return doubles(data), None
+
+
+def doubles(data: Any) -> Vector:
+    """In double precision; a number too large is infinite, and warned of nobody: a warning would tell."""
+    with np.errstate(over="ignore"):
+        return np.asarray(data, np.float64)
 
 
 def _csv(file: Path) -> tuple[Vector, list[str] | None]:
@@ -52,11 +63,29 @@ def _csv(file: Path) -> tuple[Vector, list[str] | None]:
         with file.open(encoding="utf-8-sig", newline="") as lines, warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of a file without rows, which is refused below
             data = np.loadtxt(lines, delimiter=",", comments=None, skiprows=skipped, ndmin=2, quotechar='"')
-    except (ValueError, UnicodeDecodeError) as error:
-        raise FedprivError(f"{file}: {_fault(file, names, skipped) or _line(error)}") from None
+    except ValueError:
+        try:
+            why = _fault(file, names, skipped) or "is no table of numbers"
+        except csv.Error:
+            why = OPEN
+        raise FedprivError(f"{file}: {why}") from None
     if names is not None and data.size and data.shape[1] != len(names):
         raise FedprivError(f"{file}: the header names {len(names)} columns, but the rows have {data.shape[1]}")
+    if data.shape[1] == 1 and (line := _blank(file, skipped)):  # numpy's reader would leave a record out
+        raise FedprivError(f"{file}: line {line} is empty, where a missing number is written nan")
     return data, names
+
+
+def _blank(file: Path, skipped: int) -> int | None:
+    """The first empty line that has another below it."""
+    empty = None
+    with file.open(encoding="utf-8-sig") as lines:
+        for number, line in enumerate(lines, 1):
+            if number > skipped and not line.strip():
+                empty = empty or number
+            elif empty:
+                return empty
+    return None
 
 
 def _header(file: Path) -> tuple[list[str] | None, int]:
@@ -66,11 +95,22 @@ def _header(file: Path) -> tuple[list[str] | None, int]:
             rows = csv.reader(lines)
             for row in rows:
                 if row:
-                    named = not any(_is_number(field) for field in row)
-                    return ([field.strip() for field in row], rows.line_num) if named else (None, 0)
-    except (UnicodeDecodeError, csv.Error):
+                    return _named(file, [field.strip() for field in row], rows.line_num)
+    except UnicodeDecodeError:
         raise FedprivError(f"{file}: is no text in UTF-8") from None
+    except csv.Error:
+        raise FedprivError(f"{file}: {OPEN}") from None
     raise FedprivError(f"{file}: is empty")
+
+
+def _named(file: Path, row: list[str], line: int) -> tuple[list[str] | None, int]:
+    if len(row) == 1 and any(mark in row[0] for mark in ";\t"):
+        raise FedprivError(f"{file}: fields must be separated by commas")
+    if any(_is_number(field) for field in row):
+        return None, 0
+    if any(field.lower() in MISSING for field in row):
+        raise FedprivError(f"{file}: line {line} holds no numbers and no names: a missing number is written nan")
+    return row, line
 
 
 def _fault(file: Path, names: list[str] | None, skipped: int) -> str | None:
@@ -84,13 +124,14 @@ def _fault(file: Path, names: list[str] | None, skipped: int) -> str | None:
             width = width or len(row)
             for place, field in enumerate(row[:width], 1):
                 if not _is_number(field):
-                    name = f" ({names[place - 1]})" if names else ""
+                    own = names[place - 1] if names else ""
+                    name = f" ({own})" if own and own.isascii() and not any(map(str.isdigit, own)) else ""
+                    # what stands there is private
                     what = "text" if field.strip() else "nothing, where a missing number is written nan"
-                    return (
-                        f"line {rows.line_num}, column {place}{name} must be a number, got {what}"  # which is private
-                    )
+                    return f"line {rows.line_num}, column {place}{name} must be a number, got {what}"
             if len(row) != width:
-                return f"line {rows.line_num} has {len(row)} fields, where {width} were expected"
+                fields = f"{len(row)} field{'s' * (len(row) != 1)}"
+                return f"line {rows.line_num} has {fields}, where {width} were expected"
     return None
 
 
@@ -99,7 +140,7 @@ def _is_number(field: str) -> bool:
         float(field)
     except ValueError:
         return False
-    return "_" not in field
+    return "_" not in field and field.isascii()
 
 
 def _parquet(file: Path) -> tuple[Vector, list[str]]:
@@ -113,14 +154,10 @@ def _parquet(file: Path) -> tuple[Vector, list[str]]:
     try:
         table: Any = pyarrow.parquet.read_table(file)
     except (pyarrow.ArrowException, ValueError) as error:
-        raise FedprivError(f"{file}: cannot be read as Parquet ({_line(error)})") from None
+        raise FedprivError(f"{file}: cannot be read as Parquet ({reason(error)})") from None
     columns = []
     for name, column in zip(table.column_names, table.columns, strict=True):
         if not (pyarrow.types.is_integer(column.type) or pyarrow.types.is_floating(column.type)):
             raise FedprivError(f"{file}: column {name!r} must hold numbers, got {column.type}")
-        columns.append(column.to_numpy().astype(np.float64))  # a missing one is nan
+        columns.append(doubles(column.to_numpy()))  # a missing one is nan
     return np.stack(columns, axis=1) if columns else np.empty((0, 0)), list(table.column_names)
-
-
-def _line(error: BaseException) -> str:
-    return " ".join(str(error).split())[:200]

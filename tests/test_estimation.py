@@ -271,3 +271,12 @@ def test_too_few_records_are_refused_before_anything_is_spent_and_the_number_nam
     assert chosen.releases(would, d)
     with pytest.raises(FedprivError, match="too few for ε"):
         chosen.releases(int(0.97 * would), d)
+
+
+@pytest.mark.parametrize("method", [Prime, DpFilter, PrimeHeavyTailed])
+@pytest.mark.parametrize("share", [0.125, 0.2, 0.3])
+def test_corruption_that_one_filtering_takes_away_whole_leaves_enough_records(method, share):
+    """A filtering takes 2αn at most, and where nearly all of that goes, what is left is still enough."""
+    for seed in range(4):
+        data, mean = corrupted(20_000, 3, share=share, seed=seed, shift=1e6)
+        assert error(method(epsilon=10, delta=1e-6, corruption=share), data, mean, seed) < 1

@@ -200,7 +200,7 @@ def test_the_depth_on_a_line_is_the_smaller_side_and_over_more_angles_never_larg
 
 def test_the_exponential_mechanism_draws_in_proportion() -> None:
     rng, scores = stream(1, "draws"), np.log([1.0, 2.0, 7.0])
-    counts = np.bincount([exponential(scores, rng) for _ in range(20_000)], minlength=3) / 20_000
+    counts = np.bincount([exponential(2.0, 1.0, scores, rng) for _ in range(20_000)], minlength=3) / 20_000
     assert counts == approx([0.1, 0.2, 0.7], abs=4 * 0.5 / 20_000**0.5)
 
 
@@ -406,3 +406,13 @@ def test_a_client_that_does_not_answer_moves_a_private_mean_by_its_bound_and_no_
     assert 0 < np.linalg.norm(models[0] - models[1]) <= 2.0 / 400 * (1 + 1e-6)  # the same noise
     noise = guarantee.release(guarantee.resolved(study, 650), 650).mechanism.noise / 400
     assert 0.8 * noise < models[2].std() < 1.2 * noise
+
+
+def test_trimmed_distance_asks_for_so_many_records_that_some_are_kept() -> None:
+    method = TrimmedDistance(epsilon=10, delta=1e-5, corruption=0.1666, bound=5, spacing=0.5)
+    with pytest.raises(FedprivError, match=r"0 would be kept; ([\d,]+) records would do") as told:
+        method.releases(100, 1)
+    enough = int(str(told.value).split("; ")[1].split()[0].replace(",", ""))
+    assert method.releases(enough, 1)
+    found = method.estimate(np.zeros((enough, 1)), stream(1, "many"))
+    assert found.mean is not None

@@ -29,6 +29,7 @@ from fedpriv.release import Geometry
 Composition = Literal["certified", "published"]
 INWARD = 1 - 1e-6  # of μ, so that no rounding in a composition takes ε past the target
 RANGE_DELTA = 0.1  # of δ, for bins that only one of two neighbours has
+LEAST_EPSILON, LEAST_DELTA = 1e-9, 1e-300  # below them, plans overflow
 CAP = 0.9  # of ε, in the paper's advanced composition
 RANGE_PUBLISHED = 0.01  # of ε and δ, in the paper
 
@@ -143,4 +144,7 @@ def check_budget(epsilon: float, delta: float, composition: str) -> None:
     positive(epsilon=epsilon, delta=delta)
     if not delta < 1:
         raise FedprivError(f"delta must be below 1, got {delta}")
+    for name, value, least in (("epsilon", epsilon, LEAST_EPSILON), ("delta", delta, LEAST_DELTA)):
+        if not value >= least:
+            raise FedprivError(f"{name} must be at least {least:g}, got {value:g}")
     one_of(get_args(Composition), composition=composition)

@@ -13,7 +13,7 @@ from fedpriv.estimation.filters import Filter
 from fedpriv.estimation.moments import Moments
 from fedpriv.estimation.plan import Outcome, Plan
 
-LEAST = 0.75  # of the records must be left. [M] Algorithms 8 and 10
+LEAST = 0.75  # of what one filtering leaves at the least, must be left. [M] Algorithms 8 and 10: of all records
 
 
 class State(NamedTuple):
@@ -31,14 +31,17 @@ def asked(curator: Curator, filters: tuple[Filter, ...], honest: float) -> State
 
 
 def enough_left(state: State, plan: Plan, corruption: float) -> bool:
-    """Whether three quarters are left; from α = ⅛ on, where filtering may rightly take more, 1 − 2α."""
-    return state.moments.size >= min(LEAST, 1 - 2 * corruption) * plan.n
+    """Whether three quarters of (1 − 2α)n are left. The paper's ¾n is what one filtering may rightly leave at α = ⅛."""
+    return state.moments.size >= LEAST * (1 - 2 * corruption) * plan.n
 
 
 def too_few(state: State, plan: Plan) -> Outcome:
     """The outcome where they are not."""
     share = state.moments.size / plan.n
-    return Outcome(None, f"size: after {len(state.filters)} filterings about {share:.0%} of the records are left")
+    return Outcome(
+        None, f"size: after {len(state.filters)} filterings about {share:.0%} of the records are left; "
+        "scale may be too small for these data, or corruption too low",
+    )  # fmt: skip
 
 
 def tail(plan: Plan, corruption: float) -> int:

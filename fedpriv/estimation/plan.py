@@ -89,6 +89,8 @@ def check_settings(settings: Settings) -> None:
     check_budget(settings.epsilon, settings.delta, settings.composition)
     check_corruption(settings.corruption)
     positive(scale=settings.scale)
+    if not isinstance(settings.interactive, bool):
+        raise FedprivError(f"interactive must be true or false, got {settings.interactive!r}")
     if settings.bound is not None:
         positive(bound=settings.bound)
 

@@ -30,6 +30,7 @@ from fedpriv.ledger import Release
 from fedpriv.mechanisms import Laplace
 
 _TEST = 0.25  # the share of ε that the test has
+_ROUNDED = 2.0**-44  # of the largest number: what sums in pairs, and a distance, are off by at most, twice
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,11 +62,13 @@ class TrimmedDistance:
         """The test, and one draw, whose proof fails with probability δ where the test should have."""
         check_dimension(d)
         grid(self.bound, self.spacing, d)
-        if not self._needed < (room := self._cut(n) / 2):
-            least = ceil(2 * self._needed / (3 * self.corruption)) + 1
+        room, left = self._cut(n) / 2, n - 2 * self._cut(n)
+        if not (self._needed < room and left > 0):
+            least = max(2 * self._needed / (3 * self.corruption) + 1, 2 / (1 - 6 * self.corruption) + 1)
             raise FedprivError(
-                f"TrimmedDistance: n = {n:,} is too few for epsilon = {self.epsilon:g}: the test asks for "
-                f"{self._needed:.0f} records to spare, of {room:.0f} there can be; {least:,} records would do"
+                f"TrimmedDistance: n = {n:,} is too few for epsilon = {self.epsilon:g} and corruption = "
+                f"{self.corruption:g}: the test asks for {self._needed:.3g} records to spare, of {room:.0f} there can "
+                f"be, and {max(left, 0)} would be kept; {ceil(least):,} records would do"
             )
         test = budget.release(Laplace(clip=0.5, noise=1 / (_TEST * self.epsilon)))
         return test, drawn((1 - _TEST) * self.epsilon, self._failure)
@@ -86,8 +89,9 @@ class TrimmedDistance:
         away = np.zeros(len(candidates))
         for way, mean in zip(ways, means, strict=True):
             np.maximum(away, np.abs(np.vecdot(candidates, way) - mean), out=away)
-        moved = self._width / (n - 2 * self._cut(n))
-        place = exponential(-(1 - _TEST) * self.epsilon / (2 * moved) * away, rng)
+        reach = sqrt(d) * 2 * (self.bound + 4 * self.scale)
+        moved = self._width / (n - 2 * self._cut(n)) + _ROUNDED * reach
+        place = exponential((1 - _TEST) * self.epsilon, moved, -away, rng)
         return budget.costed(
             candidates[place], releases, self.delta, ("width tested", "candidate drawn by its distance")
         )
@@ -100,7 +104,7 @@ class TrimmedDistance:
     @property
     def _needed(self) -> float:
         """Records to spare that Laplace noise alone exceeds with probability δ₀: ln(1/2δ₀)/ε₁."""
-        return max(log(1 / (2 * self._failure)), 0.0) / (_TEST * self.epsilon)
+        return max(-log(2 * self._failure), 0.0) / (_TEST * self.epsilon)
 
     @property
     def _failure(self) -> float:

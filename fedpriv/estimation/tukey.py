@@ -37,7 +37,8 @@ class TukeyMedian:
     private: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        positive(epsilon=self.epsilon, bound=self.bound, spacing=self.spacing)
+        budget.check_budget(self.epsilon, budget.LEAST_DELTA, "certified")
+        positive(bound=self.bound, spacing=self.spacing)
         whole(angles=self.angles)
 
     def releases(self, n: int, d: int) -> tuple[Release, ...]:
@@ -51,8 +52,9 @@ class TukeyMedian:
         rows = records_of(data)
         releases = self.releases(*rows.shape)
         candidates = grid(self.bound, self.spacing, rows.shape[1])
-        scores = INWARD * self.epsilon / 2 * depths(within(rows, self.bound), candidates, self.angles)
-        return budget.costed(candidates[exponential(scores, rng)], releases, 0.0, ("candidate drawn by its depth",))
+        scores = depths(within(rows, self.bound), candidates, self.angles)
+        place = exponential(INWARD * self.epsilon, 1.0, scores, rng)
+        return budget.costed(candidates[place], releases, 0.0, ("candidate drawn by its depth",))
 
 
 def depths(rows: Vector, candidates: Vector, angles: int) -> Vector:
