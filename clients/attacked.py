@@ -64,7 +64,7 @@ def attacked(
     chosen = attacks_of(size) if attacks is None else attacks
     fixed = deepcopy(network).requires_grad_(False)  # gradients are of inputs alone
     work = partial(_attacked, x, y, terms, size, chosen)
-    yield from each_image(fixed, work, range(len(x)) if images is None else images, workers)
+    yield from each_image(fixed, work, range(len(x)) if images is None else list(images), workers)
 
 
 def _attacked(

@@ -7,7 +7,7 @@ are asked about, or on how many threads do the work.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ from torch import Tensor, nn
 
 from clients.arrays import Floats
 from clients.gradients import blocks, one_thread
-from clients.randomised import check_network, draw_from
+from clients.randomised import Noised, check_network, draw_from
 from fedpriv.arrays import Vector
 from fedpriv.certified.confidence import Interval, clopper_pearson, hoeffding, leading, of_scores
 from fedpriv.certified.smoothing import By, Smoothing
@@ -64,7 +64,7 @@ class Terms:
         whole(at_least=0, seed=self.seed)
         one_of(get_args(By), by=self.by)
         real(confidence=self.confidence)
-        if not 0 < self.confidence < 1:
+        if not 0 < 1 - self.confidence < 1:
             raise FedprivError(f"confidence must be above 0 and below 1, got {self.confidence}")
 
 
@@ -110,13 +110,19 @@ def verdicts(
     """
     check_network(network)
     check_inputs(x)
-    yield from each_image(network, partial(_judged, x, terms), range(len(x)) if images is None else images, workers)
+    check_alone(network, x)
+    asked = range(len(x)) if images is None else list(images)
+    if not all(0 <= image < len(x) for image in asked):
+        raise FedprivError(f"images must be numbers of rows of x, from 0 to {len(x) - 1}, got {list(asked)[:10]}")
+    yield from each_image(network, partial(_judged, x, terms), asked, workers)
 
 
 def each_image(
-    network: nn.Module, work: Callable[[nn.Module, int], Result], images: Iterable[int], workers: int
+    network: nn.Module, work: Callable[[nn.Module, int], Result], images: Sequence[int], workers: int
 ) -> Iterator[Result]:
     """What `work` makes of a network and each image's number, in order, on so many threads with a network each."""
+    whole(workers=workers)
+    workers = min(workers, len(images)) or 1
     copies: SimpleQueue[nn.Module] = SimpleQueue()
     for _ in range(workers):
         own: Any = deepcopy(network)
@@ -176,6 +182,27 @@ def averaged(network: nn.Module, draws: int, rng: Generator) -> Callable[[Tensor
         return torch.stack([network(x).log_softmax(1) for _ in range(draws)]).logsumexp(0) - log(draws)
 
     return scores
+
+
+def check_alone(network: nn.Module, x: Floats) -> None:
+    """Refuse a network in which inputs meet: draws of one image would not be draws of their own."""
+    quiet: Any = deepcopy(network)
+    for layer in quiet.modules():
+        if isinstance(layer, Noised):
+            layer.scale = 0.0
+    draw_from(quiet, np.random.default_rng(0))
+    rows = torch.tensor(np.concatenate([x[:2], -x[:1]]), dtype=torch.float32)
+    with torch.inference_mode():
+        together, alone = quiet(rows), [quiet(row[None]) for row in rows]
+    apart = together.shape[:1] == (len(rows),) and all(
+        torch.allclose(own[0], row, rtol=1e-3, atol=1e-3, equal_nan=True)
+        for own, row in zip(alone, together, strict=True)
+    )
+    if not apart:
+        raise FedprivError(
+            "what the network says of an input depends on the inputs beside it, or it makes other rows than it is "
+            "given: no certificate would hold"
+        )
 
 
 def check_inputs(x: Floats) -> None:

@@ -44,8 +44,8 @@ def tables(content: str, *, name: str = "study", overrides: Iterable[str] = ()) 
         table["sweep"] = flat(table["sweep"])
     try:
         _expand(table)
-        for override in overrides:
-            _override(table, override)
+        for path, value in _in_order(overrides):
+            _override(table, path, value)
         _expand(table)
     except FedprivError as error:
         raise FedprivError(f"{name}: {error}") from None
@@ -63,8 +63,19 @@ def _expand(table: Table) -> None:
     privacy = table.setdefault("privacy", {})
     if isinstance(privacy, dict):
         release = privacy.setdefault("release", {})
-        if isinstance(release, dict):
-            release.setdefault("kind", word)
+        if isinstance(release, dict) and release.setdefault("kind", word) != word:
+            raise FedprivError(f"training = {word!r}, and privacy.release.kind = {release['kind']!r}: give one of them")
+
+
+def _train(table: Table, word: str) -> None:
+    """Another of the two words: a study that trains with either keeps its model."""
+    one_of(KEPT, training=word)
+    privacy = table.get("privacy")
+    release = privacy.get("release") if isinstance(privacy, dict) else None
+    trains = isinstance(release, dict) and release.get("kind") in KEPT
+    put(table, "privacy.release.kind", word)
+    if not trains:
+        table["training"] = word
 
 
 def study_of(table: Mapping[str, Any]) -> Study:
@@ -113,15 +124,24 @@ def text(study: Study) -> str:
     return toml(study.table())
 
 
-def _override(table: Table, words: str) -> None:
-    path, equals, value = words.partition("=")
-    keys = path.strip().split(".")
-    if not equals or not all(keys):
-        raise FedprivError(f"--set takes table.key=value, got {words!r}")
-    new = _value(value.strip())
+def _in_order(overrides: Iterable[str]) -> list[tuple[list[str], Any]]:
+    """Paths and values: tables before what stands in them and kinds before their settings, whatever came first."""
+    found = []
+    for words in overrides:
+        path, equals, value = words.partition("=")
+        keys = path.strip().split(".")
+        if not equals or not all(keys):
+            raise FedprivError(f"--set takes table.key=value, got {words!r}")
+        found.append((keys, _value(value.strip())))
+    return sorted(found, key=lambda each: (len(each[0]), each[0][-1] != "kind"))
+
+
+def _override(table: Table, keys: list[str], new: Any) -> None:
     try:
         if keys[0] == "sweep" and isinstance(table.get("sweep"), dict):
             table["sweep"][".".join(keys[1:])] = new
+        elif keys == ["training"] and isinstance(new, str):
+            _train(table, new)
         else:
             put(table, ".".join(keys), new)
     except FedprivError as error:

@@ -50,8 +50,10 @@ def found_in(
     line, found = LiveLine(quiet), list[Attacked]()
     try:
         for size in sizes:
-            header = {"format": FORMAT, "kind": "attacked", "of": verdicts.name, "size": size, "steps": STEPS}
-            with _open(verdicts.with_name(f"{verdicts.stem}-attacked-{size:g}.jsonl"), header) as (known, writer):
+            header = {"format": FORMAT, "kind": "attacked", "of": verdicts.name, "labels": trained.labels,
+                      "size": size, "steps": STEPS}  # fmt: skip
+            name = f"{verdicts.stem}-attacked-{size!r}-{trained.labels}.jsonl"
+            with _open(verdicts.with_name(name), header) as (known, writer):
                 missing = [image for image in range(len(trained.x)) if image not in known]
                 new = attacked(network, trained.x, trained.y, terms, size, missing, workers)
                 for done, each in enumerate(new, 1):

@@ -22,7 +22,7 @@ from clients.pool import Pool, Records, Whole
 from clients.pool import pool_of as checked
 from clients.randomised import network_of
 from fedpriv import records, study_file
-from fedpriv.errors import FedprivError
+from fedpriv.errors import FedprivError, whole
 from server import checkpoint
 from server.checkpoint import State
 from server.directory import STUDY, kept
@@ -44,6 +44,7 @@ class Trained:
     x: Floats
     y: Whole
     digest: str  # of weights and images
+    labels: str  # of their labels, which attacks move images away from
 
 
 def load(directory: Path, data: Path | None, images: int | None) -> Trained:
@@ -62,11 +63,12 @@ def load(directory: Path, data: Path | None, images: int | None) -> Trained:
     x, y = (pool.x_test, pool.y_test) if data is None else _read(data, pool)
     if images is not None and not images <= len(x):
         raise FedprivError(f"--images must be at most {len(x)}, which is all there are, got {images}")
-    digest = blake2b(state.weights.tobytes() + x.tobytes(), digest_size=8)
+    digest = blake2b(state.weights.tobytes() + x.tobytes(), digest_size=8).hexdigest()
+    labels = blake2b(np.ascontiguousarray(y, "<i8").tobytes(), digest_size=4).hexdigest()
     x, y = x[:images], y[:images]
     check_inputs(x)
     network = network_of(net, state.weights.astype(np.float32))
-    return Trained(directory, study.id.hex(), network, state.round, x, y, digest.hexdigest())
+    return Trained(directory, study.id.hex(), network, state.round, x, y, digest, labels)
 
 
 def _read(folder: Path, pool: Pool) -> tuple[Floats, Whole]:
@@ -122,6 +124,7 @@ class Known:
     def _verdict(self, number: int, line: bytes) -> Verdict:
         try:
             found: dict[str, Any] = json.loads(line)
+            whole(at_least=0, image=found["image"])
             return Verdict(**found | {name: float(found[name]) for name in REAL})
         except (KeyError, TypeError, ValueError) as error:
             raise FedprivError(f"{self.path}:{number}: is no verdict ({error}): remove the line") from None

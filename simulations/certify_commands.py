@@ -121,7 +121,9 @@ def _smoothed(options: argparse.Namespace, trained: Trained) -> tuple[nn.Module,
     own = as_trained(trained.network, trained.x[0].shape)
     if own is not None and options.law is options.noise is options.psi is None:
         return own
-    law = options.law or ("gaussian" if kept is None or options.noise is not None else "stobatch")
+    if kept is not None and options.law is None and options.noise is not None:
+        raise FedprivError("--noise: this run's own law is stobatch, whose noise is the training's: give --law too")
+    law = options.law or ("gaussian" if kept is None else "stobatch")
     if law != "stobatch":
         if options.psi is not None:
             raise FedprivError(f"--psi divides the noise of --law stobatch, not that of {law}")

@@ -554,3 +554,26 @@ def grid_pair(shift: float, dimension: int) -> tuple[np.ndarray[Any, Any], np.nd
     for _ in range(dimension):
         p, q = np.multiply.outer(p, masses(0.0)).ravel(), np.multiply.outer(q, masses(shift)).ravel()
     return p, q
+
+
+class Centred(nn.Module):
+    """Inputs meet in it, though it has no statistics of batches."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x - x.mean(0, keepdim=True)
+
+
+def test_a_network_in_which_inputs_meet_is_refused_whatever_it_is_made_of() -> None:
+    kind = GaussianSmoothing(noise=0.3)
+    meeting = noised(nn.Sequential(Centred(), linear([1.0, 2.0])).eval(), kind)
+    with pytest.raises(FedprivError, match="depends on the inputs beside it"):
+        list(verdicts(meeting, np.array([[0.2, 0.5]], np.float32), Terms(smoothing=kind, draws=10)))
+
+
+def test_images_and_threads_that_cannot_be_are_refused_in_a_line() -> None:
+    kind, x = GaussianSmoothing(noise=0.3), np.zeros((2, 2), np.float32)
+    network = noised(linear([1.0, 2.0]), kind)
+    for asked in ({"images": [2]}, {"images": [-1]}, {"workers": 0}):
+        with pytest.raises(FedprivError):
+            list(verdicts(network, x, Terms(smoothing=kind, draws=10), **asked))  # type: ignore[arg-type]
+    assert len(list(verdicts(network, x, Terms(smoothing=kind, draws=10), workers=10**9))) == 2

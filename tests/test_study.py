@@ -275,3 +275,32 @@ def test_the_attackers_are_the_same_in_every_round_and_differ_by_seed() -> None:
     assert participation.attackers(100, 10, 1).tolist() == participation.attackers(100, 10, 1).tolist()
     assert participation.attackers(100, 10, 1).tolist() != participation.attackers(100, 10, 2).tolist()
     assert len(participation.attackers(100, 0, 1)) == 0
+
+
+def test_settings_on_one_command_line_mean_the_same_in_any_order() -> None:
+    words = ["attack.kind=Alie", "attack.factor=5.0", "clients.byzantine=2"]
+    text = 'data.kind = "Digits"\nattack.kind = "Ipm"\nattack.factor = 2.0\nclients = { count = 20, byzantine = 1 }\n'
+    found = [study_file.parsed(text, overrides=own) for own in (words, words[::-1])]
+    assert found[0] == found[1]
+    assert found[0].attack is not None
+    assert found[0].attack.settings["factor"] == 5.0
+
+
+KEEPS = 'data.kind = "Digits"\ntraining = "StoBatch"\nclients = { count = 2, records = 100 }\n'
+
+
+def test_training_by_a_word_takes_the_place_of_the_other_word_and_of_no_model() -> None:
+    smaller = KEEPS.replace("training =", "privacy.release.batch = 40\ntraining =")
+    own = ["training.model.maps=[8]", "training.model.units=16"]
+    first = study_file.parsed(smaller, overrides=own)
+    text = study_file.text(first)
+    other = study_file.parsed(text, overrides=["privacy.release.batch=50", "training=AdLm"])
+    assert other.privacy.release is not None
+    assert (other.privacy.release.kind, other.privacy.release.settings["batch"]) == ("AdLm", 50)
+    assert "attacks" not in other.privacy.release.settings
+    assert other.training.model == first.training.model
+
+
+def test_training_by_a_word_beside_another_release_is_refused() -> None:
+    with pytest.raises(FedprivError, match=r"training = 'AdLm', and privacy.release.kind = 'StoBatch': give one"):
+        study_file.parsed(KEEPS.replace("StoBatch", "AdLm") + '[privacy.release]\nkind = "StoBatch"\n')

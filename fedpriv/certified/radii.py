@@ -90,7 +90,7 @@ def laplace_radius(lower: float, upper: float, noise: float, dimension: int) -> 
     >>> round(pure, 5), round(both, 4)
     (0.00147, 0.042)
     """
-    positive(noise=noise)
+    positive(noise=noise, dimension=dimension)
     pure = robustness_epsilon(lower, upper) / dimension
     return noise * max(pure, Cube(dimension).shift(lower, upper)) * (1 - SAFE)
 
