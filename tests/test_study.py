@@ -279,14 +279,15 @@ def test_the_attackers_are_the_same_in_every_round_and_differ_by_seed() -> None:
 
 def test_settings_on_one_command_line_mean_the_same_in_any_order() -> None:
     words = ["attack.kind=Alie", "attack.factor=5.0", "clients.byzantine=2"]
-    text = 'data.kind = "Digits"\nattack.kind = "Ipm"\nattack.factor = 2.0\nclients = { count = 20, byzantine = 1 }\n'
+    text = 'data.kind = "Digits"\nattack = { kind = "Ipm", factor = 2.0 }\nclients = { count = 20, byzantine = 1 }\n'
+    text += "run.rounds = 2\n"
     found = [study_file.parsed(text, overrides=own) for own in (words, words[::-1])]
     assert found[0] == found[1]
     assert found[0].attack is not None
     assert found[0].attack.settings["factor"] == 5.0
 
 
-KEEPS = 'data.kind = "Digits"\ntraining = "StoBatch"\nclients = { count = 2, records = 100 }\n'
+KEEPS = 'data.kind = "Digits"\ntraining = "StoBatch"\nclients = { count = 2, records = 100 }\nrun.rounds = 2\n'
 
 
 def test_training_by_a_word_takes_the_place_of_the_other_word_and_of_no_model() -> None:

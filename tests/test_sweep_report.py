@@ -310,10 +310,18 @@ def test_where_an_attack_is_missing_the_worst_known_is_only_a_bound(tmp_path: Pa
         return "missing" if (place["aggregation"], place["attack"]) == ("Mean", "SignFlip") else 0.6
 
     sweep = write_sweep(tmp_path / "out", {"attack": ATTACKS, "aggregation": RULES}, told)
-    report(sweep)
+    said = report(sweep)
     fields = Reader(page(sweep)).fields
     assert fields["Mean", ""][:3] == ["≤ 0.60", "Ipm factor=2", "1 of 2 attacks"]
     assert fields["Median", ""][:2] == ["0.60", "SignFlip"]
+    assert "So far, not under all of 2 attacks, Mean holds best: accuracy ≤ 0.600" in said
+    assert re.search(r"Mean +≤ 0\.600 +≤ 0\.600 +all so far", said)
+    assert re.search(r"Median +0\.600 +0\.600 +all\n", said)
+    assert "1 of 2 defences survive everything tried (Median); 1 more survive what has been run so far" in said
+    assert "≤ 0.600" in Reader(page(sweep)).text
+    worst = {(row["aggregation"], row["attack"]): row["worst_attack"] for row in rows(sweep, "summary")}
+    assert worst["Mean", "Ipm factor=2.0"] == "so far"
+    assert worst["Median", "SignFlip"] == "yes"
 
 
 def test_an_accident_is_told_from_a_study_that_asks_for_what_cannot_be(tmp_path: Path) -> None:

@@ -77,14 +77,8 @@ def epsilon(run: Run) -> Drawn | None:
     curve(axes, x, low, BLUE, lw=1, alpha=0.7)
     ends = [(x[-1], high[-1], f"at most {up(high[-1])}\ncertified", BLUE)]
     if isfinite(low[-1]):
-        ends.append(
-            (
-                x[-1],
-                low[-1],
-                f"at least {down(low[-1])}\n{'some data reach it' if low[-1] else 'nothing is shown'}",
-                BLUE,
-            )
-        )
+        shown = "some data reach it" if low[-1] else "nothing is shown"
+        ends.append((x[-1], low[-1], f"at least {down(low[-1])}\n{shown}", BLUE))
     if isfinite(clt[-1]):
         axes.plot(x, clt, color=RED, lw=1.4, ls=(0, (4, 2)), zorder=4)
         ends.append((x[-1], clt[-1], f"CLT {clt[-1]:.4g}\n{ASYMPTOTIC}", RED))

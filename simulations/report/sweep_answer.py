@@ -71,6 +71,8 @@ def under(grid: Grid) -> str:
     if runs and not any(run.byzantine for run in runs):
         return "With nobody attacking"
     attacks = len(grid.attacks)
+    if attacks > 1 and any(field.partial for field in grid.fields):
+        return f"So far, not under all of {attacks} attacks"
     if attacks > 1:
         return f"Under the worst of {attacks} attacks"
     spot = next((spot for spot in grid.spots if grid.attack(spot) != "no attackers"), grid.spots[0])
@@ -88,12 +90,12 @@ def _kept(standings: Standings, standing: Standing) -> str:
     """What a defence keeps on average, and where least."""
     least = standing.least
     assert least is not None
-    at_least = f"{share(least.mean)}{_at(standings.grid, least)}"
+    at_least = f"{least.words}{_at(standings.grid, least)}"
     if standing.mean is None:
         return f"{at_least} at the least"
     if len(standing.compared) == 1:
-        return f"{share(standing.mean)}{_at(standings.grid, standing.compared[0])}"
-    return f"{share(standing.mean)} on average over {len(standing.compared)} conditions, {at_least} at the least"
+        return f"{standing.words}{_at(standings.grid, standing.compared[0])}"
+    return f"{standing.words} on average over {len(standing.compared)} conditions, {at_least} at the least"
 
 
 def _at(grid: Grid, field: Field) -> str:
@@ -118,6 +120,8 @@ def _survivors(standings: Standings) -> str:
         keeps += " (which may itself be under attack)"
     if len(standings.known) == 1:
         return f"It {'survives' if names else 'does not survive'} everything tried; {keeps}."
+    if open_ := sum(each.overall.grade == "unknown" for each in standings.order):
+        keeps = f"{open_} more survive what has been run so far; {keeps}"
     number = f"{len(names)} of {len(standings.known)}" if names else f"None of the {len(standings.known)}"
     who = f" ({said})" if names else ""
     return f"{number} defences survive{'s' * (not names)} everything tried{who}; {keeps}."

@@ -88,7 +88,7 @@ def _divided(columns: list[Column]) -> Iterator[list[Column]]:
 def said(grid: Grid, field: Field) -> tuple[str, str, str]:
     """What stands in a field: the accuracy, the attack where there are several, what is missing."""
     several = len(field.spots) > 1 and field.worst is not None
-    bound = "≤ " if len(field.known) < len(field.spots) else ""
+    bound = "≤ " * field.partial
     attack = grid.attack(field.worst) if several and field.worst else ""
     return f"{bound}{field.mean:.2f}", "" if attack == "no attackers" else attack, field.lacking
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from html import escape
 
-from server.words import ranges, share
+from server.words import ranges
 from simulations.report import sweep_costs as costs
 from simulations.report import sweep_figures as figures
 from simulations.report import sweep_heat_table as heat_table
@@ -66,7 +66,7 @@ def _tiles(standings: Standings) -> Iterator[str]:
     yield tile(f"{done:,}" if done == every else f"{done:,} of {every:,}", lacking(sweep) or "cells, all done")
     if order and order[0].mean is not None:
         what = "kept by the best defence, on average" if len(order) > 1 else "accuracy on average"
-        yield tile(share(order[0].mean), f"{what} {under(standings.grid).lower()}" if len(order) > 1 else what)
+        yield tile(order[0].words, f"{what} {under(standings.grid).lower()}" if len(order) > 1 else what)
     if standings.attacked:
         survivors = sum(each.overall.grade == "all" for each in order)
         yield tile(f"{survivors} of {len(order)}", "defences survive everything tried")

@@ -6,7 +6,6 @@ from pathlib import Path
 from textwrap import fill
 from typing import Any, get_args
 
-from server.words import share
 from simulations.report.facts import aligned
 from simulations.report.files import put
 from simulations.report.sweep_answer import answer, caveats, progress
@@ -38,7 +37,7 @@ def text(grid: Grid) -> str:
         columns = 4 if standings.attacked else 3
         head = ["defence", "on average", "at the least", "survives"]
         rows = [
-            [grid.defence(each.defence), share(each.mean), share(_least(each)), each.overall.words]
+            [grid.defence(each.defence), each.words, each.least.words if each.least else "–", each.overall.words]
             for each in standings.order[:BEST]
         ]
         lines += ["", aligned(head[:columns], [row[:columns] for row in rows])]

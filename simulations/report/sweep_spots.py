@@ -8,6 +8,7 @@ from functools import cached_property
 from statistics import fmean, stdev
 from typing import NamedTuple
 
+from server.words import share
 from simulations.report.sweep_axes import Role
 from simulations.report.sweep_cells import Cell
 
@@ -33,6 +34,15 @@ def spread(values: Sequence[float]) -> Spread | None:
     if not values:
         return None
     return Spread(fmean(values), stdev(values) if len(values) > 1 else None, min(values), max(values), len(values))
+
+
+def at_most(value: float | None, partial: bool) -> str:
+    """An accuracy, which more attacks can only make less where some are missing.
+
+    >>> at_most(0.5, partial=True), at_most(0.5, partial=False)
+    ('≤ 0.500', '0.500')
+    """
+    return f"{'≤ ' * partial}{share(value)}"
 
 
 class Condition(NamedTuple):
@@ -116,9 +126,19 @@ class Field:
         return self.worst.accuracy.mean if self.worst and self.worst.accuracy else None
 
     @property
+    def partial(self) -> bool:
+        """Whether attacks are missing."""
+        return len(self.known) < len(self.spots)
+
+    @property
+    def words(self) -> str:
+        """What is left, as far as is known."""
+        return at_most(self.mean, self.partial)
+
+    @property
     def lacking(self) -> str:
         """What is not there yet, in words; "" where all is."""
-        if len(self.known) < len(self.spots):
+        if self.partial:
             return f"{len(self.known)} of {len(self.spots)} attacks"
         counted, cells = (sum(len(getattr(spot, name)) for spot in self.spots) for name in ("counted", "cells"))
         return f"{counted} of {cells} cells" if counted < cells else ""

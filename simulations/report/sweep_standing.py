@@ -8,8 +8,9 @@ from statistics import fmean
 
 from simulations.report.sweep_axes import amount, number
 from simulations.report.sweep_grid import Grid
-from simulations.report.sweep_spots import Condition, Field, Key, Spot
+from simulations.report.sweep_spots import Condition, Field, Key, Spot, at_most
 
+NOBODY = "–"  # attacks
 KEPT = 0.9  # a defence survives where it keeps this much of the best accuracy at the same privacy and setting
 
 
@@ -35,6 +36,11 @@ class Standing:
     def mean(self) -> float | None:
         """What its worst attacks leave, on average over the conditions compared."""
         return fmean(field.mean for field in self.compared if field.mean is not None) if self.compared else None
+
+    @property
+    def words(self) -> str:
+        """The same, as far as is known."""
+        return at_most(self.mean, any(field.partial for field in self.compared))
 
     @property
     def least(self) -> Field | None:
@@ -82,8 +88,10 @@ class Standings:
         for spot in attacked:
             survived[spot.condition] = survived.get(spot.condition, True) and self.survives(spot)
         if not survived:
-            return Verdict("–", "unknown")
+            return Verdict(NOBODY, "unknown")
         count = sum(survived.values())
+        if count == len(survived) and not all(spot.accuracy for spot in spots):
+            return Verdict("all so far", "unknown")
         if count in (0, len(survived)):
             return Verdict("all" if count else "none", "all" if count else "none")
         return Verdict(self._up_to(survived) or f"{count} of {len(survived)}", "part")
@@ -106,4 +114,4 @@ class Standings:
     @cached_property
     def attacked(self) -> bool:
         """Whether there was anybody to survive."""
-        return any(standing.overall.grade != "unknown" for standing in self.order)
+        return any(standing.overall.words != NOBODY for standing in self.order)

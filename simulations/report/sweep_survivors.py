@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
-from server.words import share
 from simulations.report.document import Row, folded, table
 from simulations.report.sweep_standing import Standing, Standings
 
@@ -36,7 +35,7 @@ def _standing(standing: Standing, several: bool) -> list[tuple[str, str]]:
     """A row: words and their class."""
     least = standing.least
     verdicts = [standing.overall, *(standing.verdicts if several else ())]
-    numbers = [(share(standing.mean), ""), (share(least.mean if least else None), "")]
+    numbers = [(standing.words, ""), (least.words if least else "–", "")]
     return numbers + [(verdict.words, MARKS[verdict.grade]) for verdict in verdicts]
 
 

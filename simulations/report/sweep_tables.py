@@ -62,7 +62,8 @@ def summary(grid: Grid) -> Table:
 
 
 def _is_worst(grid: Grid, spot: Spot) -> str:
-    return "yes" if grid.by_place[spot.defence, spot.condition].worst is spot else ""
+    field = grid.by_place[spot.defence, spot.condition]
+    return "" if field.worst is not spot else "so far" if field.partial else "yes"
 
 
 def curves(grid: Grid) -> Table:
