@@ -66,6 +66,7 @@ class Release:
         one_of(get_args(Unit), unit=self.unit)
         one_of(get_args(Adjacency), adjacency=self.adjacency)
         if isinstance(self.mechanism, Ptr):
+            one_of(["record"], unit=self.unit)
             check_adjacency(self.adjacency)
             positive(sampling=self.sampling)
         self._check_geometry()

@@ -75,6 +75,8 @@ def run(options: argparse.Namespace) -> int:
         hint = nearest(options.name, names)
         raise FedprivError(f"nothing to reproduce is called {options.name!r}{hint}; there are: {', '.join(names)}")
     chosen = CATALOGUE[options.name]
+    if options.data is not None:
+        raise FedprivError(f"--data: {options.name} trains on nothing")
     if options.budget is not None and not chosen.scales and chosen.minutes > options.budget:
         raise FedprivError(
             f"{options.name} may take {chosen.minutes:g} minutes, more than the budget of {options.budget:g}"

@@ -110,7 +110,8 @@ def table(found: dict[str, Any]) -> str:
     rows = [(name, found[name], found["proof"][name]) for name in ("published", "hoeffding", "exact")]
     lines = [f"{found['kind']} {settings}", f"  {found['honest']:,} honest clients of mean {found['mean']:g}"]
     lines.append(f"  {found['assumptions']['attackers']}")
-    lines += [f"  {name:<12}{_short(value):<12}{proof}" for name, value, proof in rows]
+    width = max(len(_short(value)) for _, value, _ in rows) + 2
+    lines += [f"  {name:<12}{_short(value):<{width}}{proof}" for name, value, proof in rows]
     chances = (f"with {each['attackers']:,} attackers {each['probability']:.6f}" for each in found["right"])
     return "\n".join([*lines, f"  P(right)    {', '.join(chances)}; ties are wrong"])
 
@@ -129,8 +130,9 @@ def plot(vote: Vote, path: Path) -> None:
     from simulations import tolerance_plot  # matplotlib only where a plot is wanted
     from simulations.reproduce.panels import written
 
-    note = f"{tolerance_plot.KINDS}\n{who(vote).capitalize()}."
-    content = written(tolerance_plot.panels_of(vote), note, form[1:])
+    panels = tolerance_plot.panels_of(vote)
+    note = f"{tolerance_plot.kinds(panels)}\n{who(vote).capitalize()}."
+    content = written(panels, note, form[1:])
     try:
         replaced(path, content, mode=0o644)
     except OSError as error:

@@ -13,12 +13,13 @@ from fedpriv.arrays import Vector
 from fedpriv.errors import FedprivError
 from fedpriv.tolerance import Vote
 from simulations.plots import COLOURS
-from simulations.reproduce.panels import DASHED, DOTTED, Line, Panel
+from simulations.reproduce.panels import DASHED, DOTTED, SOLID, Line, Panel
 
-KINDS = (
-    "Solid: counted, every honest client at the mean. Dotted: certified for any honest data of that mean. "
-    "Dashed: [F]'s theorem."
-)
+KINDS = {
+    SOLID: "Solid: counted, every honest client at the mean.",
+    DOTTED: "Dotted: certified for any honest data of that mean.",
+    DASHED: "Dashed: [F]'s theorem.",
+}
 Survived = Sequence[tuple[str, Sequence[Vote], str]]  # what is said of it, the votes, their colour
 SETTINGS = {
     "Binomial": "trials", "Ternary": "spread", "StochasticSign": "scale", "Ternarize": "scale", "Cldp": "epsilon",
@@ -42,6 +43,12 @@ def panels_of(vote: Vote) -> list[Panel]:
     ]
 
 
+def kinds(panels: Sequence[Panel]) -> str:
+    """What the lines are that are there."""
+    there = {line.dashes for panel in panels for line in panel.lines if np.isfinite(line.y).any()}
+    return " ".join(words for dashes, words in KINDS.items() if dashes in there)
+
+
 def resilience(title: str, x: str, at: Any, survived: Survived, log: int | None = None) -> Panel:
     """K/N over something: for each setting exactly, as certified, and as the theorem has it."""
     lines, at = [], np.asarray(at, dtype=float)
@@ -59,8 +66,8 @@ def resilience(title: str, x: str, at: Any, survived: Survived, log: int | None 
 
 
 def shares(votes: Sequence[Vote]) -> tuple[Vector, Vector, Vector]:
-    """K/N of each: exact, 0 where not even none is survived; certified and published, nan where there is nothing."""
-    found = [(vote.exact or 0, vote.hoeffding, vote.published[1]) for vote in votes]
+    """K/N of each: exact, certified and published; nan where there is nothing, or not even none is survived."""
+    found = [(vote.exact, vote.hoeffding, vote.published[1]) for vote in votes]
     honest = np.array([vote.honest for vote in votes])
     exact, certified, published = np.array(found, dtype=float).T / honest
     return exact, certified, published

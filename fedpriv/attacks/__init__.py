@@ -80,6 +80,11 @@ def knowledge_of(attack: Attack, wanted: Any) -> Knowledge:
     fedpriv.errors.FedprivError: OptAlie works with knowledge 'everything', not with 'byzantine'
     """
     can: tuple[Knowledge, ...] = getattr(attack, "knowledge", _LEVELS)
+    if not isinstance(can, tuple) or not can or not set(can) <= set(_LEVELS):
+        raise FedprivError(
+            f"{type(attack).__name__}.knowledge must be a tuple of {', '.join(_LEVELS)}, such as ('everything',), "
+            f"got {can!r}"
+        )
     if wanted is None:
         return can[0]
     one_of(_LEVELS, knowledge=wanted)

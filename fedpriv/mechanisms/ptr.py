@@ -21,6 +21,7 @@ from fedpriv.renyi import Curve
 from fedpriv.tradeoff import Adjacency, Enclosure, Tradeoff
 from fedpriv.vectors import OUTWARD
 
+LEAST = 1e-50  # of settings: their inverses are squared
 SMALLEST_FAILURE = 1e-300
 DEEPEST = 500.0  # nats: where losses reach farther, masses underflow, and a release is held to give everything away
 EVERYTHING = Tradeoff.between([1.0, 0.0], [0.0, 1.0])
@@ -48,6 +49,9 @@ class Ptr:
     def __post_init__(self) -> None:
         positive(clip=self.clip, bound=self.bound, noise=self.noise)
         positive(test_noise=self.test_noise, failure=self.failure)
+        for name in ("bound", "noise", "test_noise"):
+            if not (value := getattr(self, name)) >= LEAST:
+                raise FedprivError(f"{name} must be at least {LEAST:g}, got {value:g}")
         if not self.bound <= 1:
             raise FedprivError(f"bound is the ratio τ/R, in (0, 1], got {self.bound} (for τ = 2 and R = 3 it is 0.667)")
         if not SMALLEST_FAILURE <= self.failure <= 0.5:

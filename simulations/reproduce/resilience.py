@@ -18,7 +18,9 @@ from simulations.tolerance_plot import KINDS, resilience, shares
 
 CLIP = MEAN = 0.1  # c of the tradeoff curves, x̄ of the votes
 FEW, MANY = 100, 1000  # N, which the paper's text does not give for Figures 7 and 8
-NOTE = f"{KINDS}\nBlind attackers, x̄ = {MEAN:g}. The paper's text does not say which values are varied, nor N."
+NOTE = " ".join(KINDS.values()) + (
+    f"\nBlind attackers, x̄ = {MEAN:g}. The paper's text does not say which values are varied, nor N."
+)
 Own = Binomial | Ternary
 
 
