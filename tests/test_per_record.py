@@ -87,7 +87,7 @@ def test_each_row_is_the_gradient_of_a_client_with_that_record_alone(name: str) 
     rows, alone = (np.empty((70, own.dimension), np.float32) for _ in range(2))
     own.each(weights, x, y, rows)
     own.gradients(weights, x[:, None], y[:, None], alone)
-    assert rows == pytest.approx(alone, rel=1e-4, abs=1e-6)
+    np.testing.assert_allclose(rows, alone, rtol=1e-4, atol=1e-6)
     assert np.abs(rows).max(axis=1).min() > 0
 
 
