@@ -26,6 +26,7 @@ from clients.gradients import blocks, one_thread
 from clients.randomised import Noised, check_network, draw_from
 from fedpriv.arrays import Vector
 from fedpriv.certified.confidence import Interval, clopper_pearson, hoeffding, leading, of_scores
+from fedpriv.certified.functional import EDGE
 from fedpriv.certified.smoothing import By, Smoothing
 from fedpriv.errors import FedprivError, one_of, real, whole
 from fedpriv.random_streams import stream
@@ -33,7 +34,6 @@ from fedpriv.random_streams import stream
 Result = TypeVar("Result")
 
 AT_ONCE = 1 << 20  # numbers of noise drawn at once: they stay in cache
-EDGE = 1e-6  # how far outside of the box rounding may put an input
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -209,7 +209,7 @@ def check_inputs(x: Floats) -> None:
     """Refuse inputs outside of the box [−1, 1], by number."""
     if x.ndim < 2 or not len(x):
         raise FedprivError(f"inputs must be (images, …), got an array of shape {x.shape}")
-    inside = (np.abs(x.reshape(len(x), -1)) <= 1 + EDGE).all(1)
+    inside = (np.abs(x.reshape(len(x), -1)) <= EDGE).all(1)
     if not inside.all():
         row = int(np.argmin(inside))
         raise FedprivError(

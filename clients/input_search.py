@@ -9,11 +9,11 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
+from fedpriv.certified.functional import EDGE
 from fedpriv.errors import FedprivError
 
 Norm = Literal["linf", "l2"]
 Network = Callable[[Tensor], Tensor]
-EDGE = 1e-6  # how far outside of the box rounding may put a record
 TINY = 1e-30
 
 
@@ -88,6 +88,6 @@ def _check_records(x: Tensor, y: Tensor) -> None:
         raise FedprivError(
             f"records must be (records, …) with a label for each, got {tuple(x.shape)} and {tuple(y.shape)}"
         )
-    if not float(x.abs().max()) <= 1 + EDGE:
-        row = int((~(x.flatten(1).abs().amax(1) <= 1 + EDGE)).nonzero()[0])
+    if not float(x.abs().max()) <= EDGE:
+        row = int((~(x.flatten(1).abs().amax(1) <= EDGE)).nonzero()[0])
         raise FedprivError(f"inputs must be in [-1, 1], input {row} is not")

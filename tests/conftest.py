@@ -17,7 +17,12 @@ os.environ.update(
 
 # `HYPOTHESIS_PROFILE=search pytest …` looks for new examples; without it a test that passed passes again.
 settings.register_profile(
-    "repeat", derandomize=True, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow]
+    "repeat",
+    max_examples=40,
+    derandomize=True,
+    deadline=None,
+    database=None,
+    suppress_health_check=[HealthCheck.too_slow],
 )
 settings.register_profile("search", max_examples=1000, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeat"))

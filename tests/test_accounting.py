@@ -158,7 +158,7 @@ def releases(draw: st.DrawFn) -> Release:
     return Release(**facts)
 
 
-@settings(max_examples=30)
+@settings(max_examples=15)
 @given(release=releases(), at=st.sampled_from([0.0, 1e-12, 1e-5, 0.1, 1.0]))
 def test_the_lower_bound_of_epsilon_never_passes_the_upper_one(release: Release, at: float) -> None:
     low, high = Account((release,)).epsilon(at).bounds
@@ -167,14 +167,14 @@ def test_the_lower_bound_of_epsilon_never_passes_the_upper_one(release: Release,
         assert high == 0
 
 
-@settings(max_examples=20)
+@settings(max_examples=10)
 @given(release=releases(), at=st.sampled_from([0.0, 0.1, 1.0, 20.0]))
 def test_the_lower_bound_of_delta_never_passes_the_upper_one(release: Release, at: float) -> None:
     low, high = Account((release,)).delta(at).bounds
     assert 0 <= low <= high <= 1
 
 
-@settings(max_examples=12)
+@settings(max_examples=6)
 @given(release=releases(), at=st.sampled_from([1e-6, 1e-3]))
 def test_delta_undoes_epsilon(release: Release, at: float) -> None:
     account = Account((release,))

@@ -146,7 +146,7 @@ def test_dp_mean_is_private_and_not_robust() -> None:
     other=st.floats(-9, 9),
     width=st.floats(0.1, 12),
 )
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=75, deadline=None)
 def test_replacing_a_record_moves_stability_by_one_and_a_stable_middle_by_its_width(
     numbers: list[float], place: int, other: float, width: float
 ) -> None:
@@ -178,7 +178,7 @@ def test_stability_is_how_many_records_an_attacker_must_replace() -> None:
     place=st.integers(0, 4),
     other=st.tuples(st.floats(-3, 3), st.floats(-3, 3)),
 )
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_replacing_a_record_moves_no_depth_by_more_than_one(
     numbers: list[tuple[float, float]], place: int, other: tuple[float, float]
 ) -> None:

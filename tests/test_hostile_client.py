@@ -57,7 +57,7 @@ def test_whatever_a_server_says_in_a_masked_sum_the_node_answers_once_or_refuses
     assert found["refused: FedprivError"]
 
 
-@settings(max_examples=150)
+@settings(max_examples=50)
 @given(content=st.binary(max_size=300), name=st.sampled_from(list(fuzz.STUDIES)), cut=st.integers(0, 400))
 def test_bytes_at_random_and_bytes_put_into_an_honest_reply_are_never_more_than_rejected(
     content: bytes, name: str, cut: int

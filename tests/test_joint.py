@@ -43,7 +43,7 @@ def enclosed(curve, truth, epsilon, room=1e-11):
 
 
 @given(pairs(), pairs(), st.integers(1, 3), st.floats(0, 3))
-@settings(max_examples=40)
+@settings(max_examples=13)
 def test_the_joint_of_finite_pairs_is_their_product(one, two, count, epsilon):
     p, q = (reduce(np.multiply.outer, [a] * count + [b]).ravel() for a, b in zip(one, two, strict=True))
     curve = joint([(between(*one), count), (between(*two), 1)])
@@ -53,7 +53,7 @@ def test_the_joint_of_finite_pairs_is_their_product(one, two, count, epsilon):
 
 
 @given(pairs(), pairs(), st.floats(0.01, 0.99), st.floats(0, 2), st.integers(1, 2))
-@settings(max_examples=40)
+@settings(max_examples=13)
 def test_sampling_a_joint_release_samples_the_product(one, two, rate, epsilon, rounds):
     p, q = (np.multiply.outer(a, b).ravel() for a, b in zip(one, two, strict=True))
     mixture = (1 - rate) * p + rate * q
@@ -79,7 +79,7 @@ def sampled_gaussian(mu, rate, epsilon, removed):
 
 
 @pytest.mark.parametrize("means", [(0.1, 0.1), (1, 1), (3, 0.01), (6, 6), (10, 10), (25, 1), (30, 1), (40, 2)], ids=str)
-@pytest.mark.parametrize("rate", [1, 0.5, 0.01])
+@pytest.mark.parametrize("rate", [1, 0.01])
 def test_the_joint_of_gaussians_is_one_gaussian(means, rate):
     mu = float(np.hypot(*means))
     curve = joint([(gaussian(m), 1) for m in means])

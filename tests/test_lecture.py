@@ -112,7 +112,7 @@ def test_the_moments_of_both_ways_round_by_integration(noise: float, rate: float
 
 
 @given(noise=st.floats(0.7, 8), rate=st.floats(0.001, 1), rounds=st.integers(2, 400))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8, deadline=None)
 def test_the_exact_accountant_is_never_above_the_moments_accountant(noise: float, rate: float, rounds: int) -> None:
     release = Release(mechanism=Gaussian(clip=1, noise=noise), sampling=rate, rounds=rounds, unit="record")
     account = Account((release,))

@@ -158,7 +158,7 @@ def some_epsilons(pair, count, part):
 
 
 @given(pairs(), st.integers(1, 7), parts, exponents, tolerances)
-@settings(max_examples=120)
+@settings(max_examples=40)
 def test_bounds_contain_the_exact_value(pair, count, part, delta, tolerance):
     exact = Exact(power(*pair, count))
     epsilons = some_epsilons(pair, count, part)
@@ -166,14 +166,14 @@ def test_bounds_contain_the_exact_value(pair, count, part, delta, tolerance):
 
 
 @given(pairs(most=2), st.integers(2, 60), parts, exponents)
-@settings(max_examples=60)
+@settings(max_examples=20)
 def test_bounds_contain_the_exact_value_of_two_outcomes(pair, count, part, delta):
     exact = Exact(power(*pair, count))
     assert holds(compose([(between(*pair), count)]), exact, some_epsilons(pair, count, part), (delta, 1e-30, 1e-100))
 
 
 @given(pairs(most=3), pairs(most=3), st.integers(1, 3), st.integers(1, 3), parts, exponents, tolerances)
-@settings(max_examples=50)
+@settings(max_examples=17)
 def test_bounds_contain_the_exact_value_of_a_mixed_composition(one, two, first, second, part, delta, tolerance):
     exact = Exact(product((*one, first), (*two, second)))
     both = compose([(between(*one), first), (between(*two), second)])
@@ -181,7 +181,7 @@ def test_bounds_contain_the_exact_value_of_a_mixed_composition(one, two, first, 
 
 
 @given(pairs(most=3), st.floats(0.001, 0.999), st.integers(1, 5), parts, exponents)
-@settings(max_examples=50)
+@settings(max_examples=17)
 def test_bounds_contain_the_exact_value_of_sampled_pairs(pair, rate, count, part, delta):
     p, q = ([mp.mpf(float(x)) for x in side] for side in pair)
     rest = 1 - mp.mpf(rate)
@@ -430,7 +430,7 @@ def test_ordinary_questions_are_answered_to_a_few_parts_in_a_thousand(curve, rou
 
 
 @given(pairs(), st.integers(1, 5), exponents)
-@settings(max_examples=30)
+@settings(max_examples=10)
 def test_a_count_is_so_many_parts(pair, count, delta):
     curve, again = between(*pair), [(between(*pair), 1) for _ in range(count)]
     together, one_by_one = compose([(curve, count)]).epsilon(delta), compose(again).epsilon(delta)
@@ -440,7 +440,7 @@ def test_a_count_is_so_many_parts(pair, count, delta):
 
 
 @given(pairs(), st.integers(1, 50), exponents)
-@settings(max_examples=30)
+@settings(max_examples=10)
 def test_exchanging_p_and_q_changes_nothing(pair, count, delta):
     there = compose([(between(*pair), count)]).epsilon(delta, 1e-4)
     back = compose([(between(*pair[::-1]), count)]).epsilon(delta, 1e-4)
@@ -451,7 +451,7 @@ def test_exchanging_p_and_q_changes_nothing(pair, count, delta):
 
 
 @given(pairs(), st.integers(1, 50), exponents, st.data())
-@settings(max_examples=30)
+@settings(max_examples=10)
 def test_merging_outcomes_gives_away_no_more(pair, count, delta, data):
     into = data.draw(arrays(int, len(pair[0]), elements=st.integers(0, len(pair[0]) - 1)))
     p, q = (np.bincount(into, side, len(side)) for side in pair)
@@ -460,7 +460,7 @@ def test_merging_outcomes_gives_away_no_more(pair, count, delta, data):
 
 
 @given(pairs(), st.integers(2, 200), exponents)
-@settings(max_examples=30)
+@settings(max_examples=10)
 def test_answers_at_different_tolerances_never_contradict_each_other(pair, count, delta):
     answers = [compose([(between(*pair), count)]).epsilon(delta, tolerance) for tolerance in (1e-3, 1e-4, 1e-6, 1e-8)]
     assert max(bounds.lower for bounds in answers) <= min(bounds.upper for bounds in answers)
@@ -476,7 +476,7 @@ def test_a_finer_tolerance_brings_the_bounds_closer():
 
 
 @given(pairs(), st.integers(1, 50), exponents)
-@settings(max_examples=30)
+@settings(max_examples=10)
 def test_epsilon_and_delta_agree(pair, count, delta):
     composition = compose([(between(*pair), count)])
     bounds = composition.epsilon(delta)
@@ -487,7 +487,7 @@ def test_epsilon_and_delta_agree(pair, count, delta):
 
 
 @given(pairs(), st.integers(1, 50), exponents)
-@settings(max_examples=20)
+@settings(max_examples=7)
 def test_the_upper_bound_alone_is_a_bound_too(pair, count, delta):
     composition = compose([(between(*pair), count)])
     assert composition.upper_epsilon(delta, 1e-4) >= composition.epsilon(delta).lower

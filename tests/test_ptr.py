@@ -84,7 +84,7 @@ def test_the_margin_is_what_a_search_over_additions_and_removals_finds(trimmed):
 
 
 @given(st.lists(st.integers(0, len(RECORDS) - 1), max_size=7), st.sampled_from([0.3, 0.5, 0.8]))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 def test_the_margin_is_found_for_larger_batches_and_other_bounds(batch, limit):
     norms = [abs(RECORDS[at]) for at in batch]
     assert safety_margin(ptr(bound=limit), norms, 2) == searched_margin(tuple(sorted(batch)), 2, limit)

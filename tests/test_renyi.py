@@ -54,14 +54,14 @@ def test_for_a_given_distance_the_worst_pair_has_its_second_member_at_the_edge(a
     assert divergence(alpha, u, v, keep) <= divergence(alpha, edge, rho, keep) * (1 + 1e-12) + 1e-30
 
 
-@settings(max_examples=30)
+@settings(max_examples=10)
 @given(orders, boxes, erasures)
 def test_the_enclosure_is_as_narrow_as_asked(alpha, rho, keep):
     lower, upper = slope(alpha, rho, keep)
     assert lower <= upper <= lower * (1 + 1.1e-7)
 
 
-@settings(max_examples=30)
+@settings(max_examples=10)
 @given(st.floats(2.001, 1e4), boxes, erasures)
 def test_the_lower_bound_is_attained(alpha, rho, keep):
     d = 2 * rho * np.concatenate([np.logspace(-9, 0, 500), np.linspace(0.001, 1, 1000)])
@@ -134,7 +134,7 @@ def test_the_ternary_scale_for_epsilon_two_is_below_the_published_1510():
 
 
 @given(st.floats(0.05, 0.95), st.integers(1, 30), st.floats(-12, -2))
-@settings(max_examples=40)
+@settings(max_examples=13)
 def test_exact_composition_of_one_coordinate_is_never_above(rho, rounds, exponent):
     plus, votes = (1 + rho) / 2, np.arange(rounds + 1)
     log_binomials = np.array([float(mp.log(mp.binomial(rounds, int(k)))) for k in votes])
@@ -170,7 +170,7 @@ def test_the_ends_of_the_conversion():
 
 
 @given(st.floats(0.1, 10), st.floats(0.01, 1), orders)
-@settings(max_examples=50)
+@settings(max_examples=17)
 def test_noisy_signs_are_never_above_the_gaussian_and_never_below_a_pair(noise, part, alpha):
     curve = noisy_sign_curve(clip=1, peak=part, noise=noise, tolerance=1e-3)
     u = 2 * ndtr(part / noise) - 1

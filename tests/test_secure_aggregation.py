@@ -109,7 +109,7 @@ def test_worked_examples_of_one_coordinate(clients, trials, p_max, target, upper
     assert max(epsilon(pair, target) for pair in real) == approx(lower, abs=2e-10)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(data=st.data(), trials=st.integers(1, 4), p_max=st.floats(0.51, 0.98), e=st.floats(0, 3))
 def test_no_data_set_gives_away_more_than_the_certificate(data, trials, p_max, e):
     inside = st.floats(1 - p_max, p_max)
@@ -119,7 +119,7 @@ def test_no_data_set_gives_away_more_than_the_certificate(data, trials, p_max, e
     assert delta(real, e) <= delta(scalar_pair(len(others) + 1, trials, p_max), e) + 1e-13
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=13, deadline=None)
 @given(data=st.data(), clients=st.integers(1, 40), trials=st.integers(1, 4), p_max=st.floats(0.51, 0.95))
 def test_the_lower_bound_is_real_data_and_below_the_certificate(data, clients, trials, p_max):
     high = data.draw(st.integers(0, clients - 1))
@@ -168,7 +168,7 @@ def ternary(x, spread, scale):
     return np.array([(spread - x) / (2 * scale), 1 - spread / scale, (spread + x) / (2 * scale)])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(data=st.data(), spread=st.floats(1.01, 4), wider=st.floats(1.01, 4), e=st.floats(0, 3))
 def test_no_ternary_data_set_gives_away_more_than_the_certificate(data, spread, wider, e):
     scale, inside = spread * wider, st.floats(-1, 1)
@@ -223,7 +223,7 @@ def test_without_a_crowd_sixteen_votes_cost_a_vector_hardly_more_than_a_scalar()
     assert 0.814388173762 < 2 * 0.1 * upper < 0.8148 < 2 * sqrt(16) * ndtri(0.55)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(
     coins=st.integers(0, 300),
     trials=st.integers(1, 12),
@@ -263,7 +263,7 @@ def test_the_inverse_normal_is_as_good_as_assumed(log_tail):
 
 
 @given(coins=st.integers(0, 200), more=st.integers(1, 50), trials=st.integers(1, 6))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=10, deadline=None)
 def test_more_coins_never_hurt(coins, more, trials):
     assert coin_slope(coins + more, trials, 1.0, 2.0)[0] <= coin_slope(coins, trials, 1.0, 2.0)[1]
 
@@ -275,7 +275,7 @@ def test_millions_of_coins_give_nearly_the_central_limit(coins, trials):
     assert 1 <= upper / (trials / 8 / sqrt((coins + trials) / 4)) < 1.005
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=13, deadline=None)
 @given(coins=st.integers(0, 60), trials=st.integers(1, 5), share=st.sampled_from([1e-9, 1e-4, 1e-2]), data=st.data())
 def test_what_is_set_aside_pays_for_the_tails(coins, trials, share, data):
     """T(W_x, W_x′) lies above the Gaussian curve scaled by 1 − τ at each breakpoint."""

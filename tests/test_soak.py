@@ -159,17 +159,9 @@ def test_a_message_that_died_with_its_worker_is_no_second_release_and_one_of_ano
     assert soak.releases([first, "2 7 111 a", "1 8 111 a"]) == {7: 2, 8: 1}
 
 
-def test_six_random_kills_lose_nothing(tmp_path: Path) -> None:
-    command = [
-        sys.executable,
-        str(TESTS / "soak.py"),
-        "--only",
-        "direct",
-        "--kills",
-        "6",
-        "--keep",
-        str(tmp_path / "k"),
-    ]
+def test_three_random_kills_lose_nothing(tmp_path: Path) -> None:
+    own = ["--only", "direct", "--kills", "3", "--keep", str(tmp_path / "k")]
+    command = [sys.executable, str(TESTS / "soak.py"), *own]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.splitlines()[-1] == "6 kills, 0 faults"
+    assert done.stdout.splitlines()[-1] == "3 kills, 0 faults"

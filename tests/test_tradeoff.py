@@ -311,7 +311,7 @@ def test_a_hull_lies_below_each_and_its_delta_is_the_larger(one, two):
 
 
 @given(pairs(most=4, zeros=False), pairs(most=4, zeros=False))
-@settings(max_examples=40)
+@settings(max_examples=13)
 def test_a_hull_is_the_largest_convex_curve_below_all(one, two):
     f, g = between(*one), between(*two)
     levels = np.linspace(0, 1, 21)
@@ -319,7 +319,7 @@ def test_a_hull_is_the_largest_convex_curve_below_all(one, two):
 
 
 @given(pairs(), pairs(), pairs())
-@settings(max_examples=50)
+@settings(max_examples=17)
 def test_a_hull_does_not_depend_on_the_order(one, two, three):
     f, g, h = (between(*pair) for pair in (one, two, three))
     assert f.hull(g, h)(LEVELS) == approx(h.hull(f).hull(g)(LEVELS), abs=1e-12)
@@ -395,7 +395,7 @@ def test_sampling_everybody_changes_nothing_and_nobody_hides_everything():
 
 
 @given(st.floats(0.1, 3), st.floats(0.01, 0.99), st.floats(0.001, 3))
-@settings(max_examples=30)
+@settings(max_examples=10)
 def test_a_sampled_gaussian_has_its_closed_form(mu, rate, epsilon):
     with mp.workdps(60):
         m, r, e = mp.mpf(mu), mp.mpf(rate), mp.mpf(epsilon)

@@ -20,10 +20,10 @@ from fedpriv.errors import FedprivError, positive
 from fedpriv.estimation import budget
 from fedpriv.estimation.clipping import Region, blocks, clipped, rounding
 from fedpriv.estimation.estimate import Estimate, records_of
+from fedpriv.estimation.plan import RANGE_SHARE
 from fedpriv.estimation.range import centre
 from fedpriv.ledger import Release
 
-_RANGE = 0.1  # of μ², for the histograms
 _OFF = 0.25  # deviations that the middle may be off in each coordinate, corruption and noise together
 _ROOM = 4  # times the threshold: so many records make a fullest bin that passes for certain
 
@@ -77,9 +77,9 @@ class DpMean:
         return budget.costed(mean, releases, self.delta, ("mean",) if plan.histogram is None else ("range", "mean"))
 
     def _split(self, d: int) -> budget.Budget:
-        known = self.bound is not None
+        ranged = RANGE_SHARE if self.bound is None else 0.0
         return budget.split(
-            [budget.Access("mean", 1, 1.0 if known else 1 - _RANGE)], range_share=0.0 if known else _RANGE, dimension=d,
+            [budget.Access("mean", 1, 1 - ranged)], range_share=ranged, dimension=d,
             epsilon=self.epsilon, delta=self.delta, composition="certified",
         )  # fmt: skip
 
