@@ -44,9 +44,7 @@ def tables(content: str, *, name: str = "study", overrides: Iterable[str] = ()) 
         table["sweep"] = flat(table["sweep"])
     try:
         _expand(table)
-        for path, value in _in_order(overrides):
-            _override(table, path, value)
-        _expand(table)
+        _override(table, overrides)
     except FedprivError as error:
         raise FedprivError(f"{name}: {error}") from None
     table.setdefault("name", Path(name).stem)
@@ -124,28 +122,32 @@ def text(study: Study) -> str:
     return toml(study.table())
 
 
-def _in_order(overrides: Iterable[str]) -> list[tuple[list[str], Any]]:
-    """Paths and values: tables before what stands in them and kinds before their settings, whatever came first."""
-    found = []
+def change(table: Table, settings: Iterable[tuple[str, Any]]) -> None:
+    """Set what dotted paths name: tables before what stands in them, kinds before their settings, in whatever order."""
+    for path, value in sorted(settings, key=lambda each: (each[0].count("."), not each[0].endswith(".kind"))):
+        if path == "training" and isinstance(value, str):
+            _train(table, value)
+        else:
+            put(table, path, value)
+    _expand(table)
+
+
+def _override(table: Table, overrides: Iterable[str]) -> None:
+    """Those of the grid into the grid, all others into the study."""
+    own, sweep = [], table.get("sweep")
     for words in overrides:
         path, equals, value = words.partition("=")
-        keys = path.strip().split(".")
-        if not equals or not all(keys):
+        path = path.strip()
+        if not equals or not all(path.split(".")):
             raise FedprivError(f"--set takes table.key=value, got {words!r}")
-        found.append((keys, _value(value.strip())))
-    return sorted(found, key=lambda each: (len(each[0]), each[0][-1] != "kind"))
-
-
-def _override(table: Table, keys: list[str], new: Any) -> None:
-    try:
-        if keys[0] == "sweep" and isinstance(table.get("sweep"), dict):
-            table["sweep"][".".join(keys[1:])] = new
-        elif keys == ["training"] and isinstance(new, str):
-            _train(table, new)
+        if path.startswith("sweep.") and isinstance(sweep, dict):
+            sweep[path.removeprefix("sweep.")] = _value(value.strip())
         else:
-            put(table, ".".join(keys), new)
+            own.append((path, _value(value.strip())))
+    try:
+        change(table, own)
     except FedprivError as error:
-        raise FedprivError(f"--set {error}") from None
+        raise FedprivError(f"--set {error}" if own else str(error)) from None
 
 
 def _value(words: str) -> Any:

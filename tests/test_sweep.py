@@ -473,3 +473,10 @@ def test_the_line_says_how_many_have_ended_failed_and_are_left_and_how_long_that
         "failed: attack = Alie: RuntimeError: no",
         "cell  6/20  1 failed  14 left, 28.0 s",
     ]
+
+
+def test_training_by_a_word_is_an_axis_like_any_other() -> None:
+    text = 'data = { kind = "Digits", divide = 8.0, subtract = 1.0 }\nclients = { count = 2, records = 358 }\n'
+    text += 'run.rounds = 1\ntraining = "StoBatch"\n[sweep]\ntraining = ["StoBatch", "AdLm"]\n'
+    releases = [cell.study.privacy.release for cell in grid_of(text).cells]
+    assert [release.kind for release in releases if release] == ["StoBatch", "AdLm"]

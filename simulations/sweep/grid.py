@@ -10,8 +10,8 @@ from itertools import product
 
 from fedpriv.errors import FedprivError
 from fedpriv.study import Study
-from fedpriv.study_file import content_of, study_of, tables
-from fedpriv.tables import Table, put
+from fedpriv.study_file import change, content_of, study_of, tables
+from fedpriv.tables import Table
 from simulations.sweep.axes import Axis, Choice, axes_of, skips
 
 SEED = "run.seed"
@@ -121,10 +121,8 @@ def _check_overrides(axes: Iterable[Axis], overrides: Iterable[str]) -> None:
 
 
 def _study(base: Table, spot: Iterable[Choice]) -> Study:
-    """A table before the settings in it and a kind before its settings, whatever the order they are written in."""
     table, settings = deepcopy(base), {path: value for choice in spot for path, value in choice.settings.items()}
-    for path in sorted(settings, key=lambda path: (path.count("."), not path.endswith(".kind"))):
-        put(table, path, deepcopy(settings[path]))
+    change(table, deepcopy(settings).items())
     return study_of(table)
 
 
