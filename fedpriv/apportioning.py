@@ -28,7 +28,7 @@ def rounded(shares: Vector, total: int, offset: float) -> Whole:
     """
     bounds = np.concatenate([[0.0], np.minimum(np.cumsum(shares) * total, total)])
     bounds[-1] = total
-    whole = np.floor(bounds + offset).astype(np.int64)
+    whole = np.minimum(np.floor(bounds + offset), total).astype(np.int64)  # an offset just below 1 rounds up to it
     return whole[1:] - whole[:-1]
 
 
