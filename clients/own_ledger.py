@@ -68,7 +68,7 @@ class OwnLedger:
         """Refuse what no kill leaves behind: that is half a line at the end, of a charge whose answer was not drawn."""
         content = self._path.read_bytes() if self._path.exists() else b""
         _, newline, rest = content.rpartition(b"\n")
-        if not newline and (_answers(self._folder) or not written(_head(place)).startswith(rest)):
+        if not newline and (any((self._folder / ANSWERS).glob("*")) or not written(_head(place)).startswith(rest)):
             raise FedprivError(f"{self._path}: damaged ledger (its beginning is gone): nothing is released without it")
         with suppress(ValueError):  # a line that lacks its end alone is a charge
             if rest and json.loads(rest):
@@ -173,11 +173,6 @@ class OwnLedger:
 
 def _head(place: Sequence[int]) -> dict[str, Any]:
     return {"format": FORMAT, "kind": "client's ledger", "place": list(place)}
-
-
-def _answers(folder: Path) -> int:
-    """How many answers are kept."""
-    return sum(1 for _ in (folder / ANSWERS).glob("*"))
 
 
 @contextmanager
