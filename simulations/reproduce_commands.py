@@ -110,7 +110,7 @@ def _train(name: str, out: Path, minutes: float | None, data: str | None) -> int
     found = Found.of(out)
     if not found.sweep.done:
         raise FedprivError(f"{out}: no cell has come to its end: a larger --budget goes on there")
-    page, rows = ptr_tables_page.markdown(found), ptr_tables_page.csv_of(found)
+    page, rows = ptr_tables_page.page(found), ptr_tables_page.csv_of(found)
     _write(out, name, {".md": page.encode(), ".csv": rows.encode(), ".png": ptr_tables_page.picture(found)})
     print(aligned(*ptr_tables_page.table_of(found)), end="\n\n")
     print("\n".join([*ptr_tables_words.finding(found), ptr_tables_words.standing(found)]))
@@ -132,7 +132,7 @@ def _measure(name: str, out: Path, minutes: float | None, data: str | None) -> i
         print("\n".join(f"failed: {why}" for why in failed), file=sys.stderr)
     if not results:
         raise FedprivError(f"{out}: no training has come to its end: a larger --budget goes on there")
-    page, rows = stobatch_page.markdown(found), stobatch_page.csv_of(found)
+    page, rows = stobatch_page.page(found), stobatch_page.csv_of(found)
     _write(out, name, {".md": page.encode(), ".csv": rows.encode(), ".png": stobatch_page.picture(found)})
     print(aligned(*stobatch_page.table_of(found)), end="\n\n")
     claims = found.checks()

@@ -32,13 +32,13 @@ from simulations.reproduce.stobatch_published import (
 from simulations.reproduce.stobatch_run import SCALE, SEEDS
 
 MODEL = {"kind": "EncodedCnn", "maps": [4], "kernel": 3, "units": 8}
-SIZES = (0.05,)
+SIZES = (0.02,)
 
 
 @pytest.fixture
 def scale() -> Scale:
     table, digits = data("digits")
-    return replace(full(table, digits), model=MODEL, batch=50, steps=3, inner=1, images=5, draws=20)
+    return replace(full(table, digits), model=MODEL, batch=50, steps=3, inner=1, images=5, draws=100)
 
 
 @pytest.mark.parametrize(
@@ -56,14 +56,15 @@ def test_a_training_is_asked_for_accuracy_under_attack_and_certified_accuracy(
     cell: Cell, scale: Scale, tmp_path: Path
 ) -> None:
     found = measured(cell, scale, SIZES, tmp_path)
-    own = found["under"]["0.05"]
+    own = found["under"]["0.02"]
     assert own["all"] <= min(own[name] for name in ATTACKS)
     assert own["all"] <= own["not_surely_wrong"]
     assert ("certified" in found) == (cell.method != ADLM)
     if "certified" in found:
         shares = [found["certified"][str(radius)] for radius in RADII]
         assert shares == sorted(shares, reverse=True)
-        assert found["certified"]["0.05"] <= own["not_surely_wrong"]
+        assert found["certified"]["0.02"] <= own["not_surely_wrong"]
+        assert cell.method != PIXELDP or found["certified"]["0.02"] > 0  # so the line above says something
     assert measured(cell, scale, SIZES, tmp_path) == found  # from its file
 
 
@@ -155,7 +156,7 @@ def test_a_certificate_that_an_attack_breaks_for_sure_fails(scale: Scale) -> Non
 def test_figures_are_drawn_and_their_tables_have_both_columns(name: str, scale: Scale) -> None:
     found = Found(name, scale, list(answers(name)))
     assert stobatch_page.picture(found).startswith(b"\x89PNG")
-    page = stobatch_page.markdown(found)
+    page = stobatch_page.page(found)
     for draw in (PRINTED, EACH):
         assert f"| {STOBATCH}, {draw} |" in page
     assert "protects none of them" in page

@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 
 from simulations.plots import COLOURS
 from simulations.report.style import CARD, MUTED, house_style
+from simulations.reproduce import markdown
 from simulations.reproduce.ptr_tables import CORRUPTION, EPSILON, MEANING, RELEASE, data_of, scaled_down
 from simulations.reproduce.ptr_tables_found import Found, mean_of
 from simulations.reproduce.ptr_tables_published import DPSGD, GAUSSIAN, PTR, RELEASES, TABLES
@@ -19,11 +20,9 @@ from simulations.reproduce.ptr_tables_words import finding, signed, standing, wh
 MARKS = dict(zip(RELEASES, "sDo", strict=True))
 
 
-def markdown(found: Found) -> str:
+def page(found: Found) -> str:
     """The whole page."""
     name, table = found.sweep.name, TABLES[found.sweep.name]
-    head, rows = table_of(found)
-    lines = ["| " + " | ".join(row) + " |" for row in (head, ["---"] * len(head), *rows)]
     return "\n\n".join([
         f"# {name}: {table.about}",
         f"On {data_of(found.study)}, {date.today():%-d %B %Y}. Accuracy in percent on {found.held_out:,} records held "
@@ -31,19 +30,15 @@ def markdown(found: Found) -> str:
         "seed, with their standard error over seeds, and told from none at 95% (Student's t). Every ε is certified by "
         "the exact accountant at δ = 10⁻⁵, for one record there or not.",
         f"![{name}]({name}.png)",
-        "\n".join(lines),
-        "## What it shows", _bullets(finding(found)),
-        "## Why", _bullets(why(found)),
-        "## What was run", _bullets([
+        markdown.table(*table_of(found)),
+        "## What it shows", markdown.bullets(finding(found)),
+        "## Why", markdown.bullets(why(found)),
+        "## What was run", markdown.bullets([
             standing(found),
             *(f"{what}: {MEANING[what]}" for what in MEANING if any(row.startswith(f"{what} ") for row in table.rows)),
         ]),
-        "Other than in [P]:", _bullets(scaled_down(found.study, found.seeds)),
+        "Other than in [P]:", markdown.bullets(scaled_down(found.study, found.seeds)),
     ]) + "\n"  # fmt: skip
-
-
-def _bullets(lines: list[str]) -> str:
-    return "\n".join(f"- {line}" for line in lines)
 
 
 def table_of(found: Found) -> tuple[list[str], list[list[str]]]:

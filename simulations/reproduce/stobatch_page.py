@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import date
 from math import inf
 from typing import Any
@@ -14,6 +14,7 @@ from matplotlib.figure import Figure
 
 from simulations.plots import COLOURS
 from simulations.report.style import CARD, house_style
+from simulations.reproduce import markdown
 from simulations.reproduce.checks import lines
 from simulations.reproduce.panels import DASHED, DOTTED, SOLID, Dashes
 from simulations.reproduce.stobatch_cells import DELTA, NOISE, Cell, called, cells, full
@@ -47,9 +48,8 @@ ABOUT = {
 }
 
 
-def markdown(found: Found) -> str:
+def page(found: Found) -> str:
     """The whole page."""
-    head, rows = table_of(found)
     scale, whole = found.scale, full(dict(found.scale.data), found.scale.data["kind"] == "Digits")
     missing = [cell.title for cell in cells(found.name, 1) if not found.of(cell)]
     return "\n\n".join([
@@ -58,14 +58,14 @@ def markdown(found: Found) -> str:
         f"{'a mean over seeds, ' + str(found.seeds) + ' at most' if found.seeds > 1 else 'one seed'}; "
         "inputs in [−1, 1], attacks in ℓ∞ with 10 steps.",
         f"![{found.name}]({found.name}.png)",
-        "\n".join("| " + " | ".join(row) + " |" for row in (head, ["---"] * len(head), *rows)),
+        markdown.table(*table_of(found)),
         f"ε, an example: certified by the exact accountant at δ = {DELTA:g}, one example replaced (StoBatch, AdLM) or "
         "there or not (DP-SGD, SecureSGD); ∞: nothing protects it. ε, published: [S] Theorem 4, about batches. "
         "About 10% is what a network has that says the same of every input, attacked or not: it is no robustness.",
-        "How noise is drawn:", _bullets([f"{draw}: {words}" for draw, words in DRAWS.items()]),
+        "How noise is drawn:", markdown.bullets([f"{draw}: {words}" for draw, words in DRAWS.items()]),
         "## What is checked", "```\n" + "\n".join(lines(found.checks())) + "\n```",
-        "## What was run", _bullets([f"{method}: {ABOUT[method]}" for method in METHODS]),
-        "Other than in [S]:", _bullets([
+        "## What was run", markdown.bullets([f"{method}: {ABOUT[method]}" for method in METHODS]),
+        "Other than in [S]:", markdown.bullets([
             f"{scale.steps} steps of Adam at {scale.step:.2g} ({whole.steps} without a budget; [S]: 1e-4 for many "
             f"epochs), each on one trainer's pair of batches of {scale.batch}",
             f"attacks of {scale.inner} steps in training, {scale.images} inputs, {scale.draws} draws each",
@@ -73,10 +73,6 @@ def markdown(found: Found) -> str:
             *([f"not done in the time there was: {'; '.join(missing)} (the same command goes on)"] if missing else []),
         ]),
     ]) + "\n"  # fmt: skip
-
-
-def _bullets(words: Sequence[str]) -> str:
-    return "\n".join(f"- {line}" for line in words)
 
 
 def table_of(found: Found) -> tuple[list[str], list[list[str]]]:
