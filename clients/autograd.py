@@ -75,7 +75,7 @@ class Autograd:
             self.rows(x[:, None], y[:, None], out, keys, None)
             return
         self._reset(self._weights[0], train=True)
-        size = per_record.BLOCK
+        size = per_record.block(out.shape[1])
         inputs, rows = self._scratch("records", size, *x.shape[1:]), self._scratch("rows", size, out.shape[1])
         labels = self._scratch("labels", size, dtype=np.int64)
         for start in range(0, len(x), size):

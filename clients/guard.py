@@ -112,7 +112,7 @@ class Node:
     def _cohort(self, study: Study, weights: Rows) -> tuple[Cohort, str | None]:
         """What answers, and what its ledger calls the release it keeps, if it does."""
         from clients.cohort import Cohort, division_of, pool_of  # torch, once there is something to answer
-        from clients.releasing import check_division
+        from clients.releasing import check_release
 
         own, kept = self._data(study), None
         if study.privacy.kept is not None:
@@ -122,7 +122,7 @@ class Node:
         cohort = Cohort(study, own, self.policy.noise, drawn, answers=True)
         if cohort.net.dimension != weights.size:
             raise Refused(f"a model of {weights.size} coordinates, where the study's has {cohort.net.dimension} here")
-        check_division(study, cohort.division)
+        check_release(study, cohort.net, cohort.division)
         if self.policy.unit == "record" and not cohort.division.disjoint:
             raise Refused("a record may be at several clients, and this client's budget is of records: another split")
         return cohort, None if kept is None else kept.name

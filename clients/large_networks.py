@@ -12,7 +12,8 @@ import torch
 from torch import Tensor, nn
 
 from clients.arrays import Floats
-from clients.stobatch_network import Encoded, FirstLayer
+from clients.first_layer import FirstLayer
+from clients.stobatch_network import Encoded
 from fedpriv.random_streams import stream
 
 WIDTHS, BLOCKS, GROUPS = (64, 128, 256, 512), 2, 32

@@ -12,9 +12,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, pad, unfold
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from clients.first_layer import FirstLayer
+from clients.training_noise import TrainingNoise
 
 BLOCK = 64  # records at once: what is in between stays in cache
-_WITH_WEIGHTS = (nn.Conv2d, nn.Linear)
+WEIGHTS = 2**26  # of all their rows: 256 MB
+_WITH_WEIGHTS = (nn.Conv2d, nn.Linear, FirstLayer)
 
 
 class Maxima(torch.autograd.Function):
@@ -60,20 +65,64 @@ class MaxOfFour(nn.Module):
         return found
 
 
+_ALONE = (
+    nn.Identity, nn.ReLU, nn.LeakyReLU, nn.ELU, nn.GELU, nn.SiLU, nn.Softplus, nn.Tanh, nn.Sigmoid,
+    nn.ZeroPad2d, nn.MaxPool2d, nn.AvgPool2d, MaxOfFour, TrainingNoise,
+)  # fmt: skip
+
+
+def in_a_row(module: nn.Module) -> list[nn.Module]:
+    """Its layers, where they are called one after the other and nothing else is done; else itself.
+
+    >>> [type(layer).__name__ for layer in in_a_row(nn.Sequential(nn.Sequential(nn.Linear(4, 4)), nn.Tanh()))]
+    ['Linear', 'Tanh']
+    """
+    if not isinstance(module, nn.Sequential) or type(module).forward is not nn.Sequential.forward or _is_hooked(module):
+        return [module]
+    return [layer for part in module for layer in in_a_row(part)]
+
+
+def _is_hooked(module: nn.Module) -> bool:
+    """Whether something else is called with it, as by `weight_norm`."""
+    return bool(module._forward_hooks or module._forward_pre_hooks or module._backward_hooks)
+
+
+def block(dimension: int) -> int:
+    """How many records at once, of a network with so many weights.
+
+    >>> block(26_010), block(5_000_000)
+    (64, 13)
+    """
+    return max(min(BLOCK, WEIGHTS // dimension), 1)
+
+
 def can(network: nn.Module) -> bool:
-    """Whether the gradients of its records can be had so: a row of layers whose weights are of two kinds."""
-    return isinstance(network, nn.Sequential) and all(
-        (isinstance(layer, _WITH_WEIGHTS) and _is_simple(layer)) or not list(layer.parameters()) for layer in network
-    )
+    """Whether the gradients of its records can be had so: a row of layers that are known, each with weights of its own.
+
+    A layer that is not known may do anything: with what the records of a block have in common, even.
+    """
+    layers = in_a_row(network)
+    own = [parameter for layer in layers for parameter in layer.parameters()]
+    each_once = len({id(parameter) for parameter in own}) == len(own)
+    return each_once and all(not _is_hooked(layer) and (_is_simple(layer) or _is_alone(layer)) for layer in layers)
+
+
+def _is_alone(layer: nn.Module) -> bool:
+    """Without weights, and what comes of a record depends on that record alone."""
+    if isinstance(layer, nn.Flatten):
+        return layer.start_dim >= 1
+    if isinstance(layer, nn.Unflatten):
+        return isinstance(layer.dim, int) and layer.dim >= 1
+    return type(layer) in _ALONE
 
 
 def _is_simple(layer: nn.Module) -> bool:
-    """Trained, with a bias, without groups; and of sizes at which products had the same bits for any place in a block.
+    """Trained, without groups; and of sizes at which products had the same bits for any place in a block.
 
     Measured (MKL 2024.2, AVX-512): rows of a product that do not begin at multiples of 16 bytes differ by where they
     stand, and so do batched products of fewer than 4 channels.
     """
-    if layer.bias is None or not all(parameter.requires_grad for parameter in layer.parameters()):
+    if type(layer) not in _WITH_WEIGHTS or not all(parameter.requires_grad for parameter in layer.parameters()):
         return False
     if isinstance(layer, nn.Conv2d):
         plain = layer.groups == 1 and layer.padding_mode == "zeros" and isinstance(layer.padding, tuple)
@@ -81,20 +130,31 @@ def _is_simple(layer: nn.Module) -> bool:
     return isinstance(layer, nn.Linear) and layer.in_features % 4 == 0
 
 
+def where_records_meet(engine: Any) -> str:
+    """The first layer of an engine's module that takes statistics of a batch; "" where there is none.
+
+    >>> from clients.autograd import Autograd
+    >>> where_records_meet(Autograd(nn.Sequential(nn.Linear(4, 2), nn.BatchNorm1d(2))))
+    '1 (BatchNorm1d)'
+    """
+    layers = getattr(engine, "_module", nn.Identity()).named_modules()
+    return next((f"{name} ({type(layer).__name__})" for name, layer in layers if isinstance(layer, _BatchNorm)), "")
+
+
 def gradients(network: nn.Module, x: Tensor, y: Tensor, out: Tensor) -> None:
     """The gradients of the records x (records, …) with labels y, a row each of out, in the order of parameters."""
-    assert isinstance(network, nn.Sequential)  # as `can` says
-    inputs, outputs, now = [], [], x
+    layers, inputs, outputs, now = list[Any](), list[Tensor](), list[Tensor](), x
     with torch.enable_grad():
-        for layer in network:
-            if isinstance(layer, _WITH_WEIGHTS):
+        for layer in in_a_row(network):
+            if type(layer) in _WITH_WEIGHTS:
+                layers.append(layer)
                 inputs.append(now.detach())
                 outputs.append(now := layer(now))
             else:
                 now = layer(now)
         loss = cross_entropy(now, y, reduction="sum")
         errors = torch.autograd.grad(loss, outputs)
-    start, layers = 0, [layer for layer in network if isinstance(layer, _WITH_WEIGHTS)]
+    start = 0
     for layer, seen, error in zip(layers, inputs, errors, strict=True):
         start = _write(layer, seen, error, out, start)
 
@@ -103,15 +163,19 @@ def _write(layer: nn.Conv2d | nn.Linear, seen: Tensor, error: Tensor, out: Tenso
     """One layer's part of every row; where the next one's begins."""
     middle = start + layer.weight.numel()
     weights = out[:, start:middle].view(len(out), layer.weight.shape[0], -1)
-    biases = out[:, middle : middle + layer.weight.shape[0]]
+    biases = None if layer.bias is None else out[:, middle : middle + layer.weight.shape[0]]
     if isinstance(layer, nn.Linear):
         torch.mul(error[:, :, None], seen[:, None], out=weights)
-        biases.copy_(error)
+        each = error
     else:
         places = error.flatten(2)
-        weights.copy_(torch.bmm(places, _patches(layer, seen)))
-        torch.sum(places, 2, out=biases)
-    return middle + layer.weight.shape[0]
+        found = torch.bmm(places, _patches(layer, seen))
+        weights.copy_(layer.of_weights(found) if isinstance(layer, FirstLayer) else found)
+        each = places.sum(2) if biases is not None else error
+    if biases is None:
+        return middle
+    biases.copy_(each)
+    return middle + len(layer.weight)
 
 
 def _patches(layer: nn.Conv2d, seen: Tensor) -> Tensor:

@@ -16,7 +16,7 @@ from clients.autograd import Autograd
 from clients.dense import Dense
 from clients.gradients import Net
 from clients.large_models import Place
-from clients.stobatch_network import Encoded
+from clients.per_record import in_a_row
 from clients.training_noise import TrainingNoise, noisy_layers
 from fedpriv.certified.smoothing import GaussianSmoothing, LaplaceSmoothing, LayerSmoothing, Smoothing
 from fedpriv.errors import FedprivError, at_least_zero, one_of
@@ -107,7 +107,7 @@ def behind_noise(net: Net, noise: float, at: Place) -> Net:
         engine = Autograd(_dense(engine, torch.tensor(net.initial())))
     if not isinstance(engine, Autograd):
         raise FedprivError(f"a model of {type(engine).__name__} takes no noise")
-    layers, place = _in_a_row(engine._module), 0
+    layers, place = in_a_row(engine._module), 0
     if at == "first layer":
         place = 1 + next(place for place, layer in enumerate(layers) if list(layer.parameters()))
         if not isinstance(layers[place - 1], AFFINE):
@@ -116,15 +116,6 @@ def behind_noise(net: Net, noise: float, at: Place) -> Net:
             )
     network = nn.Sequential(*layers[:place], TrainingNoise(noise), *layers[place:])
     return Net(net.shape, net.classes, net.initial(), Autograd(network, engine._prepare))
-
-
-def _in_a_row(module: nn.Module) -> list[nn.Module]:
-    """Its layers, where they are called one after the other; else itself."""
-    if isinstance(module, nn.Sequential):
-        return list(module)
-    if isinstance(module, Encoded):
-        return [module.first, *_in_a_row(module.rest), module.last]
-    return [module]
 
 
 def as_trained(network: nn.Module, shape: tuple[int, ...]) -> tuple[nn.Module, Smoothing] | None:

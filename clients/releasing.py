@@ -13,6 +13,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
+from clients import per_record
 from clients.byzantine import Byzantine
 from clients.corrupting import Corrupting
 from clients.gradients import Net
@@ -22,7 +23,7 @@ from clients.pool import Pool
 from clients.splits import Division, Uneven
 from fedpriv.arrays import Vector
 from fedpriv.errors import FedprivError
-from fedpriv.private_sums import Batch, PrivateSum, Released, at
+from fedpriv.private_sums import KINDS, Batch, PrivateSum, Released, at
 from fedpriv.random_streams import stream
 from fedpriv.sampling_exact import bernoulli
 from fedpriv.study import Study
@@ -111,10 +112,18 @@ class Releasing:
         return stream(self._study.run.seed, "release", round, client)
 
 
-def check_division(study: Study, division: Division) -> None:
-    """Refuse to promise anything to a record that many clients hold."""
-    if study.privacy.release is not None and not division.disjoint:
+def check_release(study: Study, net: Net, division: Division) -> None:
+    """Refuse to promise anything to a record that many clients hold, or that meets others within the model."""
+    release = study.privacy.release
+    if release is None:
+        return
+    if not division.disjoint:
         raise FedprivError(
             "clients.split: a record may be at several clients, each of which would release it: privacy.release needs "
             "a split that gives it to one"
+        )
+    if release.kind in KINDS and (layer := per_record.where_records_meet(net._engine)):
+        raise FedprivError(
+            f"training.model: layer {layer} takes its statistics from the batch, so records meet, and {release.kind} "
+            "releases gradients of single ones: GroupNorm looks at one record"
         )

@@ -6,8 +6,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from clients.first_layer import OUTWARD
 from clients.randomised import Noised
-from clients.stobatch_network import OUTWARD, Encoded
+from clients.stobatch_network import Encoded
 from fedpriv.certified import StoBatchSmoothing
 from fedpriv.errors import FedprivError
 

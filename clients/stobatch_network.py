@@ -9,58 +9,33 @@ Any module with these three parts, called one after the other, can be trained an
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from math import inf, prod
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from clients.arrays import Floats
 from clients.autograd import Autograd
+from clients.first_layer import FirstLayer
 from clients.gradients import Net
 from fedpriv.errors import FedprivError
 from fedpriv.random_streams import stream
 
-OUTWARD = 1 + 1e-6  # a sum of float32 may round down
-
-
 LONGER = 10.0  # weights of the first layer to begin with, beside a θ₁ of norm 1
 
 
-class FirstLayer(nn.Conv2d):
-    """A convolution without bias by `theta`: its weights, the columns whose ℓ1 norm is past 1 brought to it.
-
-    So ‖θ₁‖_{1,1} ≤ 1 whatever the server sends, and |θ₁ᵀx| ≤ 1 for x in [−1, 1], as [S] has it. Longer weights turn θ₁
-    more slowly: an optimiser that moves every weight by as much would else have all columns alike after few steps, for
-    the reconstruction of each is the same.
-    """
-
-    def __init__(self, channels: int, maps: int, kernel: int, stride: int = 2) -> None:
-        super().__init__(channels, maps, kernel, stride, kernel // 2, bias=False)
-
-    @property
-    def theta(self) -> Tensor:
-        """θ₁ (maps, channels, kernel, kernel)."""
-        norms = self.weight.abs().sum((1, 2, 3), keepdim=True)
-        return self.weight / (norms * OUTWARD).clamp(min=1)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """θ₁ᵀx of every patch."""
-        return nn.functional.conv2d(x, self.theta, None, self.stride, self.padding)
-
-
-class Encoded(nn.Module):
+class Encoded(nn.Sequential):
     """The three parts in a row."""
+
+    first: FirstLayer
+    rest: nn.Module
+    last: nn.Linear
 
     def __init__(self, first: FirstLayer, rest: nn.Module, last: nn.Linear) -> None:
         """`last` has no bias: h_π is all that it reads."""
-        super().__init__()
-        self.first, self.rest, self.last = first, rest, last
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Scores of the classes."""
-        scores: Tensor = self.last(self.rest(self.first(x)))
-        return scores
+        super().__init__(OrderedDict(first=first, rest=rest, last=last))
 
 
 def small(channels: int, side: int, classes: int, maps: tuple[int, ...], kernel: int, units: int) -> Encoded:

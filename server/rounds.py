@@ -16,7 +16,7 @@ from clients.cohort import division_of, net_of, pool_of
 from clients.corrupting import check_corruption
 from clients.gradients import Net, one_thread
 from clients.pool import Pool
-from clients.releasing import check_division
+from clients.releasing import check_release
 from clients.root import check_root, root_update
 from clients.stobatch_checks import settled, unused
 from fedpriv import guarantee, records, study_file, wire
@@ -51,7 +51,7 @@ class Plan:
         pool = pool_of(study)
         net, division = net_of(study, pool), division_of(study, pool)
         study = settled(study, pool, net, division)
-        check_division(study, division)
+        check_release(study, net, division)
         check_records(study, pool)
         check_corruption(study, pool)
         check_root(study, pool)

@@ -13,6 +13,7 @@ from clients import per_record
 from clients.gradients import Net
 from clients.models import make_model
 from clients.per_record import MaxOfFour
+from clients.stobatch_network import small
 from fedpriv.errors import FedprivError
 
 MODELS: dict[str, tuple[str, dict[str, Any], tuple[int, ...]]] = {
@@ -22,8 +23,20 @@ MODELS: dict[str, tuple[str, dict[str, Any], tuple[int, ...]]] = {
     "Cnn of colours": ("Cnn", {}, (12, 12, 3)),
     "TutorialCnn": ("TutorialCnn", {}, (28, 28)),
     "TutorialCnn of an odd side": ("TutorialCnn", {}, (15, 15)),
+    "EncodedCnn": ("EncodedCnn", {"maps": [8, 12], "units": 16}, (12, 12)),
+    "EncodedCnn of long columns and short": ("Module", {"path": "test_per_record:encoded"}, (8, 8)),
+    "EncodedCnn behind noise": (
+        "Randomised",
+        {"network": {"kind": "EncodedCnn", "maps": [4], "units": 8}, "noise": 1e-7, "at": "first layer"},
+        (8, 8),
+    ),
     "a module in a row": ("Module", {"path": "test_per_record:row"}, (6, 6)),
     "a module that is no row": ("Module", {"path": "test_per_record:Twice"}, (6, 6)),
+    "a module whose records would meet": ("Module", {"path": "test_per_record:meeting"}, (6, 6)),
+    "a module with a layer of its own": ("Module", {"path": "test_per_record:scaled"}, (6, 6)),
+    "a module that does more than its layers": ("Module", {"path": "test_per_record:louder"}, (6, 6)),
+    "a module with one layer in two places": ("Module", {"path": "test_per_record:again"}, (6, 6)),
+    "a module with hooks": ("Module", {"path": "test_per_record:hooked"}, (6, 6)),
     "a module of odd sizes": ("Module", {"path": "test_per_record:narrow"}, (6, 6)),
     "a module that shares weights over groups": ("Module", {"path": "test_per_record:groups"}, (6, 6)),
 }
@@ -66,6 +79,54 @@ class Narrow(nn.Sequential):
 
 
 narrow = Narrow
+
+
+def meeting() -> nn.Sequential:
+    return nn.Sequential(nn.Flatten(), nn.Linear(36, 8), Evened(), nn.Linear(8, 4))
+
+
+class Evened(nn.Module):
+    """No weights, and records meet."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x - x.detach().mean(0) / 2
+
+
+class Scaled(nn.Linear):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return nn.functional.linear(x, self.weight / self.weight.norm(), self.bias)
+
+
+def scaled() -> nn.Sequential:
+    return nn.Sequential(nn.Flatten(), Scaled(36, 4))
+
+
+class Louder(nn.Sequential):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return super().forward(x) * 3
+
+
+def louder() -> nn.Sequential:
+    return Louder(nn.Flatten(), nn.Linear(36, 4))
+
+
+def again() -> nn.Sequential:
+    twice = nn.Linear(36, 36)
+    return nn.Sequential(nn.Flatten(), twice, nn.Tanh(), twice, nn.Linear(36, 4))
+
+
+def hooked() -> nn.Sequential:
+    first = nn.Linear(36, 8)
+    first.register_forward_hook(lambda layer, seen, found: found * 2)
+    return nn.Sequential(nn.Flatten(), first, nn.Linear(8, 4))
+
+
+def encoded() -> nn.Module:
+    """An auto-encoder's layer whose columns lie on either side of ℓ1 norm 1."""
+    network = small(1, 8, 4, (4,), 3, 8)
+    with torch.no_grad():
+        network.first.weight.mul_(torch.tensor([0.01, 0.1, 10, 100])[:, None, None, None])
+    return nn.Sequential(nn.Unflatten(1, (1, 8)), network)
 
 
 def net(name: str) -> Net:
@@ -147,10 +208,14 @@ def test_memory_does_not_grow_with_the_steps() -> None:
 
 def test_only_rows_of_layers_whose_products_are_known_are_done_by_hand() -> None:
     assert per_record.can(Row())
+    assert per_record.can(small(1, 8, 4, (4,), 3, 8))
     assert not per_record.can(Groups())
     assert not per_record.can(Twice())
     assert not per_record.can(nn.Sequential(nn.Linear(4, 2), nn.LayerNorm(2)))
-    assert not per_record.can(nn.Sequential(nn.Linear(4, 2, bias=False)))
+    assert per_record.can(nn.Sequential(nn.Linear(4, 2, bias=False)))
+    assert not per_record.can(nn.Sequential(nn.Linear(4, 2), nn.Flatten(0)))
+    assert not per_record.can(nn.Sequential(nn.Linear(4, 2), nn.Dropout()))
+    assert not per_record.can(nn.Sequential(nn.Linear(4, 2), nn.BatchNorm1d(2, affine=False)))
     assert not per_record.can(nn.Sequential(nn.Linear(21, 4)))
     assert not per_record.can(nn.Sequential(nn.Conv2d(1, 3, 2)))
 

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from torch import nn
 
 from clients.cohort import Cohort
 from fedpriv import guarantee, records, study_file, wire
@@ -53,6 +54,10 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "AdaptiveDpSgd": {"clip": 0.5, "noise": 1.2, "sampling": 0.2, "count_noise": 2.0},
 }  # fmt: skip
 PASSES = {"test_noise": 0.01, "failure": 0.4}  # a test that passes if and only if the margin is not 0
+
+
+def normed() -> nn.Sequential:
+    return nn.Sequential(nn.Flatten(), nn.BatchNorm1d(64, affine=False), nn.Linear(64, 10))
 
 
 def study(*overrides: str) -> Study:
@@ -479,6 +484,10 @@ def test_a_count_that_costs_more_than_epsilon_allows_is_named() -> None:
         ("privacy.adjacency=replace", "adjacency 'add-remove'"),
         ("training.batch=10", "a release draws its own batch: privacy.release.sampling"),
         ("clients.split=pool", "a record may be at several clients"),
+        (
+            "training.model={kind='Module', path='test_release_in_client:normed'}",
+            "layer 1 (BatchNorm1d) takes its statistics from the batch, so records meet",
+        ),
         ("privacy.mechanism={kind='StochasticSign', clip=1.0}", "StochasticSign needs scale"),
     ],
 )

@@ -34,7 +34,6 @@ NOISE = {
 DELTA, LABELS = 1e-5, 0.1  # δ of what is certified; ε₂
 PAIRS, BATCH = 12, 2499  # of MNIST: m, and how often 2m goes into 60,000
 TRAVEL, LONGEST = 0.3, 0.02
-EXPECTED = 256  # records of a step of DP-SGD and SecureSGD
 KINDS = {STOBATCH: "StoBatch", ADLM: "AdLm"}
 
 
@@ -83,7 +82,8 @@ class Scale:
 
     def name(self, cell: Cell) -> str:
         """Of a cell's files: another one as soon as anything is another."""
-        return blake2b(dumps([asdict(cell), asdict(self)], sort_keys=True).encode(), digest_size=6).hexdigest()
+        every = [asdict(cell), asdict(self), study(cell, self)]
+        return blake2b(dumps(every, sort_keys=True).encode(), digest_size=6).hexdigest()
 
 
 def cells(name: str, seed: int) -> list[Cell]:
@@ -114,7 +114,7 @@ def study(cell: Cell, scale: Scale) -> Table:
         release |= {} if target else {"epsilon": cell.epsilon}
         own = {"clients": pairs | asked, "privacy": {"release": release, "delta": DELTA} | target, "training": {}}
     elif cell.method in (DPSGD, SECURE):
-        release = {"kind": "DpSgd", "clip": 1.0, "sampling": min(EXPECTED / scale.records, 0.25)}
+        release = {"kind": "DpSgd", "clip": 1.0, "sampling": min(scale.batch / scale.records, 0.25)}
         own = {
             "clients": alone,
             "privacy": {"release": release, "delta": DELTA, "epsilon": cell.epsilon},

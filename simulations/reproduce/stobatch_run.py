@@ -18,7 +18,7 @@ from fedpriv.errors import FAULTS, FedprivError, reason
 from fedpriv.files import replaced
 from server.live_line import LiveLine
 from server.words import duration
-from simulations.reproduce.stobatch_cells import EXPECTED, Cell, Scale, cells, data, full
+from simulations.reproduce.stobatch_cells import Cell, Scale, cells, data, full
 from simulations.reproduce.stobatch_published import ADLM, FIGURES, PIXELDP, PLAIN, SECURE, STOBATCH
 from simulations.surroundings import cores
 
@@ -130,7 +130,7 @@ def _step(cell: Cell, scale: Scale) -> float:
         PIXELDP: scale.batch,
         PLAIN: scale.batch,
     }
-    return costs.get(cell.method, 4.0 * min(EXPECTED, scale.records / 4))
+    return costs.get(cell.method, 3.0 * min(scale.batch, scale.records / 4))
 
 
 def _asking(cell: Cell, scale: Scale, sizes: int, unit: float) -> float:
