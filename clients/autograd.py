@@ -69,9 +69,9 @@ class Autograd:
 
     def each(self, x: Floats, y: Labels, out: Tensor) -> None:
         """The gradient of every record alone into `out` (records, d): of a row of layers together, else one by one."""
-        noisy = noisy_layers(self._module)
-        keys = keys_of(self._weights[0], x) if noisy else np.zeros(len(x), np.int64)
-        if not per_record.can(self._module):
+        noisy, together = noisy_layers(self._module), per_record.can(self._module)
+        keys = np.zeros(len(x), np.int64) if together and not noisy else keys_of(self._weights[0], x)
+        if not together:
             self.rows(x[:, None], y[:, None], out, keys, None)
             return
         self._reset(self._weights[0], train=True)

@@ -92,6 +92,10 @@ class Evened(nn.Module):
         return x - x.detach().mean(0) / 2
 
 
+def dropping() -> nn.Sequential:
+    return nn.Sequential(nn.Flatten(), nn.Dropout(), nn.Linear(36, 4))
+
+
 class Scaled(nn.Linear):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return nn.functional.linear(x, self.weight / self.weight.norm(), self.bias)
@@ -163,6 +167,19 @@ def test_the_bits_of_a_row_do_not_depend_on_the_batch(name: str) -> None:
         found = np.empty((count, own.dimension), np.float32)
         own.each(weights, x[chosen], y[chosen], found)
         assert (found == rows[chosen]).all()
+
+
+def test_a_module_with_dropout_drops_others_for_every_record_and_step() -> None:
+    own = make_model("Module", {"path": "test_per_record:dropping"}).build((6, 6), 4, 1)
+    weights, x, y = own.initial(), np.ones((2, 6, 6), np.float32), np.zeros(2, np.int64)
+    x[1] *= 2
+    rows, again, later = (np.empty((2, own.dimension), np.float32) for _ in range(3))
+    own.each(weights, x, y, rows)
+    own.each(weights, x[::-1].copy(), y, again)
+    own.each(weights * np.float32(1.01), x, y, later)
+    assert (again[::-1] == rows).all()
+    dropped = [row[: 36 * 4].reshape(4, 36)[0] == 0 for row in (*rows, later[0])]
+    assert all((one != other).any() for one, other in zip(dropped, dropped[1:] + dropped[:1], strict=True))
 
 
 def test_no_records_have_no_rows() -> None:
