@@ -117,33 +117,25 @@ def troubled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 @pytest.mark.usefixtures("marked")
-def test_flower_leaves_the_records_of_a_function_call_also_where_a_worker_is_killed(
+def test_flower_leaves_the_files_of_a_function_call_also_where_a_worker_is_killed_and_releases_adapt(
     tmp_path: Path, troubled: str
 ) -> None:
-    study = tiny(troubled)
+    release = "kind='AdaptiveDpSgd', clip=4.0, noise=1.2, sampling=0.5, count_noise=2.0"
+    own = ["clients.count=6", "clients.records=40", f"privacy.release={{{release}}}", "training.local_steps=2"]
+    study = tiny(troubled, *own)
     wanted = directly(study, tmp_path / "direct")
     (tmp_path / "done").unlink()
     (tmp_path / "plan").write_text("well dies")
     result = launch.simulate(study, tmp_path / "flower", workers=2, cohorts=3, quiet=True)
     assert (tmp_path / "flower" / "records.jsonl").read_bytes() == wanted
     assert (tmp_path / "done").read_text() == "....."  # four rounds, and the second anew
-    assert result == json.loads((tmp_path / "flower" / "result.json").read_text())
-    assert result["why"] == "finished"
-    assert not {"error.json", "flower.log", "stop"} & {file.name for file in (tmp_path / "flower").iterdir()}
-
-
-@pytest.mark.usefixtures("marked")
-def test_releases_that_adapt_carry_their_settings_through_flower_to_the_same_bits(tmp_path: Path) -> None:
-    release = "kind='AdaptiveDpSgd', clip=4.0, noise=1.2, sampling=0.5, count_noise=2.0"
-    own = ["clients={count=6, records=40}", f"privacy.release={{{release}}}", "training.local_steps=2"]
-    study = study_file.parsed(TINY.replace('attack.kind = "SignFlip"', ""), overrides=own)
-    wanted = directly(study, tmp_path / "direct")
-    launch.simulate(study, tmp_path / "flower", workers=2, cohorts=3, quiet=True)
-    assert (tmp_path / "flower" / "records.jsonl").read_bytes() == wanted
     found, expected = ({**np.load(tmp_path / each / "checkpoint.npz")} for each in ("flower", "direct"))
     assert found.keys() == expected.keys()
     assert all(np.array_equal(found[name], expected[name]) for name in found)
     assert len(np.unique(found["settings"])) > 1  # they have moved, each client's its own way
+    assert result == json.loads((tmp_path / "flower" / "result.json").read_text())
+    assert result["why"] == "finished"
+    assert not {"error.json", "flower.log", "stop"} & {file.name for file in (tmp_path / "flower").iterdir()}
 
 
 @pytest.mark.usefixtures("marked")
