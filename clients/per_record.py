@@ -150,8 +150,8 @@ def gradients(network: nn.Module, x: Tensor, y: Tensor, out: Tensor) -> None:
                 layers.append(layer)
                 inputs.append(now.detach())
                 outputs.append(now := layer(now))
-            else:
-                now = layer(now)
+            else:  # one that works in place would put its own output where errors are asked for
+                now = layer(now.clone() if getattr(layer, "inplace", False) else now)
         loss = cross_entropy(now, y, reduction="sum")
         errors = torch.autograd.grad(loss, outputs)
     start = 0

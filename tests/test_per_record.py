@@ -31,6 +31,7 @@ MODELS: dict[str, tuple[str, dict[str, Any], tuple[int, ...]]] = {
         (8, 8),
     ),
     "a module in a row": ("Module", {"path": "test_per_record:row"}, (6, 6)),
+    "a module that works in place": ("Module", {"path": "test_per_record:in_place"}, (6, 6)),
     "a module that is no row": ("Module", {"path": "test_per_record:Twice"}, (6, 6)),
     "a module whose records would meet": ("Module", {"path": "test_per_record:meeting"}, (6, 6)),
     "a module with a layer of its own": ("Module", {"path": "test_per_record:scaled"}, (6, 6)),
@@ -90,6 +91,11 @@ class Evened(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return x - x.detach().mean(0) / 2
+
+
+def in_place() -> nn.Sequential:
+    return nn.Sequential(nn.Flatten(), nn.LeakyReLU(0.1, inplace=True), nn.Linear(36, 8), nn.ReLU(inplace=True),
+                         nn.Linear(8, 4))  # fmt: skip
 
 
 def dropping() -> nn.Sequential:
@@ -225,6 +231,7 @@ def test_memory_does_not_grow_with_the_steps() -> None:
 
 def test_only_rows_of_layers_whose_products_are_known_are_done_by_hand() -> None:
     assert per_record.can(Row())
+    assert per_record.can(in_place())
     assert per_record.can(small(1, 8, 4, (4,), 3, 8))
     assert not per_record.can(Groups())
     assert not per_record.can(Twice())
