@@ -77,12 +77,12 @@ def in_a_row(module: nn.Module) -> list[nn.Module]:
     >>> [type(layer).__name__ for layer in in_a_row(nn.Sequential(nn.Sequential(nn.Linear(4, 4)), nn.Tanh()))]
     ['Linear', 'Tanh']
     """
-    if not isinstance(module, nn.Sequential) or type(module).forward is not nn.Sequential.forward or _is_hooked(module):
+    if not isinstance(module, nn.Sequential) or type(module).forward is not nn.Sequential.forward or is_hooked(module):
         return [module]
     return [layer for part in module for layer in in_a_row(part)]
 
 
-def _is_hooked(module: nn.Module) -> bool:
+def is_hooked(module: nn.Module) -> bool:
     """Whether something else is called with it, as by `weight_norm`."""
     return bool(module._forward_hooks or module._forward_pre_hooks or module._backward_hooks)
 
@@ -104,7 +104,7 @@ def can(network: nn.Module) -> bool:
     layers = in_a_row(network)
     own = [parameter for layer in layers for parameter in layer.parameters()]
     each_once = len({id(parameter) for parameter in own}) == len(own)
-    return each_once and all(not _is_hooked(layer) and (_is_simple(layer) or _is_alone(layer)) for layer in layers)
+    return each_once and all(not is_hooked(layer) and (_is_simple(layer) or _is_alone(layer)) for layer in layers)
 
 
 def _is_alone(layer: nn.Module) -> bool:

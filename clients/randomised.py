@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from copy import deepcopy
-from typing import Literal, get_args
+from typing import Literal, cast, get_args
 
 import numpy as np
 import torch
@@ -14,15 +14,17 @@ from torch import Tensor, nn
 from clients.arrays import Floats
 from clients.autograd import Autograd
 from clients.dense import Dense
+from clients.first_layer import FirstLayer
 from clients.gradients import Net
 from clients.large_models import Place
-from clients.per_record import in_a_row
+from clients.per_record import in_a_row, is_hooked
 from clients.training_noise import TrainingNoise, noisy_layers
 from fedpriv.certified.smoothing import GaussianSmoothing, LaplaceSmoothing, LayerSmoothing, Smoothing
 from fedpriv.errors import FedprivError, at_least_zero, one_of
 
 Law = Literal["gaussian", "laplace"]
-AFFINE = (nn.Conv2d, nn.Linear)
+AFFINE = (nn.Conv2d, nn.Linear, FirstLayer)
+LINEAR = (nn.Identity, nn.Flatten, nn.Unflatten, nn.ZeroPad2d, nn.AvgPool2d)  # and without weights
 OUTWARD = 1 + 1e-9  # far more than rounding in the largest eigenvalue
 
 
@@ -110,12 +112,21 @@ def behind_noise(net: Net, noise: float, at: Place) -> Net:
     layers, place = in_a_row(engine._module), 0
     if at == "first layer":
         place = 1 + next(place for place, layer in enumerate(layers) if list(layer.parameters()))
-        if not isinstance(layers[place - 1], AFFINE):
+        if (other := _not_affine(layers[:place])) is not None:
             raise FedprivError(
-                f"noise behind the first layer needs a dense or convolutional one, got {layers[place - 1]}"
+                "noise behind the first layer needs a dense or convolutional one, with nothing but shapes before it; "
+                f"got {other}"
             )
     network = nn.Sequential(*layers[:place], TrainingNoise(noise), *layers[place:])
     return Net(net.shape, net.classes, net.initial(), Autograd(network, engine._prepare))
+
+
+def _not_affine(layers: list[nn.Module]) -> nn.Module | None:
+    """The first that may be other than affine, of a first layer and what is before it: no factor bounds its moves."""
+    kinds = [LINEAR] * (len(layers) - 1) + [AFFINE] * bool(layers)
+    return next(
+        (own for own, known in zip(layers, kinds, strict=True) if type(own) not in known or is_hooked(own)), None
+    )
 
 
 def as_trained(network: nn.Module, shape: tuple[int, ...]) -> tuple[nn.Module, Smoothing] | None:
@@ -123,8 +134,11 @@ def as_trained(network: nn.Module, shape: tuple[int, ...]) -> tuple[nn.Module, S
     if not noisy_layers(network):
         return None
     prepared, own = network.children()
-    layers = list(own.children())
-    place, noise = next((at, layer.noise) for at, layer in enumerate(layers) if isinstance(layer, TrainingNoise))
+    layers = in_a_row(own)
+    place = next((at for at, layer in enumerate(layers) if isinstance(layer, TrainingNoise)), None)
+    if place is None or _not_affine(layers[:place]) is not None:
+        return None  # a module's own noise: what it certifies is not known
+    noise = cast(TrainingNoise, layers[place]).noise
     noised = nn.Sequential(prepared, *layers[:place], Noised("gaussian", noise), *layers[place + 1 :]).eval()
     if not place:
         return noised, GaussianSmoothing(noise=noise)

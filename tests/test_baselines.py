@@ -18,6 +18,7 @@ from clients.gradients import Net
 from clients.large_models import CifarCnn, Randomised, ResNet18
 from clients.models import make_model
 from clients.randomised import Noised, as_trained, network_of, noised, stretch
+from clients.training_noise import TrainingNoise
 from fedpriv import guarantee, study_file
 from fedpriv.certified import GaussianSmoothing, LayerSmoothing
 from fedpriv.certified.smoothing import in_linf
@@ -140,6 +141,26 @@ def test_noise_in_use_is_that_of_training_in_its_place() -> None:
         assert [layer.scale for layer in network.modules() if isinstance(layer, Noised)] == [0.3]
     plain = make_model("Logistic", {}).build((14, 14), 5, seed=3)
     assert as_trained(network_of(plain, plain.initial()), (14, 14)) is None
+
+
+def bent(before: bool) -> nn.Sequential:
+    first = nn.Linear(196, 8)
+    return nn.Sequential(nn.Flatten(), nn.Hardtanh(), first) if before else nn.Sequential(nn.Flatten(), Bent(196, 8))
+
+
+class Bent(nn.Linear):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return super().forward(10 * x.tanh())
+
+
+@pytest.mark.parametrize("before", [True, False])
+def test_noise_behind_a_layer_that_may_bend_certifies_nothing_and_is_refused(before: bool) -> None:
+    """No spectral norm bounds how far it moves: one computed from a few of its answers would be too small."""
+    inner = {"kind": "Module", "path": "test_baselines:bent", "settings": {"before": before}}
+    with pytest.raises(FedprivError, match="needs a dense or convolutional one, with nothing but shapes before it"):
+        Randomised(network=inner, noise=0.3, at="first layer").build((14, 14), 8, seed=3)
+    within = nn.Sequential(*bent(before), TrainingNoise(0.3), nn.Linear(8, 8))
+    assert as_trained(nn.Sequential(nn.Identity(), within).eval(), (14, 14)) is None
 
 
 def test_behind_a_layer_the_radius_is_that_of_the_noised_output_divided_by_the_stretch() -> None:
