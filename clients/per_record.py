@@ -96,6 +96,16 @@ def block(dimension: int) -> int:
     return max(min(BLOCK, WEIGHTS // dimension), 1)
 
 
+def together(dimension: int) -> int:
+    """How many rows are worth being held at once: some blocks, where weights are few.
+
+    >>> together(26_010), together(317_024), together(5_000_000)
+    (1280, 64, 13)
+    """
+    own = block(dimension)
+    return own * max(WEIGHTS // 2 // (dimension * own), 1)
+
+
 def can(network: nn.Module) -> bool:
     """Whether the gradients of its records can be had so: a row of layers that are known, each with weights of its own.
 

@@ -16,14 +16,15 @@ from numpy.typing import NDArray
 from clients import per_record
 from clients.byzantine import Byzantine
 from clients.corrupting import Corrupting
-from clients.gradients import Net
+from clients.gradients import Net, blocks
 from clients.memory import Scratch
 from clients.noise import cryptographic_generator
+from clients.per_record import together
 from clients.pool import Pool
 from clients.splits import Division, Uneven
 from fedpriv.arrays import Vector
 from fedpriv.errors import FedprivError
-from fedpriv.private_sums import KINDS, Batch, PrivateSum, Released, at
+from fedpriv.private_sums import KINDS, Batch, Blocks, PrivateSum, at
 from fedpriv.random_streams import stream
 from fedpriv.sampling_exact import bernoulli
 from fedpriv.study import Study
@@ -77,10 +78,10 @@ class Releasing:
         batches = self._byzantine.poisoned(self._batches(samples), round, np.array([client]), None, classes, why)
         settings = self._settings.get(client, self._first)
         for step, (chosen, (x, y)) in enumerate(zip(samples, batches, strict=True)):
-            rows = self._scratch("rows", len(chosen), self._net.dimension).numpy()
-            self._net.each(now, x[0], y[0], rows)
-            self._corrupting.gradients(rows, chosen, round, step, self._net, now)
-            found = self._released(at(self._sum, settings), rows, client, chosen, rng)
+            release = at(self._sum, settings)
+            batch = self._batch(release, chosen, self._gradients(now, x[0], y[0], chosen, round, step))
+            self.dropped[client] += int((~batch.usable).sum())
+            found = release.released(batch, rng)
             total, settings = total + found.total / self._expected, found.settings
             now = (weights - training.learning_rate * total).astype(np.float32)
         if settings:
@@ -93,10 +94,23 @@ class Releasing:
             x, y = self._pool.batch(chosen[None], self._scratch("x", 1, len(chosen), *self._pool.shape).numpy())
             yield self._corrupting.data(x, y, chosen[None])
 
-    def _released(self, release: PrivateSum, rows: Rows, client: int, chosen: Numbers, rng: Generator) -> Released:
-        batch = Batch.of(release, rows, chosen, self._expected)
-        self.dropped[client] += int((~batch.usable).sum())
-        return release.released(batch, rng)
+    def _gradients(self, now: Rows, x: Rows, y: Numbers, chosen: Numbers, round: int, step: int) -> Iterator[Rows]:
+        """Of a batch's records, corrupted or not: in one block where the release orders them, else in what fits."""
+        size = max(len(chosen), 1) if self._sum.orders else together(self._net.dimension)
+        for part in blocks(len(chosen), size):
+            rows = self._scratch("rows", len(chosen[part]), self._net.dimension).numpy()
+            self._net.each(now, x[part], y[part], rows)
+            self._corrupting.gradients(rows, chosen[part], round, step, self._net, now)
+            yield rows
+
+    def _batch(self, release: PrivateSum, chosen: Numbers, gradients: Iterator[Rows]) -> Batch | Blocks:
+        if release.orders:
+            none = np.zeros((0, self._net.dimension), np.float32)
+            return Batch.of(release, next(gradients, none), chosen, self._expected)
+        found = Blocks(release, self._net.dimension, self._expected)
+        for rows in gradients:
+            found.add(rows)
+        return found
 
     def _records(self, client: int) -> Numbers:
         """The numbers of a client's own records."""

@@ -375,6 +375,28 @@ def test_memory_is_flat_in_the_number_of_steps(release: str, tmp_path: Path) -> 
     assert max(driver.held[120:]) - max(driver.held[:40]) < 4
 
 
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the system does not tell what a process holds")
+def test_memory_does_not_grow_with_a_batch_that_is_only_added_up(tmp_path: Path) -> None:
+    """Its 1,300 gradients would be 790 MB."""
+    driver = Measured()
+    own = ["clients={count=1, records=1430}", "training.model={kind='Mlp', hidden=[2048]}"]
+    few = [*own, "privacy.release.sampling=0.01", "run={rounds=1, evaluate_every=1}"]
+    rounds.run(study(*few), tmp_path / "few", driver, quiet=True)
+    rounds.run(study(*few, "privacy.release.sampling=0.9"), tmp_path / "many", driver, quiet=True)
+    assert driver.held[1] - driver.held[0] < 300
+
+
+@pytest.mark.parametrize("release", ["privacy.release.kind=DpSgd", ADAPTIVE])
+@pytest.mark.parametrize("corruption", [[], ["corruption={kind='SignFlip', share=0.3}"]])
+def test_a_batch_in_blocks_is_released_to_the_bits_of_a_whole_one(
+    release: str, corruption: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole, parts = (Cohort(study(release, *corruption, "training.local_steps=2")) for _ in range(2))
+    wanted = released(whole, 3)
+    monkeypatch.setattr("clients.per_record.WEIGHTS", 10 * whole.net.dimension)
+    assert (released(parts, 3) == wanted).all()
+
+
 class Interrupted(Here):
     """Somebody presses Ctrl-C in a round."""
 

@@ -19,14 +19,14 @@ from fedpriv.kinds import made
 from fedpriv.mechanisms import Mechanism, kind_of
 from fedpriv.mechanisms import Ptr as PtrMechanism
 from fedpriv.private_sums.adaptive import AdaptiveDpSgd
-from fedpriv.private_sums.batch import Batch, Bound, Released
+from fedpriv.private_sums.batch import Batch, Blocks, Bound, Released
 from fedpriv.private_sums.settings import number_of
 from fedpriv.private_sums.sums import DpSgd, TrimmedGaussian
 from fedpriv.private_sums.tested import Ptr
 
 __all__ = [
-    "KINDS", "AdaptiveDpSgd", "Batch", "DpSgd", "PrivateSum", "Ptr", "Released", "TrimmedGaussian", "at", "calibrated",
-    "costed", "first", "free_setting", "make_sum",
+    "KINDS", "AdaptiveDpSgd", "Batch", "Blocks", "DpSgd", "PrivateSum", "Ptr", "Released", "TrimmedGaussian", "at",
+    "calibrated", "costed", "first", "free_setting", "make_sum",
 ]  # fmt: skip
 
 
@@ -35,6 +35,7 @@ class PrivateSum(Protocol):
 
     kind_of_cost: ClassVar[str]  # the mechanism it costs as much as, whose settings have the same names
     adapts: ClassVar[tuple[str, ...]]  # settings that move from step to step, each client's its own
+    orders: ClassVar[bool]  # gradients, so it needs the whole batch at once
 
     @property
     def clip(self) -> float:
@@ -55,7 +56,7 @@ class PrivateSum(Protocol):
     def check(self, expected: float) -> None:
         """Refuse what cannot work on batches of so many records expected."""
 
-    def released(self, batch: Batch, rng: Generator) -> Released:
+    def released(self, batch: Any, rng: Generator) -> Released:
         """The noisy sum, and the settings that have moved."""
 
 

@@ -12,7 +12,7 @@ from numpy.random import Generator
 
 from fedpriv.errors import FedprivError, positive, probability, real
 from fedpriv.mechanisms import Gaussian
-from fedpriv.private_sums.batch import Batch, Bound, Released, noisy
+from fedpriv.private_sums.batch import Batch, Blocks, Bound, Released, noisy
 from fedpriv.private_sums.settings import check_noisy
 
 INWARD = 1 - 2.0**-50
@@ -38,6 +38,7 @@ class AdaptiveDpSgd:
 
     kind_of_cost: ClassVar = "Gaussian"
     adapts: ClassVar[tuple[str, ...]] = ("clip",)
+    orders: ClassVar = False
 
     def __post_init__(self) -> None:
         check_noisy(self.clip, self.noise, self.sampling, self.norm)
@@ -67,7 +68,7 @@ class AdaptiveDpSgd:
     def check(self, expected: float) -> None:
         """Any batch will do."""
 
-    def released(self, batch: Batch, rng: Generator) -> Released:
+    def released(self, batch: Batch | Blocks, rng: Generator) -> Released:
         """The noisy sum, and the clip norm of the next step; a record that is not finite is in neither."""
         total = noisy(batch.summed(batch.usable), self.noise * self.clip, rng)
         within = batch.lengths[batch.usable] <= self.clip

@@ -1,8 +1,11 @@
-"""The gradients of a Poisson batch: brought within the clip norm, measured, put in order, added up."""
+"""The gradients of a Poisson batch: brought within the clip norm, measured, put in order, added up.
+
+All at once, or a block after the other, of which nothing is kept but sums: then nobody can put them in order.
+"""
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple, Protocol, get_args
+from typing import ClassVar, Literal, NamedTuple, Protocol, get_args
 
 import numpy as np
 from numpy.random import Generator
@@ -21,6 +24,8 @@ Rows = NDArray[np.float32]
 
 class Clipped(Protocol):
     """What says how a gradient is brought within a norm."""
+
+    adapts: ClassVar[tuple[str, ...]]  # who adapts asks for lengths
 
     @property
     def clip(self) -> float:
@@ -68,8 +73,53 @@ class Batch(NamedTuple):
     def summed(self, kept: NDArray[np.bool_]) -> Vector:
         """The sum of some clipped gradients, in double precision and in their order."""
         total = np.zeros(self.rows.shape[1])
-        _add(self.rows, np.where(kept, self.factors, 0.0), kept, total)
+        self.add_to(total, kept)
         return total
+
+    def add_to(self, total: Vector, kept: NDArray[np.bool_]) -> None:
+        """The same on top of what is there."""
+        _add(self.rows, np.where(kept, self.factors, 0.0), kept, total)
+
+
+class Blocks:
+    """A batch whose gradients come in blocks and go: the same bits as `Batch` for whoever adds up all of them.
+
+    >>> from fedpriv.private_sums import DpSgd
+    >>> blocks = Blocks(DpSgd(clip=5, noise=1, sampling=1), 2, 3.0)
+    >>> blocks.add(np.array([[3, 4]], np.float32))
+    >>> blocks.add(np.array([[6, 8], [0, np.nan]], np.float32))
+    >>> blocks.summed(blocks.usable).round(3)
+    array([6., 8.])
+    """
+
+    def __init__(self, release: Clipped, dimension: int, expected: float) -> None:
+        """Nothing yet."""
+        self.expected, self._release, self._total = expected, release, np.zeros(dimension)
+        self._usable: list[NDArray[np.bool_]] = []
+        self._lengths: list[Vector] = []
+
+    def add(self, rows: Rows) -> None:
+        """The gradients of some records."""
+        batch = Batch.of(self._release, rows, np.arange(len(rows)), self.expected)
+        batch.add_to(self._total, batch.usable)
+        self._usable.append(batch.usable)
+        if self._release.adapts:  # nobody else asks, and it is one more pass over memory
+            self._lengths.append(batch.lengths)
+
+    @property
+    def usable(self) -> NDArray[np.bool_]:
+        """Which of all were finite."""
+        return np.concatenate([np.zeros(0, bool), *self._usable])
+
+    @property
+    def lengths(self) -> Vector:
+        """Norms of all before clipping, for releases that adapt."""
+        return np.concatenate([np.zeros(0), *self._lengths])
+
+    def summed(self, kept: NDArray[np.bool_]) -> Vector:
+        """The sum of all usable ones: no others can be asked for."""
+        assert (kept == self.usable).all()
+        return self._total
 
 
 class Released(NamedTuple):

@@ -9,7 +9,7 @@ from numpy.random import Generator
 
 from fedpriv.errors import FedprivError
 from fedpriv.mechanisms import Gaussian
-from fedpriv.private_sums.batch import Batch, Bound, Released, noisy
+from fedpriv.private_sums.batch import Batch, Blocks, Bound, Released, noisy
 from fedpriv.private_sums.settings import check_noisy, check_part, number_of
 
 
@@ -24,6 +24,7 @@ class DpSgd:
 
     kind_of_cost: ClassVar = "Gaussian"
     adapts: ClassVar[tuple[str, ...]] = ()
+    orders: ClassVar = False
 
     def __post_init__(self) -> None:
         check_noisy(self.clip, self.noise, self.sampling, self.norm)
@@ -36,7 +37,7 @@ class DpSgd:
     def check(self, expected: float) -> None:
         """Any batch will do, the empty one too."""
 
-    def released(self, batch: Batch, rng: Generator) -> Released:
+    def released(self, batch: Batch | Blocks, rng: Generator) -> Released:
         """The noisy sum of all usable records.
 
         >>> import numpy as np
@@ -65,6 +66,7 @@ class TrimmedGaussian:
 
     kind_of_cost: ClassVar = "Gaussian"
     adapts: ClassVar[tuple[str, ...]] = ()
+    orders: ClassVar = True
 
     def __post_init__(self) -> None:
         check_noisy(self.clip, self.noise, self.sampling, self.norm)

@@ -42,6 +42,7 @@ class Ptr:
     norm: ClassVar = "clip"
     kind_of_cost: ClassVar = "Ptr"
     adapts: ClassVar[tuple[str, ...]] = ("trimmed",)
+    orders: ClassVar = True
 
     def __post_init__(self) -> None:
         check_noisy(self.clip, self.noise, self.sampling)
