@@ -83,8 +83,9 @@ def in_a_row(module: nn.Module) -> list[nn.Module]:
 
 
 def is_hooked(module: nn.Module) -> bool:
-    """Whether something else is called with it, as by `weight_norm`."""
-    return bool(module._forward_hooks or module._forward_pre_hooks or module._backward_hooks)
+    """Whether something else is called with it, as by `weight_norm`, or in its place."""
+    hooks = module._forward_hooks or module._forward_pre_hooks or module._backward_hooks
+    return bool(hooks) or "forward" in vars(module)
 
 
 def block(dimension: int) -> int:
@@ -119,10 +120,9 @@ def can(network: nn.Module) -> bool:
 
 def _is_alone(layer: nn.Module) -> bool:
     """Without weights, and what comes of a record depends on that record alone."""
-    if isinstance(layer, nn.Flatten):
-        return layer.start_dim >= 1
-    if isinstance(layer, nn.Unflatten):
-        return isinstance(layer.dim, int) and layer.dim >= 1
+    if isinstance(layer, (nn.Flatten, nn.Unflatten)):
+        first = layer.start_dim if isinstance(layer, nn.Flatten) else layer.dim
+        return type(layer) in (nn.Flatten, nn.Unflatten) and isinstance(first, int) and first >= 1
     return type(layer) in _ALONE
 
 
@@ -172,20 +172,21 @@ def gradients(network: nn.Module, x: Tensor, y: Tensor, out: Tensor) -> None:
 def _write(layer: nn.Conv2d | nn.Linear, seen: Tensor, error: Tensor, out: Tensor, start: int) -> int:
     """One layer's part of every row; where the next one's begins."""
     middle = start + layer.weight.numel()
-    weights = out[:, start:middle].view(len(out), layer.weight.shape[0], -1)
-    biases = None if layer.bias is None else out[:, middle : middle + layer.weight.shape[0]]
-    if isinstance(layer, nn.Linear):
+    weights = out[:, start:middle].view(len(out), len(layer.weight), -1)
+    if seen.ndim == 2:
         torch.mul(error[:, :, None], seen[:, None], out=weights)
-        each = error
     else:
-        places = error.flatten(2)
-        found = torch.bmm(places, _patches(layer, seen))
+        if isinstance(layer, nn.Linear):  # at many places, the last axis of each
+            error, patches = error.flatten(1, -2).transpose(1, 2), seen.flatten(1, -2)
+        else:
+            error, patches = error.flatten(2), _patches(layer, seen)
+        found = torch.bmm(error, patches)
         weights.copy_(layer.of_weights(found) if isinstance(layer, FirstLayer) else found)
-        each = places.sum(2) if biases is not None else error
-    if biases is None:
+    if layer.bias is None:
         return middle
-    biases.copy_(each)
-    return middle + len(layer.weight)
+    end = middle + len(layer.bias)
+    out[:, middle:end] = error if error.ndim == 2 else error.sum(2)
+    return end
 
 
 def _patches(layer: nn.Conv2d, seen: Tensor) -> Tensor:

@@ -31,6 +31,7 @@ MODELS: dict[str, tuple[str, dict[str, Any], tuple[int, ...]]] = {
         (8, 8),
     ),
     "a module in a row": ("Module", {"path": "test_per_record:row"}, (6, 6)),
+    "a module with a layer at many places": ("Module", {"path": "test_per_record:places"}, (6, 8)),
     "a module that works in place": ("Module", {"path": "test_per_record:in_place"}, (6, 6)),
     "a module that is no row": ("Module", {"path": "test_per_record:Twice"}, (6, 6)),
     "a module whose records would meet": ("Module", {"path": "test_per_record:meeting"}, (6, 6)),
@@ -91,6 +92,11 @@ class Evened(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return x - x.detach().mean(0) / 2
+
+
+def places() -> nn.Sequential:
+    return nn.Sequential(nn.Linear(8, 4), nn.Tanh(), nn.Unflatten(1, (2, 3)), nn.Linear(4, 4), nn.Flatten(),
+                         nn.Linear(24, 4))  # fmt: skip
 
 
 def in_place() -> nn.Sequential:
