@@ -10,7 +10,7 @@ from typing import Any
 
 from fedpriv.errors import FedprivError, nearest, positive
 from fedpriv.files import replaced
-from simulations.account_commands import as_real
+from simulations.account_commands import as_real, as_whole
 
 HELP = """\
 A figure: writes NAME.png and NAME.csv, and prints each claim or number of the paper beside ours. A difference that is
@@ -50,6 +50,12 @@ def add_to(commands: Any) -> None:
         help="a table, or a figure stobatch-: idx files of images in this directory, or the word digits (default: "
         "$FEDPRIV_DATA, else Debian's Fashion-MNIST, else digits)",
     )
+    add(
+        "--images",
+        type=as_whole,
+        metavar="N",
+        help="a figure stobatch-: the first N held out are attacked (default what fits); trainings that are done stay",
+    )
     add("--out", metavar="DIR", help="where the files go (default runs/NAME)")
     command.set_defaults(run=run)
 
@@ -66,10 +72,12 @@ def run(options: argparse.Namespace) -> int:
         print("\n".join(f"{name}  {each.about}" for name, each in (CATALOGUE | TABLES | FIGURES).items()))
         return 0
     out = Path(options.out) if options.out is not None else Path("runs") / options.name
+    if options.images is not None and options.name not in FIGURES:
+        raise FedprivError(f"--images: {options.name} attacks none")
     if options.name in TABLES:
         return _train(options.name, out, options.budget, options.data)
     if options.name in FIGURES:
-        return _measure(options.name, out, options.budget, options.data)
+        return _measure(options.name, out, options.budget, options.data, options.images)
     if options.name not in CATALOGUE:
         names = [*CATALOGUE, *TABLES, *FIGURES]
         hint = nearest(options.name, names)
@@ -120,13 +128,13 @@ def _train(name: str, out: Path, minutes: float | None, data: str | None) -> int
     return 1 if failed else 0
 
 
-def _measure(name: str, out: Path, minutes: float | None, data: str | None) -> int:
+def _measure(name: str, out: Path, minutes: float | None, data: str | None, images: int | None) -> int:
     from simulations.report.facts import aligned
     from simulations.reproduce import checks, stobatch_page
     from simulations.reproduce.stobatch_found import Found
     from simulations.reproduce.stobatch_run import worked
 
-    scale, results, failed = worked(name, out, minutes, data)
+    scale, results, failed = worked(name, out, minutes, data, images)
     found = Found(name, scale, results)
     if failed:
         print("\n".join(f"failed: {why}" for why in failed), file=sys.stderr)

@@ -68,14 +68,37 @@ def test_a_training_is_asked_for_accuracy_under_attack_and_certified_accuracy(
     assert measured(cell, scale, SIZES, tmp_path) == found  # from its file
 
 
+@pytest.mark.parametrize("draw", [PRINTED, EACH])
+def test_more_images_are_asked_of_a_training_that_is_done(
+    draw: str, scale: Scale, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cell = Cell(method=ADLM, epsilon=2.0, draw=draw)
+    few = measured(cell, scale, SIZES, tmp_path)
+    monkeypatch.setattr("clients.stobatch.gradient", None)  # nothing can be trained any more
+    more = measured(cell, replace(scale, images=9), SIZES, tmp_path)
+    withstood = [found["under"]["0.02"]["withstood"] for found in (few, more)]
+    assert (len(withstood[0]), len(withstood[1])) == (5, 9)
+    assert withstood[1][:5] == withstood[0]
+    assert np.mean(withstood[1]) == pytest.approx(np.mean([more["under"]["0.02"][name] for name in ATTACKS]))
+
+
+def test_more_images_than_are_held_out_are_refused(scale: Scale, tmp_path: Path, capsys: Any) -> None:
+    (tmp_path / SCALE).write_text(json.dumps({"figure": "stobatch-figure-6", **asdict(scale)}))
+    for images in ("361", "0"):
+        assert main(["reproduce", "stobatch-figure-6", "--out", str(tmp_path), "--images", images]) == 2
+        assert capsys.readouterr().err == f"fedpriv: --images: 360 are held out, got {images}\n"
+    assert main(["reproduce", "fdp-figure-8", "--images", "5"]) == 2
+    assert "attacks none" in capsys.readouterr().err
+
+
 def test_only_noise_drawn_for_each_example_is_a_run_and_has_an_epsilon(scale: Scale, tmp_path: Path) -> None:
     """Noise as the paper draws it protects no example: it has no ledger and no ε, whatever the paper says of it."""
     each, printed = Cell(method=ADLM, epsilon=2.0, draw=EACH), Cell(method=ADLM, epsilon=2.0, draw=PRINTED)
     honest, secure = Cell(method=ADLM, epsilon=30.0, draw=HONEST), Cell(method=DPSGD, epsilon=2.0)
     found = {cell: measured(cell, scale, (), tmp_path) for cell in (each, printed, honest, secure)}
     assert found[printed]["example_epsilon"] is None
-    assert not (tmp_path / scale.name(printed)).exists()
-    assert (tmp_path / scale.name(each) / "ledger.jsonl").is_file()
+    assert not (tmp_path / scale.trained(printed)).exists()
+    assert (tmp_path / scale.trained(each) / "ledger.jsonl").is_file()
     assert found[each]["example_epsilon"] > 10  # of a published 2
     assert 29.9 < found[honest]["example_epsilon"] <= 30
     assert 1.9 < found[secure]["example_epsilon"] <= 2
@@ -126,7 +149,9 @@ def answers(name: str, **shares: float) -> Iterator[dict[str, Any]]:
     """What trainings of a figure would have come to: the share under attack by method, or by how its noise is drawn."""
     for cell in cells(name, 1):
         share = shares.get(f"{cell.method} {cell.draw}".strip(), shares.get(cell.method, 0.3))
-        under = {str(size): dict.fromkeys([*ATTACKS, "all", "not_surely_wrong"], share) for size in FIGURES[name].sizes}
+        shares_of = dict.fromkeys([*ATTACKS, "all", "not_surely_wrong"], share)
+        withstood = [1.0] * round(200 * share) + [0.0] * round(200 * (1 - share))
+        under = {str(size): shares_of | {"withstood": withstood} for size in FIGURES[name].sizes}
         yield {"cell": asdict(cell), "example_epsilon": None, "images": 5, "accuracy": share, "under": under}
 
 

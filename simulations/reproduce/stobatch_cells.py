@@ -80,10 +80,17 @@ class Scale:
         """Of all trainers."""
         return 2 * self.batch * self.clients
 
+    def trained(self, cell: Cell) -> str:
+        """Of a training's files: another one as soon as anything is another. What is asked of it may change."""
+        return _digest(cell.draw, study(cell, self))
+
     def name(self, cell: Cell) -> str:
-        """Of a cell's files: another one as soon as anything is another."""
-        every = [asdict(cell), asdict(self), study(cell, self)]
-        return blake2b(dumps(every, sort_keys=True).encode(), digest_size=6).hexdigest()
+        """Of the file of what was found."""
+        return _digest(asdict(cell), asdict(self), self.trained(cell))
+
+
+def _digest(*known: Any) -> str:
+    return blake2b(dumps(known, sort_keys=True).encode(), digest_size=6).hexdigest()
 
 
 def cells(name: str, seed: int) -> list[Cell]:
@@ -95,10 +102,11 @@ def cells(name: str, seed: int) -> list[Cell]:
             found += [Cell(method=DPSGD, epsilon=epsilon, seed=seed)]
             found += [Cell(method=ADLM, epsilon=epsilon, draw=draw, seed=seed) for draw in (EACH, PRINTED)]
         found += [Cell(method=SECURE, epsilon=epsilon, seed=seed)]
+        if epsilon > 1:  # at less nothing is learnt
+            found += [Cell(method=STOBATCH, epsilon=epsilon, draw=HONEST, seed=seed)]
         if epsilon == figure.epsilons[0]:
             found += [Cell(method=PIXELDP, seed=seed)] + [Cell(method=PLAIN, seed=seed)] * (not figure.certified)
-    best = max(figure.epsilons)
-    return [*found, *([Cell(method=STOBATCH, epsilon=best, draw=HONEST, seed=seed)] if best > 1 else [])]
+    return found
 
 
 def study(cell: Cell, scale: Scale) -> Table:

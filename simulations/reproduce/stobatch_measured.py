@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import time
 from collections.abc import Sequence
@@ -31,7 +32,7 @@ from server.directory import STUDY
 from server.rounds import Plan
 from simulations.direct import Here
 from simulations.reproduce.stobatch_cells import Cell, Scale, study
-from simulations.reproduce.stobatch_printed import as_printed
+from simulations.reproduce.stobatch_printed import as_printed, noise_of_inputs
 from simulations.reproduce.stobatch_published import PRINTED, STOBATCH
 
 RADII = (0.0, 0.001, 0.002, 0.005, 0.01, 0.02, 0.03, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6)  # in ℓ∞
@@ -54,7 +55,7 @@ def measured(cell: Cell, scale: Scale, sizes: Sequence[float], folder: Path) -> 
     one_thread()
     begun = time.monotonic()
     plan = Plan.of(study_file.parsed(toml(study(cell, scale))))
-    judged, epsilon = _trained(cell, plan, folder / scale.name(cell))
+    judged, epsilon = _trained(cell, plan, folder / scale.trained(cell))
     seconds = time.monotonic() - begun
     found = {"cell": asdict(cell), "seconds": seconds, "example_epsilon": epsilon}
     found |= _asked(judged, plan, scale, sizes) | {"asked_seconds": time.monotonic() - begun - seconds}
@@ -65,8 +66,12 @@ def measured(cell: Cell, scale: Scale, sizes: Sequence[float], folder: Path) -> 
 def _trained(cell: Cell, plan: Plan, place: Path) -> tuple[Judged, float | None]:
     """The network, and the certified ε of an example; None where nothing protects it."""
     if cell.draw == PRINTED:
-        weights, kept = as_printed(plan)
-        return _judged(cell, plan, weights, kept), None
+        file = place.with_suffix(".npy")
+        if not file.is_file():
+            content = io.BytesIO()
+            np.save(content, as_printed(plan))
+            replaced(file, content.getvalue(), mode=0o644)
+        return _judged(cell, plan, np.load(file), noise_of_inputs(plan)), None
     driver = Here()
     result = rounds.run(plan.study, place, driver, resume=(place / STUDY).is_file(), quiet=True)
     epsilon = inf if result["epsilon"] is None else float(result["epsilon"]["upper"])
@@ -119,10 +124,18 @@ def _asked(judged: Judged, plan: Plan, scale: Scale, sizes: Sequence[float]) -> 
     return found | {"under": under}
 
 
-def _under(network: nn.Module, x: Any, y: Any, terms: Terms, size: float) -> dict[str, float]:
-    """Accuracy under each attack, under the worst of them for each image, and what they do not surely mislead."""
-    found = accuracies([one for each in attacked(network, x, y, terms, size) for one in each], y)
-    return {name: own for name, (own, _) in found.items()} | {"not_surely_wrong": found[WORST][1]}
+def _under(network: nn.Module, x: Any, y: Any, terms: Terms, size: float) -> dict[str, Any]:
+    """Accuracy under each attack, under the worst of them for each image, and what they do not surely mislead.
+
+    And, image by image, the share of the attacks that it withstands.
+    """
+    every = [one for each in attacked(network, x, y, terms, size) for one in each]
+    right, found = np.zeros(len(x)), accuracies(every, y)
+    for one in every:
+        right[one.image] += one.best == y[one.image]
+    withstood = (right * len(x) / len(every)).tolist()
+    shares = {name: own for name, (own, _) in found.items()}
+    return shares | {"not_surely_wrong": found[WORST][1], "withstood": withstood}
 
 
 def _certified(own: Sequence[Verdict], y: Any, smoothing: Smoothing, dimension: int) -> dict[str, Any]:

@@ -130,7 +130,7 @@ def csv_of(found: Found) -> str:
         start = [own["method"], own["draw"], own["epsilon"], one["example_epsilon"], own["seed"]]
         writer.writerow([*start, "accuracy", one["accuracy"]])
         for size, shares in one["under"].items():
-            writer.writerows([*start, f"{name} {size}", share] for name, share in shares.items())
+            writer.writerows([*start, f"{name} {size}", share] for name, share in shares.items() if name != "withstood")
         for which in ("certified", "as_published"):
             writer.writerows([*start, f"{which} {radius}", share] for radius, share in one.get(which, {}).items())
     return text.getvalue()

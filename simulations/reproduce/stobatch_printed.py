@@ -53,14 +53,25 @@ class OneDraw:
         return stream(self.seed, "labels as printed").laplace(0, self.mechanism.label_noise, count)
 
 
-def as_printed(plan: Plan) -> tuple[Floats, torch.Tensor]:
-    """The weights that a study comes to so, and the noise that its inputs had."""
-    study, kept = plan.study, plan.study.privacy.kept
+def one_draw(plan: Plan) -> OneDraw:
+    """What a study's noise is, drawn so."""
+    kept = plan.study.privacy.kept
     assert kept is not None
-    mechanism = mechanism_of(kept)
-    parts = Byzantine(study), Corrupting(study, plan.pool.classes), seeded(study.run.seed, mechanism)
+    return OneDraw(mechanism_of(kept), plan.study.run.seed)
+
+
+def noise_of_inputs(plan: Plan) -> torch.Tensor:
+    """What all of a study's inputs have in common."""
+    return torch.tensor(one_draw(plan).kept.reshape(plan.pool.shape), dtype=torch.float32)
+
+
+def as_printed(plan: Plan) -> Floats:
+    """The weights that a study comes to so."""
+    study, kept, once = plan.study, plan.study.privacy.kept, one_draw(plan)
+    assert kept is not None
+    parts = Byzantine(study), Corrupting(study, plan.pool.classes), seeded(study.run.seed, once.mechanism)
     keeping = Keeping(study, kept, plan.pool, plan.net, division_of(study, plan.pool), *parts)
-    keeping._mechanism = once = OneDraw(mechanism, study.run.seed)  # type: ignore[assignment]
+    keeping._mechanism = once  # type: ignore[assignment]
     last = encoded_of(plan.net)[1].last.weight.numel()  # the last of the parameters
     weights, stepping = plan.net.initial().astype(float), study.server.stepping
     memory = stepping.start(plan.net.dimension)
@@ -72,4 +83,4 @@ def as_printed(plan: Plan) -> tuple[Floats, torch.Tensor]:
         rows[:, -last:] -= once.of_coefficients(last)
         memory, change = stepping.step(memory, rows.mean(axis=0).astype(float))
         weights = weights - study.server.step * change
-    return weights.astype(np.float32), torch.tensor(once.kept.reshape(plan.pool.shape), dtype=torch.float32)
+    return weights.astype(np.float32)

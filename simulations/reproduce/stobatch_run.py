@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from clients.pool import Pool
 from fedpriv.errors import FAULTS, FedprivError, reason
 from fedpriv.files import replaced
 from server.live_line import LiveLine
@@ -33,10 +34,12 @@ PLAIN_DRAW = 0.35  # of a pass, forward and back, that a draw of noise takes
 Found = list[dict[str, Any]]
 
 
-def worked(name: str, out: Path, minutes: float | None, named: str | None) -> tuple[Scale, Found, list[str]]:
+def worked(
+    name: str, out: Path, minutes: float | None, named: str | None, images: int | None = None
+) -> tuple[Scale, Found, list[str]]:
     """Every training that the minutes allow: what is known of each by seed, and why some failed."""
     until = None if minutes is None else time.monotonic() + max(60 * minutes - KEPT, 48 * minutes)
-    scale = _scale(name, out, minutes, named)
+    scale = _scale(name, out, minutes, named, images)
     folder = out / "cells"
     folder.mkdir(parents=True, exist_ok=True)
     all_cells = [cell for seed in range(1, SEEDS + 1) for cell in cells(name, seed)]
@@ -88,8 +91,11 @@ def _one(task: tuple[Cell, Scale, tuple[float, ...], Path]) -> str:
     return ""
 
 
-def _scale(name: str, out: Path, minutes: float | None, named: str | None) -> Scale:
-    """What the directory was begun with, whatever the budget then was; else as large as the minutes allow."""
+def _scale(name: str, out: Path, minutes: float | None, named: str | None, images: int | None) -> Scale:
+    """What the directory was begun with, whatever the budget then was; else as large as the minutes allow.
+
+    Another number of images is asked of the same trainings.
+    """
     file = out / SCALE
     if file.is_file():
         begun = json.loads(file.read_text())
@@ -98,14 +104,31 @@ def _scale(name: str, out: Path, minutes: float | None, named: str | None) -> Sc
         scale = Scale(**begun)
         if named is not None and scale.data != data(named)[0]:
             raise FedprivError(f"{out}: was begun on other data than {named}: --out names another place")
-        return scale
-    table, digits = data("digits" if named is None and minutes is not None and minutes < SHORT else named)
-    scale = full(table, digits)
-    if minutes is not None:
-        scale = _fitting(name, scale, 60 * minutes - KEPT)
+    else:
+        table, digits = data("digits" if named is None and minutes is not None and minutes < SHORT else named)
+        scale = full(table, digits)
+        if minutes is not None:
+            scale = _fitting(name, scale, 60 * minutes - KEPT)
+    if images is not None:
+        scale = replace(scale, images=_held_out(scale, images))
     out.mkdir(parents=True, exist_ok=True)
     replaced(file, json.dumps({"figure": name, **asdict(scale)}).encode(), mode=0o644)
     return scale
+
+
+def _held_out(scale: Scale, images: int) -> int:
+    """So many, if there are."""
+    most = len(_pool(scale).x_test)
+    if not 1 <= images <= most:
+        raise FedprivError(f"--images: {most:,} are held out, got {images:,}")
+    return images
+
+
+def _pool(scale: Scale) -> Pool:
+    from clients.data import make_data
+
+    own = {name: value for name, value in scale.data.items() if name != "kind"}
+    return make_data(str(scale.data["kind"]), own).load()
 
 
 def _fitting(name: str, scale: Scale, seconds: float) -> Scale:
@@ -143,13 +166,11 @@ def _asking(cell: Cell, scale: Scale, sizes: int, unit: float) -> float:
 
 def _unit(scale: Scale) -> float:
     """Seconds of a pass, on this machine and now."""
-    from clients.data import make_data
     from clients.gradients import one_thread
     from clients.models import make_model
 
     one_thread()
-    own = {name: value for name, value in scale.data.items() if name != "kind"}
-    pool = make_data(str(scale.data["kind"]), own).load()
+    pool = _pool(scale)
     kind = {name: value for name, value in scale.model.items() if name != "kind"}
     net = make_model(str(scale.model["kind"]), kind).build(pool.shape, pool.classes, 1)
     x, y = pool.x_test[None, :128], pool.y_test[None, :128]
