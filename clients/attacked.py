@@ -62,9 +62,11 @@ def attacked(
     check_network(network)
     check_inputs(x)
     chosen = attacks_of(size) if attacks is None else attacks
-    fixed = deepcopy(network).requires_grad_(False)  # gradients are of inputs alone
+    fixed = deepcopy(network)
+    for parameter in fixed.parameters():  # gradients are of inputs alone
+        parameter.requires_grad_(False)
     work = partial(_attacked, x, y, terms, size, chosen)
-    yield from each_image(fixed, work, range(len(x)) if images is None else list(images), workers)
+    yield from each_image(fixed, x, work, range(len(x)) if images is None else list(images), workers)
 
 
 def _attacked(

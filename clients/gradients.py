@@ -174,10 +174,13 @@ class Net:
             labels = torch.tensor(y[part])
             try:
                 logits = self._engine.logits(x[part])
+                scores = torch.log_softmax(logits.float(), 1).gather(1, labels[:, None])
             except FAULTS as error:
                 raise FedprivError(f"the model cannot be evaluated: {reason(error)}") from error
+            if logits.shape != (len(labels), self.classes):
+                raise FedprivError(f"the model gives outputs of shape {tuple(logits.shape)} for {len(labels)} records")
             right += int((logits.argmax(1) == labels).sum())
-            loss -= float(torch.log_softmax(logits, 1).gather(1, labels[:, None]).double().sum())
+            loss -= float(scores.double().sum())
         return right / len(x), loss / len(x)
 
 

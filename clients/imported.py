@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.nn.parameter import is_lazy
 
 from clients.autograd import Autograd
 from clients.gradients import Net
@@ -21,15 +22,41 @@ def imported_net(path: str, settings: Mapping[str, Any], shape: tuple[int, ...],
     >>> imported_net("torch.nn:Linear", {"in_features": 64, "out_features": 10}, (64,), 10, seed=1).dimension
     650
     """
+    try:
+        module, again = (_built(path, settings, shape, classes, seed) for _ in range(2))
+        _check_same(module, again)
+        engine = Autograd(module)
+    except FedprivError as error:
+        raise FedprivError(f"Module {path}: {error}") from error.__cause__
+    return Net(shape, classes, engine.start(), engine)
+
+
+def _built(path: str, settings: Mapping[str, Any], shape: tuple[int, ...], classes: int, seed: int) -> nn.Module:
+    """The module, tried."""
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed % 2**63)
-        try:
-            module = _called(_found(path), settings)
-            _try(module, shape, classes)
-            engine = Autograd(module)
-        except FedprivError as error:
-            raise FedprivError(f"Module {path}: {error}") from error.__cause__
-    return Net(shape, classes, engine.start(), engine)
+        module = _called(_found(path), settings)
+        _try(module, shape, classes)
+    return module
+
+
+def _check_same(module: nn.Module, again: nn.Module) -> None:
+    """Refuse one module for several nets, and what each process would build in another way: trained weights travel."""
+    if {id(own) for own in module.parameters()} & {id(own) for own in again.parameters()}:
+        raise FedprivError("it gives away the same module twice: every net needs weights of its own")
+    one, other = _bits(module), _bits(again)
+    for name in one.keys() | other.keys():
+        if one.get(name) != other.get(name):
+            raise FedprivError(
+                f"its {name} is another whenever it is built: draw from torch's generator, which is seeded"
+            )
+
+
+def _bits(module: nn.Module) -> dict[str, bytes]:
+    """Of weights and buffers, those aside that have no size yet."""
+    every = [*module.named_parameters(), *module.named_buffers()]
+    known = [(name, own.detach().reshape(-1)) for name, own in every if not is_lazy(own)]
+    return {name: own.view(torch.uint8).numpy().tobytes() for name, own in known}
 
 
 def _found(path: str) -> Any:

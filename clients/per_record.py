@@ -84,8 +84,9 @@ def in_a_row(module: nn.Module) -> list[nn.Module]:
 
 def is_hooked(module: nn.Module) -> bool:
     """Whether something else is called with it, as by `weight_norm`, or in its place."""
-    hooks = module._forward_hooks or module._forward_pre_hooks or module._backward_hooks
-    return bool(hooks) or "forward" in vars(module)
+    hooks = module._forward_hooks or module._forward_pre_hooks or module._backward_hooks or module._backward_pre_hooks
+    of_weights = any(own._backward_hooks for own in module.parameters())
+    return bool(hooks) or of_weights or "forward" in vars(module)
 
 
 def block(dimension: int) -> int:

@@ -92,10 +92,11 @@ def _last_apart(records: Records, held_out: int) -> tuple[Records, Records]:
 
 
 def _npy(folder: Path, x: str, y: str) -> Records:
-    return Records(_mapped(folder / x), _mapped(folder / y), str(folder / x), str(folder / y))
+    return Records(mapped(folder / x), mapped(folder / y), str(folder / x), str(folder / y))
 
 
-def _mapped(path: Path) -> Stored:
+def mapped(path: Path) -> Stored:
+    """The array of a .npy file, read where it is needed."""
     try:
         found = np.load(path, mmap_mode="r", allow_pickle=False)
     except FileNotFoundError:

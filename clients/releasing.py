@@ -136,8 +136,28 @@ def check_release(study: Study, net: Net, division: Division) -> None:
             "clients.split: a record may be at several clients, each of which would release it: privacy.release needs "
             "a split that gives it to one"
         )
-    if release.kind in KINDS and (layer := per_record.where_records_meet(net._engine)):
+    if release.kind not in KINDS:
+        return
+    if layer := per_record.where_records_meet(net._engine):
         raise FedprivError(
             f"training.model: layer {layer} takes its statistics from the batch, so records meet, and {release.kind} "
             "releases gradients of single ones: GroupNorm looks at one record"
+        )
+    _check_alone(net)
+
+
+def _check_alone(net: Net) -> None:
+    """Refuse a model that has no gradient of a single record, or another one for who comes after others."""
+    x = np.stack([np.zeros(net.shape), np.random.default_rng(1).random(net.shape)]).astype(np.float32)
+    y, weights = np.zeros(2, np.int64), net.initial()
+    rows, last = np.empty((2, net.dimension), np.float32), np.empty((1, net.dimension), np.float32)
+    net.gradients(weights, x[:, None], y[:, None], rows)
+    for why in net.failures.values():
+        raise FedprivError(f"training.model: the gradient of a single record cannot be had: {why}")
+    net.each(weights, x, y, rows)
+    net.each(weights, x[1:], y[1:], last)
+    if not np.array_equal(rows[1:], last):
+        raise FedprivError(
+            "training.model: the gradient of a record depends on the records before it: no ε would hold. A module must "
+            "keep nothing between calls but buffers"
         )

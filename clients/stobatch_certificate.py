@@ -6,7 +6,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from clients.first_layer import OUTWARD
+from clients.first_layer import OUTWARD, FirstLayer
+from clients.per_record import is_hooked
 from clients.randomised import Noised
 from clients.stobatch_network import Encoded
 from fedpriv.certified import StoBatchSmoothing
@@ -22,7 +23,7 @@ def smoothed(
     new input.
     """
     prepared, own = network if isinstance(network, nn.Sequential) and len(network) == 2 else (network, None)
-    if not isinstance(own, Encoded):
+    if type(own) is not Encoded or type(own.first) is not FirstLayer or is_hooked(own) or is_hooked(own.first):
         raise FedprivError("law stobatch needs a network whose first layer is an auto-encoder's: EncodedCnn")
     with torch.no_grad():
         hidden: Tensor = own.first(prepared(torch.zeros(1, *shape)))

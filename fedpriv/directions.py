@@ -6,10 +6,10 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from fedpriv.aggregation import Aid, Chain, MajorityVote, rule_alone
+from fedpriv.aggregation import Aid, Chain, MajorityVote, Rule, rule_alone
 from fedpriv.arrays import Vector
 from fedpriv.attacks.messages import extremes
-from fedpriv.errors import FedprivError
+from fedpriv.errors import FAULTS, FedprivError, reason
 from fedpriv.mechanisms import Mechanism
 from fedpriv.packing import REAL, packing
 from fedpriv.random_streams import stream
@@ -37,10 +37,28 @@ def of_rows(study: Study, round: int, matrix: Vector, reference: Vector | None =
     `reference` is the server's own update, where the rule asks for one.
     """
     rule = study.rule
-    found = rule(matrix, Aid(_draws(study, round), reference))
+    found = _ruled(study, rule, matrix, Aid(_draws(study, round), reference))
     if getattr(rule_alone(rule), "sums", False):
         found = found / (rule.left(len(matrix)) if isinstance(rule, Chain) else len(matrix))
     return np.sign(found) if study.decoder == "vote" else found
+
+
+def _ruled(study: Study, rule: Rule, matrix: Vector, aid: Aid) -> Vector:
+    """What a rule makes of the rows; of one that somebody else wrote, if it is a direction at all."""
+    kind = study.aggregation.kind
+    if ":" not in kind:
+        return rule(matrix, aid)
+    try:
+        found = np.asarray(rule(matrix, aid), float)
+    except FAULTS as error:
+        raise FedprivError(f"aggregation {kind}: {reason(error)}") from error
+    if found.shape != matrix.shape[1:] or not np.isfinite(found).all():
+        raise FedprivError(f"aggregation {kind} must give {matrix.shape[1]} finite numbers, got {_told(found)}")
+    return found
+
+
+def _told(found: Vector) -> str:
+    return f"an array of shape {found.shape}" if np.isfinite(found).all() else "some that are not finite"
 
 
 def decoded(mechanism: Mechanism, symbols: NDArray[np.generic]) -> NDArray[np.float64]:

@@ -21,6 +21,7 @@ from clients.place import look_for_modules
 from clients.pool import Pool, Records, Whole
 from clients.pool import pool_of as checked
 from clients.randomised import network_of
+from clients.reading import mapped
 from fedpriv import records, study_file
 from fedpriv.errors import FedprivError, whole
 from server import checkpoint
@@ -77,10 +78,9 @@ def _read(folder: Path, pool: Pool) -> tuple[Floats, Whole]:
     if named is not None:
         paths = [folder / name for name in named]
         try:
-            x, y = (np.load(path, mmap_mode="r", allow_pickle=False) for path in paths)
-        except (OSError, ValueError, EOFError) as error:
-            names = " and ".join(named)
-            raise FedprivError(f"--data {folder}: {names} must be arrays in .npy format ({error})") from None
+            x, y = (mapped(path) for path in paths)
+        except FedprivError as error:
+            raise FedprivError(f"--data: {error}") from None
     elif folder.is_dir():
         files = idx_files(folder)
         paths, x, y = [files.x_test, files.y_test], read_idx(files.x_test, 3), read_idx(files.y_test, 1)

@@ -70,6 +70,38 @@ class Breaks:
         raise RuntimeError(f"{x[0, 0]} cannot be changed")
 
 
+class TurnsTheMean:
+    """Turns the mean that all attackers see."""
+
+    def on_updates(self, updates: Any, view: View) -> Any:
+        mean = view.mean
+        mean *= -1
+        return mean[None]
+
+
+class TurnsTheKnown:
+    """Turns the updates that all attackers see."""
+
+    def on_updates(self, updates: Any, view: View) -> Any:
+        known = view.known
+        known *= -1
+        return known[:1]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rule:
+    """What gives no direction."""
+
+    answer: str
+    needs_rows = True
+
+    def check(self, count: int, dimension: int) -> None:
+        """Anything goes."""
+
+    def __call__(self, matrix: Any, aid: Any) -> Any:
+        return {"number": lambda: 0.5, "nan": lambda: matrix.mean(0) * np.nan, "raises": lambda: 1 // 0}[self.answer]()
+
+
 class Counts(nn.Module):
     """A linear model that counts how often it is trained on."""
 

@@ -235,6 +235,30 @@ def test_symbols_outside_the_alphabet_and_records_that_break_fail_their_attacker
     assert result["skipped"] == 0
 
 
+@pytest.mark.parametrize("spy", ["TurnsTheMean", "TurnsTheKnown"])
+def test_an_attacker_cannot_change_what_others_see(spy: str, tmp_path: Path) -> None:
+    result = run(tmp_path, f"attack={{kind='spies:{spy}', knowledge='byzantine'}}")
+    assert result["failed"] == {"attack": 36}
+    assert "read-only" in content(tmp_path).decode()
+
+
+# --- rules of others ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        ("number", " must give 650 finite numbers, got an array of shape ()"),
+        ("nan", " must give 650 finite numbers, got some that are not finite"),
+        ("raises", ": ZeroDivisionError: integer division or modulo by zero"),
+    ],
+)
+def test_a_rule_whose_answer_is_no_direction_costs_its_rounds(answer: str, why: str, tmp_path: Path) -> None:
+    result = run(tmp_path, f"aggregation={{kind='spies:Rule', answer='{answer}'}}")
+    assert result["skipped"] == 3
+    assert f"aggregation spies:Rule{why}" in content(tmp_path).decode()
+
+
 # --- what it does to a model --------------------------------------------------------------------------------------
 
 

@@ -570,6 +570,37 @@ def test_a_network_in_which_inputs_meet_is_refused_whatever_it_is_made_of() -> N
         list(verdicts(meeting, np.array([[0.2, 0.5]], np.float32), Terms(smoothing=kind, draws=10)))
 
 
+class Stretched(nn.Module):
+    """Brings what a batch reaches to [0, 1]: inputs that reach as far by themselves do not meet, noised ones do."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return (x - x.min()) / (x.max() - x.min())
+
+
+def test_inputs_that_meet_only_in_the_company_of_others_are_found() -> None:
+    kind = GaussianSmoothing(noise=0.3)
+    meeting = noised(nn.Sequential(Stretched(), linear([1.0, 2.0])).eval(), kind)
+    with pytest.raises(FedprivError, match="depends on the inputs beside it"):
+        list(verdicts(meeting, np.array([[-1.0, 1.0], [1.0, -1.0]], np.float32), Terms(smoothing=kind, draws=10)))
+
+
+class Viewed(nn.Module):
+    """Convolves, and views what comes of it as a row: with channels last there is no such view."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.convolution = nn.Conv2d(1, 3, 2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        found = self.convolution(x[:, None])
+        return found.view(-1, 12)[:, :2]
+
+
+def test_a_network_that_cannot_have_channels_last_is_asked_as_it_is() -> None:
+    kind, x = GaussianSmoothing(noise=0.1), np.zeros((2, 3, 3), np.float32)
+    assert len(list(verdicts(noised(Viewed().eval(), kind), x, Terms(smoothing=kind, draws=10)))) == 2
+
+
 def test_images_and_threads_that_cannot_be_are_refused_in_a_line() -> None:
     kind, x = GaussianSmoothing(noise=0.3), np.zeros((2, 2), np.float32)
     network = noised(linear([1.0, 2.0]), kind)

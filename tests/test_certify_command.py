@@ -71,6 +71,10 @@ def test_images_of_ones_own_are_scaled_as_the_studys(
     np.save(tmp_path / "y.npy", np.arange(5))
     assert main(["certify", run, *FEW[2:], "--data", str(tmp_path), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["images"] == 5
+    with (tmp_path / "x.npy").open("wb") as file:
+        np.savez(file, x=np.zeros((5, 8, 8)))
+    assert main(["certify", run, *FEW[2:], "--data", str(tmp_path)]) == 2
+    assert "an archive of arrays, where one array is needed" in capsys.readouterr().err
     np.save(tmp_path / "x.npy", np.full((5, 8, 8), 200, np.uint8))
     assert main(["certify", run, *FEW[2:], "--data", str(tmp_path)]) == 2
     assert "inputs must be in [-1, 1], input 0 reaches 12.2" in capsys.readouterr().err

@@ -617,6 +617,23 @@ def test_evaluation_refuses_what_does_not_fit() -> None:
         net.evaluate(weights, x[None], y)
 
 
+class Last(nn.Linear):
+    """Nobody's block of one record."""
+
+    def __init__(self, inputs: int, classes: int) -> None:
+        super().__init__(inputs, classes)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(x).squeeze()
+
+
+def test_a_module_whose_outputs_have_another_shape_for_some_blocks_says_so_in_one_line() -> None:
+    net = module(Last, 4, 3)
+    weights, (x,), (y,) = inputs_for(net, 1, 513)
+    with pytest.raises(FedprivError, match="cannot be evaluated: IndexError"):
+        net.evaluate(weights, x, y)
+
+
 def test_a_module_that_cannot_be_evaluated_says_so_in_one_line() -> None:
     net = module(Touchy, 4, 3)
     weights, (x,), (y,) = inputs_for(net, 1, 5)

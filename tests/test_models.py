@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +62,23 @@ def double(classes: int) -> nn.Module:
 
 def table(classes: int) -> dict[str, int]:
     return {"classes": classes}
+
+
+@cache
+def shared(classes: int) -> nn.Module:
+    return nn.Linear(4, classes)
+
+
+class Projected(nn.Linear):
+    """Reads a random projection, drawn from a generator that nobody seeds."""
+
+    def __init__(self, classes: int) -> None:
+        super().__init__(2, classes)
+        drawn = np.random.default_rng().normal(size=(4, 2)).astype(np.float32)
+        self.register_buffer("seen_through", torch.from_numpy(drawn))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(x @ self.seen_through)
 
 
 NUMBER = 7
@@ -133,6 +151,18 @@ def test_the_start_of_a_convolution_counts_its_whole_window() -> None:
     weights = kaiming_uniform([(16, 3, 3, 3), (16,), (10, 100), (10,)], seed=1)
     assert np.abs(weights[:448]).max() == pytest.approx(27**-0.5, rel=0.01)
     assert np.abs(weights[448:]).max() == pytest.approx(0.1, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("shared", "it gives away the same module twice: every net needs weights of its own"),
+        ("Projected", "its seen_through is another whenever it is built: draw from torch's generator"),
+    ],
+)
+def test_a_module_that_is_not_the_same_for_each_and_each_ones_own_is_refused(name: str, message: str) -> None:
+    with pytest.raises(FedprivError, match=message):
+        Module(path=f"{HERE}:{name}", settings={"classes": 3}).build((4,), 3, seed=1)
 
 
 def test_a_module_starts_where_its_own_code_says() -> None:

@@ -39,6 +39,7 @@ MODELS: dict[str, tuple[str, dict[str, Any], tuple[int, ...]]] = {
     "a module that does more than its layers": ("Module", {"path": "test_per_record:louder"}, (6, 6)),
     "a module with one layer in two places": ("Module", {"path": "test_per_record:again"}, (6, 6)),
     "a module with hooks": ("Module", {"path": "test_per_record:hooked"}, (6, 6)),
+    "a module with a hook on a weight": ("Module", {"path": "test_per_record:caught"}, (6, 6)),
     "a module of odd sizes": ("Module", {"path": "test_per_record:narrow"}, (6, 6)),
     "a module that shares weights over groups": ("Module", {"path": "test_per_record:groups"}, (6, 6)),
 }
@@ -135,6 +136,12 @@ def hooked() -> nn.Sequential:
     first = nn.Linear(36, 8)
     first.register_forward_hook(lambda layer, seen, found: found * 2)
     return nn.Sequential(nn.Flatten(), first, nn.Linear(8, 4))
+
+
+def caught() -> nn.Sequential:
+    network = nn.Sequential(nn.Flatten(), nn.Linear(36, 4))
+    network[1].weight.register_hook(lambda gradient: gradient / 2)
+    return network
 
 
 def encoded() -> nn.Module:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from torch import nn
+from torch import Tensor, nn
 
 from clients.cohort import Cohort
 from fedpriv import guarantee, records, study_file, wire
@@ -58,6 +58,29 @@ PASSES = {"test_noise": 0.01, "failure": 0.4}  # a test that passes if and only 
 
 def normed() -> nn.Sequential:
     return nn.Sequential(nn.Flatten(), nn.BatchNorm1d(64, affine=False), nn.Linear(64, 10))
+
+
+class Squeezed(nn.Linear):
+    """Nobody's batch of one."""
+
+    def __init__(self) -> None:
+        super().__init__(64, 10)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(x.flatten(1)).squeeze()
+
+
+class Remembers(nn.Linear):
+    """Centres records by a mean of those it has seen."""
+
+    mean: Tensor | float = 0.0
+
+    def __init__(self) -> None:
+        super().__init__(64, 10)
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.mean = 0.9 * self.mean + 0.1 * x.mean().detach()
+        return super().forward(x.flatten(1) - self.mean)
 
 
 def study(*overrides: str) -> Study:
@@ -509,6 +532,14 @@ def test_a_count_that_costs_more_than_epsilon_allows_is_named() -> None:
         (
             "training.model={kind='Module', path='test_release_in_client:normed'}",
             "layer 1 (BatchNorm1d) takes its statistics from the batch, so records meet",
+        ),
+        (
+            "training.model={kind='Module', path='test_release_in_client:Squeezed'}",
+            "the gradient of a single record cannot be had: RuntimeError: size mismatch",
+        ),
+        (
+            "training.model={kind='Module', path='test_release_in_client:Remembers'}",
+            "the gradient of a record depends on the records before it: no ε would hold",
         ),
         ("privacy.mechanism={kind='StochasticSign', clip=1.0}", "StochasticSign needs scale"),
     ],

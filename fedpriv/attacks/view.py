@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, TypeVar
 
 import numpy as np
 from numpy.random import Generator
@@ -17,6 +17,7 @@ from fedpriv.arrays import Symbols, Vector
 from fedpriv.errors import FedprivError
 from fedpriv.mechanisms import Mechanism
 
+Known = TypeVar("Known")
 Knowledge = Literal["own", "byzantine", "everything"]
 
 
@@ -54,17 +55,20 @@ class View:
     progress: Vector  # the weights now less the initial ones
     memory: dict[str, Any] = field(default_factory=dict)  # of all who see the same
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "progress", _to_read(self.progress))
+
     @property
     def known(self) -> Vector:
         """The updates that the knowledge allows, clipped, a row a client."""
         if not len(self.seen.known):
             raise FedprivError(f"knowledge = '{self.knowledge}' shows no update in this round")
-        return self.seen.known
+        return _to_read(self.seen.known)
 
     @property
     def messages(self) -> Symbols:
         """The symbols the honest clients will send in this round."""
-        return self._everything("the honest clients' messages").messages
+        return _to_read(self._everything("the honest clients' messages").messages)
 
     def moved(self, row: Vector) -> Vector:
         """The direction that the study's whole chain would give if every attacker sent this update."""
@@ -84,13 +88,20 @@ class View:
         """What is the same for all attackers who see the same: made for the first of them, kept for the others."""
         if name not in self.memory:
             self.memory[name] = make()
-        found: Vector = self.memory[name]
-        return found
+        return _to_read(self.memory[name])
 
     def _everything(self, what: str) -> Foresight:
         if self.foresight is None:
             raise FedprivError(f"knowledge = '{self.knowledge}' does not reach {what}: 'everything' does")
         return self.foresight
+
+
+def _to_read(found: Known) -> Known:
+    """What other attackers see too, an array mostly: who works in place makes a copy."""
+    if isinstance(found, np.ndarray):
+        found = found.view()
+        found.flags.writeable = False
+    return found
 
 
 def _deviation(rows: Vector, mean: Vector) -> Vector:
