@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from clients.stobatch import gradient
 from fedpriv.tables import toml
 from simulations.command_line import main
 from simulations.reproduce import stobatch_page
@@ -82,6 +83,27 @@ def test_more_images_are_asked_of_a_training_that_is_done(
     assert np.mean(withstood[1]) == pytest.approx(np.mean([more["under"]["0.02"][name] for name in ATTACKS]))
 
 
+@pytest.mark.parametrize("draw", [PRINTED, EACH])
+def test_a_training_that_was_interrupted_goes_on_to_the_same_answers(
+    draw: str, scale: Scale, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cell, steps = Cell(method=ADLM, epsilon=2.0, draw=draw), list[int]()
+
+    def interrupted(*given: Any) -> Any:
+        steps.append(1)
+        if len(steps) == 4:  # two a step: in the second one
+            raise KeyboardInterrupt
+        return gradient(*given)
+
+    wanted = measured(cell, scale, SIZES, tmp_path / "whole")
+    monkeypatch.setattr("clients.stobatch.gradient", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        measured(cell, scale, SIZES, tmp_path / "parts")
+    found = measured(cell, scale, SIZES, tmp_path / "parts")
+    assert len(steps) == 4 + 2 * (scale.steps - 1)  # the first one is not done again
+    assert found["under"] == wanted["under"]
+
+
 def test_more_images_than_are_held_out_are_refused(scale: Scale, tmp_path: Path, capsys: Any) -> None:
     (tmp_path / SCALE).write_text(json.dumps({"figure": "stobatch-figure-6", **asdict(scale)}))
     for images in ("361", "0"):
@@ -97,7 +119,7 @@ def test_only_noise_drawn_for_each_example_is_a_run_and_has_an_epsilon(scale: Sc
     honest, secure = Cell(method=ADLM, epsilon=30.0, draw=HONEST), Cell(method=DPSGD, epsilon=2.0)
     found = {cell: measured(cell, scale, (), tmp_path) for cell in (each, printed, honest, secure)}
     assert found[printed]["example_epsilon"] is None
-    assert not (tmp_path / scale.trained(printed)).exists()
+    assert [file.name for file in (tmp_path / scale.trained(printed)).iterdir()] == ["checkpoint.npz"]
     assert (tmp_path / scale.trained(each) / "ledger.jsonl").is_file()
     assert found[each]["example_epsilon"] > 10  # of a published 2
     assert 29.9 < found[honest]["example_epsilon"] <= 30

@@ -133,7 +133,8 @@ def study(cell: Cell, scale: Scale) -> Table:
         "name": cell.title, "data": dict(scale.data), **own,
         "training": {**own["training"], "model": _model(cell, scale.model)},
         "server": {"step": scale.step, "optimiser": {"kind": "Adam"}},
-        "run": {"rounds": steps, "seed": cell.seed, "evaluate_every": steps, "checkpoint_every": steps},
+        "run": {"rounds": steps, "seed": cell.seed, "evaluate_every": steps,
+                "checkpoint_every": max(steps // 10, 1)},
     }  # fmt: skip
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import time
 from collections.abc import Sequence
@@ -66,12 +65,8 @@ def measured(cell: Cell, scale: Scale, sizes: Sequence[float], folder: Path) -> 
 def _trained(cell: Cell, plan: Plan, place: Path) -> tuple[Judged, float | None]:
     """The network, and the certified ε of an example; None where nothing protects it."""
     if cell.draw == PRINTED:
-        file = place.with_suffix(".npy")
-        if not file.is_file():
-            content = io.BytesIO()
-            np.save(content, as_printed(plan))
-            replaced(file, content.getvalue(), mode=0o644)
-        return _judged(cell, plan, np.load(file), noise_of_inputs(plan)), None
+        as_printed(plan, place)
+        return _judged(cell, plan, _weights(plan, place), noise_of_inputs(plan)), None
     driver = Here()
     result = rounds.run(plan.study, place, driver, resume=(place / STUDY).is_file(), quiet=True)
     epsilon = inf if result["epsilon"] is None else float(result["epsilon"]["upper"])

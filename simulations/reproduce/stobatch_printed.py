@@ -7,6 +7,7 @@ is a run: there is no ledger, for there is nothing to promise, and no study can 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,8 @@ from fedpriv.certified import FunctionalMechanism
 from fedpriv.errors import FedprivError
 from fedpriv.kept import mechanism_of
 from fedpriv.random_streams import stream
+from server import checkpoint
+from server.checkpoint import State
 from server.rounds import Plan
 
 
@@ -65,22 +68,23 @@ def noise_of_inputs(plan: Plan) -> torch.Tensor:
     return torch.tensor(one_draw(plan).kept.reshape(plan.pool.shape), dtype=torch.float32)
 
 
-def as_printed(plan: Plan) -> Floats:
-    """The weights that a study comes to so."""
+def as_printed(plan: Plan, place: Path) -> None:
+    """Train a study so, its state in `place` as a run's is: what was interrupted goes on there."""
     study, kept, once = plan.study, plan.study.privacy.kept, one_draw(plan)
     assert kept is not None
     parts = Byzantine(study), Corrupting(study, plan.pool.classes), seeded(study.run.seed, once.mechanism)
     keeping = Keeping(study, kept, plan.pool, plan.net, division_of(study, plan.pool), *parts)
     keeping._mechanism = once  # type: ignore[assignment]
     last = encoded_of(plan.net)[1].last.weight.numel()  # the last of the parameters
-    weights, stepping = plan.net.initial().astype(float), study.server.stepping
-    memory = stepping.start(plan.net.dimension)
-    for round in range(1, study.run.rounds + 1):
-        asked = study.clients.chosen.asked(study.clients.count, study.run.seed, round)
+    place.mkdir(parents=True, exist_ok=True)
+    begun = State.begun(study, plan.net.initial())
+    state = checkpoint.load(place, study.id, begun) or begun
+    while state.round < study.run.rounds:
+        asked = study.clients.chosen.asked(study.clients.count, study.run.seed, state.round + 1)
         rows = np.empty((len(asked), plan.net.dimension), np.float32)
-        for why in keeping.updates(weights.astype(np.float32), round, asked, rows).values():
+        for why in keeping.updates(state.weights.astype(np.float32), state.round + 1, asked, rows).values():
             raise FedprivError(why)
         rows[:, -last:] -= once.of_coefficients(last)
-        memory, change = stepping.step(memory, rows.mean(axis=0).astype(float))
-        weights = weights - study.server.step * change
-    return weights.astype(np.float32)
+        state = state.stepped(rows.mean(axis=0).astype(float), study.server.step, study.server.stepping)
+        if state.round == study.run.rounds or not state.round % study.run.checkpoint_every:
+            checkpoint.save(place, state, study.id)
