@@ -189,6 +189,14 @@ def test_a_gain_that_honest_noise_removes_is_said_to_be_removed(scale: Scale) ->
     assert "−20.0" in lost.ours
 
 
+def test_a_lead_of_what_has_learnt_nothing_is_none(scale: Scale) -> None:
+    shares = {f"{STOBATCH} {EACH}": 0.14, f"{ADLM} {EACH}": 0.0}
+    found = Found("stobatch-figure-2", replace(scale, images=200), list(answers("stobatch-figure-2", **shares)))
+    (lead,) = [check for check in found.checks() if check.claim == f"StoBatch ({EACH}) is above AdLM under attack"]
+    assert "+14.0 at ε = 2" in lead.ours
+    assert not lead.agrees
+
+
 def test_a_certificate_that_an_attack_breaks_for_sure_fails(scale: Scale) -> None:
     broken = _answer(Cell(method=PIXELDP), 0.5)
     broken["under"]["0.05"]["not_surely_wrong"] = 0.4

@@ -191,8 +191,9 @@ def _draw(axes: Axes, found: Found, at: At) -> None:
             if (not by_epsilon or cell.epsilon in (None, place)) and (value := found.mean(cell, at(place))) is not None
         ]
         if spots:
+            words = method + (f", {draw}" if draw else "")
             axes.plot([place for place, _ in spots], [value for _, value in spots], color=COLOUR[method], lw=1.8,
-                      ls=DASHES[draw], marker="o", ms=3.5, label=method + (f", {draw}" if draw else ""))  # fmt: skip
+                      ls=DASHES[draw], marker="o", ms=3.5, clip_on=False, label=words)  # fmt: skip
     if by_epsilon:
         axes.set_xticks(places, [f"{place:g}" for place in places])
     axes.set_xlim(min(places), max(places))
