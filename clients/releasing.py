@@ -13,15 +13,14 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from clients import per_record
 from clients.byzantine import Byzantine
 from clients.corrupting import Corrupting
 from clients.gradients import Net, blocks
 from clients.memory import Scratch
 from clients.noise import cryptographic_generator
-from clients.per_record import together
+from clients.per_record import together, where_records_meet
 from clients.pool import Pool
-from clients.splits import Division, Uneven
+from clients.splits import Division, records_of
 from fedpriv.arrays import Vector
 from fedpriv.errors import FedprivError
 from fedpriv.private_sums import KINDS, Batch, Blocks, PrivateSum, at
@@ -72,7 +71,7 @@ class Releasing:
 
     def _update(self, weights: Rows, round: int, client: int, why: dict[int, str]) -> Vector:
         rng, total, now = self._generator(round, client), np.zeros(self._net.dimension), weights
-        training, own, classes = self._study.training, self._records(client), self._net.classes
+        training, own, classes = self._study.training, records_of(self._division, client), self._net.classes
         chances = np.full(len(own), self._sum.sampling)
         samples = [own[bernoulli(chances, rng).astype(bool)] for _ in range(training.local_steps)]
         batches = self._byzantine.poisoned(self._batches(samples), round, np.array([client]), None, classes, why)
@@ -112,13 +111,6 @@ class Releasing:
             found.add(rows)
         return found
 
-    def _records(self, client: int) -> Numbers:
-        """The numbers of a client's own records."""
-        who, division = np.array([client]), self._division
-        if isinstance(division, Uneven):
-            return np.asarray(division.of(who, np.arange(division.sizes(who)[0])[None])[0])
-        return np.asarray(division.of(who)[0])
-
     def _generator(self, round: int, client: int) -> Generator:
         """What a client draws its batches and its noise from: who knows either can undo what they hide."""
         if self._source == "cryptographic":
@@ -138,7 +130,7 @@ def check_release(study: Study, net: Net, division: Division) -> None:
         )
     if release.kind not in KINDS:
         return
-    if layer := per_record.where_records_meet(net._engine):
+    if layer := where_records_meet(net._engine):
         raise FedprivError(
             f"training.model: layer {layer} takes its statistics from the batch, so records meet, and {release.kind} "
             "releases gradients of single ones: GroupNorm looks at one record"

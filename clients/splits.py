@@ -182,6 +182,14 @@ class Drawn:
         return out
 
 
+def records_of(division: Division, client: int) -> Whole:
+    """The numbers of a client's own records."""
+    who = np.array([client])
+    if isinstance(division, Uneven):
+        return np.asarray(division.of(who, np.arange(division.sizes(who)[0])[None])[0])
+    return np.asarray(division.of(who)[0])
+
+
 def checked(clients: Whole, count: int | None) -> Whole:
     """Client numbers, refused where there is no such client."""
     asked = np.asarray(clients)

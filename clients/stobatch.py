@@ -24,7 +24,7 @@ from clients.gradients import Net, blocks
 from clients.input_attacks import make_input_attack
 from clients.pool import Pool
 from clients.randomised import laplace
-from clients.splits import Division, Uneven
+from clients.splits import Division, records_of
 from clients.stobatch_network import Encoded, encoded_of
 from clients.stobatch_noise import Source
 from fedpriv.errors import FAULTS, FedprivError, reason
@@ -189,11 +189,3 @@ def adversarial(module: Encoded, x: Tensor, kind: str, size: float, steps: int, 
         predicted = module(x).argmax(1)
     settings = {"size": size / unit} | ({} if kind == "Fgsm" else {"steps": steps})
     return make_input_attack(kind, settings)(network, x / unit, predicted, random) * unit
-
-
-def records_of(division: Division, client: int) -> Numbers:
-    """The numbers of a client's own records."""
-    who = np.array([client])
-    if isinstance(division, Uneven):
-        return np.asarray(division.of(who, np.arange(division.sizes(who)[0])[None])[0])
-    return np.asarray(division.of(who)[0])

@@ -9,8 +9,8 @@ import numpy as np
 from clients.gradients import Net
 from clients.input_attacks import KINDS
 from clients.pool import Pool, scaled
-from clients.splits import Division, Uneven
-from clients.stobatch import Numbers, records_of
+from clients.splits import Division, Uneven, records_of
+from clients.stobatch import Numbers
 from clients.stobatch_network import encoded_of, sizes_of
 from fedpriv.certified.functional import EDGE
 from fedpriv.errors import FedprivError, one_of

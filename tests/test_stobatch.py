@@ -13,7 +13,8 @@ import pytest
 import torch
 
 from clients.cohort import Cohort, answer
-from clients.stobatch import Batch, adversarial, gradient, records_of
+from clients.splits import records_of
+from clients.stobatch import Batch, adversarial, gradient
 from clients.stobatch_network import encoded_of, sizes_of
 from fedpriv import guarantee, kept, records, study_file
 from fedpriv.accounting import Account
