@@ -30,7 +30,7 @@ from clients.stobatch_network import sizes_of
 from clients.stobatch_noise import Source as Kept
 from clients.stobatch_noise import seeded
 from fedpriv import study_file, wire
-from fedpriv.encoding import Fresh, Noise, Seeded, clip_factors, encoded_packed
+from fedpriv.encoding import Fresh, Noise, Seeded
 from fedpriv.errors import FedprivError
 from fedpriv.kept import filled, mechanism_of
 from fedpriv.random_streams import stream
@@ -90,7 +90,7 @@ class Cohort:
         self, study: Study, own: tuple[Pool, Division] | None = None, source: Source | None = None,
         kept: Kept | None = None, *, answers: bool = False,
     ) -> None:  # fmt: skip
-        self.study, self.mechanism, self._answers = study, study.privacy.chosen, answers
+        self.study, self.channel, self._answers = study, study.privacy.channel, answers
         self.source = source or study.privacy.noise
         self.pool = pool_of(study) if own is None else own[0]
         self.net = net_of(study, self.pool)
@@ -143,18 +143,17 @@ class Cohort:
         updates = self._updates[: len(clients)]
         failures = self._train(seen.weights, seen.round, clients, updates)
         failures |= self.byzantine.change(updates, clients, seen)
-        factors = clip_factors(updates, self.mechanism.clip, self.study.privacy.norm)
-        if np.isnan(factors).any():
-            failures |= {int(i): "not finite" for i in np.flatnonzero(np.isnan(factors)) if i not in failures}
+        bounded = self.channel.bounded(updates)
+        if not bounded.finite.all():
+            failures |= {int(i): "not finite" for i in np.flatnonzero(~bounded.finite) if i not in failures}
         if failures and self._answers:
-            rows = list(failures)
-            updates[rows], failures = 0.0, {}
-            factors[rows] = clip_factors(updates[rows], self.mechanism.clip, self.study.privacy.norm)
+            updates[list(failures)] = 0.0
+            bounded, failures = self.channel.bounded(updates), {}
         if failures:
             kept = np.setdiff1d(np.arange(len(clients)), list(failures))
-            clients, updates, factors = clients[kept], updates[kept], factors[kept]
-        payload = encoded_packed(self.mechanism, updates, factors, self._noise(seen.round, clients))
-        return Sent(clients, updates, payload), failures
+            clients, bounded = clients[kept], bounded.only(kept)
+        payload = self.channel.messages(bounded, self._noise(seen.round, clients))
+        return Sent(clients, bounded.rows, payload), failures
 
     def _seen(self, weights: Rows, round: int) -> Insight:
         """What attackers can know in this round, kept for the other cohorts of this process."""

@@ -71,9 +71,9 @@ class Node:
                 if (stored := ledger.stored(ask)) is not None:
                     return stored
                 cohort, kept = self._cohort(study, weights)
-                releases = self.policy.releases(study, weights.size, masked=masked)
-                charge = Charge(ask=ask, releases=releases, kept=kept)
-                self.policy.afford(ledger.releases(charge), () if ledger.has(kept) else releases)
+                events = self.policy.events(study, weights.size, masked=masked)
+                charge = Charge(ask=ask, events=events, kept=kept)
+                self.policy.afford(ledger.events(charge), () if ledger.has(kept) else events)
                 ledger.charge(charge)
                 reply = sealed(cohort.reply(weights, round, clients, settings))
                 ledger.store(ask, reply)

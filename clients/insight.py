@@ -19,7 +19,8 @@ from clients.pool import Pool
 from clients.root import root_update
 from fedpriv import directions
 from fedpriv.arrays import Symbols, Vector
-from fedpriv.encoding import Seeded, clip_factors, encoded_packed
+from fedpriv.bounds import Bounded
+from fedpriv.encoding import Seeded
 from fedpriv.errors import FedprivError
 from fedpriv.packing import packing
 from fedpriv.study import Study
@@ -31,11 +32,10 @@ Train = Callable[[Rows, int, Numbers, Rows], Collection[int]]  # weights, round,
 
 
 class Trained(NamedTuple):
-    """Clients whose updates are finite, what they computed, and the factors that clip it."""
+    """Clients whose updates are finite, and what they computed, held to the study's bound."""
 
     clients: Numbers
-    updates: Rows
-    factors: Vector
+    updates: Bounded
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +48,7 @@ class Own:
     @cached_property
     def known(self) -> Vector:
         """Its own update, clipped."""
-        return np.asarray(self.update * _factors(self.study, self.update)[:, None])
+        return self.study.privacy.channel.bounded(self.update).applied
 
 
 class Insight:
@@ -59,6 +59,7 @@ class Insight:
     ) -> None:
         self.weights, self.round, self.memory = weights, round, dict[str, Any]()
         self._study, self._pool, self._net, self._mechanism = study, pool, net, study.privacy.chosen
+        self._channel = study.privacy.channel
         self._attackers, self._train = byzantine, train
 
     @cached_property
@@ -87,8 +88,8 @@ class Insight:
         """The clipped updates of all honest clients asked, or of all attackers."""
         clients = self.honest if self._study.knowledge == "everything" else self.byzantine
         rows, count = np.empty((len(clients), self._net.dimension), np.float32), 0
-        for own, updates, factors in self._trained(clients):
-            rows[count : count + len(own)] = updates * factors[:, None]
+        for own, updates in self._trained(clients):
+            rows[count : count + len(own)] = updates.applied
             count += len(own)
         return rows[:count]
 
@@ -100,19 +101,16 @@ class Insight:
     def moved(self, row: Vector) -> Vector:
         """The server's direction, if every attacker sent that update."""
         updates = np.tile(np.asarray(row, np.float32), (len(self.byzantine), 1))
-        factors = _factors(self._study, updates)
-        if not np.isfinite(factors).all():
-            raise FedprivError("an update that is not finite is never sent")
-        payload = encoded_packed(self._mechanism, updates, factors, self._noise(self.byzantine))
+        payload = self._channel.messages(updates, self._noise(self.byzantine))
         return np.array(self._of_rows(payload) if directions.needs_rows(self._study) else self._of_sum(payload))
 
     @cached_property
     def _sent(self) -> tuple[Numbers, NDArray[np.uint8]]:
         """Who of the honest sends a message, and the messages, packed."""
         clients, payloads = [], []
-        for own, updates, factors in self._trained(self.honest):
+        for own, updates in self._trained(self.honest):
             clients.append(own)
-            payloads.append(encoded_packed(self._mechanism, updates, factors, self._noise(own)))
+            payloads.append(self._channel.messages(updates, self._noise(own)))
         if not clients:
             raise FedprivError("no honest client is asked in this round")
         return np.concatenate(clients), np.concatenate(payloads)
@@ -157,14 +155,10 @@ class Insight:
             chunk = clients[start : start + self._net.chunk]
             updates = np.empty((len(chunk), self._net.dimension), np.float32)
             failed = list(self._train(self.weights, self.round, chunk, updates))
-            factors = _factors(self._study, updates)
-            good = np.isfinite(factors)
+            bounded = self._channel.bounded(updates)
+            good = bounded.finite
             good[failed] = False
-            yield Trained(chunk[good], updates[good], factors[good])
+            yield Trained(chunk[good], bounded.only(good))
 
     def _noise(self, clients: Numbers) -> Seeded:
         return Seeded(self._study.run.seed, self.round, clients)
-
-
-def _factors(study: Study, updates: Rows) -> Vector:
-    return clip_factors(updates, study.privacy.chosen.clip, study.privacy.norm)

@@ -18,12 +18,13 @@ from typing import Any
 
 from clients.asks import Ask
 from fedpriv.errors import FedprivError
+from fedpriv.event import Event, described, event_of
 from fedpriv.files import replaced, synced
-from fedpriv.ledger import Ledger, release_of
+from fedpriv.ledger import Ledger
 from fedpriv.records import Writer, written
-from fedpriv.release import Release, described
 
-FILE, ANSWERS, FORMAT = "ledger.jsonl", "answers", 1
+FILE, ANSWERS = "ledger.jsonl", "answers"
+OLDEST, FORMAT = 1, 2
 KEPT = 64  # answers that are still there to be sent again
 WAITS = 10.0  # seconds for another message of the same client to be done with
 
@@ -33,21 +34,18 @@ class Charge:
     """One message, and what it gives away; `kept` names what is released once, in however many messages it is used."""
 
     ask: Ask
-    releases: tuple[Release, ...]
+    events: tuple[Event, ...]
     kept: str | None = None
 
     def line(self) -> dict[str, Any]:
         """As the ledger has it."""
-        if self.kept is None:
-            (release,) = self.releases
-            return self.ask.line() | {"release": described(release)}
-        return self.ask.line() | {"kept": self.kept, "releases": [described(release) for release in self.releases]}
+        return self.ask.line() | {"kept": self.kept, "events": [described(event) for event in self.events]}
 
     @staticmethod
     def of_line(line: Mapping[str, Any]) -> Charge:
-        """What `line` has written."""
-        own = line["releases"] if "kept" in line else [line["release"]]
-        return Charge(ask=Ask.of_line(line), releases=tuple(map(release_of, own)), kept=line.get("kept"))
+        """What `line` has written, in this format or in the one before."""
+        events = line["events"] if "events" in line else line["releases"] if "kept" in line else [line["release"]]
+        return Charge(ask=Ask.of_line(line), events=tuple(map(event_of, events)), kept=line.get("kept"))
 
 
 class OwnLedger:
@@ -75,22 +73,22 @@ class OwnLedger:
                 with self._path.open("ab") as file:
                     file.write(b"\n")
 
-    def releases(self, new: Charge | None = None) -> tuple[Release, ...]:
+    def events(self, new: Charge | None = None) -> tuple[Event, ...]:
         """Everything released, after one more charge where that is given.
 
         Of each study what its worst client has, composed as if that were always the same one: no server's numbering
         of clients can make it less. What is kept is released once, whichever studies ask for it.
         """
-        counts: dict[tuple[str, int, Release], dict[int, int]] = {}
+        counts: dict[tuple[str, int, Event], dict[int, int]] = {}
         for charge in [*self._charges, *([] if new is None else [new])]:
-            for place, release in enumerate(charge.releases):
-                own = counts.setdefault((charge.kept or charge.ask.study, place, release), {})
+            for place, event in enumerate(charge.events):
+                own = counts.setdefault((charge.kept or charge.ask.study, place, event), {})
                 for client in charge.ask.clients.tolist():
                     own[client] = 1 if charge.kept else own.get(client, 0) + 1
-        together = Ledger()  # in which what is alike is one release of more rounds
+        together = Ledger()  # in which what is alike is one event of more rounds
         for (_, _, each), own in counts.items():
             together = together.add(replace(each, rounds=each.rounds * max(own.values())))
-        return together.releases
+        return together.events
 
     def has(self, kept: str | None) -> bool:
         """Whether what is kept under that name has been charged."""
@@ -148,8 +146,8 @@ class OwnLedger:
     def _read(self, place: Sequence[int]) -> None:
         try:
             head, *lines = map(json.loads, self._path.read_text(encoding="utf-8").splitlines())
-            if head["format"] != FORMAT:
-                raise FedprivError(f"format {head['format']!r}, where this version reads {FORMAT}")
+            if type(head["format"]) is not int or not OLDEST <= head["format"] <= FORMAT:
+                raise FedprivError(f"format {head['format']!r}, where this version reads {OLDEST} to {FORMAT}")
             for line in lines:
                 if "place" in line:
                     head = line

@@ -12,22 +12,23 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, assert_never, get_args
 
 from clients.data import make_data
 from fedpriv import guarantee, study_file
 from fedpriv.accounting import Account
 from fedpriv.errors import FedprivError, one_of, positive, whole
+from fedpriv.event import Event
 from fedpriv.kept import KINDS as KEPT
 from fedpriv.kinds import built
 from fedpriv.ledger import Budget
 from fedpriv.mechanisms import KINDS
 from fedpriv.private_sums import KINDS as SUMS
-from fedpriv.release import Release, Unit
 from fedpriv.study import Kind, Study
 from fedpriv.study_tables import Noise
+from fedpriv.trust import Central, Local, Sums, Unit, curated
 
-Trust = Literal["local", "secure-aggregation", "simulated"]
+Believed = Literal["local", "secure-aggregation", "simulated"]
 LONGEST = 1 << 20  # characters of a study
 MOST = 10_000_000  # clients of a study
 
@@ -46,7 +47,9 @@ class Policy:
     unit: Unit = "client"  # whose budget it is; a record's counts what is released of clients too
     mechanisms: tuple[str, ...] | None = None  # kinds of mechanisms or of releases
     clip: float | None = None  # the largest norm of an update, or of a record's gradient
-    trust: Trust = "local"  # whether noise of others counts: only "simulated", for trying, believes sums without masks
+    trust: Believed = (
+        "local"  # whether noise of others counts: only "simulated", for trying, believes sums without masks
+    )
     contributors: int = 1  # of how many, this one included, the noise counts at most
     noise: Noise = "cryptographic"  # "seeded", for trying: who knows the study's seed can subtract it
     attacks: bool = False  # for trying: whether the clients here play the attackers that a study asks for
@@ -61,7 +64,7 @@ class Policy:
 
     def __post_init__(self) -> None:
         one_of(get_args(Unit), unit=self.unit)
-        one_of(get_args(Trust), trust=self.trust)
+        one_of(get_args(Believed), trust=self.trust)
         one_of(get_args(Noise), noise=self.noise)
         one_of([*KINDS, *SUMS, *KEPT], **{f"mechanisms: {kind}": kind for kind in self.mechanisms or ()})
         whole(contributors=self.contributors, largest_model=self.largest_model, clients=self.clients)
@@ -104,7 +107,7 @@ class Policy:
             raise Refused(f"{kind} is not among this client's mechanisms: {', '.join(self.mechanisms)}")
         if not study.privacy.promises:
             raise Refused("Plain messages promise nothing to anybody")
-        if study.privacy.trust == "central":
+        if curated(study.privacy.trust):
             raise Refused("trust 'central' shows the server each update as it is: local or secure-aggregation")
         clip = _clip(study)
         if self.clip is not None and not clip <= self.clip:
@@ -116,31 +119,42 @@ class Policy:
                 "the study asks clients to play attackers, who need not keep to the mechanism: attacks = true"
             )
 
-    def release(self, study: Study, dimension: int, *, masked: bool) -> Release:
-        """One message as it counts here: under the adjacency that protects most, and no more noise than is believed."""
-        found = guarantee.release(study, dimension)
-        if found.unit == "client":
-            found = replace(found, adjacency="replace")  # its data are others: it is always there
-        self._check_unit(found)
-        if found.trust != "secure-aggregation":
-            return found
-        if self.trust == "local" or (self.trust == "secure-aggregation" and not masked):
-            return replace(found, trust="local", clients=None)
-        return replace(found, clients=min(found.clients or 1, self.contributors))
-
-    def releases(self, study: Study, dimension: int, *, masked: bool) -> tuple[Release, ...]:
+    def events(self, study: Study, dimension: int, *, masked: bool) -> tuple[Event, ...]:
         """What one message gives away, as it counts here; of what is kept, all that ever will be."""
-        if study.privacy.kept is None:
-            return (self.release(study, dimension, masked=masked),)
-        found = guarantee.releases(study, dimension)
+        found = guarantee.events(study, dimension)
         self._check_unit(found[0])
-        return found
+        return tuple(self._believed(event, masked) for event in found)
 
-    def _check_unit(self, release: Release) -> None:
-        if release.unit == "record" and self.unit == "client":
+    def _believed(self, event: Event, masked: bool) -> Event:
+        """The event with no more noise of others than this client believes in."""
+        match event.trust:
+            case Sums(certain):
+                if self._believes_sums(masked):
+                    return replace(event, trust=Sums(min(certain, self.contributors)))
+                return replace(event, trust=Local())
+            case Local():
+                return event
+            case Central():
+                raise Refused("a client's own message is never a curator's")
+            case _ as never:
+                assert_never(never)
+
+    def _believes_sums(self, masked: bool) -> bool:
+        match self.trust:
+            case "local":
+                return False
+            case "secure-aggregation":
+                return masked
+            case "simulated":
+                return True
+            case _ as never:
+                assert_never(never)
+
+    def _check_unit(self, event: Event) -> None:
+        if event.unit == "record" and self.unit == "client":
             raise Refused("the study protects records, and this client's budget is of clients")
 
-    def afford(self, after: tuple[Release, ...], new: tuple[Release, ...]) -> None:
+    def afford(self, after: tuple[Event, ...], new: tuple[Event, ...]) -> None:
         """Refuse releases that are too dear by themselves, or make all of them so."""
         if self.round is not None and not (cost := total(new, self.round.delta)) <= self.round.epsilon:
             raise Refused(f"one message would cost ε = {cost:.6g}, at most {self.round.epsilon:g} a round")
@@ -164,21 +178,21 @@ def _clip(study: Study) -> float:
     return float(study.privacy.chosen.clip if private is None else private.clip)
 
 
-def total(releases: tuple[Release, ...], delta: float) -> float:
+def total(events: tuple[Event, ...], delta: float) -> float:
     """An upper bound of ε(δ) of all of them, for a record; where all are of clients, for a client too.
 
     Whatever hides all of a client's data hides one record of them, so the two units add up: their ε, each at half the
     δ, by basic composition. Where some are of one record in the place of another, all are costed as such.
     """
-    groups = [own for unit in get_args(Unit) if (own := tuple(each for each in releases if each.unit == unit))]
+    groups = [own for unit in get_args(Unit) if (own := tuple(each for each in events if each.unit == unit))]
     groups = [_alike(own) for own in groups]
     return sum(Account(own).upper_epsilon(delta / len(groups)) for own in groups)
 
 
-def _alike(releases: tuple[Release, ...]) -> tuple[Release, ...]:
-    if len({each.adjacency for each in releases}) == 1:
-        return releases
-    return tuple(replace(each, adjacency="replace") for each in releases)
+def _alike(events: tuple[Event, ...]) -> tuple[Event, ...]:
+    if len({each.adjacency for each in events}) == 1:
+        return events
+    return tuple(replace(each, adjacency="replace") for each in events)
 
 
 def read(path: Path) -> Policy:

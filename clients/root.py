@@ -11,7 +11,6 @@ from clients.gradients import Net
 from clients.pool import Pool
 from fedpriv.aggregation import FlTrust, rule_alone
 from fedpriv.arrays import Vector
-from fedpriv.clipping import clip_factors
 from fedpriv.errors import FedprivError
 from fedpriv.random_streams import stream
 from fedpriv.study import Study
@@ -39,5 +38,4 @@ def root_update(study: Study, pool: Pool, net: Net, weights: Floats) -> Vector |
     net.updates(weights, batches, training.learning_rate, update)
     if net.failures:
         raise FedprivError(f"the server's own update: {net.failures[0]}")
-    factor = clip_factors(update, study.privacy.chosen.clip, study.privacy.norm)
-    return np.asarray(update[0] * factor[0], np.float64)
+    return np.asarray(study.privacy.channel.bounded(update).applied[0])

@@ -115,7 +115,7 @@ def load() -> None:
     from fedpriv import guarantee, study_file
 
     app.answer_of(None, {})(REHEARSAL, np.zeros(6, np.float32), 1, np.arange(2))
-    total((guarantee.release(study_file.parsed(REHEARSAL), 6),), 1e-5)
+    total(guarantee.events(study_file.parsed(REHEARSAL), 6), 1e-5)
 
 
 def main() -> None:

@@ -1,6 +1,6 @@
-"""What releases cost together: the best upper bound, the best lower one, and what proves each.
+"""What events cost together: the best upper bound, the best lower one, and what proves each.
 
-A release says what happened; what it costs is a function of it, so that a better proof can cost an old one anew.
+An event says what happened; what it costs is a function of it, so that a better proof can cost an old one anew.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from typing import NamedTuple
 
 from fedpriv import vectors
 from fedpriv.errors import FedprivError, at_least_zero, probability
+from fedpriv.event import Event
 from fedpriv.privacy_loss import FINE, QUICK, ROUGH, Bounds, Part, compose
-from fedpriv.release import Release
 from fedpriv.routes import Route, mu_of, route_delta, route_epsilon, routes_of, with_divergence
 from fedpriv.witnesses import Witness, witnesses_of
 
-__all__ = ["Account", "Cost", "Release"]
+__all__ = ["Account", "Cost", "Event"]
 
 FOLLOWED = 10**10  # rounds up to which compositions are tight
 
@@ -33,20 +33,20 @@ class Cost(NamedTuple):
 
 @dataclass(frozen=True)
 class Account:
-    """Releases to one observer about one unit, costed together."""
+    """Events that one observer saw about one unit, costed together."""
 
-    releases: tuple[Release, ...]
+    events: tuple[Event, ...]
 
     def __post_init__(self) -> None:
         for name in ("unit", "adjacency"):
-            found = sorted({getattr(release, name) for release in self.releases})
+            found = sorted({getattr(event, name) for event in self.events})
             if len(found) > 1:
-                raise FedprivError(f"releases of different {name} cannot be costed together: {' and '.join(found)}")
+                raise FedprivError(f"events of different {name} cannot be costed together: {' and '.join(found)}")
 
     @property
-    def spent(self) -> tuple[Release, ...]:
-        """The releases that happened at all."""
-        return tuple(release for release in self.releases if release.rounds)
+    def spent(self) -> tuple[Event, ...]:
+        """The events that happened at all."""
+        return tuple(event for event in self.events if event.rounds)
 
     def epsilon(self, delta: float, tolerance: float = FINE) -> Cost:
         """The smallest ε at δ, between two bounds; a larger tolerance is quicker, its bounds lie further apart."""
@@ -90,16 +90,16 @@ class Account:
             raise RuntimeError(f"{witnesses[worst].proof}: {reached}, past {above[best]} by {self.routes[best].proof}")
         bounds = Bounds(min(reached, above[best]), above[best])
         proof = witnesses[worst].proof
-        if bounds.upper > 2 * bounds.lower and max(release.rounds for release in self.spent) > FOLLOWED:
+        if bounds.upper > 2 * bounds.lower and max(event.rounds for event in self.spent) > FOLLOWED:
             proof += f" (loose: floating point follows {FOLLOWED:.0e} rounds at most)"
         return Cost(bounds, self.routes[best].proof, proof)
 
     @cached_property
     def routes(self) -> list[Route]:
-        """The ways to an upper bound of all releases together: curves composed, and divergences added up."""
+        """The ways to an upper bound of all events together: curves composed, and divergences added up."""
         if not self.spent:
             return []
-        options = [_routes(release) for release in self.spent]
+        options = [_routes(event) for event in self.spent]
         curves = [[route for route in own if route.divergence is None] for own in options]
         if len(curves) == 1:
             together = list(curves[0])
@@ -115,8 +115,8 @@ class Account:
 
     @cached_property
     def witnesses(self) -> list[Witness]:
-        """Explicit data for all releases: the i-th witness of each, the last one where it has fewer."""
-        options = [witnesses_of(release) for release in self.spent]
+        """Explicit data for all events: the i-th witness of each, the last one where it has fewer."""
+        options = [witnesses_of(event) for event in self.spent]
         most = max(len(own) for own in options)
         chosen = [[own[min(i, len(own) - 1)] for own in options] for i in range(most)]
         return [Witness(_named(own), tuple(p for witness in own for p in witness.parts)) for own in chosen]
@@ -124,15 +124,15 @@ class Account:
     @cached_property
     def mu(self) -> float | None:
         """A certified Gaussian-DP parameter of everything, None where there is none."""
-        found = sqrt(sum(release.rounds * mu_of(release) ** 2 for release in self.spent))
+        found = sqrt(sum(event.rounds * mu_of(event) ** 2 for event in self.spent))
         return found * vectors.OUTWARD if found < inf else None
 
 
-def _routes(release: Release) -> list[Route]:
-    found = routes_of(release)
+def _routes(event: Event) -> list[Route]:
+    found = routes_of(event)
     if not found:
         raise FedprivError(
-            f"no certificate for {release.dimension} coordinates of {type(release.mechanism).__name__} sampled together"
+            f"no certificate for {event.dimension} coordinates of {type(event.mechanism).__name__} sampled together"
         )
     return found
 
@@ -154,5 +154,5 @@ def _named(routes: Sequence[Route | Witness]) -> str:
 
 
 def _best(routes: list[Route]) -> Route:
-    """Of the curves of one release, the one with the smallest ε at δ = 1e−5: any choice is a proof."""
+    """Of the curves of one event, the one with the smallest ε at δ = 1e−5: any choice is a proof."""
     return routes[0] if len(routes) == 1 else min(routes, key=lambda route: route_epsilon(route, 1e-5, ROUGH))

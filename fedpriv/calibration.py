@@ -8,8 +8,9 @@ from functools import cache
 from math import exp, floor, inf, log, log10
 from typing import Any
 
-from fedpriv.accounting import Account, Cost, Release
+from fedpriv.accounting import Account, Cost
 from fedpriv.errors import FedprivError, Unreachable, nearest, positive, probability
+from fedpriv.event import Event
 from fedpriv.mechanisms import kind_of, make_release
 from fedpriv.privacy_loss import FINE, QUICK
 
@@ -21,13 +22,16 @@ DIGITS = 7
 
 
 def calibrate(
-    kind: str, settings: Mapping[str, Any], *, epsilon: float, delta: float, free: str | None = None, **release: Any
-) -> tuple[Any, Cost]:
-    """The mechanism whose free setting meets (ε, δ) over the release described, and what it then costs.
+    kind: str, settings: Mapping[str, Any], event_of: Callable[[Any], Event], *, epsilon: float, delta: float,
+    free: str | None = None,
+) -> tuple[Any, Cost]:  # fmt: skip
+    """The mechanism whose free setting meets (ε, δ) in the event that is made of it, and what it then costs.
 
     `free` defaults to the one setting that is needed and not given.
 
-    >>> mechanism, cost = calibrate("StochasticSign", {"clip": 1}, epsilon=1, delta=1e-5, rounds=10)
+    >>> from fedpriv.event import by_hand
+    >>> ten = lambda sign: by_hand(sign, rounds=10)
+    >>> mechanism, cost = calibrate("StochasticSign", {"clip": 1}, ten, epsilon=1, delta=1e-5)
     >>> 0.99 <= cost.bounds.upper <= 1
     True
     """
@@ -42,16 +46,16 @@ def calibrate(
     def cost_at(value: float, tolerance: float = QUICK) -> float:
         try:
             mechanism = make_release(kind, given | {free: value})
-        except FedprivError:  # the search may try what the mechanism refuses; what the release refuses is an error
+        except FedprivError:  # the search may try what the mechanism refuses; what the event refuses is an error
             return inf
-        return Account((Release(mechanism=mechanism, **release),)).upper_epsilon(delta, tolerance)
+        return Account((event_of(mechanism),)).upper_epsilon(delta, tolerance)
 
     if _is_whole(kind, free):
         value: float = _whole_number(cost_at, epsilon, effect, free)
     else:
         value = _real_number(cost_at, epsilon, effect, free, _domain(free, given))
     mechanism = make_release(kind, given | {free: value})
-    return mechanism, Account((Release(mechanism=mechanism, **release),)).epsilon(delta)
+    return mechanism, Account((event_of(mechanism),)).epsilon(delta)
 
 
 def _check(kind: str, given: Mapping[str, Any], free: str) -> None:

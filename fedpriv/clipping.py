@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from fedpriv.arrays import Vector
 from fedpriv.errors import FedprivError, one_of, positive
 
-HOW = ("clip", "normalise", "coordinates")
+HOW = ("clip", "normalise")
 SEGMENT = 256
 _REST = 2.0**-33  # of all that float64 rounds: sums of up to 2²⁰ segments, root, quotient, products
 _LEAST, _MOST = 1e-300, 1e300  # quotients between which float64 has all its digits; a row beyond either is sent as 0
@@ -22,8 +22,8 @@ Matrix = NDArray[np.floating[Any]]
 def clip_factors(updates: Matrix, clip: float, how: str) -> Vector:
     """What to multiply each row by, so that its norm is certainly at most `clip`.
 
-    "clip": min(1, clip/‖x‖); "normalise": clip/‖x‖, 0 for a row of zeros; "coordinates": 1, for mechanisms that bound
-    coordinates alone. Of float32 rows the first two may be 8e-6 below that. A row that is not finite gets nan.
+    "clip": min(1, clip/‖x‖); "normalise": clip/‖x‖, 0 for a row of zeros. Of float32 rows both may be 8e-6 below that.
+    A row that is not finite gets nan.
 
     >>> clip_factors(np.array([[3, 4], [0.3, 0.4], [np.nan, 0]]), 1.0, "clip").round(4)
     array([0.2, 1. , nan])
@@ -37,7 +37,7 @@ def clip_factors(updates: Matrix, clip: float, how: str) -> Vector:
     quotients = _quotients(x if x.dtype in (np.float32, np.float64) else x.astype(np.float64), float(clip))
     if how == "normalise":
         return np.where(quotients > _MOST, 0, quotients)
-    return np.minimum(quotients, 1) if how == "clip" else np.where(np.isnan(quotients), np.nan, 1)
+    return np.minimum(quotients, 1)
 
 
 def _quotients(x: Matrix, clip: float) -> Vector:

@@ -1,4 +1,4 @@
-"""Other numbers for a release, beside our bounds and never as such: the papers' theorems, asymptotic values."""
+"""Other numbers for an event, beside our bounds and never as such: the papers' theorems, asymptotic values."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from fedpriv.privacy_loss import Part, compose
 from fedpriv.ptr_published import ptr_published
 from fedpriv.routes import share_at
 from fedpriv.tradeoff import Tradeoff
+from fedpriv.trust import sums_only, word_of
 
 
 def published(account: Account, delta: float, target: float | None = None) -> dict[str, dict[str, Any]]:
@@ -22,41 +23,39 @@ def published(account: Account, delta: float, target: float | None = None) -> di
 
     Where ε is a `target`, also the noise that they would take for it.
     """
-    if len(account.releases) != 1:
+    if len(account.events) != 1:
         return {}
-    release = account.releases[0]
-    found = lecture_published(release, delta, target)
-    mechanism: Any = release.mechanism
-    rounds = release.rounds
+    event = account.events[0]
+    found = lecture_published(event, delta, target)
+    mechanism: Any = event.mechanism
+    rounds = event.rounds
     if isinstance(mechanism, Ptr):
-        return ptr_published(mechanism, rounds=rounds, rate=release.sampling, delta=delta)
+        return ptr_published(mechanism, rounds=rounds, rate=event.sampling, delta=delta)
     source = mechanism.sign if isinstance(mechanism, Cldp) else mechanism
     if isinstance(source, Binomial | StochasticSign):
         trials = getattr(source, "trials", 1)
-        mu = vectors.published_theorem_7(
-            clip=source.peak, scale=source.scale, trials=trials, dimension=release.dimension
-        )
+        mu = vectors.published_theorem_7(clip=source.peak, scale=source.scale, trials=trials, dimension=event.dimension)
         composed = mu * sqrt(rounds)
         found["[F] Theorem 7"] = {"mu": composed, "epsilon": compose([(_gauss(composed), 1)]).epsilon(delta).upper}
-        if release.sampling < 1:
-            limit = asymptotic.subsampled_mu(mu, release.sampling, rounds)
+        if event.sampling < 1:
+            limit = asymptotic.subsampled_mu(mu, event.sampling, rounds)
             found["[F] Lemma 2 (asymptotic)"] = {
                 "mu": limit,
                 "epsilon": compose([(_gauss(limit), 1)]).epsilon(delta).upper,
             }
-        if release.trust == "secure-aggregation" and trials == 1:
+        if sums_only(word_of(event.trust)) and trials == 1:
             low, high = share_at(mechanism, -source.peak), share_at(mechanism, source.peak)
             pure = secure_aggregation.published_epsilon(low, high)
-            found["[F] Theorem 9"] = {"epsilon": pure * release.dimension * rounds, "delta": 0.0}
+            found["[F] Theorem 9"] = {"epsilon": pure * event.dimension * rounds, "delta": 0.0}
     return found
 
 
 def asymptotics(account: Account, delta: float) -> dict[str, float]:
     """What the central limit theorem and the Edgeworth expansion would say of ε(δ): approximations, never bounds.
 
-    Only for one release of many votes, one coordinate's curve composed, without outcomes that give a unit away.
+    Only for one event of many votes, one coordinate's curve composed, without outcomes that give a unit away.
     """
-    if len(account.releases) != 1 or not 0 < delta < 1:
+    if len(account.events) != 1 or not 0 < delta < 1:
         return {}
     parts = [route.parts[0] for route in account.routes if len(route.parts) == 1]
     curve, count = parts[0] if parts else (Tradeoff.between([1.0], [1.0]), 0)
@@ -78,9 +77,9 @@ def clt_epsilon(account: Account, delta: float) -> float | None:
     The losses of all parts are added up: μ = Σ(KL(P‖Q) + KL(Q‖P))/√ΣVar, as in [F] Lemma 2 and Dong–Roth–Su 3.4.
 
     >>> from fedpriv.mechanisms import StochasticSign
-    >>> from fedpriv.release import Release
+    >>> from fedpriv.event import by_hand
     >>> sign = StochasticSign(clip=1, scale=20)
-    >>> round(clt_epsilon(Account((Release(mechanism=sign, rounds=100),)), 1e-5), 2)
+    >>> round(clt_epsilon(Account((by_hand(sign, rounds=100),)), 1e-5), 2)
     4.38
     """
     found = [_clt_mu(witness.parts) for witness in account.witnesses]

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict, replace
 from functools import lru_cache
 from math import ceil, inf
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, assert_never
 
-from fedpriv.accounting import Account, Cost, Release
+from fedpriv.accounting import Account, Cost
 from fedpriv.calibration import calibrate
+from fedpriv.channel import Channel
 from fedpriv.comparisons import clt_epsilon
 from fedpriv.errors import FedprivError
+from fedpriv.event import Event
 from fedpriv.kept import NORM, mechanism_of
 from fedpriv.kept import calibrated as kept_calibrated
 from fedpriv.kept import settings_of as kept_settings
 from fedpriv.mechanisms import Mechanism, settings_of
 from fedpriv.participation import rounds_of_each
-from fedpriv.private_sums import calibrated, costed, free_setting
-from fedpriv.release import Geometry
+from fedpriv.private_sums import calibrated, costed, event_of_records, event_of_sum, free_setting
 from fedpriv.study import Kind, Study
 from fedpriv.study_tables import Privacy
+from fedpriv.trust import Central, Local, Sums, Trust, curated, sums_only
 
 NEVER = "delta = 0: no finite ε is certified for these messages without a δ: give one, such as 1e-5"
 
@@ -39,10 +42,18 @@ def fewest(study: Study) -> int:
     """
     if study.server.fewest is not None:
         return study.server.fewest
-    if study.privacy.trust == "central":
-        return 0  # who does not answer counts as one that sends 0, lest it show
-    if study.privacy.trust != "secure-aggregation":
-        return 1
+    match study.privacy.trust:
+        case "central":
+            return 0  # who does not answer counts as one that sends 0, lest it show
+        case "local":
+            return 1
+        case "secure-aggregation":
+            return _fewest_summed(study)
+        case _ as never:
+            assert_never(never)
+
+
+def _fewest_summed(study: Study) -> int:
     surely = study.clients.chosen.surely(study.clients.count)
     threshold = study.masking.threshold if study.masking else None
     if isinstance(threshold, int):
@@ -54,10 +65,20 @@ def fewest(study: Study) -> int:
     return surely - study.privacy.dropouts if threshold is None else ceil(threshold * surely * (1 - 1e-12))
 
 
-def contributors(study: Study) -> int | None:
-    """How many of a round's messages are certain to hold honest noise; None where each is private by itself or seen."""
-    if study.privacy.trust != "secure-aggregation" or study.privacy.kept is not None:
-        return None
+def trust(study: Study) -> Trust:
+    """Who sees what of a message: of sums, how many of a round's messages are certain to hold honest noise."""
+    match study.privacy.trust:
+        case "local":
+            return Local()
+        case "central":
+            return Central()
+        case "secure-aggregation":
+            return Local() if study.privacy.kept is not None else Sums(_certain(study))  # kept noise is a client's own
+        case _ as never:
+            assert_never(never)
+
+
+def _certain(study: Study) -> int:
     least, byzantine, colluding = fewest(study), study.clients.attackers, study.privacy.colluding
     certain = least - byzantine - colluding
     if certain < 1:
@@ -68,51 +89,39 @@ def contributors(study: Study) -> int | None:
     return certain
 
 
-def facts(study: Study, dimension: int) -> dict[str, Any]:
-    """What a release of this study is, besides its mechanism and how often it happened."""
-    if study.privacy.release is not None:
-        return {
-            "dimension": dimension, "geometry": "l2", "trust": "local", "clients": None, "unit": "record",
-            "adjacency": "add-remove", "sampling": float(study.privacy.release.settings.get("sampling", 1)),
-        }  # fmt: skip
-    trust, clients = study.privacy.trust, contributors(study)
-    return {
-        "dimension": dimension, "geometry": _geometry(study), "trust": trust, "clients": clients, "unit": "client",
-        "adjacency": study.privacy.adjacency or "replace",  # a client is always there: its data are others
-    }  # fmt: skip
-
-
-def _geometry(study: Study) -> Geometry:
-    return "linf" if study.privacy.norm == "coordinates" and study.privacy.trust != "central" else "l2"
-
-
 def releases_of_worst(study: Study) -> int:
     """In how many rounds the client that is asked most often takes part: the schedule is public."""
     rounds = study.run.rounds
     return int(rounds_of_each(study.clients.chosen, study.clients.count, study.run.seed, rounds).max())
 
 
-def releases(study: Study, dimension: int, rounds: int = 1) -> tuple[Release, ...]:
+def events(study: Study, dimension: int, rounds: int = 1) -> tuple[Event, ...]:
     """What `rounds` messages of one client give away; of what is kept, the same however many there are."""
     kept = study.privacy.kept
     if kept is None:
-        return (release(study, dimension, rounds),)
-    return mechanism_of(kept).releases if rounds else ()
+        return (event(study, dimension, rounds),)
+    return mechanism_of(kept).events if rounds else ()
 
 
-def release(study: Study, dimension: int, rounds: int = 1) -> Release:
-    """`rounds` messages of one client, each of as many releases as it makes steps; where nothing is promised, none.
+def event(study: Study, dimension: int, rounds: int = 1) -> Event:
+    """`rounds` messages of one client, as what draws them has it; each is as many releases as it makes steps.
 
     Of what is kept only the coordinates, without the labels: for what a release is called, not for what it costs.
     """
     if (kept := study.privacy.kept) is not None:
-        return mechanism_of(kept).releases[0]
-    private = study.privacy.private_sum
-    mechanism = study.privacy.chosen if private is None else private.mechanism
-    if study.privacy.trust == "central":
-        rule: Any = study.rule  # a PrivateMean, or the study were refused
-        mechanism = rule.mechanism
-    return Release(mechanism=mechanism, rounds=rounds * steps(study), **facts(study, dimension))
+        return mechanism_of(kept).events[0]
+    if (private := study.privacy.private_sum) is not None:
+        return event_of_sum(private, dimension, rounds * steps(study))
+    seen = trust(study)
+    match seen:
+        case Central():
+            rule: Any = study.rule  # a PrivateMean, or the study were refused
+            found: Event = rule.event(dimension, rounds)
+            return found
+        case Local() | Sums():
+            return study.privacy.channel.event(dimension, seen, rounds=rounds)
+        case _ as never:
+            assert_never(never)
 
 
 def steps(study: Study) -> int:
@@ -129,7 +138,7 @@ def both_epsilons(study: Study) -> dict[str, Any] | None:
 def resolved(study: Study, dimension: int) -> Study:
     """The study with its free setting calibrated, all promises checked; refused where one cannot be kept."""
     _check_numbers(study)
-    contributors(study)
+    trust(study)
     if not study.privacy.delta < 1:
         raise FedprivError("privacy: delta must be below 1: whatever is sent is (0, 1)-private")
     if not study.privacy.promises:
@@ -146,7 +155,7 @@ def resolved(study: Study, dimension: int) -> Study:
 def _check_numbers(study: Study) -> None:
     """Refuse numbers of clients that no round can have, or that would count for nothing."""
     dropouts, count = study.privacy.dropouts, study.clients.count
-    if study.privacy.trust != "secure-aggregation" and (dropouts or study.privacy.colluding):
+    if not sums_only(study.privacy.trust) and (dropouts or study.privacy.colluding):
         raise FedprivError("privacy: dropouts and colluding count only under secure-aggregation trust")
     if dropouts >= count:
         raise FedprivError(f"privacy: dropouts = {dropouts} of {count} clients leave none")
@@ -169,20 +178,18 @@ def _calibrated(study: Study, dimension: int) -> Study:
     except FedprivError:
         if target is None or study.privacy.kept is not None:
             raise
-        about = facts(study, dimension) | {"rounds": most * steps(study)}
         try:
-            privacy = _completed(_filled(study.privacy, epsilon=target, delta=study.privacy.delta, **about))
+            privacy = _completed(_filled(study, dimension, most, target))
         except FedprivError as error:
             if study.privacy.delta:
                 raise
             raise FedprivError(f"{NEVER} ({error})") from None
     study = replace(study, privacy=privacy)
     if target is not None and not (found := epsilon(study, dimension, most).upper) <= target:
-        central, out = study.privacy.trust == "central", "leave one of them out to have it calibrated"
-        raise FedprivError(
-            f"epsilon = {target:g} is promised, but these settings give {found:.6g}: "
-            + ("a smaller aggregation.epsilon" if central else out)
-        )
+        remedy = "leave one of them out to have it calibrated"
+        if curated(study.privacy.trust):
+            remedy = "a smaller aggregation.epsilon"
+        raise FedprivError(f"epsilon = {target:g} is promised, but these settings give {found:.6g}: {remedy}")
     return study
 
 
@@ -212,17 +219,26 @@ def _completed(privacy: Privacy) -> Privacy:
     return replace(privacy, mechanism=mechanism, release=release)
 
 
-def _filled(privacy: Privacy, **target: Any) -> Privacy:
-    """With the setting that is missing, of the release where there is one."""
+def _filled(study: Study, dimension: int, rounds: int, target: float) -> Privacy:
+    """With the setting that is missing, of the release where there is one: that at which so many rounds cost ε."""
+    privacy, delta = study.privacy, study.privacy.delta
     if privacy.release is None:
-        mechanism = _sought(privacy.mechanism, **target)
+        how, seen = privacy.norm, trust(study)
+        mechanism = _sought(
+            privacy.mechanism, (how, seen, dimension, rounds), target, delta,
+            lambda own: Channel.of(how, own).event(dimension, seen, rounds=rounds),
+        )  # fmt: skip
         return replace(privacy, mechanism=Kind(privacy.mechanism.kind, settings_of(mechanism)))
     privacy.chosen  # noqa: B018  – the release is what is calibrated, so the mechanism must be whole
-    kind, settings = privacy.release.kind, privacy.release.settings
+    kind, settings, count = privacy.release.kind, privacy.release.settings, rounds * steps(study)
+    sampling = float(settings.get("sampling", 1))
     try:
         free = free_setting(kind, settings)
-        value = settings_of(_sought(Kind(*costed(kind, settings)), free=free, **target))[free]
-        whole = calibrated(kind, settings, free, value)
+        mechanism = _sought(
+            Kind(*costed(kind, settings)), (free, sampling, dimension, count), target, delta,
+            lambda own: event_of_records(own, dimension, sampling, count), free,
+        )  # fmt: skip
+        whole = calibrated(kind, settings, free, settings_of(mechanism)[free])
     except FedprivError as error:
         raise FedprivError(f"release: {error}") from None
     return replace(privacy, release=Kind(kind, whole))
@@ -231,11 +247,14 @@ def _filled(privacy: Privacy, **target: Any) -> Privacy:
 _FOUND: dict[str, Mechanism] = {}  # many studies of a sweep promise the same
 
 
-def _sought(kind: Kind, **target: Any) -> Mechanism:
-    """The mechanism whose free setting meets a target, sought once in a process."""
-    asked = repr((kind, target))
+def _sought(
+    kind: Kind, facts: tuple[Any, ...], target: float, delta: float, event_of: Callable[[Any], Event],
+    free: str | None = None,
+) -> Mechanism:  # fmt: skip
+    """The mechanism whose free setting meets a target, sought once in a process; `facts` tell events apart."""
+    asked = repr((kind, facts, target, delta))
     if asked not in _FOUND:
-        _FOUND[asked], _ = calibrate(kind.kind, kind.settings, **target)
+        _FOUND[asked], _ = calibrate(kind.kind, kind.settings, event_of, epsilon=target, delta=delta, free=free)
     return _FOUND[asked]
 
 
@@ -248,7 +267,7 @@ def _bounded(study: Study, dimension: int) -> Study:
 
 def _workable(study: Study, dimension: int) -> Study:
     """The study, if its release can work on batches as large as are expected, and its rule on as few clients."""
-    if study.privacy.trust == "central":
+    if curated(study.privacy.trust):
         rule: Any = study.rule
         rule.check(study.clients.chosen.surely(study.clients.count) or study.clients.count, dimension)
     private = study.privacy.private_sum
@@ -286,7 +305,7 @@ def epsilon(study: Study, dimension: int, rounds: int) -> Epsilon:
         return Epsilon(0.0, 0.0, 0.0)
     if not study.privacy.promises:
         return Epsilon(inf, inf, None)
-    found = _epsilon(releases(study, dimension, rounds), study.privacy.delta)
+    found = _epsilon(events(study, dimension, rounds), study.privacy.delta)
     if study.privacy.kept is not None:
         return Epsilon(0.0, found.upper, None)  # what explicit data show of a record noised is not left in gradients
     if study.privacy.release is None or study.privacy.is_plain:
@@ -295,21 +314,19 @@ def epsilon(study: Study, dimension: int, rounds: int) -> Epsilon:
     return Epsilon(0.0, min(ways), None)  # what explicit data show of a release is not what is left of it in a message
 
 
-def _carriers(study: Study, dimension: int, rounds: int) -> list[Release]:
+def _carriers(study: Study, dimension: int, rounds: int) -> list[Event]:
     """The messages that carry a release, by themselves: they bound all that is seen, where nothing travels beside them.
 
-    One record more or less is some other input of the mechanism, so its guarantee for a client is one for a record.
+    One record more or less is some other update in the channel, so what it proves of a client it proves of a record.
     """
     private = study.privacy.private_sum
     if private is None or private.adapts:
         return []
-    geometry = _geometry(study)
-    about: dict[str, Any] = {"dimension": dimension, "geometry": geometry, "unit": "record", "adjacency": "replace"}
-    return [Release(mechanism=study.privacy.chosen, rounds=rounds, **about)]
+    return [study.privacy.channel.event(dimension, Local(), unit="record", rounds=rounds)]
 
 
 @lru_cache(maxsize=4096)
-def _epsilon(releases: tuple[Release, ...], delta: float) -> Epsilon:
-    account = Account(releases)
+def _epsilon(events: tuple[Event, ...], delta: float) -> Epsilon:
+    account = Account(events)
     cost: Cost = account.epsilon(delta)
     return Epsilon(cost.bounds.lower, cost.bounds.upper, clt_epsilon(account, delta))

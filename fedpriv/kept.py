@@ -2,7 +2,7 @@
 
 The kinds of `[privacy.release]` that train on noised records: StoBatch of [S], and AdLM, the same functional mechanism
 without the adversarial part (Phan et al. 2017). However many rounds, studies and models there are, they cost what
-`FunctionalMechanism.releases` cost, once. Neighbours differ in one record, replaced by another.
+`FunctionalMechanism.events` cost, once. Neighbours differ in one record, replaced by another.
 """
 
 from __future__ import annotations
@@ -179,7 +179,7 @@ def calibrated(kept: Kept, target: float, delta: float) -> Kept:
 
     def cost(epsilon_1: float) -> float:
         tried: Any = replace(kept, epsilon_1=epsilon_1)  # type: ignore[type-var]
-        return Account(mechanism_of(tried).releases).upper_epsilon(delta)
+        return Account(mechanism_of(tried).events).upper_epsilon(delta)
 
     low, high = log(1e-9), log(1e9)
     if not cost(exp(low)) <= target:

@@ -6,31 +6,34 @@
 from __future__ import annotations
 
 from math import log, sqrt
-from typing import Any
+from typing import Any, assert_never
 
+from fedpriv.bounds import geometry_of
+from fedpriv.event import Event
 from fedpriv.mechanisms import Gaussian, Laplace
 from fedpriv.ptr_renyi import black_box_lower
-from fedpriv.release import Release
+from fedpriv.trust import Adjacency, sums_only, word_of
 
 Found = dict[str, Any]
 ORDERS = range(2, 201)  # α = λ + 1, where [L] takes the moment E[L^λ]
 BEYOND = "past 1, where it is not proved"
 
 
-def lecture_published(release: Release, delta: float, target: float | None = None) -> dict[str, Found]:
+def lecture_published(event: Event, delta: float, target: float | None = None) -> dict[str, Found]:
     """By formula: ε of this noise; where ε is a `target`, also the noise that one release needs for it.
 
-    >>> one = Release(mechanism=Gaussian(clip=1, noise=3.7304), unit="record")
+    >>> from fedpriv.event import by_hand
+    >>> one = by_hand(Gaussian(clip=1, noise=3.7304))
     >>> found = lecture_published(one, 1e-5, target=1.0)
     >>> round(found["[L] Gaussian mechanism, calibrated"]["noise"], 2)
     4.84
     """
-    mechanism = release.mechanism
-    if not isinstance(mechanism, Gaussian | Laplace) or release.trust == "secure-aggregation" or not release.rounds:
+    mechanism = event.mechanism
+    if not isinstance(mechanism, Gaussian | Laplace) or sums_only(word_of(event.trust)) or not event.rounds:
         return {}
-    found = _laplace(release) if isinstance(mechanism, Laplace) else _gaussian(release, delta)
-    if target is not None and release.rounds == 1 and release.sampling == 1:
-        name, needed = f"[L] {type(mechanism).__name__} mechanism", _sensitivity(release) / target
+    found = _laplace(event) if isinstance(mechanism, Laplace) else _gaussian(event, delta)
+    if target is not None and event.rounds == 1 and event.sampling == 1:
+        name, needed = f"[L] {type(mechanism).__name__} mechanism", _sensitivity(event) / target
         factor = 1.0 if isinstance(mechanism, Laplace) else gaussian_factor(delta)
         found[f"{name}, calibrated"] = {"epsilon": target, "noise": needed * factor} | _limit(name, target)
     return found
@@ -66,38 +69,49 @@ def moments_epsilon(ratio: float, rate: float, rounds: int, delta: float) -> tup
     return min((at(order), order) for order in ORDERS)
 
 
-def _gaussian(release: Release, delta: float) -> dict[str, Found]:
+def _gaussian(event: Event, delta: float) -> dict[str, Found]:
     """One release by its formula; many, sampled or not, by the moments accountant and by its rule of thumb."""
     if not 0 < delta < 1:
         return {}
-    ratio, name = release.mechanism.noise / _sensitivity(release), "[L] Gaussian mechanism"  # type: ignore[union-attr]
+    ratio, name = event.mechanism.noise / _sensitivity(event), "[L] Gaussian mechanism"  # type: ignore[union-attr]
     one = gaussian_factor(delta) / ratio
-    if release.rounds == 1 and release.sampling == 1:
+    if event.rounds == 1 and event.sampling == 1:
         return {name: {"epsilon": one} | _limit(name, one)}
     found: dict[str, Found] = {}
-    if release.sampling > 0 and (release.sampling == 1 or release.adjacency == "add-remove"):
-        epsilon, order = moments_epsilon(ratio, release.sampling, release.rounds, delta)
+    if event.sampling > 0 and (event.sampling == 1 or event.adjacency == "add-remove"):
+        epsilon, order = moments_epsilon(ratio, event.sampling, event.rounds, delta)
         found["[L] moments accountant (Abadi et al. 2016)"] = {"epsilon": epsilon, "order": order}
-    found["[L] q·ε·√T, approximate"] = {"epsilon": release.sampling * one * sqrt(release.rounds)}
+    found["[L] q·ε·√T, approximate"] = {"epsilon": event.sampling * one * sqrt(event.rounds)}
     return found
 
 
-def _laplace(release: Release) -> dict[str, Found]:
+def _laplace(event: Event) -> dict[str, Found]:
     """Δ/b, added up over releases; what sampling does to it [L] does not say."""
-    if release.sampling < 1:
+    if event.sampling < 1:
         return {}
-    one = _sensitivity(release) / release.mechanism.noise  # type: ignore[union-attr]
-    return {"[L] Laplace mechanism": {"epsilon": release.rounds * one, "delta": 0.0}}
+    one = _sensitivity(event) / event.mechanism.noise  # type: ignore[union-attr]
+    return {"[L] Laplace mechanism": {"epsilon": event.rounds * one, "delta": 0.0}}
 
 
 def _limit(name: str, epsilon: float) -> Found:
     return {"but": BEYOND} if "Gaussian" in name and not epsilon < 1 else {}
 
 
-def _sensitivity(release: Release) -> float:
+def _sensitivity(event: Event) -> float:
     """Δ, from a clip that is the largest coordinate under linf, else the ℓ2 norm: the ℓ1 norm is √d times that."""
-    wide = sqrt(release.dimension)
-    once: float = release.mechanism.clip * (2 if release.adjacency == "replace" else 1)
-    if isinstance(release.mechanism, Laplace):
-        return once * (wide * wide if release.geometry == "linf" else wide)
-    return once * (wide if release.geometry == "linf" else 1)
+    wide = sqrt(event.dimension)
+    once: float = event.mechanism.clip * _moved(event.adjacency)
+    if isinstance(event.mechanism, Laplace):
+        return once * (wide * wide if geometry_of(event.bound) == "linf" else wide)
+    return once * (wide if geometry_of(event.bound) == "linf" else 1)
+
+
+def _moved(adjacency: Adjacency) -> int:
+    """How many clips a neighbour is away."""
+    match adjacency:
+        case "replace":
+            return 2
+        case "add-remove":
+            return 1
+        case _ as never:
+            assert_never(never)

@@ -1,27 +1,29 @@
-"""What one client has given away: releases kept as facts, costed on demand, refused past a budget, saved to a file."""
+"""What one client has given away: events kept as facts, costed on demand, refused past a budget, saved to a file."""
 
 from __future__ import annotations
 
 import json
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, get_args
 
 from fedpriv.accounting import Account
 from fedpriv.errors import BudgetExceeded, FedprivError, one_of, positive, probability
+from fedpriv.event import Event, described, event_of
 from fedpriv.files import replaced
-from fedpriv.mechanisms import make_release
 from fedpriv.privacy_loss import Bounds
-from fedpriv.release import Release, Unit, described
+from fedpriv.trust import Unit
 
-__all__ = ["Budget", "Ledger", "Release"]
+__all__ = ["Budget", "Event", "Ledger"]
 
-OLDEST = FORMAT = 1
+OLDEST, FORMAT = 1, 2
 # How a file of an older format becomes one of the next: format → function of the whole document. Facts are never
 # dropped on the way; a format newer than ours is refused rather than read in part.
-UPGRADES: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {}
+UPGRADES: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {
+    1: lambda was: {**was, "format": 2, "events": was.pop("releases")},
+}
 
 
 @dataclass(frozen=True)
@@ -38,54 +40,55 @@ class Budget:
 
 @dataclass(frozen=True)
 class Ledger:
-    """The releases of one client, in order. Adding returns a new ledger; nothing is ever taken back.
+    """The events of one client, in order. Adding returns a new ledger; nothing is ever taken back.
 
+    >>> from fedpriv.event import by_hand
     >>> from fedpriv.mechanisms import StochasticSign
-    >>> release = Release(mechanism=StochasticSign(clip=0.1, scale=10), rounds=100)
-    >>> low, high = Ledger().add(release).add(release).epsilon(1e-5)
+    >>> event = by_hand(StochasticSign(clip=0.1, scale=10), rounds=100)
+    >>> low, high = Ledger().add(event).add(event).epsilon(1e-5)
     >>> low <= high < 1.2
     True
     """
 
-    releases: tuple[Release, ...] = ()
+    events: tuple[Event, ...] = ()
     budget: Budget | None = None
 
     def __post_init__(self) -> None:
         if self.budget is not None and not isinstance(self.budget, Budget):
             raise FedprivError(f"budget must be a Budget, got {self.budget!r}")
-        if not isinstance(self.releases, tuple) or not all(isinstance(each, Release) for each in self.releases):
-            raise FedprivError(f"releases must be a tuple of Release, got {str(self.releases)[:80]}")
+        if not isinstance(self.events, tuple) or not all(isinstance(each, Event) for each in self.events):
+            raise FedprivError(f"events must be a tuple of Event, got {str(self.events)[:80]}")
 
-    def add(self, release: Release) -> Ledger:
-        """The ledger with one more release; refused where it would pass the budget, which leaves this one unchanged."""
-        if not isinstance(release, Release):
-            raise FedprivError(f"a ledger holds releases, got {release!r}")
-        grown = replace(self, releases=_merged(self.releases, release))
+    def add(self, event: Event) -> Ledger:
+        """The ledger with one more event; refused where it would pass the budget, which leaves this one unchanged."""
+        if not isinstance(event, Event):
+            raise FedprivError(f"a ledger holds events, got {event!r}")
+        grown = replace(self, events=_merged(self.events, event))
         if self.budget is not None:
-            cost = Account(grown.of_unit(release.unit)).upper_epsilon(self.budget.delta)
+            cost = Account(grown.of_unit(event.unit)).upper_epsilon(self.budget.delta)
             if not cost <= self.budget.epsilon:
                 raise BudgetExceeded(
-                    f"this release would take ε to {cost:.6g} at δ = {self.budget.delta:g}, "
+                    f"this would take ε to {cost:.6g} at δ = {self.budget.delta:g}, "
                     f"past the budget of {self.budget.epsilon:g}"
                 )
         return grown
 
-    def affords(self, release: Release) -> bool:
-        """Whether `add` would take the release."""
+    def affords(self, event: Event) -> bool:
+        """Whether `add` would take the event."""
         try:
-            self.add(release)
+            self.add(event)
         except BudgetExceeded:
             return False
         return True
 
-    def of_unit(self, unit: Unit | None = None) -> tuple[Release, ...]:
-        """The releases that protect one unit; which, must be said where there are both."""
+    def of_unit(self, unit: Unit | None = None) -> tuple[Event, ...]:
+        """The events that protect one unit; which, must be said where there are both."""
         if unit is not None:
             one_of(get_args(Unit), unit=unit)
-        units = {release.unit for release in self.releases}
+        units = {event.unit for event in self.events}
         if unit is None and len(units) > 1:
-            raise FedprivError("this ledger holds record-level and client-level releases: say which unit to cost")
-        return tuple(release for release in self.releases if unit is None or release.unit == unit)
+            raise FedprivError("this ledger holds record-level and client-level events: say which unit to cost")
+        return tuple(event for event in self.events if unit is None or event.unit == unit)
 
     def epsilon(self, delta: float, unit: Unit | None = None) -> Bounds:
         """ε(δ) of everything so far, from both sides."""
@@ -101,7 +104,7 @@ class Ledger:
         document = {
             "format": FORMAT,
             "budget": None if self.budget is None else vars(self.budget),
-            "releases": [described(release) for release in self.releases],
+            "events": [described(event) for event in self.events],
         }
         text = json.dumps(document, indent=1, default=_plain)
         try:
@@ -119,13 +122,13 @@ class Ledger:
             raise FedprivError(f"{path}: not a ledger ({_short(error)})") from None
         if type(found) is not int or not OLDEST <= found <= FORMAT:
             raise FedprivError(f"{path}: ledger format {found!r}, where this version reads {OLDEST} to {FORMAT}")
-        for step in range(found, FORMAT):
-            document = UPGRADES[step](document)
         try:
-            if set(document) != {"format", "budget", "releases"} or not isinstance(document["releases"], list):
-                raise FedprivError("it must hold format, budget and a list of releases, and nothing else")
+            for step in range(found, FORMAT):
+                document = UPGRADES[step](document)
+            if set(document) != {"format", "budget", "events"} or not isinstance(document["events"], list):
+                raise FedprivError("it must hold format, budget and a list of events, and nothing else")
             budget = None if document["budget"] is None else Budget(**document["budget"])
-            return Ledger(tuple(release_of(entry) for entry in document["releases"]), budget)
+            return Ledger(tuple(event_of(entry) for entry in document["events"]), budget)
         except (AttributeError, KeyError, TypeError, FedprivError) as error:
             raise FedprivError(f"{path}: damaged ledger ({_short(error)})") from None
 
@@ -151,20 +154,9 @@ def _plain(value: Any) -> Any:
     raise FedprivError(f"a ledger holds numbers and words, not {value!r}")
 
 
-def release_of(entry: dict[str, Any]) -> Release:
-    """The release that `described` has made plain data of, with every fact in it."""
-    facts = {name: value for name, value in entry.items() if name not in ("kind", "settings")}
-    missing = sorted({field.name for field in fields(Release)} - {"mechanism"} - set(facts))
-    if missing:  # a fact left out must not be filled in: the default may cost less
-        raise FedprivError(f"a release lacks {', '.join(missing)}")
-    if facts["unit"] is None or facts["adjacency"] is None:
-        raise FedprivError("a release must name its unit and its adjacency")
-    return Release(mechanism=make_release(entry["kind"], entry["settings"]), **facts)
-
-
-def _merged(releases: tuple[Release, ...], release: Release) -> tuple[Release, ...]:
-    """The release appended, or its rounds added to one that is otherwise the same."""
-    for place, old in enumerate(releases):
-        if replace(old, rounds=release.rounds) == release:
-            return (*releases[:place], replace(old, rounds=old.rounds + release.rounds), *releases[place + 1 :])
-    return (*releases, release)
+def _merged(events: tuple[Event, ...], event: Event) -> tuple[Event, ...]:
+    """The event appended, or its rounds added to one that is otherwise the same."""
+    for place, old in enumerate(events):
+        if replace(old, rounds=event.rounds) == event:
+            return (*events[:place], replace(old, rounds=old.rounds + event.rounds), *events[place + 1 :])
+    return (*events, event)

@@ -1,4 +1,4 @@
-"""Every way to an upper bound of one release.
+"""Every way to an upper bound of one event.
 
 The exact pair of one coordinate composed over coordinates; a Gaussian curve for whole vectors (`vectors`,
 `secure_aggregation`); Rényi divergences, which are also small where the Gaussian curve of one vote is not.
@@ -9,17 +9,19 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import lru_cache
 from math import inf, sqrt
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, assert_never
 
 import numpy as np
 
 from fedpriv import renyi, secure_aggregation
+from fedpriv.bounds import geometry_of
+from fedpriv.event import Event
 from fedpriv.joint import joint
 from fedpriv.mechanisms import Binomial, Cldp, Histogram, Ptr, StochasticSign, Ternary
 from fedpriv.privacy_loss import Part, compose
-from fedpriv.release import Release
 from fedpriv.tilting import log_moment
 from fedpriv.tradeoff import Tradeoff
+from fedpriv.trust import Central, Local, Sums
 from fedpriv.vectors import OUTWARD
 
 SET_ASIDE = 1e-12  # of δ: all that a secure-aggregation certificate may leave to an unlucky number of coins
@@ -28,7 +30,7 @@ JOINT = 64  # coordinates sampled together that are convolved one by one
 
 
 class Route(NamedTuple):
-    """One way to an upper bound of one release: a curve composed so often, or Rényi divergences; δ set aside for it."""
+    """One way to an upper bound of one event: a curve composed so often, or Rényi divergences; δ set aside for it."""
 
     proof: str
     parts: tuple[Part, ...] = ()
@@ -74,114 +76,120 @@ def _divergence(curve: Tradeoff, alpha: float) -> float:
     return max(log_moment(side.finite.loss, side.finite.log_q, alpha - 1) for side in sides) / (alpha - 1)
 
 
-def routes_of(release: Release) -> list[Route]:
-    """Every upper bound of one release."""
-    if release.trust == "secure-aggregation":
-        return _sum_routes(release)
-    if isinstance(release.mechanism, Ptr):
-        return _ptr_routes(release, release.mechanism)
-    if isinstance(release.mechanism, Histogram):
-        return [_histogram_route(release, release.mechanism)]
-    if release.dimension == 1 or release.geometry == "linf":
-        return _coordinate_routes(release)
-    return _vector_routes(release)
+def routes_of(event: Event) -> list[Route]:
+    """Every upper bound of one event."""
+    match event.trust:
+        case Sums(certain):
+            return _sum_routes(event, certain)
+        case Local() | Central():  # whatever is sent, or given out, is seen as it is
+            return _seen_routes(event)
+        case _ as never:
+            assert_never(never)
 
 
-def _ptr_routes(release: Release, ptr: Ptr) -> list[Route]:
+def _seen_routes(event: Event) -> list[Route]:
+    if isinstance(event.mechanism, Ptr):
+        return _ptr_routes(event, event.mechanism)
+    if isinstance(event.mechanism, Histogram):
+        return [_histogram_route(event, event.mechanism)]
+    if event.dimension == 1 or geometry_of(event.bound) == "linf":
+        return _coordinate_routes(event)
+    return _vector_routes(event)
+
+
+def _ptr_routes(event: Event, ptr: Ptr) -> list[Route]:
     """The exact pairs of propose-test-release, whatever the dimension; and [P] Theorem 4.3, which bounds any noise."""
     proof = "exact pairs of propose-test-release, their hull composed (docs/ptr.md)"
-    divergences = Route("Rényi divergences of [P] Theorem 4.3", (), ptr.renyi(release.rounds))
-    if release.sampling == 1:
-        return [Route(proof, ((ptr.tradeoff(), release.rounds),)), divergences]
-    shared = _sampled(ptr.tradeoff(), release, f"{proof}, test and sum on one Poisson sample")
+    divergences = Route("Rényi divergences of [P] Theorem 4.3", (), ptr.renyi(event.rounds))
+    if event.sampling == 1:
+        return [Route(proof, ((ptr.tradeoff(), event.rounds),)), divergences]
+    shared = _sampled(ptr.tradeoff(), event, f"{proof}, test and sum on one Poisson sample")
     return [shared, divergences._replace(proof=divergences.proof + ", sampling left aside")]
 
 
-def _histogram_route(release: Release, histogram: Histogram) -> Route:
+def _histogram_route(event: Event, histogram: Histogram) -> Route:
     """Counts of every coordinate under Gaussian noise; the chance that an empty bin would show is set aside from δ."""
-    gaussian = Tradeoff.gaussian(histogram.shift(release.adjacency) * sqrt(release.dimension))
-    aside = release.rounds * release.dimension * histogram.failure(release.adjacency) * OUTWARD
-    sampled = ", sampling left aside" if release.sampling < 1 else ""
-    return Route(f"stable histogram (docs/proofs/prime.md){sampled}", ((gaussian, release.rounds),), None, aside)
+    gaussian = Tradeoff.gaussian(histogram.shift(event.adjacency) * sqrt(event.dimension))
+    aside = event.rounds * event.dimension * histogram.failure(event.adjacency) * OUTWARD
+    sampled = ", sampling left aside" if event.sampling < 1 else ""
+    return Route(f"stable histogram (docs/proofs/prime.md){sampled}", ((gaussian, event.rounds),), None, aside)
 
 
-def _coordinate_routes(release: Release, curve: Tradeoff | None = None, proof: str = "") -> list[Route]:
+def _coordinate_routes(event: Event, curve: Tradeoff | None = None, proof: str = "") -> list[Route]:
     """The worst pair of one coordinate, composed over coordinates and rounds."""
-    curve = curve or release.mechanism.tradeoff(release.adjacency)
+    curve = curve or event.mechanism.tradeoff(event.adjacency)
     proof = proof or "exact pair of one coordinate, composed"
-    if release.sampling == 1:
-        return [Route(proof, ((curve, release.dimension * release.rounds),))]
+    if event.sampling == 1:
+        return [Route(proof, ((curve, event.dimension * event.rounds),))]
     found = []
-    if release.dimension <= JOINT:
-        found.append(_sampled(joint([(curve, release.dimension)]), release, proof + ", Poisson sampled"))
-    if release.dimension > 1 and curve.mu < inf:
-        gaussian = Tradeoff.gaussian(curve.mu * sqrt(release.dimension))
-        found.append(_sampled(gaussian, release, "Gaussian curve of every coordinate, Poisson sampled"))
+    if event.dimension <= JOINT:
+        found.append(_sampled(joint([(curve, event.dimension)]), event, proof + ", Poisson sampled"))
+    if event.dimension > 1 and curve.mu < inf:
+        gaussian = Tradeoff.gaussian(curve.mu * sqrt(event.dimension))
+        found.append(_sampled(gaussian, event, "Gaussian curve of every coordinate, Poisson sampled"))
     return found
 
 
-def _vector_routes(release: Release) -> list[Route]:
+def _vector_routes(event: Event) -> list[Route]:
     """Dimension-free bounds under ‖x‖₂ ≤ clip, and the box around the ball."""
-    mechanism: Any = release.mechanism
-    bound = mechanism.vector(release.dimension, release.adjacency)
+    mechanism: Any = event.mechanism
+    bound = mechanism.vector(event.dimension, event.adjacency)
     found = []
     if bound is not None and bound.mu < inf:
         gaussian = Tradeoff.gaussian(bound.mu)
-        if release.sampling < 1:
-            found.append(_sampled(gaussian, release, f"{_theorem(release)}, Poisson sampled"))
+        if event.sampling < 1:
+            found.append(_sampled(gaussian, event, f"{_theorem(event)}, Poisson sampled"))
         else:
-            found.append(Route(_theorem(release), ((gaussian, release.rounds),)))
-    divergence = bound.renyi(release.rounds) if bound is not None and release.sampling == 1 else None
+            found.append(Route(_theorem(event), ((gaussian, event.rounds),)))
+    divergence = bound.renyi(event.rounds) if bound is not None and event.sampling == 1 else None
     if divergence is not None:
         found.append(Route("Rényi divergences of vectors (docs/proofs/renyi.md)", (), divergence))
-    if not found or release.dimension <= BOXED:
-        found += _coordinate_routes(
-            release, proof="exact pair of one coordinate, composed over the box around the ball"
-        )
+    if not found or event.dimension <= BOXED:
+        found += _coordinate_routes(event, proof="exact pair of one coordinate, composed over the box around the ball")
     return found
 
 
-def _theorem(release: Release) -> str:
+def _theorem(event: Event) -> str:
     names = {
         "Ternary": "Theorem A for ternary symbols",
         "NoisySign": "the Gaussian mechanism whose sign it is",
         "Gaussian": "Gaussian curve",
     }
-    return names.get(type(release.mechanism).__name__, "Theorem A") + " (docs/proofs/vectors.md)"
+    return names.get(type(event.mechanism).__name__, "Theorem A") + " (docs/proofs/vectors.md)"
 
 
-def _sampled(curve: Tradeoff, release: Release, proof: str) -> Route:
-    return Route(proof, ((curve.subsampled(release.sampling, release.adjacency), release.rounds),))
+def _sampled(curve: Tradeoff, event: Event, proof: str) -> Route:
+    return Route(proof, ((curve.subsampled(event.sampling, event.adjacency), event.rounds),))
 
 
-def _sum_routes(release: Release) -> list[Route]:
-    """Under secure aggregation: the coins in the others' votes, and what would hold if every message were seen."""
-    mechanism, clients = release.mechanism, release.clients or 1
+def _sum_routes(event: Event, clients: int) -> list[Route]:
+    """Of sums: the coins in the other clients' votes, and what would hold if every message were seen."""
+    mechanism = event.mechanism
     if hasattr(mechanism, "aggregated"):
-        seen = replace(release, mechanism=mechanism.aggregated(clients), trust="local", clients=None)
+        seen = replace(event, mechanism=mechanism.aggregated(clients), trust=Local())
         return [route._replace(proof=f"noise of {clients} clients summed; {route.proof}") for route in routes_of(seen)]
-    alone = routes_of(replace(release, trust="local", clients=None))
+    alone = routes_of(replace(event, trust=Local()))
     if isinstance(mechanism, Ternary):
-        if release.dimension > 1 and release.geometry == "l2":
+        if event.dimension > 1 and geometry_of(event.bound) == "l2":
             return alone
-        curve = _ternary_pair(clients, mechanism, SET_ASIDE**2 / max(release.rounds * release.dimension, 1))
-        return _coordinate_routes(release, curve, "lazy coins in the other clients' symbols, number known") + alone
+        curve = _ternary_pair(clients, mechanism, SET_ASIDE**2 / max(event.rounds * event.dimension, 1))
+        return _coordinate_routes(event, curve, "lazy coins in the other clients' symbols, number known") + alone
     trials, p_max = votes_of(mechanism)
-    if release.dimension == 1 or release.geometry == "linf":
-        curve = _sum_pair(clients, trials, p_max, SET_ASIDE**2 / max(release.rounds * release.dimension, 1))
-        return _coordinate_routes(release, curve, "coins in the other clients' votes, number known") + alone
+    if event.dimension == 1 or geometry_of(event.bound) == "linf":
+        curve = _sum_pair(clients, trials, p_max, SET_ASIDE**2 / max(event.rounds * event.dimension, 1))
+        return _coordinate_routes(event, curve, "coins in the other clients' votes, number known") + alone
     if not isinstance(mechanism, Binomial | StochasticSign | Cldp):
         return alone
-    votes = mechanism.vector(release.dimension)
+    votes = mechanism.vector(event.dimension)
     bound = secure_aggregation.vector_bound(
-        clients, trials, votes.clip, votes.peak, votes.scale, dimension=release.dimension,
-        failure=SET_ASIDE / max(release.rounds, 1), tolerance=1e-5,
+        clients, trials, votes.clip, votes.peak, votes.scale, dimension=event.dimension,
+        failure=SET_ASIDE / max(event.rounds, 1), tolerance=1e-5,
     )  # fmt: skip
     proof = f"Theorem B with {bound.coins} coins (docs/proofs/secure-aggregation.md)"
     gaussian = Tradeoff.gaussian(bound.mu)
-    if release.sampling < 1:
-        return [_sampled(gaussian, release, proof + ", Poisson sampled")._replace(aside=SET_ASIDE), *alone]
-    return [Route(proof, ((gaussian, release.rounds),), None, SET_ASIDE), *alone]
+    if event.sampling < 1:
+        return [_sampled(gaussian, event, proof + ", Poisson sampled")._replace(aside=SET_ASIDE), *alone]
+    return [Route(proof, ((gaussian, event.rounds),), None, SET_ASIDE), *alone]
 
 
 @lru_cache(maxsize=64)
@@ -208,17 +216,26 @@ def share_at(mechanism: Any, level: float) -> float:
     return float(source.chance(np.array(level)))
 
 
-def mu_of(release: Release) -> float:
+def seen_as_one(event: Event) -> Any:
+    """The mechanism whose message is what is seen: of noise that adds up, the sum's."""
+    match event.trust:
+        case Sums(certain) if hasattr(event.mechanism, "aggregated"):
+            return event.mechanism.aggregated(certain)
+        case Local() | Central() | Sums():
+            return event.mechanism
+        case _ as never:
+            assert_never(never)
+
+
+def mu_of(event: Event) -> float:
     """Gaussian-DP of one round, as if every message were seen; sampling only helps."""
-    if isinstance(release.mechanism, Ptr):
-        return release.mechanism.mu
-    if isinstance(release.mechanism, Histogram):
+    if isinstance(event.mechanism, Ptr):
+        return event.mechanism.mu
+    if isinstance(event.mechanism, Histogram):
         return inf  # δ is never 0
-    mechanism: Any = release.mechanism
-    if release.trust == "secure-aggregation" and hasattr(mechanism, "aggregated"):
-        mechanism = mechanism.aggregated(release.clients)
-    one: float = mechanism.tradeoff(release.adjacency).mu * sqrt(release.dimension)
-    bound = mechanism.vector(release.dimension, release.adjacency)
-    if release.geometry == "linf" or bound is None or release.dimension == 1:
+    mechanism = seen_as_one(event)
+    one: float = mechanism.tradeoff(event.adjacency).mu * sqrt(event.dimension)
+    bound = mechanism.vector(event.dimension, event.adjacency)
+    if geometry_of(event.bound) == "linf" or bound is None or event.dimension == 1:
         return one
     return min(one, float(bound.mu))

@@ -21,6 +21,7 @@ from fedpriv.private_sums import KINDS as SUMS
 from fedpriv.private_sums import first
 from fedpriv.study_tables import Clients, Decoder, Kind, Masking, Privacy, Run, Server, Training
 from fedpriv.tolerance_ballots import KINDS as POLLED
+from fedpriv.trust import curated, sums_only
 
 __all__ = ["Kind", "Study"]
 
@@ -69,7 +70,7 @@ class Study:
     def _check_masking(self) -> None:
         if self.masking is None:
             return
-        if self.privacy.trust != "secure-aggregation":
+        if not sums_only(self.privacy.trust):
             raise FedprivError(f"masking is of sums: privacy.trust 'secure-aggregation', not {self.privacy.trust}")
         if self.masking.threshold is not None and (self.server.fewest is not None or self.privacy.dropouts):
             raise FedprivError(
@@ -96,7 +97,7 @@ class Study:
         if self.attack is None:
             return
         kind, settings, privacy = self.attack.kind, self.attack.settings, self.privacy
-        hidden, seeded = privacy.trust == "secure-aggregation", privacy.noise == "seeded"
+        hidden, seeded = sums_only(privacy.trust), privacy.noise == "seeded"
         try:
             settings = settled(kind, settings, sums_only=hidden, seeded=seeded, plain=privacy.is_plain)
         except FedprivError as error:
@@ -115,7 +116,7 @@ class Study:
         settings = self._bounded(kind, assumed(kind, self.aggregation.settings, self.clients.attackers))
         object.__setattr__(self, "aggregation", Kind(kind, settings))
         rule = self.rule
-        if rule.needs_rows and self.privacy.trust == "secure-aggregation":
+        if rule.needs_rows and sums_only(self.privacy.trust):
             who = f"{kind} with a before" if isinstance(rule, Chain) else kind
             raise FedprivError(
                 f"aggregation: {who} needs each client's message, which secure aggregation hides: "
@@ -130,7 +131,7 @@ class Study:
     def _bounded(self, kind: str, settings: dict[str, Any]) -> dict[str, Any]:
         """The settings of a rule that adds noise, its bound being the clip; refused where nobody trusts the server."""
         privacy = self.privacy
-        if privacy.trust != "central":
+        if not curated(privacy.trust):
             if kind == "PrivateMean":
                 raise FedprivError(
                     "aggregation: PrivateMean adds noise to messages that the server has read: privacy.trust must be "
@@ -149,10 +150,8 @@ class Study:
                 "server.fewest is none of trust 'central': who does not answer counts as one that sends 0, and no "
                 "round is skipped for it, as that would show"
             )
-        if privacy.noise != "seeded" or privacy.adjacency == "add-remove":
-            raise FedprivError(
-                "privacy: trust 'central' knows noise = 'seeded' (a simulation's) and adjacency 'replace'"
-            )
+        if privacy.noise != "seeded":
+            raise FedprivError("privacy: trust 'central' knows noise = 'seeded' (a simulation's)")
         if settings.get("bound", clip) != clip:
             raise FedprivError(f"aggregation.bound must be the mechanism's clip = {clip}, or left out")
         return {**settings, "bound": clip}
@@ -211,7 +210,7 @@ class Study:
     def masked(self) -> int | None:
         """How many clients' messages a sum holds under secure aggregation; None where each message is seen."""
         own = self.clients
-        return (own.chosen.surely(own.count) or own.count) if self.privacy.trust == "secure-aggregation" else None
+        return (own.chosen.surely(own.count) or own.count) if sums_only(self.privacy.trust) else None
 
     def table(self) -> dict[str, Any]:
         """The whole study as nested tables, defaults filled in; None, for which TOML has no word, is left out."""

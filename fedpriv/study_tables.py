@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from typing import Any, Literal, assert_never, get_args
 
+from fedpriv.channel import Channel, How
 from fedpriv.dealing import Dealing, make_dealing
 from fedpriv.errors import FedprivError, at_least_zero, one_of, positive, probability, real, whole
 from fedpriv.kept import KINDS as KEPT
@@ -16,10 +17,8 @@ from fedpriv.optimisers import Optimiser, make_optimiser
 from fedpriv.participation import Participation, make_participation
 from fedpriv.private_sums import KINDS as SUMS
 from fedpriv.private_sums import PrivateSum, make_sum
-from fedpriv.release import Trust
-from fedpriv.tradeoff import Adjacency
+from fedpriv.trust import Adjacency, Word, curated
 
-Norm = Literal["clip", "normalise", "coordinates"]
 Split = Literal["iid", "by-label", "in-order", "pool"]
 Noise = Literal["seeded", "cryptographic"]
 Decoder = Literal["mean", "vote"]
@@ -105,8 +104,8 @@ class Privacy:
 
     mechanism: Kind = Kind("Plain")
     release: Kind | None = None
-    norm: Norm = "clip"
-    trust: Trust = "local"
+    norm: How = "clip"
+    trust: Word = "local"
     adjacency: Adjacency | None = None
     colluding: int = 0  # clients whose noise the server may know
     dropouts: int = 0  # clients asked that may not answer, under secure aggregation
@@ -116,8 +115,8 @@ class Privacy:
     noise: Noise = "seeded"
 
     def __post_init__(self) -> None:
-        one_of(get_args(Norm), norm=self.norm)
-        one_of(get_args(Trust), trust=self.trust)
+        one_of(get_args(How), norm=self.norm)
+        one_of(get_args(Word), trust=self.trust)
         one_of(get_args(Noise), noise=self.noise)
         if self.adjacency is not None:
             one_of(get_args(Adjacency), adjacency=self.adjacency)
@@ -125,6 +124,12 @@ class Privacy:
         one_of([*KINDS, "Plain"], mechanism=self.mechanism.kind)
         if self.release is not None:
             self._check_release(self.release)
+        elif self.adjacency == "add-remove":
+            raise FedprivError(
+                "adjacency 'add-remove' is not that of a client's message, for who sends none is seen to be absent: "
+                "'replace', or none given; it is that of records in a [privacy.release], and of noise that a trusted "
+                "curator adds (fedpriv account --trust central)"
+            )
         probability(delta=self.delta)
         for name, value in (("epsilon", self.epsilon), ("budget", self.budget)):
             if value is not None:
@@ -135,15 +140,20 @@ class Privacy:
         if release.kind in KEPT:
             self._check_kept(release)
             return
-        if self.trust != "local":
-            raise FedprivError(
-                f"a release protects records from whoever sees its message: trust 'local', not {self.trust}"
-            )
+        match self.trust:
+            case "local":
+                pass
+            case "secure-aggregation" | "central":
+                raise FedprivError(
+                    f"a release protects records from whoever sees its message: trust 'local', not {self.trust}"
+                )
+            case _ as never:
+                assert_never(never)
         if self.adjacency not in (None, "add-remove"):
             raise FedprivError("a release is of records that are there or not: adjacency 'add-remove', or none given")
 
     def _check_kept(self, release: Kind) -> None:
-        if self.trust == "central":
+        if curated(self.trust):
             raise FedprivError(f"{release.kind} protects records from the server too: trust 'local', not central")
         if self.adjacency not in (None, "replace"):
             raise FedprivError(
@@ -163,7 +173,7 @@ class Privacy:
     @property
     def promises(self) -> bool:
         """Whether anything is promised."""
-        return self.release is not None or not self.is_plain or self.trust == "central"
+        return self.release is not None or not self.is_plain or curated(self.trust)
 
     @property
     def private_sum(self) -> PrivateSum | None:
@@ -191,6 +201,11 @@ class Privacy:
         if self.is_plain:
             return Plain.of(self.mechanism.settings)
         return make(self.mechanism.kind, self.mechanism.settings)
+
+    @property
+    def channel(self) -> Channel:
+        """What an update goes through on its way into a message."""
+        return Channel.of(self.norm, self.chosen)
 
 
 @dataclass(frozen=True, kw_only=True)

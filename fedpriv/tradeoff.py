@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, assert_never
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,10 +20,10 @@ from fedpriv.arrays import Vector
 from fedpriv.atoms import ROUNDING, Atoms, hull
 from fedpriv.densities import Density
 from fedpriv.errors import FedprivError, probability, real
+from fedpriv.trust import Adjacency
 
 LARGEST_MU = 1e100
 LARGEST_EPSILON = 1e300
-Adjacency = Literal["replace", "add-remove"]
 Comparison = Literal["equal", "more private", "less private", "incomparable"]
 
 
@@ -260,8 +260,16 @@ class Tradeoff:
         if rate == 0:
             return Tradeoff.between([1.0], [1.0])
         sampled = Tradeoff(self.pair.mixed(rate))
-        if adjacency == "add-remove":
-            return sampled
+        match adjacency:
+            case "add-remove":
+                return sampled
+            case "replace":
+                return self._replaced(sampled, rate)
+            case _ as never:
+                assert_never(never)
+
+    def _replaced(self, sampled: Tradeoff, rate: float) -> Tradeoff:
+        """What is guaranteed whichever side of the pair an odd record holds, in whichever direction it is looked at."""
         either = _hull_of_two(sampled, sampled.inverse, balanced=True)
         if self.symmetric:
             return either

@@ -16,6 +16,7 @@ from fedpriv.private_sums import at
 from fedpriv.study import Study
 from fedpriv.tally import Tally
 from fedpriv.tolerance import covered
+from fedpriv.trust import curated
 from server.driver import Answer
 
 Numbers = NDArray[np.int64]
@@ -172,7 +173,7 @@ class Inbox:
         Where a private mean hides clients, who has sent none counts as one that sends 0: else whether a client's data
         let it answer would show in the number of rows, and so in the noise.
         """
-        hidden = self._study.privacy.trust == "central"
+        hidden = curated(self._study.privacy.trust)
         clients, packed = self._clients if hidden else self._clients[self._answered], packing(self._mechanism)
         matrix = np.zeros((len(clients), self._dimension), np.float32)
         for own, payload in self._rows:

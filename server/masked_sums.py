@@ -14,6 +14,7 @@ from clients.masking.roster import terms_of
 from fedpriv import study_file, wire
 from fedpriv.errors import FedprivError
 from fedpriv.study import Study
+from fedpriv.trust import sums_only
 from server.driver import Answer, Driver, Task
 from server.masking import Session
 
@@ -38,7 +39,7 @@ class Carrier(Driver, Protocol):
 def masks(study: Study, deployed: bool) -> bool:
     """Whether a study's sums are masked: wherever it is no simulation, a promise about sums is kept by masks."""
     rehearsed = study.masking is not None and study.masking.rehearse
-    return study.privacy.trust == "secure-aggregation" and (deployed or rehearsed)
+    return sums_only(study.privacy.trust) and (deployed or rehearsed)
 
 
 class MaskedSums:

@@ -9,6 +9,7 @@ from shlex import quote
 from statistics import median
 from typing import Any, Self, TextIO
 
+from fedpriv.trust import sums_only
 from server.live_line import LiveLine
 from server.words import ASSUMED_HERE, MASKED_HERE, both, down, duration, how, share, size, small, tally, up
 
@@ -99,7 +100,7 @@ def table(result: Mapping[str, Any]) -> str:
         rows.append(("privacy", f"ε at most {up(cost['upper'])}, at least {down(cost['lower'])}, at δ = {delta}"))
         rows.append(("", how(result["trust"], result["unit"], result["adjacency"]) + ", the worst client"))
         hidden = MASKED_HERE if result.get("masked") else ASSUMED_HERE
-        rows += [("", hidden)] * (result["trust"] == "secure-aggregation")
+        rows += [("", hidden)] * sums_only(result["trust"])
     else:
         rows.append(("privacy", "none: updates were sent as they are"))
     if "epsilons" in result:

@@ -21,7 +21,7 @@ from clients.root import check_root, root_update
 from clients.stobatch_checks import settled, unused
 from fedpriv import guarantee, records, study_file, wire
 from fedpriv.errors import FedprivError
-from fedpriv.release import described
+from fedpriv.event import described
 from fedpriv.study import Study
 from fedpriv.tolerance import Vote
 from server import checkpoint
@@ -278,13 +278,13 @@ class Rounds:
             return {}
         return {
             "epsilons": guarantee.both_epsilons(self.study), "left_out": unused(self.study, self.plan.pool, kept),
-            "releases": [described(each) for each in guarantee.releases(self.study, self.plan.net.dimension)],
+            "releases": [described(each) for each in guarantee.events(self.study, self.plan.net.dimension)],
         }  # fmt: skip
 
     def _release(self) -> dict[str, Any] | None:
         if not self.study.privacy.promises:
             return None
-        return described(guarantee.release(self.study, self.plan.net.dimension))
+        return described(guarantee.event(self.study, self.plan.net.dimension))
 
     def header(self) -> dict[str, Any]:
         """The first line of the records: what this run is."""

@@ -12,6 +12,7 @@ from flwr.serverapp.strategy import Result, Strategy
 
 from fedpriv.errors import FedprivError
 from fedpriv.study import Study
+from fedpriv.trust import curated
 from server import rounds
 from server.masked_sums import MaskedSums, masks
 from server.nodes import GridDriver
@@ -44,7 +45,7 @@ class PrivateStrategy(Strategy):
         """Meet the nodes and run every round. The model, the rounds and the time-outs are the study's."""
         driver = GridDriver(grid, self._study.clients.count, restarted=self._restarted, stop=self._stop)
         driver.meet(PATIENCE)
-        if driver.deployed and self._study.privacy.trust == "central":
+        if driver.deployed and curated(self._study.privacy.trust):
             raise FedprivError("privacy.trust = 'central' is for simulations: deployed nodes show nobody their updates")
         masked = masks(self._study, driver.deployed)
         self.outcome = rounds.run(

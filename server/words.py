@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from math import isfinite
-from typing import Any
+from typing import Any, assert_never
+
+from fedpriv.trust import Word
 
 UNITS = ("B", "KB", "MB", "GB", "TB", "PB")
 NEIGHBOURS = {
@@ -13,11 +15,6 @@ NEIGHBOURS = {
     ("client", "add-remove"): "Adding or removing one client",
     ("record", "replace"): "Replacing one record",
     ("record", "add-remove"): "Adding or removing one record",
-}
-SEEN = {
-    "local": "what a server sees that reads every message",
-    "secure-aggregation": "what a server sees that learns sums only",
-    "central": "what a trusted server gives out",
 }
 ASSUMED = (
     "This guarantee ASSUMES secure aggregation: that nobody sees more than the sums. In this simulation it was "
@@ -192,10 +189,23 @@ def how(trust: str | None, unit: str | None, adjacency: str | None) -> str:
     return f"{unit} level, {adjacency} adjacency, {trust} trust"
 
 
+def seen_under(trust: Word) -> str:
+    """What is private under a trust."""
+    match trust:
+        case "local":
+            return "what a server sees that reads every message"
+        case "secure-aggregation":
+            return "what a server sees that learns sums only"
+        case "central":
+            return "what a trusted server gives out"
+        case _ as never:
+            assert_never(never)
+
+
 def guarantee(release: Mapping[str, Any], delta: float, upper: float, who: str) -> str:
     """The guarantee in one sentence that names unit, trust, adjacency, δ and whose it is."""
     neighbours = NEIGHBOURS[release["unit"], release["adjacency"]]
-    seen = f"{SEEN[release['trust']]} ({how(release['trust'], release['unit'], release['adjacency'])})"
+    seen = f"{seen_under(release['trust'])} ({how(release['trust'], release['unit'], release['adjacency'])})"
     if upper == float("inf"):
         return (
             f"No ε is certified at δ = {small(delta)} for {who}: {neighbours.lower()} may change {seen} without bound."

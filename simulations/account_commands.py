@@ -9,12 +9,14 @@ from dataclasses import MISSING, fields
 from typing import Any
 
 from fedpriv import aggregation, attacks, estimation, kept, private_sums, records, study_file
-from fedpriv.accounting import Account, Cost, Release
+from fedpriv.accounting import Account, Cost
+from fedpriv.bounds import geometry_of
 from fedpriv.calibration import calibrate
 from fedpriv.comparisons import asymptotics, published
 from fedpriv.errors import FedprivError, whole
+from fedpriv.event import Event, by_hand, described
 from fedpriv.mechanisms import KINDS, make_release
-from fedpriv.release import described
+from fedpriv.trust import sums_only
 
 SHOWN_DELTAS = (1e-3, 1e-5, 1e-6, 1e-8, 1e-10)
 
@@ -74,12 +76,23 @@ def _add_release(command: argparse.ArgumentParser) -> None:
         "--sampling", type=as_real, default=1.0, metavar="Q", help="Poisson rate of the unit in a round"
     )
     command.add_argument(
-        "--unit", metavar="record|client", help="what is protected (default: record if sampled, else client)"
+        "--unit", metavar="record|client",
+        help="what is protected (default: record if sampled or a curator's, else client)",
+    )  # fmt: skip
+    command.add_argument(
+        "--adjacency", metavar="replace|add-remove",
+        help="what neighbours differ by (default: add-remove for a curator's Gaussian, Laplace and Ptr, else replace)",
+    )  # fmt: skip
+    command.add_argument(
+        "--trust",
+        metavar="local|secure-aggregation|central",
+        help="who sees what (default: central for Gaussian, Laplace, Ptr, Histogram and Exponential, else local)",
     )
     command.add_argument(
-        "--adjacency", metavar="replace|add-remove", help="what neighbours differ by (default by mechanism)"
+        "--seen",
+        metavar="margin|branch",
+        help="of Ptr: whether its noisy margin is released, or only the branch it took, as in a study (default margin)",
     )
-    command.add_argument("--trust", default="local", metavar="local|secure-aggregation|central", help="who sees what")
     command.add_argument("--clients", type=as_whole, metavar="N",
                          help="contributors certain to have drawn noise (secure aggregation)")  # fmt: skip
     command.add_argument("--delta", type=as_real, metavar="D", help="the δ at which ε is asked for")
@@ -92,7 +105,7 @@ def run_account(options: argparse.Namespace) -> None:
     if options.delta is not None and options.epsilon is not None:
         raise FedprivError("give --delta or --epsilon, not both")
     named = [(options.kind, options.settings), *((words[0], words[1:]) for words in options.compare)]
-    accounts = [Account((_release(kind, settings, options),)) for kind, settings in named]
+    accounts = [Account((_event(kind, settings, options),)) for kind, settings in named]
     reports = [report(account, options.delta, options.epsilon) for account in accounts]
     if options.plot is not None:
         from simulations.plots import plot_tradeoff  # matplotlib only where a plot is wanted
@@ -109,11 +122,12 @@ def run_calibrate(options: argparse.Namespace) -> None:
     if options.epsilon is None or options.delta is None:
         raise FedprivError("calibrate needs a target: --epsilon and --delta")
     whole(rounds=options.rounds)
+    facts = _facts(options)
     mechanism, cost = calibrate(
-        options.kind, settings_from(options.settings), epsilon=options.epsilon, delta=options.delta, free=options.free,
-        **_facts(options),
+        options.kind, settings_from(options.settings), lambda own: by_hand(own, **facts), epsilon=options.epsilon,
+        delta=options.delta, free=options.free,
     )  # fmt: skip
-    account = Account((Release(mechanism=mechanism, **_facts(options)),))
+    account = Account((by_hand(mechanism, **facts),))
     found = report(account, options.delta, None, cost, target=options.epsilon) | {
         "target": {"epsilon": options.epsilon, "delta": options.delta}
     }
@@ -154,8 +168,8 @@ def report(
     account: Account, delta: float | None, epsilon: float | None, cost: Cost | None = None, target: float | None = None
 ) -> dict[str, Any]:
     """One account as plain data: the release, the bounds asked for, what proves them, and the papers' values."""
-    release = account.releases[0]
-    result = described(release)
+    event = account.events[0]
+    result = described(event) | {"geometry": geometry_of(event.bound)}
     if epsilon is not None:
         cost = account.delta(epsilon)
         result |= {"at_epsilon": epsilon, "delta": _bounds(cost), "proof": _proof(cost)}
@@ -167,7 +181,7 @@ def report(
         result |= {"points": [{"delta": at, "epsilon": _bounds(cost)} for at, cost in costs]}
         result["proof"] = _proof(costs[1][1])
     result["mu"] = account.mu
-    result["bits"] = {"packed": release.mechanism.bits, "entropy": release.mechanism.entropy}
+    result["bits"] = {"packed": event.mechanism.bits, "entropy": event.mechanism.entropy}
     if epsilon is None:
         result["asymptotic"] = asymptotics(account, delta if delta is not None else 1e-5)
     result["published"] = published(account, delta if delta is not None else 1e-5, target)
@@ -187,12 +201,12 @@ def _proof(cost: Cost) -> dict[str, str]:
     return {"upper": cost.upper_proof, "lower": cost.lower_proof}
 
 
-def _release(kind: str, words: Iterable[str], options: argparse.Namespace) -> Release:
-    return Release(mechanism=make_release(kind, settings_from(words)), **_facts(options))
+def _event(kind: str, words: Iterable[str], options: argparse.Namespace) -> Event:
+    return by_hand(make_release(kind, settings_from(words)), **_facts(options))
 
 
 def _facts(options: argparse.Namespace) -> dict[str, Any]:
-    names = ("dimension", "geometry", "rounds", "sampling", "unit", "adjacency", "trust", "clients")
+    names = ("dimension", "geometry", "rounds", "sampling", "unit", "adjacency", "trust", "clients", "seen")
     return {name: getattr(options, name) for name in names}
 
 
@@ -276,7 +290,7 @@ def _table(own: dict[str, Any]) -> str:
         rows.append((f"ε at δ = {own['at_delta']:g}", _span(own["epsilon"])))
     else:
         rows.append((f"δ at ε = {own['at_epsilon']:g}", _span(own["delta"])))
-    aside = [", were every message seen"] * (own["trust"] == "secure-aggregation")
+    aside = [", were every message seen"] * sums_only(own["trust"])
     seen = "".join(aside + [", sampling left aside"] * (own["sampling"] < 1))
     rows.append(("Gaussian DP", "none" if own["mu"] is None else f"μ = {own['mu']:.7g} certified{seen}"))
     rows.append(("proof, upper", own["proof"]["upper"]))
@@ -296,6 +310,8 @@ def _setting(own: dict[str, Any]) -> str:
         words.insert(0, f"{own['dimension']} coordinates under {own['geometry']}")
     if own["sampling"] < 1:
         words.append(f"sampled at {own['sampling']:g}")
+    if own["seen"] is not None:
+        words.append(f"{own['seen']} seen")
     if own["clients"] is not None:
         words.append(f"{own['clients']} honest contributors")
     return ", ".join(words)

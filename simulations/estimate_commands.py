@@ -17,8 +17,8 @@ from numpy.random import Generator
 
 from fedpriv.errors import FedprivError, whole
 from fedpriv.estimation import METHODS, method_of, spelled
+from fedpriv.event import Event
 from fedpriv.kinds import built
-from fedpriv.release import Release
 from simulations.account_commands import as_real, as_whole, print_json
 from simulations.estimate_data import FORMS, records_of
 from simulations.estimate_table import report, table
@@ -74,7 +74,7 @@ def run(options: argparse.Namespace) -> int:
     rng = _generator(options.seed)
     _say(options, f"reading {options.data}")
     data, names = records_of(options.data)
-    plan = estimator.releases(*data.shape)
+    plan = estimator.events(*data.shape)
     header = "" if names is None else " below a line of names"
     method = spelled(type(estimator).__name__)
     _say(options, f"{len(data):,} records of {data.shape[1]:,}{header}: {method}, {_accesses(plan)}")
@@ -194,6 +194,6 @@ def _written(target: Path, mean: Any, names: list[str] | None) -> bool:
     return True
 
 
-def _accesses(plan: tuple[Release, ...]) -> str:
-    count = sum(release.rounds for release in plan)
+def _accesses(plan: tuple[Event, ...]) -> str:
+    count = sum(event.rounds for event in plan)
     return "nothing is hidden" if not count else f"{count} private access{'es' * (count > 1)} to the records planned"

@@ -12,7 +12,7 @@ import numpy as np
 
 from fedpriv.accounting import Account
 from fedpriv.estimation import Estimate
-from fedpriv.release import Release, described
+from fedpriv.event import Event, described
 from server.words import down, duration, small, up
 
 SHOWN = 8  # coordinates of the mean
@@ -29,18 +29,18 @@ def report(estimator: Any, found: Estimate, shape: tuple[int, ...], seed: int | 
         "mean": None if found.mean is None else np.asarray(found.mean).tolist(), "failure": found.failure,
         "epsilon": {"lower": found.epsilon.lower, "upper": found.epsilon.upper}, "delta": found.delta,
         "unit": "record", "adjacency": "replace", "trust": "central",
-        "releases": [_costed(release, found.delta) for release in found.ledger.releases],
+        "releases": [_costed(event, found.delta) for event in found.ledger.events],
         "made": list(found.made), "notes": list(found.notes),
         "generator": f"seed {seed}" if seed is not None else CRYPTOGRAPHIC,
         "seed": seed, "private": private,
     }  # fmt: skip
 
 
-def _costed(release: Release, delta: float) -> dict[str, Any]:
-    """A release and what it would cost alone."""
-    cost = Account((release,)).epsilon(delta)
+def _costed(event: Event, delta: float) -> dict[str, Any]:
+    """An event and what it would cost alone."""
+    cost = Account((event,)).epsilon(delta)
     names = ("kind", "settings", "rounds", "dimension")
-    return {name: described(release)[name] for name in names} | {"epsilon": cost.bounds._asdict()}
+    return {name: described(event)[name] for name in names} | {"epsilon": cost.bounds._asdict()}
 
 
 def table(result: Mapping[str, Any]) -> str:

@@ -33,15 +33,15 @@ def forecast(study: Study) -> dict[str, Any]:
     asked = int(rounds_of_each(study.clients.chosen, study.clients.count, study.run.seed, study.run.rounds).sum())
     own = study.privacy
     carried = [named(each.table()) for each in (own.release, own.mechanism) if each is not None]
-    release = guarantee.release(study, plan.net.dimension) if study.privacy.promises else None
+    event = guarantee.event(study, plan.net.dimension) if study.privacy.promises else None
     looks = -(-study.run.rounds // study.run.evaluate_every)
     return {
         "name": study.name, "clients": study.clients.count, "byzantine": study.clients.attackers,
         "rounds": study.run.rounds, "dimension": plan.net.dimension, "mechanism": ", then ".join(carried),
         "epsilon": guarantee.epsilon(study, plan.net.dimension, guarantee.releases_of_worst(study))._asdict(),
         "epsilons": guarantee.both_epsilons(study),
-        "delta": study.privacy.delta, "unit": release.unit if release else "client", "trust": study.privacy.trust,
-        "adjacency": release.adjacency if release else None,
+        "delta": study.privacy.delta, "unit": event.unit if event else "client", "trust": study.privacy.trust,
+        "adjacency": event.adjacency if event else None, "seen": event.seen if event else None,
         "client_bytes": plan.client_bytes, "bytes_up": asked * plan.client_bytes,
         "seconds": asked * _seconds_a_client(plan) + looks * _seconds_a_look(plan), "start_seconds": START,
     }  # fmt: skip

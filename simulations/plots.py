@@ -18,6 +18,7 @@ from fedpriv.arrays import Vector
 from fedpriv.errors import FedprivError
 from fedpriv.privacy_loss import ROUGH
 from fedpriv.tradeoff import Tradeoff
+from fedpriv.trust import sums_only, word_of
 
 COLOURS = ("#0b3de0", "#d5650e", "#33a08b", "#bb6bdd", "#623b14")  # told apart by colour-blind eyes too
 POINTS = 28  # values of ε at which δ is asked for
@@ -70,7 +71,7 @@ def _envelope(epsilons: Vector, deltas: Sequence[float], alpha: Vector) -> Vecto
 
 def gaussian_beside(account: Account, beta: Vector, alpha: Vector) -> tuple[float, bool]:
     """μ of the Gaussian curve that bounds the account, and True; where none does, of one that meets it, and False."""
-    summed = any(release.trust == "secure-aggregation" for release in account.releases)  # μ holds for messages seen
+    summed = any(sums_only(word_of(event.trust)) for event in account.events)  # μ holds for messages seen
     if account.mu is not None and not summed:
         return account.mu, True
     crossing = float(np.interp(0.0, alpha - beta, alpha))

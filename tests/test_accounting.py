@@ -15,6 +15,7 @@ from pytest import approx
 from fedpriv.accounting import Account
 from fedpriv.comparisons import published
 from fedpriv.errors import FedprivError
+from fedpriv.event import Event, by_hand, described, event_of
 from fedpriv.mechanisms import (
     Binomial,
     BinomialNoise,
@@ -30,8 +31,8 @@ from fedpriv.mechanisms import (
     Ternary,
 )
 from fedpriv.privacy_loss import Bounds
-from fedpriv.release import Release, described
 from fedpriv.tradeoff import Tradeoff
+from fedpriv.trust import Central, Local
 
 WIDE = StochasticSign(clip=0.1, scale=10)
 EVERY: list[Any] = [
@@ -55,11 +56,11 @@ SUMMED = [
 
 
 def epsilon(mechanism: Mechanism, delta: float = 1e-5, **facts: Any) -> Bounds:
-    return Account((Release(mechanism=mechanism, **facts),)).epsilon(delta).bounds
+    return Account((by_hand(mechanism=mechanism, **facts),)).epsilon(delta).bounds
 
 
 def delta(mechanism: Mechanism, at: float, **facts: Any) -> Bounds:
-    return Account((Release(mechanism=mechanism, **facts),)).delta(at).bounds
+    return Account((by_hand(mechanism=mechanism, **facts),)).delta(at).bounds
 
 
 def close(bounds: Bounds, value: float, rel: float = 1e-9) -> None:
@@ -76,7 +77,7 @@ def test_ternary_has_delta_one_twentieth_at_ln_two() -> None:
 
 
 def test_mu_of_a_hundred_thousand_coordinates_against_the_published_one() -> None:
-    account = Account((Release(mechanism=WIDE, dimension=100_000, geometry="l2"),))
+    account = Account((by_hand(mechanism=WIDE, dimension=100_000, geometry="l2"),))
     assert account.mu == approx(0.0250669, abs=5e-8)
     assert published(account, 1e-5)["[F] Theorem 7"]["mu"] == approx(126.33, abs=0.005)
 
@@ -138,7 +139,7 @@ def test_golden_sampled_signs() -> None:
 
 
 @st.composite
-def releases(draw: st.DrawFn) -> Release:
+def releases(draw: st.DrawFn) -> Event:
     mechanism = draw(st.sampled_from(EVERY))
     dimension = draw(st.sampled_from([1, 1, 2, 30, 1000]))
     facts: dict[str, Any] = {
@@ -149,18 +150,19 @@ def releases(draw: st.DrawFn) -> Release:
     if dimension > 1:
         facts["geometry"] = draw(st.sampled_from(["l2", "linf"]))
     facts["trust"] = draw(st.sampled_from(["local", "central", "secure-aggregation"]))
-    facts["adjacency"] = draw(st.sampled_from([None, "replace", "add-remove"]))
+    if facts["trust"] == "central":
+        facts["adjacency"] = draw(st.sampled_from([None, "replace", "add-remove"]))
     if facts["trust"] == "secure-aggregation":
         facts["clients"] = draw(st.sampled_from([1, 2, 40]))
         facts["mechanism"] = draw(st.sampled_from(SUMMED))
     if dimension <= 2 and facts["trust"] != "secure-aggregation":
         facts["sampling"] = draw(st.sampled_from([1.0, 0.0, 0.05, 0.7]))
-    return Release(**facts)
+    return by_hand(**facts)
 
 
 @settings(max_examples=15)
 @given(release=releases(), at=st.sampled_from([0.0, 1e-12, 1e-5, 0.1, 1.0]))
-def test_the_lower_bound_of_epsilon_never_passes_the_upper_one(release: Release, at: float) -> None:
+def test_the_lower_bound_of_epsilon_never_passes_the_upper_one(release: Event, at: float) -> None:
     low, high = Account((release,)).epsilon(at).bounds
     assert 0 <= low <= high
     if not release.rounds or not release.sampling or at == 1:
@@ -169,14 +171,14 @@ def test_the_lower_bound_of_epsilon_never_passes_the_upper_one(release: Release,
 
 @settings(max_examples=10)
 @given(release=releases(), at=st.sampled_from([0.0, 0.1, 1.0, 20.0]))
-def test_the_lower_bound_of_delta_never_passes_the_upper_one(release: Release, at: float) -> None:
+def test_the_lower_bound_of_delta_never_passes_the_upper_one(release: Event, at: float) -> None:
     low, high = Account((release,)).delta(at).bounds
     assert 0 <= low <= high <= 1
 
 
 @settings(max_examples=6)
 @given(release=releases(), at=st.sampled_from([1e-6, 1e-3]))
-def test_delta_undoes_epsilon(release: Release, at: float) -> None:
+def test_delta_undoes_epsilon(release: Event, at: float) -> None:
     account = Account((release,))
     high = account.epsilon(at).bounds.upper
     if 0 < high < inf:
@@ -224,7 +226,7 @@ def test_sampling_helps_and_less_of_it_helps_more(mechanism: Any) -> None:
     "facts", [{}, {"dimension": 50, "geometry": "l2"}, {"dimension": 5, "geometry": "linf"}], ids=str
 )
 def test_a_crowd_hides_and_a_larger_one_hides_better(mechanism: Any, facts: dict[str, Any]) -> None:
-    local = epsilon(mechanism, rounds=2, **facts)
+    local = epsilon(mechanism, rounds=2, trust="local", **facts)
     costs = [epsilon(mechanism, rounds=2, trust="secure-aggregation", clients=n, **facts) for n in (200, 20, 1)]
     for less, more in zip(costs, [*costs[1:], local], strict=True):
         assert less.upper <= more.upper * (1 + 1e-4)
@@ -233,8 +235,8 @@ def test_a_crowd_hides_and_a_larger_one_hides_better(mechanism: Any, facts: dict
 
 @pytest.mark.parametrize("mechanism", EVERY, ids=repr)
 def test_two_releases_cost_at_least_each_and_at_most_the_sum(mechanism: Any) -> None:
-    one = Release(mechanism=mechanism, rounds=3)
-    other = Release(mechanism=WIDE, rounds=7, adjacency=one.adjacency)
+    one = by_hand(mechanism=mechanism, rounds=3, trust="local")
+    other = by_hand(mechanism=WIDE, rounds=7)
     together = Account((one, other)).epsilon(2e-5).bounds
     for alone in (one, other):
         assert together.lower >= Account((alone,)).epsilon(2e-5).bounds.lower * (1 - 1e-3)
@@ -246,23 +248,23 @@ def test_two_releases_cost_at_least_each_and_at_most_the_sum(mechanism: Any) -> 
     "mechanism", [Ternary(clip=1, spread=4, scale=1510), DiscreteGaussian(clip=1, levels=100, noise=10)], ids=repr
 )
 @pytest.mark.parametrize(
-    "other", [Release(mechanism=WIDE), Release(mechanism=Gaussian(clip=1, noise=100), adjacency="replace")], ids=str
+    "other", [by_hand(mechanism=WIDE), by_hand(mechanism=Gaussian(clip=1, noise=100), trust="local")], ids=str
 )
-def test_a_vector_and_a_number_together_cost_at_most_the_sum(mechanism: Any, other: Release) -> None:
-    one = Release(mechanism=mechanism, dimension=10_000, geometry="l2", rounds=100)
+def test_a_vector_and_a_number_together_cost_at_most_the_sum(mechanism: Any, other: Event) -> None:
+    one = by_hand(mechanism=mechanism, dimension=10_000, geometry="l2", rounds=100)
     total = sum(Account((alone,)).epsilon(1e-5).bounds.upper for alone in (one, other))
     assert Account((one, other)).epsilon(2e-5).bounds.upper <= total
 
 
 def test_a_release_of_no_rounds_adds_nothing() -> None:
-    one = Release(mechanism=Ternary(clip=1, spread=4, scale=1510), dimension=10_000, geometry="l2", rounds=100)
+    one = by_hand(mechanism=Ternary(clip=1, spread=4, scale=1510), dimension=10_000, geometry="l2", rounds=100)
     alone = Account((one,)).epsilon(1e-5).bounds
     assert Account((one, replace(one, rounds=0))).epsilon(1e-5).bounds == approx(alone, rel=1e-6)
 
 
 def test_mu_is_a_certificate_of_the_bound_it_stands_beside() -> None:
     for mechanism in EVERY:
-        account = Account((Release(mechanism=mechanism, rounds=4),))
+        account = Account((by_hand(mechanism=mechanism, rounds=4),))
         if account.mu is not None:
             low = account.epsilon(1e-5).bounds.lower
             assert low <= Tradeoff.gaussian(account.mu).epsilon(1e-5) * (1 + 1e-9)
@@ -295,7 +297,7 @@ def test_delta_zero_is_the_pure_epsilon_or_none() -> None:
 
 @pytest.mark.parametrize("mechanism", EVERY, ids=repr)
 def test_delta_at_epsilon_zero_is_the_advantage(mechanism: Any) -> None:
-    release = Release(mechanism=mechanism)
+    release = by_hand(mechanism=mechanism)
     assert release.adjacency is not None
     close(delta(mechanism, 0.0), mechanism.tradeoff(release.adjacency).advantage, 1e-9)
 
@@ -369,7 +371,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
 @pytest.mark.parametrize(("facts", "said"), REFUSED, ids=str)
 def test_releases_that_cannot_be_are_refused_in_one_line(facts: dict[str, Any], said: str) -> None:
     with pytest.raises(FedprivError) as error:
-        Release(mechanism=WIDE, **facts)
+        by_hand(mechanism=WIDE, **facts)
     assert said in str(error.value)
     assert "\n" not in str(error.value)
 
@@ -388,15 +390,18 @@ def test_epsilons_that_cannot_be_are_refused(bad: Any) -> None:
 
 def test_kinds_without_a_certificate_under_secure_aggregation_are_named() -> None:
     with pytest.raises(FedprivError, match="Ternarize has no certificate under secure aggregation"):
-        Release(mechanism=Ternarize(clip=1, scale=2), trust="secure-aggregation", clients=5)
+        by_hand(mechanism=Ternarize(clip=1, scale=2), trust="secure-aggregation", clients=5)
 
 
 def test_defaults_are_those_of_the_design() -> None:
-    assert Release(mechanism=WIDE).unit == "client"
-    assert Release(mechanism=WIDE, sampling=0.5).unit == "record"
-    assert Release(mechanism=WIDE).adjacency == "replace"
+    assert by_hand(mechanism=WIDE).unit == "client"
+    assert by_hand(mechanism=WIDE, sampling=0.5).unit == "record"
+    assert by_hand(mechanism=WIDE).adjacency == "replace"
     for mechanism in (Gaussian(clip=1, noise=1), Laplace(clip=1, noise=1)):
-        assert Release(mechanism=mechanism).adjacency == "add-remove"
+        alone = by_hand(mechanism)
+        assert (alone.trust, alone.unit, alone.adjacency) == (Central(), "record", "add-remove")
+        sent = by_hand(mechanism, trust="local")
+        assert (sent.trust, sent.unit, sent.adjacency) == (Local(), "client", "replace")
 
 
 def test_nothing_released_costs_nothing() -> None:
@@ -406,26 +411,27 @@ def test_nothing_released_costs_nothing() -> None:
 
 
 def test_a_release_is_described_in_full() -> None:
-    release = Release(mechanism=WIDE, dimension=5, geometry="l2", rounds=7, sampling=0.5)
-    assert described(release) == {
+    event = by_hand(mechanism=WIDE, dimension=5, geometry="l2", rounds=7, sampling=0.5)
+    assert described(event) == {
         "kind": "StochasticSign", "settings": {"clip": 0.1, "scale": 10, "peak": 0.1}, "unit": "record",
-        "trust": "local", "adjacency": "replace", "geometry": "l2", "dimension": 5,
-        "rounds": 7, "sampling": 0.5, "clients": None,
+        "trust": "local", "adjacency": "replace", "bound": {"kind": "Norm", "clip": 0.1}, "dimension": 5,
+        "rounds": 7, "sampling": 0.5, "clients": None, "seen": None,
     }  # fmt: skip
+    assert event_of(described(event)) == event
 
 
 def test_every_bound_names_its_proof() -> None:
     for mechanism in EVERY:
         for facts in ({}, {"dimension": 100, "geometry": "l2"}):
-            cost = Account((Release(mechanism=mechanism, **facts),)).epsilon(1e-5)
+            cost = Account((by_hand(mechanism=mechanism, **facts),)).epsilon(1e-5)
             assert cost.upper_proof
             assert "explicit pair" in cost.lower_proof
 
 
 def test_published_values_stand_beside_and_say_when_they_are_asymptotic() -> None:
-    values = published(Account((Release(mechanism=WIDE, sampling=0.1, rounds=10),)), 1e-5)
+    values = published(Account((by_hand(mechanism=WIDE, sampling=0.1, rounds=10),)), 1e-5)
     assert any("asymptotic" in name for name in values)
-    crowd = Account((Release(mechanism=WIDE, trust="secure-aggregation", clients=50),))
+    crowd = Account((by_hand(mechanism=WIDE, trust="secure-aggregation", clients=50),))
     assert exp(published(crowd, 1e-5)["[F] Theorem 9"]["epsilon"]) == approx(10.1 / 9.9)
 
 

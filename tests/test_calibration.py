@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from fedpriv import calibration
 from fedpriv.accounting import Account
-from fedpriv.calibration import calibrate
 from fedpriv.errors import FedprivError, Unreachable
+from fedpriv.event import by_hand
 from fedpriv.mechanisms import KINDS, make, settings_of
-from fedpriv.release import Release
 
 VECTOR = {"dimension": 10_000, "geometry": "l2"}
 BOX = {"dimension": 30, "geometry": "linf"}
@@ -64,8 +64,16 @@ WHOLE: list[Case] = [
 ]
 
 
+def calibrate(
+    kind: str, given: dict[str, Any], *, epsilon: float, delta: float, free: str | None = None, **facts: Any
+) -> Any:  # fmt: skip
+    return calibration.calibrate(
+        kind, given, lambda own: by_hand(own, **facts), epsilon=epsilon, delta=delta, free=free
+    )
+
+
 def cost(kind: str, given: dict[str, Any], release: dict[str, Any], delta: float = 1e-5) -> float:
-    return Account((Release(mechanism=make(kind, given), **release),)).epsilon(delta).bounds.upper
+    return Account((by_hand(mechanism=make(kind, given), **release),)).epsilon(delta).bounds.upper
 
 
 def named(value: Any) -> str:

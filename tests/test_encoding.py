@@ -24,6 +24,7 @@ from fedpriv import (
     encoding_votes,
     sampling_binomial,
 )
+from fedpriv.bounds import Box, Norm, Normalised
 from fedpriv.encoding import Fresh, Seeded, clip_factors, encoded, encoded_packed
 from fedpriv.errors import FedprivError
 from fedpriv.mechanisms import (
@@ -466,9 +467,9 @@ def test_long_rows_are_within_the_clip_and_near_it(dimension, size, kind):
 def test_zeros_are_left_and_what_is_not_finite_is_told():
     x = np.zeros((5, 300), np.float32)
     x[1, 299], x[2, 0], x[3, 256], x[4, 7] = np.nan, np.inf, -np.inf, 0.5
-    for how, expected in (("clip", [1, 1]), ("normalise", [0, approx(2, rel=1e-5)]), ("coordinates", [1, 1])):
+    for bound, expected in ((Norm(1), [1, 1]), (Normalised(1), [0, approx(2, rel=1e-5)]), (Box(1), [1, 1])):
         for kind in (np.float32, np.float64):
-            factors = clip_factors(x.astype(kind), 1, how)
+            factors = bound.factors(x.astype(kind))
             assert np.isnan(factors).tolist() == [False, True, True, True, False]
             assert factors[[0, 4]].tolist() == expected
 

@@ -65,7 +65,7 @@ def test_the_published_split_of_the_budget_is_far_noisier_and_still_accounted():
     assert error(ours, data, mean) < 0.06
     assert np.linalg.norm(found.mean - mean) < 0.3
     assert found.epsilon.upper < 0.05
-    assert published.releases(400_000, 3)[1].mechanism.noise > 50 * ours.releases(400_000, 3)[1].mechanism.noise
+    assert published.events(400_000, 3)[1].mechanism.noise > 50 * ours.events(400_000, 3)[1].mechanism.noise
 
 
 @pytest.mark.parametrize("method", [DpFilter(**BUDGET), RobustFilter(corruption=0.05)], ids=lambda m: type(m).__name__)
@@ -192,7 +192,7 @@ def test_a_range_that_is_not_found_is_an_outcome_and_is_charged():
     assert found.mean is None
     assert found.failure.startswith("range: ")
     assert found.made == ("range",)
-    assert found.ledger.releases == method.releases(4000, 2)
+    assert found.ledger.events == method.events(4000, 2)
     assert 1.9 < found.epsilon.upper <= 2
 
 
@@ -268,9 +268,9 @@ def test_too_few_records_are_refused_before_anything_is_spent_and_the_number_nam
     with pytest.raises(FedprivError, match="too few for ε") as raised:
         chosen.estimate(np.zeros((5, d)), np.random.default_rng(1))
     would = int(re.search(r"n = ([\d,]+) would do", str(raised.value))[1].replace(",", ""))
-    assert chosen.releases(would, d)
+    assert chosen.events(would, d)
     with pytest.raises(FedprivError, match="too few for ε"):
-        chosen.releases(int(0.97 * would), d)
+        chosen.events(int(0.97 * would), d)
 
 
 @pytest.mark.parametrize("method", [Prime, DpFilter, PrimeHeavyTailed])

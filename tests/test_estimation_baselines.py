@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 from pytest import approx
 
 from fedpriv import aggregation, guarantee, study_file
-from fedpriv.accounting import Account, Release
+from fedpriv.accounting import Account
 from fedpriv.aggregation import Aid, PrivateMean
+from fedpriv.bounds import Norm
 from fedpriv.errors import FedprivError
 from fedpriv.estimation import (
     METHODS,
@@ -34,9 +35,11 @@ from fedpriv.estimation import (
 from fedpriv.estimation.covers import MOST_POINTS, directions, exponential, grid
 from fedpriv.estimation.trimmed import stability
 from fedpriv.estimation.tukey import depths
+from fedpriv.event import by_hand
 from fedpriv.mechanisms import Exponential
 from fedpriv.random_streams import stream
 from fedpriv.tradeoff import Tradeoff
+from fedpriv.trust import Central
 from server import rounds
 from server.driver import Answer, Task
 from simulations import direct
@@ -81,11 +84,11 @@ def test_coinpress_grows_little_with_the_ball_it_begins_in() -> None:
 @pytest.mark.parametrize("method", PRIVATE, ids=repr)
 def test_a_private_estimate_costs_what_was_asked_for_and_its_ledger_is_its_plan(method: Any) -> None:
     data = normal(4000, 2)
-    plan = method.releases(*data.shape)
+    plan = method.events(*data.shape)
     found = method.estimate(data, stream(2, "noise"))
     assert found.ledger.epsilon(found.delta).upper == found.epsilon.upper <= method.epsilon
-    assert sum(own.rounds for own in found.ledger.releases) == sum(own.rounds for own in plan) == len(found.made)
-    assert {(own.unit, own.trust, own.adjacency) for own in plan} == {("record", "central", "replace")}
+    assert sum(own.rounds for own in found.ledger.events) == sum(own.rounds for own in plan) == len(found.made)
+    assert {(own.unit, own.trust, own.adjacency) for own in plan} == {("record", Central(), "replace")}
 
 
 @pytest.mark.parametrize("method", PRIVATE, ids=repr)
@@ -102,7 +105,7 @@ def test_records_that_are_no_numbers_move_a_private_estimate_little_and_are_not_
     data[0] = np.nan
     data[1, 0], data[2, 1] = np.inf, -np.inf
     found = method.estimate(data, stream(2, "noise"))
-    assert found.ledger.releases == method.estimate(normal(4000, 2), stream(2, "noise")).ledger.releases
+    assert found.ledger.events == method.estimate(normal(4000, 2), stream(2, "noise")).ledger.events
     assert np.linalg.norm(found.mean - 3) < 0.4
 
 
@@ -111,7 +114,7 @@ def test_an_open_estimate_hides_nothing_says_so_and_refuses_what_is_no_number(me
     data = normal(500, 3)
     found = method.estimate(data, stream(1, "blocks"))
     assert found.epsilon.lower == found.epsilon.upper == np.inf
-    assert not found.ledger.releases
+    assert not found.ledger.events
     assert np.linalg.norm(found.mean - 3) < 0.3
     data[7, 1] = np.nan
     with pytest.raises(FedprivError, match=r"record 7 \(counting from 0\) holds nan"):
@@ -240,14 +243,14 @@ def test_sparse_records_fail_the_test_and_that_is_charged_all_the_same() -> None
     assert found.mean is None
     assert found.failure is not None
     assert found.failure.startswith("the width of what is kept")
-    assert found.ledger.releases == method.releases(4000, 1)
+    assert found.ledger.events == method.events(4000, 1)
 
 
 def test_an_empty_range_is_a_failure_that_says_so() -> None:
     data = np.full((4000, 1), np.nan)
     found = DpMean(epsilon=1, delta=1e-5).estimate(data, stream(1, "noise"))
     assert (found.mean, found.failure) == (None, "range: a coordinate has no bin that passes")
-    assert len(found.ledger.releases) == 2
+    assert len(found.ledger.events) == 2
 
 
 @pytest.mark.parametrize(
@@ -263,10 +266,10 @@ def test_an_empty_range_is_a_failure_that_says_so() -> None:
         (lambda: TukeyMedian(epsilon=1, bound=float("inf")), "bound must be finite"),
         (lambda: MedianOfMeans(blocks=2.5), "blocks must be a whole number"),
         (lambda: MedianOfMeans(blocks=50).estimate(normal(20, 1), stream(1, "b")), "50 blocks need as many records"),
-        (lambda: DpMean(epsilon=0.1, delta=1e-5).releases(100, 5), r"n = 100 is too few .*: [\d,]+ records would do"),
-        (lambda: TukeyMedian(epsilon=1, bound=5).releases(100, 4), "for at most 3, Prime or DpMean for more"),
-        (lambda: TukeyMedian(epsilon=1, bound=500).releases(100, 2), "a spacing of"),
-        (lambda: TrimmedDistance(epsilon=1, delta=1e-5, corruption=0.01, bound=5).releases(100, 1), "would do"),
+        (lambda: DpMean(epsilon=0.1, delta=1e-5).events(100, 5), r"n = 100 is too few .*: [\d,]+ records would do"),
+        (lambda: TukeyMedian(epsilon=1, bound=5).events(100, 4), "for at most 3, Prime or DpMean for more"),
+        (lambda: TukeyMedian(epsilon=1, bound=500).events(100, 2), "a spacing of"),
+        (lambda: TrimmedDistance(epsilon=1, delta=1e-5, corruption=0.01, bound=5).events(100, 1), "would do"),
         (lambda: method_of("dp-maen"), "did you mean 'dp-mean'"),
         (lambda: EmpiricalMean().estimate(np.zeros((0, 3)), stream(1, "x")), "must be a matrix, a row a record"),
         (lambda: DpMean(epsilon=1, delta=1e-5).estimate([["a"]], stream(1, "x")), "must be numbers"),
@@ -280,9 +283,9 @@ def test_what_cannot_be_is_refused_in_a_line(make: Any, message: str) -> None:
 def test_the_number_of_records_that_would_do_does() -> None:
     for method in (DpMean(epsilon=0.1, delta=1e-5), TrimmedDistance(epsilon=1, delta=1e-5, corruption=0.01, bound=5)):
         with pytest.raises(FedprivError, match="would do") as refused:
-            method.releases(100, 1)
+            method.events(100, 1)
         words = str(refused.value).split(" records would do")[0].split()[-1]
-        assert method.releases(int(words.replace(",", "")), 1)
+        assert method.events(int(words.replace(",", "")), 1)
 
 
 def test_the_spacing_that_is_named_is_small_enough() -> None:
@@ -297,7 +300,7 @@ def test_every_method_is_found_by_the_name_it_is_spelled_by() -> None:
 
 
 def test_a_draw_is_costed_as_epsilon_and_the_chance_that_its_test_was_wrong() -> None:
-    release = Release(mechanism=Exponential(epsilon=0.7, failure=1e-6), trust="central", unit="record")
+    release = by_hand(mechanism=Exponential(epsilon=0.7, failure=1e-6), trust="central", unit="record")
     assert Account((release,)).epsilon(2e-6).bounds.upper == approx(0.7, rel=1e-3)
     assert Account((release,)).epsilon(5e-7).bounds.upper == np.inf
     twice = Account((replace(release, rounds=2),))
@@ -321,8 +324,13 @@ def central(*overrides: str) -> study_file.Study:
 
 def test_a_round_of_a_private_rule_costs_what_it_was_given_and_rounds_are_composed() -> None:
     study = guarantee.resolved(central(), 650)
-    release = guarantee.release(study, 650)
-    assert (release.unit, release.trust, release.adjacency, release.geometry) == ("client", "central", "replace", "l2")
+    release = guarantee.event(study, 650)
+    assert (release.unit, release.trust, release.adjacency, release.bound) == (
+        "client",
+        Central(),
+        "replace",
+        Norm(2.0),
+    )
     one = Account((release,)).epsilon(1e-6).bounds.upper
     assert 0.49 < one <= 0.5
     assert one < guarantee.epsilon(study, 650, 4).upper < 4 * 0.5
@@ -361,7 +369,7 @@ def test_prime_as_a_rule_costs_one_release_of_the_same_budget() -> None:
         ("privacy.mechanism={kind='Plain'}", "must be Plain with a clip under trust 'central'"),
         ("privacy.mechanism={kind='Gaussian', clip=1.0, noise=1.0}", "the noise is the server's"),
         ("privacy.noise=cryptographic", "knows noise = 'seeded'"),
-        ("privacy.adjacency=add-remove", "adjacency 'replace'"),
+        ("privacy.adjacency=add-remove", "who sends none is seen to be absent: 'replace'"),
         ("server.fewest=3", "counts as one that sends 0"),
         ("aggregation.bound=3.0", "must be the mechanism's clip = 2.0"),
         ("aggregation.method=prme", "did you mean 'prime'"),
@@ -404,15 +412,15 @@ def test_a_client_that_does_not_answer_moves_a_private_mean_by_its_bound_and_no_
         assert found["why"] == "finished"
         models.append(np.load(tmp_path / str(lost) / "checkpoint.npz")["weights"])
     assert 0 < np.linalg.norm(models[0] - models[1]) <= 2.0 / 400 * (1 + 1e-6)  # the same noise
-    noise = guarantee.release(guarantee.resolved(study, 650), 650).mechanism.noise / 400
+    noise = guarantee.event(guarantee.resolved(study, 650), 650).mechanism.noise / 400
     assert 0.8 * noise < models[2].std() < 1.2 * noise
 
 
 def test_trimmed_distance_asks_for_so_many_records_that_some_are_kept() -> None:
     method = TrimmedDistance(epsilon=10, delta=1e-5, corruption=0.1666, bound=5, spacing=0.5)
     with pytest.raises(FedprivError, match=r"0 would be kept; ([\d,]+) records would do") as told:
-        method.releases(100, 1)
+        method.events(100, 1)
     enough = int(str(told.value).split("; ")[1].split()[0].replace(",", ""))
-    assert method.releases(enough, 1)
+    assert method.events(enough, 1)
     found = method.estimate(np.zeros((enough, 1)), stream(1, "many"))
     assert found.mean is not None

@@ -221,7 +221,7 @@ def answers(method, n, d, times):
 
 def test_the_noise_drawn_is_the_noise_charged():
     plan, drawn, counted = answers(Prime(epsilon=3, delta=1e-5, corruption=0.1), 5000, 2, 4000)
-    range_, sums, scores = plan.releases
+    range_, sums, scores = plan.events
     assert range_.mechanism == plan.budget.histogram
     assert range_.dimension == 2
     assert (sums.rounds, scores.rounds) == (1 + 4 + 2, 4)
@@ -268,7 +268,7 @@ METHODS = [Prime, PrimeHeavyTailed, DpFilter]
 @settings(max_examples=15, deadline=None)
 def test_the_plan_never_costs_more_than_asked_for_and_hardly_less(method, epsilon, delta, d, known):
     chosen = method(epsilon=epsilon, delta=delta, corruption=0.05, bound=20.0 if known else None)
-    ledger = budget.charged(chosen.releases(10**9, d))
+    ledger = budget.charged(chosen.events(10**9, d))
     cost = ledger.epsilon(delta).upper
     assert cost <= epsilon
     assert cost >= 0.97 * epsilon
@@ -277,7 +277,7 @@ def test_the_plan_never_costs_more_than_asked_for_and_hardly_less(method, epsilo
 @pytest.mark.parametrize("method", METHODS)
 def test_the_published_split_costs_far_less_than_it_says(method):
     chosen = method(epsilon=20, delta=0.01, corruption=0.05, composition="published")
-    cost = budget.charged(chosen.releases(10**8, 50)).epsilon(0.01).upper
+    cost = budget.charged(chosen.events(10**8, 50)).epsilon(0.01).upper
     assert cost < 0.05
 
 
@@ -314,7 +314,7 @@ def leaks(method, epsilons, delta_at, noise=1.0, times=1500):
 
 def test_no_statistic_of_the_whole_estimator_passes_its_certified_curve_and_with_less_noise_one_does(monkeypatch):
     method = Prime(epsilon=4, delta=1e-3, corruption=0.1, bound=1.0, steps=1, recentrings=0)
-    ledger = budget.charged(method.releases(120, 2))
+    ledger = budget.charged(method.events(120, 2))
     epsilons = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0)
     curve = {epsilon: ledger.delta(epsilon).upper for epsilon in epsilons}
     assert not leaks(method, epsilons, curve.__getitem__)
@@ -325,4 +325,4 @@ def test_no_statistic_of_the_whole_estimator_passes_its_certified_curve_and_with
 
 def test_settings_that_change_nothing_private_change_no_release():
     one = Prime(epsilon=1, delta=1e-6, corruption=0.05)
-    assert one.releases(10**6, 5) == replace(one, interactive=True, constant=3.0, sharpness=0.5).releases(10**6, 5)
+    assert one.events(10**6, 5) == replace(one, interactive=True, constant=3.0, sharpness=0.5).events(10**6, 5)

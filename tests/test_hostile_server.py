@@ -85,7 +85,7 @@ def asked(folder: Path, study: str | None = STUDY, **changes: Any) -> Message:
 def released(folder: Path) -> float:
     """The ε of all that the client has on its own disk."""
     with own_ledger.opened(folder / "ledger", (0, 2)) as ledger:
-        return total(ledger.releases(), 1e-5)
+        return total(ledger.events(), 1e-5)
 
 
 def refused(reply: Message) -> str:

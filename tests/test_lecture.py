@@ -13,8 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pytest import approx
 
-from fedpriv.accounting import Account, Release
+from fedpriv.accounting import Account
 from fedpriv.comparisons import published
+from fedpriv.event import Event, by_hand
 from fedpriv.lecture import ORDERS, moments_epsilon
 from fedpriv.mechanisms import Gaussian, Laplace
 from fedpriv.ptr_renyi import black_box_lower
@@ -114,7 +115,7 @@ def test_the_moments_of_both_ways_round_by_integration(noise: float, rate: float
 @given(noise=st.floats(0.7, 8), rate=st.floats(0.001, 1), rounds=st.integers(2, 400))
 @settings(max_examples=8, deadline=None)
 def test_the_exact_accountant_is_never_above_the_moments_accountant(noise: float, rate: float, rounds: int) -> None:
-    release = Release(mechanism=Gaussian(clip=1, noise=noise), sampling=rate, rounds=rounds, unit="record")
+    release = by_hand(mechanism=Gaussian(clip=1, noise=noise), sampling=rate, rounds=rounds, unit="record")
     account = Account((release,))
     assert account.epsilon(1e-5).bounds.lower <= published(account, 1e-5)[MOMENTS]["epsilon"] * (1 + 1e-9)
 
@@ -138,7 +139,7 @@ def test_the_moments_accountant_takes_the_best_whole_order() -> None:
 def test_one_record_moves_a_release_by_its_sensitivity(
     mechanism: Gaussian, facts: dict[str, Any], distance: float
 ) -> None:
-    account = Account((Release(mechanism=mechanism, **facts),))
+    account = Account((by_hand(mechanism=mechanism, **facts),))
     theirs = published(account, 1e-5)[GAUSSIAN]["epsilon"]
     assert theirs == approx(distance / 10 * sqrt(2 * log(1.25e5)))
     assert account.epsilon(1e-5).bounds.upper <= theirs
@@ -146,28 +147,28 @@ def test_one_record_moves_a_release_by_its_sensitivity(
 
 @pytest.mark.parametrize(("geometry", "distance"), [("linf", 4), ("l2", 2)])
 def test_the_laplace_mechanism_goes_by_the_l1_norm(geometry: Any, distance: float) -> None:
-    account = Account((Release(mechanism=Laplace(clip=1, noise=8), dimension=4, geometry=geometry),))
+    account = Account((by_hand(mechanism=Laplace(clip=1, noise=8), dimension=4, geometry=geometry),))
     assert published(account, 1e-5)[LAPLACE] == {"epsilon": distance / 8, "delta": 0.0}
 
 
 def test_where_the_lecture_says_nothing_nothing_is_said() -> None:
     gaussian, sampled = Gaussian(clip=1, noise=2), {"sampling": 0.1, "unit": "record"}
-    silent: list[tuple[Release, float]] = [
-        (Release(mechanism=gaussian, rounds=0), 1e-5),
-        (Release(mechanism=gaussian), 0.0),
-        (Release(mechanism=gaussian), 1.0),
-        (Release(mechanism=gaussian, trust="secure-aggregation", clients=3), 1e-5),
-        (Release(mechanism=Laplace(clip=1, noise=2), **sampled), 1e-5),  # type: ignore[arg-type]
+    silent: list[tuple[Event, float]] = [
+        (by_hand(mechanism=gaussian, rounds=0), 1e-5),
+        (by_hand(mechanism=gaussian), 0.0),
+        (by_hand(mechanism=gaussian), 1.0),
+        (by_hand(mechanism=gaussian, trust="secure-aggregation", clients=3), 1e-5),
+        (by_hand(mechanism=Laplace(clip=1, noise=2), **sampled), 1e-5),  # type: ignore[arg-type]
     ]
     for release, delta in silent:
         assert published(Account((release,)), delta) == {}
-    replaced = Release(mechanism=gaussian, adjacency="replace", **sampled)  # type: ignore[arg-type]
+    replaced = by_hand(mechanism=gaussian, adjacency="replace", **sampled)  # type: ignore[arg-type]
     assert MOMENTS not in published(Account((replaced,)), 1e-5)  # its neighbours are by add-remove
 
 
 def test_noise_beyond_all_reason_has_values_too() -> None:
     for noise in (1e-3, 1e6):
-        release = Release(mechanism=Gaussian(clip=1, noise=noise), sampling=1e-3, rounds=10**6)
+        release = by_hand(mechanism=Gaussian(clip=1, noise=noise), sampling=1e-3, rounds=10**6)
         found = published(Account((release,)), 1e-5)[MOMENTS]["epsilon"]
         assert 0 < found < inf
     assert exp(-found) < 1

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from pytest import approx
 
 from fedpriv.errors import BudgetExceeded, FedprivError
+from fedpriv.event import Event, by_hand
 from fedpriv.ledger import FORMAT, Budget, Ledger
 from fedpriv.mechanisms import (
     Binomial,
@@ -28,23 +29,22 @@ from fedpriv.mechanisms import (
     Ternarize,
     Ternary,
 )
-from fedpriv.release import Release
 
-SIGN = Release(mechanism=StochasticSign(clip=0.1, scale=10), rounds=100)
-OTHER = Release(mechanism=Gaussian(clip=1, noise=20), rounds=10, adjacency="replace")
+SIGN = by_hand(mechanism=StochasticSign(clip=0.1, scale=10), rounds=100)
+OTHER = by_hand(mechanism=Gaussian(clip=1, noise=20), rounds=10, trust="local")
 EVERY = [
     SIGN,
     OTHER,
-    Release(mechanism=StochasticSign(clip=1, peak=0.2, scale=2), dimension=7, geometry="l2"),
-    Release(mechanism=Binomial(clip=0.1, scale=1, trials=16), trust="secure-aggregation", clients=9),
-    Release(mechanism=Cldp(clip=1, epsilon=0.5), sampling=0.25, rounds=3),
-    Release(mechanism=NoisySign(clip=1, noise=8), trust="central", unit="client", sampling=0.1),
-    Release(mechanism=Ternary(clip=0.1, spread=0.25, scale=0.5), dimension=3, geometry="linf"),
-    Release(mechanism=Ternarize(clip=1e-7, scale=1), rounds=0),
-    Release(mechanism=BinomialNoise(clip=1, levels=4, trials=400, bias=0.3)),
-    Release(mechanism=DiscreteGaussian(clip=1, levels=4, noise=4), adjacency="add-remove"),
-    Release(mechanism=Skellam(clip=1, levels=4, noise=1 / 3), unit="record"),
-    Release(mechanism=Laplace(clip=1, noise=10)),
+    by_hand(mechanism=StochasticSign(clip=1, peak=0.2, scale=2), dimension=7, geometry="l2"),
+    by_hand(mechanism=Binomial(clip=0.1, scale=1, trials=16), trust="secure-aggregation", clients=9),
+    by_hand(mechanism=Cldp(clip=1, epsilon=0.5), sampling=0.25, rounds=3),
+    by_hand(mechanism=NoisySign(clip=1, noise=8), trust="central", unit="client", sampling=0.1),
+    by_hand(mechanism=Ternary(clip=0.1, spread=0.25, scale=0.5), dimension=3, geometry="linf"),
+    by_hand(mechanism=Ternarize(clip=1e-7, scale=1), rounds=0),
+    by_hand(mechanism=BinomialNoise(clip=1, levels=4, trials=400, bias=0.3)),
+    by_hand(mechanism=DiscreteGaussian(clip=1, levels=4, noise=4), trust="central", adjacency="add-remove"),
+    by_hand(mechanism=Skellam(clip=1, levels=4, noise=1 / 3), unit="record"),
+    by_hand(mechanism=Laplace(clip=1, noise=10)),
 ]
 
 
@@ -54,16 +54,16 @@ EVERY = [
 def test_adding_returns_a_new_ledger_and_leaves_the_old_one() -> None:
     empty = Ledger()
     one = empty.add(SIGN)
-    assert empty.releases == ()
-    assert one.releases == (SIGN,)
-    assert one.add(OTHER).releases == (SIGN, OTHER)
-    assert one.releases == (SIGN,)
+    assert empty.events == ()
+    assert one.events == (SIGN,)
+    assert one.add(OTHER).events == (SIGN, OTHER)
+    assert one.events == (SIGN,)
 
 
 def test_rounds_of_the_same_release_are_added_up() -> None:
     twice = Ledger().add(SIGN).add(OTHER).add(SIGN)
-    assert [release.rounds for release in twice.releases] == [200, 10]
-    whole = Ledger().add(Release(mechanism=SIGN.mechanism, rounds=200)).add(OTHER)
+    assert [release.rounds for release in twice.events] == [200, 10]
+    whole = Ledger().add(by_hand(mechanism=SIGN.mechanism, rounds=200)).add(OTHER)
     assert twice == whole
     assert twice.epsilon(1e-5) == whole.epsilon(1e-5)
 
@@ -72,7 +72,7 @@ def test_releases_that_differ_in_anything_stay_apart() -> None:
     ledger = Ledger()
     for release in EVERY:
         ledger = ledger.add(release)
-    assert ledger.releases == tuple(EVERY)
+    assert ledger.events == tuple(EVERY)
 
 
 def test_an_empty_ledger_has_cost_nothing() -> None:
@@ -81,7 +81,7 @@ def test_an_empty_ledger_has_cost_nothing() -> None:
 
 
 @pytest.mark.parametrize("other", [OTHER, EVERY[2], EVERY[6], EVERY[8]], ids=str)
-def test_two_releases_cost_at_least_each_and_at_most_their_sum(other: Release) -> None:
+def test_two_releases_cost_at_least_each_and_at_most_their_sum(other: Event) -> None:
     apart = [Ledger().add(release).epsilon(1e-5) for release in (SIGN, other)]
     together = Ledger().add(SIGN).add(other).epsilon(2e-5)
     assert together.upper <= sum(bounds.upper for bounds in apart) * (1 + 1e-9)
@@ -94,8 +94,8 @@ def test_two_releases_cost_at_least_each_and_at_most_their_sum(other: Release) -
 def test_the_order_and_the_division_of_rounds_do_not_matter(rounds: list[int], at: float) -> None:
     ledger = Ledger()
     for count in rounds:
-        ledger = ledger.add(Release(mechanism=SIGN.mechanism, rounds=count))
-    at_once = Ledger().add(Release(mechanism=SIGN.mechanism, rounds=sum(rounds)))
+        ledger = ledger.add(by_hand(mechanism=SIGN.mechanism, rounds=count))
+    at_once = Ledger().add(by_hand(mechanism=SIGN.mechanism, rounds=sum(rounds)))
     assert ledger.epsilon(at) == at_once.epsilon(at)
 
 
@@ -103,7 +103,7 @@ def test_the_order_and_the_division_of_rounds_do_not_matter(rounds: list[int], a
 
 
 def test_two_units_are_never_added_up() -> None:
-    record = Release(mechanism=SIGN.mechanism, unit="record")
+    record = by_hand(mechanism=SIGN.mechanism, unit="record")
     both = Ledger().add(SIGN).add(record)
     for ask in (both.epsilon, both.delta):
         with pytest.raises(FedprivError, match="say which unit"):
@@ -122,8 +122,8 @@ def test_two_adjacencies_are_never_added_up_in_silence() -> None:
     ways: list[Any] = ["add-remove", "replace"]
     ledger = Ledger()
     for way in ways:
-        ledger = ledger.add(Release(mechanism=Gaussian(clip=1, noise=5), adjacency=way))
-    by_replacing = Ledger().add(Release(mechanism=Gaussian(clip=1, noise=5), adjacency="replace", rounds=2))
+        ledger = ledger.add(by_hand(mechanism=Gaussian(clip=1, noise=5), adjacency=way))
+    by_replacing = Ledger().add(by_hand(mechanism=Gaussian(clip=1, noise=5), adjacency="replace", rounds=2))
     try:
         found = ledger.epsilon(1e-5).upper
     except FedprivError:
@@ -136,32 +136,32 @@ def test_two_adjacencies_are_never_added_up_in_silence() -> None:
 
 def test_what_passes_the_budget_is_refused_and_changes_nothing() -> None:
     ledger = Ledger(budget=Budget(2.0, 1e-5)).add(SIGN)
-    before = ledger.releases
-    assert not ledger.affords(Release(mechanism=SIGN.mechanism, rounds=10_000))
+    before = ledger.events
+    assert not ledger.affords(by_hand(mechanism=SIGN.mechanism, rounds=10_000))
     with pytest.raises(BudgetExceeded, match="past the budget of 2") as error:
-        ledger.add(Release(mechanism=SIGN.mechanism, rounds=10_000))
+        ledger.add(by_hand(mechanism=SIGN.mechanism, rounds=10_000))
     assert "\n" not in str(error.value)
-    assert ledger.releases == before
+    assert ledger.events == before
     assert ledger.affords(SIGN)
 
 
 def test_the_budget_holds_to_the_last_round() -> None:
     ledger = Ledger(budget=Budget(0.5, 1e-5))
-    one = Release(mechanism=SIGN.mechanism, rounds=20)
+    one = by_hand(mechanism=SIGN.mechanism, rounds=20)
     while ledger.affords(one):
         ledger = ledger.add(one)
     assert 0.4 < ledger.epsilon(1e-5).upper <= 0.5 * (1 + 1e-9)
-    unlimited = Ledger(ledger.releases).add(one)
+    unlimited = Ledger(ledger.events).add(one)
     assert unlimited.epsilon(1e-5).upper > 0.5 * (1 - 1e-3)
 
 
 def test_a_release_without_a_finite_epsilon_passes_every_budget() -> None:
     with pytest.raises(BudgetExceeded, match="inf"):
-        Ledger(budget=Budget(1e9, 1e-5)).add(Release(mechanism=Ternarize(clip=1, scale=2)))
+        Ledger(budget=Budget(1e9, 1e-5)).add(by_hand(mechanism=Ternarize(clip=1, scale=2)))
 
 
 def test_no_rounds_pass_no_budget() -> None:
-    Ledger(budget=Budget(1e-9, 0.0)).add(Release(mechanism=Ternarize(clip=1, scale=2), rounds=0))
+    Ledger(budget=Budget(1e-9, 0.0)).add(by_hand(mechanism=Ternarize(clip=1, scale=2), rounds=0))
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), [(0, 1e-5), (-1, 1e-5), (float("nan"), 1e-5), (1, -1), (1, 2), ("a", 0)])
@@ -174,7 +174,7 @@ def test_budgets_that_cannot_be_are_refused(epsilon: Any, delta: Any) -> None:
 
 
 @pytest.mark.parametrize("release", EVERY, ids=lambda release: type(release.mechanism).__name__)
-def test_a_ledger_comes_back_as_it_was_saved(release: Release, tmp_path: Path) -> None:
+def test_a_ledger_comes_back_as_it_was_saved(release: Event, tmp_path: Path) -> None:
     ledger = Ledger((release,), Budget(3.5, 1e-7))
     ledger.save(tmp_path / "ledger.json")
     assert Ledger.load(tmp_path / "ledger.json") == ledger
@@ -192,7 +192,7 @@ def test_numpy_numbers_are_saved_as_numbers(tmp_path: Path) -> None:
     import numpy as np
 
     mechanism = Binomial(clip=np.float32(1), scale=np.float64(2), trials=np.int64(3))  # type: ignore[arg-type]
-    ledger = Ledger().add(Release(mechanism=mechanism, dimension=np.int64(4), geometry="l2"))  # type: ignore[arg-type]
+    ledger = Ledger().add(by_hand(mechanism=mechanism, dimension=np.int64(4), geometry="l2"))  # type: ignore[arg-type]
     ledger.save(tmp_path / "ledger.json")
     assert Ledger.load(tmp_path / "ledger.json") == ledger
 
@@ -262,6 +262,8 @@ DAMAGED = [
     f'{{"format": 1, "budget": null, "releases": [{{{GAUSSIAN}, "rounds": -1}}]}}',
     f'{{"format": 1, "budget": null, "releases": [{{{GAUSSIAN}, "round": 1}}]}}',
     f'{{"format": 1, "budget": null, "releases": [{{{GAUSSIAN}, "sampling": NaN}}]}}',
+    '{"format": 2, "budget": null, "releases": []}',
+    '{"format": 1, "budget": null, "releases": [], "more": 1}',
 ]
 
 
@@ -282,7 +284,7 @@ def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_newer_format_is_refused_rather_than_read_in_part(tmp_path: Path) -> None:
-    (tmp_path / "ledger.json").write_text(json.dumps({"format": FORMAT + 1, "budget": None, "releases": []}))
+    (tmp_path / "ledger.json").write_text(json.dumps({"format": FORMAT + 1, "budget": None, "events": []}))
     with pytest.raises(FedprivError, match="newer"):
         Ledger.load(tmp_path / "ledger.json")
 

@@ -18,6 +18,7 @@ from clients.masking.identity import Identity
 from fedpriv import guarantee, study_file
 from fedpriv.errors import FedprivError
 from fedpriv.study import Study
+from fedpriv.trust import Sums
 from server import rounds
 from server.driver import Answer, Task
 from server.masked_sums import MaskedSums, masks
@@ -298,8 +299,9 @@ def test_thresholds_that_no_round_can_rest_on_are_refused_before_anybody_is_aske
 @pytest.mark.parametrize(("threshold", "clients"), [("0.7", 28), ("30", 30), ("1.0", 40), ("0.69", 28)])
 def test_the_ledger_counts_the_noise_of_the_threshold_and_of_nobody_more(threshold: str, clients: int) -> None:
     own = study(f"masking.threshold={threshold}")
-    assert guarantee.fewest(own) == guarantee.contributors(own) == clients
-    assert guarantee.contributors(study(f"masking.threshold={threshold}", "privacy.colluding=2")) == clients - 2
+    assert guarantee.fewest(own) == clients
+    assert guarantee.trust(own) == Sums(clients)
+    assert guarantee.trust(study(f"masking.threshold={threshold}", "privacy.colluding=2")) == Sums(clients - 2)
 
 
 def test_deployments_mask_what_is_promised_of_sums_and_simulations_where_they_rehearse() -> None:

@@ -106,7 +106,7 @@ def test_another_run_of_a_study_is_answered_anew_where_the_policy_says_so_and_ch
 
 
 def test_the_budget_is_of_all_studies_together_whatever_each_is_called(tmp_path: Path) -> None:
-    one = Ledger((guarantee.release(study_file.parsed(study()), 18),)).epsilon(1e-5).upper
+    one = Ledger((guarantee.event(study_file.parsed(study()), 18),)).epsilon(1e-5).upper
     terms = TERMS.replace("8.0", str(2.2 * one))
     told = [outcome(node(tmp_path, terms), study(f"name=s{number}")) for number in range(1, 9)]
     assert told == sorted(told)  # once it is spent it stays so
@@ -125,7 +125,7 @@ def outcome(asked: Node, text: str) -> str:
 
 def own_releases(folder: Path) -> tuple[Any, ...]:
     with own_ledger.opened(folder / "ledger", (0, 2)) as ledger:
-        return ledger.releases()
+        return ledger.events()
 
 
 def test_clients_asked_one_by_one_cost_no_more_than_asked_together(tmp_path: Path) -> None:
@@ -229,8 +229,7 @@ def test_noise_of_others_counts_only_as_far_as_the_client_believes_in_it(tmp_pat
     )  # fmt: skip
 
     def cost(terms: str, masked: bool) -> float:
-        release = node(tmp_path, TERMS + terms).policy.release(summed, 18, masked=masked)
-        return total((release,), 1e-5)
+        return total(node(tmp_path, TERMS + terms).policy.events(summed, 18, masked=masked), 1e-5)
 
     alone = cost("", True)
     for trust, masked, contributors, less in [

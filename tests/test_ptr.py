@@ -17,10 +17,11 @@ from hypothesis import strategies as st
 from pytest import approx
 
 from fedpriv import private_sums
-from fedpriv.accounting import Account, Release
+from fedpriv.accounting import Account
 from fedpriv.calibration import calibrate
 from fedpriv.densities import gaussian_stick
 from fedpriv.errors import FedprivError, Unreachable
+from fedpriv.event import by_hand
 from fedpriv.ledger import Ledger
 from fedpriv.mechanisms import Gaussian, Ptr, make, make_release
 from fedpriv.ptr import check_trimmed, kept, next_trimmed, passing_chance, release, safety_margin, step_ratio, verdict
@@ -41,7 +42,7 @@ def ptr(noise=10.0, bound=0.5, test_noise=5.0, failure=1e-5, clip=1.0):
 
 
 def epsilon(mechanism, delta=1e-5, **facts):
-    return Account((Release(mechanism=mechanism, **facts),)).epsilon(delta).bounds
+    return Account((by_hand(mechanism=mechanism, **facts),)).epsilon(delta).bounds
 
 
 # --- the margin: what [P] defines, searched for ----------------------------------------------------------------------
@@ -362,7 +363,7 @@ def test_noise_beyond_all_reason_still_has_bounds(settings_, rate):
 
 def test_the_mu_that_is_named_lies_below_the_curve():
     mechanism = ptr(1.1, 0.5, 1.0, 1e-3)
-    account = Account((Release(mechanism=mechanism),))
+    account = Account((by_hand(mechanism=mechanism),))
     alpha = np.linspace(0.001, 0.999, 200)
     assert account.mu == approx(mechanism.mu)
     assert (Tradeoff.gaussian(mechanism.mu)(alpha) <= mechanism.tradeoff()(alpha) + 1e-9).all()
@@ -370,15 +371,15 @@ def test_the_mu_that_is_named_lies_below_the_curve():
 
 def test_calibration_finds_the_noise_and_names_what_is_out_of_reach():
     given_ = {"clip": 1.0, "bound": 0.5, "test_noise": 1.0, "failure": 1e-8}
-    mechanism, cost = calibrate("Ptr", given_, epsilon=6, delta=1e-5, rounds=3)
+    mechanism, cost = calibrate("Ptr", given_, lambda own: by_hand(own, rounds=3), epsilon=6, delta=1e-5)
     assert 5.97 < cost.bounds.upper <= 6
     assert epsilon(ptr(mechanism.noise * 0.98, 0.5, 1.0, 1e-8), rounds=3).lower > 6
     with pytest.raises(Unreachable, match="out of reach"):  # the test alone costs 1/b
-        calibrate("Ptr", given_, epsilon=0.3, delta=1e-5)
+        calibrate("Ptr", given_, by_hand, epsilon=0.3, delta=1e-5)
 
 
 def test_a_ledger_keeps_it(tmp_path):
-    ledger = Ledger().add(Release(mechanism=ptr(), sampling=0.01, rounds=5))
+    ledger = Ledger().add(by_hand(mechanism=ptr(), sampling=0.01, rounds=5))
     ledger.save(tmp_path / "ledger.json")
     assert Ledger.load(tmp_path / "ledger.json").epsilon(1e-5) == ledger.epsilon(1e-5)
 
@@ -514,7 +515,7 @@ def test_settings_out_of_range_are_named(changed, named):
 )
 def test_releases_it_has_no_guarantee_for_are_refused(facts, named):
     with pytest.raises(FedprivError, match=named):
-        Release(mechanism=ptr(), **facts)
+        by_hand(mechanism=ptr(), **facts)
 
 
 @pytest.mark.parametrize("rate", [0.0, -0.1, 1.1, float("nan")])

@@ -15,8 +15,9 @@ from torch import Tensor, nn
 
 from clients.cohort import Cohort
 from fedpriv import guarantee, records, study_file, wire
-from fedpriv.accounting import Account, Release
+from fedpriv.accounting import Account
 from fedpriv.errors import FedprivError
+from fedpriv.event import by_hand
 from fedpriv.joint import joint
 from fedpriv.mechanisms import Gaussian, StochasticSign
 from fedpriv.privacy_loss import compose
@@ -217,14 +218,14 @@ def test_every_release_is_calibrated_and_costs_what_its_mechanism_does(kind: str
     assert 59.8 < upper <= 60.0
     private = found.privacy.private_sum
     assert private is not None
-    release = Release(mechanism=private.mechanism, sampling=0.2, rounds=3, dimension=650, geometry="l2", unit="record")
+    release = by_hand(mechanism=private.mechanism, sampling=0.2, rounds=3, dimension=650, geometry="l2", unit="record")
     assert upper == Account((release,)).epsilon(1e-5).bounds.upper
 
 
 @pytest.mark.parametrize("steps", [1, 3])
 def test_a_run_costs_what_the_accountant_says_of_its_releases(steps: int, tmp_path: Path) -> None:
     result = rounds.run(study(f"training.local_steps={steps}"), tmp_path, Here(), quiet=True)
-    release = Release(mechanism=Gaussian(clip=1, noise=1.2), sampling=0.2, rounds=3 * steps, dimension=650,
+    release = by_hand(mechanism=Gaussian(clip=1, noise=1.2), sampling=0.2, rounds=3 * steps, dimension=650,
                       geometry="l2", unit="record")  # fmt: skip
     assert result["epsilon"]["upper"] == Account((release,)).epsilon(1e-5).bounds.upper
     assert (result["unit"], result["adjacency"], result["trust"]) == ("record", "add-remove", "local")
@@ -255,7 +256,7 @@ def test_what_carries_the_release_costs_nothing_more(own: list[str]) -> None:
 
 def test_a_message_that_says_less_than_the_release_it_carries_is_what_is_paid_for() -> None:
     found = Plan.of(study(FAINT, "training.local_steps=2")).study
-    messages = Release(
+    messages = by_hand(
         mechanism=found.privacy.chosen, rounds=3, dimension=650, geometry="l2", unit="record", adjacency="replace"
     )
     upper = guarantee.epsilon(found, 650, 3).upper
@@ -281,7 +282,7 @@ def test_a_faint_message_is_told_from_its_neighbours_by_no_more_than_it_costs() 
 
     without = plus(-1.0)
     with_it = (1 - rate) * without + rate * plus(1.0)  # the largest move of a sum of clip norm 2
-    bound = Account((Release(mechanism=StochasticSign(clip=1, scale=scale), unit="record", adjacency="replace"),))
+    bound = Account((by_hand(mechanism=StochasticSign(clip=1, scale=scale), unit="record", adjacency="replace"),))
     ratios = [with_it / without, (1 - without) / (1 - with_it)]
     assert 0.1 < np.log(max(ratios)) < bound.epsilon(0.0).bounds.upper
 

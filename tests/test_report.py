@@ -20,9 +20,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fedpriv.event import by_hand, described
 from fedpriv.mechanisms import make, make_release
 from fedpriv.records import Writer
-from fedpriv.release import Release, described
 from server.words import down, ranges, up
 from simulations.command_line import main
 
@@ -48,7 +48,7 @@ def write_run(
     directory.mkdir(parents=True, exist_ok=True)
     done = rounds if done is None else done
     private = {"trust": trust, "clients": 1294 if trust == "secure-aggregation" else None}
-    release = Release(mechanism=make("Binomial", settings), dimension=650, geometry="l2", **private)
+    release = by_hand(mechanism=make("Binomial", settings), dimension=650, geometry="l2", **private)
     packed = release.mechanism.bits
     masked = (settings["trials"] * 1437).bit_length() if trust == "secure-aggregation" else None
     client_bytes = -(-650 * (masked or int(packed)) // 8) + 44
@@ -414,7 +414,7 @@ PTR = {"clip": 3.0, "bound": 0.5, "noise": 3.28, "test_noise": 3.0, "failure": 1
 
 def released(directory: Path, **header: Any) -> Path:
     """A run of one client that releases its records by Ptr, carried as they are unless the header says otherwise."""
-    release = Release(
+    release = by_hand(
         mechanism=make_release("Ptr", PTR | {"clip": 1.0}), dimension=650, geometry="l2", trust="local",
         unit="record", adjacency="add-remove", sampling=0.25,
     )  # fmt: skip

@@ -90,7 +90,7 @@ def test_all_rounds_together_cost_what_the_noise_costs_once_and_both_epsilons_ar
     (cost,) = costs
     assert own.study.privacy.kept is not None
     mechanism = kept.mechanism_of(own.study.privacy.kept)
-    assert cost.upper == mechanism.certified(1e-5).upper == Account(mechanism.releases).epsilon(1e-5).bounds.upper
+    assert cost.upper == mechanism.certified(1e-5).upper == Account(mechanism.events).epsilon(1e-5).bounds.upper
     result = rounds.run(own.study, tmp_path / "run", Here(), quiet=True)
     assert result["epsilon"]["upper"] == cost.upper
     assert result["epsilons"]["published"]["epsilon"] == pytest.approx(2.0)
@@ -159,7 +159,7 @@ def test_who_tells_two_records_apart_by_what_is_kept_wins_no_more_than_the_certi
     mechanism = kept.mechanism_of(kept.filled(kept.AdLm(epsilon_1=0.05), 100, (16, 4, 4, 4)))
     rng, corner, draws = np.random.default_rng(1), np.ones(16), 20_000
     best = [np.sign(mechanism.perturbed(np.tile(x, (draws, 1)), rng)).sum(1) for x in (corner, -corner)]
-    epsilon = Account(mechanism.releases[:1]).epsilon(1e-3).bounds.upper
+    epsilon = Account(mechanism.events[:1]).epsilon(1e-3).bounds.upper
     for threshold in (0, 2, 4, 8):
         right, wrong = ((each > threshold).mean() for each in best)
         assert right <= np.exp(epsilon) * wrong + 1e-3 + 4 * (right / draws) ** 0.5 * np.exp(epsilon) ** 0.5

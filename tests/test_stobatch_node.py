@@ -22,8 +22,8 @@ from fedpriv import study_file
 from fedpriv.accounting import Account
 from fedpriv.certified import FunctionalMechanism
 from fedpriv.errors import FedprivError
+from fedpriv.event import Event
 from fedpriv.kept import mechanism_of
-from fedpriv.release import Release
 from server.rounds import Plan
 from simulations.certified_run import load
 from simulations.command_line import main
@@ -49,9 +49,9 @@ def asked(own: Node, *overrides: str, round: int = 1, run: str = "", name: str =
     return own.answer(study_file.text(plan.study), plan.net.initial(), round, np.array([1]), run=run)
 
 
-def released(folder: Path) -> tuple[Release, ...]:
+def released(folder: Path) -> tuple[Event, ...]:
     with own_ledger.opened(folder / "ledger", (1, 4)) as ledger:
-        return ledger.releases()
+        return ledger.events()
 
 
 def test_any_number_of_rounds_runs_and_studies_is_charged_once(tmp_path: Path) -> None:
@@ -61,7 +61,7 @@ def test_any_number_of_rounds_runs_and_studies_is_charged_once(tmp_path: Path) -
     charge = released(tmp_path)
     kept = Plan.of(study()).study.privacy.kept
     assert kept is not None
-    assert charge == mechanism_of(kept).releases
+    assert charge == mechanism_of(kept).events
     asked(own, round=2), asked(own, run="another run"), asked(own, "server.step=1.0", name="another study")
     asked(own, "privacy.release.xi=2.0")
     assert released(tmp_path) == charge

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from fedpriv import guarantee, participation, study_file
 from fedpriv.errors import FedprivError
 from fedpriv.participation import All, Fixed, Poisson, rounds_of_each
+from fedpriv.trust import Sums
 
 SMALL = """
 name = "small"
@@ -158,12 +159,12 @@ def test_a_file_may_begin_with_the_mark_that_some_editors_write(tmp_path: Path) 
 
 def test_only_clients_certain_to_draw_noise_count_under_secure_aggregation() -> None:
     study = study_file.read("digits")
-    assert guarantee.contributors(study) == 1437 - 143
+    assert guarantee.trust(study) == Sums(1437 - 143)
     fewer = study_file.read("digits", ["privacy.colluding=100", "privacy.dropouts=94"])
-    assert guarantee.contributors(fewer) == 1100
+    assert guarantee.trust(fewer) == Sums(1100)
     assert guarantee.fewest(fewer) == 1437 - 94
     sampled = study_file.read("digits", ["clients.participation={kind='Fixed', number=500}"])
-    assert guarantee.contributors(sampled) == 500 - 143
+    assert guarantee.trust(sampled) == Sums(500 - 143)
 
 
 def test_more_attackers_dropouts_and_colluders_than_clients_are_refused() -> None:
@@ -176,7 +177,7 @@ def test_poisson_participation_needs_a_least_number_under_secure_aggregation() -
     poisson = "clients.participation={kind='Poisson', rate=0.9}"
     with pytest.raises(FedprivError, match=r"server.fewest must be given"):
         guarantee.resolved(study_file.read("digits", [poisson]), 650)
-    assert guarantee.contributors(study_file.read("digits", [poisson, "server.fewest=1200"])) == 1200 - 143
+    assert guarantee.trust(study_file.read("digits", [poisson, "server.fewest=1200"])) == Sums(1200 - 143)
 
 
 def test_numbers_that_count_for_nothing_or_cannot_be_are_refused() -> None:
@@ -192,7 +193,7 @@ def test_numbers_that_count_for_nothing_or_cannot_be_are_refused() -> None:
 
 def test_neighbours_of_a_study_replace_a_client_whatever_the_mechanism() -> None:
     gaussian = small("privacy.mechanism.kind=Gaussian", "privacy.mechanism.clip=1", "privacy.mechanism.noise=1")
-    assert guarantee.release(gaussian, 650).adjacency == "replace"
+    assert guarantee.event(gaussian, 650).adjacency == "replace"
 
 
 def test_the_digits_are_calibrated_to_just_under_four() -> None:

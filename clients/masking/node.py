@@ -21,6 +21,7 @@ from clients.masking.member import State
 from clients.masking.roster import Terms, hosted, terms_of
 from fedpriv.errors import FedprivError
 from fedpriv.study import Study
+from fedpriv.trust import sums_only
 
 Numbers = NDArray[np.int64]
 Weights = NDArray[np.float32]
@@ -47,7 +48,7 @@ def answered(
     ask: Ask, study: Study, place: tuple[int, int], identity: Identity, memory: RecordDict, answer: Answer
 ) -> bytes:
     """The answer of node p of P. `memory` is Flower's; what the node knew before is gone from it, whatever happens."""
-    if ask.phase not in PHASES or study.privacy.trust != "secure-aggregation":
+    if ask.phase not in PHASES or not sums_only(study.privacy.trust):
         raise FedprivError(f"masking: no phase {ask.phase!r} of a study of {study.privacy.trust} trust")
     me, partitions = place
     terms = terms_of(study, ask.text, ask.round, hosted(study, ask.round, partitions))

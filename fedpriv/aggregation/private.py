@@ -10,10 +10,13 @@ import numpy as np
 
 from fedpriv.aggregation.rows import Aid
 from fedpriv.arrays import Vector
+from fedpriv.bounds import Norm
 from fedpriv.errors import FedprivError, one_of, positive
 from fedpriv.estimation.noisy_means import DpMean
 from fedpriv.estimation.prime import Prime
+from fedpriv.event import Event
 from fedpriv.mechanisms import Gaussian
+from fedpriv.trust import Central
 from fedpriv.vectors import OUTWARD
 
 METHODS: dict[str, type[Any]] = {"dp-mean": DpMean, "prime": Prime}
@@ -68,16 +71,24 @@ class PrivateMean:
         1.0
         """
         squares = 0.0
-        for own in self.estimator.releases(MANY, 1):
+        for own in self.estimator.events(MANY, 1):
             if not isinstance(own.mechanism, Gaussian):
                 raise FedprivError(f"PrivateMean: {type(own.mechanism).__name__} is no Gaussian noise")
             squares += own.rounds * (2 * own.mechanism.clip / own.mechanism.noise) ** 2
         assert self.bound is not None  # or there were no estimator
         return Gaussian(clip=self.bound, noise=2 * self.bound / (sqrt(squares) * OUTWARD))
 
+    def event(self, dimension: int, rounds: int) -> Event:
+        """What `rounds` of its means give away of a client whose data are replaced."""
+        own = self.mechanism
+        return Event(
+            mechanism=own, bound=Norm(own.clip), dimension=dimension, trust=Central(), unit="client",
+            adjacency="replace", rounds=rounds,
+        )  # fmt: skip
+
     def check(self, clients: int, dimension: int) -> None:
         """Refuse rounds of so many clients where they are too few for the budget."""
-        self.estimator.releases(clients, dimension)
+        self.estimator.events(clients, dimension)
 
     def __call__(self, matrix: Vector, aid: Aid | None = None) -> Vector:
         """The private mean of the rows; a row that is not finite is held to the bound, as any other."""

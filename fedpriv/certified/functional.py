@@ -21,10 +21,12 @@ from numpy.typing import ArrayLike
 
 from fedpriv.accounting import Account
 from fedpriv.arrays import Vector, finite
+from fedpriv.bounds import Box
 from fedpriv.errors import FedprivError, positive, whole
+from fedpriv.event import Event
 from fedpriv.mechanisms import Laplace
 from fedpriv.privacy_loss import Bounds
-from fedpriv.release import Release
+from fedpriv.trust import Local
 
 EDGE = 1 + 1e-6  # float32 of a pixel may round past 1
 
@@ -90,25 +92,17 @@ class FunctionalMechanism:
         return self.sensitivity_l / (self.batch * self.epsilon_2)
 
     @property
-    def releases(self) -> tuple[Release, Release]:
+    def events(self) -> tuple[Event, Event]:
         """What an example gives away, once: its coordinates, each in [−1, 1], and its label, one of 0 and one of 1."""
-        return (
-            Release(
-                mechanism=Laplace(clip=1.0, noise=self.noise), dimension=self.inputs, geometry="linf", unit="record",
-                adjacency="replace",
-            ),
-            Release(
-                mechanism=Laplace(clip=0.5, noise=self.label_noise), dimension=2, geometry="linf", unit="record",
-                adjacency="replace",
-            ),
-        )  # fmt: skip
+        inputs, labels = Laplace(clip=1.0, noise=self.noise), Laplace(clip=0.5, noise=self.label_noise)
+        return _kept(inputs, self.inputs), _kept(labels, 2)
 
     def certified(self, delta: float) -> Bounds:
         """ε(δ) of an example replaced, from both sides, for the noise really drawn: by the accountant.
 
         2·inputs·m·ε₁/Δ_R + 2m·ε₂/Δ_L at δ = 0.
         """
-        return Account(self.releases).epsilon(delta).bounds
+        return Account(self.events).epsilon(delta).bounds
 
     def guarantees(self, norm: float, delta: float) -> dict[str, Any]:
         """Both ε's by name: the first is never to be shown without the second."""
@@ -133,6 +127,13 @@ class FunctionalMechanism:
         if labels.dtype.kind not in "iu" or not ((labels >= 0) & (labels < classes)).all():
             raise FedprivError(f"labels must be whole numbers from 0 to {classes - 1}")
         return np.asarray(np.eye(classes)[labels] + rng.laplace(0, self.label_noise, (*labels.shape, classes)))
+
+
+def _kept(noise: Laplace, coordinates: int) -> Event:
+    """Noise that a client draws once on each coordinate of a record, which is replaced by another in a neighbour."""
+    return Event(
+        mechanism=noise, bound=Box(noise.peak), dimension=coordinates, trust=Local(), unit="record", adjacency="replace"
+    )
 
 
 def epsilon_1_of(total: float, epsilon_2: float, gamma_x: float, gamma: float) -> float:

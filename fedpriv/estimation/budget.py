@@ -18,13 +18,15 @@ from typing import Literal, NamedTuple, get_args
 from scipy.special import ndtri
 
 from fedpriv.arrays import Vector
+from fedpriv.bounds import Box, Norm
 from fedpriv.calibration import calibrate
 from fedpriv.errors import FedprivError, one_of, positive
 from fedpriv.estimation.estimate import Estimate
-from fedpriv.ledger import Ledger, Release
+from fedpriv.event import Event
+from fedpriv.ledger import Ledger
 from fedpriv.mechanisms import Exponential, Gaussian, Histogram, Mechanism, Ptr
 from fedpriv.privacy_loss import Bounds
-from fedpriv.release import Geometry
+from fedpriv.trust import Central
 
 Composition = Literal["certified", "published"]
 INWARD = 1 - 1e-6  # of μ, so that no rounding in a composition takes ε past the target
@@ -72,10 +74,14 @@ def split(
     return Budget(mus=mus, histogram=_histogram(noise, failure / dimension))
 
 
+def _replaced(gaussian: Gaussian) -> Event:
+    return release(gaussian)
+
+
 @lru_cache(maxsize=64)
 def _mu(epsilon: float, delta: float) -> float:
     """The μ at which one Gaussian release meets (ε, δ)."""
-    gaussian, _ = calibrate("Gaussian", {"clip": 0.5}, epsilon=epsilon, delta=delta, adjacency="replace")
+    gaussian, _ = calibrate("Gaussian", {"clip": 0.5}, _replaced, epsilon=epsilon, delta=delta)
     return INWARD / float(gaussian.noise)
 
 
@@ -101,12 +107,12 @@ def _advanced(epsilon: float, delta: float, count: int) -> tuple[float, float]:
     return min(epsilon, CAP) / (2 * sqrt(2 * count * log(2 / delta))), delta / (2 * count)
 
 
-def release(mechanism: Mechanism | Ptr | Histogram | Exponential, *, rounds: int = 1, dimension: int = 1) -> Release:
-    """A release of records to whoever sees the answers of a trusted curator; a neighbour has one record replaced."""
-    shape: Geometry = "linf" if isinstance(mechanism, Histogram) else "l2"
-    return Release(
-        mechanism=mechanism, rounds=rounds, dimension=dimension, geometry=shape if dimension > 1 else None,
-        trust="central", unit="record", adjacency="replace",
+def release(mechanism: Mechanism | Ptr | Histogram | Exponential, *, rounds: int = 1, dimension: int = 1) -> Event:
+    """A curator's answer about records, to whoever sees it; a neighbour has one record replaced."""
+    many = Box(mechanism.peak) if isinstance(mechanism, Histogram) else Norm(mechanism.clip)
+    return Event(
+        mechanism=mechanism, bound=many if dimension > 1 else None, dimension=dimension, trust=Central(),
+        unit="record", adjacency="replace", rounds=rounds,
     )  # fmt: skip
 
 
@@ -115,20 +121,20 @@ def gaussian(sensitivity: float, mu: float) -> Gaussian:
     return Gaussian(clip=sensitivity / 2, noise=sensitivity / mu)
 
 
-def charged(releases: Sequence[Release]) -> Ledger:
+def charged(events: Sequence[Event]) -> Ledger:
     """A ledger of a whole plan."""
     ledger = Ledger()
-    for each in releases:
+    for each in events:
         ledger = ledger.add(each)
     return ledger
 
 
 def costed(
-    mean: Vector | None, releases: Sequence[Release], delta: float, made: tuple[str, ...], failure: str | None = None,
+    mean: Vector | None, events: Sequence[Event], delta: float, made: tuple[str, ...], failure: str | None = None,
     notes: tuple[str, ...] = (),
 ) -> Estimate:  # fmt: skip
     """An estimate with what its whole plan costs, by the certified accountant."""
-    ledger = charged(releases)
+    ledger = charged(events)
     epsilon = _cost(ledger, delta)
     return Estimate(mean=mean, failure=failure, ledger=ledger, made=made, epsilon=epsilon, delta=delta, notes=notes)
 

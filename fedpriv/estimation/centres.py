@@ -14,8 +14,8 @@ from fedpriv import aggregation
 from fedpriv.arrays import Vector
 from fedpriv.errors import FedprivError, whole
 from fedpriv.estimation.estimate import Estimate, records_of
+from fedpriv.event import Event
 from fedpriv.privacy_loss import Bounds
-from fedpriv.release import Release
 
 _STEPS, _STILL, _NEAREST = 1000, 1e-10, 1e-6  # a search ends when it moves by less than so much of the distances
 _BLOCK = 1 << 16  # records measured at once
@@ -27,7 +27,7 @@ class EmpiricalMean:
 
     private: ClassVar[bool] = False
 
-    def releases(self, n: int, d: int) -> tuple[Release, ...]:
+    def events(self, n: int, d: int) -> tuple[Event, ...]:
         """None: nothing is hidden."""
         return ()
 
@@ -42,7 +42,7 @@ class CoordinateMedian:
 
     private: ClassVar[bool] = False
 
-    def releases(self, n: int, d: int) -> tuple[Release, ...]:
+    def events(self, n: int, d: int) -> tuple[Event, ...]:
         """None: nothing is hidden."""
         return ()
 
@@ -66,7 +66,7 @@ class MedianOfMeans:
     def __post_init__(self) -> None:
         whole(blocks=self.blocks)
 
-    def releases(self, n: int, d: int) -> tuple[Release, ...]:
+    def events(self, n: int, d: int) -> tuple[Event, ...]:
         """None: nothing is hidden. A record a block is needed."""
         if n < self.blocks:
             raise FedprivError(f"MedianOfMeans: {self.blocks} blocks need as many records, got {n}")
@@ -75,7 +75,7 @@ class MedianOfMeans:
     def estimate(self, data: ArrayLike, rng: Generator) -> Estimate:
         """The records are dealt into the blocks at random; those left over, fewer than the blocks, are left out."""
         rows = usable(data)
-        self.releases(*rows.shape)
+        self.events(*rows.shape)
         size = len(rows) // self.blocks
         dealt = rng.permutation(len(rows))[: size * self.blocks].reshape(self.blocks, size)
         means = np.stack([rows[own].mean(axis=0) for own in dealt])
@@ -92,7 +92,7 @@ class GeometricMedian:
 
     private: ClassVar[bool] = False
 
-    def releases(self, n: int, d: int) -> tuple[Release, ...]:
+    def events(self, n: int, d: int) -> tuple[Event, ...]:
         """None: nothing is hidden."""
         return ()
 

@@ -18,7 +18,7 @@ from fedpriv.errors import positive, whole
 from fedpriv.estimation import budget
 from fedpriv.estimation.estimate import Estimate, records_of
 from fedpriv.estimation.noisy_means import noisy_mean, noisy_sum
-from fedpriv.ledger import Release
+from fedpriv.event import Event
 
 _UNLUCKY = 0.01  # β: how often a record, or the next ball, may lie farther out than is reckoned with
 _ACROSS = 3.0  # deviations that a record may lie off along the line to the mean: the authors' √(2 ln(1/β))
@@ -45,7 +45,7 @@ class Coinpress:
         positive(bound=self.bound, scale=self.scale)
         whole(steps=self.steps)
 
-    def releases(self, n: int, d: int) -> tuple[Release, ...]:
+    def events(self, n: int, d: int) -> tuple[Event, ...]:
         """A noisy sum a step; the radii are known before any record is looked at."""
         return tuple(noisy_sum(radius, mu, n, d) for radius, mu in self._plan(n, d))
 
@@ -57,7 +57,7 @@ class Coinpress:
         for radius, mu in self._plan(n, d):
             centre = noisy_mean(rows, centre, radius, mu, rng)
         made = tuple(f"mean {step} of {self.steps}" for step in range(1, self.steps + 1))
-        return budget.costed(centre, self.releases(n, d), self.delta, made)
+        return budget.costed(centre, self.events(n, d), self.delta, made)
 
     def _plan(self, n: int, d: int) -> list[tuple[float, float]]:
         """The radius of each step's ball, and the μ of its sum."""

@@ -16,7 +16,7 @@ from fedpriv.estimation.curator import Curator
 from fedpriv.estimation.estimate import Estimate, records_of
 from fedpriv.estimation.filters import Filter
 from fedpriv.estimation.plan import Outcome, Plan, carried_out, check_settings, gaussian_extent, planned
-from fedpriv.ledger import Release
+from fedpriv.event import Event
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,9 +58,9 @@ class DpFilter:
         """Region, noise and releases for n records of d numbers."""
         return planned(self, [Access("moments", 1 + self.steps + self.recentrings, 1.0)], gaussian_extent, n, d)
 
-    def releases(self, n: int, d: int) -> tuple[Release, ...]:
+    def events(self, n: int, d: int) -> tuple[Event, ...]:
         """Every access to n records of d numbers; raises where n is too small for the budget."""
-        return self.plan(n, d).releases
+        return self.plan(n, d).events
 
     def estimate(self, data: ArrayLike, rng: Generator) -> Estimate:
         """The mean of the rows, or the check that failed."""

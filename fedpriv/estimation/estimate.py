@@ -1,6 +1,6 @@
 """What every estimator takes and gives: a matrix of records in; a mean, what failed, and what was charged out.
 
-An estimator is a frozen dataclass of settings. `releases(n, d)` is the plan of all its accesses to the data, known
+An estimator is a frozen dataclass of settings. `events(n, d)` is the plan of all its accesses to the data, known
 before any is made: a plan that cannot work is refused there, with nothing spent. `estimate(data, rng)` charges the
 whole plan, then runs; how many accesses it comes to make depends on their noisy answers, so nothing is refunded.
 """
@@ -16,7 +16,8 @@ from numpy.typing import ArrayLike
 
 from fedpriv.arrays import Vector
 from fedpriv.errors import FedprivError
-from fedpriv.ledger import Ledger, Release
+from fedpriv.event import Event
+from fedpriv.ledger import Ledger
 from fedpriv.privacy_loss import Bounds
 
 EMPTY = Ledger()
@@ -38,7 +39,7 @@ class Estimate:
 class Estimator(Protocol):
     """What estimators have in common."""
 
-    def releases(self, n: int, d: int) -> tuple[Release, ...]:
+    def events(self, n: int, d: int) -> tuple[Event, ...]:
         """Every access to n records of d numbers; raises where n is too small for the budget."""
 
     def estimate(self, data: ArrayLike, rng: Generator) -> Estimate:

@@ -16,7 +16,7 @@ from fedpriv.estimation.estimate import Estimate, records_of
 from fedpriv.estimation.matrix_weights import Weighing, weighted_filtering
 from fedpriv.estimation.plan import Extent, Plan, carried_out, check_settings, planned
 from fedpriv.estimation.prime import accesses_of
-from fedpriv.ledger import Release
+from fedpriv.event import Event
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,9 +68,9 @@ class PrimeHeavyTailed:
         """Region, noise and releases for n records of d numbers."""
         return planned(self, accesses_of(self.steps, self.recentrings), self.extent, n, d)
 
-    def releases(self, n: int, d: int) -> tuple[Release, ...]:
+    def events(self, n: int, d: int) -> tuple[Event, ...]:
         """Every access to n records of d numbers; raises where n is too small for the budget."""
-        return self.plan(n, d).releases
+        return self.plan(n, d).events
 
     def estimate(self, data: ArrayLike, rng: Generator) -> Estimate:
         """The mean of the rows, or the check that failed."""

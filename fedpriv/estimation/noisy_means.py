@@ -22,7 +22,7 @@ from fedpriv.estimation.clipping import Region, blocks, clipped, rounding
 from fedpriv.estimation.estimate import Estimate, records_of
 from fedpriv.estimation.plan import RANGE_SHARE
 from fedpriv.estimation.range import centre
-from fedpriv.ledger import Release
+from fedpriv.event import Event
 
 _OFF = 0.25  # deviations that the middle may be off in each coordinate, corruption and noise together
 _ROOM = 4  # times the threshold: so many records make a fullest bin that passes for certain
@@ -50,7 +50,7 @@ class DpMean:
         if self.bound is not None:
             positive(bound=self.bound)
 
-    def releases(self, n: int, d: int) -> tuple[Release, ...]:
+    def events(self, n: int, d: int) -> tuple[Event, ...]:
         """A histogram a coordinate, and the mean."""
         plan = self._split(d)
         mean = noisy_sum(self._radius(n, d), plan.mus["mean"], n, d)
@@ -67,14 +67,14 @@ class DpMean:
         """The noisy mean, or the histogram that shows nothing."""
         rows = records_of(data)
         n, d = rows.shape
-        releases, plan = self.releases(n, d), self._split(d)
+        events, plan = self.events(n, d), self._split(d)
         middle: Vector | None = np.zeros(d)
         if plan.histogram is not None:
             middle = centre(rows, plan.histogram, self.scale, 1, rng)
         if middle is None:
-            return budget.costed(None, releases, self.delta, ("range",), "range: a coordinate has no bin that passes")
+            return budget.costed(None, events, self.delta, ("range",), "range: a coordinate has no bin that passes")
         mean = noisy_mean(rows, middle, self._radius(n, d), plan.mus["mean"], rng)
-        return budget.costed(mean, releases, self.delta, ("mean",) if plan.histogram is None else ("range", "mean"))
+        return budget.costed(mean, events, self.delta, ("mean",) if plan.histogram is None else ("range", "mean"))
 
     def _split(self, d: int) -> budget.Budget:
         ranged = RANGE_SHARE if self.bound is None else 0.0
@@ -87,7 +87,7 @@ class DpMean:
         return self.bound or self.scale * ((1 + _OFF) * sqrt(d) + sqrt(2 * log(n)))
 
 
-def noisy_sum(radius: float, mu: float, n: int, d: int) -> Release:
+def noisy_sum(radius: float, mu: float, n: int, d: int) -> Event:
     """One sum of n records within a ball, under noise that makes it μ-GDP."""
     return budget.release(budget.gaussian(2 * radius * (1 + rounding(n)), mu), dimension=d)
 

@@ -18,7 +18,7 @@ from fedpriv.estimation.budget import Access, Budget, check_budget, costed, gaus
 from fedpriv.estimation.clipping import Region, clipped
 from fedpriv.estimation.curator import Curator
 from fedpriv.estimation.estimate import Estimate
-from fedpriv.ledger import Release
+from fedpriv.event import Event
 
 RANGE_SHARE = 0.1  # of μ², for finding the range (benchmarks/estimation_constants.py)
 SCORES_SHARE = 0.1  # for histograms of scores
@@ -77,7 +77,7 @@ class Plan:
     d: int
     extent: Extent
     budget: Budget
-    releases: tuple[Release, ...]
+    events: tuple[Event, ...]
     noise: float  # on the largest eigenvalue of a covariance, about
 
 
@@ -131,7 +131,7 @@ def _drawn(settings: Settings, accesses: Sequence[Access], extents: Extents, n: 
         )
         found.append(release(gaussian(reach, budget.mus[name]), rounds=count, dimension=size))
     noise = moments.spectral_noise(extent.radius, d, n, budget.mus["moments"])
-    return Plan(n=n, d=d, extent=extent, budget=budget, releases=tuple(found), noise=noise)
+    return Plan(n=n, d=d, extent=extent, budget=budget, events=tuple(found), noise=noise)
 
 
 def _lacking(settings: Settings, plan: Plan) -> str | None:
@@ -189,7 +189,7 @@ def carried_out(
     claim = f"the published split claims ε = {settings.epsilon:g} for this noise; the certified ε is what it costs"
     notes = (*outcome.notes, claim) if settings.composition == "published" else outcome.notes
     mean = None if outcome.mean is None or middle is None else middle + settings.scale * outcome.mean
-    return costed(mean, plan.releases, settings.delta, tuple(made), outcome.failure, notes)
+    return costed(mean, plan.events, settings.delta, tuple(made), outcome.failure, notes)
 
 
 def gaussian_extent(n: int, d: int) -> Extent:

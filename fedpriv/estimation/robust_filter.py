@@ -15,7 +15,7 @@ from fedpriv.estimation.centres import unprotected, usable
 from fedpriv.estimation.estimate import Estimate
 from fedpriv.estimation.filters import Filter, thinned
 from fedpriv.estimation.plan import check_corruption
-from fedpriv.release import Release
+from fedpriv.event import Event
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +43,7 @@ class RobustFilter:
         positive(scale=self.scale, constant=self.constant)
         whole(steps=self.steps)
 
-    def releases(self, n: int, d: int) -> tuple[Release, ...]:
+    def events(self, n: int, d: int) -> tuple[Event, ...]:
         """None: nothing is hidden."""
         return ()
 

@@ -26,7 +26,7 @@ from fedpriv.estimation import budget
 from fedpriv.estimation.covers import check_dimension, directions, exponential, grid
 from fedpriv.estimation.estimate import Estimate, records_of
 from fedpriv.estimation.tukey import drawn, within
-from fedpriv.ledger import Release
+from fedpriv.event import Event
 from fedpriv.mechanisms import Laplace
 
 _TEST = 0.25  # the share of ε that the test has
@@ -58,7 +58,7 @@ class TrimmedDistance:
             raise FedprivError(f"corruption must be below 1/6, as 3α is cut off at either end, got {self.corruption}")
         whole(angles=self.angles)
 
-    def releases(self, n: int, d: int) -> tuple[Release, ...]:
+    def events(self, n: int, d: int) -> tuple[Event, ...]:
         """The test, and one draw, whose proof fails with probability δ where the test should have."""
         check_dimension(d)
         grid(self.bound, self.spacing, d)
@@ -77,13 +77,13 @@ class TrimmedDistance:
         """The candidate drawn, or the test that failed."""
         rows = records_of(data)
         n, d = rows.shape
-        releases = self.releases(n, d)
+        events = self.events(n, d)
         rows, ways = within(rows, self.bound + 4 * self.scale), directions(d, self.angles)
         along = np.sort(np.stack([np.vecdot(rows, way) for way in ways]), axis=1)
         spare = stability(along, self._cut(n), self._width) + rng.laplace(0, 1 / (_TEST * self.epsilon))
         if not spare > self._needed:
             why = f"the width of what is kept: {spare:.1f} records to spare, {self._needed:.1f} needed"
-            return budget.costed(None, releases, self.delta, ("width tested",), why)
+            return budget.costed(None, events, self.delta, ("width tested",), why)
         means = along[:, self._cut(n) : n - self._cut(n)].mean(axis=1)
         candidates = grid(self.bound, self.spacing, d)
         away = np.zeros(len(candidates))
@@ -92,9 +92,7 @@ class TrimmedDistance:
         reach = sqrt(d) * 2 * (self.bound + 4 * self.scale)
         moved = self._width / (n - 2 * self._cut(n)) + _ROUNDED * reach
         place = exponential((1 - _TEST) * self.epsilon, moved, -away, rng)
-        return budget.costed(
-            candidates[place], releases, self.delta, ("width tested", "candidate drawn by its distance")
-        )
+        return budget.costed(candidates[place], events, self.delta, ("width tested", "candidate drawn by its distance"))
 
     @property
     def _width(self) -> float:

@@ -14,7 +14,7 @@ from fedpriv.errors import positive, whole
 from fedpriv.estimation import budget
 from fedpriv.estimation.covers import check_dimension, directions, exponential, grid
 from fedpriv.estimation.estimate import Estimate, records_of
-from fedpriv.ledger import Release
+from fedpriv.event import Event
 from fedpriv.mechanisms import Exponential
 
 INWARD = 1 - 1e-12  # of ε, so that the accountant's rounding does not take it past the target
@@ -41,7 +41,7 @@ class TukeyMedian:
         positive(bound=self.bound, spacing=self.spacing)
         whole(angles=self.angles)
 
-    def releases(self, n: int, d: int) -> tuple[Release, ...]:
+    def events(self, n: int, d: int) -> tuple[Event, ...]:
         """One draw. A grid that is too large is refused."""
         check_dimension(d)
         grid(self.bound, self.spacing, d)
@@ -50,11 +50,11 @@ class TukeyMedian:
     def estimate(self, data: ArrayLike, rng: Generator) -> Estimate:
         """The candidate drawn."""
         rows = records_of(data)
-        releases = self.releases(*rows.shape)
+        events = self.events(*rows.shape)
         candidates = grid(self.bound, self.spacing, rows.shape[1])
         scores = depths(within(rows, self.bound), candidates, self.angles)
         place = exponential(INWARD * self.epsilon, 1.0, scores, rng)
-        return budget.costed(candidates[place], releases, 0.0, ("candidate drawn by its depth",))
+        return budget.costed(candidates[place], events, 0.0, ("candidate drawn by its depth",))
 
 
 def depths(rows: Vector, candidates: Vector, angles: int) -> Vector:
@@ -80,6 +80,6 @@ def within(rows: Vector, bound: float) -> Vector:
     return np.clip(np.nan_to_num(rows, nan=0.0), -2 * bound, 2 * bound)
 
 
-def drawn(epsilon: float, failure: float = 0.0) -> Release:
+def drawn(epsilon: float, failure: float = 0.0) -> Event:
     """One draw by the exponential mechanism."""
     return budget.release(Exponential(epsilon=epsilon, failure=failure))

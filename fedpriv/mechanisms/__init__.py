@@ -19,7 +19,8 @@ from fedpriv.mechanisms.histogram import Histogram
 from fedpriv.mechanisms.ptr import Ptr
 from fedpriv.mechanisms.ternary import Ternarize, Ternary
 from fedpriv.mechanisms.votes import Binomial, Cldp, NoisySign, StochasticSign
-from fedpriv.tradeoff import Adjacency, Tradeoff
+from fedpriv.tradeoff import Tradeoff
+from fedpriv.trust import Adjacency
 from fedpriv.vectors import VectorBound
 
 __all__ = [

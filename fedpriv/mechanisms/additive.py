@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import sqrt
-from typing import ClassVar
+from typing import ClassVar, assert_never
 
 import numpy as np
 from numpy.random import Generator
@@ -15,7 +15,8 @@ from fedpriv import vectors
 from fedpriv.arrays import Vector, finite
 from fedpriv.atoms import ROUNDING
 from fedpriv.errors import finite_inputs, positive
-from fedpriv.tradeoff import Adjacency, Tradeoff
+from fedpriv.tradeoff import Tradeoff
+from fedpriv.trust import Adjacency
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,8 +44,8 @@ class Gaussian:
         return 24.0
 
     def encode(self, x: ArrayLike, rng: Generator) -> Vector:
-        """x plus noise, in double precision: for comparison and central trust, not for a hostile receiver."""
-        return finite(x) + rng.normal(0, self.noise, np.shape(x))
+        """x, each coordinate within ±peak, plus noise in double precision: not for a hostile receiver."""
+        return finite(x).clip(-self.peak, self.peak) + rng.normal(0, self.noise, np.shape(x))
 
     def decode(self, total: ArrayLike, n: int) -> Vector:
         """The mean of n inputs from the sum of their messages."""
@@ -97,8 +98,8 @@ class Laplace:
         return 24.0
 
     def encode(self, x: ArrayLike, rng: Generator) -> Vector:
-        """x plus noise, in double precision: for comparison and central trust, not for a hostile receiver."""
-        return finite(x) + rng.laplace(0, self.noise, np.shape(x))
+        """x, each coordinate within ±peak, plus noise in double precision: not for a hostile receiver."""
+        return finite(x).clip(-self.peak, self.peak) + rng.laplace(0, self.noise, np.shape(x))
 
     def decode(self, total: ArrayLike, n: int) -> Vector:
         """The mean of n inputs from the sum of their messages."""
@@ -123,4 +124,10 @@ class Laplace:
 
 
 def _reach(clip: float, adjacency: Adjacency) -> float:
-    return 2 * clip if adjacency == "replace" else clip
+    match adjacency:
+        case "replace":
+            return 2 * clip
+        case "add-remove":
+            return clip
+        case _ as never:
+            assert_never(never)

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from fedpriv.errors import positive, probability
-from fedpriv.tradeoff import Adjacency, Tradeoff
+from fedpriv.tradeoff import Tradeoff
+from fedpriv.trust import Adjacency
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -22,7 +22,8 @@ from fedpriv.arrays import Symbols, Vector, finite
 from fedpriv.atoms import ROUNDING, Atoms
 from fedpriv.coins import log_binomial, window
 from fedpriv.errors import FedprivError, finite_inputs, positive, whole
-from fedpriv.tradeoff import Adjacency, Tradeoff
+from fedpriv.tradeoff import Tradeoff
+from fedpriv.trust import Adjacency
 
 WIDE = 1e6  # variance past which Bessel functions are expanded
 NARROWEST = 1e-3  # standard deviation, in grid steps

@@ -9,13 +9,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from math import sqrt
-from typing import ClassVar
+from typing import ClassVar, assert_never
 
 from scipy.special import ndtr
 
 from fedpriv.errors import above, positive
 from fedpriv.joint import joint
-from fedpriv.tradeoff import Adjacency, Tradeoff
+from fedpriv.tradeoff import Tradeoff
+from fedpriv.trust import Adjacency
 from fedpriv.vectors import OUTWARD
 
 
@@ -44,12 +45,11 @@ class Histogram:
 
     def shift(self, adjacency: Adjacency = "replace") -> float:
         """μ of the counts of one coordinate."""
-        return (sqrt(2) if adjacency == "replace" else 1.0) / self.noise * OUTWARD
+        return sqrt(_bins(adjacency)) / self.noise * OUTWARD
 
     def failure(self, adjacency: Adjacency = "replace") -> float:
         """The chance that one coordinate shows a bin which the neighbour does not have, by the union bound."""
-        bins = 2 if adjacency == "replace" else 1
-        return min(bins * float(ndtr((1 - self.threshold) / self.noise)) * OUTWARD, 1.0)
+        return min(_bins(adjacency) * float(ndtr((1 - self.threshold) / self.noise)) * OUTWARD, 1.0)
 
     def tradeoff(self, adjacency: Adjacency = "replace") -> Tradeoff:
         """The curve of one coordinate: counts moved under Gaussian noise, and the chance of failure.
@@ -58,6 +58,17 @@ class Histogram:
         True
         """
         return _curve(self, adjacency)
+
+
+def _bins(adjacency: Adjacency) -> int:
+    """How many counts of a coordinate move by one."""
+    match adjacency:
+        case "replace":
+            return 2
+        case "add-remove":
+            return 1
+        case _ as never:
+            assert_never(never)
 
 
 @lru_cache(maxsize=16)

@@ -13,7 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedpriv.arrays import Vector, finite
 from fedpriv.errors import FedprivError, positive
-from fedpriv.tradeoff import Adjacency, Tradeoff
+from fedpriv.tradeoff import Tradeoff
+from fedpriv.trust import Adjacency
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,8 +50,8 @@ class Plain:
         return self.clip
 
     def encode(self, x: ArrayLike, rng: Generator) -> NDArray[np.float32]:
-        """x itself."""
-        return finite(x).astype(np.float32)
+        """x itself, each coordinate within ±clip."""
+        return finite(x).clip(-self.clip, self.clip).astype(np.float32)
 
     def decode(self, total: ArrayLike, n: int) -> Vector:
         """The mean of n inputs from their sum."""

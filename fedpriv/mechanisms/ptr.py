@@ -18,7 +18,8 @@ from fedpriv.atoms import Atoms
 from fedpriv.errors import FedprivError, positive
 from fedpriv.joint import joint
 from fedpriv.renyi import Curve
-from fedpriv.tradeoff import Adjacency, Enclosure, Tradeoff
+from fedpriv.tradeoff import Enclosure, Tradeoff
+from fedpriv.trust import Adjacency
 from fedpriv.vectors import OUTWARD
 
 LEAST = 1e-50  # of settings: their inverses are squared

@@ -15,7 +15,8 @@ from fedpriv import sampling_exact, vectors
 from fedpriv.arrays import Symbols, Vector
 from fedpriv.errors import above, finite_inputs
 from fedpriv.mechanisms.settings import fill_peak
-from fedpriv.tradeoff import Adjacency, Tradeoff
+from fedpriv.tradeoff import Tradeoff
+from fedpriv.trust import Adjacency
 
 PACKED = 1.6  # five symbols of base 3 fit a byte
 

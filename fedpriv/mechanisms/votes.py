@@ -24,7 +24,8 @@ from fedpriv.coins import log_binomial
 from fedpriv.errors import FedprivError, above, at_most, finite_inputs, positive, whole
 from fedpriv.mechanisms.settings import fill_peak
 from fedpriv.sampling_bits import Probabilities
-from fedpriv.tradeoff import Adjacency, Tradeoff
+from fedpriv.tradeoff import Tradeoff
+from fedpriv.trust import Adjacency
 
 MOST_TRIALS = 1 << 20
 

@@ -14,7 +14,9 @@ from typing import Any, ClassVar, Protocol
 
 from numpy.random import Generator
 
+from fedpriv.bounds import Norm
 from fedpriv.errors import FedprivError
+from fedpriv.event import Event
 from fedpriv.kinds import made
 from fedpriv.mechanisms import Mechanism, kind_of
 from fedpriv.mechanisms import Ptr as PtrMechanism
@@ -23,10 +25,11 @@ from fedpriv.private_sums.batch import Batch, Blocks, Bound, Released
 from fedpriv.private_sums.settings import number_of
 from fedpriv.private_sums.sums import DpSgd, TrimmedGaussian
 from fedpriv.private_sums.tested import Ptr
+from fedpriv.trust import Local
 
 __all__ = [
     "KINDS", "AdaptiveDpSgd", "Batch", "Blocks", "DpSgd", "PrivateSum", "Ptr", "Released", "TrimmedGaussian", "at",
-    "calibrated", "costed", "first", "free_setting", "make_sum",
+    "calibrated", "costed", "event_of_records", "event_of_sum", "first", "free_setting", "make_sum",
 ]  # fmt: skip
 
 
@@ -61,6 +64,23 @@ class PrivateSum(Protocol):
 
 
 KINDS: dict[str, type[Any]] = {kind.__name__: kind for kind in (DpSgd, TrimmedGaussian, Ptr, AdaptiveDpSgd)}
+
+
+def event_of_records(mechanism: Mechanism | PtrMechanism, dimension: int, sampling: float, rounds: int) -> Event:
+    """What `rounds` releases cost whose noise is that of a mechanism, at a record's sensitivity of 1.
+
+    Neighbours differ by one record that is there or not; of a test only its branch is seen, by the sum that follows.
+    """
+    return Event(
+        mechanism=mechanism, bound=Norm(1.0), dimension=dimension, trust=Local(), unit="record",
+        adjacency="add-remove", sampling=sampling, rounds=rounds,
+        seen="branch" if isinstance(mechanism, PtrMechanism) else None,
+    )  # fmt: skip
+
+
+def event_of_sum(release: PrivateSum, dimension: int, rounds: int) -> Event:
+    """What `rounds` releases of a kind cost, on the batches that it draws."""
+    return event_of_records(release.mechanism, dimension, float(release.sampling), rounds)
 
 
 def make_sum(kind: str, settings: Mapping[str, Any]) -> PrivateSum:

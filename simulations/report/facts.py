@@ -8,6 +8,7 @@ from typing import Any
 from fedpriv.kept import KINDS as KEPT
 from fedpriv.mechanisms import KINDS
 from fedpriv.private_sums import KINDS as SUMS
+from fedpriv.trust import sums_only
 from server.words import (
     ASSUMED,
     ASSUMED_HERE,
@@ -72,7 +73,7 @@ def privacy(run: Run) -> Rows:
     release, cost = run.header["release"], run.epsilon
     rows = [("guarantee", how(release["trust"], release["unit"], release["adjacency"]))]
     hidden = MASKED_HERE if run.header.get("masked") else ASSUMED_HERE
-    rows += [("", hidden)] * (release["trust"] == "secure-aggregation")
+    rows += [("", hidden)] * sums_only(release["trust"])
     if cost is not None:
         at = f"ε at δ = {small(run.header['delta'])}"
         rows.append((at, f"at most {up(cost['upper'])}, at least {down(cost['lower'])}, for {run.who}"))
@@ -115,7 +116,7 @@ def promise(run: Run) -> list[str]:
             f"Each message is a release of its client's records by {kind(run.released)}, and private as it is: "
             f"{kind(run.header['mechanism'])} carries it, which costs nothing."
         )
-    if release["trust"] == "secure-aggregation":
+    if sums_only(release["trust"]):
         kept = MASKED if run.header.get("masked") else ASSUMED
         said.append(f"{kept} Noise is counted from {release['clients']:,} contributors that drew it for certain.")
     if cost["lower"]:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from fedpriv.accounting import Account
 from fedpriv.errors import FedprivError
-from fedpriv.mechanisms import KINDS, kind_of, make_release
+from fedpriv.event import Event, event_of
+from fedpriv.mechanisms import KINDS, kind_of
 from fedpriv.private_sums import KINDS as SUMS
 from fedpriv.records import Line, Records, read, read_timings
-from fedpriv.release import Release
 from server.words import kind, named, settings, value_of
 
 ENDS = {
@@ -115,11 +115,10 @@ class Run:
         except (KeyError, TypeError, FedprivError) as error:
             raise FedprivError(f"{self.directory / 'records.jsonl'}:1: release: {error}") from None
 
-    def _released(self, own: Line) -> Release:
+    def _released(self, own: Line) -> Event:
         """What the worst client released of one kind; a message of several steps is as many releases."""
-        mechanism = make_release(own["kind"], own["settings"])
-        facts = {name: value for name, value in own.items() if name not in ("kind", "settings")}
-        return Release(mechanism=mechanism, **facts | {"rounds": self.releases * facts["rounds"]})
+        event = event_of(own)
+        return replace(event, rounds=self.releases * event.rounds)
 
     @property
     def kept(self) -> bool:

@@ -9,6 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
+from fedpriv.trust import sums_only
 from server.words import duration, less, ranges, size, tally
 from simulations.plots import COLOURS
 from simulations.report.runs import Run
@@ -60,7 +61,7 @@ def bytes_by_part(run: Run) -> list[tuple[str, tuple[float, float], bool]]:
     """Each form of a message: its name, bytes of payload and header, and whether it is the one that was sent."""
     header = run.header
     bits, dimension = header["bits"], header["dimension"]
-    masked = bits["masked"] is not None and (header["release"] or {}).get("trust") == "secure-aggregation"
+    masked = bits["masked"] is not None and sums_only(header["trust"])
     payload = -(-dimension * (bits["masked"] if masked else bits["packed"]) // 8)
     extra = max(0.0, header["client_bytes"] - payload)
     rows = [("update, float32", (4.0 * dimension, 0.0), False)]

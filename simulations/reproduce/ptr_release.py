@@ -7,7 +7,8 @@ from math import nan
 
 import numpy as np
 
-from fedpriv.accounting import Account, Release
+from fedpriv.accounting import Account
+from fedpriv.event import by_hand
 from fedpriv.mechanisms import Ptr
 from fedpriv.ptr_published import ptr_published
 from fedpriv.ptr_renyi import gaussian_term
@@ -35,7 +36,7 @@ def figure_1() -> Figure:
 
 def _panel(noise: float, test_noise: float) -> tuple[Panel, list[Check]]:
     releases = [Ptr(clip=1, bound=0.5, noise=noise, test_noise=test_noise, failure=each) for each in FAILURES]
-    upper = np.array([Account((Release(mechanism=ptr),)).upper_epsilon(DELTA) for ptr in releases])
+    upper = np.array([Account((by_hand(ptr),)).upper_epsilon(DELTA) for ptr in releases])
     renyi = np.array(
         [ptr_published(ptr, rounds=1, rate=1, delta=DELTA)["[P] Theorem 4.3"]["epsilon"] for ptr in releases]
     )

@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedpriv.accounting import Account, Release
+from fedpriv.accounting import Account
 from fedpriv.arrays import Vector
+from fedpriv.event import by_hand
 from fedpriv.mechanisms import Ptr
 from fedpriv.ptr_published import ptr_published
 from fedpriv.ptr_renyi import black_box, black_box_lower, condition_of_4_4, theorem_4_3, theorem_4_4
@@ -134,8 +135,8 @@ def _divergences_checked(setting: Setting, lines: Lines) -> list[Check]:
 def _composed(setting: Setting) -> Lines:
     ptr, rate = setting.ptr, setting.rate
     published = [ptr_published(ptr, rounds=rounds, rate=rate, delta=DELTA) for rounds in ROUNDS.tolist()]
-    releases = [Release(mechanism=ptr, sampling=rate, rounds=rounds) for rounds in ROUNDS.tolist()]
-    found = {"certified": [Account((release,)).upper_epsilon(DELTA) for release in releases]}
+    events = [by_hand(ptr, sampling=rate, rounds=rounds) for rounds in ROUNDS.tolist()]
+    found = {"certified": [Account((event,)).upper_epsilon(DELTA) for event in events]}
     found |= {name: [_proved(each[key]) for each in published] for name, key in KEYS.items()}
     return {name: np.array(values) for name, values in found.items()}
 
@@ -146,8 +147,8 @@ def _proved(found: dict[str, Any]) -> float:
 
 def _composed_checked(setting: Setting, lines: Lines) -> list[Check]:
     certified, strong, white, box, lower = lines.values()
-    release = Release(mechanism=setting.ptr, sampling=setting.rate, rounds=int(ROUNDS[MIDDLE]))
-    low, high = Account((release,)).epsilon(DELTA).bounds
+    event = by_hand(setting.ptr, sampling=setting.rate, rounds=int(ROUNDS[MIDDLE]))
+    low, high = Account((event,)).epsilon(DELTA).bounds
     least = np.fmin.reduce([strong, white, box])
     checks = [
         Check(claim=f"certified is least at every T; at T = {ROUNDS[MIDDLE]:,}, σ = {setting.noise:g}",

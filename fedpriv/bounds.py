@@ -1,0 +1,158 @@
+"""What is done to an update before it is encoded, so that what is charged for its message is true of it.
+
+Each bound is a frozen value with the number that a ledger is charged for, and is applied to whole matrices, a row a
+client. A mechanism's own `encode` brings every coordinate within its peak, whatever precedes it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import inf
+from typing import Any, Literal, assert_never
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedpriv.arrays import Vector
+from fedpriv.clipping import Matrix, clip_factors
+from fedpriv.errors import FedprivError, positive
+
+Geometry = Literal["l2", "linf"]
+
+
+@dataclass(frozen=True)
+class Norm:
+    """Rows longer than `clip` in ℓ2 are shortened to it."""
+
+    clip: float
+
+    def __post_init__(self) -> None:
+        _check_clip(self.clip)
+
+    def factors(self, updates: Matrix) -> Vector:
+        """What each row is multiplied by; nan where it is not finite."""
+        return clip_factors(updates, self.clip, "clip")
+
+
+@dataclass(frozen=True)
+class Normalised:
+    """Every row but one of zeros is brought to the ℓ2 norm `clip`."""
+
+    clip: float
+
+    def __post_init__(self) -> None:
+        positive(clip=self.clip)
+
+    def factors(self, updates: Matrix) -> Vector:
+        """What each row is multiplied by; nan where it is not finite."""
+        return clip_factors(updates, self.clip, "normalise")
+
+
+@dataclass(frozen=True)
+class Box:
+    """Every coordinate is brought within ±`peak`: by the mechanism's own `encode`, so rows go to it as they are."""
+
+    peak: float
+
+    def __post_init__(self) -> None:
+        _check_clip(self.peak)
+
+    def factors(self, updates: Matrix) -> Vector:
+        """1, or nan where a row is not finite."""
+        x = np.asarray(updates)
+        return np.where(np.isfinite(x).all(axis=1), 1.0, np.nan)
+
+
+Bound = Norm | Normalised | Box
+
+
+@dataclass(frozen=True, eq=False)
+class Bounded:
+    """Updates with what brings each within a bound; only rows that are finite can be sent.
+
+    >>> Bounded.of(Norm(1.0), np.array([[3.0, 4.0], [np.nan, 0.0]])).finite
+    array([ True, False])
+    """
+
+    bound: Bound
+    rows: Matrix
+    factors: Vector
+
+    @staticmethod
+    def of(bound: Bound, updates: Matrix) -> Bounded:
+        """The rows of a matrix, held to a bound."""
+        return Bounded(bound, updates, bound.factors(updates))
+
+    @property
+    def finite(self) -> NDArray[np.bool_]:
+        """Which rows are."""
+        return np.isfinite(self.factors)
+
+    def only(self, rows: NDArray[Any]) -> Bounded:
+        """Some of the rows."""
+        return Bounded(self.bound, self.rows[rows], self.factors[rows])
+
+    @property
+    def applied(self) -> Vector:
+        """The rows as they are when they are encoded."""
+        within = self.rows * self.factors[:, None]
+        match self.bound:
+            case Norm() | Normalised():
+                return within
+            case Box(peak):
+                return np.clip(within, -peak, peak)
+            case _ as never:
+                assert_never(never)
+
+
+def geometry_of(bound: Bound | None) -> Geometry | None:
+    """What a bound holds: the norm, or every coordinate."""
+    match bound:
+        case Norm() | Normalised():
+            return "l2"
+        case Box():
+            return "linf"
+        case None:
+            return None
+        case _ as never:
+            assert_never(never)
+
+
+def bound_of(geometry: Geometry | None, *, clip: float, peak: float) -> Bound | None:
+    """The bound of a hand-written event; None where nothing is said, of one coordinate."""
+    match geometry:
+        case "l2":
+            return Norm(clip)
+        case "linf":
+            return Box(peak)
+        case None:
+            return None
+        case _ as never:
+            assert_never(never)
+
+
+def check_same(bound: Bound, mechanism: Any) -> None:
+    """Refuse a bound that is not of the number its mechanism is charged for.
+
+    >>> from fedpriv.mechanisms import StochasticSign
+    >>> check_same(Norm(2.0), StochasticSign(clip=1.0, scale=4))
+    Traceback (most recent call last):
+    fedpriv.errors.FedprivError: Norm(clip=2) stands before StochasticSign of clip = 1: they must be the same
+    """
+    match bound:
+        case Norm(number) | Normalised(number):
+            name, own = "clip", mechanism.clip
+        case Box(number):
+            name, own = "peak", mechanism.peak
+        case _ as never:
+            assert_never(never)
+    if number != own:
+        raise FedprivError(
+            f"{type(bound).__name__}({name}={number:g}) stands before {type(mechanism).__name__} of {name} = {own:g}: "
+            "they must be the same"
+        )
+
+
+def _check_clip(clip: float) -> None:
+    if clip != inf:  # of messages that promise nothing
+        positive(clip=clip)

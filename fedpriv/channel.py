@@ -1,0 +1,81 @@
+"""From an update to a message: the bound that is applied, the mechanism that draws, what a ledger is charged for it.
+
+One value holds all three, so that nothing can be sent which was not charged, and nothing charged which was not sent.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, assert_never, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedpriv.bounds import Bound, Bounded, Box, Norm, Normalised, check_same
+from fedpriv.clipping import Matrix
+from fedpriv.encoding import Noise, encoded_packed
+from fedpriv.errors import FedprivError, one_of
+from fedpriv.event import Event
+from fedpriv.mechanisms import Mechanism
+from fedpriv.trust import Adjacency, Trust, Unit
+
+How = Literal["clip", "normalise", "coordinates"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Channel:
+    """A bound and a mechanism.
+
+    >>> from fedpriv.encoding import Seeded
+    >>> from fedpriv.mechanisms import StochasticSign
+    >>> channel = Channel.of("clip", StochasticSign(clip=1.0, peak=0.2, scale=0.5))
+    >>> channel.messages(np.ones((1, 5)), Seeded(seed=1, round=1, clients=np.array([7])))  # five signs in a byte
+    array([[200]], dtype=uint8)
+    >>> from fedpriv.trust import Local
+    >>> channel.event(5, Local()).bound
+    Norm(clip=1.0)
+    """
+
+    bound: Bound
+    mechanism: Mechanism
+
+    def __post_init__(self) -> None:
+        check_same(self.bound, self.mechanism)
+
+    @staticmethod
+    def of(how: How, mechanism: Mechanism) -> Channel:
+        """The channel of a study's `privacy.norm`, its numbers being the mechanism's."""
+        one_of(get_args(How), norm=how)
+        match how:
+            case "clip":
+                bound: Bound = Norm(mechanism.clip)
+            case "normalise":
+                bound = Normalised(mechanism.clip)
+            case "coordinates":
+                bound = Box(mechanism.peak)
+            case _ as never:
+                assert_never(never)
+        return Channel(bound=bound, mechanism=mechanism)
+
+    def bounded(self, updates: Matrix) -> Bounded:
+        """The updates with what brings each within the bound, and which of them can be sent."""
+        return Bounded.of(self.bound, updates)
+
+    def messages(self, updates: Matrix | Bounded, noise: Noise) -> NDArray[np.uint8]:
+        """A packed message for each row; refused where a row is not finite."""
+        bounded = updates if isinstance(updates, Bounded) else self.bounded(np.asarray(updates))
+        if bounded.bound != self.bound:
+            raise FedprivError(f"the updates were held to {bounded.bound}, and this channel's bound is {self.bound}")
+        if not bounded.finite.all():
+            raise FedprivError(f"row {int(np.flatnonzero(~bounded.finite)[0])} of the updates is not finite")
+        return encoded_packed(self.mechanism, bounded.rows, bounded.factors, noise)
+
+    def event(
+        self, dimension: int, trust: Trust, *, unit: Unit = "client", adjacency: Adjacency = "replace",
+        sampling: float = 1.0, rounds: int = 1,
+    ) -> Event:  # fmt: skip
+        """What a ledger is charged for `rounds` messages of so many coordinates."""
+        return Event(
+            mechanism=self.mechanism, bound=self.bound, dimension=dimension, trust=trust, unit=unit,
+            adjacency=adjacency, sampling=sampling, rounds=rounds,
+        )  # fmt: skip

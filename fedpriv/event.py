@@ -1,0 +1,229 @@
+"""What a ledger is charged: a mechanism, behind which bound, on how many coordinates, how often, and who saw what.
+
+An event says what happened, and what it costs is a function of it, so that a better proof can cost an old one anew.
+What draws makes its own events: a channel's messages (`fedpriv.channel`), a client's releases of its records, a
+curator's answers. `by_hand` makes one from words, for `fedpriv account` and for what nothing here draws.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, assert_never, get_args
+
+from fedpriv.bounds import Bound, Box, Geometry, Norm, Normalised, bound_of, check_same
+from fedpriv.errors import FedprivError, at_most, one_of, positive, probability, whole
+from fedpriv.mechanisms import (
+    KINDS,
+    RELEASES,
+    Binomial,
+    Cldp,
+    Exponential,
+    Gaussian,
+    Histogram,
+    Laplace,
+    Mechanism,
+    NoisySign,
+    Ptr,
+    StochasticSign,
+    Ternary,
+    make_release,
+    settings_of,
+)
+from fedpriv.mechanisms.ptr import check_adjacency
+from fedpriv.trust import MOST, Adjacency, Central, Local, Sums, Trust, Unit, Word, certain, trust_of, word_of
+
+Summed = (Binomial, StochasticSign, Cldp, NoisySign, Ternary)
+Curator = (Gaussian, Laplace, Ptr, Histogram, Exponential)  # by themselves they stand for a curator's noise
+Seen = Literal["margin", "branch"]
+BOUNDS: dict[str, type[Any]] = {kind.__name__: kind for kind in get_args(Bound)}
+FACTS = {
+    "kind", "settings", "bound", "dimension", "trust", "clients", "unit", "adjacency", "sampling", "rounds", "seen",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class Event:
+    """A mechanism applied `rounds` times to `dimension` coordinates within a bound, and who sees what.
+
+    `sampling` is the Poisson rate of the unit in each round. `bound` is None of one coordinate, and of a batch of
+    records, which its own mechanism bounds.
+    """
+
+    mechanism: Mechanism | Ptr | Histogram | Exponential
+    bound: Bound | None
+    dimension: int
+    trust: Trust
+    unit: Unit
+    adjacency: Adjacency
+    sampling: float = 1.0
+    rounds: int = 1
+    seen: Seen | None = None  # of a test before a release: its margin and noise, or only which branch was taken
+
+    def __post_init__(self) -> None:
+        known = KINDS | RELEASES
+        if type(self.mechanism) not in known.values():
+            raise FedprivError(f"mechanism must be one of {', '.join(known)}, got {self.mechanism!r}")
+        whole(at_least=0, rounds=self.rounds)
+        whole(dimension=self.dimension)
+        at_most("10^18", MOST, rounds=self.rounds, dimension=self.dimension)
+        probability(sampling=self.sampling)
+        one_of(get_args(Unit), unit=self.unit)
+        one_of(get_args(Adjacency), adjacency=self.adjacency)
+        for name, kinds in (("trust", get_args(Trust)), ("bound", (*get_args(Bound), type(None)))):
+            if not isinstance(own := getattr(self, name), kinds):
+                raise FedprivError(f"{name} must be one of {', '.join(kind.__name__ for kind in kinds)}, got {own!r}")
+        if isinstance(self.mechanism, Ptr):
+            one_of(["record"], unit=self.unit)
+            check_adjacency(self.adjacency)
+            positive(sampling=self.sampling)
+        self._check_bound()
+        self._check_trust()
+        self._check_seen()
+
+    def _check_bound(self) -> None:
+        match self.bound:
+            case None:
+                if self.dimension > 1:
+                    raise FedprivError(
+                        f"geometry must be given for dimension {self.dimension}: l2 (norm at most clip) or linf"
+                    )
+            case Norm() | Normalised() | Box():
+                if isinstance(self.mechanism, Ptr) and isinstance(self.bound, Box):
+                    raise FedprivError("Ptr clips records by their ℓ2 norm: geometry must be l2, got linf")
+                check_same(self.bound, self.mechanism)
+            case _ as never:
+                assert_never(never)
+
+    def _check_seen(self) -> None:
+        if isinstance(self.mechanism, Ptr):
+            one_of(get_args(Seen), seen=self.seen)
+        elif self.seen is not None:
+            raise FedprivError(
+                f"seen = {self.seen!r} is of Ptr, whose test may be seen with its margin or by its branch alone; "
+                f"{type(self.mechanism).__name__} has no test"
+            )
+
+    def _check_trust(self) -> None:
+        match self.trust:
+            case Central():
+                return
+            case Local() | Sums():
+                self._check_seen_to_be_there(word_of(self.trust))
+            case _ as never:
+                assert_never(never)
+        if isinstance(self.trust, Sums) and not (
+            isinstance(self.mechanism, Summed) or hasattr(self.mechanism, "aggregated")
+        ):
+            kinds = [kind.__name__ for kind in Summed] + ["BinomialNoise", "Skellam", "Gaussian"]
+            name = type(self.mechanism).__name__
+            raise FedprivError(f"{name} has no certificate under secure aggregation; these have: {', '.join(kinds)}")
+
+    def _check_seen_to_be_there(self, trust: Word) -> None:
+        """A client that is asked is seen to be there, and who is absent is seen to be: only what it sends is hidden."""
+        if self.unit != "client":
+            return
+        if self.sampling < 1:
+            raise FedprivError(
+                f"sampling clients amplifies nothing under {trust} trust: the server knows whom it asked"
+            )
+        if self.adjacency != "replace":
+            raise FedprivError(
+                f"a client's message under {trust} trust is costed by replacement, for who sends none is seen to be "
+                "absent: adjacency 'add-remove' needs trust 'central', or unit 'record'"
+            )
+
+
+def by_hand(
+    mechanism: Mechanism | Ptr | Histogram | Exponential, *, geometry: Geometry | None = None, dimension: int = 1,
+    rounds: int = 1, sampling: float = 1.0, trust: Word | None = None, clients: int | None = None,
+    unit: Unit | None = None, adjacency: Adjacency | None = None, seen: Seen | None = None,
+) -> Event:  # fmt: skip
+    """An event in words. What is not given is what the mechanism by itself stands for.
+
+    Gaussian and Laplace noise, and releases of whole batches, are a curator's: trust central, unit record, and
+    add-remove for all that add noise to a sum. Everything else is a client's message under local trust, by replacement,
+    or of a record where it is sampled.
+
+    >>> by_hand(Gaussian(clip=1, noise=1)).adjacency, by_hand(Gaussian(clip=1, noise=1), trust="local").adjacency
+    ('add-remove', 'replace')
+    """
+    if type(mechanism) not in (known := KINDS | RELEASES).values():
+        raise FedprivError(f"mechanism must be one of {', '.join(known)}, got {mechanism!r}")
+    if geometry is not None:
+        one_of(get_args(Geometry), geometry=geometry)
+    found = trust_of(trust or ("central" if isinstance(mechanism, Curator) else "local"), clients)
+    unit = unit or _unit(mechanism, found, sampling)
+    return Event(
+        mechanism=mechanism, bound=bound_of(geometry, clip=mechanism.clip, peak=mechanism.peak), dimension=dimension,
+        trust=found, unit=unit, adjacency=adjacency or _adjacency(mechanism, found, unit), sampling=sampling,
+        rounds=rounds, seen=seen or ("margin" if isinstance(mechanism, Ptr) else None),
+    )  # fmt: skip
+
+
+def _unit(mechanism: Any, trust: Trust, sampling: float) -> Unit:
+    curator = isinstance(mechanism, Ptr) or (isinstance(mechanism, Curator) and isinstance(trust, Central))
+    return "record" if curator or sampling < 1 else "client"
+
+
+def _adjacency(mechanism: Any, trust: Trust, unit: Unit) -> Adjacency:
+    on_a_sum = isinstance(mechanism, Gaussian | Laplace | Ptr)
+    return "add-remove" if on_a_sum and (isinstance(trust, Central) or unit == "record") else "replace"
+
+
+def described(event: Event) -> dict[str, Any]:
+    """An event as plain data, for ledgers and reports."""
+    return {
+        "kind": type(event.mechanism).__name__, "settings": settings_of(event.mechanism), "bound": _named(event.bound),
+        "dimension": event.dimension, "trust": word_of(event.trust), "clients": certain(event.trust),
+        "unit": event.unit, "adjacency": event.adjacency, "sampling": event.sampling, "rounds": event.rounds,
+        "seen": event.seen,
+    }  # fmt: skip
+
+
+def event_of(entry: Mapping[str, Any]) -> Event:
+    """The event that `described` has made plain data of, in this format or in the one before, which had a geometry.
+
+    A fact left out is never filled in: it may cost less.
+    """
+    if "geometry" in entry:
+        entry = _upgraded(entry)
+    mechanism = make_release(entry["kind"], entry["settings"])
+    if missing := sorted(FACTS - set(entry)):
+        raise FedprivError(f"an event lacks {', '.join(missing)}")
+    if unknown := sorted(set(entry) - FACTS):
+        raise FedprivError(f"an event has no {', '.join(unknown)}")
+    bound = entry["bound"]
+    if bound is not None:
+        settings = dict(bound)
+        kind = settings.pop("kind", None)
+        if kind not in BOUNDS:
+            raise FedprivError(f"bound must be one of {', '.join(BOUNDS)}, or null, got {kind!r}")
+        bound = BOUNDS[kind](**settings)
+    return Event(
+        mechanism=mechanism, bound=bound, dimension=entry["dimension"],
+        trust=trust_of(entry["trust"], entry["clients"]), unit=entry["unit"], adjacency=entry["adjacency"],
+        sampling=entry["sampling"], rounds=entry["rounds"], seen=entry["seen"],
+    )  # fmt: skip
+
+
+def _upgraded(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """An entry of format 1, as one that costs the same.
+
+    It said of a client's message under Gaussian or Laplace noise that adding or removing it moves a sum by `clip`, as a
+    curator's noise on that sum would be costed, which is what such an entry becomes.
+    """
+    found = dict(entry)
+    geometry = found.pop("geometry")
+    mechanism = make_release(entry["kind"], entry["settings"])
+    bound = bound_of(geometry, clip=mechanism.clip, peak=mechanism.peak)
+    found |= {"bound": _named(bound), "seen": "margin" if isinstance(mechanism, Ptr) else None}
+    if (found["unit"], found["adjacency"]) == ("client", "add-remove") and found["trust"] != "central":
+        if found["trust"] == "secure-aggregation" and hasattr(mechanism, "aggregated"):
+            found["settings"] = settings_of(mechanism.aggregated(found["clients"]))
+        found |= {"trust": "central", "clients": None}
+    return found
+
+
+def _named(bound: Bound | None) -> dict[str, Any] | None:
+    return None if bound is None else {"kind": type(bound).__name__, **vars(bound)}
