@@ -17,6 +17,18 @@ NOBODY_IMPORTS = {"tests", "benchmarks"}
 MATHEMATICS = {"numpy", "scipy", "numba", "llvmlite", "threadpoolctl", "fedpriv", *sys.stdlib_module_names}
 MAP = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
 SOURCES = [path for room in ROOMS for path in sorted((ROOT / room).rglob("*.py"))]
+DRAWERS = {  # what makes events: what draws what they are charged for, and whoever reads or writes one down in words
+    "Event": {
+        "fedpriv/event.py", "fedpriv/channel.py", "fedpriv/private_sums/__init__.py", "fedpriv/aggregation/private.py",
+        "fedpriv/estimation/budget.py", "fedpriv/certified/functional.py",
+    },
+    "by_hand": {
+        "simulations/account_commands.py", "simulations/reproduce/ptr_release.py",
+        "simulations/reproduce/ptr_sampled.py",
+    },
+    "encoded_packed": {"fedpriv/channel.py"},
+    "encoded": {"fedpriv/encoding.py"},
+}  # fmt: skip
 NOT_FOR_FEDPRIV = ("torch", "flwr", "ray", "matplotlib", "randomgen", "scipy.stats")  # scipy.stats takes half a second
 
 Import = tuple[int, str]  # the line, and the module's full dotted name
@@ -150,3 +162,15 @@ def tracked() -> list[Path]:
         own = re.compile(r"(?!\.venv|\.\w+_cache|\.git$|\.hypothesis|__pycache__)")
         files = [path for path in ROOT.rglob("*") if all(own.match(part) for part in path.relative_to(ROOT).parts)]
     return [path for path in files if path.is_file()]
+
+
+@pytest.mark.parametrize("name", DRAWERS)
+def test_what_is_drawn_and_what_is_charged_are_made_in_one_place(name: str) -> None:
+    """Only a channel turns updates into messages, and an event is made by the object that draws."""
+    callers = {
+        path.relative_to(ROOT).as_posix()
+        for path in SOURCES
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == name
+    }
+    assert callers == DRAWERS[name]
