@@ -107,22 +107,24 @@ class Event:
     def _check_trust(self) -> None:
         match self.trust:
             case Central():
-                return
-            case Local() | Sums():
-                self._check_seen_to_be_there(word_of(self.trust))
+                pass
+            case Local():
+                self._check_sent()
+            case Sums():
+                self._check_sent()
+                self._check_added_up()
             case _ as never:
                 assert_never(never)
-        if isinstance(self.trust, Sums) and not (
-            isinstance(self.mechanism, Summed) or hasattr(self.mechanism, "aggregated")
-        ):
-            kinds = [kind.__name__ for kind in Summed] + ["BinomialNoise", "Skellam", "Gaussian"]
-            name = type(self.mechanism).__name__
-            raise FedprivError(f"{name} has no certificate under secure aggregation; these have: {', '.join(kinds)}")
 
-    def _check_seen_to_be_there(self, trust: Word) -> None:
+    def _check_sent(self) -> None:
         """A client that is asked is seen to be there, and who is absent is seen to be: only what it sends is hidden."""
-        if self.unit != "client":
-            return
+        match self.unit:
+            case "record":
+                return
+            case "client":
+                trust = word_of(self.trust)
+            case _ as never:
+                assert_never(never)
         if self.sampling < 1:
             raise FedprivError(
                 f"sampling clients amplifies nothing under {trust} trust: the server knows whom it asked"
@@ -132,6 +134,12 @@ class Event:
                 f"a client's message under {trust} trust is costed by replacement, for who sends none is seen to be "
                 "absent: adjacency 'add-remove' needs trust 'central', or unit 'record'"
             )
+
+    def _check_added_up(self) -> None:
+        if not (isinstance(self.mechanism, Summed) or hasattr(self.mechanism, "aggregated")):
+            kinds = [kind.__name__ for kind in Summed] + ["BinomialNoise", "Skellam", "Gaussian"]
+            name = type(self.mechanism).__name__
+            raise FedprivError(f"{name} has no certificate under secure aggregation; these have: {', '.join(kinds)}")
 
 
 def by_hand(

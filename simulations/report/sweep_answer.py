@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from statistics import fmean
 
+from fedpriv.trust import Word, sums_only
 from server.words import ASSUMED, how, ranges, share, small, tally, up
 from simulations.report.sweep_cells import Cell, State, Sweep
 from simulations.report.sweep_grid import Grid
@@ -172,7 +173,7 @@ def _seeds(grid: Grid) -> str:
 
 def guarantees(sweep: Sweep) -> list[str]:
     """What is promised to each client, a sentence for every kind of promise."""
-    found: dict[tuple[str, str, str, float] | None, list[float]] = {}
+    found: dict[tuple[str, Word, str, float] | None, list[float]] = {}
     for run in sweep.ran:
         found.setdefault(run.guarantee, []).extend([] if run.upper is None else [run.upper])
     said = []
@@ -185,7 +186,7 @@ def guarantees(sweep: Sweep) -> list[str]:
         bound = epsilon_range(uppers)
         said.append(f"ε ≤ {bound} at δ = {small(delta)} in {cells:,} cell{'s' * (cells > 1)}, certified: "
                     f"{how(trust, unit, adjacency)}.")  # fmt: skip
-    if any(promise and promise[1] == "secure-aggregation" for promise in found):
+    if any(promise and sums_only(promise[1]) for promise in found):
         said.append(ASSUMED.replace("This guarantee", "The guarantee under secure aggregation"))
     return said
 

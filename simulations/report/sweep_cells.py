@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from fedpriv import records
 from fedpriv.errors import FedprivError
+from fedpriv.trust import Word
 from server.words import kind, named
 from simulations.report.runs import Run
 
@@ -36,7 +37,7 @@ class Ran:
     curve: tuple[tuple[int, float], ...]  # accuracy by round, where it was measured
     lower: float | None  # ε
     upper: float | None
-    guarantee: tuple[str, str, str, float] | None  # unit, trust, adjacency, δ; None without noise
+    guarantee: tuple[str, Word, str, float] | None  # unit, trust, adjacency, δ; None without noise
     client_bytes: int  # of one client in one round
     bytes_up: int  # of all clients in all rounds
     rejected: Mapping[str, int]
