@@ -70,7 +70,7 @@ def measured(nodes: int, neighbours: int | None) -> tuple[Counter[str], int, int
         timed("server", session.take_shares, each, told(each, "sent", answer))
     for each in range(nodes - threshold, nodes):
         letters = told(each, "heard", timed("server", session.letters, each))
-        state = timed("nodes", member.received, states[each], terms, each, letters)
+        state = timed("nodes", member.received, states[each], terms, each, 1, letters, Identity())
         vector = masks.residues_of(vectors[each], WIDTH)
         states[each], hidden = timed("nodes", member.masked, state, terms, each, vector, WIDTH, MODEL, 1)
         answer = told(each, "sent", timed("nodes", masks.packed, hidden, WIDTH))

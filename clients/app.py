@@ -123,6 +123,7 @@ def answer_of(node: Node | None, task: Mapping[str, Any]) -> Callable[..., bytes
 def _masked(context: Context, node: Node | None, task: Any, arrays: ArrayRecord) -> bytes:
     from clients.masking import node as masked
     from clients.masking.identity import Identity
+    from clients.masking.once import Marker
     from fedpriv import study_file
 
     text, round, asked = task["study"], task["round"], arrays["clients"].numpy()
@@ -141,7 +142,11 @@ def _masked(context: Context, node: Node | None, task: Any, arrays: ArrayRecord)
                      weights=weights)  # fmt: skip
     config = context.node_config
     place = int(config["partition-id"]), int(config["num-partitions"])
-    return masked.answered(ask, study, place, Identity.of(config), context.state, sealed)
+    part = masked.Part(
+        place=place, identity=Identity.of(config), owner=node.policy.masking if node else None,
+        marker=Marker.of(node.policy_file.parent / node.policy.ledger, text, str(task["run"])) if node else None,
+    )  # fmt: skip
+    return masked.answered(ask, study, part, context.state, sealed)
 
 
 def node_of(context: Context) -> Node | None:

@@ -14,7 +14,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, assert_never, get_args
 
+from clients import untrusted
 from clients.data import make_data
+from clients.masking.roster import Owner
 from fedpriv import guarantee, study_file
 from fedpriv.accounting import Account
 from fedpriv.errors import FedprivError, one_of, positive, whole
@@ -29,7 +31,6 @@ from fedpriv.study_tables import Noise
 from fedpriv.trust import Central, Local, Sums, Unit, curated
 
 Believed = Literal["local", "secure-aggregation", "simulated"]
-LONGEST = 1 << 20  # characters of a study
 MOST = 10_000_000  # clients of a study
 
 
@@ -51,6 +52,8 @@ class Policy:
         "local"  # whether noise of others counts: only "simulated", for trying, believes sums without masks
     )
     contributors: int = 1  # of how many, this one included, the noise counts at most
+    colluding: int = 0  # clients that a study has to suppose to work with the server, at least
+    neighbours: int | None = None  # nodes each is masked with, at least; 0 for all, None for as many as are safe
     noise: Noise = "cryptographic"  # "seeded", for trying: who knows the study's seed can subtract it
     attacks: bool = False  # for trying: whether the clients here play the attackers that a study asks for
     reruns: bool = False  # whether another run of a study is answered anew, and charged anew
@@ -69,6 +72,9 @@ class Policy:
         one_of([*KINDS, *SUMS, *KEPT], **{f"mechanisms: {kind}": kind for kind in self.mechanisms or ()})
         whole(contributors=self.contributors, largest_model=self.largest_model, clients=self.clients)
         positive(longest_round=self.longest_round)
+        whole(at_least=0, colluding=self.colluding)
+        if self.neighbours is not None:
+            whole(at_least=0, neighbours=self.neighbours)
         for name in ("budget", "round"):
             if (own := getattr(self, name)) is not None and not own.delta < 1:
                 raise FedprivError(f"{name}.delta must be below 1, got {own.delta}: 1 allows everything")
@@ -88,12 +94,17 @@ class Policy:
 
     def read_study(self, text: str, asked_by: str = "study") -> Study:
         """The study that a server sends, refused before anything it names is imported or made."""
-        if not len(text) <= LONGEST:
-            raise Refused(f"the study is {len(text):,} characters long, {LONGEST:,} at most")
+        if (fault := untrusted.fault(text)) is not None:
+            raise Refused(fault)
         for path in _imported(study_file.tables(text, name=asked_by)):
             if path not in self.imports:
                 raise Refused(f"the study imports {path!r}, which this client's policy does not list in imports")
         return study_file.parsed(text, name=asked_by)
+
+    @property
+    def masking(self) -> Owner:
+        """What this client asks of a masked sum."""
+        return Owner(neighbours=self.neighbours, colluding=self.colluding)
 
     def check(self, study: Study) -> None:
         """Refuse a study that is outside, whatever it costs."""

@@ -19,7 +19,6 @@ from clients.masking.identity import SIGNATURE
 from clients.masking.masks import Residues
 from clients.masking.member import (
     COMMITMENT,
-    MEMBER,
     SEALED,
     commitment,
     context_of,
@@ -77,9 +76,9 @@ class Session:
     # --- 2. shares -------------------------------------------------------------------------------------------------
 
     def take_shares(self, member: int, content: bytes) -> None:
-        """A commitment, and a letter to each neighbour, which nobody here can open."""
+        """A signature of the roster, a commitment, and a letter to each neighbour, which nobody here can open."""
         self._expect(member, self.roster.entries, self._shared)
-        if len(content) != COMMITMENT + SEALED * self.roster.arrangement.degree:
+        if len(content) != SIGNATURE + COMMITMENT + SEALED * self.roster.arrangement.degree:
             raise Rejected("shape", f"node {member}: {len(content)} bytes of shares")
         self._shared[member] = content
 
@@ -89,14 +88,19 @@ class Session:
         return tuple(sorted(self._shared))
 
     def letters(self, member: int) -> bytes:
-        """Who has shared, and what they wrote to this member."""
+        """Who has shared, with their signatures, and what they wrote to this member."""
         self._enough(self.present, "have shared their secrets")
         there = [each for each in self.roster.neighbours(member) if each in self._shared]
         letters = [self._letter(each, member) for each in there]
-        return len(self.present).to_bytes(4, "little") + np.array(self.present, MEMBER).tobytes() + b"".join(letters)
+        return self._told_present + b"".join(letters)
+
+    @cached_property
+    def _told_present(self) -> bytes:
+        rows = np.array([(each, self._shared[each][:SIGNATURE]) for each in self.present], SIGNED)
+        return len(rows).to_bytes(4, "little") + rows.tobytes()
 
     def _letter(self, writer: int, reader: int) -> bytes:
-        place = COMMITMENT + SEALED * self.roster.neighbours(writer).index(reader)
+        place = SIGNATURE + COMMITMENT + SEALED * self.roster.neighbours(writer).index(reader)
         return self._shared[writer][place : place + SEALED]
 
     # --- 3. masked vectors -----------------------------------------------------------------------------------------
@@ -130,6 +134,8 @@ class Session:
 
     def opening(self) -> bytes:
         """Who survives, and who says so: what every survivor is told."""
+        if self.roster.signed:
+            self._enough(self._signatures, "have signed who survives")
         rows = np.array(sorted(self._signatures.items()), SIGNED)
         return len(self._survivors).to_bytes(4, "little") + self.listed() + rows.tobytes()
 
@@ -197,7 +203,7 @@ class Session:
                 self.rejected.append(Rejected("checksum", f"node {each}: a share that does not belong to the others"))
 
     def _is_seed(self, member: int, found: bytes) -> bool:
-        return commitment(self.roster, found) == self._shared[member][:COMMITMENT]
+        return commitment(self.roster, found) == self._shared[member][SIGNATURE:][:COMMITMENT]
 
     def _is_private_key(self, member: int, found: bytes) -> bool:
         return keys.public_key(found) == self.roster.entries[member].pairing

@@ -26,7 +26,7 @@ from flwr.app import ConfigRecord, RecordDict
 
 from clients.cohort import answer, net_of, pool_of
 from clients.masking import member, node, roster, shamir, survivors
-from clients.masking.identity import Identity
+from clients.masking.identity import SIGNATURE, Identity
 from clients.masking.node import PHASES, Ask
 from fedpriv import study_file, wire
 from fedpriv.errors import FedprivError, reason
@@ -152,7 +152,8 @@ def node_answer(ask: Ask, own: int, signed: bool, memory: RecordDict) -> bytes:
     def drawn(_: bytes, seal: node.Seal) -> bytes:
         return seal(at.replies[own, 1 if ask.round == 1 else 2])
 
-    return node.answered(ask, at.study, (own, NODES), at.known[own] if signed else Identity(), memory, drawn)  # type: ignore[arg-type]
+    part = node.Part(place=(own, NODES), identity=at.known[own] if signed else Identity())
+    return node.answered(ask, at.study, part, memory, drawn)  # type: ignore[arg-type]
 
 
 def copied(memory: RecordDict) -> RecordDict:
@@ -236,12 +237,13 @@ def lied(rng: Random, phase: str, own: bytes, others: list[bytes], again: Callab
             own[:64] + bytes(64), again(),
         ])  # fmt: skip
     if phase == "shares":
-        seal, mixed = member.SEALED, again()
-        letters = [own[place : place + seal] for place in range(member.COMMITMENT, len(own), seal)]
-        cut = member.COMMITMENT + seal * rng.randint(0, len(letters))
+        seal, mixed, first = member.SEALED, again(), SIGNATURE + member.COMMITMENT
+        letters = [own[place : place + seal] for place in range(first, len(own), seal)]
+        cut = first + seal * rng.randint(0, len(letters))
         return rng.choice([
-            own[: member.COMMITMENT] + b"".join(rng.sample(letters, len(letters))), own[:cut] + mixed[cut:],
-            mixed[: member.COMMITMENT] + own[member.COMMITMENT :], own[:cut] + bytes(len(own) - cut), mixed,
+            own[:first] + b"".join(rng.sample(letters, len(letters))), own[:cut] + mixed[cut:],
+            own[:SIGNATURE] + mixed[SIGNATURE:first] + own[first:], own[:cut] + bytes(len(own) - cut), mixed,
+            rng.choice(others)[:SIGNATURE] + own[SIGNATURE:],
         ])  # fmt: skip
     if phase == "vector":
         at = setting()
@@ -308,9 +310,11 @@ def check_answered(ask: Ask, signed: bool, memory: RecordDict, before: RecordDic
         state = member.State(**before.config_records["masking"])  # type: ignore[arg-type]
         terms = roster.terms_of(setting().study, TEXT, ask.round, roster.hosted(setting().study, ask.round, NODES))  # type: ignore[arg-type]
         size = survivors.SPEAKS.itemsize * int.from_bytes(ask.body[:4], "little")
-        listed = survivors._read(ask.body[4:][:size])
-        assert sum(listed.values()) >= terms.threshold
-        assert 2 * len(listed) > len(roster.Roster.read(terms, state.roster).entries)
+        members = roster.Roster.read(terms, state.roster)
+        listed = survivors._read(ask.body[4:][:size], len(members.entries))
+        signed_by = survivors.rows_of(ask.body[4 + size :], len(listed)) if signed else listed  # each its own count
+        assert sum(listed[each] for each in signed_by if each in listed) >= terms.threshold
+        assert 2 * len(signed_by) > len(members.entries)
     if ask.phase != "keys":
         with suppress(FedprivError):
             node_answer(ask, ASKED, signed, memory)
@@ -337,7 +341,7 @@ def told(rng: Random, phase: str, body: bytes, past: list[bytes]) -> bytes:
         return generic(rng, body, past) or b""
     if phase == "shares":
         return changed_roster(rng, body, past)
-    changed, names = bytearray(body), {"vector": 4, "opening": 8}.get(phase, 8)
+    changed, names = bytearray(body), {"vector": survivors.SIGNED.itemsize, "opening": 8}.get(phase, 8)
     start = 0 if phase == "survivors" else 4
     count = len(body) // 8 if phase == "survivors" else int.from_bytes(body[:4], "little")
     how = rng.randrange(5)

@@ -67,9 +67,12 @@ class Sum:
 
     def masked(self) -> None:
         for each in self.session.present:
-            state = member.received(self.states[each], self.terms, each, self.session.letters(each))
+            state = self.heard(each, self.session.letters(each))
             self.states[each], answer = self.hidden(each, state)
             self._arrives("masked", each, masks.packed(answer, self.width), self._take_masked)
+
+    def heard(self, each: int, content: bytes) -> member.State:
+        return member.received(self.states[each], self.terms, each, self.spoken[each], content, self.who[each])
 
     def hidden(self, each: int, state: member.State) -> tuple[member.State, masks.Residues]:
         vector = masks.residues_of(self.vectors[each], self.width)

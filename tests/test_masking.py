@@ -20,7 +20,7 @@ from scipy.stats import hypergeom
 
 from clients.masking import graph, keys, masks, member, shamir
 from clients.masking.graph import arranged
-from clients.masking.identity import Identity
+from clients.masking.identity import SIGNATURE, Identity
 from clients.masking.roster import Entry, Roster
 from clients.masking.survivors import SIGNED, SPEAKS
 from fedpriv.errors import FedprivError
@@ -228,7 +228,7 @@ def test_phases_out_of_turn_are_refused() -> None:
     with pytest.raises(FedprivError, match="opening asked where shares comes next"):
         member.opened(state, own.terms, 0, b"", Identity())
     with pytest.raises(FedprivError, match="input asked where shares comes next"):
-        member.received(state, own.terms, 0, b"")
+        member.received(state, own.terms, 0, 1, b"", Identity())
     own.shares()
     with pytest.raises(FedprivError, match="shares asked where input comes next"):
         own.dealt(0, own.session.roster.content)
@@ -238,21 +238,22 @@ def test_phases_out_of_turn_are_refused() -> None:
 
 
 def named(*who: int) -> bytes:
-    return len(who).to_bytes(4, "little") + np.array(who, member.MEMBER).tobytes()
+    return len(who).to_bytes(4, "little") + np.array([(each, bytes(64)) for each in who], SIGNED).tobytes()
 
 
 @pytest.mark.parametrize(("forged", "words"), [
-    (b"", "members, rising"), (named(0, 1), "2 clients' nodes have shared, too few"),
-    (named(1, 2, 3), "this node among"), (named(0, 2, 1, 3), "rising"), (named(0, 1, 1, 2), "rising"),
+    (b"", "this node among"), (named(0, 1), "2 clients' nodes have shared, too few"),
+    (named(1, 2, 3), "this node among"), (named(0, 2, 1, 3), "must rise"), (named(0, 1, 1, 2), "must rise"),
     (named(0, 1, 2, 9), "must be members"),
     (named(0, 1, 2, 3), "0 bytes of shares from 3"), (named(0, 1, 2) + b"x" * 9, "9 bytes of shares from 2"),
-    ((9).to_bytes(4, "little") + b"abc", "cut short"), (b"\xff" * 8, "must be members"),
+    ((9).to_bytes(4, "little") + b"abc", "cut short"), (b"\xff" * 8, "cut short"),
+    (named(0, 1, 2, 3, 4), "of more than 4 nodes"),
 ])  # fmt: skip
 def test_shares_that_do_not_fit_the_roster_get_no_vector(forged: bytes, words: str) -> None:
     own = begun()
     own.shares()
     with pytest.raises(FedprivError, match=words):
-        member.received(own.states[0], own.terms, 0, forged)
+        own.heard(0, forged)
 
 
 def survivors(*who: tuple[int, int]) -> bytes:
@@ -287,7 +288,7 @@ def test_keys_that_differ_from_member_to_member_leave_nothing_to_open() -> None:
     _, misled = own.dealt(0, _with(lied, mine))
     assert len(told) == len(misled)
     assert Roster.read(own.terms, honest).digest != Roster.read(own.terms, _with(lied, mine)).digest
-    letter = misled[member.COMMITMENT :][: member.SEALED]  # to member 1, who knows the roster as it is
+    letter = misled[SIGNATURE + member.COMMITMENT :][: member.SEALED]  # to member 1, who knows the roster as it is
     assert member._opened(keys.opened(own.states[1].channel), Roster.read(own.terms, honest), 1, 0, letter) == bytes(
         2 * shamir.SHARE
     )
@@ -362,11 +363,13 @@ def test_a_list_of_survivors_opens_nothing_until_enough_have_signed_it() -> None
         dict.fromkeys((0, 1, 2), b"?" * 64),
         {0: given[0], 1: given[1], 9: given[2]},
     ):  # fmt: skip
-        with pytest.raises(FedprivError, match="have signed who survives, 3 are needed"):
+        with pytest.raises(FedprivError, match="have signed who survives, 3 and 3 are needed"):
             own.told(0, told_with(own, everyone, too_few))
     twice = np.array([(0, given[0])] * 3, SIGNED).tobytes()
-    with pytest.raises(FedprivError, match="1 nodes have signed"):
+    with pytest.raises(FedprivError, match="that have signed must rise"):
         own.told(0, survivors(*everyone) + twice)
+    with pytest.raises(FedprivError, match="of more than 5 nodes"):
+        own.told(0, survivors(*everyone) + bytes(SIGNED.itemsize * 10**6))
     with pytest.raises(FedprivError, match="cut short"):
         own.told(0, told_with(own, everyone, given)[:-1])
 
@@ -450,7 +453,7 @@ def test_letters_that_nobody_can_open_are_missing_shares_and_no_more() -> None:
     })  # fmt: skip
     assert (own.total() == own.plain).all()
     own = Sum(
-        vectors(5), terms(4, 5), changes={"shares": changed(1, lambda answer: answer[:32] + b"?" * (len(answer) - 32))}
+        vectors(5), terms(4, 5), changes={"shares": changed(1, lambda answer: answer[:96] + b"?" * (len(answer) - 96))}
     )
     with pytest.raises(FedprivError, match="1 shares of node 1's secret do not give it back"):
         own.total()

@@ -14,7 +14,6 @@ from flwr.supercore.task_identity import TaskIdentity
 
 from clients import app as client
 from clients.masking import node as masked
-from clients.masking.identity import Identity
 from fedpriv import guarantee, study_file
 from fedpriv.errors import FedprivError
 from fedpriv.study import Study
@@ -216,7 +215,8 @@ def ask(phase: str, body: bytes = b"", text: str = STUDY, round: int = 1) -> mas
 
 
 def told(memory: RecordDict, one: masked.Ask) -> bytes:
-    return masked.answered(one, study_file.parsed(one.text), (0, 5), Identity(), memory, lambda about, seal: seal(b""))
+    part = masked.Part(place=(0, 5))
+    return masked.answered(one, study_file.parsed(one.text), part, memory, lambda about, seal: seal(b""))
 
 
 def test_a_phase_that_is_asked_twice_or_out_of_turn_finds_no_state() -> None:

@@ -1,28 +1,32 @@
-"""Who is masked with whom: everybody with everybody, or k neighbours each on a circle nobody chose (Bell et al. 2020).
+"""Who is masked with whom: everybody with everybody, or k neighbours each on a circle (Bell et al. 2020).
 
-A member's secrets are shared out to its neighbours and itself, k + 1 in all, t of whom can give one back. With n
-members, d that may drop out and c that may work with the server, three things are asked, each but for a chance of 2⁻⁴⁰
-(2⁻³⁰ for the second, which costs the round and no secret), for all members at once:
+A member's secrets are shared out to its neighbours and itself, k + 1 in all, t of whom can give one back. The circle
+follows from all keys, and the server has seen it before it says who drops out; it and the c that work with it may also
+have tried many circles, by their own keys and by whom they leave out. Of n members three things are asked
+(docs/proofs/masked-sums.md):
 
-1. 2t > k + 1 + c', where c' of those k + 1 may work with the server: a server that names other survivors to each member
-   gets t shares of one of its two secrets at most, as every honest holder gives one of the two once.
-2. At least t of those k + 1 stay.
-3. The graph stays in one piece without those d and c, so that no sum of fewer comes apart: on a circle with the next
-   k/2 on either side that is so unless k/2 that stand next to each other are gone (their Lemma 3.7).
+1. 2t > k + 1 + c', where c' of those k + 1 may work with the server: it gets t shares of one of a member's two secrets
+   at most, and no seed of a member that does not sign what the others do.
+2. At least t of those k + 1 stay, where members drop out by chance.
+3. t > k/2 + 1 + g, where one of any two gaps of k/2 that stand next to each other holds at most g that work with the
+   server: whoever it lets drop out, the sum does not come apart.
 
-Neighbours are a uniform draw from the others, so the first two are tails of hypergeometric laws.
+Neighbours and gaps are draws from all, so these are tails of hypergeometric laws. One circle fails the first or the
+third with a chance of 2⁻⁸⁰ each, so that one of 2⁴⁰ circles that are tried does with 2⁻⁴⁰; the second costs the round
+and no secret: 2⁻³⁰.
 """
 
 from __future__ import annotations
 
 from fractions import Fraction
 from functools import lru_cache
-from math import comb, prod
+from math import comb
 from typing import NamedTuple
 
 from fedpriv.errors import FedprivError
 
-SECRECY, SUCCESS = Fraction(1, 2**40), Fraction(1, 2**30)
+SECRECY, SUCCESS = Fraction(1, 2**80), Fraction(1, 2**30)
+ONE_GAP = Fraction(1, 2**40)  # two of them have the square of it, halved: counts of gaps are negatively associated
 SUPPOSED = Fraction(1, 5)  # a graph of our own choice keeps its promise where so many work with the server
 
 
@@ -40,7 +44,7 @@ def arranged(members: int, survivors: int, colluding: int, neighbours: int | Non
     `neighbours` is 0 for everybody.
 
     >>> arranged(5, 4, colluding=0, neighbours=None), arranged(1000, 900, 0, None)
-    (Arrangement(degree=4, threshold=4), Arrangement(degree=160, threshold=117))
+    (Arrangement(degree=4, threshold=4), Arrangement(degree=222, threshold=170))
     """
     if not 0 < survivors <= members or not colluding >= 0:
         raise FedprivError(f"masking: {survivors} of {members} nodes are to stay, with {colluding} colluding")
@@ -61,33 +65,44 @@ def arranged(members: int, survivors: int, colluding: int, neighbours: int | Non
     return sparse
 
 
+def fewest_neighbours(members: int, survivors: int, colluding: int, own: int | None) -> int:
+    """How many neighbours a node's owner asks for at least: so many, 0 for all, None for as many as are safe.
+
+    >>> fewest_neighbours(1000, 900, 0, None), fewest_neighbours(5, 4, 0, 20), fewest_neighbours(1000, 900, 0, 20)
+    (222, 4, 20)
+    """
+    if own is None:
+        return arranged(members, survivors, colluding, None).degree
+    return min(own or members - 1, members - 1)
+
+
 def _sparse(members: int, survivors: int, colluding: int, degree: int) -> Arrangement | None:
     """The arrangement of that degree, if it keeps its promises."""
-    dropped = members - survivors
-    if members * _all_gone(members, dropped + colluding, degree // 2) > SECRECY:
-        return None
-    corrupt = _most(members - 1, min(colluding, members - 1), degree, SECRECY / members)
+    dropped, with_server = members - survivors, min(colluding, members - 1)
+    if degree * (2 * dropped + with_server - members) >= 4 * members:
+        return None  # whatever the tails: medians are within 1 of means
     of_survivor = 1 + degree - _most(members - 1, dropped, degree, SUCCESS / members)
     of_dropped = degree - _most(members - 1, max(dropped - 1, 0), degree, SUCCESS / members)
     threshold = min(of_survivor, of_dropped) if dropped else of_survivor
+    if not threshold > degree // 2 + 1 + in_gap(members, with_server, degree):
+        return None
+    corrupt = _most(members - 1, with_server, degree, SECRECY / members)
     return Arrangement(degree, threshold) if 2 * threshold > degree + 1 + corrupt else None
 
 
-def _all_gone(members: int, gone: int, drawn: int) -> Fraction:
-    """The chance that all of so many are among those gone."""
-    return (
-        Fraction(prod(range(gone, gone - drawn, -1)), prod(range(members, members - drawn, -1)))
-        if gone >= drawn
-        else Fraction(0)
-    )
+def in_gap(members: int, colluding: int, degree: int) -> int:
+    """g: two gaps that both hold more that work with the server are never on one circle, or on none in 2⁸⁰."""
+    return min(colluding // 2, _most(members, colluding, degree // 2, ONE_GAP / members))
 
 
 def _most(others: int, marked: int, drawn: int, chance: Fraction) -> int:
     """The least number that the marked ones among those drawn exceed with no more than this chance."""
-    total, above, most = comb(others, drawn), 0, min(marked, drawn)
+    most = min(marked, drawn)
+    limit, above, term = comb(others, drawn) * chance, 0, comb(marked, most) * comb(others - marked, drawn - most)
     while most > 0:
-        above += comb(marked, most) * comb(others - marked, drawn - most)
-        if Fraction(above, total) > chance:
+        above += term
+        if above > limit:
             return most
+        term = term * most * (others - marked - drawn + most) // ((marked - most + 1) * (drawn - most + 1))
         most -= 1
     return most

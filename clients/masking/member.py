@@ -8,6 +8,7 @@ against its own study and what it saw before; whatever does not fit raises Fedpr
 from __future__ import annotations
 
 import secrets
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from hashlib import sha256
 
@@ -16,12 +17,12 @@ import numpy as np
 from clients.masking import keys, masks, shamir, survivors
 from clients.masking.identity import Identity
 from clients.masking.masks import Residues
-from clients.masking.roster import Roster, Terms
-from clients.masking.survivors import Survivors
+from clients.masking.roster import Owner, Roster, Terms
+from clients.masking.survivors import SIGNED, Survivors
 from fedpriv.errors import FedprivError
 
 SEALED = 2 * shamir.SHARE + keys.SEALED  # a share of each secret, on its way
-COMMITMENT = 32  # bytes
+COMMITMENT, SESSION = 32, 16  # bytes
 MEMBER = np.dtype("<u4")
 
 
@@ -30,6 +31,7 @@ class State:
     """All that a member keeps between two messages: words, whole numbers and bytes."""
 
     stage: str  # what comes next
+    session: bytes  # by chance: the marker on the node's disk names no other
     about: bytes
     channel: bytes  # private keys
     pairing: bytes
@@ -38,27 +40,34 @@ class State:
     own: bytes = b""  # its shares of its own secrets
     present: bytes = b""  # who has shared secrets out
     held: bytes = b""  # the shares of others, by neighbour as in `present`
+    context: bytes = b""  # of its masks: who was present, and the model
     clients: int = 0  # how many it has spoken for in the end
-    named: bytes = b""  # the survivors it has signed
+    named: bytes = b""  # a digest of the survivors it has signed
 
 
 def advertised(terms: Terms, me: int, identity: Identity) -> tuple[State, bytes]:
     """Two new keys: the state, and the public halves, signed."""
     channel, pairing = keys.private_key(), keys.private_key()
-    state = State(stage="shares", about=terms.about, channel=channel, pairing=pairing)
+    session = secrets.token_bytes(SESSION)
+    state = State(stage="shares", session=session, about=terms.about, channel=channel, pairing=pairing)
     pair = keys.public_key(channel) + keys.public_key(pairing)
     return state, pair + identity.signed(_signed_keys(terms, me, pair))
 
 
 def shared(
-    state: State, terms: Terms, me: int, clients: int, content: bytes, identity: Identity
+    state: State, terms: Terms, me: int, clients: int, content: bytes, identity: Identity, owner: Owner | None = None
 ) -> tuple[State, bytes]:
-    """Its secrets, shared out to its neighbours: a commitment to its seed, then a sealed pair of shares for each."""
+    """Its secrets, shared out to its neighbours: a commitment to its seed, then a sealed pair of shares for each.
+
+    In front, its signature of the roster: nobody is present who does not sign these very keys, now.
+    """
     _expect(state, "shares", terms)
     roster = Roster.read(terms, content)
     own, public = roster.entries.get(me), (keys.public_key(state.channel), keys.public_key(state.pairing))
     if own is None or (own.channel, own.pairing) != public or own.clients != clients:
         raise FedprivError("masking: the roster does not hold this node as it is")
+    if owner:
+        owner.check(roster)
     for member, entry in roster.entries.items():
         if not identity.knows(member, _signed_keys(terms, member, entry.channel + entry.pairing), entry.signature):
             raise FedprivError(f"masking: the keys of node {member} are not signed by the node that this one knows")
@@ -69,17 +78,25 @@ def shared(
     private = keys.opened(state.channel)
     sent = [_sealed(private, roster, me, holder, share) for holder, share in shares.items() if holder != me]
     state = replace(state, stage="input", roster=content, seed=seed, own=shares[me])
-    return state, commitment(roster, seed) + b"".join(sent)
+    return state, identity.signed(_signed_roster(roster)) + commitment(roster, seed) + b"".join(sent)
 
 
-def received(state: State, terms: Terms, me: int, content: bytes) -> State:
-    """Take in who has shared secrets out, and the shares for this member; what cannot be opened is held as nothing."""
+def received(state: State, terms: Terms, me: int, clients: int, content: bytes, identity: Identity) -> State:
+    """Take in who has shared secrets out, and the shares for this member; what cannot be opened is held as nothing.
+
+    The vector is asked of as many clients as the roster says, or of none.
+    """
     _expect(state, "input", terms)
     roster = Roster.read(terms, state.roster)
-    names = MEMBER.itemsize * int.from_bytes(content[:4], "little")
-    present, letters = content[4:][:names], content[4 + names :]
-    _check_present(roster, present, me)
-    there = set(np.frombuffer(present, MEMBER).tolist())
+    if clients != roster.entries[me].clients:
+        raise FedprivError(
+            f"masking: a vector of {clients} clients is asked for, where the roster says {roster.entries[me].clients}"
+        )
+    size = SIGNED.itemsize * int.from_bytes(content[:4], "little")
+    signatures, letters = survivors.rows_of(content[4:][:size], most=len(roster.entries)), content[4 + size :]
+    present = np.array(list(signatures), MEMBER).tobytes()
+    _check_present(roster, signatures, me, identity)
+    there = set(signatures)
     neighbours = [each for each in roster.neighbours(me) if each in there]
     if len(letters) != SEALED * len(neighbours):
         raise FedprivError(f"masking: {len(letters)} bytes of shares from {len(neighbours)} neighbours")
@@ -111,7 +128,8 @@ def masked(state: State, terms: Terms, me: int, vector: Residues, width: int, mo
             key = keys.agreed(private, roster.entries[other].pairing, roster.digest, context)
             mask = masks.mask(key, len(vector), width)
             total = total + mask if me < other else total - mask
-    return replace(state, stage="opening", seed=b"", channel=b"", pairing=b"", clients=clients), total
+    forgotten = {"seed": b"", "channel": b"", "pairing": b""}
+    return replace(state, stage="opening", context=context, clients=clients, **forgotten), total
 
 
 def confirmed(state: State, terms: Terms, me: int, content: bytes, identity: Identity) -> tuple[State, bytes]:
@@ -120,35 +138,46 @@ def confirmed(state: State, terms: Terms, me: int, content: bytes, identity: Ide
     if state.named:
         raise FedprivError("masking: this node has signed who survives")
     roster, _ = _checked(state, terms, content, me)
-    return replace(state, named=content), identity.signed(survivors.to_be_signed(content, roster))
+    signature = identity.signed(survivors.to_be_signed(content, roster, state.context))
+    return replace(state, named=name_of(content)), signature
 
 
 def opened(state: State, terms: Terms, me: int, content: bytes, identity: Identity) -> tuple[State, bytes]:
     """One share for each holder's ward: of the seed where it survives, of the pairing key where it has dropped out.
 
     Never both: the state is spent. Refused unless the survivors speak for the threshold's clients, in as many members
-    as that takes at least, and, where this node knows its peers, as many of them have signed the same list.
+    as that takes at least, and, where this node knows its peers, those among them who have signed the same list, of
+    vectors made from the same model, do so by themselves.
     """
     _expect(state, "opening", terms)
     names = survivors.SPEAKS.itemsize * int.from_bytes(content[:4], "little")
     listed, signatures = content[4:][:names], content[4 + names :]
     roster, found = _checked(state, terms, listed, me)
-    survivors.check_signatures(listed, signatures, roster, identity)
+    survivors.check_signatures(listed, found, signatures, roster, state.context, identity)
     pairs = _held(state, roster, me)
     answer = b"".join(pair[: shamir.SHARE] if each in found else pair[shamir.SHARE :] for each, pair in pairs)
-    return State(stage="spent", about=state.about, channel=b"", pairing=b""), answer
+    return State(stage="spent", session=state.session, about=state.about, channel=b"", pairing=b""), answer
+
+
+def name_of(listed: bytes) -> bytes:
+    """What stands for a list of survivors."""
+    return sha256(listed).digest()
 
 
 def _checked(state: State, terms: Terms, content: bytes, me: int) -> tuple[Roster, Survivors]:
     """Who survives, if a sum of these may be seen; other than this node has signed it is not."""
     roster = Roster.read(terms, state.roster)
-    if state.named not in (b"", content):
+    if state.named not in (b"", name_of(content)):
         raise FedprivError("masking: the survivors are others than this node has signed")
     return roster, survivors.read(content, roster, _members(state), me, state.clients)
 
 
 def _signed_keys(terms: Terms, member: int, pair: bytes) -> bytes:
     return b"fedpriv masking keys\0" + terms.about + member.to_bytes(4) + pair
+
+
+def _signed_roster(roster: Roster) -> bytes:
+    return b"fedpriv masking roster\0" + roster.digest
 
 
 def commitment(roster: Roster, seed: bytes) -> bytes:
@@ -177,14 +206,15 @@ def _expect(state: State, stage: str, terms: Terms) -> None:
         raise FedprivError(f"masking: {stage} asked where {state.stage} comes next, or in another round or study")
 
 
-def _check_present(roster: Roster, present: bytes, me: int) -> None:
-    if len(present) % MEMBER.itemsize:
-        raise FedprivError("masking: who has shared was cut short")
-    members = np.frombuffer(present, MEMBER).tolist()
-    if sorted(set(members)) != members or not set(members) <= set(roster.entries) or me not in members:
-        raise FedprivError("masking: who has shared must be members, rising, and this node among them")
-    if roster.clients(members) < roster.terms.threshold:
-        raise FedprivError(f"masking: {roster.clients(members)} clients' nodes have shared, too few to go on")
+def _check_present(roster: Roster, signatures: Mapping[int, bytes], me: int, identity: Identity) -> None:
+    if not set(signatures) <= set(roster.entries) or me not in signatures:
+        raise FedprivError("masking: who has shared must be members, and this node among them")
+    if roster.clients(signatures) < roster.terms.threshold:
+        raise FedprivError(f"masking: {roster.clients(signatures)} clients' nodes have shared, too few to go on")
+    content = _signed_roster(roster)
+    for member, signature in signatures.items():
+        if not identity.knows(member, content, signature):
+            raise FedprivError(f"masking: node {member} has not signed this roster: it may be of another session")
 
 
 def _members(state: State) -> tuple[int, ...]:

@@ -1,13 +1,15 @@
 """A node's part in a masked sum, message by message: the study's terms, the member's state, and its clients' answer.
 
 The state stands in Flower's Context, which lives in the SuperNode's memory for one run: each message is handled by a
-process of its own. A SuperNode that ends has dropped out of the sum, and no key of it is on any disk.
+process of its own. A SuperNode that ends has dropped out of the sum, and no key of it is on any disk. That a state is
+used once does not rest on Flower: a deployed node marks on its own disk how far it has come (`once.py`). In a
+simulation, where nobody has anything to hide from itself, there is no such mark.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
 from typing import Any
 
@@ -18,7 +20,8 @@ from numpy.typing import NDArray
 from clients.masking import member, vector
 from clients.masking.identity import Identity
 from clients.masking.member import State
-from clients.masking.roster import Terms, hosted, terms_of
+from clients.masking.once import Marker
+from clients.masking.roster import Owner, Terms, hosted, terms_of
 from fedpriv.errors import FedprivError
 from fedpriv.study import Study
 from fedpriv.trust import sums_only
@@ -44,34 +47,48 @@ class Ask:
     weights: Weights  # empty but with "vector"
 
 
-def answered(
-    ask: Ask, study: Study, place: tuple[int, int], identity: Identity, memory: RecordDict, answer: Answer
-) -> bytes:
-    """The answer of node p of P. `memory` is Flower's; what the node knew before is gone from it, whatever happens."""
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """Who takes part: node p of P, by which key, on whose terms; a simulated one has no owner and no disk."""
+
+    place: tuple[int, int]
+    identity: Identity = Identity()
+    owner: Owner | None = None
+    marker: Marker | None = None
+
+
+def answered(ask: Ask, study: Study, part: Part, memory: RecordDict, answer: Answer) -> bytes:
+    """A node's answer. `memory` is Flower's; what the node knew before is gone from it, whatever happens."""
     if ask.phase not in PHASES or not sums_only(study.privacy.trust):
         raise FedprivError(f"masking: no phase {ask.phase!r} of a study of {study.privacy.trust} trust")
-    me, partitions = place
+    (me, partitions), identity = part.place, part.identity
     terms = terms_of(study, ask.text, ask.round, hosted(study, ask.round, partitions))
     if ask.phase == "keys":
         state, sent = member.advertised(terms, me, identity)
+        if part.marker:
+            part.marker.begin(state.session)
     elif ask.phase == "shares":
-        state, sent = member.shared(_taken(memory), terms, me, len(ask.clients), ask.body, identity)
+        state, sent = member.shared(
+            _taken(memory, ask, part), terms, me, len(ask.clients), ask.body, identity, part.owner
+        )
     elif ask.phase == "vector":
-        return _vector(ask, study, terms, me, memory, answer)
+        return _vector(ask, study, terms, part, memory, answer)
     elif ask.phase == "survivors":
-        state, sent = member.confirmed(_taken(memory), terms, me, ask.body, identity)
+        state, sent = member.confirmed(_taken(memory, ask, part), terms, me, ask.body, identity)
     else:
-        state, sent = member.opened(_taken(memory), terms, me, ask.body, identity)
+        state, sent = member.opened(_taken(memory, ask, part), terms, me, ask.body, identity)
     _put(memory, state)
     return sent
 
 
-def _vector(ask: Ask, study: Study, terms: Terms, me: int, memory: RecordDict, answer: Answer) -> bytes:
+def _vector(ask: Ask, study: Study, terms: Terms, part: Part, memory: RecordDict, answer: Answer) -> bytes:
     """The clients' sum under its masks; whoever answers asks its policy and its ledger first."""
-    weights = ask.weights
+    weights, me = ask.weights, part.place[0]
     if not len(weights):
         raise FedprivError("masking: a vector is asked for, and no model sent")
-    state, width = member.received(_taken(memory), terms, me, ask.body), vector.width_of(study)
+    state = _taken(memory, ask, part)
+    state = member.received(state, terms, me, len(ask.clients), ask.body, part.identity)
+    width = vector.width_of(study)
 
     def seal(reply: bytes) -> bytes:
         sent = vector.added(reply, study, ask.round, ask.clients, len(weights))
@@ -85,13 +102,18 @@ def _vector(ask: Ask, study: Study, terms: Terms, me: int, memory: RecordDict, a
     return answer(sha256(state.roster + state.present).digest(), seal)
 
 
-def _taken(memory: RecordDict) -> State:
+def _taken(memory: RecordDict, ask: Ask, part: Part) -> State:
     """The state, used up: whatever goes wrong now, it is not used again."""
     found: Mapping[str, Any] | None = memory.config_records.get(_STATE)
     if found is None:
         raise FedprivError("masking: this node has taken no part in the phases before, or has answered this one")
     del memory[_STATE]
-    return State(**found)
+    state = State(**found)
+    if part.marker:
+        named = member.name_of(ask.body) if ask.phase == "survivors" else b""
+        before = part.marker.advance(state.session, PHASES.index(ask.phase), named)
+        state = replace(state, named=before or state.named)
+    return state
 
 
 def _put(memory: RecordDict, state: State) -> None:

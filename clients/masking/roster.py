@@ -49,13 +49,33 @@ def hosted(study: Study, round: int, partitions: int) -> dict[int, int]:
 def terms_of(study: Study, text: str, round: int, hosted: Mapping[int, int]) -> Terms:
     """The terms of one round of a study, whose text stands for all it says."""
     return Terms(
-        about=sha256(b"fedpriv masking 1\0" + round.to_bytes(8) + text.encode()).digest(),
+        about=sha256(b"fedpriv masking 2\0" + round.to_bytes(8) + text.encode()).digest(),
         round=round,
         threshold=fewest(study),
         hosted=hosted,
         colluding=study.privacy.colluding,
         neighbours=study.masking.neighbours if study.masking else None,
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Owner:
+    """What a node's owner asks of any sum, whatever the study says; each field as the study has it."""
+
+    neighbours: int | None = None  # at least
+    colluding: int = 0  # at least
+
+    def check(self, roster: Roster) -> None:
+        """Refuse a graph that the server could cut more easily."""
+        own, members = roster.terms.colluding, len(roster.entries)
+        if own < self.colluding:
+            raise FedprivError(f"masking: colluding = {own}, at least {self.colluding} in this client's policy")
+        least = graph.fewest_neighbours(members, roster.nodes, own, self.neighbours)
+        if roster.arrangement.degree < least:
+            raise FedprivError(
+                f"masking: {roster.arrangement.degree} neighbours of {members} nodes, at least {least} in this "
+                "client's policy"
+            )
 
 
 @dataclass(frozen=True)
@@ -97,7 +117,8 @@ class Roster:
     @staticmethod
     def read(terms: Terms, content: bytes) -> Roster:
         """From bytes, or one line that says what is wrong with them."""
-        if not content or len(content) % _ENTRY.itemsize:
+        most = sum(own > 0 for own in terms.hosted.values())
+        if not content or len(content) % _ENTRY.itemsize or len(content) > most * _ENTRY.itemsize:
             raise FedprivError(f"masking: a roster of {len(content)} bytes")
         rows = np.frombuffer(content, _ENTRY)
         if (np.diff(rows["member"].astype(np.int64)) <= 0).any():

@@ -18,7 +18,7 @@ Survivors = Mapping[int, int]  # members, each with the number of clients whose 
 
 def read(listed: bytes, roster: Roster, present: Sequence[int], me: int, clients: int) -> Survivors:
     """A list from bytes, refused where a sum of these must not be seen, or where it is wrong about this node."""
-    found = _read(listed)
+    found = _read(listed, most=len(present))
     if not set(found) <= set(present) or found.get(me) != clients:
         raise FedprivError("masking: the survivors do not hold this node as it is, or hold somebody who shared nothing")
     spoken, needed = sum(found.values()), roster.terms.threshold
@@ -31,30 +31,43 @@ def read(listed: bytes, roster: Roster, present: Sequence[int], me: int, clients
     return found
 
 
-def to_be_signed(listed: bytes, roster: Roster) -> bytes:
-    """What a signature of a list is of: no other round's, and no other members'."""
-    return b"fedpriv masking survivors\0" + roster.digest + listed
+def to_be_signed(listed: bytes, roster: Roster, context: bytes) -> bytes:
+    """What a signature of a list is of: no other session's, of no other members, and of vectors made alike."""
+    return b"fedpriv masking survivors\0" + roster.digest + context + listed
 
 
-def check_signatures(listed: bytes, signatures: bytes, roster: Roster, identity: Identity) -> None:
-    """Refuse a list that too few of the members this node knows have signed; who knows none believes the server."""
+def check_signatures(
+    listed: bytes, found: Survivors, signatures: bytes, roster: Roster, context: bytes, identity: Identity
+) -> None:
+    """Refuse a list unless as many as a sum takes have signed it, and speak for as many clients as it promises.
+
+    Only who has signed has looked at its own count. Who knows no members believes the server.
+    """
     if identity.peers is None:
         return
-    if len(signatures) % SIGNED.itemsize:
-        raise FedprivError("masking: the signatures of who survives were cut short")
-    content, given = to_be_signed(listed, roster), zip(*_columns(signatures), strict=True)
-    signers = {each for each, own in given if each in roster.entries and identity.knows(each, content, own)}
-    if len(signers) < roster.nodes:
-        raise FedprivError(f"masking: {len(signers)} nodes have signed who survives, {roster.nodes} are needed")
+    content = to_be_signed(listed, roster, context)
+    given = rows_of(signatures, most=len(found))
+    signers = {each for each, own in given.items() if each in found and identity.knows(each, content, own)}
+    spoken, needed = sum(found[each] for each in signers), roster.terms.threshold
+    if len(signers) < roster.nodes or spoken < needed:
+        raise FedprivError(
+            f"masking: {len(signers)} nodes, of {spoken} clients, have signed who survives, {roster.nodes} and "
+            f"{needed} are needed"
+        )
 
 
-def _columns(signatures: bytes) -> tuple[list[int], list[bytes]]:
+def rows_of(signatures: bytes, most: int) -> dict[int, bytes]:
+    """Signatures by member; no more than so many, and the members rise."""
+    if len(signatures) % SIGNED.itemsize or len(signatures) > most * SIGNED.itemsize:
+        raise FedprivError(f"masking: {len(signatures)} bytes of signatures, cut short or of more than {most} nodes")
     rows = np.frombuffer(signatures, SIGNED) if signatures else np.empty(0, SIGNED)
-    return rows["member"].tolist(), [bytes(each) for each in rows["signature"]]
+    if (np.diff(rows["member"].astype(np.int64)) <= 0).any():
+        raise FedprivError("masking: the members that have signed must rise")
+    return dict(zip(rows["member"].tolist(), map(bytes, rows["signature"]), strict=True))
 
 
-def _read(listed: bytes) -> Survivors:
-    if not listed or len(listed) % SPEAKS.itemsize:
+def _read(listed: bytes, most: int) -> Survivors:
+    if not listed or len(listed) % SPEAKS.itemsize or len(listed) > most * SPEAKS.itemsize:
         raise FedprivError(f"masking: survivors in {len(listed)} bytes")
     rows = np.frombuffer(listed, SPEAKS)
     found = dict(zip(rows["member"].tolist(), rows["clients"].tolist(), strict=True))

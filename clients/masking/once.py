@@ -1,0 +1,96 @@
+"""A state is used once: how far each session of a node has come, on the node's own disk, whatever keeps the state.
+
+Flower hands a state to a process and takes it back; it might hand an old one out again, or lose what was written while
+a process died. So each phase is written down, durably and under a lock, before anything is done with the state: a
+session that has come past it, or that another has replaced, goes no further. A session is a number drawn when keys are
+made; what it promises is in the member's state, and no key is on the disk.
+
+A study's run has one session at a time, and only the latest runs are remembered: what is forgotten goes no further.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+from fedpriv.errors import FedprivError
+from fedpriv.files import replaced, synced
+
+FOLDER, FILE = "sessions", "sessions.json"
+KEPT = 64  # runs whose sessions may still go on
+Marks = dict[str, dict[str, Any]]  # by run; the latest last
+
+
+@dataclass(frozen=True)
+class Marker:
+    """The marker of one run of a study, in a directory beside the node's ledger."""
+
+    folder: Path
+    run: str
+
+    @staticmethod
+    def of(ledger: Path, text: str, run: str) -> Marker:
+        """The marker of a run of a study with that text."""
+        return Marker(ledger / FOLDER, blake2b(f"{run}\0{text}".encode(), digest_size=16).hexdigest())
+
+    def begin(self, session: bytes) -> None:
+        """A new session takes the place of the run's last, which goes no further."""
+        with self._marks() as marks:
+            marks.pop(self.run, None)
+            marks[self.run] = {"session": session.hex(), "stage": 0, "named": ""}
+
+    def advance(self, session: bytes, stage: int, named: bytes = b"") -> bytes:
+        """Go on to a stage, once, and say what the session had signed before; `named` is what it signs now."""
+        with self._marks() as marks:
+            own = marks.get(self.run)
+            if own is None or own["session"] != session.hex() or not own["stage"] < stage:
+                raise FedprivError("masking: this node has been through that phase, or a newer session has begun")
+            before = bytes.fromhex(own["named"])
+            own |= {"stage": stage, "named": (before or named).hex()}
+            return before
+
+    @contextmanager
+    def _marks(self) -> Iterator[Marks]:
+        """All marks, for this process alone; what becomes of them is on the disk before anything is answered."""
+        with locked(self.folder):
+            marks = self._read()
+            yield marks
+            latest = dict(list(marks.items())[-KEPT:])
+            try:
+                replaced(self.folder / FILE, json.dumps(latest).encode())
+                synced(self.folder)
+            except OSError as error:
+                raise FedprivError(f"{self.folder}: the session cannot be kept there ({error.strerror})") from None
+
+    def _read(self) -> Marks:
+        file = self.folder / FILE
+        try:
+            found: Marks = json.loads(file.read_bytes()) if file.exists() else {}
+            for mark in found.values():
+                if {name: type(value) for name, value in mark.items()} != {"session": str, "stage": int, "named": str}:
+                    raise ValueError("a mark is none")
+        except (OSError, ValueError, AttributeError, RecursionError) as error:
+            raise FedprivError(f"{file}: damaged ({error}): no masked sum is gone on with; remove it") from None
+        return found
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """A directory of this process alone."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        lock = os.open(folder, os.O_RDONLY)
+    except OSError as error:
+        raise FedprivError(f"{folder}: the session cannot be kept there ({error.strerror})") from None
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(lock)
