@@ -14,6 +14,7 @@ from flwr.supercore.task_identity import TaskIdentity
 
 from clients import app as client
 from clients.masking import node as masked
+from clients.masking.identity import Identity
 from fedpriv import guarantee, study_file
 from fedpriv.errors import FedprivError
 from fedpriv.study import Study
@@ -215,7 +216,7 @@ def ask(phase: str, body: bytes = b"", text: str = STUDY, round: int = 1) -> mas
 
 
 def told(memory: RecordDict, one: masked.Ask) -> bytes:
-    part = masked.Part(place=(0, 5))
+    part = masked.Part(place=(0, 5), identity=Identity())
     return masked.answered(one, study_file.parsed(one.text), part, memory, lambda about, seal: seal(b""))
 
 

@@ -52,7 +52,7 @@ class Part:
     """Who takes part: node p of P, by which key, on whose terms; a simulated one has no owner and no disk."""
 
     place: tuple[int, int]
-    identity: Identity = Identity()
+    identity: Identity
     owner: Owner | None = None
     marker: Marker | None = None
 
