@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cache, partial
 from hashlib import blake2b
 from math import inf
@@ -142,10 +143,10 @@ def _masked(context: Context, node: Node | None, task: Any, arrays: ArrayRecord)
                      weights=weights)  # fmt: skip
     config = context.node_config
     place = int(config["partition-id"]), int(config["num-partitions"])
-    part = masked.Part(
-        place=place, identity=Identity.of(config), owner=node.policy.masking if node else None,
-        marker=Marker.of(node.policy_file.parent / node.policy.ledger, text, str(task["run"])) if node else None,
-    )  # fmt: skip
+    part = masked.Part(place=place, identity=Identity.of(config))
+    if node:
+        marker = Marker.of(node.policy_file.parent / node.policy.ledger, text, str(task.get("run", "")))
+        part = replace(part, owner=node.policy.masking, marker=marker)
     return masked.answered(ask, study, part, context.state, sealed)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 
 LONGEST = 1 << 17  # characters
-DEEPEST = 16  # dots of a line that are in no number: as many tables inside one another, at most
+DEEPEST, DOTS = 16, 2000  # that are in no number: of a line, as many tables inside one another at most; of all
 _NUMBER = re.compile(r"(?<![^\s,\[=])[+-]?\d+\.\d+(?:[eE][+-]?\d+)?(?![^\s,\]}#])")
 
 
@@ -20,8 +20,9 @@ def fault(text: str) -> str | None:
     """
     if not len(text) <= LONGEST:
         return f"the study is {len(text):,} characters long, {LONGEST:,} at most"
-    for number, line in enumerate(text.split("\n"), 1):
-        dots = line.count(".")
-        if dots > DEEPEST and (dots := _NUMBER.sub("", line).count(".")) > DEEPEST:
-            return f"line {number} of the study has {dots:,} dots outside numbers, {DEEPEST} at most"
+    lines = [_NUMBER.sub("", line).count(".") if "." in line else 0 for line in text.split("\n")]
+    if (dots := max(lines)) > DEEPEST:
+        return f"line {lines.index(dots) + 1} of the study has {dots:,} dots outside numbers, {DEEPEST} at most"
+    if (dots := sum(lines)) > DOTS:
+        return f"the study has {dots:,} dots outside numbers, {DOTS:,} at most"
     return None
