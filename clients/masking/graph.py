@@ -84,13 +84,13 @@ def _sparse(members: int, survivors: int, colluding: int, degree: int) -> Arrang
     of_survivor = 1 + degree - _most(members - 1, dropped, degree, SUCCESS / members)
     of_dropped = degree - _most(members - 1, max(dropped - 1, 0), degree, SUCCESS / members)
     threshold = min(of_survivor, of_dropped) if dropped else of_survivor
-    if not threshold > degree // 2 + 1 + in_gap(members, with_server, degree):
+    if not threshold > degree // 2 + 1 + _in_gap(members, with_server, degree):
         return None
     corrupt = _most(members - 1, with_server, degree, SECRECY / members)
     return Arrangement(degree, threshold) if 2 * threshold > degree + 1 + corrupt else None
 
 
-def in_gap(members: int, colluding: int, degree: int) -> int:
+def _in_gap(members: int, colluding: int, degree: int) -> int:
     """g: two gaps that both hold more that work with the server are never on one circle, or on none in 2⁸⁰."""
     return min(colluding // 2, _most(members, colluding, degree // 2, ONE_GAP / members))
 
