@@ -14,7 +14,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy.stats import hypergeom
 
@@ -543,13 +543,27 @@ def test_shares_are_not_dealt_where_they_would_give_the_secret_away(places: list
         shamir.split(bytes(32), places, threshold)
 
 
-@given(members=st.integers(2, 60), data=st.data())
-def test_every_arrangement_leaves_a_server_one_secret_and_its_holders_enough(members: int, data: st.DataObject) -> None:
+@given(members=st.integers(2, 400), data=st.data())
+def test_every_arrangement_leaves_a_server_one_secret_no_cut_and_its_holders_enough(
+    members: int, data: st.DataObject
+) -> None:
     survivors = data.draw(st.integers(members // 2 + 1, members))
     colluding = data.draw(st.integers(0, 2 * survivors - members - 1))
-    degree, threshold = arranged(members, survivors, colluding, data.draw(st.sampled_from([None, 0])))
-    corrupt = colluding if degree == members - 1 else hypergeom.isf(2.0**-40 / members, members - 1, colluding, degree)
-    assert 2 * threshold > degree + 1 + corrupt
+    neighbours = data.draw(st.sampled_from([None, None, 0]) | st.integers(1, members).map(lambda half: 2 * half))
+    try:
+        degree, threshold = arranged(members, survivors, colluding, neighbours)
+    except FedprivError:
+        assume(False)
+    if degree == members - 1:
+        assert 2 * threshold > members + colluding
+        assert threshold == survivors
+        return
+    one_secret = hypergeom.sf(2 * threshold - degree - 2, members - 1, colluding, degree)
+    assert members * one_secret < 2.0**-80 * (1 + 1e-6)
+    beyond = threshold - degree // 2 - 1  # that collude, in both of two gaps, and the sum comes apart
+    assert beyond > 0
+    both = members * hypergeom.sf(beyond - 1, members, colluding, degree // 2)
+    assert 2 * beyond > colluding or both**2 / 2 < 2.0**-80 * (1 + 1e-6)
     assert hypergeom.sf(1 + degree - threshold, members - 1, members - survivors, degree) * members < 2.0**-30
 
 
