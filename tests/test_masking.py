@@ -201,8 +201,8 @@ def test_a_roster_that_is_not_as_it_should_be_gets_no_shares(change: Any, words:
         own.dealt(0, roster_with(own, change))
 
 
-@pytest.mark.parametrize("content", [b"", b"x" * 135, b"x" * 137])
-def test_a_roster_of_no_whole_entries_is_refused(content: bytes) -> None:
+@pytest.mark.parametrize("content", [b"", b"x" * 135, b"x" * 137, b"x" * 136 * 5, bytes(136 * 10**6)], ids=len)
+def test_a_roster_of_no_whole_entries_or_of_more_than_are_asked_is_refused(content: bytes) -> None:
     own = begun()
     with pytest.raises(FedprivError, match=f"a roster of {len(content)} bytes"):
         own.dealt(0, content)
