@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from clients import reading
 from clients.idx import FOUR_FILES
-from clients.pool import Pool, checked_scale
+from clients.pool import Pool, checked_classes, checked_scale
 from fedpriv.errors import FedprivError, whole
 from fedpriv.kinds import made
 
@@ -27,6 +27,10 @@ class Data(Protocol):
 
     def resolved(self) -> Data:
         """The same choice as any process would make it: paths written out in full."""
+
+    @property
+    def where(self) -> str | None:
+        """Where the records lie, for people; None where they come with the class."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +58,10 @@ class Digits:
         """Itself: there is nothing to find."""
         return self
 
+    @property
+    def where(self) -> None:
+        """Nowhere but in the class."""
+
 
 @dataclass(frozen=True)
 class Idx:
@@ -62,15 +70,17 @@ class Idx:
     path: str | None = None  # a directory, or DIRECTORY/emnist-balanced where it holds several sets
     divide: float = 255.0
     subtract: float = 0.0
+    classes: int | None = None  # where labels do not say: one more than the largest
 
     def __post_init__(self) -> None:
         if self.path is not None:
             _fill_path(self)
         checked_scale(self.divide, self.subtract)
+        checked_classes(self.classes)
 
     def load(self) -> Pool:
         """The records, checked."""
-        return reading.idx(str(self.resolved().path), self.divide, self.subtract)
+        return reading.idx(str(self.resolved().path), self.divide, self.subtract, self.classes)
 
     def resolved(self) -> Idx:
         """With the directory found: `path`, else $FEDPRIV_DATA, else where Debian's package puts Fashion-MNIST."""
@@ -82,6 +92,11 @@ class Idx:
             )
         return replace(self, path=_absolute(path))
 
+    @property
+    def where(self) -> str:
+        """The directory."""
+        return str(self.resolved().path)
+
 
 @dataclass(frozen=True)
 class Arrays:
@@ -91,20 +106,27 @@ class Arrays:
     held_out: int | None = None  # the last so many records, where there are no test files
     divide: float = 1.0
     subtract: float = 0.0
+    classes: int | None = None  # where labels do not say: one more than the largest
 
     def __post_init__(self) -> None:
         _fill_path(self)
         if self.held_out is not None:
             whole(held_out=self.held_out)
         checked_scale(self.divide, self.subtract)
+        checked_classes(self.classes)
 
     def load(self) -> Pool:
         """The records, checked. x stays on disk, unless it is stored column by column: then it is read once."""
-        return reading.arrays(self.resolved().path, self.held_out, self.divide, self.subtract)
+        return reading.arrays(self.resolved().path, self.held_out, self.divide, self.subtract, self.classes)
 
     def resolved(self) -> Arrays:
         """With the directory's full path."""
         return replace(self, path=_absolute(self.path))
+
+    @property
+    def where(self) -> str:
+        """The directory."""
+        return self.resolved().path
 
 
 @dataclass(frozen=True)
@@ -120,6 +142,7 @@ class Hub:
     test: str = "test"
     divide: float = 255.0
     subtract: float = 0.0
+    classes: int | None = None  # where labels do not say: one more than the largest
 
     def __post_init__(self) -> None:
         for name in ("name", "subset", "revision", "features", "label", "train", "test"):
@@ -127,16 +150,22 @@ class Hub:
             if (value is not None or name not in ("subset", "revision")) and not (isinstance(value, str) and value):
                 raise FedprivError(f"{name} must be a word, got {value!r}")
         checked_scale(self.divide, self.subtract)
+        checked_classes(self.classes)
 
     def load(self) -> Pool:
         """The records, checked."""
         columns, splits = (self.features, self.label), (self.train, self.test)
         name = self.resolved().name
-        return reading.hub(name, self.subset, self.revision, columns, splits, self.divide, self.subtract)
+        return reading.hub(name, self.subset, self.revision, columns, splits, self.divide, self.subtract, self.classes)
 
     def resolved(self) -> Hub:
         """With a directory's full path."""
         return replace(self, name=_absolute(self.name)) if Path(self.name).expanduser().is_dir() else self
+
+    @property
+    def where(self) -> str:
+        """The hub's name of it, with the commit where that is given, or a directory."""
+        return self.resolved().name + (f"@{self.revision}" if self.revision else "")
 
 
 @dataclass(frozen=True)
@@ -167,6 +196,10 @@ class Synthetic:
     def resolved(self) -> Synthetic:
         """Itself: there is nothing to find."""
         return self
+
+    @property
+    def where(self) -> None:
+        """Nowhere but in the class."""
 
 
 SETS: dict[str, type[Any]] = {each.__name__: each for each in (Digits, Idx, Arrays, Hub, Synthetic)}

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedpriv.errors import FedprivError, positive, real
+from fedpriv.errors import FedprivError, positive, real, whole
 
 Stored = NDArray[Any]  # features as they lie in memory or on disk: any real type
 Features = NDArray[np.float32]
@@ -16,6 +17,7 @@ Whole = NDArray[np.int64]
 
 LARGEST = float(np.finfo(np.float32).max)
 MOST_CLASSES = 1 << 16  # a larger label is no class number but a slip, and would make a model of its size
+FEW_CLASSES = 100  # a model of so many costs nothing, whatever part of them has records
 _BLOCK = 1 << 17  # bytes gathered at a time: they stay in the cache while they are scaled
 
 
@@ -36,6 +38,8 @@ class Pool:
     classes: int
     divide: float
     subtract: float
+    held: Stored | None = None  # held-out features as they are stored; None where nobody stored them otherwise
+    known: dict[str, str] = field(default_factory=dict, init=False, repr=False)  # what has been worked out of the rest
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -118,8 +122,19 @@ def checked_scale(divide: float, subtract: float) -> None:
         raise FedprivError(f"subtract must be between -1e30 and 1e30, got {subtract}")
 
 
-def pool_of(training: Records, held_out: Records, divide: float, subtract: float) -> Pool:
-    """The pool of what was read, every value and label of it checked."""
+def checked_classes(classes: int | None) -> None:
+    """Refuse what is no number of classes."""
+    if classes is not None:
+        whole(at_least=2, classes=classes)
+        if not classes <= MOST_CLASSES:
+            raise FedprivError(f"classes must be at most {MOST_CLASSES}, got {classes}")
+
+
+def pool_of(training: Records, held_out: Records, divide: float, subtract: float, classes: int | None = None) -> Pool:
+    """The pool of what was read, every value and label of it checked.
+
+    Labels are class numbers. There are as many classes as are said, else one more than the largest label.
+    """
     for records in (training, held_out):
         _check_features(records, divide, subtract)
     if training.x.shape[1:] != held_out.x.shape[1:]:
@@ -128,6 +143,17 @@ def pool_of(training: Records, held_out: Records, divide: float, subtract: float
             f"where those of {training.x_name} have {training.x.shape[1:]}"
         )
     y, y_test = (_labels(records) for records in (training, held_out))
+    if classes is None:
+        classes = _counted(training, held_out, y, y_test)
+    else:
+        _check_below(training, y, classes)
+        _check_below(held_out, y_test, classes)
+    x_test = scaled(held_out.x, divide, subtract)
+    return Pool(training.x, y, x_test, y_test, classes, float(divide), float(subtract), held_out.x)
+
+
+def _counted(training: Records, held_out: Records, y: Whole, y_test: Whole) -> int:
+    """One more than the largest label, where that can be what was meant."""
     classes = int(y.max()) + 1
     if not y.min() < y.max():
         raise FedprivError(f"{training.y_name}: every label is {y[0]}; a classifier needs two classes at least")
@@ -135,8 +161,21 @@ def pool_of(training: Records, held_out: Records, divide: float, subtract: float
         raise FedprivError(
             f"{held_out.y_name}: label {y_test.max()} does not occur in training; its labels are 0 to {classes - 1}"
         )
-    x_test = scaled(held_out.x, divide, subtract)
-    return Pool(training.x, y, x_test, y_test, classes, float(divide), float(subtract))
+    here = np.flatnonzero(np.bincount(y))
+    if classes > FEW_CLASSES and 2 * len(here) < classes:
+        before, after = next((low, high) for low, high in pairwise([-1, *here.tolist()]) if high > low + 1)
+        raise FedprivError(
+            f"{training.y_name}: its labels go up to {classes - 1}, but {classes - len(here):,} of those {classes:,} "
+            f"classes have no record, {before + 1} to {after - 1} first: number the {len(here):,} that have from 0, or "
+            f"say classes = {classes}"
+        )
+    return classes
+
+
+def _check_below(records: Records, y: Whole, classes: int) -> None:
+    if not y.max() < classes:
+        place = int(np.argmax(y >= classes))
+        raise FedprivError(f"{records.y_name}: label {place} is {y[place]}, where classes = {classes}")
 
 
 def _check_features(records: Records, divide: float, subtract: float) -> None:

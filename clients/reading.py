@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+from collections.abc import Iterable
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -12,12 +13,24 @@ from zipfile import BadZipFile
 
 import numpy as np
 
-from clients.idx import idx_files, read_idx
+from clients.idx import IdxFiles, idx_files, read_idx
 from clients.pool import Pool, Records, Stored, Whole, pool_of
 from fedpriv.errors import FedprivError, nearest, reason
 from fedpriv.random_streams import stream
 
 LETTERS = 26
+NPY = ("x.npy", "y.npy", "x_test.npy", "y_test.npy")
+
+Stamp = tuple[tuple[str, int, int, int, int], ...]  # of each file its path, size, number and two times of change
+
+
+def stamp(paths: Iterable[Path]) -> Stamp:
+    """What files are, as far as can be told without reading them: a pool is read anew where it has changed.
+
+    The second time is the one that nobody can set back.
+    """
+    found = [(path, os.stat(path)) for path in paths if os.access(path, os.R_OK)]  # others are for who reads to name
+    return tuple((str(path), own.st_size, own.st_ino, own.st_mtime_ns, own.st_ctime_ns) for path, own in found)
 
 
 @lru_cache(maxsize=4)
@@ -48,14 +61,19 @@ def evenly_by_label(y: Whole, count: int) -> Whole:
     return np.argsort(y, kind="stable")[ranks]
 
 
-@lru_cache(maxsize=4)
-def idx(path: str, divide: float, subtract: float) -> Pool:
+def idx(path: str, divide: float, subtract: float, classes: int | None = None) -> Pool:
     """The idx files in a directory."""
     files = idx_files(Path(path))
+    return _idx(files, stamp(files), divide, subtract, classes)
+
+
+@lru_cache(maxsize=4)
+def _idx(files: IdxFiles, stamp: Stamp, divide: float, subtract: float, classes: int | None) -> Pool:
+    del stamp  # another one is another call
     y, y_test = _from_zero(read_idx(files.y, 1), read_idx(files.y_test, 1))
     training = Records(read_idx(files.x, 3), y, str(files.x), str(files.y))
     held_out = Records(read_idx(files.x_test, 3), y_test, str(files.x_test), str(files.y_test))
-    return pool_of(training, held_out, divide, subtract)
+    return pool_of(training, held_out, divide, subtract, classes)
 
 
 def _from_zero(y: Stored, y_test: Stored) -> tuple[Stored, Stored]:
@@ -65,19 +83,26 @@ def _from_zero(y: Stored, y_test: Stored) -> tuple[Stored, Stored]:
     return y, y_test
 
 
-@lru_cache(maxsize=4)
-def arrays(path: str, held_out: int | None, divide: float, subtract: float) -> Pool:
+def arrays(path: str, held_out: int | None, divide: float, subtract: float, classes: int | None = None) -> Pool:
     """The .npy files in a directory."""
     folder = Path(path)
+    return _arrays(folder, stamp(folder / name for name in NPY), held_out, divide, subtract, classes)
+
+
+@lru_cache(maxsize=4)
+def _arrays(
+    folder: Path, stamp: Stamp, held_out: int | None, divide: float, subtract: float, classes: int | None
+) -> Pool:
+    del stamp  # another one is another call
     apart = (folder / "x_test.npy").exists() or (folder / "y_test.npy").exists()
     if apart and held_out is not None:
         raise FedprivError(f"{folder} holds x_test.npy or y_test.npy: leave out held_out, or remove them")
     training = _npy(folder, "x.npy", "y.npy")
     if apart:
-        return pool_of(training, _npy(folder, "x_test.npy", "y_test.npy"), divide, subtract)
+        return pool_of(training, _npy(folder, "x_test.npy", "y_test.npy"), divide, subtract, classes)
     if held_out is None:
         raise FedprivError(f"{folder} holds no x_test.npy and y_test.npy: add them, or say how many are held_out")
-    return pool_of(*_last_apart(training, held_out), divide, subtract)
+    return pool_of(*_last_apart(training, held_out), divide, subtract, classes)
 
 
 def _last_apart(records: Records, held_out: int) -> tuple[Records, Records]:
@@ -113,7 +138,7 @@ def mapped(path: Path) -> Stored:
 @lru_cache(maxsize=4)
 def hub(
     name: str, subset: str | None, revision: str | None, columns: tuple[str, str], splits: tuple[str, str],
-    divide: float, subtract: float,
+    divide: float, subtract: float, classes: int | None = None,
 ) -> Pool:  # fmt: skip
     """Two splits of a set of the hub, in the order in which they are stored: the study says who is dealt what."""
     os.environ.setdefault("FLWR_TELEMETRY_ENABLED", "0")  # read at import: nobody is told what we load
@@ -127,7 +152,8 @@ def hub(
         training, held_out = (found.load_split(split) for split in splits)
     except Exception as error:  # whatever is not in order with the hub, its cache or a file in it
         raise FedprivError(f"{name}: cannot be loaded by Flower Datasets ({reason(error)})") from None
-    return pool_of(_columns(name, training, *columns), _columns(name, held_out, *columns), divide, subtract)
+    halves = (_columns(name, split, *columns) for split in (training, held_out))
+    return pool_of(*halves, divide, subtract, classes)
 
 
 def _columns(name: str, split: Any, features: str, label: str) -> Records:

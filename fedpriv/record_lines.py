@@ -41,6 +41,18 @@ def is_word(value: Any) -> bool:
     return isinstance(value, str)
 
 
+def is_data(value: Any) -> bool:
+    """What a run says of its data: an identity, as `clients.data_identity` makes it."""
+    return (
+        is_table(value)
+        and all(is_word(value.get(name)) for name in ("kind", "sha256"))
+        and all(is_count(value.get(name)) for name in ("records", "held_out", "classes", "classes_absent"))
+        and all(
+            isinstance(found := value.get(name), list) and all(map(is_count, found)) for name in ("shape", "absent")
+        )
+    )
+
+
 def is_table(value: Any) -> bool:
     """Values by name."""
     return isinstance(value, dict)
@@ -65,6 +77,7 @@ RUN: Mapping[str, Check] = {
     "trust": is_word, "delta": is_number, "rounds": is_count, "client_bytes": is_count,
     "bits": _each(_or_null(is_number), "packed", "entropy", "masked"), "model": is_word, "test_examples": is_count,
 }  # fmt: skip
+IN_SOME_RUNS: Mapping[str, Check] = {"data": is_data}  # those of earlier versions do not say
 ROUND: Mapping[str, Check] = {
     "round": is_count, "asked": is_count, "answered": is_count, "rejected": _each(is_count), "failed": _each(is_count),
     "skipped": _or_null(is_word), "loss": _or_null(is_number), "accuracy": _or_null(is_number),
@@ -94,6 +107,7 @@ def check_run(place: str, line: Line) -> None:
     if not 1 <= line["format"] <= FORMAT:
         raise FedprivError(f"{place}: records of format {line['format']}, where this version reads 1 to {FORMAT}")
     check(place, line, RUN)
+    check(place, line, {name: fits for name, fits in IN_SOME_RUNS.items() if name in line})
 
 
 def check_round(place: str, line: Line, expected: int) -> None:

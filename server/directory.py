@@ -49,10 +49,10 @@ def kept(directory: Path) -> Iterator[int]:
 
 
 @contextmanager
-def prepare(directory: Path, study: Study, resume: bool) -> Iterator[str]:
+def prepare(directory: Path, study: Study, resume: bool, where: str | None = None) -> Iterator[str]:
     """A directory for this run alone, which holds its study; no run is written over, no other study gone on with.
 
-    What it gives is a name that no other run has.
+    `where` its data lie is written down too, for people. What it gives is a name that no other run has.
     """
     file = directory / STUDY
     if resume and not file.exists():
@@ -69,10 +69,19 @@ def prepare(directory: Path, study: Study, resume: bool) -> Iterator[str]:
                 f"{directory}: holds a run already: --resume {directory} goes on with it, --out names another"
             )
         else:
-            about = _environment() | {"run": secrets.token_hex(8)}
+            about = _environment() | {"data": where, "run": secrets.token_hex(8)}
             replaced(directory / ENVIRONMENT, (json.dumps(about, indent=1) + "\n").encode(), mode=0o644)
             replaced(file, study_file.text(study).encode(), mode=0o644)
         yield _name(directory / ENVIRONMENT)
+
+
+def data_place(directory: Path) -> str | None:
+    """Where a run's data lay when it began."""
+    try:
+        found = json.loads((directory / ENVIRONMENT).read_text(encoding="utf-8")).get("data")
+    except (OSError, ValueError, AttributeError):
+        return None
+    return found if isinstance(found, str) else None
 
 
 def _name(file: Path) -> str:

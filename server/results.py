@@ -8,6 +8,7 @@ from typing import Any
 
 from fedpriv import records
 from fedpriv.files import replaced
+from server.directory import data_place
 
 NOTHING = "no round counted"  # why a run has ended whose every round was skipped
 
@@ -29,6 +30,7 @@ def result(directory: Path, header: dict[str, Any], end: dict[str, Any]) -> dict
     return {
         "directory": str(directory),
         "name": header["name"],
+        "data": header["data"] | {"path": data_place(directory)},
         "accuracy": accuracies[-1] if accuracies else None,
         "rounds": end["rounds"],
         "clients": header["clients"],

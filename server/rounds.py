@@ -14,6 +14,7 @@ import numpy as np
 from clients.byzantine import check_records
 from clients.cohort import division_of, net_of, pool_of
 from clients.corrupting import check_corruption
+from clients.data_identity import identity
 from clients.gradients import Net, one_thread
 from clients.pool import Pool
 from clients.releasing import check_release
@@ -24,7 +25,7 @@ from fedpriv.errors import FedprivError
 from fedpriv.event import described
 from fedpriv.study import Study
 from fedpriv.tolerance import Vote
-from server import checkpoint
+from server import checkpoint, made_on
 from server.checkpoint import State
 from server.directory import STUDY, prepare
 from server.driver import Driver, Task
@@ -82,9 +83,11 @@ def run(
 ) -> dict[str, Any]:
     """Run a study, or go on with one, and return what `fedpriv run --json` prints; `masked`: its driver masks sums."""
     one_thread()  # the same bits on any machine with the same libraries, and no fight over cores
+    if resume:
+        made_on.check(directory, study)
     plan = Plan.of(study)
     with ExitStack() as open_files:
-        name = open_files.enter_context(prepare(directory, plan.study, resume))
+        name = open_files.enter_context(prepare(directory, plan.study, resume, made_on.where(study)))
         rounds = Rounds(plan, directory, open_files, masked, name)
         progress = Progress(plan.study.run.rounds, plan.study.clients.count, quiet)
         open_files.enter_context(progress)
@@ -305,4 +308,5 @@ class Rounds:
             "rounds": study.run.rounds, "seed": study.run.seed, "client_bytes": self.plan.client_bytes,
             "bits": {"packed": float(mechanism.bits), "entropy": float(mechanism.entropy), "masked": masked},
             "model": study.training.model.kind, "test_examples": len(self.plan.pool.y_test),
+            "data": identity(study.data.kind, self.plan.pool),
         }  # fmt: skip

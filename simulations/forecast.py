@@ -12,6 +12,7 @@ from time import perf_counter
 from typing import Any
 
 from clients.cohort import Cohort
+from clients.data_identity import identity
 from clients.gradients import one_thread
 from fedpriv import guarantee
 from fedpriv.errors import FedprivError
@@ -19,6 +20,7 @@ from fedpriv.participation import Numbers, rounds_of_each
 from fedpriv.study import Study
 from server.driver import Answer
 from server.inbox import Inbox
+from server.made_on import where
 from server.rounds import Plan
 from server.words import named
 
@@ -36,7 +38,8 @@ def forecast(study: Study) -> dict[str, Any]:
     event = guarantee.event(study, plan.net.dimension) if study.privacy.promises else None
     looks = -(-study.run.rounds // study.run.evaluate_every)
     return {
-        "name": study.name, "clients": study.clients.count, "byzantine": study.clients.attackers,
+        "name": study.name, "data": identity(study.data.kind, plan.pool) | {"path": where(study)},
+        "clients": study.clients.count, "byzantine": study.clients.attackers,
         "rounds": study.run.rounds, "dimension": plan.net.dimension, "mechanism": ", then ".join(carried),
         "epsilon": guarantee.epsilon(study, plan.net.dimension, guarantee.releases_of_worst(study))._asdict(),
         "epsilons": guarantee.both_epsilons(study),

@@ -8,6 +8,7 @@ from pathlib import Path
 from shlex import quote
 from typing import Any
 
+from clients.data_identity import in_words
 from clients.place import look_for_modules
 from fedpriv import records, study_file
 from fedpriv.errors import FedprivError, one_of, whole
@@ -155,6 +156,7 @@ def _show(found: dict[str, Any], as_json: bool) -> None:
         return
     epsilon = found["epsilon"]
     print(f"{found['name']}: {found['clients']} clients, {found['byzantine']} Byzantine, {found['rounds']} rounds")
+    print(f"  {in_words(found['data'], found['data']['path'])}")
     print(f"  {found['mechanism']}")
     print(f"  ε at δ = {found['delta']:g}     at most {epsilon['upper']:.7g}, at least {epsilon['lower']:.7g}")
     if found["epsilons"]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from shlex import quote
 from typing import Any
 
+from clients.data_identity import in_words
 from clients.place import look_for_modules
 from fedpriv.study import Study
 from server.live_line import LiveLine
@@ -20,7 +21,7 @@ from simulations.run_commands import whole_number
 from simulations.run_directory import next_free
 from simulations.surroundings import cores
 from simulations.sweep.crew import Crew
-from simulations.sweep.directory import check, complete, finished, opened, place_of
+from simulations.sweep.directory import check, check_data, complete, finished, opened, place_of
 from simulations.sweep.grid import SEED, Cell, Grid, grid_of
 from simulations.sweep.progress import SweepProgress
 from simulations.sweep.stop import Stop
@@ -89,6 +90,7 @@ def _run(grid: Grid, out: Path | None, options: argparse.Namespace, stop: Stop) 
             crews.append(Crew(options.workers, options.ray))
         grid = _resolved(grid, options.quiet, stop)
         out = out or next_free(grid.name)[0]
+        check_data(out, grid.cells)
         with opened(out, grid):
             missing = [cell for cell in grid.cells if not finished(place_of(out, cell))]
             if missing and not crews:
@@ -168,6 +170,8 @@ def _show(found: dict[str, Any], as_json: bool) -> None:
     axes = [*found["axes"], {"path": SEED, "values": list(map(str, found["seeds"]))}]
     for axis in axes:
         print(f"  {axis['path']} ({len(axis['values'])}): {'; '.join(axis['values'])}")
+    for data in found["data"]:
+        print(f"  {in_words(data, data['path'])}")
     print(f"  ε (at most): {', '.join(dict.fromkeys(up(epsilon, 3) for epsilon in found['epsilon']))}")
     each, workers = duration(found["seconds_a_cell"]), found["workers"]
     print(f"  expected time: about {duration(found['seconds'])} on {workers} workers, {each} a cell")

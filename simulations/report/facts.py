@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from clients.data_identity import in_words, title
 from fedpriv.kept import KINDS as KEPT
 from fedpriv.mechanisms import KINDS
 from fedpriv.private_sums import KINDS as SUMS
@@ -35,6 +36,8 @@ from simulations.report.runs import Run
 
 Rows = list[tuple[str, str]]
 
+UNNAMED = "an earlier version made this run, which did not say on which data"
+
 
 def study(run: Run) -> Rows:
     """What the run was."""
@@ -42,6 +45,7 @@ def study(run: Run) -> Rows:
     percent = f" ({100 * bad / header['clients']:.3g}%)" if header["clients"] else ""
     return [
         ("study", f"{header['name']}, id {header['study']}"),
+        ("data", in_words(header["data"], run.where) if "data" in header else UNNAMED),
         ("clients", f"{header['clients']:,}, of them Byzantine {bad:,}{percent}"),
         ("attack", named(header["attack"])),
         *([("corruption", named(header["corruption"]))] if header.get("corruption") else []),
@@ -158,7 +162,9 @@ def summary(run: Run) -> dict[str, Any]:
     """The run as plain data."""
     header, end, release = run.header, run.records.end or {}, run.header["release"] or {}
     copied = ("name", "study", "clients", "byzantine", "mechanism", "attack", "aggregation", "delta", "client_bytes")
+    own = header.get("data")
     found: dict[str, Any] = {
+        "data": own and own | {"name": title(own["sha256"]), "path": run.where},
         "private_sum": run.released,
         "corruption": header.get("corruption"),
         "directory": str(run.directory),

@@ -36,7 +36,7 @@ def page(run: Run, pictures: Sequence[Picture], others: str = "") -> str:
 <h2>What came of it</h2>
 <div class="table">{_rows(facts.outcome(run), {})}</div>
 {study if run.study else ""}
-<footer>Made by fedpriv from records.jsonl alone. The figures lie beside this page as PNG files.</footer>"""
+<footer>Made by fedpriv from what the run wrote down. The figures lie beside this page as PNG files.</footer>"""
     return document(f"{run.header['name']}: a private federated run", body)
 
 

@@ -9,12 +9,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from clients.data_identity import short
 from fedpriv.accounting import Account
 from fedpriv.errors import FedprivError
 from fedpriv.event import Event, event_of
 from fedpriv.mechanisms import KINDS, kind_of
 from fedpriv.private_sums import KINDS as SUMS
 from fedpriv.records import Line, Records, read, read_timings
+from server.directory import data_place
 from server.words import kind, named, settings, value_of
 
 ENDS = {
@@ -33,6 +35,7 @@ class Run:
     records: Records
     timings: dict[int, Line]
     study: str  # the resolved study.toml, "" where there is none
+    where: str | None = None  # its data lay when it began
 
     @property
     def header(self) -> Line:
@@ -153,7 +156,8 @@ def load(directory: str | Path) -> Run:
         study = (place / "study.toml").read_text(encoding="utf-8")
     except (OSError, ValueError):
         study = ""
-    return Run(place, read(place / "records.jsonl"), read_timings(timings) if timings.is_file() else {}, study)
+    seconds = read_timings(timings) if timings.is_file() else {}
+    return Run(place, read(place / "records.jsonl"), seconds, study, data_place(place))
 
 
 def labels(runs: Sequence[Run]) -> list[str]:
@@ -174,7 +178,8 @@ def labels(runs: Sequence[Run]) -> list[str]:
 
 def _facts(run: Run) -> dict[str, str]:
     header = run.header
-    own = {"study": str(header["name"]), "release": kind(run.released), "mechanism": kind(header["mechanism"])}
+    own = {"study": str(header["name"])} | ({"data": short(header["data"])} if "data" in header else {})
+    own |= {"release": kind(run.released), "mechanism": kind(header["mechanism"])}
     own |= {name: value_of(value) for name, value in settings(header["mechanism"]).items()}
     own |= {f"release {name}": value_of(value) for name, value in settings(run.released).items()}
     own |= {"aggregation": kind(header["aggregation"]), "attack": kind(header["attack"])}

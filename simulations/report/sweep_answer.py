@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from statistics import fmean
 
+from clients.data_identity import in_words
 from fedpriv.trust import Word, sums_only
 from server.words import ASSUMED, how, ranges, share, small, tally, up
-from simulations.report.sweep_cells import Cell, State, Sweep
+from simulations.report.sweep_cells import Cell, Ran, State, Sweep
 from simulations.report.sweep_grid import Grid
 from simulations.report.sweep_spots import Field, Spread
 from simulations.report.sweep_standing import KEPT, Standing, Standings
@@ -47,8 +48,34 @@ def answer(standings: Standings) -> list[str]:
 def caveats(standings: Standings) -> list[str]:
     """What to know before believing it: seeds, what is missing, what is promised."""
     grid, sweep = standings.grid, standings.grid.sweep
-    said = [_completeness(standings), _silent(sweep), _seeds(grid), *guarantees(sweep)]
+    said = [_completeness(standings), _mixed(grid), _silent(sweep), _seeds(grid), *guarantees(sweep), *_data(sweep)]
     return [each for each in said if each]
+
+
+def _mixed(grid: Grid) -> str:
+    """Where cells that differ in nothing but the seed are of different data: no table may pass over it."""
+    for spot in grid.spots:
+        found = {cell.ran.data["sha256"]: cell for cell in spot.cells if cell.ran and cell.ran.data}
+        if len(found) > 1:
+            told = "; ".join(f"seed {cell.seed} on {_read(cell.ran)}" for cell in found.values() if cell.ran)
+            return f"Seeds of one study are of DIFFERENT DATA, so that their mean says nothing: {told}."
+    return ""
+
+
+def _data(sweep: Sweep) -> list[str]:
+    """What was read, a sentence for every data set."""
+    found: dict[str, list[Ran]] = {}
+    for run in sweep.ran:
+        found.setdefault(run.data["sha256"] if run.data else "", []).append(run)
+    return [f"{_cells(len(runs))} {'is' if len(runs) == 1 else 'are'} of {_read(runs[0])}." for runs in found.values()]
+
+
+def _read(run: Ran) -> str:
+    return in_words(run.data, run.where) if run.data else "data that an earlier version did not name"
+
+
+def _cells(number: int) -> str:
+    return f"{number:,} cell{'s' * (number != 1)}"
 
 
 def _silent(sweep: Sweep) -> str:

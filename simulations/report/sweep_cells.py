@@ -13,6 +13,7 @@ from typing import Any, Literal
 from fedpriv import records
 from fedpriv.errors import FedprivError
 from fedpriv.trust import Word
+from server.directory import data_place
 from server.words import kind, named
 from simulations.report.runs import Run
 
@@ -48,6 +49,8 @@ class Ran:
     attack: str
     aggregation: str
     test_examples: int
+    data: Mapping[str, Any] | None  # which it was made on; None of an earlier version's
+    where: str | None  # they lay
 
 
 @dataclass(frozen=True)
@@ -142,7 +145,7 @@ def _told(place: Path) -> tuple[State, str, Ran | None]:
     run = None
     if (place / "records.jsonl").is_file():
         try:
-            run = Run(place, records.read(place / "records.jsonl"), {}, "")
+            run = Run(place, records.read(place / "records.jsonl"), {}, "", data_place(place))
         except FedprivError as error:
             return "failed", f"records.jsonl: {str(error).rpartition('records.jsonl')[2].lstrip(': ')}", None
     if run and run.records.end and run.records.end["why"] != "interrupted":
@@ -185,4 +188,6 @@ def _ran(run: Run) -> Ran:
         attack=named(header["attack"]),
         aggregation=kind(header["aggregation"]),
         test_examples=header["test_examples"],
+        data=header.get("data"),
+        where=run.where,
     )

@@ -40,7 +40,7 @@ def report(grid: Grid) -> tuple[str, list[Picture]]:
     standings, scale, drawn = Standings(grid), heatmap.Scale.of(grid), list[Picture]()
     sweep = grid.sweep
     early = " early" if lacking(sweep) else ""
-    about = f'<p class="muted">{escape(sweep.about)}</p>' if sweep.about else ""
+    about = f'<p class="muted">As its study puts it: {escape(sweep.about)}</p>' if sweep.about else ""
     said = "".join(f'<p class="said">{escape(each)}</p>' for each in answer(standings))
     said += "".join(f"<p>{escape(each)}</p>" for each in caveats(standings))
     body = f"""<header>

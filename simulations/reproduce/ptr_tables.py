@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from clients.data import DEBIAN, Digits, Idx
+from clients.data import Digits, Idx
+from clients.data_identity import digest, title
 from fedpriv.errors import FedprivError
 from fedpriv.study import Study
 from fedpriv.tables import Table
@@ -94,7 +95,7 @@ def _on_images(images: Idx, steps: int) -> tuple[Table, Table, int]:
     records = len(images.load())
     step = min(0.15 * FULL / steps, 0.6)
     base = {
-        "data": {"kind": "Idx", **asdict(images)},
+        "data": {"kind": "Idx", "path": images.path, "divide": images.divide, "subtract": images.subtract},
         "clients": {"count": 1, "records": records}, "training": {"model": {"kind": "TutorialCnn"}},
         "server": {"step": step}, "run": _run(steps),
     }  # fmt: skip
@@ -125,8 +126,8 @@ def data_of(study: Study) -> str:
     """The data of a study in words."""
     if study.data.kind == "Digits":
         return "scikit-learn's digits"
-    path = str(study.data.settings.get("path"))
-    return "Fashion-MNIST" if path == str(DEBIAN) else f"the idx files in {path}"
+    images = Idx(**study.data.settings)
+    return title(digest(images.load())) or f"the idx files in {images.path}"
 
 
 def scaled_down(study: Study, seeds: int) -> list[str]:

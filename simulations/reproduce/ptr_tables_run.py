@@ -17,7 +17,7 @@ from server.words import duration
 from simulations.reproduce.ptr_tables import DIGITS, studies
 from simulations.surroundings import cores
 from simulations.sweep.crew import Crew
-from simulations.sweep.directory import STUDY, finished, opened, place_of
+from simulations.sweep.directory import STUDY, check_data, finished, opened, place_of
 from simulations.sweep.grid import Cell, Grid, grid_of
 from simulations.sweep.stop import Stop
 
@@ -31,6 +31,7 @@ def worked(name: str, out: Path, minutes: float | None, data: str | None = None)
     try:
         with Stop() as stop, redirect_stdout(StringIO()):  # where Ray tells of workers that died
             grid = grid.each(lambda study: _resolved(study, stop))
+            check_data(out, grid.cells)
             with opened(out, grid):
                 missing = [cell for cell in grid.cells if not finished(place_of(out, cell))]
                 if missing:

@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from clients.data import DEBIAN, Arrays, Digits, Idx
+from clients.data import Arrays, Digits, Idx, make_data
+from clients.data_identity import digest, title
 from fedpriv.errors import FedprivError
 from fedpriv.tables import Table
 from simulations.reproduce.stobatch_published import (
@@ -171,8 +172,8 @@ def called(scale: Scale) -> str:
     """The data in words."""
     if scale.data["kind"] == "Digits":
         return "scikit-learn's digits"
-    path = str(scale.data["path"])
-    return "Fashion-MNIST" if path == str(DEBIAN) else f"the images in {path}"
+    found = make_data(scale.data["kind"], _settings(scale.data)).load()
+    return title(digest(found)) or f"the images in {scale.data['path']}"
 
 
 def full(table: Table, digits: bool) -> Scale:

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from clients.data_identity import identity, in_words, same
 from clients.pool import Pool
 from fedpriv.errors import FAULTS, FedprivError, reason
 from fedpriv.files import replaced
@@ -101,7 +102,9 @@ def _scale(name: str, out: Path, minutes: float | None, named: str | None, image
         begun = json.loads(file.read_text())
         if begun.pop("figure") != name:
             raise FedprivError(f"{out}: holds another figure than {name}: --out names another place")
+        was = begun.pop("made", None)
         scale = Scale(**begun)
+        _check_data(out, was, scale)
         if named is not None and scale.data != data(named)[0]:
             raise FedprivError(f"{out}: was begun on other data than {named}: --out names another place")
     else:
@@ -112,8 +115,19 @@ def _scale(name: str, out: Path, minutes: float | None, named: str | None, image
     if images is not None:
         scale = replace(scale, images=_held_out(scale, images))
     out.mkdir(parents=True, exist_ok=True)
-    replaced(file, json.dumps({"figure": name, **asdict(scale)}).encode(), mode=0o644)
+    made = identity(str(scale.data["kind"]), _pool(scale))
+    replaced(file, json.dumps({"figure": name, "made": made, **asdict(scale)}).encode(), mode=0o644)
     return scale
+
+
+def _check_data(out: Path, was: dict[str, Any] | None, scale: Scale) -> None:
+    """Refuse to go on with trainings on other data, or on data that an earlier version did not name."""
+    if was is None and scale.data["kind"] == "Digits":
+        return  # there are no others
+    now = identity(str(scale.data["kind"]), _pool(scale))
+    if was is None or not same(was, now):
+        there = "data that an earlier version did not name" if was is None else in_words(was)
+        raise FedprivError(f"{out}: was begun on {there}; here are {in_words(now)}: --out names another place")
 
 
 def _held_out(scale: Scale, images: int) -> int:

@@ -10,16 +10,22 @@ from fedpriv import study_file
 from fedpriv.errors import FAULTS, FedprivError, reason
 from server import rounds
 from server.directory import kept
+from server.made_on import Made, check_same
 from server.outcome import ERROR, fail, met
 from simulations.direct import Here
 
 PATIENCE = 60.0  # seconds that a worker of a sweep that was killed may take to notice
 
 
-def run_cell(study: str, place: Path) -> str | None:
-    """Run a study, given as TOML, in its place; None, or in a line why it failed (`error.json` there says more)."""
+def run_cell(study: str, place: Path, made: Made | None = None) -> str | None:
+    """Run a study, given as TOML, in its place; None, or in a line why it failed (`error.json` there says more).
+
+    `made` is the data that whoever asks has, for another machine may have others under the same name.
+    """
     try:
         _wait_until_free(place)
+        if made is not None:
+            check_same("the sweep", made, study_file.parsed(study))
         if _begun(place) and _ran(study, place, resume=True):
             return None
         shutil.rmtree(place, ignore_errors=True)
@@ -28,7 +34,7 @@ def run_cell(study: str, place: Path) -> str | None:
     except FAULTS as error:
         place.mkdir(parents=True, exist_ok=True)
         fail(place, error)
-        return reason(error)
+        return str(error) if isinstance(error, FedprivError) else reason(error)
 
 
 def _begun(place: Path) -> bool:

@@ -14,7 +14,7 @@ from itertools import islice
 from math import inf
 from pathlib import Path
 from time import monotonic
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from clients.place import MODULES, look_for_modules
 from fedpriv import study_file
@@ -23,6 +23,9 @@ from server.outcome import fail
 from simulations.surroundings import cores, reach_ray
 from simulations.sweep.directory import INDEX, place_of
 from simulations.sweep.grid import Cell
+
+if TYPE_CHECKING:
+    from server.made_on import Made
 
 TRIES = 2  # of a cell whose worker dies
 AHEAD = 4  # cells a worker that one is chosen from
@@ -110,9 +113,11 @@ class Crew:
         if not self._left:
             self._ray.kill(hand)
             return
+        from server.made_on import here  # torch, which `--help` needs not
+
         cell = self._next()
         self._tries[cell.id] += 1
-        told = hand.run.remote(study_file.text(cell.study), str(out), str(place_of(out, cell)))
+        told = hand.run.remote(study_file.text(cell.study), str(out), str(place_of(out, cell)), here(cell.study))
         self._busy[told] = Busy(hand, cell, monotonic())
 
 
@@ -142,10 +147,10 @@ class Hand:
             look_for_modules(Path(self._modules))
         import simulations.sweep.cell  # noqa: F401
 
-    def run(self, study: str, out: str, place: str) -> str | None:
-        """One cell; in a line why it failed, if it did."""
+    def run(self, study: str, out: str, place: str, made: Made) -> str | None:
+        """One cell, of that data; in a line why it failed, if it did."""
         from simulations.sweep.cell import run_cell
 
         if not (Path(out) / INDEX).is_file():
             raise FedprivError(f"{out} is not there on every machine: --out must be on a disk that all of them share")
-        return run_cell(study, Path(place))
+        return run_cell(study, Path(place), made)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -39,6 +39,28 @@ def opened(out: Path, grid: Grid) -> Iterator[None]:
         replaced(out / INDEX, (json.dumps(_index(grid), indent=1, ensure_ascii=False) + "\n").encode(), mode=0o644)
         (out / CELLS).mkdir(exist_ok=True)
         yield
+
+
+def check_data(out: Path, cells: Sequence[Cell]) -> None:
+    """Refuse to add cells to those that were made on other data, or on data that nobody can tell: one table holds all.
+
+    An unfinished cell that does not say begins anew.
+    """
+    from server.made_on import check_same, told  # torch, only where it is needed
+
+    missing = [cell for cell in cells if not finished(place_of(out, cell))]
+    for cell in cells:
+        place = place_of(out, cell)
+        if (was := told(place)) is None:
+            continue
+        if was.data is not None:
+            check_same(f"{place} ({cell.title})", was, cell.study)
+        elif missing and cell not in missing:
+            raise FedprivError(
+                f"{place} ({cell.title}): an earlier version made it, which did not say on which data: the "
+                f"{len(missing):,} cells missing could be of others. fedpriv report {out} reads what is there, --out "
+                "begins another sweep"
+            )
 
 
 def complete(out: Path) -> bool:

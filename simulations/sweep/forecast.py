@@ -13,7 +13,7 @@ from clients.cohort import net_of, pool_of
 from fedpriv import guarantee, records
 from fedpriv.random_streams import stream
 from fedpriv.study import Study
-from server import rounds
+from server import made_on, rounds
 from simulations.direct import Here
 from simulations.sweep.grid import Grid
 
@@ -25,12 +25,19 @@ def forecast(grid: Grid, workers: int) -> dict[str, Any]:
     """How many cells, which ε, and about how long, of a grid whose every study is resolved."""
     seconds = _seconds_a_cell(grid)
     return {
-        "name": grid.name, "cells": len(grid.cells), "skipped": grid.skipped, "seeds": grid.seeds,
+        "name": grid.name, "data": _data(grid), "cells": len(grid.cells), "skipped": grid.skipped, "seeds": grid.seeds,
         "axes": [{"path": axis.path, "values": [choice.label for choice in axis.choices]} for axis in grid.axes],
         "epsilon": sorted({_epsilon(cell.study) for cell in grid.cells}),
         "seconds_a_cell": seconds, "workers": workers,
         "seconds": START + seconds * len(grid.cells) / min(workers, len(grid.cells)),
     }  # fmt: skip
+
+
+def _data(grid: Grid) -> list[dict[str, Any]]:
+    """Every data set that some cell is made on, once."""
+    found = {repr(cell.study.data): cell.study for cell in grid.cells}
+    made = [made_on.here(study) for study in found.values()]
+    return list({each.data["sha256"]: each.data | {"path": each.where} for each in made if each.data}.values())
 
 
 def _epsilon(study: Study) -> float:

