@@ -152,8 +152,8 @@ def hub(
         training, held_out = (found.load_split(split) for split in splits)
     except Exception as error:  # whatever is not in order with the hub, its cache or a file in it
         raise FedprivError(f"{name}: cannot be loaded by Flower Datasets ({reason(error)})") from None
-    halves = (_columns(name, split, *columns) for split in (training, held_out))
-    return pool_of(*halves, divide, subtract, classes)
+    training, held_out = (_columns(name, split, *columns) for split in (training, held_out))
+    return pool_of(training, held_out, divide, subtract, classes)
 
 
 def _columns(name: str, split: Any, features: str, label: str) -> Records:
