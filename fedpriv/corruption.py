@@ -35,7 +35,7 @@ def make_corruption(kind: str, settings: Mapping[str, Any]) -> Corruption:
     """The corruption of that kind, or one line that says what is wrong.
 
     >>> make_corruption("FeatureNoise", {"share": 0.1, "deviation": 10})
-    Corruption(share=0.1, act=FeatureNoise(deviation=10))
+    Corruption(share=0.1, act=FeatureNoise(deviation=10.0))
     """
     one_of(KINDS, kind=kind)
     own = dict(settings)
@@ -44,14 +44,14 @@ def make_corruption(kind: str, settings: Mapping[str, Any]) -> Corruption:
     share = own.pop("share")
     probability(share=share)
     act: Attack = built(kind, attacks.KINDS[kind], own)
-    return Corruption(share, act)
+    return Corruption(float(share), act)
 
 
 def settled(kind: str, settings: Mapping[str, Any]) -> dict[str, Any]:
     """The settings, what is left out written out.
 
     >>> settled("RandomNoise", {"share": 0.1, "deviation": 10})
-    {'share': 0.1, 'deviation': 10, 'added': True}
+    {'share': 0.1, 'deviation': 10.0, 'added': True}
     """
     written = {"added": True, **settings} if kind == "RandomNoise" else settings  # noise on the true gradient
     found = make_corruption(kind, written)

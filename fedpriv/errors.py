@@ -136,7 +136,8 @@ def probability(**values: Any) -> None:
     """
     for name, value in values.items():
         if not isinstance(value, Real) or isinstance(value, bool) or not 0 <= float(value) <= 1:
-            raise FedprivError(f"{name} must be between 0 and 1, got {value!r}")
+            shown = value if isinstance(value, Real) else repr(value)  # a number by itself, whoever's it is
+            raise FedprivError(f"{name} must be between 0 and 1, got {shown}")
 
 
 def one_of(choices: Iterable[str], **values: Any) -> None:

@@ -118,7 +118,7 @@ def make_kept(kind: str, settings: Mapping[str, Any]) -> Kept:
 
     >>> make_kept("StoBatch", {"epsilon_2": 0})
     Traceback (most recent call last):
-    fedpriv.errors.FedprivError: StoBatch: epsilon_2 must be positive, got 0
+    fedpriv.errors.FedprivError: StoBatch: epsilon_2 must be positive, got 0.0
     """
     found: Kept = made("release", KINDS, kind, settings)
     return found

@@ -5,9 +5,11 @@ from __future__ import annotations
 import importlib
 from collections.abc import Mapping
 from dataclasses import MISSING, fields, is_dataclass
-from typing import Any
+from functools import cache
+from typing import Any, get_args, get_type_hints
 
 from fedpriv.errors import FAULTS, FedprivError, nearest
+from fedpriv.tables import native
 
 WHERE = "it must be installed or on PYTHONPATH, beside the study's file or in the directory one is in"
 
@@ -34,6 +36,7 @@ def made(noun: str, kinds: Mapping[str, type[Any]], kind: Any, settings: Mapping
 
 def built(kind: str, cls: type[Any], settings: Mapping[str, Any]) -> Any:
     """The object of a class, its settings checked by name; errors begin with its kind."""
+    settings = fitted(cls, settings)
     if is_dataclass(cls):
         _check(kind, cls, settings)
     try:
@@ -46,6 +49,36 @@ def built(kind: str, cls: type[Any], settings: Mapping[str, Any]) -> Any:
         if ":" not in kind:  # a class of ours: its fault is for us to see
             raise
         raise FedprivError(f"{kind} cannot be made: {_line(error)}") from error
+
+
+def fitted(cls: type[Any] | None, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings as the class has them, whoever wrote them: Python's own numbers, floats where it wants floats.
+
+    So settings that are equal make equal objects, and are written alike.
+
+    >>> from fedpriv.participation import Poisson
+    >>> fitted(Poisson, {"rate": 1})
+    {'rate': 1.0}
+    """
+    wanted = frozenset[str]() if cls is None else _floats(cls)
+    own = {name: native(value) for name, value in settings.items()}
+    return {
+        name: float(value) if name in wanted and type(value) is int and abs(value) < 2**1000 else value
+        for name, value in own.items()
+    }
+
+
+@cache
+def _floats(cls: type[Any]) -> frozenset[str]:
+    """The fields of a dataclass that are floats, and not whole numbers as well."""
+    if not is_dataclass(cls):
+        return frozenset()
+    try:
+        hints = get_type_hints(cls)
+    except FAULTS:  # somebody's own class, whose types are none of ours
+        return frozenset()
+    kinds = {each.name: get_args(hints[each.name]) or (hints[each.name],) for each in fields(cls)}
+    return frozenset(name for name, options in kinds.items() if float in options and int not in options)
 
 
 def imported(noun: str, path: str) -> type[Any]:

@@ -13,7 +13,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 from fedpriv.errors import FedprivError, nearest, one_of
 from fedpriv.kept import KINDS as KEPT
 from fedpriv.study import Kind, Study
-from fedpriv.tables import Table, flat, put, toml
+from fedpriv.tables import Table, flat, native, put, toml
 
 
 def parsed(content: str, *, name: str = "study", overrides: Iterable[str] = ()) -> Study:
@@ -78,7 +78,7 @@ def _train(table: Table, word: str) -> None:
 
 def study_of(table: Mapping[str, Any]) -> Study:
     """The study that nested tables describe."""
-    study: Study = _made(Study, table, "")
+    study: Study = _made(Study, native(table), "")
     return study
 
 

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal, assert_never, get_args
 
 from fedpriv.channel import Channel, How
+from fedpriv.dealing import KINDS as DEALINGS
 from fedpriv.dealing import Dealing, make_dealing
 from fedpriv.errors import FedprivError, at_least_zero, one_of, positive, probability, real, whole
 from fedpriv.kept import KINDS as KEPT
 from fedpriv.kept import Kept, make_kept
+from fedpriv.kinds import fitted
 from fedpriv.mechanisms import KINDS, Mechanism, make
 from fedpriv.mechanisms.plain import Plain
+from fedpriv.optimisers import KINDS as OPTIMISERS
 from fedpriv.optimisers import Optimiser, make_optimiser
+from fedpriv.participation import KINDS as PARTICIPATIONS
 from fedpriv.participation import Participation, make_participation
 from fedpriv.private_sums import KINDS as SUMS
 from fedpriv.private_sums import PrivateSum, make_sum
+from fedpriv.tables import native
 from fedpriv.trust import Adjacency, Word, curated
 
 Split = Literal["iid", "by-label", "in-order", "pool"]
@@ -31,9 +36,24 @@ class Kind:
     kind: str
     settings: Mapping[str, Any] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "settings", native(self.settings))
+
+    def __eq__(self, other: object) -> bool:
+        """Where they are written alike: 1 is not 1.0 to a class of which nothing else is known."""
+        return isinstance(other, Kind) and repr(self.table()) == repr(other.table())
+
     def table(self) -> dict[str, Any]:
         """As it is written."""
         return {"kind": self.kind, **self.settings}
+
+
+def _settle(table: Any, **kinds: Mapping[str, type[Any]]) -> None:
+    """Its numbers Python's own, floats where floats are wanted, in the tables of known classes too."""
+    for name, value in fitted(type(table), {each.name: getattr(table, each.name) for each in fields(table)}).items():
+        if isinstance(value, Kind) and name in kinds:
+            value = Kind(value.kind, fitted(kinds[name].get(value.kind), value.settings))
+        object.__setattr__(table, name, value)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,6 +67,7 @@ class Clients:
     participation: Kind = Kind("All")
 
     def __post_init__(self) -> None:
+        _settle(self, split=DEALINGS, participation=PARTICIPATIONS)
         whole(count=self.count, records=self.records)
         if not isinstance(division := self.division, str):
             division.check(self.records)
@@ -89,6 +110,7 @@ class Training:
     learning_rate: float = 0.1  # of local steps; one gradient needs none
 
     def __post_init__(self) -> None:
+        _settle(self)
         whole(at_least=0, batch=self.batch)
         whole(local_steps=self.local_steps)
         positive(learning_rate=self.learning_rate)
@@ -115,6 +137,7 @@ class Privacy:
     noise: Noise = "seeded"
 
     def __post_init__(self) -> None:
+        _settle(self, mechanism=KINDS | {"Plain": Plain}, release=SUMS | KEPT)
         one_of(get_args(How), norm=self.norm)
         one_of(get_args(Word), trust=self.trust)
         one_of(get_args(Noise), noise=self.noise)
@@ -222,6 +245,7 @@ class Server:
     tolerance: bool = False  # whether a round that is evaluated says how many coordinates' votes survive the attackers
 
     def __post_init__(self) -> None:
+        _settle(self, optimiser=OPTIMISERS)
         if self.decoder is not None:
             one_of(get_args(Decoder), decoder=self.decoder)
         positive(step=self.step, timeout=self.timeout)
@@ -254,6 +278,7 @@ class Masking:
     rehearse: bool = False
 
     def __post_init__(self) -> None:
+        _settle(self)
         if isinstance(self.threshold, float):
             probability(threshold=self.threshold)
             positive(threshold=self.threshold)
@@ -275,6 +300,7 @@ class Run:
     checkpoint_every: int = 1
 
     def __post_init__(self) -> None:
+        _settle(self)
         whole(rounds=self.rounds, evaluate_every=self.evaluate_every, checkpoint_every=self.checkpoint_every)
         whole(at_least=0, seed=self.seed)
         if not self.seed < 2**63:

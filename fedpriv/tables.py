@@ -7,9 +7,28 @@ from collections.abc import Mapping
 from math import inf
 from typing import Any
 
+import numpy as np
+
 from fedpriv.errors import FedprivError
 
 Table = dict[str, Any]
+
+
+def native(value: Any) -> Any:
+    """Python's own numbers in the place of numpy's, and lists in that of arrays and tuples: what is equal reads alike.
+
+    >>> native({"clip": np.float64(1.0), "maps": np.array([4, 8]), "sizes": (np.int64(3),)})
+    {'clip': 1.0, 'maps': [4, 8], 'sizes': [3]}
+    """
+    if isinstance(value, Mapping):
+        return {native(key): native(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [native(each) for each in value]
+    if isinstance(value, np.longdouble):
+        return float(value)  # whose own item is itself
+    if isinstance(value, np.generic | np.ndarray):
+        return native(value.tolist()) if isinstance(value, np.ndarray) else value.item()
+    return value
 
 
 def toml(table: Mapping[str, Any]) -> str:

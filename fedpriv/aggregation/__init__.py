@@ -22,7 +22,7 @@ from fedpriv.aggregation.sums import Mean, NormTrimmedSum
 from fedpriv.aggregation.trust import FlTrust, SignGuard
 from fedpriv.aggregation.votes import MajorityVote, WeightedVote
 from fedpriv.errors import FedprivError
-from fedpriv.kinds import made
+from fedpriv.kinds import fitted, made
 
 __all__ = [
     "BEFORE",
@@ -104,7 +104,8 @@ def rule_alone(rule: Rule) -> Any:
 
 def _filled(cls: type[Any] | None, settings: Table, attackers: int) -> dict[str, Any]:
     name = getattr(cls, "assumes", None)
-    return {**settings, name: attackers} if name and name not in settings else dict(settings)
+    given = fitted(cls, settings)
+    return {**given, name: attackers} if name and name not in given else given
 
 
 def _before(settings: Table) -> Sequence[Table]:

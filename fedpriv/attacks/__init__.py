@@ -52,7 +52,7 @@ def make_attack(kind: str, settings: Mapping[str, Any]) -> Attack:
     """The attack of that kind, or one line that says what is wrong; what it knows is not for the attack to say.
 
     >>> make_attack("SignFlip", {"factor": 2, "knowledge": "own"})
-    SignFlip(factor=2)
+    SignFlip(factor=2.0)
     """
     own = {name: value for name, value in settings.items() if name != "knowledge"}
     return cast(Attack, made("attack", KINDS, kind, own))

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedpriv.arrays import Vector, finite
 from fedpriv.errors import FedprivError, positive
+from fedpriv.kinds import fitted
 from fedpriv.tradeoff import Tradeoff
 from fedpriv.trust import Adjacency
 
@@ -37,12 +38,12 @@ class Plain:
         """From a study's table.
 
         >>> Plain.of({"clip": 1})
-        Plain(clip=1)
+        Plain(clip=1.0)
         """
         for name in settings:
             if name != "clip":
                 raise FedprivError(f"Plain has no setting {name!r}; settings: clip")
-        return Plain(**settings)
+        return Plain(**fitted(Plain, settings))
 
     @property
     def peak(self) -> float:
