@@ -25,7 +25,7 @@ from pytest import approx
 
 from clients import data as data_module
 from clients.data import DEBIAN, SETS, Arrays, Digits, Hub, Idx, Synthetic, make_data
-from clients.data_identity import PUBLISHED, Published
+from clients.data_identity import PUBLISHED, Published, digest, identity, in_words, title
 from clients.pool import Pool
 from fedpriv.attacks.data import LabelFlip
 from fedpriv.errors import FedprivError
@@ -278,6 +278,7 @@ def test_an_empty_plain_file_is_refused_by_name(tmp_path: Path) -> None:
 def test_debians_fashion_mnist_is_what_its_page_says() -> None:
     pool = Idx().load()
     assert (len(pool), len(pool.y_test), pool.shape, pool.classes) == (60000, 10000, (28, 28), 10)
+    assert title(digest(pool)) == "Fashion-MNIST"
     assert (np.bincount(pool.y) == 6000).all()
     assert (np.bincount(pool.y_test) == 1000).all()
     assert pool.y[:5].tolist() == [9, 0, 0, 3, 0]
@@ -421,6 +422,44 @@ def test_what_arrays_need_is_said(tmp_path: Path) -> None:
         Arrays(str(tmp_path), held_out=2).load()
     with pytest.raises(FedprivError, match=r"y_test\.npy is missing"):
         Arrays(str(tmp_path)).load()
+
+
+def labelled(folder: Path, labels: list[int], *, held_out: list[int] | None = None, **settings: Any) -> Pool:
+    y, y_test = np.array(labels), np.array(held_out or labels[:1])
+    write_arrays(folder, np.ones((len(y), 2)), y, x_test=np.ones((len(y_test), 2)), y_test=y_test)
+    return Arrays(str(folder), **settings).load()
+
+
+def test_labels_with_gaps_that_would_make_a_model_of_their_size_are_named(tmp_path: Path) -> None:
+    named = (
+        r"y\.npy: its labels go up to 4000, but 3,996 of those 4,001 classes have no record, 1 to 999 first: number "
+        r"the 5 that have from 0, or say classes = 4001$"
+    )
+    with pytest.raises(FedprivError, match=named):
+        labelled(tmp_path, [0, 1000, 2000, 3000, 4000])
+    assert labelled(tmp_path, [0, 1000, 2000, 3000, 4000], classes=4001).classes == 4001
+    with pytest.raises(FedprivError, match="199 of those 201 classes have no record, 0 to 99 first"):
+        labelled(tmp_path, [100, 200])
+
+
+@pytest.mark.parametrize("labels", [[0, 9], [3, 99], list(range(0, 400, 2)), [*range(150), 299]], ids=str)
+def test_labels_with_gaps_that_cost_little_are_taken_and_told(labels: list[int], tmp_path: Path) -> None:
+    pool = labelled(tmp_path, labels)
+    assert pool.classes == labels[-1] + 1
+    found = identity("Arrays", pool)
+    absent = sorted(set(range(pool.classes)) - set(labels))
+    assert (found["classes_absent"], found["absent"]) == (len(absent), absent[:16])
+    assert f"(none of {absent[0]}" in in_words(found)
+
+
+def test_as_many_classes_as_are_said_hold_whatever_labels_there_are(tmp_path: Path) -> None:
+    assert labelled(tmp_path, [0, 1], classes=12).classes == 12
+    assert labelled(tmp_path, [7, 7], classes=12).classes == 12  # at a client that has one class only
+    assert labelled(tmp_path, [0, 1], held_out=[11], classes=12).classes == 12
+    with pytest.raises(FedprivError, match=r"y\.npy: label 1 is 12, where classes = 12"):
+        labelled(tmp_path, [0, 12], classes=12)
+    with pytest.raises(FedprivError, match=r"y_test\.npy: label 0 is 12, where classes = 12"):
+        labelled(tmp_path, [0, 1], held_out=[12], classes=12)
 
 
 def test_sorted_labels_cannot_be_held_out_from_the_end(tmp_path: Path) -> None:
@@ -662,6 +701,9 @@ REFUSED = [
     ("Idx", {"path": 3}, "path must name a directory, got 3"),
     ("Idx", {"path": "a\0b"}, "path must name a directory"),
     ("Arrays", {}, "Arrays needs path"),
+    ("Arrays", {"path": "mine", "classes": 1}, "Arrays: classes must be at least 2, got 1"),
+    ("Idx", {"classes": 2.5}, "classes must be a whole number, got 2.5"),
+    ("Hub", {"name": "a/b", "classes": 70_000}, "classes must be at most 65536, got 70000"),
     ("Arrays", {"path": "mine", "held_out": 2.5}, "held_out must be a whole number, got 2.5"),
     ("Synthetic", {"classes": 1}, "classes must be at least 2"),
     ("Synthetic", {"classes": 20, "records": 10}, "classes must be at most records = 10, got 20"),

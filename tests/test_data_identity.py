@@ -352,7 +352,7 @@ def test_a_sweep_adds_no_cell_of_other_data_to_those_that_are_there(
     assert again() == 0  # all are there: nothing is added
     capsys.readouterr()
     shutil.rmtree(cells[1])
-    assert "which did not say on which data: the 1 cells missing" in refused(capsys, again())
+    assert "so that what is missing (1 of 3 cells) could be of others" in refused(capsys, again())
     assert main(["report", "out", "--no-html"]) == 0
 
 

@@ -18,10 +18,14 @@ from clients.input_attacks import make_input_attack
 from clients.models import MODELS, make_model
 from fedpriv import aggregation, attacks, corruption, dealing, kept, mechanisms, optimisers, participation, private_sums
 from fedpriv import study_file as files
+from fedpriv.bounds import Norm
 from fedpriv.errors import FedprivError, probability
+from fedpriv.event import Event
+from fedpriv.ledger import Ledger
 from fedpriv.study import Kind
 from fedpriv.study_tables import Clients, Masking, Privacy, Run, Server, Training
 from fedpriv.tables import native
+from fedpriv.trust import Local
 from server import rounds
 from simulations.direct import Here
 
@@ -199,3 +203,19 @@ def test_mechanisms_made_by_hand_of_numpys_numbers_encode_and_cost_the_same() ->
     x = np.linspace(-1, 1, 9)
     assert (own.encode(x, default_rng(1)) == other.encode(x, default_rng(1))).all()
     assert own.tradeoff("replace").epsilon(1e-5) == other.tradeoff("replace").epsilon(1e-5)
+
+
+def test_a_ledger_of_numpys_numbers_is_read_back_as_the_same_ledger(tmp_path: Path) -> None:
+    facts: dict[str, Any] = {"dimension": 5, "rounds": 3}
+    settings: dict[str, Any] = {"clip": 1.0, "scale": 3.0, "trials": 4}
+    events = [
+        Event(
+            mechanism=mechanisms.Binomial(**made(settings)), bound=Norm(**made({"clip": 1.0})), trust=Local(),
+            unit="client", adjacency="replace", **made(facts),
+        )
+        for made in (dict, numpys)
+    ]  # fmt: skip
+    for place, event in enumerate(events):
+        Ledger().add(event).save(tmp_path / str(place))
+    assert (tmp_path / "0").read_bytes() == (tmp_path / "1").read_bytes()
+    assert Ledger.load(tmp_path / "1") == Ledger().add(events[0])

@@ -57,9 +57,9 @@ def check_data(out: Path, cells: Sequence[Cell]) -> None:
             check_same(f"{place} ({cell.title})", was, cell.study)
         elif missing and cell not in missing:
             raise FedprivError(
-                f"{place} ({cell.title}): an earlier version made it, which did not say on which data: the "
-                f"{len(missing):,} cells missing could be of others. fedpriv report {out} reads what is there, --out "
-                "begins another sweep"
+                f"{place} ({cell.title}): an earlier version made it, which did not say on which data, so that what "
+                f"is missing ({len(missing):,} of {len(cells):,} cells) could be of others: fedpriv report {out} reads "
+                "what is there, --out begins another sweep"
             )
 
 
