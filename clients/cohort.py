@@ -52,6 +52,11 @@ def _cohort(study_text: str) -> Cohort:
     return Cohort(study_file.parsed(study_text))
 
 
+def forget() -> None:
+    """Drop the cohorts that this process has made: the data under a study's names may have become others."""
+    _cohort.cache_clear()
+
+
 def pool_of(study: Study) -> Pool:
     """The records of a study."""
     try:

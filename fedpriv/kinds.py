@@ -60,7 +60,7 @@ def fitted(cls: type[Any] | None, settings: Mapping[str, Any]) -> dict[str, Any]
     >>> fitted(Poisson, {"rate": 1})
     {'rate': 1.0}
     """
-    wanted = frozenset[str]() if cls is None else _floats(cls)
+    wanted = frozenset[str]() if cls is None else _floats(cls)  # type: ignore[arg-type]  # mypy takes no class for hashable
     own = {name: native(value) for name, value in settings.items()}
     return {
         name: float(value) if name in wanted and type(value) is int and abs(value) < 2**1000 else value

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from clients.byzantine import check_records
-from clients.cohort import division_of, net_of, pool_of
+from clients.cohort import division_of, forget, net_of, pool_of
 from clients.corrupting import check_corruption
 from clients.data_identity import identity
 from clients.gradients import Net, one_thread
@@ -83,6 +83,7 @@ def run(
 ) -> dict[str, Any]:
     """Run a study, or go on with one, and return what `fedpriv run --json` prints; `masked`: its driver masks sums."""
     one_thread()  # the same bits on any machine with the same libraries, and no fight over cores
+    forget()
     if resume:
         made_on.check(directory, study)
     plan = Plan.of(study)

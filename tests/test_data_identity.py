@@ -55,6 +55,7 @@ SWEPT = '\n[sweep]\n"run.seed" = [1, 2, 3]\n'
 def _no_data_of_this_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("FEDPRIV_DATA", raising=False)
     monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))  # where a study is read without the command
 
 
 def drawn(seed: int, classes: int = 3) -> tuple[Any, ...]:
@@ -204,6 +205,20 @@ def test_as_many_classes_as_somebody_says_are_other_data_for_a_model() -> None:
     assert same(own, own)
     assert not same(own, more)
     assert in_words(more).split(", ")[1] == "9 classes (none of 4–8)"
+
+
+def test_a_process_trains_each_run_on_the_data_that_are_there_when_it_begins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = study(tmp_path, IDX)
+    weights = {}
+    for name, seed, about in (("one", 1, ""), ("two", 2, ""), ("three", 2, "the same, in other words")):
+        monkeypatch.setenv("FEDPRIV_DATA", str(as_idx(tmp_path / name, seed)))
+        rounds.run(study_file.read(file, [f"about={about}"]), tmp_path / f"run-{name}", Here(), quiet=True)
+        with np.load(tmp_path / f"run-{name}" / "checkpoint.npz") as saved:
+            weights[name] = saved["weights"]
+    assert (weights["two"] == weights["three"]).all()
+    assert (weights["one"] != weights["two"]).any()
 
 
 # Resuming

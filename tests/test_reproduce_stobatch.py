@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from clients.data import make_data
+from clients.data_identity import identity
 from clients.stobatch import gradient
 from fedpriv.tables import toml
 from simulations.command_line import main
@@ -111,6 +113,22 @@ def test_more_images_than_are_held_out_are_refused(scale: Scale, tmp_path: Path,
         assert capsys.readouterr().err == f"fedpriv: --images: 360 are held out, got {images}\n"
     assert main(["reproduce", "fdp-figure-8", "--images", "5"]) == 2
     assert "attacks none" in capsys.readouterr().err
+
+
+def test_trainings_on_other_data_are_not_gone_on_with(scale: Scale, tmp_path: Path, capsys: Any) -> None:
+    (tmp_path / "data").mkdir()
+    images, labels = np.zeros((20, 6, 6), np.uint8), np.arange(20) % 2
+    for name, values in (("x", images), ("y", labels), ("x_test", images[:4]), ("y_test", labels[:4])):
+        np.save(tmp_path / "data" / f"{name}.npy", values)
+    own = {"kind": "Arrays", "path": str(tmp_path / "data"), "divide": 127.5, "subtract": 1.0}
+    made = identity("Arrays", make_data("Arrays", {"path": own["path"]}).load())
+    begun = {"figure": "stobatch-figure-6", "made": made, **asdict(replace(scale, data=own))}
+    (tmp_path / SCALE).write_text(json.dumps(begun))
+    np.save(tmp_path / "data" / "x.npy", images + 1)
+    assert main(["reproduce", "stobatch-figure-6", "--out", str(tmp_path)]) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert error.count("20 records of 6 × 6") == 2
 
 
 def test_only_noise_drawn_for_each_example_is_a_run_and_has_an_epsilon(scale: Scale, tmp_path: Path) -> None:

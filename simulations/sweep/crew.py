@@ -55,6 +55,7 @@ class Crew:
         self._left, self._tries = deque[Cell](), Counter[str]()
         self._took: dict[str, float] = {}  # seconds of the last cell in a place, whatever its seed
         self._busy: dict[Any, Busy] = {}  # by what it will tell
+        self._made: dict[str, Made] = {}  # the data of cells, as they are when the first of them is given away
         for _ in range(self.size):
             self._hire()
 
@@ -113,12 +114,17 @@ class Crew:
         if not self._left:
             self._ray.kill(hand)
             return
-        from server.made_on import here  # torch, which `--help` needs not
-
         cell = self._next()
         self._tries[cell.id] += 1
-        told = hand.run.remote(study_file.text(cell.study), str(out), str(place_of(out, cell)), here(cell.study))
+        told = hand.run.remote(study_file.text(cell.study), str(out), str(place_of(out, cell)), self._data(cell))
         self._busy[told] = Busy(hand, cell, monotonic())
+
+    def _data(self, cell: Cell) -> Made:
+        from server.made_on import here  # torch, which `--help` needs not
+
+        if (name := repr(cell.study.data)) not in self._made:
+            self._made[name] = here(cell.study)
+        return self._made[name]
 
 
 def _place(cell: Cell) -> str:

@@ -49,7 +49,7 @@ def check_data(out: Path, cells: Sequence[Cell]) -> None:
     from server.made_on import check_same, told  # torch, only where it is needed
 
     missing = [cell for cell in cells if not finished(place_of(out, cell))]
-    for cell in cells:
+    for cell in sorted(cells, key=lambda cell: repr(cell.study.data)):  # each set is read once
         place = place_of(out, cell)
         if (was := told(place)) is None:
             continue
