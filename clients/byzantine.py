@@ -14,6 +14,7 @@ from clients.gathering import Gathered
 from clients.insight import Insight, Own
 from clients.pool import Pool
 from fedpriv import wire
+from fedpriv.aggregation import ClientVote, rule_alone
 from fedpriv.attacks import View
 from fedpriv.errors import FAULTS, FedprivError, reason
 from fedpriv.packing import packing
@@ -119,6 +120,7 @@ class Byzantine:
             asked=len(insight.asked),
             byzantine=len(insight.byzantine),
             progress=insight.progress,
+            one_vote=isinstance(rule_alone(self._study.rule), ClientVote),
             memory={} if knowledge == "own" else insight.memory,
         )
 

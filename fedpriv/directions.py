@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from math import floor
+
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from fedpriv.aggregation import Aid, Chain, MajorityVote, Rule, rule_alone
+from fedpriv.aggregation import Aid, Chain, ClientVote, MajorityVote, Rule, WeightedVote, rule_alone
 from fedpriv.arrays import Vector
-from fedpriv.attacks.messages import extremes
+from fedpriv.centre import past
 from fedpriv.errors import FAULTS, FedprivError, reason
-from fedpriv.mechanisms import Mechanism
 from fedpriv.packing import REAL, packing
 from fedpriv.random_streams import stream
 from fedpriv.study import Study
@@ -27,17 +28,17 @@ def of_sum(study: Study, round: int, total: NDArray[np.int64], count: int) -> Ve
     if study.decoder == "mean":
         return np.asarray(mechanism.decode(total, count), float)
     rule = rule if isinstance(rule, MajorityVote) else MajorityVote()
-    low, high = extremes(mechanism)  # as far from the middle of the alphabet, or of a grid without end
-    return np.sign(rule.of_sum(2 * total - count * (int(low) + int(high)), _draws(study, round)))
+    return rule.of_sum(past(total, count, mechanism.centre), _draws(study, round))
 
 
 def of_rows(study: Study, round: int, matrix: Vector, reference: Vector | None = None) -> Vector:
-    """The direction of decoded messages, a row a client, in the order of clients; a sum is divided by their number.
+    """The direction of messages as the rule sees them, a row a client, in their order; a sum is divided by its rows.
 
     `reference` is the server's own update, where the rule asks for one.
     """
     rule = study.rule
-    found = _ruled(study, rule, matrix, Aid(_draws(study, round), reference))
+    aid = Aid(_draws(study, round), reference, 2 * study.privacy.chosen.centre % 1)
+    found = _ruled(study, rule, matrix, aid)
     if getattr(rule_alone(rule), "sums", False):
         found = found / (rule.left(len(matrix)) if isinstance(rule, Chain) else len(matrix))
     return np.sign(found) if study.decoder == "vote" else found
@@ -61,8 +62,17 @@ def _told(found: Vector) -> str:
     return f"an array of shape {found.shape}" if np.isfinite(found).all() else "some that are not finite"
 
 
-def decoded(mechanism: Mechanism, symbols: NDArray[np.generic]) -> NDArray[np.float64]:
-    """Each message by itself; the votes as they are where there is no unbiased decoder."""
+def seen(study: Study, symbols: NDArray[np.generic]) -> NDArray[np.float64]:
+    """Messages as the rule sees them, a row each: decoded; symbols about their centre where it counts votes alone.
+
+    They are as they were sent where there is no unbiased decoder. A MajorityVote is asked for rows only behind steps
+    that choose among them, and then adds up whole numbers.
+    """
+    mechanism, rule = study.privacy.chosen, study.rule
+    if isinstance(rule_alone(rule), MajorityVote):
+        return symbols.astype(float) * 2 - floor(2 * mechanism.centre)
+    if isinstance(rule, ClientVote | WeightedVote) and packing(mechanism) != REAL:
+        return past(symbols, 1, mechanism.centre)
     try:
         return np.asarray(mechanism.decode(symbols, 1), float)
     except FedprivError:

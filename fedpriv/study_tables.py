@@ -14,6 +14,7 @@ from fedpriv.kept import Kept, make_kept
 from fedpriv.mechanisms import KINDS, Mechanism, make
 from fedpriv.mechanisms.plain import Plain
 from fedpriv.optimisers import Optimiser, make_optimiser
+from fedpriv.packing import sends_reals
 from fedpriv.participation import Participation, make_participation
 from fedpriv.private_sums import KINDS as SUMS
 from fedpriv.private_sums import PrivateSum, make_sum
@@ -169,6 +170,11 @@ class Privacy:
     def is_plain(self) -> bool:
         """Whether messages travel as they are."""
         return self.mechanism.kind == "Plain"
+
+    @property
+    def sends_reals(self) -> bool:
+        """Whether a message is of reals, not of symbols."""
+        return self.is_plain or sends_reals(KINDS[self.mechanism.kind])
 
     @property
     def promises(self) -> bool:

@@ -168,7 +168,7 @@ class Inbox:
         return total, count
 
     def _matrix(self) -> Vector:
-        """The decoded messages, sorted by client.
+        """The messages as the rule sees them, sorted by client.
 
         Where a private mean hides clients, who has sent none counts as one that sends 0: else whether a client's data
         let it answer would show in the number of rows, and so in the noise.
@@ -178,5 +178,5 @@ class Inbox:
         matrix = np.zeros((len(clients), self._dimension), np.float32)
         for own, payload in self._rows:
             rows = packed.unpack(payload, self._dimension)
-            matrix[np.searchsorted(clients, own)] = directions.decoded(self._mechanism, rows)
+            matrix[np.searchsorted(clients, own)] = directions.seen(self._study, rows)
         return matrix

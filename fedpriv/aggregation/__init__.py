@@ -20,7 +20,7 @@ from fedpriv.aggregation.private import PrivateMean
 from fedpriv.aggregation.rows import Aid, finite_rows
 from fedpriv.aggregation.sums import Mean, NormTrimmedSum
 from fedpriv.aggregation.trust import FlTrust, SignGuard
-from fedpriv.aggregation.votes import MajorityVote, WeightedVote
+from fedpriv.aggregation.votes import ClientVote, MajorityVote, WeightedVote
 from fedpriv.errors import FedprivError
 from fedpriv.kinds import made
 
@@ -35,6 +35,7 @@ __all__ = [
     "Caf",
     "CenteredClipping",
     "Chain",
+    "ClientVote",
     "Dnc",
     "FlTrust",
     "GeometricMedian",
@@ -63,8 +64,8 @@ Table = Mapping[str, Any]
 RULES: dict[str, type[Any]] = {
     kind.__name__: kind
     for kind in (
-        Mean, MajorityVote, WeightedVote, Median, TrimmedMean, Meamed, NormTrimmedSum, Krum, MultiKrum, Bulyan,
-        GeometricMedian, CenteredClipping, Dnc, Caf, FlTrust, SignGuard, PrivateMean,
+        Mean, MajorityVote, ClientVote, WeightedVote, Median, TrimmedMean, Meamed, NormTrimmedSum, Krum, MultiKrum,
+        Bulyan, GeometricMedian, CenteredClipping, Dnc, Caf, FlTrust, SignGuard, PrivateMean,
     )
 }  # fmt: skip
 BEFORE: dict[str, type[Any]] = {kind.__name__: kind for kind in (Nnm, Bucketing, Arc, NormClipping)}

@@ -30,7 +30,13 @@ class Rule(Protocol):
 
 
 class Before(Protocol):
-    """A pre-aggregator: a matrix in, a matrix out."""
+    """A pre-aggregator: a matrix in, a matrix out.
+
+    `keeps_symbols` says that the rows that come out are some of those that went in, and none is cut, mixed or averaged.
+    Before a MajorityVote such a step sees symbols, in half steps about their centre, in the place of updates.
+    """
+
+    keeps_symbols: ClassVar[bool]
 
     @property
     def least(self) -> int:
@@ -66,6 +72,11 @@ class Chain:
         while any(self._rows_at(place, rows) < step.least for place, step in enumerate(steps)):
             rows += 1
         return rows
+
+    @property
+    def mixing(self) -> Before | None:
+        """The first step whose rows are no messages of the mechanism any more, if there is one."""
+        return next((step for step in self.before if not step.keeps_symbols), None)
 
     def left(self, rows: int) -> int:
         """How many rows the rule itself sees where so many come in."""

@@ -53,6 +53,7 @@ class View:
     asked: int  # clients in this round, n
     byzantine: int  # attackers among them, f
     progress: Vector  # the weights now less the initial ones
+    one_vote: bool = False  # whether the rule takes one sign of each message, a ClientVote
     memory: dict[str, Any] = field(default_factory=dict)  # of all who see the same
 
     def __post_init__(self) -> None:
