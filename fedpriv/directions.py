@@ -8,10 +8,10 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from fedpriv.aggregation import Aid, Chain, ClientVote, MajorityVote, Rule, WeightedVote, rule_alone
+from fedpriv.aggregation import Aid, Chain, ClientVote, MajorityVote, WeightedVote, rule_alone
 from fedpriv.arrays import Vector
 from fedpriv.centre import past
-from fedpriv.errors import FAULTS, FedprivError, reason
+from fedpriv.errors import FedprivError
 from fedpriv.packing import REAL, packing
 from fedpriv.random_streams import stream
 from fedpriv.study import Study
@@ -38,28 +38,21 @@ def of_rows(study: Study, round: int, matrix: Vector, reference: Vector | None =
     """
     rule = study.rule
     aid = Aid(_draws(study, round), reference, 2 * study.privacy.chosen.centre % 1)
-    found = _ruled(study, rule, matrix, aid)
+    found = rule(matrix, aid)
     if getattr(rule_alone(rule), "sums", False):
         found = found / (rule.left(len(matrix)) if isinstance(rule, Chain) else len(matrix))
     return np.sign(found) if study.decoder == "vote" else found
 
 
-def _ruled(study: Study, rule: Rule, matrix: Vector, aid: Aid) -> Vector:
-    """What a rule makes of the rows; of one that somebody else wrote, if it is a direction at all."""
-    kind = study.aggregation.kind
-    if ":" not in kind:
-        return rule(matrix, aid)
-    try:
-        found = np.asarray(rule(matrix, aid), float)
-    except FAULTS as error:
-        raise FedprivError(f"aggregation {kind}: {reason(error)}") from error
-    if found.shape != matrix.shape[1:] or not np.isfinite(found).all():
-        raise FedprivError(f"aggregation {kind} must give {matrix.shape[1]} finite numbers, got {_told(found)}")
-    return found
-
-
-def _told(found: Vector) -> str:
-    return f"an array of shape {found.shape}" if np.isfinite(found).all() else "some that are not finite"
+def rehearsed(study: Study, dimension: int) -> None:
+    """Ask a rule or a step of one's own once, for the direction of a few made-up updates, before anybody trains."""
+    own = study.aggregation
+    if not any(":" in kind for kind in [own.kind, *(step["kind"] for step in own.settings.get("before", []))]):
+        return
+    rule, rng = study.rule, stream(study.run.seed, "rehearsal")
+    common = rng.normal(size=dimension)
+    rows = (common + rng.normal(size=(max(rule.least, 4), dimension))).astype(np.float32)
+    of_rows(study, 0, np.rint(rows) if isinstance(rule_alone(rule), MajorityVote) else rows, common)
 
 
 def seen(study: Study, symbols: NDArray[np.generic]) -> NDArray[np.float64]:

@@ -20,6 +20,7 @@ from clients.releasing import check_release
 from clients.root import check_root, root_update
 from clients.stobatch_checks import settled, unused
 from fedpriv import guarantee, records, study_file, wire
+from fedpriv.directions import rehearsed
 from fedpriv.errors import FedprivError
 from fedpriv.event import described
 from fedpriv.study import Study
@@ -56,6 +57,7 @@ class Plan:
         check_corruption(study, pool)
         check_root(study, pool)
         resolved = guarantee.resolved(study, net.dimension)
+        rehearsed(resolved, net.dimension)
         if resolved.server.tolerance:
             _check_tolerance(resolved)
         return Plan(resolved, pool, net)

@@ -10,6 +10,9 @@ from fedpriv.aggregation.cloud import Cloud
 from fedpriv.aggregation.one_thread import one_thread
 from fedpriv.aggregation.rows import Aid, combined, measured
 from fedpriv.arrays import Vector
+from fedpriv.errors import FedprivError
+
+MOST = 1 << 18  # rows, past which no clients are waited for
 
 
 class Rule(Protocol):
@@ -68,10 +71,10 @@ class Chain:
     def least(self) -> int:
         """The rows with which every step has what it needs."""
         steps: tuple[Before | Rule, ...] = (*self.before, self.rule)
-        rows = 1
-        while any(self._rows_at(place, rows) < step.least for place, step in enumerate(steps)):
-            rows += 1
-        return rows
+        for rows in range(1, MOST):
+            if all(self._rows_at(place, rows) >= step.least for place, step in enumerate(steps)):
+                return rows
+        raise FedprivError(f"{steps[-1]} has too few rows behind {self.before[-1]}, however many come in")
 
     @property
     def mixing(self) -> Before | None:
