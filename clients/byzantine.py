@@ -15,11 +15,12 @@ from clients.insight import Insight, Own
 from clients.pool import Pool
 from fedpriv import wire
 from fedpriv.aggregation import ClientVote, rule_alone
-from fedpriv.attacks import View
+from fedpriv.attacks import Silent, View
 from fedpriv.errors import FAULTS, FedprivError, reason
 from fedpriv.packing import packing
 from fedpriv.participation import attackers
 from fedpriv.random_streams import stream
+from fedpriv.replies import ABSENT, BROKEN
 from fedpriv.study import Study
 
 Numbers = NDArray[np.int64]
@@ -137,8 +138,10 @@ def _each(rows: Iterable[int], act: Callable[[int], None]) -> Failures:
     for row in rows:
         try:
             act(row)
+        except Silent as error:
+            failures[row] = f"{ABSENT}: {error}"
         except FAULTS as error:
-            failures[row] = f"attack: {reason(error)}"
+            failures[row] = f"{BROKEN}: {reason(error)}"
     return failures
 
 

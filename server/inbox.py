@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from math import ceil
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +13,9 @@ from fedpriv import directions, wire
 from fedpriv.arrays import Vector
 from fedpriv.errors import FedprivError
 from fedpriv.packing import packing
+from fedpriv.participation import attackers
 from fedpriv.private_sums import at
+from fedpriv.replies import ABSENT, BROKEN, NOT_FINITE
 from fedpriv.study import Study
 from fedpriv.tally import Tally
 from fedpriv.tolerance import covered
@@ -65,6 +68,21 @@ class Inbox:
     def _why_missing(self) -> dict[int, str]:
         """Why each client that has not answered has not, where that is known."""
         return {client: self._failures[client] for client in self.missing.tolist() if client in self._failures}
+
+    @property
+    def broken(self) -> dict[str, Any] | None:
+        """How many attacks were carried out, and why one was not; None in a round without any that was not.
+
+        Nobody who did not answer for another reason attacked; who meant to send nothing, or what is refused, did.
+        """
+        why = self._why_missing()
+        faults = [each for each in why.values() if each.startswith(f"{BROKEN}:")]
+        if not faults:
+            return None
+        own = self._study.clients
+        byzantine = np.intersect1d(self._clients, attackers(own.count, own.attackers, self._study.run.seed))
+        acted = sum(why.get(client, ABSENT).split(":")[0] in (ABSENT, NOT_FINITE) for client in byzantine.tolist())
+        return {"acted": acted, "why": faults[0].partition(": ")[2]}
 
     def take(self, answer: Answer) -> None:
         """Open one node's reply; nothing in it can do more than be rejected."""

@@ -49,6 +49,7 @@ def result(directory: Path, header: dict[str, Any], end: dict[str, Any]) -> dict
         "failed": _added(line["failed"] for line in rounds),
         "skipped": sum(line["skipped"] is not None for line in rounds),
         "tolerance": next((found for line in reversed(rounds) if (found := line.get("tolerance")) is not None), None),
+        "not_tried": end.get("not_tried"),
         "why": end["why"],
     }
 

@@ -23,6 +23,7 @@ from fedpriv import guarantee, records, study_file, wire
 from fedpriv.directions import rehearsed
 from fedpriv.errors import FedprivError
 from fedpriv.event import described
+from fedpriv.participation import attackers
 from fedpriv.study import Study
 from fedpriv.tolerance import Vote
 from server import checkpoint
@@ -209,7 +210,9 @@ class Rounds:
             "rejected": dict(sorted(inbox.rejected.items())), "failed": dict(sorted(inbox.failed.items())),
             "skipped": skipped, "loss": loss, "accuracy": accuracy, "epsilon": epsilon,
             "bytes_up": inbox.answered * self.plan.client_bytes, "note": inbox.note,
-        } | ({"tolerance": tolerance} if self.study.server.tolerance else {}) | self._adapted(state)  # fmt: skip
+        } | ({"tolerance": tolerance} if self.study.server.tolerance else {}) | self._adapted(state) | (
+            {} if inbox.broken is None else {"attack_failed": inbox.broken}
+        )  # fmt: skip
 
     def _adapted(self, state: State) -> dict[str, Any]:
         """The mean over all clients of each setting that adapts."""
@@ -258,7 +261,21 @@ class Rounds:
         if self.study.privacy.kept is not None:
             counts = counts.clip(max=1)  # of what is kept, all rounds are one release
         return {"kind": "end", "why": why, "rounds": self.state.round, "worst_client": worst,
-                "releases_of_worst": int(counts.max(initial=0)), "epsilon": self._epsilon()}  # fmt: skip
+                "releases_of_worst": int(counts.max(initial=0)), "epsilon": self._epsilon(),
+                **self._not_tried()}  # fmt: skip
+
+    def _not_tried(self) -> dict[str, str]:
+        """Why no Byzantine client attacked in any round, where that is for an exception of the attack."""
+        lines = records.read(self.directory / RECORDS).rounds
+        whys = [line["attack_failed"]["why"] for line in lines if "attack_failed" in line]
+        if not whys or any(line["attack_failed"]["acted"] for line in lines if "attack_failed" in line):
+            return {}
+        own = self.study.clients
+        byzantine = attackers(own.count, own.attackers, self.study.run.seed)
+        others = (line["round"] for line in lines if "attack_failed" not in line)
+        if any(np.isin(self._asked(number), byzantine).any() for number in others):
+            return {}
+        return {"not_tried": whys[0]}
 
     def _check_header(self) -> None:
         """Refuse the records of another study: this run's own file was edited since it began."""

@@ -15,6 +15,7 @@ from fedpriv.study import Study
 from server.directory import STUDY
 from server.driver import Driver
 from server.results import NOTHING
+from server.words import NOT_TRIED
 from simulations.account_commands import print_json
 from simulations.run_directory import modules_of, take_back, taken
 
@@ -63,7 +64,7 @@ def add_to(commands: Any) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run the study, or say what it would cost; 1 where no round counted."""
+    """Run the study, or say what it would cost; 1 where no round counted, or its attack was not tried."""
     one_of(DRIVERS, driver=options.driver)
     if options.dry_run:
         _show(_forecast(_study(options)), options.json)
@@ -89,6 +90,9 @@ def run(options: argparse.Namespace) -> int:
         raise _interrupted(directory)
     if result["why"] == NOTHING:
         print(f"fedpriv: {directory}: {NOTHING}: {_why_skipped(directory)}", file=sys.stderr)
+        return 1
+    if result["not_tried"]:
+        print(f"fedpriv: {directory}: the attack was {NOT_TRIED}: {result['not_tried']}", file=sys.stderr)
         return 1
     return 0
 

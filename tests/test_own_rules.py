@@ -241,8 +241,9 @@ def test_the_example_of_the_page_is_called_with_its_settings(tmp_path: Path, mon
     source = page.partition("## Rules of your own")[2].partition("```python\n")[2].partition("```")[0]
     (tmp_path / "pagerules.py").write_text("import numpy as np\n\n" + source, encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
-    found = {kept: run(tmp_path / kept, "Mean", f"aggregation={{kind='pagerules:Closest', kept={kept}}}", "run.rounds=4")
-             for kept in ("0.2", "1.0")}  # fmt: skip
+    rule, found = "aggregation={{kind='pagerules:Closest', kept={}}}", {}
+    for kept in ("0.2", "1.0"):
+        found[kept] = run(tmp_path / kept, "Mean", rule.format(kept), "run.rounds=4")
     mean = run(tmp_path / "mean", "Mean", "run.rounds=4")
     one, all_, other = (np.load(tmp_path / name / "checkpoint.npz")["weights"] for name in ("0.2", "1.0", "mean"))
     assert found["1.0"]["skipped"] == mean["skipped"] == 0

@@ -33,13 +33,14 @@ class Rule(Protocol):
 
 
 class Before(Protocol):
-    """A pre-aggregator: a matrix in, a matrix out.
+    """A pre-aggregator: a matrix in, a matrix out."""
 
-    `keeps_symbols` says that the rows that come out are some of those that went in, and none is cut, mixed or averaged.
-    Before a MajorityVote such a step sees symbols, in half steps about their centre, in the place of updates.
-    """
+    @property
+    def keeps_symbols(self) -> bool:
+        """Whether the rows that come out are some of those that went in, and none is cut, mixed or averaged.
 
-    keeps_symbols: ClassVar[bool]
+        Before a MajorityVote such a step sees symbols, in half steps about their centre, in the place of updates.
+        """
 
     @property
     def least(self) -> int:

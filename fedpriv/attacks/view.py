@@ -21,6 +21,10 @@ Known = TypeVar("Known")
 Knowledge = Literal["own", "byzantine", "everything"]
 
 
+class Silent(Exception):
+    """What an attack raises that means to send nothing: any other exception says that it could not be carried out."""
+
+
 class Seen(Protocol):
     """Where a view looks; nothing is worked out before it is asked for."""
 

@@ -15,6 +15,7 @@ from server.words import (
     ASYMPTOTIC,
     MASKED,
     MASKED_HERE,
+    NOT_TRIED,
     both,
     down,
     duration,
@@ -43,7 +44,7 @@ def study(run: Run) -> Rows:
     return [
         ("study", f"{header['name']}, id {header['study']}"),
         ("clients", f"{header['clients']:,}, of them Byzantine {bad:,}{percent}"),
-        ("attack", named(header["attack"])),
+        ("attack", _attack(run)),
         *([("corruption", named(header["corruption"]))] if header.get("corruption") else []),
         ("model", f"{header['model']}, {header['dimension']:,} coordinates"),
         *([("release", named(header["private_sum"]))] if header.get("private_sum") else []),
@@ -53,6 +54,10 @@ def study(run: Run) -> Rows:
         ("rounds", f"{len(run.rounds):,} of {header['rounds']:,}"),
         ("ended", run.ended),
     ]
+
+
+def _attack(run: Run) -> str:
+    return named(run.header["attack"]) + (f", {NOT_TRIED}: {run.not_tried}" if run.not_tried else "")
 
 
 def outcome(run: Run) -> Rows:
@@ -186,7 +191,7 @@ def beside(run: Run) -> Rows:
     cost = run.epsilon if run.private else None
     return [
         ("mechanism", ", by ".join(map(named, [run.released] * bool(run.released) + [run.header["mechanism"]]))),
-        ("attack", named(run.header["attack"])),
+        ("attack", _attack(run)),
         ("Byzantine", f"{run.header['byzantine']:,} of {run.header['clients']:,}"),
         ("accuracy", share(run.last("accuracy"))),
         ("ε at most", "–" if cost is None else up(cost["upper"])),

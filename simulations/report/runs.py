@@ -81,6 +81,12 @@ class Run:
         return ENDS.get(end["why"], str(end["why"])) if end else "cut short: its records have no end"
 
     @property
+    def not_tried(self) -> str | None:
+        """Why the attack was not tried: what it failed with at every Byzantine client; None where it was."""
+        found: str | None = (self.records.end or {}).get("not_tried")
+        return found
+
+    @property
     def private(self) -> bool:
         """Whether its messages had noise at all, the mechanism's or a release's."""
         return self.header["release"] is not None
