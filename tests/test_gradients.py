@@ -64,7 +64,7 @@ class Touchy(nn.Module):
 
 
 def forgetful() -> Net:
-    """A study would refuse it, for its buffers move and nobody sends them; an engine keeps clients apart all the same."""
+    """A study would refuse it, for its buffers move and nobody sends them; engines keep clients apart all the same."""
     torch.manual_seed(5)
     engine = Autograd(Forgetful(6, 3))
     return Net((6,), 3, engine.start(), engine)
