@@ -41,6 +41,7 @@ class Inbox:
         self._reasons: list[str] = []  # of rejections
         self._tally = Tally(self._mechanism, dimension)
         self._total, self._summed = np.zeros(dimension, np.int64), 0
+        self._alone, self._vary = 0, 0  # bytes of clients whose messages differ in length, and how many these are
         self._rows: list[tuple[Numbers, NDArray[np.uint8]]] = []
         self._keeps_rows = directions.needs_rows(study)
 
@@ -143,11 +144,14 @@ class Inbox:
                 raise wire.Rejected("shape", "a sum, where each client's message is needed")
             self._total += found.total
             self._summed += len(found.clients)
+            self._weigh(found.alone, len(found.clients))
         else:
             self._take_messages(found)
         self._answered[places] = True
 
     def _take_messages(self, found: wire.Messages) -> None:
+        if self._study.masked is None:
+            self._weigh(wire.alone(self._mechanism, self._dimension, found.payload), len(found.clients))
         if found.refused.size:
             self.rejected["alphabet"] += len(found.refused)
             self._reasons.append(f"alphabet: client {found.refused[0]} sent what its mechanism cannot send")
@@ -155,6 +159,16 @@ class Inbox:
             self._rows.append((found.clients, np.array(found.payload)))
         else:
             self._tally.add(found.payload)
+
+    def _weigh(self, alone: int | None, clients: int) -> None:
+        if alone is not None:
+            self._alone += alone
+            self._vary += clients
+
+    def sent(self, each: int) -> int:
+        """Bytes that those who answered would have sent, each alone; `each` is what one sends whatever it says."""
+        alone = self._alone + self._vary * wire.settings_bytes(self._adapting)
+        return alone + (self.answered - self._vary) * each
 
     def direction(self, reference: Vector | None = None) -> Vector:
         """What the messages agree on: the mean of the updates as the rule sees it, or its sign under a vote.

@@ -43,6 +43,7 @@ def result(directory: Path, header: dict[str, Any], end: dict[str, Any]) -> dict
         "adjacency": release["adjacency"] if release else None,
         "worst_client": end["worst_client"],
         "client_bytes": header["client_bytes"],
+        **({"client_bytes_are": header["client_bytes_are"]} if "client_bytes_are" in header else {}),
         "bytes_up": sum(line["bytes_up"] for line in rounds),
         "bytes_transport": sum(line["bytes_transport"] for line in timings),
         "rejected": _added(line["rejected"] for line in rounds),

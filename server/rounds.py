@@ -64,11 +64,12 @@ class Plan:
         return Plan(resolved, pool, net)
 
     @property
-    def client_bytes(self) -> int:
-        """What one client, alone, would send in a round."""
-        private = self.study.privacy.private_sum
-        settings = 0 if private is None else len(private.adapts)
-        return wire.client_bytes(self.study.privacy.chosen, self.net.dimension, self.study.masked, settings)
+    def size(self) -> wire.Size:
+        """What one client, alone, would send in a round, as far as that is known before."""
+        own = self.study.privacy
+        settings = 0 if own.private_sum is None else len(own.private_sum.adapts)
+        boxed = own.norm == "coordinates"
+        return wire.client_bytes(own.chosen, self.net.dimension, self.study.masked, settings, boxed=boxed)
 
 
 def _check_tolerance(study: Study) -> None:
@@ -209,7 +210,7 @@ class Rounds:
             "kind": "round", "round": state.round, "asked": asked, "answered": inbox.answered,
             "rejected": dict(sorted(inbox.rejected.items())), "failed": dict(sorted(inbox.failed.items())),
             "skipped": skipped, "loss": loss, "accuracy": accuracy, "epsilon": epsilon,
-            "bytes_up": inbox.answered * self.plan.client_bytes, "note": inbox.note,
+            "bytes_up": inbox.sent(self.plan.size.whole), "note": inbox.note,
         } | ({"tolerance": tolerance} if self.study.server.tolerance else {}) | self._adapted(state) | (
             {} if inbox.broken is None else {"attack_failed": inbox.broken}
         )  # fmt: skip
@@ -290,6 +291,14 @@ class Rounds:
                 f"{self.directory / STUDY} was edited since the run began ({where}): undo that, or begin another run"
             )
 
+    def _packed(self) -> float:
+        """Bits a coordinate of a message that is sent as it is."""
+        mechanism = self.study.privacy.chosen
+        if self.study.masked is not None:
+            return float(mechanism.bits)
+        boxed = self.study.privacy.norm == "coordinates"
+        return wire.packed_bits(mechanism, self.plan.net.dimension, boxed=boxed)[0]
+
     def _kept(self) -> dict[str, Any]:
         """Both ε's of what clients keep, and which records they leave out."""
         kept = self.study.privacy.kept
@@ -321,7 +330,8 @@ class Rounds:
             **self._kept(),
             "release": self._release(), "trust": study.privacy.trust, "masked": self._masked,
             "delta": study.privacy.delta,
-            "rounds": study.run.rounds, "seed": study.run.seed, "client_bytes": self.plan.client_bytes,
-            "bits": {"packed": float(mechanism.bits), "entropy": float(mechanism.entropy), "masked": masked},
+            "rounds": study.run.rounds, "seed": study.run.seed, "client_bytes": self.plan.size.whole,
+            **({} if self.plan.size.word == "exact" else {"client_bytes_are": self.plan.size.word}),
+            "bits": {"packed": self._packed(), "entropy": float(mechanism.entropy), "masked": masked},
             "model": study.training.model.kind, "test_examples": len(self.plan.pool.y_test),
         }  # fmt: skip

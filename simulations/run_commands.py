@@ -166,9 +166,9 @@ def _show(found: dict[str, Any], as_json: bool) -> None:
 
         print("  records kept      {}\n                    {}".format(*both(found["epsilons"])))
     print(f"  guarantee         {found['unit']} level, {found['adjacency']}, {found['trust']} trust")
-    print(
-        f"  a client sends    {found['client_bytes']:,} bytes a round, {found['bytes_up']:,} bytes all clients in all"
-    )
+    about = {"exact": "", "expected": " (expected)", "at most": " (expected, at most)"}[found["client_bytes_are"]]
+    sent = f"{found['client_bytes']:,} bytes a round, {found['bytes_up']:,} bytes all clients in all"
+    print(f"  a client sends    {sent}{about}")
     seconds, start = found["seconds"], found["start_seconds"]
     print(f"  expected time     roughly {seconds:.1f} s on one core, and {start:.0f} s for Flower to start")
 

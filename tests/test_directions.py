@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from numpy.random import default_rng
 
 from fedpriv import directions, study_file
-from fedpriv.aggregation import Aid, ClientVote, MajorityVote
+from fedpriv.aggregation import RULES, Aid, ClientVote, MajorityVote
 from fedpriv.attacks import OmniscientVote, View, VoteAgainst
 from fedpriv.attacks.votes import honest_vote
 from fedpriv.centre import past
@@ -103,6 +103,21 @@ def test_a_vote_of_clients_is_the_sum_of_each_ones_sign(mechanism: Any) -> None:
     asked = study(mechanism, "aggregation.kind=ClientVote")
     found = directions.of_rows(asked, 1, directions.seen(asked, rows).astype(np.float32))
     assert (found == np.sign(np.sign(np.where(np.abs(own) < 1e-12, 0, own)).sum(axis=0))).all()
+
+
+@each
+@pytest.mark.parametrize("rule", [name for name, rule in RULES.items() if getattr(rule, "votes", False)])
+def test_where_all_messages_lean_one_way_every_vote_goes_that_way(mechanism: Any, rule: str) -> None:
+    rows, asked = messages(mechanism)[:5], study(mechanism, f"aggregation.kind={rule}")
+    sides = np.sign(past(rows.reshape(-1), 1, mechanism.centre)).reshape(rows.shape)
+    side = np.sign(sides.sum(axis=0))
+    agreed = (sides * side >= 0).all(axis=0) & (side != 0)
+    if directions.needs_rows(asked):
+        found = directions.of_rows(asked, 1, directions.seen(asked, rows).astype(np.float32))
+    else:
+        found = directions.of_sum(asked, 1, rows.sum(axis=0), len(rows))
+    assert agreed.any()
+    assert (found[agreed] == side[agreed]).all()
 
 
 @each

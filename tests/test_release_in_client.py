@@ -370,7 +370,7 @@ def test_settings_that_nobody_could_have_are_refused_and_others_are_not_touched(
 
 
 def test_what_adapts_is_counted_in_what_a_client_sends() -> None:
-    plain, adapting = (Plan.of(study(*own)).client_bytes for own in ([], [ADAPTIVE]))
+    plain, adapting = (Plan.of(study(*own)).size.whole for own in ([], [ADAPTIVE]))
     frame = wire.adapted(b"eightful", 1, np.array([0]), np.array([[0.5]]))
     assert adapting - plain == len(frame)
 

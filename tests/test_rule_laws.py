@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Iterable
 from dataclasses import fields
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -133,6 +134,11 @@ def test_every_kind_is_in_the_table() -> None:
     rules = [*EVERY, *OF_SYMBOLS]
     assert {type(rule).__name__ for rule in rules if not isinstance(rule, Chain)} == set(RULES) - adds_noise
     assert {type(step).__name__ for step in PRE} == set(BEFORE)
+
+
+def test_the_readme_counts_the_rules() -> None:
+    readme = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
+    assert f"`fedpriv list` has all {len(RULES)}\n" in readme
 
 
 def test_rules_that_work_on_sums_say_so() -> None:

@@ -92,7 +92,7 @@ def privacy(run: Run) -> Rows:
 def traffic(run: Run) -> Rows:
     """What went over the wire, and what of it did not count."""
     skipped = [f"{ranges(rounds)} ({why})" for why, rounds in run.skipped.items()]
-    each, plain = run.header["client_bytes"], 4 * run.header["dimension"]
+    each, plain = run.client_bytes, 4 * run.header["dimension"]
     rows = [
         ("a client, a round", f"{size(each)}, {less(plain, each)} the {size(plain)} of float32"),
         ("sent by clients", f"{size(run.bytes_up)} in all"),
@@ -162,9 +162,10 @@ def sender(run: Run) -> str:
 def summary(run: Run) -> dict[str, Any]:
     """The run as plain data."""
     header, end, release = run.header, run.records.end or {}, run.header["release"] or {}
-    copied = ("name", "study", "clients", "byzantine", "mechanism", "attack", "aggregation", "delta", "client_bytes")
+    copied = ("name", "study", "clients", "byzantine", "mechanism", "attack", "aggregation", "delta")
     found: dict[str, Any] = {
         "private_sum": run.released,
+        "client_bytes": run.client_bytes,
         "corruption": header.get("corruption"),
         "directory": str(run.directory),
         "ended": end.get("why"),
@@ -195,7 +196,7 @@ def beside(run: Run) -> Rows:
         ("Byzantine", f"{run.header['byzantine']:,} of {run.header['clients']:,}"),
         ("accuracy", share(run.last("accuracy"))),
         ("ε at most", "–" if cost is None else up(cost["upper"])),
-        ("a client, a round", size(run.header["client_bytes"])),
+        ("a client, a round", size(run.client_bytes)),
     ]
 
 

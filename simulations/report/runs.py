@@ -70,6 +70,15 @@ class Run:
         return sum(line["bytes_up"] for line in self.rounds)
 
     @property
+    def client_bytes(self) -> int:
+        """Bytes of one client in one round: the mean of what was sent, where that depends on what messages say."""
+        answered = sum(line["answered"] for line in self.rounds)
+        if "client_bytes_are" not in self.header or not answered:
+            return int(self.header["client_bytes"])
+        found: int = round(self.bytes_up / answered)
+        return found
+
+    @property
     def seconds(self) -> float | None:
         """How long the rounds took, where that was kept."""
         return sum(line["seconds"] for line in self.timings.values()) if self.timings else None

@@ -179,7 +179,7 @@ def _ran(run: Run) -> Ran:
         lower=cost.get("lower"),
         upper=cost.get("upper"),
         guarantee=(release["unit"], release["trust"], release["adjacency"], header["delta"]) if run.private else None,
-        client_bytes=header["client_bytes"],
+        client_bytes=run.client_bytes,
         bytes_up=run.bytes_up,
         rejected=run.total("rejected"),
         failed=run.total("failed"),
