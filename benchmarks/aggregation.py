@@ -111,7 +111,7 @@ def votes(matrix: np.ndarray, size: str) -> Case:
 
         tensor = torch.from_numpy(signs)
         theirs = lambda: torch.sign(tensor.sum(0))  # noqa: E731  # it has no vote of its own
-    rule = aggregation.MajorityVote()
+    rule = aggregation.ClientVote()
     title = f"majority of int8 signs (torch for ByzFL), {size.split(', f')[0]}"
     return Case(title, theirs, lambda: np.sign(signs.sum(axis=0, dtype=np.int16)), lambda: rule(signs))
 

@@ -133,7 +133,7 @@ def main() -> None:
 def beside(place: Path, deployment: Deployment, rounds: int) -> dict[str, Measured]:
     study = study_file.parsed(STUDY.format(nodes=deployment.nodes, rounds=rounds + 1))
     dimension = net_of(study, pool_of(study)).dimension
-    reply = wire.client_bytes(study.privacy.chosen, dimension, None) + 16
+    reply = wire.client_bytes(study.privacy.chosen, dimension, None).whole + 16
     sizes = {"nodes": deployment.nodes, "rounds": rounds + 1, "dimension": dimension, "reply": reply}
     sizes["study"] = len(study_file.text(study))
     return {

@@ -107,7 +107,7 @@ def units(kind: str, dimension: int, clients: int) -> dict[str, float]:
     base = seconds(lambda: taken(own, dimension, few))
     held = memory(own, dimension, alone) - memory(own, dimension, few)
     return {
-        "bytes alone": wire.client_bytes(own.privacy.chosen, dimension, own.masked and clients),
+        "bytes alone": wire.client_bytes(own.privacy.chosen, dimension, own.masked and clients).bytes,
         "bytes in a cohort": sum(len(each.content or b"") for each in cohorts) / 400,
         "seconds alone": max(seconds(lambda: taken(own, dimension, alone)) - base, 0) / 200,
         "seconds in a cohort": seconds(lambda: taken(own, dimension, cohorts)) / 400,

@@ -37,7 +37,7 @@ class Autograd:
         """
         self._module, self._prepare = module, prepare
         self._parameters = _trainable(module)
-        self._buffers = _buffers(module)
+        self._buffers = buffers_of(module)
         self._flat = _joined(self._parameters)
         self._weights = self._flat[None].clone()
         self._scratch = Scratch()
@@ -103,7 +103,7 @@ class Autograd:
         return loss.item()
 
     def logits(self, x: Floats) -> Tensor:
-        """Outputs in evaluation mode; running statistics, which nobody sends, are those of a new module."""
+        """Outputs in evaluation mode; buffers, which nobody sends, are those of a new module."""
         self._reset(self._weights[0], train=False)
         with torch.no_grad(), torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(0)
@@ -133,7 +133,7 @@ def _trainable(module: nn.Module) -> list[nn.Parameter]:
     return trainable
 
 
-def _buffers(module: nn.Module) -> list[tuple[nn.Module, str, Tensor | None]]:
+def buffers_of(module: nn.Module) -> list[tuple[nn.Module, str, Tensor | None]]:
     """Every buffer with its owner, name and value, those that are None too: a forward pass may fill or replace them."""
     return [
         (owner, name, None if buffer is None else buffer.detach().clone())

@@ -14,11 +14,13 @@ from clients.gathering import Gathered
 from clients.insight import Insight, Own
 from clients.pool import Pool
 from fedpriv import wire
-from fedpriv.attacks import View
+from fedpriv.aggregation import ClientVote, rule_alone
+from fedpriv.attacks import Silent, View
 from fedpriv.errors import FAULTS, FedprivError, reason
 from fedpriv.packing import packing
 from fedpriv.participation import attackers
 from fedpriv.random_streams import stream
+from fedpriv.replies import ABSENT, BROKEN
 from fedpriv.study import Study
 
 Numbers = NDArray[np.int64]
@@ -119,6 +121,7 @@ class Byzantine:
             asked=len(insight.asked),
             byzantine=len(insight.byzantine),
             progress=insight.progress,
+            one_vote=isinstance(rule_alone(self._study.rule), ClientVote),
             memory={} if knowledge == "own" else insight.memory,
         )
 
@@ -135,8 +138,10 @@ def _each(rows: Iterable[int], act: Callable[[int], None]) -> Failures:
     for row in rows:
         try:
             act(row)
+        except Silent as error:
+            failures[row] = f"{ABSENT}: {error}"
         except FAULTS as error:
-            failures[row] = f"attack: {reason(error)}"
+            failures[row] = f"{BROKEN}: {reason(error)}"
     return failures
 
 

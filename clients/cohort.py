@@ -34,6 +34,7 @@ from fedpriv.encoding import Fresh, Noise, Seeded
 from fedpriv.errors import FedprivError
 from fedpriv.kept import filled, mechanism_of
 from fedpriv.random_streams import stream
+from fedpriv.replies import NOT_FINITE
 from fedpriv.study import Study
 from fedpriv.study_tables import Noise as Source
 
@@ -150,7 +151,7 @@ class Cohort:
         failures |= self.byzantine.change(updates, clients, seen)
         bounded = self.channel.bounded(updates)
         if not bounded.finite.all():
-            failures |= {int(i): "not finite" for i in np.flatnonzero(~bounded.finite) if i not in failures}
+            failures |= {int(i): NOT_FINITE for i in np.flatnonzero(~bounded.finite) if i not in failures}
         if failures and self._answers:
             updates[list(failures)] = 0.0
             bounded, failures = self.channel.bounded(updates), {}

@@ -24,7 +24,7 @@ class Gathered:
         self._clients: list[Numbers] = []
         self._payloads: list[NDArray[np.uint8]] = []
         self._forged: list[bytes] = []
-        self._residues = np.zeros(1, np.int64)
+        self._residues, self._alone = np.zeros(1, np.int64), 0
         self._tally = Tally(self._mechanism, dimension) if summed(study, dimension, clients) else None
 
     def add(self, clients: Numbers, payload: NDArray[np.uint8]) -> None:
@@ -34,6 +34,8 @@ class Gathered:
             self._payloads.append(payload)
         else:
             self._tally.add(payload)
+            if self._study.masked is None:
+                self._alone += wire.alone(self._mechanism, self._dimension, payload) or 0
 
     def add_residue(self, client: Numbers, row: Numbers) -> None:
         """Take in what no packing holds, as secure aggregation would: modulo 2ʷ."""
@@ -62,7 +64,7 @@ class Gathered:
         if self._residues.any():
             assert study.masked is not None  # or there would be none
             total = wire.wrapped(total + self._residues, len(clients), self._mechanism, study.masked)
-        return wire.summed(study.id, round, clients, total)
+        return wire.summed(study.id, round, clients, total, self._alone or None)
 
 
 def summed(study: Study, dimension: int, clients: int) -> bool:

@@ -10,8 +10,9 @@ import torch
 from torch import nn
 from torch.nn.parameter import is_lazy
 
-from clients.autograd import Autograd
+from clients.autograd import Autograd, buffers_of
 from clients.gradients import Net
+from clients.running_statistics import check_running
 from fedpriv.errors import FAULTS, FedprivError, nearest, reason
 from fedpriv.kinds import WHERE
 
@@ -26,6 +27,8 @@ def imported_net(path: str, settings: Mapping[str, Any], shape: tuple[int, ...],
         module, again = (_built(path, settings, shape, classes, seed) for _ in range(2))
         _check_same(module, again)
         engine = Autograd(module)
+        with torch.random.fork_rng(devices=[]):
+            check_running(module, buffers_of(module), shape)
     except FedprivError as error:
         raise FedprivError(f"Module {path}: {error}") from error.__cause__
     return Net(shape, classes, engine.start(), engine)

@@ -147,7 +147,7 @@ class Insight:
         return matrix, own
 
     def _decoded(self, payload: NDArray[np.uint8]) -> Vector:
-        return directions.decoded(self._mechanism, packing(self._mechanism).unpack(payload, self._net.dimension))
+        return directions.seen(self._study, packing(self._mechanism).unpack(payload, self._net.dimension))
 
     def _trained(self, clients: Numbers) -> Iterator[Trained]:
         """Honest work, chunk by chunk; whoever fails in it sends nothing."""

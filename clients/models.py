@@ -161,8 +161,8 @@ class EncodedCnn:
 class Module:
     """Any `torch.nn.Module` by its import path, called with settings; it gives (records, classes) before the softmax.
 
-    Trained parameters travel, buffers do not: a batch norm is evaluated with the statistics it was built with, so
-    prefer a group norm.
+    Trained parameters travel, buffers do not: a batch norm, whose running statistics nobody would send, is refused, and
+    so is any buffer that training moves and use needs. A group norm looks at one record.
     """
 
     path: str  # package.module:Class

@@ -9,7 +9,7 @@ import numpy as np
 from clients.arrays import Floats
 from clients.gradients import Net
 from clients.pool import Pool
-from fedpriv.aggregation import FlTrust, rule_alone
+from fedpriv.aggregation import rule_alone
 from fedpriv.arrays import Vector
 from fedpriv.errors import FedprivError
 from fedpriv.random_streams import stream
@@ -19,7 +19,7 @@ from fedpriv.study import Study
 def check_root(study: Study, pool: Pool) -> None:
     """Refuse more records of the server's own than there are."""
     rule = rule_alone(study.rule)
-    if isinstance(rule, FlTrust) and rule.root > len(pool):
+    if getattr(rule, "needs_reference", False) and rule.root > len(pool):
         raise FedprivError(f"aggregation: root = {rule.root} records, where the data holds {len(pool)}")
 
 

@@ -74,7 +74,7 @@ def asymptotics(account: Account, delta: float) -> dict[str, float]:
 def clt_epsilon(account: Account, delta: float) -> float | None:
     """What the central limit theorem says of ε(δ) of the worst explicit data; None where it says nothing.
 
-    The losses of all parts are added up: μ = Σ(KL(P‖Q) + KL(Q‖P))/√ΣVar, as in [F] Lemma 2 and Dong–Roth–Su 3.4.
+    The losses of all parts are added up: μ = Σ(KL(P‖Q) + KL(Q‖P))/√ΣVar, as in [F] Remark 13 and Dong–Roth–Su 3.4.
 
     >>> from fedpriv.mechanisms import StochasticSign
     >>> from fedpriv.event import by_hand

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from math import floor
+
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from fedpriv.aggregation import Aid, Chain, MajorityVote, Rule, rule_alone
+from fedpriv.aggregation import Aid, Chain, ClientVote, MajorityVote, WeightedVote, rule_alone
 from fedpriv.arrays import Vector
-from fedpriv.attacks.messages import extremes
-from fedpriv.errors import FAULTS, FedprivError, reason
-from fedpriv.mechanisms import Mechanism
+from fedpriv.centre import past
+from fedpriv.errors import FedprivError
 from fedpriv.packing import REAL, packing
 from fedpriv.random_streams import stream
 from fedpriv.study import Study
@@ -27,42 +28,44 @@ def of_sum(study: Study, round: int, total: NDArray[np.int64], count: int) -> Ve
     if study.decoder == "mean":
         return np.asarray(mechanism.decode(total, count), float)
     rule = rule if isinstance(rule, MajorityVote) else MajorityVote()
-    low, high = extremes(mechanism)  # as far from the middle of the alphabet, or of a grid without end
-    return np.sign(rule.of_sum(2 * total - count * (int(low) + int(high)), _draws(study, round)))
+    return rule.of_sum(past(total, count, mechanism.centre), _draws(study, round))
 
 
 def of_rows(study: Study, round: int, matrix: Vector, reference: Vector | None = None) -> Vector:
-    """The direction of decoded messages, a row a client, in the order of clients; a sum is divided by their number.
+    """The direction of messages as the rule sees them, a row a client, in their order; a sum is divided by its rows.
 
     `reference` is the server's own update, where the rule asks for one.
     """
     rule = study.rule
-    found = _ruled(study, rule, matrix, Aid(_draws(study, round), reference))
+    aid = Aid(_draws(study, round), reference, 2 * study.privacy.chosen.centre % 1)
+    found = rule(matrix, aid)
     if getattr(rule_alone(rule), "sums", False):
         found = found / (rule.left(len(matrix)) if isinstance(rule, Chain) else len(matrix))
     return np.sign(found) if study.decoder == "vote" else found
 
 
-def _ruled(study: Study, rule: Rule, matrix: Vector, aid: Aid) -> Vector:
-    """What a rule makes of the rows; of one that somebody else wrote, if it is a direction at all."""
-    kind = study.aggregation.kind
-    if ":" not in kind:
-        return rule(matrix, aid)
-    try:
-        found = np.asarray(rule(matrix, aid), float)
-    except FAULTS as error:
-        raise FedprivError(f"aggregation {kind}: {reason(error)}") from error
-    if found.shape != matrix.shape[1:] or not np.isfinite(found).all():
-        raise FedprivError(f"aggregation {kind} must give {matrix.shape[1]} finite numbers, got {_told(found)}")
-    return found
+def rehearsed(study: Study, dimension: int) -> None:
+    """Ask a rule or a step of one's own once, for the direction of a few made-up updates, before anybody trains."""
+    own = study.aggregation
+    if not any(":" in kind for kind in [own.kind, *(step["kind"] for step in own.settings.get("before", []))]):
+        return
+    rule, rng = study.rule, stream(study.run.seed, "rehearsal")
+    common = rng.normal(size=dimension)
+    rows = (common + rng.normal(size=(max(rule.least, 4), dimension))).astype(np.float32)
+    of_rows(study, 0, np.rint(rows) if isinstance(rule_alone(rule), MajorityVote) else rows, common)
 
 
-def _told(found: Vector) -> str:
-    return f"an array of shape {found.shape}" if np.isfinite(found).all() else "some that are not finite"
+def seen(study: Study, symbols: NDArray[np.generic]) -> NDArray[np.float64]:
+    """Messages as the rule sees them, a row each: decoded; symbols about their centre where it counts votes alone.
 
-
-def decoded(mechanism: Mechanism, symbols: NDArray[np.generic]) -> NDArray[np.float64]:
-    """Each message by itself; the votes as they are where there is no unbiased decoder."""
+    They are as they were sent where there is no unbiased decoder. A MajorityVote is asked for rows only behind steps
+    that choose among them, and then adds up whole numbers.
+    """
+    mechanism, rule = study.privacy.chosen, study.rule
+    if isinstance(rule_alone(rule), MajorityVote):
+        return symbols.astype(float) * 2 - floor(2 * mechanism.centre)
+    if isinstance(rule, ClientVote | WeightedVote) and packing(mechanism) != REAL:
+        return past(symbols, 1, mechanism.centre)
     try:
         return np.asarray(mechanism.decode(symbols, 1), float)
     except FedprivError:

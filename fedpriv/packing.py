@@ -70,8 +70,18 @@ def packing(mechanism: Mechanism) -> Packing:
     array([[ 33, 128]], dtype=uint8)
     """
     if mechanism.alphabet is None:
-        return WHOLE if hasattr(mechanism, "grid") else REAL
+        return REAL if sends_reals(type(mechanism)) else WHOLE
     return Trits() if mechanism.alphabet == range(-1, 2) else Planes(mechanism.alphabet)
+
+
+def sends_reals(kind: type[Any]) -> bool:
+    """Whether a kind of mechanism has neither an alphabet nor a grid.
+
+    >>> from fedpriv.mechanisms import KINDS
+    >>> [name for name, kind in KINDS.items() if sends_reals(kind)]
+    ['Gaussian', 'Laplace']
+    """
+    return kind.alphabet is None and not hasattr(kind, "grid")
 
 
 def whole_numbers(mechanism: Mechanism) -> range | None:

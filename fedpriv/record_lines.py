@@ -83,7 +83,10 @@ ROUND: Mapping[str, Check] = {
     "skipped": _or_null(is_word), "loss": _or_null(is_number), "accuracy": _or_null(is_number),
     "epsilon": _or_null(is_epsilon), "bytes_up": is_count,
 }  # fmt: skip
-IN_SOME_ROUNDS: Mapping[str, Check] = {"tolerance": _or_null(is_share), "adapted": _each(is_finite)}
+IN_SOME_ROUNDS: Mapping[str, Check] = {
+    "tolerance": _or_null(is_share), "adapted": _each(is_finite),
+    "attack_failed": lambda value: is_table(value) and is_count(value.get("acted")) and is_word(value.get("why")),
+}  # fmt: skip
 END: Mapping[str, Check] = {
     "why": is_word, "rounds": is_count, "worst_client": _or_null(is_count), "releases_of_worst": is_count,
     "epsilon": is_epsilon,

@@ -10,6 +10,9 @@ from fedpriv.errors import FedprivError
 REASONS = (
     "truncated", "oversized", "checksum", "version", "study", "round", "sender", "duplicate", "shape", "alphabet",
 )  # fmt: skip
+# Why a client has no message: an update that an honest clip refuses; an attack that could not be carried out; one that
+# sends nothing on purpose.
+NOT_FINITE, BROKEN, ABSENT = "not finite", "attack", "absent"
 _COUNTS = struct.Struct("<II")  # frames, failures
 _LENGTH = struct.Struct("<Q")
 _FAILURE = struct.Struct("<IB")  # client, bytes of the reason

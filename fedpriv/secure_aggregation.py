@@ -125,8 +125,9 @@ def vector_pair_lower(
 
 
 def published_epsilon(p_min: float, p_max: float) -> float:
-    """[F] Theorem 9, M = 1: f_pb is two chords, pure ε-DP with ε = max(ln((1−p_min)/(1−p_max)), ln(p_max/p_min)).
+    """[F] Theorem 9, M = 1: f_pb is two chords, with ε = max(ln((1−p_min)/(1−p_max)), ln(p_max/p_min)).
 
+    That ε is right; the chords are the curve of pure ε-DP where p_min + p_max = 1 alone, and elsewhere lie above it.
     It does not see the other clients at all: the crowd buys nothing there.
 
     >>> round(published_epsilon(0.3, 0.7), 6)

@@ -10,12 +10,17 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from fedpriv.coins import log_binomial, window
+from fedpriv.compiled import compiled
 from fedpriv.errors import FedprivError
 from fedpriv.packed_forms import Bytes, Trits
 
 _CLEARLY = 0.9  # of the dense size: past it, the shorter form is not worth the longer way
 _ON = 255
 _COUNT = np.dtype("<u4")
+_SPOKEN = np.array(  # which digits of a byte speak, one bit each, and in the upper three bits how many do
+    [sum((1 << place) + 32 for place in range(5) if byte // 3**place % 3 != 1) for byte in range(256)], np.uint8
+)
 _NONZEROS = (np.arange(256)[:, np.newaxis] // 3 ** np.arange(5) % 3 != 1).sum(axis=1)  # digits of a byte
 
 
@@ -33,6 +38,105 @@ def written(payload: Bytes, dimension: int) -> bytes | None:
         return None
     body = _written(Trits().unpack(payload, dimension))
     return body if len(body) < _CLEARLY * payload.size else None
+
+
+def sizes(payload: Bytes, dimension: int) -> NDArray[np.int64]:
+    """Bytes that each packed ternary message takes by itself, in whichever form it has then.
+
+    >>> few = np.zeros((2, 1000), np.int8)
+    >>> few[0, [3, 700]] = 1
+    >>> few[1] = 1
+    >>> sizes(Trits().pack(few), 1000)
+    array([  9, 200])
+    """
+    found = np.empty(len(payload), np.int64)
+    _sizes(np.ascontiguousarray(payload), _SPOKEN, dimension, _CLEARLY * payload.shape[1], found)
+    return found
+
+
+@compiled
+def _sizes(payload: Bytes, spoken: Bytes, dimension: int, clearly: float, found: NDArray[np.int64]) -> None:
+    """The votes of each row are counted, and in which parts of a byte's five digits each block of 64 bytes has any."""
+    rows, width = payload.shape
+    heard = np.empty(-(-width // 64), np.uint8)
+    for row in range(rows):
+        votes = dimension - 5 * width  # digits that stand for no symbol count as votes
+        for block in range(len(heard)):
+            parts = 0
+            for place in range(64 * block, min(64 * block + 64, width)):
+                own = spoken[payload[row, place]]
+                votes += own >> 5
+                parts |= own
+            heard[block] = parts & 31
+        size = width
+        if 4 + votes + votes // 8 < clearly:
+            size = 4 + votes + (votes + 7) // 8 + _longer(payload[row], heard, spoken, dimension)
+        found[row] = size if size < clearly else width
+
+
+@compiled
+def _longer(payload: Bytes, heard: Bytes, spoken: Bytes, dimension: int) -> int:
+    """By how many bytes the gaps of one message are longer than its votes: its five parts follow each other.
+
+    Between votes of blocks that have at most two others between them lie 254 zeros at the most.
+    """
+    width, found, before, last = len(payload), 0, -1, -4  # where the last vote stands, if that is known; and its block
+    for part in range(5):
+        end = min(width, dimension - part * width)
+        for block in range(len(heard)):
+            if not heard[block] >> part & 1 or 64 * block >= end:
+                continue
+            if block - last > 3 or last < 0:
+                if last >= 0:
+                    before = _vote(payload, spoken, part, 64 * last + 63, 64 * last - 1, -1)
+                    before += part * width
+                first = _vote(payload, spoken, part, 64 * block, min(64 * block + 64, end), 1)
+                if first >= 0:
+                    found += (part * width + first - before - 1) // 255
+            last = block
+        if last >= 0:  # in the next part the blocks begin anew
+            before = part * width + _vote(payload, spoken, part, min(64 * last + 63, end - 1), 64 * last - 1, -1)
+        last = -4
+    return found
+
+
+@compiled
+def _vote(payload: Bytes, spoken: Bytes, part: int, start: int, stop: int, step: int) -> int:
+    """The first place that has a vote in that part; -1 where there is none."""
+    for place in range(start, stop, step):
+        if spoken[payload[place]] >> part & 1:
+            return place
+    return -1
+
+
+def expected_size(dimension: int, share: float) -> float:
+    """The mean of such a message's bytes, where each coordinate speaks with that probability, all independent.
+
+    The number of votes is binomial. A gap passes 255 m zeros where that many coordinates before a vote are silent;
+    where that has any probability to speak of, a message is sparse for certain.
+
+    >>> round(expected_size(100_000, 0.1)), round(expected_size(650, 0.5))
+    (11254, 130)
+    """
+    dense = Trits().size(dimension)
+    first, last = window(dimension, share, 1e-30) if 0 < share < 1 else (round(share) * dimension,) * 2
+    votes = np.arange(first, last + 1)
+    chances = np.exp(log_binomial(dimension, share, first, last)) if 0 < share < 1 else np.ones(1)
+    alone = _COUNT.itemsize + votes + (votes + 7) // 8
+    short = (alone < _CLEARLY * dense) & (_COUNT.itemsize + votes + votes // 8 < _CLEARLY * dense)
+    zeros = np.arange(_ON, dimension, _ON)
+    longer = float(((dimension - zeros) * share * (1 - share) ** zeros).sum())
+    return float((chances * np.where(short, alone + longer, dense)).sum() / chances.sum())
+
+
+def largest_expected_size(dimension: int, share: float) -> float:
+    """No mean is larger where coordinates speak with these probabilities on average, whatever each one's is.
+
+    A vote takes nine bits, and its gap a byte more for every 255 zeros; the dense form, taken where this one is not
+    clearly shorter, is never longer than this one by more than that says.
+    """
+    sparse = _COUNT.itemsize + 9 / 8 * dimension * share + 7 / 8 + dimension / _ON
+    return min(sparse / _CLEARLY, float(Trits().size(dimension)))
 
 
 def _written(symbols: NDArray[np.integer]) -> bytes:

@@ -13,7 +13,7 @@ from hashlib import blake2b
 from typing import Any
 
 from fedpriv import corruption
-from fedpriv.aggregation import Chain, Rule, assumed, make_rule, rule_alone
+from fedpriv.aggregation import Chain, MajorityVote, Rule, assumed, make_rule, rule_alone
 from fedpriv.attacks import Attack, Knowledge, make_attack, settled
 from fedpriv.corruption import Corruption
 from fedpriv.errors import FedprivError
@@ -122,11 +122,28 @@ class Study:
                 f"aggregation: {who} needs each client's message, which secure aggregation hides: "
                 "Mean or MajorityVote, or privacy.trust = 'local'"
             )
+        self._check_symbols(rule)
         if self._votes and self.decoder != "vote":
             raise FedprivError(f"server.decoder must be 'vote' for a {kind}, which has no mean")
         asked = self.clients.chosen.surely(self.clients.count) or self.clients.count
         if (least := getattr(rule, "least", 1)) > asked:
             raise FedprivError(f"aggregation: {rule} needs {least} clients, but a round asks {asked} at most")
+
+    def _check_symbols(self, rule: Rule) -> None:
+        """Refuse a majority of what is no symbol: a sum of trials and a vote a client are two rules, not one."""
+        if not isinstance(rule_alone(rule), MajorityVote):
+            return
+        step = rule.mixing if isinstance(rule, Chain) else None
+        if step is not None:
+            raise FedprivError(
+                f"aggregation: MajorityVote adds up symbols, and behind {type(step).__name__} rows are none: "
+                "ClientVote gives each row one sign"
+            )
+        if self.privacy.sends_reals:
+            raise FedprivError(
+                f"aggregation: MajorityVote adds up symbols, and {self.privacy.mechanism.kind} sends reals: ClientVote "
+                "gives each row one sign"
+            )
 
     def _bounded(self, kind: str, settings: dict[str, Any]) -> dict[str, Any]:
         """The settings of a rule that adds noise, its bound being the clip; refused where nobody trusts the server."""

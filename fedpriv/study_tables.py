@@ -17,6 +17,7 @@ from fedpriv.mechanisms import KINDS, Mechanism, make
 from fedpriv.mechanisms.plain import Plain
 from fedpriv.optimisers import KINDS as OPTIMISERS
 from fedpriv.optimisers import Optimiser, make_optimiser
+from fedpriv.packing import sends_reals
 from fedpriv.participation import KINDS as PARTICIPATIONS
 from fedpriv.participation import Participation, make_participation
 from fedpriv.private_sums import KINDS as SUMS
@@ -192,6 +193,11 @@ class Privacy:
     def is_plain(self) -> bool:
         """Whether messages travel as they are."""
         return self.mechanism.kind == "Plain"
+
+    @property
+    def sends_reals(self) -> bool:
+        """Whether a message is of reals, not of symbols."""
+        return self.is_plain or sends_reals(KINDS[self.mechanism.kind])
 
     @property
     def promises(self) -> bool:

@@ -6,8 +6,10 @@ sizes are compared with what was expected before anything is made of them.
 
 from __future__ import annotations
 
+import struct
 from dataclasses import dataclass
-from typing import Any
+from math import sqrt
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,20 +17,22 @@ from numpy.typing import NDArray
 from fedpriv import sparse
 from fedpriv.errors import FedprivError
 from fedpriv.frames import CLIENT, FRONT, framed, taken_apart
-from fedpriv.mechanisms import Mechanism
+from fedpriv.mechanisms import Mechanism, Ternarize, Ternary
 from fedpriv.packed_forms import Bytes, Trits
 from fedpriv.packing import packing, whole_numbers
 from fedpriv.replies import REASONS, Rejected, frames_of, reply
 
 __all__ = [
-    "HEADER", "REASONS", "Adapted", "Expected", "Messages", "Rejected", "Sum", "adapted", "client_bytes", "frames_of",
-    "masked_bits", "messages", "opened", "reply", "summed", "wrapped",
+    "HEADER", "REASONS", "Adapted", "Expected", "Messages", "Rejected", "Size", "Sum", "adapted", "alone",
+    "client_bytes", "frames_of", "masked_bits", "messages", "opened", "packed_bits", "reply", "settings_bytes",
+    "summed", "wrapped",
 ]  # fmt: skip
 
 Numbers = NDArray[np.int64]
 
 _DENSE, _SPARSE, _ADAPTED = 0, 1, 6
 _SETTING = np.dtype("<f8")
+_ALONE = struct.Struct("<Q")
 _SUMS: dict[int, np.dtype[Any]] = {2: np.dtype("<i1"), 3: np.dtype("<i2"), 4: np.dtype("<i4"), 5: np.dtype("<i8")}
 
 HEADER = FRONT + CLIENT.itemsize  # bytes a client that sends alone pays besides its payload
@@ -58,10 +62,11 @@ class Messages:
 
 @dataclass(frozen=True)
 class Sum:
-    """The sum of some clients' messages."""
+    """The sum of some clients' messages; `alone`: what these would have taken, where that depends on what they say."""
 
     clients: Numbers
     total: Numbers
+    alone: int | None = None  # bytes, headers included
 
 
 @dataclass(frozen=True)
@@ -88,11 +93,12 @@ def messages(study: bytes, round: int, clients: Numbers, payload: Bytes, dimensi
     return framed(_DENSE, study, round, clients, dimension, np.ascontiguousarray(payload).tobytes())
 
 
-def summed(study: bytes, round: int, clients: Numbers, total: Numbers) -> bytes:
-    """A frame of the sum of some clients' messages, in the smallest width that holds it."""
+def summed(study: bytes, round: int, clients: Numbers, total: Numbers, alone: int | None = None) -> bytes:
+    """A frame of the sum of some clients' messages, in the smallest width that holds it, and what they would take."""
     low, high = int(total.min()), int(total.max())
     form = next(key for key, kind in _SUMS.items() if np.iinfo(kind).min <= low and high <= np.iinfo(kind).max)
-    return framed(form, study, round, clients, len(total), total.astype(_SUMS[form]).tobytes())
+    told = b"" if alone is None else _ALONE.pack(alone)
+    return framed(form, study, round, clients, len(total), total.astype(_SUMS[form]).tobytes() + told)
 
 
 def adapted(study: bytes, round: int, clients: Numbers, settings: NDArray[np.float64]) -> bytes:
@@ -121,7 +127,7 @@ def opened(frame: bytes | memoryview, expected: Expected) -> Messages | Sum | Ad
         )
     clients = _checked_clients(np.frombuffer(who, CLIENT).astype(np.int64), expected)
     if head.form in _SUMS:
-        return Sum(clients, _checked_total(np.frombuffer(content, _SUMS[head.form]), head.clients, expected))
+        return _opened_sum(clients, head.form, content, expected)
     payload = np.frombuffer(content, np.uint8)
     if head.form == _SPARSE:
         return _checked_messages(clients, _dense(payload, head.clients, expected), expected)
@@ -135,13 +141,29 @@ def _opened_settings(count: int, settings: int, who: memoryview, content: memory
     return Adapted(clients, np.frombuffer(content, _SETTING).astype(np.float64).reshape(count, settings))
 
 
+def _opened_sum(clients: Numbers, form: int, content: memoryview, expected: Expected) -> Sum:
+    numbers = expected.dimension * _SUMS[form].itemsize
+    total = _checked_total(np.frombuffer(content[:numbers], _SUMS[form]), len(clients), expected)
+    if not _varies(expected.mechanism, expected.masked):
+        return Sum(clients, total)
+    (alone,) = _ALONE.unpack(content[numbers:])
+    if not len(clients) * HEADER <= alone <= len(clients) * (HEADER + _size(expected)):
+        raise Rejected("shape", f"{len(clients)} messages take no {alone} bytes")
+    return Sum(clients, total, alone)
+
+
+def _varies(mechanism: Mechanism, masked: int | None) -> bool:
+    """Whether what a message takes depends on what it says: ternary ones are sparse where that is shorter."""
+    return masked is None and isinstance(packing(mechanism), Trits)
+
+
 def _most(expected: Expected) -> int:
     """The largest frame there is: everybody's messages, or a sum in eight bytes; the sparse form is smaller."""
     clients, dimension = len(expected.clients), expected.dimension
     return (
         FRONT
         + clients * CLIENT.itemsize
-        + max(_size(expected) * clients, 8 * dimension, _SETTING.itemsize * expected.settings * clients)
+        + max(_size(expected) * clients, 8 * dimension + _ALONE.size, _SETTING.itemsize * expected.settings * clients)
     )
 
 
@@ -155,7 +177,8 @@ def _lengths(form: int, count: int, expected: Expected) -> range:
         return range(count * _size(expected))
     exact = {_DENSE: count * _size(expected)}
     if whole_numbers(expected.mechanism) is not None:
-        exact |= {key: kind.itemsize * expected.dimension for key, kind in _SUMS.items()}
+        told = _ALONE.size if _varies(expected.mechanism, expected.masked) else 0
+        exact |= {key: kind.itemsize * expected.dimension + told for key, kind in _SUMS.items()}
     return range(exact[form], exact[form] + 1) if form in exact else range(0)
 
 
@@ -232,13 +255,74 @@ def wrapped(total: Numbers, count: int, mechanism: Mechanism, clients: int) -> N
     return count * alphabet[0] + alphabet.step * (steps & ((1 << masked_bits(mechanism, clients)) - 1))
 
 
-def client_bytes(mechanism: Mechanism, dimension: int, masked_clients: int | None, settings: int = 0) -> int:
+def alone(mechanism: Mechanism, dimension: int, payload: Bytes) -> int | None:
+    """Bytes that these messages would take, were each sent by itself; None where each takes the same.
+
+    >>> from fedpriv.mechanisms import StochasticSign, Ternary
+    >>> silent = np.full((3, 200), 121, np.uint8)
+    >>> alone(Ternary(clip=1, spread=2, scale=4), 1000, silent) - 3 * HEADER
+    12
+    >>> alone(StochasticSign(clip=1, scale=2), 1000, silent)
+    """
+    if not _varies(mechanism, None):
+        return None
+    return HEADER * len(payload) + int(sparse.sizes(payload, dimension).sum())
+
+
+class Size(NamedTuple):
+    """What a client sends in a round: bytes, and whether that is "exact", "expected", or "at most" that expected."""
+
+    bytes: float
+    word: str
+
+    @property
+    def whole(self) -> int:
+        """To the nearest byte."""
+        return round(self.bytes)
+
+
+def client_bytes(
+    mechanism: Mechanism, dimension: int, masked_clients: int | None, settings: int = 0, *, boxed: bool = False
+) -> Size:
     """Payload and header of one client that sends alone; at the masked width where so many are added up unseen.
 
-    Settings that adapt travel in a frame of their own.
+    Settings that adapt travel in a frame of their own. A ternary message is as short as it speaks rarely: of `Ternary`
+    each coordinate does with probability A/B, whatever it is; of `Ternarize` with |x|/B, which is at most
+    min(r, c/√d)/B on average, or r/B where coordinates alone are bounded (`boxed`).
+
+    >>> from fedpriv.mechanisms import Ternary
+    >>> client_bytes(Ternary(clip=1, peak=0.1, spread=1, scale=10), 100_000, None).whole
+    11296
     """
     if settings:
-        return client_bytes(mechanism, dimension, masked_clients) + HEADER + _SETTING.itemsize * settings
-    if masked_clients is None:
-        return HEADER + packing(mechanism).size(dimension)
-    return HEADER + -(-dimension * masked_bits(mechanism, masked_clients) // 8)
+        own = client_bytes(mechanism, dimension, masked_clients, boxed=boxed)
+        return Size(own.bytes + settings_bytes(settings), own.word)
+    if masked_clients is not None:
+        return Size(HEADER + -(-dimension * masked_bits(mechanism, masked_clients) // 8), "exact")
+    if isinstance(mechanism, Ternary):
+        return Size(HEADER + sparse.expected_size(dimension, mechanism.spread / mechanism.scale), "expected")
+    if isinstance(mechanism, Ternarize):
+        largest = mechanism.peak if boxed else min(mechanism.peak, mechanism.clip / sqrt(dimension))
+        return Size(HEADER + sparse.largest_expected_size(dimension, largest / mechanism.scale), "at most")
+    return Size(HEADER + packing(mechanism).size(dimension), "exact")
+
+
+def settings_bytes(settings: int) -> int:
+    """What a client sends besides where so many settings of its release adapt."""
+    return HEADER + _SETTING.itemsize * settings if settings else 0
+
+
+def packed_bits(mechanism: Any, dimension: int, *, boxed: bool = False) -> tuple[float, str]:
+    """Bits a coordinate of one message of so many takes when it is sent alone, headers aside; and what that is.
+
+    >>> from fedpriv.mechanisms import Ternary
+    >>> bits, word = packed_bits(Ternary(clip=1, peak=0.1, spread=1, scale=10), 100_000)
+    >>> round(bits, 4), word
+    (0.9004, 'expected')
+    """
+    if not isinstance(mechanism, Ternary | Ternarize):
+        return float(mechanism.bits), "exact"
+    found, word = client_bytes(mechanism, dimension, None, boxed=boxed)
+    if found - HEADER >= packing(mechanism).size(dimension):
+        return float(mechanism.bits), "exact"
+    return 8 * (found - HEADER) / dimension, word

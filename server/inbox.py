@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from math import ceil
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +13,9 @@ from fedpriv import directions, wire
 from fedpriv.arrays import Vector
 from fedpriv.errors import FedprivError
 from fedpriv.packing import packing
+from fedpriv.participation import attackers
 from fedpriv.private_sums import at
+from fedpriv.replies import ABSENT, BROKEN, NOT_FINITE
 from fedpriv.study import Study
 from fedpriv.tally import Tally
 from fedpriv.tolerance import covered
@@ -38,6 +41,7 @@ class Inbox:
         self._reasons: list[str] = []  # of rejections
         self._tally = Tally(self._mechanism, dimension)
         self._total, self._summed = np.zeros(dimension, np.int64), 0
+        self._alone, self._vary = 0, 0  # bytes of clients whose messages differ in length, and how many these are
         self._rows: list[tuple[Numbers, NDArray[np.uint8]]] = []
         self._keeps_rows = directions.needs_rows(study)
 
@@ -65,6 +69,21 @@ class Inbox:
     def _why_missing(self) -> dict[int, str]:
         """Why each client that has not answered has not, where that is known."""
         return {client: self._failures[client] for client in self.missing.tolist() if client in self._failures}
+
+    @property
+    def broken(self) -> dict[str, Any] | None:
+        """How many attacks were carried out, and why one was not; None in a round without any that was not.
+
+        Nobody who did not answer for another reason attacked; who meant to send nothing, or what is refused, did.
+        """
+        why = self._why_missing()
+        faults = [each for each in why.values() if each.startswith(f"{BROKEN}:")]
+        if not faults:
+            return None
+        own = self._study.clients
+        byzantine = np.intersect1d(self._clients, attackers(own.count, own.attackers, self._study.run.seed))
+        acted = sum(why.get(client, ABSENT).split(":")[0] in (ABSENT, NOT_FINITE) for client in byzantine.tolist())
+        return {"acted": acted, "why": faults[0].partition(": ")[2]}
 
     def take(self, answer: Answer) -> None:
         """Open one node's reply; nothing in it can do more than be rejected."""
@@ -125,11 +144,14 @@ class Inbox:
                 raise wire.Rejected("shape", "a sum, where each client's message is needed")
             self._total += found.total
             self._summed += len(found.clients)
+            self._weigh(found.alone, len(found.clients))
         else:
             self._take_messages(found)
         self._answered[places] = True
 
     def _take_messages(self, found: wire.Messages) -> None:
+        if self._study.masked is None:
+            self._weigh(wire.alone(self._mechanism, self._dimension, found.payload), len(found.clients))
         if found.refused.size:
             self.rejected["alphabet"] += len(found.refused)
             self._reasons.append(f"alphabet: client {found.refused[0]} sent what its mechanism cannot send")
@@ -137,6 +159,16 @@ class Inbox:
             self._rows.append((found.clients, np.array(found.payload)))
         else:
             self._tally.add(found.payload)
+
+    def _weigh(self, alone: int | None, clients: int) -> None:
+        if alone is not None:
+            self._alone += alone
+            self._vary += clients
+
+    def sent(self, each: int) -> int:
+        """Bytes that those who answered would have sent, each alone; `each` is what one sends whatever it says."""
+        alone = self._alone + self._vary * wire.settings_bytes(self._adapting)
+        return alone + (self.answered - self._vary) * each
 
     def direction(self, reference: Vector | None = None) -> Vector:
         """What the messages agree on: the mean of the updates as the rule sees it, or its sign under a vote.
@@ -168,7 +200,7 @@ class Inbox:
         return total, count
 
     def _matrix(self) -> Vector:
-        """The decoded messages, sorted by client.
+        """The messages as the rule sees them, sorted by client.
 
         Where a private mean hides clients, who has sent none counts as one that sends 0: else whether a client's data
         let it answer would show in the number of rows, and so in the noise.
@@ -178,5 +210,5 @@ class Inbox:
         matrix = np.zeros((len(clients), self._dimension), np.float32)
         for own, payload in self._rows:
             rows = packed.unpack(payload, self._dimension)
-            matrix[np.searchsorted(clients, own)] = directions.decoded(self._mechanism, rows)
+            matrix[np.searchsorted(clients, own)] = directions.seen(self._study, rows)
         return matrix

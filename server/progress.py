@@ -11,7 +11,7 @@ from typing import Any, Self, TextIO
 
 from fedpriv.trust import sums_only
 from server.live_line import LiveLine
-from server.words import ASSUMED_HERE, MASKED_HERE, both, down, duration, how, share, size, small, tally, up
+from server.words import ASSUMED_HERE, MASKED_HERE, NOT_TRIED, both, down, duration, how, share, size, small, tally, up
 
 REMEMBERED = 20  # rounds whose pace counts
 
@@ -103,6 +103,8 @@ def table(result: Mapping[str, Any]) -> str:
         rows += [("", hidden)] * sums_only(result["trust"])
     else:
         rows.append(("privacy", "none: updates were sent as they are"))
+    if result.get("not_tried"):
+        rows.insert(1, ("attack", f"{NOT_TRIED}: {result['not_tried']}"))
     if "epsilons" in result:
         rows += zip(("records kept", ""), both(result["epsilons"]), strict=True)
     if result.get("left_out"):

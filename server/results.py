@@ -45,12 +45,14 @@ def result(directory: Path, header: dict[str, Any], end: dict[str, Any]) -> dict
         "adjacency": release["adjacency"] if release else None,
         "worst_client": end["worst_client"],
         "client_bytes": header["client_bytes"],
+        **({"client_bytes_are": header["client_bytes_are"]} if "client_bytes_are" in header else {}),
         "bytes_up": sum(line["bytes_up"] for line in rounds),
         "bytes_transport": sum(line["bytes_transport"] for line in timings),
         "rejected": _added(line["rejected"] for line in rounds),
         "failed": _added(line["failed"] for line in rounds),
         "skipped": sum(line["skipped"] is not None for line in rounds),
         "tolerance": next((found for line in reversed(rounds) if (found := line.get("tolerance")) is not None), None),
+        "not_tried": end.get("not_tried"),
         "why": end["why"],
     }
 

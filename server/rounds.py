@@ -21,8 +21,10 @@ from clients.releasing import check_release
 from clients.root import check_root, root_update
 from clients.stobatch_checks import settled, unused
 from fedpriv import guarantee, records, study_file, wire
+from fedpriv.directions import rehearsed
 from fedpriv.errors import FedprivError
 from fedpriv.event import described
+from fedpriv.participation import attackers
 from fedpriv.study import Study
 from fedpriv.tolerance import Vote
 from server import checkpoint, made_on
@@ -57,16 +59,18 @@ class Plan:
         check_corruption(study, pool)
         check_root(study, pool)
         resolved = guarantee.resolved(study, net.dimension)
+        rehearsed(resolved, net.dimension)
         if resolved.server.tolerance:
             _check_tolerance(resolved)
         return Plan(resolved, pool, net)
 
     @property
-    def client_bytes(self) -> int:
-        """What one client, alone, would send in a round."""
-        private = self.study.privacy.private_sum
-        settings = 0 if private is None else len(private.adapts)
-        return wire.client_bytes(self.study.privacy.chosen, self.net.dimension, self.study.masked, settings)
+    def size(self) -> wire.Size:
+        """What one client, alone, would send in a round, as far as that is known before."""
+        own = self.study.privacy
+        settings = 0 if own.private_sum is None else len(own.private_sum.adapts)
+        boxed = own.norm == "coordinates"
+        return wire.client_bytes(own.chosen, self.net.dimension, self.study.masked, settings, boxed=boxed)
 
 
 def _check_tolerance(study: Study) -> None:
@@ -210,8 +214,10 @@ class Rounds:
             "kind": "round", "round": state.round, "asked": asked, "answered": inbox.answered,
             "rejected": dict(sorted(inbox.rejected.items())), "failed": dict(sorted(inbox.failed.items())),
             "skipped": skipped, "loss": loss, "accuracy": accuracy, "epsilon": epsilon,
-            "bytes_up": inbox.answered * self.plan.client_bytes, "note": inbox.note,
-        } | ({"tolerance": tolerance} if self.study.server.tolerance else {}) | self._adapted(state)  # fmt: skip
+            "bytes_up": inbox.sent(self.plan.size.whole), "note": inbox.note,
+        } | ({"tolerance": tolerance} if self.study.server.tolerance else {}) | self._adapted(state) | (
+            {} if inbox.broken is None else {"attack_failed": inbox.broken}
+        )  # fmt: skip
 
     def _adapted(self, state: State) -> dict[str, Any]:
         """The mean over all clients of each setting that adapts."""
@@ -260,7 +266,21 @@ class Rounds:
         if self.study.privacy.kept is not None:
             counts = counts.clip(max=1)  # of what is kept, all rounds are one release
         return {"kind": "end", "why": why, "rounds": self.state.round, "worst_client": worst,
-                "releases_of_worst": int(counts.max(initial=0)), "epsilon": self._epsilon()}  # fmt: skip
+                "releases_of_worst": int(counts.max(initial=0)), "epsilon": self._epsilon(),
+                **self._not_tried()}  # fmt: skip
+
+    def _not_tried(self) -> dict[str, str]:
+        """Why no Byzantine client attacked in any round, where that is for an exception of the attack."""
+        lines = records.read(self.directory / RECORDS).rounds
+        whys = [line["attack_failed"]["why"] for line in lines if "attack_failed" in line]
+        if not whys or any(line["attack_failed"]["acted"] for line in lines if "attack_failed" in line):
+            return {}
+        own = self.study.clients
+        byzantine = attackers(own.count, own.attackers, self.study.run.seed)
+        others = (line["round"] for line in lines if "attack_failed" not in line)
+        if any(np.isin(self._asked(number), byzantine).any() for number in others):
+            return {}
+        return {"not_tried": whys[0]}
 
     def _check_header(self) -> None:
         """Refuse the records of another study: this run's own file was edited since it began."""
@@ -274,6 +294,14 @@ class Rounds:
             raise FedprivError(
                 f"{self.directory / STUDY} was edited since the run began ({where}): undo that, or begin another run"
             )
+
+    def _packed(self) -> float:
+        """Bits a coordinate of a message that is sent as it is."""
+        mechanism = self.study.privacy.chosen
+        if self.study.masked is not None:
+            return float(mechanism.bits)
+        boxed = self.study.privacy.norm == "coordinates"
+        return wire.packed_bits(mechanism, self.plan.net.dimension, boxed=boxed)[0]
 
     def _kept(self) -> dict[str, Any]:
         """Both ε's of what clients keep, and which records they leave out."""
@@ -306,8 +334,9 @@ class Rounds:
             **self._kept(),
             "release": self._release(), "trust": study.privacy.trust, "masked": self._masked,
             "delta": study.privacy.delta,
-            "rounds": study.run.rounds, "seed": study.run.seed, "client_bytes": self.plan.client_bytes,
-            "bits": {"packed": float(mechanism.bits), "entropy": float(mechanism.entropy), "masked": masked},
+            "rounds": study.run.rounds, "seed": study.run.seed, "client_bytes": self.plan.size.whole,
+            **({} if self.plan.size.word == "exact" else {"client_bytes_are": self.plan.size.word}),
+            "bits": {"packed": self._packed(), "entropy": float(mechanism.entropy), "masked": masked},
             "model": study.training.model.kind, "test_examples": len(self.plan.pool.y_test),
             "data": identity(study.data.kind, self.plan.pool),
         }  # fmt: skip

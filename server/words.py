@@ -27,6 +27,7 @@ MASKED = (
     "says what an active server can and cannot do."
 )
 MASKED_HERE = "sums were masked between nodes; a node that hosts several clients sees their messages"
+NOT_TRIED = "not tried: it failed at every Byzantine client before anything was sent"
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"  # names of runs side by side
 ASYMPTOTIC = "asymptotic, no bound"
 PUBLISHED = "as published, of batches under one noise: no ε of an example follows from it"

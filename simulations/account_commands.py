@@ -17,6 +17,7 @@ from fedpriv.errors import FedprivError, whole
 from fedpriv.event import Event, by_hand, described
 from fedpriv.mechanisms import KINDS, make_release
 from fedpriv.trust import sums_only
+from fedpriv.wire import packed_bits
 
 SHOWN_DELTAS = (1e-3, 1e-5, 1e-6, 1e-8, 1e-10)
 
@@ -181,7 +182,10 @@ def report(
         result |= {"points": [{"delta": at, "epsilon": _bounds(cost)} for at, cost in costs]}
         result["proof"] = _proof(costs[1][1])
     result["mu"] = account.mu
-    result["bits"] = {"packed": event.mechanism.bits, "entropy": event.mechanism.entropy}
+    packed, word = float(event.mechanism.bits), "exact"
+    if not sums_only(result["trust"]):  # where each message is sent as it is
+        packed, word = packed_bits(event.mechanism, event.dimension, boxed=result["geometry"] != "l2")
+    result["bits"] = {"packed": packed, "packed_is": word, "entropy": event.mechanism.entropy}
     if epsilon is None:
         result["asymptotic"] = asymptotics(account, delta if delta is not None else 1e-5)
     result["published"] = published(account, delta if delta is not None else 1e-5, target)
@@ -295,7 +299,9 @@ def _table(own: dict[str, Any]) -> str:
     rows.append(("Gaussian DP", "none" if own["mu"] is None else f"μ = {own['mu']:.7g} certified{seen}"))
     rows.append(("proof, upper", own["proof"]["upper"]))
     rows.append(("proof, lower", own["proof"]["lower"]))
-    rows.append(("bits a coordinate", f"{own['bits']['packed']:g} packed, {own['bits']['entropy']:.4g} of entropy"))
+    bits, words = own["bits"], {"exact": "", "expected": ", expected", "at most": " at most, expected"}
+    packed = f"{bits['packed']:.4g} packed{words[bits['packed_is']]}"
+    rows.append(("bits a coordinate", f"{packed}, {bits['entropy']:.4g} of entropy"))
     for name, value in own.get("asymptotic", {}).items():
         rows.append((f"asymptotic, {name}", f"ε = {_short(value)}"))
     for name, values in own["published"].items():

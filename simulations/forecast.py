@@ -45,7 +45,7 @@ def forecast(study: Study) -> dict[str, Any]:
         "epsilons": guarantee.both_epsilons(study),
         "delta": study.privacy.delta, "unit": event.unit if event else "client", "trust": study.privacy.trust,
         "adjacency": event.adjacency if event else None, "seen": event.seen if event else None,
-        "client_bytes": plan.client_bytes, "bytes_up": asked * plan.client_bytes,
+        "client_bytes": plan.size.whole, "client_bytes_are": plan.size.word, "bytes_up": round(asked * plan.size.bytes),
         "seconds": asked * _seconds_a_client(plan) + looks * _seconds_a_look(plan), "start_seconds": START,
     }  # fmt: skip
 

@@ -16,6 +16,7 @@ from fedpriv.study import Study
 from server.directory import STUDY
 from server.driver import Driver
 from server.results import NOTHING
+from server.words import NOT_TRIED
 from simulations.account_commands import print_json
 from simulations.run_directory import modules_of, take_back, taken
 
@@ -64,7 +65,7 @@ def add_to(commands: Any) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run the study, or say what it would cost; 1 where no round counted."""
+    """Run the study, or say what it would cost; 1 where no round counted, or its attack was not tried."""
     one_of(DRIVERS, driver=options.driver)
     if options.dry_run:
         _show(_forecast(_study(options)), options.json)
@@ -90,6 +91,9 @@ def run(options: argparse.Namespace) -> int:
         raise _interrupted(directory)
     if result["why"] == NOTHING:
         print(f"fedpriv: {directory}: {NOTHING}: {_why_skipped(directory)}", file=sys.stderr)
+        return 1
+    if result["not_tried"]:
+        print(f"fedpriv: {directory}: the attack was {NOT_TRIED}: {result['not_tried']}", file=sys.stderr)
         return 1
     return 0
 
@@ -164,9 +168,9 @@ def _show(found: dict[str, Any], as_json: bool) -> None:
 
         print("  records kept      {}\n                    {}".format(*both(found["epsilons"])))
     print(f"  guarantee         {found['unit']} level, {found['adjacency']}, {found['trust']} trust")
-    print(
-        f"  a client sends    {found['client_bytes']:,} bytes a round, {found['bytes_up']:,} bytes all clients in all"
-    )
+    about = {"exact": "", "expected": " (expected)", "at most": " (expected, at most)"}[found["client_bytes_are"]]
+    sent = f"{found['client_bytes']:,} bytes a round, {found['bytes_up']:,} bytes all clients in all"
+    print(f"  a client sends    {sent}{about}")
     seconds, start = found["seconds"], found["start_seconds"]
     print(f"  expected time     roughly {seconds:.1f} s on one core, and {start:.0f} s for Flower to start")
 

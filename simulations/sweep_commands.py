@@ -29,7 +29,7 @@ from simulations.sweep.stop import Stop
 HELP = """\
 A study's [sweep] table says what is varied: "run.seed" = [1, 2, 3], "attack" = [{kind = "SignFlip"}, …]. Every
 combination is a cell, run as `fedpriv run` would, one in each worker. Starting again does only what is missing; what
-failed is tried again. Exit code 1 where a cell failed.
+failed is tried again. Exit code 1 where a cell failed, or its attack did every time.
 
 examples:
   fedpriv sweep quick --out runs/quick && fedpriv report runs/quick

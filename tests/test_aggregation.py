@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Sequence
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from fedpriv.aggregation import (
     Caf,
     CenteredClipping,
     Chain,
+    ClientVote,
     Dnc,
     FlTrust,
     GeometricMedian,
@@ -72,6 +74,7 @@ SQUARE = np.array([[0.0, 0.0], [2.0, 0.0], [0.0, 2.0], [2.0, 2.0]])
 BY_HAND: list[tuple[Any, Matrix, Sequence[float]]] = [
     (Mean(), GOLDEN, [22, 1]),
     (MajorityVote(), GOLDEN, [1, 1]),
+    (ClientVote(), GOLDEN, [1, 1]),
     (WeightedVote(), GOLDEN, [1, 1]),
     (TrimmedMean(dropped=1), GOLDEN, [3, 2]),
     (TrimmedMean(dropped=2), GOLDEN, [3, 2]),
@@ -286,7 +289,20 @@ def test_the_vote_of_rows_is_the_vote_of_the_sum_of_their_signs() -> None:
     for rows in (1, 127, 128, 1000):
         for matrix in (some(rows, 33), default_rng(1).integers(-3, 4, (rows, 33)).astype(np.int8)):
             total = np.sign(matrix).astype(int).sum(axis=0)
-            assert (MajorityVote()(matrix) == MajorityVote().of_sum(total)).all()
+            assert (ClientVote()(matrix) == MajorityVote().of_sum(total)).all()
+
+
+def test_a_majority_adds_up_trials_and_a_clients_vote_is_one_sign() -> None:
+    counts = np.array([[4], [4], [1], [1], [1]])  # of 4 trials: 11 are for plus, 9 against, and three clients of five
+    about = Aid(centre=Fraction(2))
+    assert MajorityVote()(counts, about).tolist() == [1]
+    assert ClientVote()(counts - 2).tolist() == [-1]
+
+
+def test_a_majority_takes_symbols_and_nothing_else() -> None:
+    for rows in (np.array([[0.5], [1.0]]), 0.9 * default_rng(1).integers(0, 5, (4, 3)).astype(np.float32) - 1.8):
+        with pytest.raises(FedprivError, match="adds up symbols, whole numbers: of other rows ClientVote takes"):
+            MajorityVote()(rows)
 
 
 def test_the_weighted_vote_is_that_of_log_odds() -> None:
@@ -301,7 +317,7 @@ def test_weights_outvote_a_majority_of_the_careless() -> None:
     rng, truth = default_rng(1), np.sign(default_rng(2).normal(size=4000))
     right = np.array([0.95] * 3 + [0.55] * 8)
     matrix = np.where(rng.random((11, 4000)) < right[:, None], truth, -truth)
-    wrong = [(rule(matrix) != truth).mean() for rule in (MajorityVote(), WeightedVote())]
+    wrong = [(rule(matrix) != truth).mean() for rule in (ClientVote(), WeightedVote())]
     assert wrong[1] < 0.02 < 0.05 < wrong[0]
 
 
@@ -406,7 +422,8 @@ def test_a_sorting_rule_stays_among_the_honest_up_to_its_number_of_attackers(
 @pytest.mark.parametrize(("ties", "vote"), [("zero", 0), ("plus", 1), ("minus", -1)])
 def test_a_tie_goes_as_it_was_chosen(ties: str, vote: int) -> None:
     matrix = np.array([[1.0, 1.0, 0.0], [-3.0, 2.0, 0.0]])
-    assert MajorityVote(ties=ties)(matrix).tolist() == [vote, 1, vote]
+    assert ClientVote(ties=ties)(matrix).tolist() == [vote, 1, vote]
+    assert MajorityVote(ties=ties)(matrix).tolist() == [-1, 1, vote]
     assert MajorityVote(ties=ties).of_sum(np.array([0, 5, -5])).tolist() == [vote, 1, -1]
 
 
@@ -435,6 +452,7 @@ def test_a_tie_at_random_is_fair_and_decided_by_the_generator_alone() -> None:
         ("TrimmedMean", {"dropped": float("nan")}, "dropped must be a whole number"),
         ("NormTrimmedSum", {"dropped": 0.5}, "dropped must be a whole number"),
         ("MajorityVote", {"ties": "coin"}, "ties 'coin' is unknown"),
+        ("ClientVote", {"ties": "coin"}, "ties 'coin' is unknown"),
         ("Krum", {"byzantine": -1}, "Krum: byzantine must be at least 0"),
         ("MultiKrum", {"byzantine": 1, "kept": 0}, "kept must be at least 1"),
         ("Bulyan", {}, "Bulyan needs byzantine"),

@@ -253,7 +253,7 @@ def test_an_attacker_cannot_change_what_others_see(spy: str, tmp_path: Path) -> 
         ("raises", ": ZeroDivisionError: integer division or modulo by zero"),
     ],
 )
-def test_a_rule_whose_answer_is_no_direction_costs_its_rounds(answer: str, why: str, tmp_path: Path) -> None:
+def test_a_rule_whose_answer_is_no_direction_only_later_costs_its_rounds(answer: str, why: str, tmp_path: Path) -> None:
     result = run(tmp_path, f"aggregation={{kind='spies:Rule', answer='{answer}'}}")
     assert result["skipped"] == 3
     assert f"aggregation spies:Rule{why}" in content(tmp_path).decode()

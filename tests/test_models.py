@@ -52,6 +52,52 @@ class Pair(nn.Linear):
         return super().forward(x), x
 
 
+class Normed(nn.Module):
+    """A norm before a dense layer; `held` keeps it in use while the rest is trained."""
+
+    def __init__(self, kind: str, held: bool = False, **settings: Any) -> None:
+        super().__init__()
+        self.norm = getattr(nn, kind)(**settings)
+        self.last, self.held = nn.Linear(4, 3), held
+
+    def train(self, mode: bool = True) -> Any:
+        super().train(mode)
+        if self.held:
+            self.norm.eval()
+        return self
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.last(self.norm(x[:, None])[:, 0] if "Instance" in type(self.norm).__name__ else self.norm(x))
+
+
+class Gathers(nn.Linear):
+    """Centres records by a mean that it gathers in training; `used` says whether it does so in use."""
+
+    def __init__(self, used: bool = True) -> None:
+        super().__init__(4, 3)
+        self.used = used
+        self.register_buffer("mean", torch.zeros(4))
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.training:
+            self.mean = 0.9 * self.mean + 0.1 * x.mean(0)
+        return super().forward(x - self.mean if self.used else x)
+
+
+class Indexed(nn.Module):
+    """Takes whole numbers alone, so that made-up records do not go through."""
+
+    def __init__(self, norm: bool) -> None:
+        super().__init__()
+        self.norm = nn.BatchNorm1d(4) if norm else nn.Identity()
+        self.last = nn.Linear(4, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        if (x % 1).any():
+            raise ValueError("whole numbers alone")
+        return self.last(self.norm(x))
+
+
 def frozen(classes: int) -> nn.Module:
     return nn.Linear(4, classes).requires_grad_(False)
 
@@ -259,6 +305,58 @@ def test_a_wrong_choice_is_refused_in_one_line(kind: str, settings: Mapping[str,
 def test_sizes_that_make_no_sense_are_refused(model: Model, shape: Any, classes: Any, seed: int, message: str) -> None:
     with pytest.raises(FedprivError, match=message):
         model.build(shape, classes, seed)
+
+
+NORMS = {
+    "BatchNorm1d": {"num_features": 4}, "SyncBatchNorm": {"num_features": 4},
+    "LazyBatchNorm1d": {}, "InstanceNorm1d": {"num_features": 1, "track_running_stats": True},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", NORMS)
+@pytest.mark.parametrize("nested", [False, True])
+def test_a_model_that_keeps_statistics_of_batches_is_refused_under_any_study(kind: str, nested: bool) -> None:
+    model: Model = Module(path=f"{HERE}:Normed", settings={"kind": kind, **NORMS[kind]})
+    if nested:
+        model = make_model(
+            "Randomised",
+            {
+                "network": {
+                    "kind": "Module",
+                    "path": f"{HERE}:Normed",
+                    "settings": {"kind": kind, **NORMS[kind]},
+                },
+                "noise": 0.1,
+            },
+        )
+    name = kind.removeprefix("Lazy")
+    with pytest.raises(
+        FedprivError, match=rf"layer norm \({name}\) keeps running statistics .* GroupNorm looks at one"
+    ):
+        model.build((4,), 3, seed=1)
+
+
+@pytest.mark.parametrize(
+    ("path", "settings"),
+    [
+        ("Normed", {"kind": "GroupNorm", "num_groups": 2, "num_channels": 4}),
+        ("Normed", {"kind": "LayerNorm", "normalized_shape": 4}),
+        ("Normed", {"kind": "BatchNorm1d", "num_features": 4, "track_running_stats": False}),
+        ("Normed", {"kind": "BatchNorm1d", "num_features": 4, "held": True}),
+        ("Normed", {"kind": "InstanceNorm1d", "num_features": 1}),
+        ("Gathers", {"used": False}),
+        ("Indexed", {"norm": False}),
+    ],
+)
+def test_a_model_that_gathers_nothing_it_needs_is_taken(path: str, settings: Mapping[str, Any]) -> None:
+    assert Module(path=f"{HERE}:{path}", settings=settings).build((4,), 3, seed=1).dimension >= 15
+
+
+def test_a_buffer_of_ones_own_that_training_moves_and_use_needs_is_refused() -> None:
+    with pytest.raises(FedprivError, match="its buffer mean moves in training and counts in use, and nobody sends it"):
+        Module(path=f"{HERE}:Gathers").build((4,), 3, seed=1)
+    with pytest.raises(FedprivError, match=r"layer norm \(BatchNorm1d\) keeps running statistics"):
+        Module(path=f"{HERE}:Indexed", settings={"norm": True}).build((4,), 3, seed=1)
 
 
 @pytest.mark.parametrize(

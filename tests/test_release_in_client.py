@@ -57,8 +57,9 @@ SETTINGS: dict[str, dict[str, Any]] = {
 PASSES = {"test_noise": 0.01, "failure": 0.4}  # a test that passes if and only if the margin is not 0
 
 
-def normed() -> nn.Sequential:
-    return nn.Sequential(nn.Flatten(), nn.BatchNorm1d(64, affine=False), nn.Linear(64, 10))
+def normed(kept: bool = True) -> nn.Sequential:
+    norm = nn.BatchNorm1d(64, affine=False, track_running_stats=kept)
+    return nn.Sequential(nn.Flatten(), norm, nn.Linear(64, 10))
 
 
 class Squeezed(nn.Linear):
@@ -369,7 +370,7 @@ def test_settings_that_nobody_could_have_are_refused_and_others_are_not_touched(
 
 
 def test_what_adapts_is_counted_in_what_a_client_sends() -> None:
-    plain, adapting = (Plan.of(study(*own)).client_bytes for own in ([], [ADAPTIVE]))
+    plain, adapting = (Plan.of(study(*own)).size.whole for own in ([], [ADAPTIVE]))
     frame = wire.adapted(b"eightful", 1, np.array([0]), np.array([[0.5]]))
     assert adapting - plain == len(frame)
 
@@ -532,7 +533,11 @@ def test_a_count_that_costs_more_than_epsilon_allows_is_named() -> None:
         ("clients.split=pool", "a record may be at several clients"),
         (
             "training.model={kind='Module', path='test_release_in_client:normed'}",
-            "layer 1 (BatchNorm1d) takes its statistics from the batch, so records meet",
+            "layer 1 (BatchNorm1d) keeps running statistics of what it is trained on, and nobody sends them",
+        ),
+        (
+            "training.model={kind='Module', path='test_release_in_client:normed', settings={kept=false}}",
+            "releases gradients of single ones: GroupNorm looks at one record",
         ),
         (
             "training.model={kind='Module', path='test_release_in_client:Squeezed'}",

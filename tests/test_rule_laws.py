@@ -7,6 +7,8 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import fields
+from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,6 +29,7 @@ from fedpriv.aggregation import (
     Caf,
     CenteredClipping,
     Chain,
+    ClientVote,
     Dnc,
     FlTrust,
     GeometricMedian,
@@ -51,7 +54,8 @@ Matrix = NDArray[Any]
 
 ROWS, F, COLUMNS = 23, 4, 40
 
-VOTES: list[Any] = [MajorityVote(), MajorityVote(ties="plus"), MajorityVote(ties="minus"), WeightedVote()]
+VOTES: list[Any] = [ClientVote(), ClientVote(ties="plus"), ClientVote(ties="minus"), WeightedVote()]
+OF_SYMBOLS: list[Any] = [MajorityVote(), MajorityVote(ties="plus"), MajorityVote(ties="minus")]  # whole numbers alone
 SORTING: list[Any] = [
     Median(),
     TrimmedMean(dropped=0),
@@ -127,8 +131,14 @@ matrices = st.tuples(st.integers(ROWS, ROWS + 3), st.integers(1, 6)).flatmap(
 
 def test_every_kind_is_in_the_table() -> None:
     adds_noise = {"PrivateMean"}  # no law holds to the bit: tests/test_estimation_baselines.py
-    assert {type(rule).__name__ for rule in EVERY if not isinstance(rule, Chain)} == set(RULES) - adds_noise
+    rules = [*EVERY, *OF_SYMBOLS]
+    assert {type(rule).__name__ for rule in rules if not isinstance(rule, Chain)} == set(RULES) - adds_noise
     assert {type(step).__name__ for step in PRE} == set(BEFORE)
+
+
+def test_the_readme_counts_the_rules() -> None:
+    readme = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
+    assert f"`fedpriv list` has all {len(RULES)}\n" in readme
 
 
 def test_rules_that_work_on_sums_say_so() -> None:
@@ -252,6 +262,34 @@ def test_a_rule_that_draws_asks_for_a_generator(rule: Any) -> None:
     assert apply(rule, some()).tobytes() == apply(rule, some()).tobytes()
 
 
+@each(OF_SYMBOLS)
+class TestARuleOfSymbols:
+    @pytest.mark.parametrize("kind", [np.int8, np.uint8, np.int64, np.float32, np.float64])
+    def test_it_gives_a_finite_vector_and_changes_nothing(self, rule: Any, kind: Any) -> None:
+        matrix = np.random.default_rng(1).integers(0, 5, (300, COLUMNS)).astype(kind)
+        matrix.flags.writeable = False
+        found = rule(matrix, Aid(centre=Fraction(2)))
+        assert found.shape == (COLUMNS,)
+        assert found.dtype == np.float64
+        leaning = np.sign(matrix.astype(int).sum(axis=0) - 600)
+        assert (found[leaning != 0] == leaning[leaning != 0]).all()
+
+    def test_rows_that_are_not_finite_are_as_if_absent(self, rule: Any) -> None:
+        matrix = np.round(some())
+        assert apply(rule, np.insert(matrix, 4, np.nan, axis=0)).tobytes() == apply(rule, matrix).tobytes()
+
+    def test_the_order_of_the_rows_changes_no_bit(self, rule: Any) -> None:
+        matrix = np.round(9 * some())
+        assert apply(rule, matrix[::-1]).tobytes() == apply(rule, matrix).tobytes()
+
+    def test_it_is_made_from_its_settings_and_refuses_what_it_cannot_take(self, rule: Any) -> None:
+        assert make_rule("MajorityVote", settings(rule)) == rule
+        for wrong, why in ((np.ones(3), "must be a matrix"), (np.ones((0, 3)), "needs at least 1 row, got 0"),
+                           (some(), "ClientVote")):  # fmt: skip
+            with pytest.raises(FedprivError, match=why):
+                apply(rule, wrong)
+
+
 # --- symmetries ---------------------------------------------------------------------------------------------------
 
 
@@ -270,7 +308,7 @@ def test_single_precision_survives_a_large_offset(rule: Any) -> None:
     assert apply(rule, far) - 4096 == approx(exact, abs=2e-3)
 
 
-@each([*without(EVERY, MajorityVote), MajorityVote()])
+@each([*without(EVERY, ClientVote), ClientVote()])
 def test_opposite_rows_give_the_opposite(rule: Any) -> None:
     reference = np.random.default_rng(1).normal(size=COLUMNS)
     for matrix in (some(kind=np.float64), np.round(some(kind=np.float64))):
@@ -438,6 +476,11 @@ class TestBeforeARule:
         expected = row * min(1, getattr(step, "radius", np.inf) / np.linalg.norm(row))
         found = apply(step, np.repeat(row, ROWS, axis=0))
         assert found == approx(np.repeat(expected, len(found), axis=0), rel=1e-9)
+
+    def test_it_says_whether_the_rows_that_come_out_are_some_of_those_that_went_in(self, step: Any) -> None:
+        matrix = np.random.default_rng(1).integers(-4, 5, (ROWS, COLUMNS)).astype(float)
+        known = {row.tobytes() for row in matrix}
+        assert step.keeps_symbols == all(row.tobytes() in known for row in apply(step, matrix))
 
     def test_too_few_rows_are_an_error(self, step: Any) -> None:
         with pytest.raises(FedprivError, match=rf"needs at least {step.least} row"):

@@ -21,6 +21,7 @@ from fedpriv.secure_aggregation import (
     vector_bound,
     vector_pair_lower,
 )
+from fedpriv.tradeoff import Tradeoff
 
 approx = pytest.approx
 NEGLIGIBLE = 1e-12 / (650 * 40)
@@ -153,6 +154,16 @@ def test_grouping_coins_costs_little_and_never_helps():
 @given(clients=st.integers(2, 60), p_max=st.floats(0.55, 0.9), e=st.floats(0, 2))
 def test_one_contributor_more_never_hurts(clients, p_max, e):
     assert delta(scalar_pair(clients + 1, 2, p_max), e) <= delta(scalar_pair(clients, 2, p_max), e) + 1e-13
+
+
+def test_theorem_9_has_the_epsilon_of_one_vote_and_its_chords_are_those_of_pure_dp_only_where_they_mirror():
+    alpha = np.linspace(0, 1, 401)
+    for p_min, p_max, above in ((0.3, 0.7, 0.0), (0.2, 0.6, 0.125)):
+        chords = Tradeoff.between([p_min, 1 - p_min], [p_max, 1 - p_max])
+        epsilon = published_epsilon(p_min, p_max)
+        assert chords.epsilon(0.0) == approx(epsilon, abs=1e-12)
+        pure = Tradeoff.pure(epsilon)
+        assert max(chords(each) - pure(each) for each in alpha) == approx(above, abs=1e-12)
 
 
 def test_theorem_9_is_the_pure_bound_and_the_certificate_is_below_it():

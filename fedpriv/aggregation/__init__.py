@@ -16,13 +16,14 @@ from fedpriv.aggregation.chain import Before, Chain, Rule
 from fedpriv.aggregation.distances import Bulyan, Krum, MultiKrum
 from fedpriv.aggregation.filters import Caf, Dnc
 from fedpriv.aggregation.order_statistics import Meamed, Median, TrimmedMean
+from fedpriv.aggregation.own import OwnRule, OwnStep
 from fedpriv.aggregation.private import PrivateMean
 from fedpriv.aggregation.rows import Aid, finite_rows
 from fedpriv.aggregation.sums import Mean, NormTrimmedSum
 from fedpriv.aggregation.trust import FlTrust, SignGuard
-from fedpriv.aggregation.votes import MajorityVote, WeightedVote
+from fedpriv.aggregation.votes import ClientVote, MajorityVote, WeightedVote
 from fedpriv.errors import FedprivError
-from fedpriv.kinds import fitted, made
+from fedpriv.kinds import fitted, imported, made
 
 __all__ = [
     "BEFORE",
@@ -35,6 +36,7 @@ __all__ = [
     "Caf",
     "CenteredClipping",
     "Chain",
+    "ClientVote",
     "Dnc",
     "FlTrust",
     "GeometricMedian",
@@ -63,8 +65,8 @@ Table = Mapping[str, Any]
 RULES: dict[str, type[Any]] = {
     kind.__name__: kind
     for kind in (
-        Mean, MajorityVote, WeightedVote, Median, TrimmedMean, Meamed, NormTrimmedSum, Krum, MultiKrum, Bulyan,
-        GeometricMedian, CenteredClipping, Dnc, Caf, FlTrust, SignGuard, PrivateMean,
+        Mean, MajorityVote, ClientVote, WeightedVote, Median, TrimmedMean, Meamed, NormTrimmedSum, Krum, MultiKrum,
+        Bulyan, GeometricMedian, CenteredClipping, Dnc, Caf, FlTrust, SignGuard, PrivateMean,
     )
 }  # fmt: skip
 BEFORE: dict[str, type[Any]] = {kind.__name__: kind for kind in (Nnm, Bucketing, Arc, NormClipping)}
@@ -80,9 +82,15 @@ def make_rule(kind: str, settings: Table) -> Rule:
     fedpriv.errors.FedprivError: unknown rule 'TrimedMean' (did you mean 'TrimmedMean'?); rules: Mean, MajorityVote, ...
     """
     tables = _before(settings)
-    rule = cast(Rule, made("rule", RULES, kind, {name: value for name, value in settings.items() if name != "before"}))
-    before = tuple(cast(Before, made("pre-aggregator", BEFORE, own["kind"], _settings(own))) for own in tables)
+    found = made("rule", RULES, kind, {name: value for name, value in settings.items() if name != "before"})
+    rule = OwnRule.of(kind, found) if ":" in kind else cast(Rule, found)
+    before = tuple(_step(own["kind"], _settings(own)) for own in tables)
     return Chain(before, rule) if before else rule
+
+
+def _step(kind: str, settings: Table) -> Before:
+    found = made("pre-aggregator", BEFORE, kind, settings)
+    return OwnStep.of(kind, found) if ":" in kind else cast(Before, found)
 
 
 def assumed(kind: str, settings: Table, attackers: int) -> dict[str, Any]:
@@ -91,15 +99,21 @@ def assumed(kind: str, settings: Table, attackers: int) -> dict[str, Any]:
     >>> assumed("Krum", {"before": [{"kind": "Nnm"}]}, 3)
     {'before': [{'kind': 'Nnm', 'byzantine': 3}], 'byzantine': 3}
     """
-    found = _filled(RULES.get(kind), settings, attackers)
+    found = _filled(_class("rule", RULES, kind), settings, attackers)
     if "before" in settings:
-        found["before"] = [_filled(BEFORE.get(own["kind"]), own, attackers) for own in _before(settings)]
+        found["before"] = [
+            _filled(_class("pre-aggregator", BEFORE, own["kind"]), own, attackers) for own in _before(settings)
+        ]
     return found
 
 
 def rule_alone(rule: Rule) -> Any:
     """The rule itself, without what precedes it."""
     return rule.rule if isinstance(rule, Chain) else rule
+
+
+def _class(noun: str, kinds: Mapping[str, type[Any]], kind: str) -> type[Any] | None:
+    return imported(noun, kind) if ":" in kind else kinds.get(kind)
 
 
 def _filled(cls: type[Any] | None, settings: Table, attackers: int) -> dict[str, Any]:

@@ -31,6 +31,7 @@ class Nnm:
     byzantine: int  # f
 
     assumes: ClassVar[str] = "byzantine"
+    keeps_symbols: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         whole(0, byzantine=self.byzantine)
@@ -71,6 +72,7 @@ class Bucketing:
     size: int  # s
 
     least: ClassVar[int] = 1
+    keeps_symbols: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         whole(size=self.size)
@@ -109,6 +111,7 @@ class Arc:
     byzantine: int  # f
 
     assumes: ClassVar[str] = "byzantine"
+    keeps_symbols: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         whole(0, byzantine=self.byzantine)
@@ -142,6 +145,7 @@ class NormClipping:
     radius: float
 
     least: ClassVar[int] = 1
+    keeps_symbols: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         positive(radius=self.radius)

@@ -10,6 +10,9 @@ from fedpriv.aggregation.cloud import Cloud
 from fedpriv.aggregation.one_thread import one_thread
 from fedpriv.aggregation.rows import Aid, combined, measured
 from fedpriv.arrays import Vector
+from fedpriv.errors import FedprivError
+
+MOST = 1 << 18  # rows, past which no clients are waited for
 
 
 class Rule(Protocol):
@@ -31,6 +34,13 @@ class Rule(Protocol):
 
 class Before(Protocol):
     """A pre-aggregator: a matrix in, a matrix out."""
+
+    @property
+    def keeps_symbols(self) -> bool:
+        """Whether the rows that come out are some of those that went in, and none is cut, mixed or averaged.
+
+        Before a MajorityVote such a step sees symbols, in half steps about their centre, in the place of updates.
+        """
 
     @property
     def least(self) -> int:
@@ -62,10 +72,15 @@ class Chain:
     def least(self) -> int:
         """The rows with which every step has what it needs."""
         steps: tuple[Before | Rule, ...] = (*self.before, self.rule)
-        rows = 1
-        while any(self._rows_at(place, rows) < step.least for place, step in enumerate(steps)):
-            rows += 1
-        return rows
+        for rows in range(1, MOST):
+            if all(self._rows_at(place, rows) >= step.least for place, step in enumerate(steps)):
+                return rows
+        raise FedprivError(f"{steps[-1]} has too few rows behind {self.before[-1]}, however many come in")
+
+    @property
+    def mixing(self) -> Before | None:
+        """The first step whose rows are no messages of the mechanism any more, if there is one."""
+        return next((step for step in self.before if not step.keeps_symbols), None)
 
     def left(self, rows: int) -> int:
         """How many rows the rule itself sees where so many come in."""

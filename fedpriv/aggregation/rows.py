@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 from numpy.random import Generator
@@ -20,6 +21,7 @@ class Aid:
 
     rng: Generator | None = None  # the round's own
     reference: Vector | None = None  # from records that the server holds
+    centre: Fraction = Fraction(0)  # of rows that are symbols: the mean symbol of an update of 0
 
     def draws_for(self, rule: object) -> Generator:
         """The generator, or an error that names who needs it."""

@@ -1,4 +1,4 @@
-"""Votes: each coordinate's sign, as most rows have it."""
+"""Votes: each coordinate's sign, as the sum of all symbols has it, or most rows."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from fedpriv.aggregation.rows import Aid, usable
 from fedpriv.arrays import Vector
+from fedpriv.centre import past
 from fedpriv.errors import FedprivError, one_of
 
 TIES = ("zero", "plus", "minus", "random")
@@ -21,10 +22,15 @@ _BYTES, _WIDER = 1 << 18, 1 << 12  # columns of a block that is read as it is, a
 
 @dataclass(frozen=True, kw_only=True)
 class MajorityVote:
-    """Each coordinate's more frequent sign; zeros abstain.
+    """The sign of the sum of all symbols, about the mechanism's centre: each of a message's M trials is a vote.
 
-    >>> MajorityVote()(np.array([[1.0, -1.0, 0.0], [5.0, -1.0, 2.0], [-9.0, 1.0, -2.0]]))
-    array([ 1., -1.,  0.])
+    [F] section 5.1. It works on sums, and takes symbols alone: whole numbers. Where rows are clipped, mixed or averaged
+    before, or reals to begin with, `ClientVote` gives each of them one sign.
+
+    >>> from fractions import Fraction
+    >>> counts = np.array([[4, 4, 0], [4, 0, 1], [1, 0, 3], [1, 4, 4], [1, 3, 2]])  # of 4 trials
+    >>> MajorityVote()(counts, Aid(centre=Fraction(2)))
+    array([1., 1., 0.])
     """
 
     ties: str = "zero"  # what as many + as − give: 0, +1, −1, or either at random
@@ -37,34 +43,67 @@ class MajorityVote:
         one_of(TIES, ties=self.ties)
 
     def __call__(self, matrix: Vector, aid: Aid | None = None) -> Vector:
-        """The vote of the finite rows."""
-        rows = usable(matrix, self.least, self)
-        total = np.zeros(rows.shape[1], np.int64)
-        for _, columns, signs in _signs(rows):
-            total[columns] += signs.sum(axis=0, dtype=np.int8)
-        return self.of_sum(total, aid.rng if aid else None)
+        """The vote of the finite rows, which are symbols; `aid.centre` is theirs."""
+        rows, aid = usable(matrix, self.least, self), aid or Aid()
+        if rows.dtype.kind == "f" and (rows % 1).any():
+            raise FedprivError("MajorityVote adds up symbols, whole numbers: of other rows ClientVote takes the signs")
+        total = np.add.reduce(rows, axis=0, dtype=np.float64)
+        return self.of_sum(past(total, len(rows), aid.centre), aid.rng)
 
     def of_sum(self, total: NDArray[Any], rng: Generator | None = None) -> Vector:
-        """The vote, −1, 0 or +1, from the sum of all signs; `rng` decides ties at random, one draw for each tie.
+        """The vote, −1, 0 or +1, from how far the sum is past the centre; `rng` decides ties at random, one draw each.
 
         >>> MajorityVote(ties="plus").of_sum(np.array([-3, 0, 2]))
         array([-1.,  1.,  1.])
         """
-        total = np.asarray(total)
-        votes: Vector = np.subtract(total > 0, total < 0, dtype=np.int8).astype(np.float64)
-        if self.ties == "zero":
-            return votes
-        tied = votes == 0
-        match self.ties:
-            case "plus":
-                votes[tied] = 1
-            case "minus":
-                votes[tied] = -1
-            case "random":
-                if rng is None:
-                    raise FedprivError("MajorityVote(ties='random') needs a generator")
-                votes[tied] = 2 * rng.integers(0, 2, int(tied.sum())) - 1
+        return _decided(np.asarray(total), self.ties, rng)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClientVote:
+    """Each coordinate's more frequent sign: every row has one vote, however far it lies from 0; zeros abstain.
+
+    >>> ClientVote()(np.array([[1.0, -1.0, 0.0], [5.0, -1.0, 2.0], [-9.0, 1.0, -2.0]]))
+    array([ 1., -1.,  0.])
+    """
+
+    ties: str = "zero"  # as those of MajorityVote
+
+    needs_rows: ClassVar[bool] = True
+    votes: ClassVar[bool] = True
+    least: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        one_of(TIES, ties=self.ties)
+
+    def __call__(self, matrix: Vector, aid: Aid | None = None) -> Vector:
+        """The vote of the finite rows."""
+        return _decided(_sum_of_signs(usable(matrix, self.least, self)), self.ties, aid.rng if aid else None)
+
+
+def _sum_of_signs(rows: Vector) -> NDArray[np.int64]:
+    total = np.zeros(rows.shape[1], np.int64)
+    for _, columns, signs in _signs(rows):
+        total[columns] += signs.sum(axis=0, dtype=np.int8)
+    return total
+
+
+def _decided(total: NDArray[Any], ties: str, rng: Generator | None) -> Vector:
+    """The signs of sums; what a tie gives."""
+    votes: Vector = np.subtract(total > 0, total < 0, dtype=np.int8).astype(np.float64)
+    if ties == "zero":
         return votes
+    tied = votes == 0
+    match ties:
+        case "plus":
+            votes[tied] = 1
+        case "minus":
+            votes[tied] = -1
+        case "random":
+            if rng is None:
+                raise FedprivError("a vote with ties = 'random' needs a generator")
+            votes[tied] = 2 * rng.integers(0, 2, int(tied.sum())) - 1
+    return votes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,7 +126,7 @@ class WeightedVote:
     def __call__(self, matrix: Vector, aid: Aid | None = None) -> Vector:
         """The vote of the finite rows."""
         rows = usable(matrix, self.least, self)
-        majority = MajorityVote()(rows)
+        majority = np.sign(_sum_of_signs(rows))
         agreed, total = np.zeros((2, len(rows), 1)), np.zeros(rows.shape[1])
         for part, columns, signs in _signs(rows):
             own = signs * majority[columns].astype(np.int8)

@@ -17,7 +17,7 @@ from fedpriv.attacks.fang import FangKrum, FangTrim
 from fedpriv.attacks.hidden import Mimic, MinMax, MinSum
 from fedpriv.attacks.messages import OutputPoisoning, Residue
 from fedpriv.attacks.updates import BitFlip, NonFinite, PoisonedFl, RandomNoise, SignFlip, Zero
-from fedpriv.attacks.view import Knowledge, View
+from fedpriv.attacks.view import Knowledge, Silent, View
 from fedpriv.attacks.votes import OmniscientVote, VoteAgainst
 from fedpriv.errors import FedprivError, one_of
 from fedpriv.kinds import made
@@ -34,11 +34,15 @@ KINDS: dict[str, type[Any]] = {
 }  # fmt: skip
 _LEVELS: tuple[Knowledge, ...] = get_args(Knowledge)
 
-__all__ = ["KINDS", "Attack", "Knowledge", "View", "check_attack", "knowledge_of", "make_attack", "settled", *KINDS]
+__all__ = [
+    "KINDS", "Attack", "Knowledge", "Silent", "View", "check_attack", "knowledge_of", "make_attack", "settled", *KINDS,
+]  # fmt: skip
 
 
 class Attack(Protocol):
     """Each attack has one of METHODS, which is called for one attacker after the other: who fails, fails alone.
+
+    An attack that raises was not carried out, and one that never is was not tried; to send nothing, raise `Silent`.
 
     `on_data(x, y, classes, generators)` gives features (attackers, batch, …) and labels (attackers, batch).
     `on_updates(updates, view)` gives the rows that the attackers have in the place of their updates.

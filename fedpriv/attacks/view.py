@@ -21,6 +21,10 @@ Known = TypeVar("Known")
 Knowledge = Literal["own", "byzantine", "everything"]
 
 
+class Silent(Exception):
+    """What an attack raises that means to send nothing: any other exception says that it could not be carried out."""
+
+
 class Seen(Protocol):
     """Where a view looks; nothing is worked out before it is asked for."""
 
@@ -53,6 +57,7 @@ class View:
     asked: int  # clients in this round, n
     byzantine: int  # attackers among them, f
     progress: Vector  # the weights now less the initial ones
+    one_vote: bool = False  # whether the rule takes one sign of each message, a ClientVote
     memory: dict[str, Any] = field(default_factory=dict)  # of all who see the same
 
     def __post_init__(self) -> None:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from fedpriv.arrays import Symbols, Vector
 from fedpriv.attacks.messages import extremes, shared_signs
 from fedpriv.attacks.view import Knowledge, View
+from fedpriv.centre import past
 from fedpriv.errors import probability
 from fedpriv.mechanisms import Mechanism, Ternary
 from fedpriv.packed_forms import smallest
@@ -46,6 +47,7 @@ class VoteAgainst:
 class OmniscientVote:
     """Every attacker sends −sign(V), V the vote of the honest messages: no other votes turn more coordinates.
 
+    V counts as the study's rule does: a ClientVote one sign a message, every other rule how far the symbols add up.
     Where V = 0, a sign that all share. `stealthy`: so only where |V| is no more than what f extreme messages weigh, so
     that they turn the vote or make it a tie; elsewhere they vote with the others.
     """
@@ -60,31 +62,44 @@ class OmniscientVote:
         vote = view.once("vote", lambda: honest_vote(view))
         up = np.where(vote == 0, shared_signs(updates, view), vote < 0)
         if self.stealthy:
-            up = np.where(np.abs(vote) <= view.byzantine * _weight(view.mechanism), up, vote > 0)
+            least, most = (view.byzantine * weight for weight in _weights(view))
+            up = np.where((least <= vote) & (vote <= most), up, vote > 0)
         return np.where(up, high, low)
 
 
 def honest_vote(view: View) -> Vector:
-    """V: how far the honest symbols are from the middle of the alphabet, added up and doubled; of reals their signs."""
+    """V: how far the honest symbols are past the centre, added up and doubled; their signs alone where these count."""
+    messages, centre = view.messages, view.mechanism.centre
+    if _by_sign(view):
+        return np.asarray(sum(np.sign(past(row, 1, centre)) for row in messages), np.float64)
+    return past(messages.sum(axis=0, dtype=np.int64), len(messages), centre)
+
+
+def _weights(view: View) -> tuple[float, float]:
+    """By how much one message at an end of the alphabet turns V: up, where V is below 0, and down."""
     low, high = extremes(view.mechanism)
-    if low.dtype.kind == "f":
-        return np.asarray(np.sign(view.messages).sum(axis=0, dtype=np.float64))
-    messages = view.messages
-    total = messages.sum(axis=0, dtype=np.int64)
-    return np.asarray(2 * total - len(messages) * (int(low) + int(high)), np.float64)
+    if _by_sign(view):
+        return -1.0, 1.0
+    down, up = past(np.array([low, high]), 1, view.mechanism.centre)
+    return -float(up), -float(down)
 
 
-def _weight(mechanism: Mechanism) -> float:
-    """How much one message can add to V."""
-    low, high = extremes(mechanism)
-    return 1.0 if low.dtype.kind == "f" else float(high) - float(low)
+def _by_sign(view: View) -> bool:
+    """Whether each message has one vote: the rule's way, and the only one of reals."""
+    return view.one_vote or extremes(view.mechanism)[0].dtype.kind == "f"
+
+
+def _about(mechanism: Mechanism, alphabet: range, plus: Vector) -> Vector:
+    """The chance of a step up: with a coin that is fair the message lies at the mechanism's centre in the mean."""
+    fair = float((mechanism.centre - alphabet[0]) / (alphabet[-1] - alphabet[0]))
+    return np.where(plus < 0.5, 2 * fair * plus, fair + (2 * plus - 1) * (1 - fair))
 
 
 def _votes(mechanism: Mechanism, plus: Vector, rng: Generator) -> NDArray[np.generic]:
     """One message whose votes are + with these probabilities."""
     alphabet = mechanism.alphabet
     if alphabet is not None and alphabet != TERNARY:
-        steps = rng.binomial(len(alphabet) - 1, plus)
+        steps = rng.binomial(len(alphabet) - 1, _about(mechanism, alphabet, plus))
         return np.asarray((alphabet.start + alphabet.step * steps).astype(smallest(alphabet)))
     low, high = extremes(mechanism)
     votes = np.where(rng.random(len(plus)) < plus, high, low)

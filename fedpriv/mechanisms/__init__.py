@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict
+from fractions import Fraction
 from typing import Any, ClassVar, Protocol
 
 from numpy.random import Generator
@@ -46,6 +47,10 @@ class Mechanism(Protocol):
     @property
     def alphabet(self) -> range | None:
         """What one coordinate may send; None where that has no end."""
+
+    @property
+    def centre(self) -> Fraction:
+        """The mean symbol of an input of 0: past it, a sum of messages leans to plus."""
 
     @property
     def entropy(self) -> float:

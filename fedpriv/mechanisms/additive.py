@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from math import sqrt
 from typing import ClassVar, assert_never
 
@@ -28,6 +29,7 @@ class Gaussian:
 
     effects: ClassVar[Mapping[str, int]] = {"clip": +1, "noise": -1}
     alphabet: ClassVar = None
+    centre: ClassVar = Fraction(0)
     bits: ClassVar = 32.0
 
     def __post_init__(self) -> None:
@@ -82,6 +84,7 @@ class Laplace:
 
     effects: ClassVar[Mapping[str, int]] = {"clip": +1, "noise": -1}
     alphabet: ClassVar = None
+    centre: ClassVar = Fraction(0)
     bits: ClassVar = 32.0
 
     def __post_init__(self) -> None:

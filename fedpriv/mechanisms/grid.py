@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from math import ceil, log, log2, sqrt
 from typing import ClassVar
@@ -42,6 +43,11 @@ class Grid:
     def step(self) -> float:
         """g, in the data's units."""
         return 2 * self.clip / self.levels
+
+    @property
+    def centre(self) -> Fraction:
+        """Where 0 lies, in steps from the lowest point."""
+        return Fraction(self.levels, 2)
 
     def index(self, x: ArrayLike) -> NDArray[np.int64]:
         """The nearest grid point's number, 0 to l, refusing what is not finite."""
@@ -84,6 +90,11 @@ class BinomialNoise:
     def alphabet(self) -> range:
         """What one coordinate may send."""
         return range(self.levels + self.trials + 1)
+
+    @property
+    def centre(self) -> Fraction:
+        """l/2 + Mp, the bias as it is written: 0.3 is three tenths, so that ties are ties."""
+        return self.grid.centre + self.trials * Fraction(str(float(self.bias)))
 
     @property
     def bits(self) -> float:
@@ -161,6 +172,11 @@ class DiscreteGaussian:
     def grid(self) -> Grid:
         """Where values are rounded to."""
         return Grid(self.clip, self.levels)
+
+    @property
+    def centre(self) -> Fraction:
+        """The middle of the grid."""
+        return self.grid.centre
 
     @property
     def sigma(self) -> float:
@@ -242,6 +258,11 @@ class Skellam:
     def grid(self) -> Grid:
         """Where values are rounded to."""
         return Grid(self.clip, self.levels)
+
+    @property
+    def centre(self) -> Fraction:
+        """The middle of the grid."""
+        return self.grid.centre
 
     @property
     def variance(self) -> float:

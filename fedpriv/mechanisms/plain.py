@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from math import inf
 from typing import Any, ClassVar
 
@@ -26,6 +27,7 @@ class Plain:
 
     effects: ClassVar[Mapping[str, int]] = {}
     alphabet: ClassVar = None
+    centre: ClassVar = Fraction(0)
     entropy: ClassVar = 32.0
     bits: ClassVar = 32.0
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from math import sqrt
 from typing import ClassVar
 
@@ -32,6 +33,7 @@ class Ternary:
 
     effects: ClassVar[Mapping[str, int]] = {"clip": +1, "peak": +1, "spread": -1, "scale": -1}
     alphabet: ClassVar = range(-1, 2)
+    centre: ClassVar = Fraction(0)
     bits: ClassVar = PACKED
 
     def __post_init__(self) -> None:
@@ -99,6 +101,7 @@ class Ternarize:
 
     effects: ClassVar[Mapping[str, int]] = {"clip": +1, "peak": +1, "scale": -1}
     alphabet: ClassVar = range(-1, 2)
+    centre: ClassVar = Fraction(0)
     bits: ClassVar = PACKED
 
     def __post_init__(self) -> None:

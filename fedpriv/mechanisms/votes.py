@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from math import ceil, log2, sqrt, tanh
 from typing import ClassVar
@@ -32,7 +33,7 @@ MOST_TRIALS = 1 << 20
 
 @dataclass(frozen=True, kw_only=True)
 class Binomial:
-    """M votes a coordinate, each + with probability (B + x)/2B; what is sent is their number. [F] Definition 3."""
+    """M votes a coordinate, each + with probability (B + x)/2B; what is sent is their number. [F] Algorithm 2."""
 
     clip: float  # c, the ℓ2 norm
     scale: float  # B, how little one vote says
@@ -57,6 +58,11 @@ class Binomial:
     def alphabet(self) -> range:
         """What one coordinate may send."""
         return range(self.trials + 1)
+
+    @property
+    def centre(self) -> Fraction:
+        """Half of the votes."""
+        return Fraction(self.trials, 2)
 
     @cached_property
     def entropy(self) -> float:
@@ -109,6 +115,7 @@ class StochasticSign:
 
     effects: ClassVar[Mapping[str, int]] = {"clip": +1, "peak": +1, "scale": -1}
     alphabet: ClassVar = range(-1, 2, 2)
+    centre: ClassVar = Fraction(0)
     entropy: ClassVar = 1.0
     bits: ClassVar = 1.0
 
@@ -157,6 +164,7 @@ class Cldp:
 
     effects: ClassVar[Mapping[str, int]] = {"epsilon": +1}
     alphabet: ClassVar = range(-1, 2, 2)
+    centre: ClassVar = Fraction(0)
     entropy: ClassVar = 1.0
     bits: ClassVar = 1.0
 
@@ -214,6 +222,7 @@ class NoisySign:
 
     effects: ClassVar[Mapping[str, int]] = {"clip": +1, "peak": +1, "noise": -1}
     alphabet: ClassVar = range(-1, 2, 2)
+    centre: ClassVar = Fraction(0)
     entropy: ClassVar = 1.0
     bits: ClassVar = 1.0
 

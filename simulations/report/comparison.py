@@ -45,7 +45,7 @@ def accuracies(runs: Sequence[Run], names: Sequence[str]) -> Drawn | None:
 
 def bought(runs: Sequence[Run], names: Sequence[str]) -> Drawn | None:
     """The accuracy at the end of each run, above the bytes one client sends in a round."""
-    points = [(place, run.header["client_bytes"], run.last("accuracy")) for place, run in enumerate(runs)]
+    points = [(place, run.client_bytes, run.last("accuracy")) for place, run in enumerate(runs)]
     points = [each for each in points if each[2] is not None]
     if not points:
         return None

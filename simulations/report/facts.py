@@ -16,6 +16,7 @@ from server.words import (
     ASYMPTOTIC,
     MASKED,
     MASKED_HERE,
+    NOT_TRIED,
     both,
     down,
     duration,
@@ -47,7 +48,7 @@ def study(run: Run) -> Rows:
         ("study", f"{header['name']}, id {header['study']}"),
         ("data", in_words(header["data"], run.where) if "data" in header else UNNAMED),
         ("clients", f"{header['clients']:,}, of them Byzantine {bad:,}{percent}"),
-        ("attack", named(header["attack"])),
+        ("attack", _attack(run)),
         *([("corruption", named(header["corruption"]))] if header.get("corruption") else []),
         ("model", f"{header['model']}, {header['dimension']:,} coordinates"),
         *([("release", named(header["private_sum"]))] if header.get("private_sum") else []),
@@ -57,6 +58,10 @@ def study(run: Run) -> Rows:
         ("rounds", f"{len(run.rounds):,} of {header['rounds']:,}"),
         ("ended", run.ended),
     ]
+
+
+def _attack(run: Run) -> str:
+    return named(run.header["attack"]) + (f", {NOT_TRIED}: {run.not_tried}" if run.not_tried else "")
 
 
 def outcome(run: Run) -> Rows:
@@ -91,7 +96,7 @@ def privacy(run: Run) -> Rows:
 def traffic(run: Run) -> Rows:
     """What went over the wire, and what of it did not count."""
     skipped = [f"{ranges(rounds)} ({why})" for why, rounds in run.skipped.items()]
-    each, plain = run.header["client_bytes"], 4 * run.header["dimension"]
+    each, plain = run.client_bytes, 4 * run.header["dimension"]
     rows = [
         ("a client, a round", f"{size(each)}, {less(plain, each)} the {size(plain)} of float32"),
         ("sent by clients", f"{size(run.bytes_up)} in all"),
@@ -161,11 +166,12 @@ def sender(run: Run) -> str:
 def summary(run: Run) -> dict[str, Any]:
     """The run as plain data."""
     header, end, release = run.header, run.records.end or {}, run.header["release"] or {}
-    copied = ("name", "study", "clients", "byzantine", "mechanism", "attack", "aggregation", "delta", "client_bytes")
+    copied = ("name", "study", "clients", "byzantine", "mechanism", "attack", "aggregation", "delta")
     own = header.get("data")
     found: dict[str, Any] = {
         "data": own and own | {"name": title(own["sha256"]), "path": run.where},
         "private_sum": run.released,
+        "client_bytes": run.client_bytes,
         "corruption": header.get("corruption"),
         "directory": str(run.directory),
         "ended": end.get("why"),
@@ -192,11 +198,11 @@ def beside(run: Run) -> Rows:
     cost = run.epsilon if run.private else None
     return [
         ("mechanism", ", by ".join(map(named, [run.released] * bool(run.released) + [run.header["mechanism"]]))),
-        ("attack", named(run.header["attack"])),
+        ("attack", _attack(run)),
         ("Byzantine", f"{run.header['byzantine']:,} of {run.header['clients']:,}"),
         ("accuracy", share(run.last("accuracy"))),
         ("ε at most", "–" if cost is None else up(cost["upper"])),
-        ("a client, a round", size(run.header["client_bytes"])),
+        ("a client, a round", size(run.client_bytes)),
     ]
 
 

@@ -75,7 +75,7 @@ def _tiles(run: Run) -> Iterable[str]:
         release = header["release"]
         whose = f"of a {release['unit']}, {release['trust']} trust"
         yield tile(f"ε ≤ {up(cost['upper'])}", f"at δ = {small(header['delta'])}, {whose}{clt}")
-    each, plain = header["client_bytes"], 4 * header["dimension"]
+    each, plain = run.client_bytes, 4 * header["dimension"]
     yield tile(size(each), f"a client, a round: {less(plain, each)} float32")
     yield tile(f"{len(run.rounds):,}", f"rounds of {header['rounds']:,}")
 

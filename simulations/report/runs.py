@@ -73,6 +73,15 @@ class Run:
         return sum(line["bytes_up"] for line in self.rounds)
 
     @property
+    def client_bytes(self) -> int:
+        """Bytes of one client in one round: the mean of what was sent, where that depends on what messages say."""
+        answered = sum(line["answered"] for line in self.rounds)
+        if "client_bytes_are" not in self.header or not answered:
+            return int(self.header["client_bytes"])
+        found: int = round(self.bytes_up / answered)
+        return found
+
+    @property
     def seconds(self) -> float | None:
         """How long the rounds took, where that was kept."""
         return sum(line["seconds"] for line in self.timings.values()) if self.timings else None
@@ -82,6 +91,12 @@ class Run:
         """How it ended, in words."""
         end = self.records.end
         return ENDS.get(end["why"], str(end["why"])) if end else "cut short: its records have no end"
+
+    @property
+    def not_tried(self) -> str | None:
+        """Why the attack was not tried: what it failed with at every Byzantine client; None where it was."""
+        found: str | None = (self.records.end or {}).get("not_tried")
+        return found
 
     @property
     def private(self) -> bool:

@@ -11,10 +11,13 @@ from server.words import ASSUMED, how, ranges, share, small, tally, up
 from simulations.report.sweep_cells import Cell, Ran, State, Sweep
 from simulations.report.sweep_grid import Grid
 from simulations.report.sweep_spots import Field, Spread
-from simulations.report.sweep_standing import KEPT, Standing, Standings
+from simulations.report.sweep_standing import KEPT, UNTRIED, Standing, Standings
 
 SAME = 0.95  # bounds that lie no farther apart are of one target
-STATES: dict[State, str] = {"failed": "failed", "unfinished": "cut short or still running", "missing": "not run yet"}
+STATES: dict[State, str] = {
+    "failed": "failed", "untried": "whose attack was not tried", "unfinished": "cut short or still running",
+    "missing": "not run yet",
+}  # fmt: skip
 
 
 def progress(sweep: Sweep) -> str:
@@ -48,7 +51,15 @@ def answer(standings: Standings) -> list[str]:
 def caveats(standings: Standings) -> list[str]:
     """What to know before believing it: seeds, what is missing, what is promised."""
     grid, sweep = standings.grid, standings.grid.sweep
-    said = [_completeness(standings), _mixed(grid), _silent(sweep), _seeds(grid), *guarantees(sweep), *_data(sweep)]
+    said = [
+        _completeness(standings),
+        _mixed(grid),
+        _untried(grid),
+        _silent(sweep),
+        _seeds(grid),
+        *guarantees(sweep),
+        *_data(sweep),
+    ]
     return [each for each in said if each]
 
 
@@ -78,8 +89,21 @@ def _cells(number: int) -> str:
     return f"{number:,} cell{'s' * (number != 1)}"
 
 
+def _untried(grid: Grid) -> str:
+    """An attack that breaks is no attack that was survived."""
+    cells = grid.sweep.those("untried")
+    if not cells:
+        return ""
+    whys = list(dict.fromkeys(f"{cell.ran.attack if cell.ran else 'the attack'}: {cell.why}" for cell in cells))
+    more = f", and {len(whys) - 1} other reasons" if len(whys) > 1 else ""
+    return (
+        f"In {len(cells):,} cell{'s' * (len(cells) != 1)} the attack was not tried, as it failed at every Byzantine "
+        f"client ({whys[0]}{more}): nothing is known of it."
+    )
+
+
 def _silent(sweep: Sweep) -> str:
-    """Where clients sent nothing that counted: an attack that breaks is no attack that was survived."""
+    """Where clients sent nothing that counted."""
     some = [cell for cell in sweep.done if cell.ran and (cell.ran.failed or cell.ran.rejected)]
     if not some:
         return ""
@@ -146,6 +170,8 @@ def _survivors(standings: Standings) -> str:
     keeps = f"to survive is to keep {100 * KEPT:.0f}% of the best accuracy of any cell at the same privacy and setting"
     if not standings.unattacked:
         keeps += " (which may itself be under attack)"
+    if all(each.overall.words == UNTRIED for each in standings.order):
+        return "No attack was tried, so none was survived."
     if len(standings.known) == 1:
         return f"It {'survives' if names else 'does not survive'} everything tried; {keeps}."
     if open_ := sum(each.overall.grade == "unknown" for each in standings.order):

@@ -19,7 +19,9 @@ from simulations.report.runs import Run
 
 FORMAT = 1
 INDEX = "sweep.json"
-State = Literal["done", "unfinished", "failed", "missing"]
+State = Literal["done", "untried", "unfinished", "failed", "missing"]  # untried: its attack failed every time
+
+WORDS: dict[State, str] = {"untried": "not tried"}  # of states whose name is none
 
 
 @dataclass(frozen=True)
@@ -149,6 +151,8 @@ def _told(place: Path) -> tuple[State, str, Ran | None]:
         except FedprivError as error:
             return "failed", f"records.jsonl: {str(error).rpartition('records.jsonl')[2].lstrip(': ')}", None
     if run and run.records.end and run.records.end["why"] != "interrupted":
+        if run.not_tried is not None:
+            return "untried", run.not_tried, _ran(run)
         return "done", run.ended, _ran(run)
     if (place / "error.json").is_file():
         return "failed", _error(place / "error.json"), _ran(run) if run else None
@@ -178,7 +182,7 @@ def _ran(run: Run) -> Ran:
         lower=cost.get("lower"),
         upper=cost.get("upper"),
         guarantee=(release["unit"], release["trust"], release["adjacency"], header["delta"]) if run.private else None,
-        client_bytes=header["client_bytes"],
+        client_bytes=run.client_bytes,
         bytes_up=run.bytes_up,
         rejected=run.total("rejected"),
         failed=run.total("failed"),

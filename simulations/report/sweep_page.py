@@ -13,6 +13,7 @@ from simulations.report import sweep_heatmap as heatmap
 from simulations.report.document import document, figure, folded, table, tile
 from simulations.report.style import Picture
 from simulations.report.sweep_answer import answer, caveats, epsilon_range, lacking, progress, under
+from simulations.report.sweep_cells import WORDS
 from simulations.report.sweep_grid import Grid
 from simulations.report.sweep_standing import Standings
 from simulations.report.sweep_survivors import STYLE as VERDICTS
@@ -78,11 +79,17 @@ def _tiles(standings: Standings) -> Iterator[str]:
 
 def _not_counted(grid: Grid) -> str:
     """Every cell that failed or is not done, by name."""
-    cells = [cell for state in ("failed", "unfinished", "missing") for cell in grid.sweep.cells if cell.state == state]
+    cells = [
+        cell
+        for state in ("failed", "untried", "unfinished", "missing")
+        for cell in grid.sweep.cells
+        if cell.state == state
+    ]
     if not cells:
         return ""
     rows = "".join(
-        f"<li>{escape(grid.cell(cell))}: <b>{cell.state}</b>, {escape(cell.why)}</li>\n" for cell in cells[:LISTED]
+        f"<li>{escape(grid.cell(cell))}: <b>{WORDS.get(cell.state, cell.state)}</b>, {escape(cell.why)}</li>\n"
+        for cell in cells[:LISTED]
     )
     more = f"<p>and {len(cells) - LISTED:,} more, in cells.csv</p>" if len(cells) > LISTED else ""
     opened = " open" if len(cells) <= 10 else ""

@@ -9,7 +9,7 @@ from typing import Any, get_args
 from simulations.report.facts import aligned
 from simulations.report.files import put
 from simulations.report.sweep_answer import answer, caveats, progress
-from simulations.report.sweep_cells import State
+from simulations.report.sweep_cells import WORDS, State
 from simulations.report.sweep_grid import Grid
 from simulations.report.sweep_standing import Standing, Standings
 from simulations.report.sweep_tables import files
@@ -41,9 +41,13 @@ def text(grid: Grid) -> str:
             for each in standings.order[:BEST]
         ]
         lines += ["", aligned(head[:columns], [row[:columns] for row in rows])]
-    failed = sweep.those("failed")
-    if failed:
-        lines += ["", "failed:", *(f"  {grid.cell(cell)}: {cell.why}" for cell in failed[:FAILED])]
+    for state in ("failed", "untried"):
+        if cells := sweep.those(state):
+            lines += [
+                "",
+                f"{WORDS.get(state, state)}:",
+                *(f"  {grid.cell(cell)}: {cell.why}" for cell in cells[:FAILED]),
+            ]
     return "\n".join(lines)
 
 

@@ -78,6 +78,11 @@ class Spot:
         return spread([cell.accuracy for cell in self.counted if cell.accuracy is not None])
 
     @property
+    def untried(self) -> bool:
+        """Whether its attack failed by itself in every cell."""
+        return all(cell.state == "untried" for cell in self.cells)
+
+    @property
     def attacked(self) -> bool:
         """Whether somebody is Byzantine."""
         return any(cell.ran.byzantine for cell in self.counted if cell.ran)

@@ -11,6 +11,7 @@ from simulations.report.sweep_grid import Grid
 from simulations.report.sweep_spots import Condition, Field, Key, Spot, at_most
 
 NOBODY = "–"  # attacks
+UNTRIED = "not tried"  # the attack failed by itself
 KEPT = 0.9  # a defence survives where it keeps this much of the best accuracy at the same privacy and setting
 
 
@@ -87,11 +88,13 @@ class Standings:
         survived: dict[Condition, bool] = {}
         for spot in attacked:
             survived[spot.condition] = survived.get(spot.condition, True) and self.survives(spot)
+        missing = [spot for spot in spots if not spot.accuracy]
+        untried = bool(missing) and all(spot.untried for spot in missing)
         if not survived:
-            return Verdict(NOBODY, "unknown")
+            return Verdict(UNTRIED if untried else NOBODY, "unknown")
         count = sum(survived.values())
-        if count == len(survived) and not all(spot.accuracy for spot in spots):
-            return Verdict("all so far", "unknown")
+        if count == len(survived) and missing:
+            return Verdict("all that was tried" if untried else "all so far", "unknown")
         if count in (0, len(survived)):
             return Verdict("all" if count else "none", "all" if count else "none")
         return Verdict(self._up_to(survived) or f"{count} of {len(survived)}", "part")

@@ -10,7 +10,7 @@ from typing import Any
 from server.words import down, share, size, tally, up
 from simulations.report.sweep_answer import plus_minus
 from simulations.report.sweep_axes import ROLES, Role
-from simulations.report.sweep_cells import Cell
+from simulations.report.sweep_cells import WORDS, Cell
 from simulations.report.sweep_grid import Grid
 from simulations.report.sweep_spots import Spot
 
@@ -95,7 +95,7 @@ def cells_in_words(grid: Grid) -> Table:
 
 def _said(cell: Cell) -> list[str]:
     ran = cell.ran
-    ended = cell.why if cell.state in ("done", "missing") else f"{cell.state}: {cell.why}"
+    ended = cell.why if cell.state in ("done", "missing") else f"{WORDS.get(cell.state, cell.state)}: {cell.why}"
     if ran is None:
         return ["–", "–", "–", "–", "–", ended]
     return [share(ran.accuracy) if cell.state == "done" else "–", bounds(ran.lower, ran.upper), size(ran.client_bytes),

@@ -65,7 +65,8 @@ def bytes_by_part(run: Run) -> list[tuple[str, tuple[float, float], bool]]:
     payload = -(-dimension * (bits["masked"] if masked else bits["packed"]) // 8)
     extra = max(0.0, header["client_bytes"] - payload)
     rows = [("update, float32", (4.0 * dimension, 0.0), False)]
-    rows.append(("packed", (-(-dimension * bits["packed"] // 8), extra), not masked))
+    word = f", {header['client_bytes_are']}" if "client_bytes_are" in header else ""
+    rows.append((f"packed{word}", (-(-dimension * bits["packed"] // 8), extra), not masked))
     if masked:
         rows.append(("masked sum", (payload, extra), True))
     return rows

@@ -13,12 +13,13 @@ from server.directory import kept
 from server.made_on import Made, check_same
 from server.outcome import ERROR, fail, met
 from simulations.direct import Here
+from simulations.sweep.directory import untried
 
 PATIENCE = 60.0  # seconds that a worker of a sweep that was killed may take to notice
 
 
 def run_cell(study: str, place: Path, made: Made | None = None) -> str | None:
-    """Run a study, given as TOML, in its place; None, or in a line why it failed (`error.json` there says more).
+    """Run a study, given as TOML, in its place; None, or why it failed or its attack was not tried, in a line.
 
     `made` is the data that whoever asks has, for another machine may have others under the same name.
     """
@@ -26,11 +27,10 @@ def run_cell(study: str, place: Path, made: Made | None = None) -> str | None:
         _wait_until_free(place)
         if made is not None:
             check_same("the sweep", made, study_file.parsed(study))
-        if _begun(place) and _ran(study, place, resume=True):
-            return None
-        shutil.rmtree(place, ignore_errors=True)
-        _run(study, place, resume=False)
-        return None
+        if not (_begun(place) and _ran(study, place, resume=True)):
+            shutil.rmtree(place, ignore_errors=True)
+            _run(study, place, resume=False)
+        return untried(place)
     except FAULTS as error:
         place.mkdir(parents=True, exist_ok=True)
         fail(place, error)
@@ -38,8 +38,8 @@ def run_cell(study: str, place: Path, made: Made | None = None) -> str | None:
 
 
 def _begun(place: Path) -> bool:
-    """Whether there is something to go on with; what failed begins anew."""
-    return (place / "checkpoint.npz").exists() and not (place / ERROR).exists()
+    """Whether there is something to go on with; what failed begins anew, and an attack that was not tried."""
+    return (place / "checkpoint.npz").exists() and not (place / ERROR).exists() and untried(place) is None
 
 
 def _ran(study: str, place: Path, resume: bool) -> bool:

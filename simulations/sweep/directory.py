@@ -15,6 +15,7 @@ from fedpriv.files import replaced
 from fedpriv.tables import Table, flat, toml
 from server.directory import kept
 from server.outcome import ERROR
+from server.words import NOT_TRIED
 from simulations.sweep.grid import Cell, Grid
 
 STUDY, INDEX, CELLS = "study.toml", "sweep.json", "cells"
@@ -78,13 +79,22 @@ def place_of(out: Path, cell: Cell) -> Path:
 
 
 def finished(place: Path) -> bool:
-    """Whether a cell has come to its end, whatever that is, and its records are whole: else it is worth another try."""
+    """Whether a cell has come to its end and its records are whole: else, or if nobody attacked, it is tried again."""
     try:
         result = json.loads((place / "result.json").read_text(encoding="utf-8"))
-        ended = result["why"] != "interrupted" and not (place / ERROR).exists()
+        ended = result["why"] != "interrupted" and not (place / ERROR).exists() and untried(place) is None
         return ended and records.read(place / "records.jsonl").end is not None
     except (OSError, ValueError, KeyError, TypeError, FedprivError):
         return False
+
+
+def untried(place: Path) -> str | None:
+    """Why the attack of a cell that has ended was not tried, in a line; None where it was, or nobody attacks."""
+    try:
+        why = json.loads((place / "result.json").read_text(encoding="utf-8")).get("not_tried")
+    except (OSError, ValueError, AttributeError):
+        return None
+    return None if why is None else f"the attack was {NOT_TRIED}: {why}"
 
 
 def _index(grid: Grid) -> dict[str, Any]:

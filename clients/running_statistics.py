@@ -1,0 +1,68 @@
+"""What a module gathers in training and needs in use, which no message holds: it is refused before anybody trains it.
+
+Weights travel, buffers do not: each client's begin as they were built, and so do those of whoever evaluates the model.
+A batch norm would be used with the mean 0 and the variance 1 of a new one, whatever it was trained on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _NormBase
+
+from fedpriv.errors import FAULTS, FedprivError
+
+Buffer = tuple[nn.Module, str, Tensor | None]
+Buffers = Iterable[Buffer]
+
+
+def check_running(module: nn.Module, buffers: Buffers, shape: tuple[int, ...]) -> None:
+    """Refuse a module with a buffer that a step of training moves and that counts in use."""
+    found = _moved(module, list(buffers), torch.rand(2, *shape))
+    if found is None:
+        return
+    owner, name = found
+    layer = next(path for path, each in module.named_modules() if each is owner)
+    if isinstance(owner, _NormBase):
+        raise FedprivError(
+            f"layer {layer or 'itself'} ({type(owner).__name__}) keeps running statistics of what it is trained on, "
+            "and nobody sends them: in use it would have those of a new module; GroupNorm looks at one record"
+        )
+    raise FedprivError(
+        f"its buffer {f'{layer}.{name}'.lstrip('.')} moves in training and counts in use, and nobody sends it: trained "
+        "weights alone travel"
+    )
+
+
+def _moved(module: nn.Module, buffers: list[Buffer], x: Tensor) -> tuple[nn.Module, str] | None:
+    """The first buffer that training moves, if outputs in use depend on those that it does.
+
+    Where made-up records do not go through, a layer that keeps running statistics is taken to move them.
+    """
+    try:
+        with torch.no_grad():
+            _put_back(buffers)
+            built = module.eval()(x)
+            _put_back(buffers)
+            module.train()(x)
+            moved = [(owner, name) for owner, name, was in buffers if not _same(owner._buffers[name], was)]
+            trained = module.eval()(x)
+            found = moved if moved and not torch.equal(built, trained) else []
+    except FAULTS:
+        found = [(owner, name) for owner, name, was in buffers if isinstance(owner, _NormBase) and was is not None]
+    _put_back(buffers)
+    module.eval()
+    return found[0] if found else None
+
+
+def _put_back(buffers: Buffers) -> None:
+    for owner, name, was in buffers:
+        setattr(owner, name, None if was is None else was.clone())
+
+
+def _same(now: Tensor | None, was: Tensor | None) -> bool:
+    if now is None or was is None:
+        return now is was
+    return now.shape == was.shape and torch.equal(now, was)
