@@ -7,6 +7,7 @@ the running sums of P give α, one minus the running sums of Q give β, and T is
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, assert_never
@@ -15,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtr, ndtri, ndtri_exp
 
-from fedpriv import densities
+from fedpriv import densities, replacing
 from fedpriv.arrays import Vector
 from fedpriv.atoms import ROUNDING, Atoms, hull
 from fedpriv.densities import Density
@@ -101,6 +102,26 @@ class Tradeoff:
         if not shift >= 0:
             raise FedprivError(f"shift must be at least 0, got {shift}")
         return Tradeoff(densities.laplace(float(shift))) if shift > 0 else Tradeoff.between([1.0], [1.0])
+
+    @staticmethod
+    def gaussian_replaced(shift: float, rate: float) -> Tradeoff:
+        """A sum with Gaussian noise of deviation 1, on a Poisson sample, and a record of norm `shift` made another.
+
+        The worst two are c and −c, in any dimension; a record that is not drawn adds nothing. docs/proofs/replacing.md.
+
+        >>> round(Tradeoff.gaussian_replaced(0.5, 0.01).delta(0.0), 6)
+        0.003829
+        """
+        return _replaced(shift, rate, Tradeoff.gaussian, replacing.gaussian)
+
+    @staticmethod
+    def laplace_replaced(shift: float, rate: float) -> Tradeoff:
+        """The same with Laplace noise of scale 1 and ℓ1 norms.
+
+        >>> round(Tradeoff.laplace_replaced(1.0, 0.2).epsilon(0.0), 6)  # ln((0.8 + 0.2e)/(0.8 + 0.2/e))
+        0.430555
+        """
+        return _replaced(shift, rate, Tradeoff.laplace, replacing.laplace)
 
     @staticmethod
     def pure(epsilon: float, delta: float = 0.0) -> Tradeoff:
@@ -289,6 +310,17 @@ class Tradeoff:
         if above and below:
             return "incomparable"
         return "more private" if above else "less private" if below else "equal"
+
+
+def _replaced(
+    shift: float, rate: float, whole: Callable[[float], Tradeoff], sampled: Callable[[float, float], Density]
+) -> Tradeoff:
+    """Records ±shift of a sum at a rate: of all records the noise's own curve at twice the shift."""
+    probability(rate=rate)
+    own = whole(2 * shift)
+    if rate == 1 or not isinstance(own.pair, Density):  # a shift of nothing, or one that gives everything away
+        return own if rate > 0 else Tradeoff.between([1.0], [1.0])
+    return Tradeoff(sampled(float(shift), float(rate))) if rate > 0 else Tradeoff.between([1.0], [1.0])
 
 
 def _distributions(p: ArrayLike, q: ArrayLike) -> tuple[Vector, Vector]:
