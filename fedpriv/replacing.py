@@ -1,8 +1,8 @@
 """One record replaced by another in a sum with noise, on a Poisson sample: a record that is not drawn adds nothing.
 
-The pair is ((1 − q)·N₀ + q·N₋c, (1 − q)·N₀ + q·N_c), N_a the noise moved by a: the records −c and c, which are real data,
-so the curve is attained; and no two records within c are told apart better, whatever the dimension
-(docs/proofs/replacing.md). Only for noise on a sum: who sends a message of its own sends one where the record is not drawn.
+The pair is ((1 − q)·N₀ + q·N₋c, (1 − q)·N₀ + q·N_c), N_a the noise moved by a: the records −c and c, which are real
+data, so the curve is attained; and no two records within c are told apart better, whatever the dimension
+(docs/proofs/replacing.md). Only for noise on a sum: a message of one's own is sent where the record is not drawn, too.
 """
 
 from __future__ import annotations
