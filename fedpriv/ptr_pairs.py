@@ -48,8 +48,8 @@ def cases(ptr: Ptr, seen: Seen) -> Cases:
 
     fails: both margins are 0. The test says nothing, and with probability δ₀ the trimmed sum moves by R under noise στ.
     passes, margin seen: the margins differ by at most 1, and either branch moves by at most one noise: Lap(0, b) ×
-    N(0, σ) against Lap(1, b) × N(1, σ). Branch seen: Bern(p_m) × N(0, σ) against Bern(p_{m−1}) × N(1, σ), p_m the chance that
-    a margin of m passes, for the three m beside the threshold; they dominate every other m.
+    N(0, σ) against Lap(1, b) × N(1, σ). Branch seen: Bern(p_m) × N(0, σ) against Bern(p_{m−1}) × N(1, σ), p_m the
+    chance that a margin of m passes, for the three m beside the threshold; they dominate every other m.
     """
     return _cases(float(ptr.noise), float(ptr.bound), float(ptr.test_noise), float(ptr.failure), ptr.enough, seen)
 
@@ -103,7 +103,7 @@ def attained(ptr: Ptr, seen: Seen, *, rate: float, rounds: int, dimension: int) 
 
 
 def _joining(ptr: Ptr, seen: Seen, rounds: int, own: Cases) -> list[Attained]:
-    """A record that joins a batch with a margin: of any size where Δ̂ is seen; else it is F's, which moves by the round."""
+    """A record that joins a batch with a margin: of any size where Δ̂ is seen; else it moves with F, by the round."""
     if seen == "margin" or ptr.bound == 1:
         return [Attained("explicit records: one of norm clip joins a batch with a margin", own.passes)]
     summed = Tradeoff.gaussian(1 / ptr.noise)

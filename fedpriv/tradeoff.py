@@ -239,7 +239,7 @@ class Tradeoff:
         a, not_a = below[:-1], np.logaddexp.accumulate(atoms.log_p[::-1])[::-1][1:]
         b, not_b = above[1:], np.logaddexp.accumulate(atoms.log_q)[:-1]
         with np.errstate(invalid="ignore"):
-            corner = np.nan_to_num(-_quantile(a, not_a) - _quantile(b, not_b), nan=np.inf)
+            corner = np.nan_to_num(-quantile(a, not_a) - quantile(b, not_b), nan=np.inf)
         slack = 1 + 8 * atoms.error + 64 * ROUNDING
         return float(max(corner.max(initial=0.0), 0.0) * slack)
 
@@ -336,7 +336,7 @@ def _distributions(p: ArrayLike, q: ArrayLike) -> tuple[Vector, Vector]:
     return first, second
 
 
-def _quantile(log_mass: Vector, log_rest: Vector) -> Vector:
+def quantile(log_mass: Vector, log_rest: Vector) -> Vector:
     """Φ⁻¹ of a mass, from whichever of the mass and its complement is smaller."""
     small = np.minimum(np.minimum(log_mass, log_rest), np.log(0.5))
     return np.where(log_mass <= log_rest, 1.0, -1.0) * ndtri_exp(small)
