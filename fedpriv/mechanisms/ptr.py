@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from fedpriv import ptr_renyi
 from fedpriv.errors import FedprivError, positive
-from fedpriv.ptr_pairs import Cases, Seen, cases, log_passing
+from fedpriv.ptr_pairs import Seen, cases, log_passing
 from fedpriv.renyi import Curve
 from fedpriv.tradeoff import Tradeoff
 from fedpriv.trust import Adjacency
@@ -77,11 +77,6 @@ class Ptr:
         """A Gaussian-DP parameter: of test and sum together, or of the branch that should not have been taken."""
         tested = hypot(Tradeoff.laplace(1 / self.test_noise).mu, 1 / self.noise) if self.bound < 1 else 0.0
         return max(tested, 1 / (self.noise * self.bound)) * OUTWARD
-
-    @property
-    def cases(self) -> Cases:
-        """The curves of the two kinds of neighbours, Δ̂ seen."""
-        return cases(self, "margin")
 
     def passing(self, margin: int) -> float:
         """The chance that a test passes at a margin.
