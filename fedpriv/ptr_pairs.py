@@ -5,14 +5,15 @@ The curves that dominate all neighbours, and what explicit data reach. Proofs: d
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, reduce
 from math import exp, log, log1p
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
-from fedpriv.atoms import ROUNDING, Atoms
+from fedpriv.atoms import ROUNDING, Atoms, hull
 from fedpriv.joint import joint
 from fedpriv.tradeoff import Enclosure, Tradeoff
 
@@ -66,10 +67,18 @@ def _cases(noise: float, bound: float, test_noise: float, failure: float, enough
         passes = joint([(Tradeoff.laplace(1 / test_noise), 1), (summed, 1)])
         chance = log(failure), log1p(-failure)
     else:
-        first, *others = (_tested(summed, test_noise, enough, m) for m in (enough - 1, enough, enough + 1))
-        passes, chance = first.hull(*others), log_passing(test_noise, enough, 0)
+        near = [_tested(summed, test_noise, enough, m) for m in (enough, enough - 1, enough + 1)]
+        passes, chance = _dominating(near), log_passing(test_noise, enough, 0)
     fails = _branches(_held(wrong), summed, chance, chance)
-    return Cases(passes, fails, passes.hull(fails))
+    return Cases(passes, fails, _dominating([passes, fails]))
+
+
+def _dominating(curves: Sequence[Tradeoff]) -> Tradeoff:
+    """The hull of curves from above, each direction by itself; from below one of them will do."""
+    above = reduce(hull, (curve.above for curve in curves))
+    back = reduce(hull, (curve.inverse.above for curve in curves))
+    below = curves[0].below
+    return Tradeoff(Enclosure(above, below, Enclosure(back, below.swapped)))
 
 
 def log_passing(test_noise: float, enough: int, margin: int) -> tuple[float, float]:
