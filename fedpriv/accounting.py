@@ -123,9 +123,14 @@ class Account:
 
     @cached_property
     def mu(self) -> float | None:
-        """A certified Gaussian-DP parameter of everything, None where there is none."""
-        found = sqrt(sum(event.rounds * mu_of(event) ** 2 for event in self.spent))
-        return found * vectors.OUTWARD if found < inf else None
+        """A certified Gaussian-DP parameter of everything, None where there is none: of each event, or of all composed.
+
+        A route that sets some δ aside proves none.
+        """
+        apart = sqrt(sum(event.rounds * mu_of(event) ** 2 for event in self.spent)) * vectors.OUTWARD
+        composed = [compose(route.parts).mu for route in self.routes if not route.aside and route.divergence is None]
+        found = min([apart, *composed])
+        return found if found < inf else None
 
 
 def _routes(event: Event) -> list[Route]:

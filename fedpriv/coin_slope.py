@@ -13,7 +13,7 @@ from math import log, log1p, pi, sqrt
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
-from scipy.special import ndtri_exp
+from scipy.special import ndtri, ndtri_exp
 
 from fedpriv.arrays import Vector
 from fedpriv.coins import ROUNDING, log_binomial, window
@@ -24,6 +24,7 @@ LARGEST_EXPONENT = 600.0  # trials · ln(1/p_min); beyond it a table of votes co
 MOST_CELLS = 512  # of [0, r]; fewer where a table has many rows
 MOST_WORK = 1_000_000  # rows · cells
 UNSEEN = 1e-20  # share of what is negligible that tables leave out
+OUTWARD = 1 + 2.0**-40
 HAZARD = sqrt(2 / pi)  # the least d ln Φ(z)/dz over z ≤ 0, reached at 0; it also exceeds |z|
 
 
@@ -48,12 +49,27 @@ def coin_slope(
     probability(negligible=negligible)
     bundles, coins = _affordable(coins, trials, (scale - peak) / (2 * scale), negligible)
     sums = _Sums.of(coins, -(-trials // bundles), peak / (2 * scale), negligible / bundles)
-    cells, (lower, upper) = 8, sums.secants(8)
+    unit = sqrt(bundles) / (2 * scale)  # sums measure x in units of 2B; bundles add like coordinates
+    most = _without_coins(trials, peak, scale)
+    cells, lower, upper = 8, *_scaled(sums.secants(8), unit, most)
     while upper - lower > tolerance * upper and cells < MOST_CELLS and cells * len(sums.tails.height) < MOST_WORK:
         cells *= 4
-        lower, upper = sums.secants(cells)
-    unit = sqrt(bundles) / (2 * scale)  # sums measure x in units of 2B; bundles add like coordinates
-    return lower * unit, upper * unit
+        lower, upper = _scaled(sums.secants(cells), unit, most)
+    return lower, upper
+
+
+def _without_coins(trials: int, peak: float, scale: float) -> float:
+    """√M·Φ⁻¹((B + r)/2B)/r, at least S whatever the coins: every vote seen is √M·|h(x)|-GDP at x against 0, so W is.
+
+    Near r = B, where a vote is nearly certain, no speed between two points of a grid is finite; this is.
+    """
+    return float(-sqrt(trials) * ndtri((scale - peak) / (2 * scale)) / peak * OUTWARD)
+
+
+def _scaled(found: tuple[float, float], unit: float, most: float) -> tuple[float, float]:
+    """The enclosure in the data's units, and no larger than what holds anyway."""
+    lower, upper = (min(one * unit, most) for one in found)
+    return lower, upper
 
 
 def _affordable(coins: int, trials: int, p_min: float, negligible: float) -> tuple[int, int]:

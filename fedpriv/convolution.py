@@ -59,6 +59,8 @@ class Convolution:
 
     def epsilon(self, delta: float) -> float:
         """The bound on ε(δ), by bisection, the end returned that holds; ∞ or −∞ where nothing is known."""
+        if self.sign < 0 and self.impossible > delta:  # whatever is left of the other outcomes: it may underflow
+            return np.inf
         if not self.profile[0].size:
             return self.sign * np.inf
         low, high = self._bracket(delta)
@@ -71,8 +73,6 @@ class Convolution:
 
     def _bracket(self, delta: float) -> tuple[float, float]:
         """An ε with a bound above δ and a larger one without: nearest the profile's own answer, which is nearly it."""
-        if self.sign < 0 and self.impossible > delta:
-            return np.inf, np.inf
         top, guess = float(self.profile[0][0]), hockey.smallest_epsilon(self.profile, self.impossible, delta)
         guess = float(np.clip(guess, self.lowest, top)) if not np.isnan(guess) else top
         for width in 1e-13 * (1 + abs(top)) * 4.0 ** np.arange(26):

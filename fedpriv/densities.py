@@ -170,15 +170,16 @@ def gaussian(mu: float) -> Density:
 def laplace(shift: float) -> Density:
     """Lap(0, 1) against Lap(shift, 1): loss |x| − |x − shift|, flat outside [0, shift]."""
     return Density(
-        _laplace_below, lambda x: _laplace_below(-x),
-        lambda x: _laplace_below(x - shift), lambda x: _laplace_below(shift - x),
+        laplace_below, lambda x: laplace_below(-x),
+        lambda x: laplace_below(x - shift), lambda x: laplace_below(shift - x),
         lambda x: np.clip(2 * x - shift, -shift, shift), partial(_place_laplace, shift),
         np.linspace(0, shift, CELLS // 4), partial(_laplace_stick, shift), partial(_laplace_stick, shift),
         symmetric=True, heavy=(-shift, shift),
     )  # fmt: skip
 
 
-def _laplace_below(x: Vector) -> Vector:
+def laplace_below(x: Vector) -> Vector:
+    """The distribution function of Laplace noise of scale 1."""
     return np.where(x < 0, np.exp(np.minimum(x, 0)) / 2, 1 - np.exp(-np.maximum(x, 0)) / 2)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, assert_never, get_args
+from typing import Any, assert_never, get_args
 
 from fedpriv.bounds import Bound, Box, Geometry, Norm, Normalised, bound_of, check_same
 from fedpriv.errors import FedprivError, at_most, one_of, positive, probability, whole
@@ -31,11 +31,11 @@ from fedpriv.mechanisms import (
     settings_of,
 )
 from fedpriv.mechanisms.ptr import check_adjacency
+from fedpriv.ptr_pairs import Seen
 from fedpriv.trust import MOST, Adjacency, Central, Local, Sums, Trust, Unit, Word, certain, trust_of, word_of
 
 Summed = (Binomial, StochasticSign, Cldp, NoisySign, Ternary)
 Curator = (Gaussian, Laplace, Ptr, Histogram, Exponential)  # by themselves they stand for a curator's noise
-Seen = Literal["margin", "branch"]
 BOUNDS: dict[str, type[Any]] = {kind.__name__: kind for kind in get_args(Bound)}
 FACTS = {
     "kind", "settings", "bound", "dimension", "trust", "clients", "unit", "adjacency", "sampling", "rounds", "seen",

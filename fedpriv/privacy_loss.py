@@ -17,6 +17,7 @@ import numpy as np
 
 from fedpriv import lattice
 from fedpriv.atoms import ROUNDING, Atoms
+from fedpriv.composed_mu import composed_mu
 from fedpriv.convolution import OUTSIDE, Convolution, Rounds, TooLarge
 from fedpriv.densities import Density
 from fedpriv.errors import at_least_zero, probability, whole
@@ -87,7 +88,7 @@ class Composition:
 
     @cached_property
     def mu(self) -> float:
-        """A certified Gaussian-DP parameter of the composition: √Σ n·μ², ∞ where some curve has none."""
+        """A certified Gaussian-DP parameter of the composition, ∞ where some curve has none."""
         return max((direction.mu for direction in self.directions), default=0.0)
 
     def delta(self, epsilon: float, tolerance: float = FINE) -> Bounds:
@@ -143,8 +144,8 @@ class Direction:
 
     @cached_property
     def mu(self) -> float:
-        """A Gaussian-DP parameter of the composition: √Σ n·μ², ∞ where some curve has none."""
-        squares = sum(count * min(curve.mu, 1e150) ** 2 for curve, count in self.parts)
+        """A Gaussian-DP parameter of the composition: √Σμ² of each curve composed, ∞ where some curve has none."""
+        squares = sum(min(composed_mu(curve, count), 1e150) ** 2 for curve, count in self.parts)
         return float(np.sqrt(squares) * (1 + 8 * ROUNDING)) if squares < 1e290 else np.inf
 
     @cached_property

@@ -17,8 +17,9 @@ from fedpriv import renyi, secure_aggregation
 from fedpriv.bounds import geometry_of
 from fedpriv.event import Event
 from fedpriv.joint import joint
-from fedpriv.mechanisms import Binomial, Cldp, Histogram, Ptr, StochasticSign, Ternary
+from fedpriv.mechanisms import Binomial, Cldp, Gaussian, Histogram, Laplace, Ptr, StochasticSign, Ternary
 from fedpriv.privacy_loss import Part, compose
+from fedpriv.ptr_pairs import Seen
 from fedpriv.tilting import log_moment
 from fedpriv.tradeoff import Tradeoff
 from fedpriv.trust import Central, Local, Sums
@@ -26,6 +27,7 @@ from fedpriv.vectors import OUTWARD
 
 SET_ASIDE = 1e-12  # of δ: all that a secure-aggregation certificate may leave to an unlucky number of coins
 BOXED = 64  # coordinates up to which the box around the ball is worth a look
+REPLACED = "a record made its opposite in a sum, Poisson sampled"
 JOINT = 64  # coordinates sampled together that are convolved one by one
 
 
@@ -92,19 +94,62 @@ def _seen_routes(event: Event) -> list[Route]:
         return _ptr_routes(event, event.mechanism)
     if isinstance(event.mechanism, Histogram):
         return [_histogram_route(event, event.mechanism)]
+    replaced = replaced_on_a_sum(event)
+    found = [] if replaced is None else [Route(f"{REPLACED} (docs/proofs/replacing.md)", ((replaced, event.rounds),))]
+    if found and (isinstance(event.mechanism, Gaussian) or event.dimension == 1):
+        return found  # which is exact
     if event.dimension == 1 or geometry_of(event.bound) == "linf":
-        return _coordinate_routes(event)
-    return _vector_routes(event)
+        return found + _coordinate_routes(event)
+    return found + _vector_routes(event)
+
+
+def replaced_on_a_sum(event: Event, rounding: float = OUTWARD) -> Tradeoff | None:
+    """The curve of a record on a Poisson sample made another, of a curator's Gaussian or Laplace noise on a sum.
+
+    A record that is not drawn adds nothing. A client's own message is another matter: it is sent whoever was drawn.
+    """
+    mechanism = event.mechanism
+    if not isinstance(mechanism, Gaussian | Laplace) or event.sampling == 1 or event.adjacency != "replace":
+        return None
+    match event.trust:
+        case Central():
+            reach = _reach(event, 2 if isinstance(mechanism, Gaussian) else 1) / mechanism.noise * rounding
+            made = Tradeoff.gaussian_replaced if isinstance(mechanism, Gaussian) else Tradeoff.laplace_replaced
+            return made(reach, event.sampling)
+        case Local() | Sums():
+            return None
+        case _ as never:
+            assert_never(never)
+
+
+def _reach(event: Event, norm: int) -> float:
+    """The largest ℓ1 or ℓ2 norm within the event's bound."""
+    match geometry_of(event.bound):
+        case "linf":
+            return float(event.mechanism.peak * event.dimension ** (1 / norm))
+        case "l2":
+            return float(event.mechanism.clip * (1 if norm == 2 else sqrt(event.dimension)))
+        case None:
+            return float(event.mechanism.clip)
+        case _ as never:
+            assert_never(never)
 
 
 def _ptr_routes(event: Event, ptr: Ptr) -> list[Route]:
     """The exact pairs of propose-test-release, whatever the dimension; and [P] Theorem 4.3, which bounds any noise."""
-    proof = "exact pairs of propose-test-release, their hull composed (docs/ptr.md)"
+    proof = f"exact pairs of propose-test-release, {event.seen} seen, their hull composed (docs/ptr.md)"
     divergences = Route("Rényi divergences of [P] Theorem 4.3", (), ptr.renyi(event.rounds))
+    curve = ptr.tradeoff(seen=seen_of(event))
     if event.sampling == 1:
-        return [Route(proof, ((ptr.tradeoff(), event.rounds),)), divergences]
-    shared = _sampled(ptr.tradeoff(), event, f"{proof}, test and sum on one Poisson sample")
+        return [Route(proof, ((curve, event.rounds),)), divergences]
+    shared = _sampled(curve, event, f"{proof}, test and sum on one Poisson sample")
     return [shared, divergences._replace(proof=divergences.proof + ", sampling left aside")]
+
+
+def seen_of(event: Event) -> Seen:
+    """What is seen of a test."""
+    assert event.seen is not None  # or the event were refused
+    return event.seen
 
 
 def _histogram_route(event: Event, histogram: Histogram) -> Route:

@@ -7,6 +7,7 @@ the running sums of P give α, one minus the running sums of Q give β, and T is
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, assert_never
@@ -15,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtr, ndtri, ndtri_exp
 
-from fedpriv import densities
+from fedpriv import densities, replacing
 from fedpriv.arrays import Vector
 from fedpriv.atoms import ROUNDING, Atoms, hull
 from fedpriv.densities import Density
@@ -29,14 +30,21 @@ Comparison = Literal["equal", "more private", "less private", "incomparable"]
 
 @dataclass(frozen=True, eq=False)
 class Enclosure:
-    """A pair known only between two finite ones: `spread` gives away more than it, `merged` less."""
+    """A pair known only between two finite ones: `spread` gives away more than it, `merged` less.
+
+    `back` is what lies around the pair with P and Q exchanged, where that is known better than by exchanging these: the
+    small values of one direction are small differences of large ones in the other.
+    """
 
     spread: Atoms
     merged: Atoms
+    back: Enclosure | None = None
 
-    @property
+    @cached_property
     def swapped(self) -> Enclosure:
         """P and Q exchanged."""
+        if self.back is not None:
+            return Enclosure(self.back.spread, self.back.merged, Enclosure(self.spread, self.merged))
         return Enclosure(self.spread.swapped, self.merged.swapped)
 
     @property
@@ -46,7 +54,11 @@ class Enclosure:
 
     def mixed(self, rate: float) -> Enclosure:
         """(P, (1 − rate)·P + rate·Q): sampling keeps domination."""
-        return Enclosure(self.spread.mixed(rate), self.merged.mixed(rate))
+        back = None
+        if self.back is not None:
+            spread, merged = (one.swapped.mixed(rate).swapped for one in (self.back.spread, self.back.merged))
+            back = Enclosure(spread, merged)
+        return Enclosure(self.spread.mixed(rate), self.merged.mixed(rate), back)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -101,6 +113,26 @@ class Tradeoff:
         if not shift >= 0:
             raise FedprivError(f"shift must be at least 0, got {shift}")
         return Tradeoff(densities.laplace(float(shift))) if shift > 0 else Tradeoff.between([1.0], [1.0])
+
+    @staticmethod
+    def gaussian_replaced(shift: float, rate: float) -> Tradeoff:
+        """A sum with Gaussian noise of deviation 1, on a Poisson sample, and a record of norm `shift` made another.
+
+        The worst two are c and −c, in any dimension; a record that is not drawn adds nothing. docs/proofs/replacing.md.
+
+        >>> round(Tradeoff.gaussian_replaced(0.5, 0.01).delta(0.0), 6)
+        0.003829
+        """
+        return _replaced(shift, rate, Tradeoff.gaussian, replacing.gaussian)
+
+    @staticmethod
+    def laplace_replaced(shift: float, rate: float) -> Tradeoff:
+        """The same with Laplace noise of scale 1 and ℓ1 norms.
+
+        >>> round(Tradeoff.laplace_replaced(1.0, 0.2).epsilon(0.0), 6)  # ln((0.8 + 0.2e)/(0.8 + 0.2/e))
+        0.430555
+        """
+        return _replaced(shift, rate, Tradeoff.laplace, replacing.laplace)
 
     @staticmethod
     def pure(epsilon: float, delta: float = 0.0) -> Tradeoff:
@@ -218,7 +250,7 @@ class Tradeoff:
         a, not_a = below[:-1], np.logaddexp.accumulate(atoms.log_p[::-1])[::-1][1:]
         b, not_b = above[1:], np.logaddexp.accumulate(atoms.log_q)[:-1]
         with np.errstate(invalid="ignore"):
-            corner = np.nan_to_num(-_quantile(a, not_a) - _quantile(b, not_b), nan=np.inf)
+            corner = np.nan_to_num(-quantile(a, not_a) - quantile(b, not_b), nan=np.inf)
         slack = 1 + 8 * atoms.error + 64 * ROUNDING
         return float(max(corner.max(initial=0.0), 0.0) * slack)
 
@@ -291,6 +323,17 @@ class Tradeoff:
         return "more private" if above else "less private" if below else "equal"
 
 
+def _replaced(
+    shift: float, rate: float, whole: Callable[[float], Tradeoff], sampled: Callable[[float, float], Density]
+) -> Tradeoff:
+    """Records ±shift of a sum at a rate: of all records the noise's own curve at twice the shift."""
+    probability(rate=rate)
+    own = whole(2 * shift)
+    if rate == 1 or not isinstance(own.pair, Density):  # a shift of nothing, or one that gives everything away
+        return own if rate > 0 else Tradeoff.between([1.0], [1.0])
+    return Tradeoff(sampled(float(shift), float(rate))) if rate > 0 else Tradeoff.between([1.0], [1.0])
+
+
 def _distributions(p: ArrayLike, q: ArrayLike) -> tuple[Vector, Vector]:
     """Both arrays checked: one length, no negative or missing mass, each summing to one."""
     first, second = np.asarray(p, dtype=float), np.asarray(q, dtype=float)
@@ -304,7 +347,7 @@ def _distributions(p: ArrayLike, q: ArrayLike) -> tuple[Vector, Vector]:
     return first, second
 
 
-def _quantile(log_mass: Vector, log_rest: Vector) -> Vector:
+def quantile(log_mass: Vector, log_rest: Vector) -> Vector:
     """Φ⁻¹ of a mass, from whichever of the mass and its complement is smaller."""
     small = np.minimum(np.minimum(log_mass, log_rest), np.log(0.5))
     return np.where(log_mass <= log_rest, 1.0, -1.0) * ndtri_exp(small)
@@ -330,4 +373,8 @@ def _hull_of_two(first: Tradeoff, second: Tradeoff, balanced: bool = False) -> T
     if isinstance(first.pair, Atoms) and isinstance(second.pair, Atoms):
         return Tradeoff(hull(first.pair, second.pair, balanced))
     above, below = hull(first.above, second.above, balanced), hull(first.below, second.below, balanced)
-    return Tradeoff(Enclosure(above, below))
+    if balanced:
+        return Tradeoff(Enclosure(above, below))
+    others = first.inverse, second.inverse
+    back = Enclosure(hull(others[0].above, others[1].above), hull(others[0].below, others[1].below))
+    return Tradeoff(Enclosure(above, below, back))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import sqrt
 from typing import NamedTuple, assert_never
 
@@ -11,7 +12,8 @@ from fedpriv.event import Event
 from fedpriv.joint import joint
 from fedpriv.mechanisms import Gaussian, Histogram, Laplace, Mechanism, Ptr, Ternary
 from fedpriv.privacy_loss import Part
-from fedpriv.routes import JOINT, seen_as_one, share_at, votes_of
+from fedpriv.ptr_pairs import attained
+from fedpriv.routes import JOINT, REPLACED, replaced_on_a_sum, seen_as_one, seen_of, share_at, votes_of
 from fedpriv.tradeoff import Tradeoff
 from fedpriv.trust import Central, Local, Sums
 from fedpriv.vectors import OUTWARD
@@ -43,6 +45,8 @@ def _seen_witnesses(event: Event) -> list[Witness]:
         return _ptr_witnesses(event, mechanism)
     if isinstance(mechanism, Histogram):
         return [_histogram_witness(event, mechanism)]
+    if (replaced := replaced_on_a_sum(event, 1 / OUTWARD)) is not None:
+        return _replaced_witnesses(event, mechanism, replaced)
     if isinstance(mechanism, Gaussian) and geometry_of(event.bound) != "linf":
         return _composed(event, _ends(mechanism, event, mechanism.clip), 1)
     pairs = [(_ends(mechanism, event, level), count) for level, count in _levels(event)]
@@ -50,14 +54,19 @@ def _seen_witnesses(event: Event) -> list[Witness]:
 
 
 def _ptr_witnesses(event: Event, ptr: Ptr) -> list[Witness]:
-    """Two data sets that attain their case of propose-test-release (docs/ptr.md), in every round."""
-    passes = "explicit records: one of norm clip joins a batch with a margin"
-    fails = "explicit records: all of norm clip, no margin"
-    sampled = ", Poisson sampled" if event.sampling < 1 else ""
-    return [
-        Witness(proof + sampled, ((curve.subsampled(event.sampling, "add-remove"), event.rounds),))
-        for proof, curve in ((passes, ptr.cases.passes), (fails, ptr.cases.fails))
-    ]
+    """Data sets that attain their case of propose-test-release in every round, of what is seen and sampled of it."""
+    found = attained(ptr, seen_of(event), rate=event.sampling, rounds=event.rounds, dimension=event.dimension)
+    return [Witness(proof, ((curve, event.rounds),)) for proof, curve in found]
+
+
+def _replaced_witnesses(event: Event, mechanism: Mechanism, curve: Tradeoff) -> list[Witness]:
+    """The records c and −c; of several coordinates of Laplace noise those that differ in one."""
+    if isinstance(mechanism, Gaussian) or event.dimension == 1:
+        return [Witness(f"explicit records: {REPLACED}", ((curve, event.rounds),))]
+    alone = replaced_on_a_sum(replace(event, dimension=1), 1 / OUTWARD) or curve
+    found = [Witness(f"explicit records: {REPLACED}, in one coordinate", ((alone, event.rounds),))]
+    pairs = [(_ends(mechanism, event, level), count) for level, count in _levels(event)]
+    return found + [witness for pair, count in pairs for witness in _composed(event, pair, count)]
 
 
 def _histogram_witness(event: Event, histogram: Histogram) -> Witness:

@@ -294,8 +294,7 @@ def _table(own: dict[str, Any]) -> str:
         rows.append((f"ε at δ = {own['at_delta']:g}", _span(own["epsilon"])))
     else:
         rows.append((f"δ at ε = {own['at_epsilon']:g}", _span(own["delta"])))
-    aside = [", were every message seen"] * sums_only(own["trust"])
-    seen = "".join(aside + [", sampling left aside"] * (own["sampling"] < 1))
+    seen = ", were every message seen" * sums_only(own["trust"])
     rows.append(("Gaussian DP", "none" if own["mu"] is None else f"μ = {own['mu']:.7g} certified{seen}"))
     rows.append(("proof, upper", own["proof"]["upper"]))
     rows.append(("proof, lower", own["proof"]["lower"]))

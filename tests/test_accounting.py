@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import pairwise
-from math import exp, inf
+from math import exp, inf, sqrt
+from time import perf_counter
 from typing import Any
 
 import pytest
@@ -447,3 +448,53 @@ def test_a_crowd_hides_ternary_symbols(facts: dict[str, Any]) -> None:
     if facts.get("geometry") != "l2":
         assert costs[0].upper < local.upper / 4
         assert costs[0].lower > costs[0].upper / 2
+
+
+@pytest.mark.parametrize(
+    ("facts", "truth"),
+    [
+        ({"sampling": 0.01, "rounds": 10_000}, (4.3955, 4.3965)),
+        ({"sampling": 0.01, "rounds": 10_000, "dimension": 10**6, "geometry": "l2"}, (4.3955, 4.3965)),
+    ],
+    ids=str,
+)
+def test_a_record_replaced_in_a_curators_sampled_sum_costs_its_own_pair_both_bounds_alike(facts, truth) -> None:
+    low, high = epsilon(Gaussian(clip=1, noise=2), adjacency="replace", **facts)
+    assert truth[0] <= low <= high <= truth[1]
+    box = {"dimension": 4, "geometry": "linf", "sampling": 0.01, "rounds": 100, "adjacency": "replace"}
+    assert epsilon(Gaussian(clip=1, noise=4), **box) == approx(
+        epsilon(Gaussian(clip=2, noise=4), adjacency="replace", sampling=0.01, rounds=100), rel=1e-3
+    )
+
+
+def test_a_message_is_sent_whether_its_record_was_drawn_or_not_and_is_not_costed_like_a_sum() -> None:
+    facts: dict[str, Any] = {"sampling": 0.01, "rounds": 1000, "adjacency": "replace", "unit": "record"}
+    for mechanism in (Gaussian(clip=1, noise=1), Laplace(clip=1, noise=2)):
+        summed, sent = (epsilon(mechanism, trust=trust, **facts) for trust in ("central", "local"))
+        assert sent.upper > 1.3 * summed.upper
+
+
+def test_laplace_noise_in_several_coordinates_is_costed_by_the_norm_of_them_all() -> None:
+    facts: dict[str, Any] = {"sampling": 0.01, "rounds": 100, "adjacency": "replace"}
+    low, high = epsilon(Laplace(clip=1, noise=2), dimension=3, geometry="linf", **facts)
+    assert high <= epsilon(Laplace(clip=3, noise=2), **facts).upper * (1 + 1e-6)
+    assert low >= epsilon(Laplace(clip=1, noise=2), **facts).lower * (1 - 1e-3)
+
+
+def test_mu_of_an_account_is_that_of_the_composed_curve_where_it_is_less() -> None:
+    votes = Account((by_hand(StochasticSign(clip=0.1, scale=1), rounds=100),))
+    assert votes.mu == approx(2.01003355263, rel=1e-10)
+    both = Account(
+        (by_hand(StochasticSign(clip=0.1, scale=1), rounds=100), by_hand(NoisySign(clip=1, noise=2), rounds=4))
+    )
+    assert both.mu is not None
+    assert both.mu < sqrt(2.513227**2 + 4)
+    away = Account((by_hand(BinomialNoise(clip=0.05, levels=8, trials=20), rounds=10),))
+    assert away.mu is None
+
+
+def test_an_account_of_a_million_rounds_has_its_mu_in_seconds() -> None:
+    start = perf_counter()
+    for mechanism in (WIDE, Ternary(clip=0.1, spread=0.25, scale=0.5), Gaussian(clip=1, noise=1)):
+        assert Account((by_hand(mechanism, rounds=10**6, dimension=3, geometry="linf"),)).mu is not None
+    assert perf_counter() - start < 20

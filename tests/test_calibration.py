@@ -194,3 +194,23 @@ def test_a_free_setting_needs_the_others(kind: str, given: dict[str, Any], free:
 def test_no_rounds_are_calibrated_to_anything() -> None:
     _, found = calibrate("StochasticSign", {"clip": 1}, epsilon=1, delta=1e-5, rounds=0)
     assert found.bounds == (0, 0)
+
+
+@pytest.mark.parametrize("rounds", [1, 60, 1000])
+@pytest.mark.parametrize(
+    ("kind", "given"),
+    [
+        ("Binomial", {"clip": 1, "trials": 16}), ("Binomial", {"clip": 1, "peak": 0.2, "trials": 4}),
+        ("StochasticSign", {"clip": 1}), ("Cldp", {"clip": 1}),
+    ],
+    ids=named,
+)  # fmt: skip
+def test_a_million_clients_seen_as_a_sum_are_calibrated_in_seconds(
+    kind: str, given: dict[str, Any], rounds: int
+) -> None:
+    start = time.perf_counter()
+    crowd = {"trust": "secure-aggregation", "clients": 1_000_000, "dimension": 650, "geometry": "l2", "rounds": rounds}
+    _, found = calibrate(kind, given, epsilon=4, delta=1e-5, **crowd)
+    assert 2 < found.bounds.upper <= 4
+    assert 0 < found.bounds.lower <= found.bounds.upper
+    assert time.perf_counter() - start < 30

@@ -15,7 +15,7 @@ from pytest import approx
 from scipy.special import bdtr, bdtrc, ndtr
 
 from fedpriv.errors import FedprivError
-from fedpriv.mechanisms import DiscreteGaussian
+from fedpriv.mechanisms import BinomialNoise, DiscreteGaussian
 from fedpriv.privacy_loss import compose
 from fedpriv.tradeoff import Tradeoff
 
@@ -500,11 +500,29 @@ def test_the_order_of_parts_does_not_matter():
     assert two.lower <= one.upper
 
 
-def test_mu_of_a_composition_is_the_root_of_the_sum_of_squares():
+def test_mu_of_a_composition_is_the_root_of_the_sum_of_squares_of_what_each_curve_composes_to():
     both = compose([(VOTE, 100), (Tradeoff.gaussian(0.5), 4)])
-    assert both.mu == approx(sqrt(100 * VOTE.mu**2 + 1), rel=1e-12)
+    assert both.mu == approx(sqrt(compose([(VOTE, 100)]).mu ** 2 + 1), rel=1e-12)
+    assert both.mu < sqrt(100 * VOTE.mu**2 + 1)
     assert both.epsilon(1e-5).lower <= Tradeoff.gaussian(both.mu).epsilon(1e-5)
     assert compose([(between([0.0, 1.0], [0.1, 0.9]), 3)]).mu == inf
+
+
+@pytest.mark.parametrize("rounds", [1000, 5026, 5300, 13_000, 10**6, 10**12])
+def test_what_is_infinite_is_never_said_to_be_at_least_0(rounds):
+    """The mass without a give-away, .868^T, leaves the floats at 5,026 rounds; the give-away does not."""
+    curve = BinomialNoise(clip=0.05, levels=8, trials=20).tradeoff("replace")
+    assert compose([(curve, rounds)]).epsilon(1e-5) == (inf, inf)
+    assert compose([(curve, rounds)]).delta(3.0).lower > 0.98
+
+
+@given(st.floats(1e-6, 0.5), st.integers(1, 10**7))
+@settings(max_examples=30, deadline=None)
+def test_epsilon_is_infinite_from_below_wherever_the_give_away_alone_exceeds_delta(share, rounds):
+    curve = Tradeoff.pure(1.0, share)
+    away = -np.expm1(rounds * np.log1p(-share))
+    if away > 1.01e-5:
+        assert compose([(curve, rounds)]).epsilon(1e-5) == (inf, inf)
 
 
 # --- ends -------------------------------------------------------------------------------------------------------------

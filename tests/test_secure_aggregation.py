@@ -329,3 +329,12 @@ def test_real_vectors_give_away_less_than_the_bound(coordinates, high):
 def test_nonsense_is_refused(call):
     with pytest.raises(FedprivError):
         call()
+
+
+@pytest.mark.parametrize("trials", [1, 2, 16, 1000])
+@pytest.mark.parametrize("over", [1e-15, 1e-9, 3e-7, 1e-4, 1e-2])
+@pytest.mark.parametrize("coins", [0, 5, 13_625])
+def test_however_certain_a_vote_is_the_slope_is_finite_and_no_more_than_without_coins(trials, over, coins):
+    lower, upper = coin_slope(coins, trials, 1.0, 1 + over, negligible=1e-16, tolerance=1e-3)
+    apart = sqrt(trials) * float(-ndtri((1 + over - 1) / (2 * (1 + over))))
+    assert 0 <= lower <= upper <= apart * (1 + 1e-9)

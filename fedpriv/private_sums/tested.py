@@ -20,12 +20,15 @@ Rates = Literal["equal", "by-trimmed"]
 class Ptr:
     """Σ + σR·N(0, I); or TSUM_F + στ·N(0, I), where a noisy test passes. TSGD + PTR of [P]: `fedpriv.ptr`, docs/ptr.md.
 
+    What leaves is the sum, and F of the next step, from which all see whether the test passed; the noisy margin stays.
+
     F moves by `step` after every test, up where it failed and down where it passed, as Algorithm 2 has it; left to
     itself it would come to trim the whole batch where most gradients are long, so `most` bounds it. Gradients are
     ordered by their length before clipping (see `TrimmedGaussian`).
 
     `rates` is the step after SUM beside the one after TSUM_F, which adds up fewer: as long, or (n − F)/n of it, η_A/η_B
-    of Theorem 5.2, n the batch expected. Test and F are seen by all, so it costs nothing.
+    of Theorem 5.2, n the batch expected. Test and F are seen by all, so it costs nothing. The theorem itself promises
+    nothing at the τ/R of [P], 0.5 to 0.667: it needs σ₂² ≥ (n − F)(n + 1)/n²·σ₁² at least, 0.868 at n = 256, F = 64.
     """
 
     clip: float  # R
@@ -77,7 +80,7 @@ class Ptr:
         """Test, then the branch it chose; F of the next step."""
         trimmed, usable = number_of(self.trimmed, batch.expected), batch.usable
         clipped = np.minimum(batch.lengths[usable], self.clip)
-        passed = ptr.verdict(self.tested, ptr.safety_margin(self.tested, clipped, trimmed), rng).passed
+        passed = ptr.passes(self.tested, ptr.safety_margin(self.tested, clipped, trimmed), rng)
         kept, most = (batch.shortest(trimmed), self.tested.limit) if passed else (usable, self.clip)
         total = noisy(batch.summed(kept), self.noise * most, rng)
         if not passed and self.rates == "by-trimmed":

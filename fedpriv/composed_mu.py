@@ -1,0 +1,132 @@
+"""The Gaussian-DP parameter of a composition from the vertices of its own curve, where √n·μ of one release is too much.
+
+The composed curve is a polygon, and a polygon lies above the convex G_μ exactly when its vertices (a, b) do: μ = max of
+−Φ⁻¹(a) − Φ⁻¹(b). A vote of two outcomes touches G_μ with the one vertex that it has; a hundred are nearly Gaussian.
+Blocks of rounds are composed by direct convolution, of positive terms only, so that a and b keep their digits in both
+tails; blocks add up as squares. Proof: docs/proofs/composition.md, section 12.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from math import ceil, inf, sqrt
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedpriv import lattice
+from fedpriv.arrays import Vector
+from fedpriv.atoms import ROUNDING, Atoms
+from fedpriv.tradeoff import Tradeoff, quantile
+
+Long = NDArray[np.longdouble]
+POINTS = 1 << 13  # of a block's lattice
+FEWEST = 64  # points that one release's losses are spread over, where no lattice holds them
+DEEPEST = -0.95 * float(np.log(np.finfo(np.longdouble).tiny))  # nats at which no mass of a block has underflowed
+SEEN = 600.0  # nats of one release's masses; lattices drop those of e^−690
+STEEPEST = 1.2534  # above √(π/2): what z moves by for a relative change of the smaller of Φ(z) and 1 − Φ(z)
+
+
+class _Block(NamedTuple):
+    """Masses of P and Q on the points of a lattice, losses rising, and a bound on their relative errors."""
+
+    p: Long
+    q: Long
+    error: float
+
+
+@lru_cache(maxsize=64)
+def composed_mu(curve: Tradeoff, rounds: int) -> float:
+    """A μ with the curve, composed so often, above G_μ; ∞ where none is known.
+
+    >>> vote = Tradeoff.between([0.55, 0.45], [0.45, 0.55])
+    >>> round(composed_mu(vote, 100), 5), round(10 * vote.mu, 5)
+    (2.01003, 2.51323)
+    """
+    one = curve.mu
+    plain = sqrt(rounds) * one * (1 + 8 * ROUNDING) if one < 1e150 else inf
+    if rounds < 2 or not 0 < one < 1e150 or curve.gaussian_mu is not None:
+        return plain
+    pair = curve.above
+    if not np.isfinite(pair.loss).all() or pair.loss.size < 2 or min(pair.log_p.min(), pair.log_q.min()) < -SEEN:
+        return plain
+    single, most = _single(pair, rounds)
+    blocks = ceil(rounds / most)
+    size = rounds // blocks
+    if size < 2:
+        return plain
+    squares = blocks * _vertices(_power(single, size)) ** 2 + (rounds - blocks * size) * one**2
+    return min(plain, sqrt(squares) * (1 + 8 * ROUNDING))
+
+
+def _single(pair: Atoms, rounds: int) -> tuple[_Block, int]:
+    """One release on a lattice, exactly or spread, and how many of them a block may hold."""
+    step, width = lattice.step_of(pair.loss), float(pair.loss[0] - pair.loss[-1])
+    shallow = int(DEEPEST / max(1.0, -float(min(pair.log_p.min(), pair.log_q.min()))))
+    if step and width / step <= POINTS / 2:
+        return _exact(pair, step), max(min(shallow, int(POINTS * step / width)), 1)
+    most = max(min(shallow, POINTS // FEWEST, rounds), 1)
+    return _spread(pair, width * most / POINTS), most
+
+
+def _exact(pair: Atoms, step: float) -> _Block:
+    """Outcomes at their lattice points; what rounding has moved a loss by counts as an error of its mass."""
+    place = (pair.loss - pair.loss[-1]) / step
+    index = np.rint(place).astype(np.int64)
+    moved = float(np.abs(place - index).max()) * step
+    return _Block(_dense(index, pair.log_p), _dense(index, pair.log_q), pair.error + 2 * moved + _depth(pair))
+
+
+def _spread(pair: Atoms, step: float) -> _Block:
+    one = lattice.spread(pair, step, float(pair.loss[-1]))
+    index = one.index - one.index[0]
+    deep = ROUNDING * (1 + float(np.abs(one.log_mass).max() + np.abs(one.loss).max()))
+    return _Block(_dense(index, one.log_mass - one.loss), _dense(index, one.log_mass), 2 * one.error + deep)
+
+
+def _depth(pair: Atoms) -> float:
+    """What taking a mass out of its logarithm may cost."""
+    return ROUNDING * (1 + float(np.abs(pair.log_p).max() + np.abs(pair.log_q).max()))
+
+
+def _dense(index: NDArray[np.int64], log_mass: Vector) -> Long:
+    mass = np.zeros(int(index.max()) + 1, dtype=np.longdouble)
+    np.add.at(mass, index, np.exp(log_mass.astype(np.longdouble)))
+    return mass
+
+
+def _power(one: _Block, count: int) -> _Block:
+    """`count` releases: by doubling, every term positive, so errors only add up."""
+    found, square, left = None, one, count
+    while left:
+        if left & 1:
+            found = square if found is None else _product(found, square)
+        left >>= 1
+        if left:
+            square = _product(square, square)
+    assert found is not None
+    return found
+
+
+def _product(one: _Block, two: _Block) -> _Block:
+    terms = min(one.p.size, two.p.size)
+    error = (one.error + two.error) * (1 + 1e-6) + (terms + 2) * ROUNDING
+    return _Block(np.convolve(one.p, two.p), np.convolve(one.q, two.q), error)
+
+
+def _vertices(block: _Block) -> float:
+    """max −Φ⁻¹(a) − Φ⁻¹(b) over the inner vertices, and what the errors of the masses may add to it."""
+    a, not_a = _sums(block.p[::-1])[:-1], _sums(block.p)[::-1][1:]
+    b, not_b = _sums(block.q)[::-1][1:], _sums(block.q[::-1])[:-1]
+    z_a, z_b = quantile(a, not_a), quantile(b, not_b)
+    error = block.error + block.p.size * ROUNDING
+    with np.errstate(invalid="ignore"):
+        corner = -z_a - z_b + 2 * STEEPEST * error + 16 * ROUNDING * (1 + np.abs(z_a) + np.abs(z_b))
+    return float(np.nan_to_num(corner, nan=inf).max(initial=0.0))
+
+
+def _sums(mass: Long) -> Vector:
+    """ln of the running sums."""
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.log(np.cumsum(mass)), dtype=np.float64)

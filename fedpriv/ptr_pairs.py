@@ -1,0 +1,185 @@
+"""What propose-test-release gives away, by what of its test is seen: the noisy margin, or only whether it passed.
+
+The curves that dominate all neighbours, and what explicit data reach. Proofs: docs/proofs/testing.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import lru_cache, reduce
+from math import exp, log, log1p
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+import numpy as np
+
+from fedpriv.atoms import ROUNDING, Atoms, hull
+from fedpriv.joint import joint
+from fedpriv.tradeoff import Enclosure, Tradeoff
+
+if TYPE_CHECKING:
+    from fedpriv.mechanisms.ptr import Ptr
+
+Seen = Literal["margin", "branch"]
+DEEPEST = 500.0  # nats: where losses reach farther, masses underflow, and a release is held to give everything away
+EVERYTHING = Tradeoff.between([1.0, 0.0], [0.0, 1.0])
+NOTHING = Tradeoff.between([1.0], [1.0])
+
+
+class Cases(NamedTuple):
+    """The curves of the neighbours of which one at least has a margin, of those without one, and the hull of both.
+
+    A release with losses past what floats hold is held to give everything away: `either` says so, the cases do not.
+    """
+
+    passes: Tradeoff
+    fails: Tradeoff
+    either: Tradeoff
+
+
+class Attained(NamedTuple):
+    """Explicit data in words, and a curve that their releases reach in every round."""
+
+    proof: str
+    curve: Tradeoff
+
+
+def cases(ptr: Ptr, seen: Seen) -> Cases:
+    """What neighbours can be told apart by where the noisy margin is seen, or the branch alone.
+
+    fails: both margins are 0. The test says nothing, and with probability δ₀ the trimmed sum moves by R under noise στ.
+    passes, margin seen: the margins differ by at most 1, and either branch moves by at most one noise: Lap(0, b) ×
+    N(0, σ) against Lap(1, b) × N(1, σ). Branch seen: Bern(p_m) × N(0, σ) against Bern(p_{m−1}) × N(1, σ), p_m the
+    chance that a margin of m passes, for the three m beside the threshold; they dominate every other m.
+    """
+    return _cases(float(ptr.noise), float(ptr.bound), float(ptr.test_noise), float(ptr.failure), ptr.enough, seen)
+
+
+@lru_cache(maxsize=16)
+def _cases(noise: float, bound: float, test_noise: float, failure: float, enough: int, seen: Seen) -> Cases:
+    summed = Tradeoff.gaussian(1 / noise)
+    if bound == 1:  # then the margin never moves
+        return Cases(summed, summed, summed)
+    if 2 / test_noise + _reach(1 / noise) > DEEPEST:  # test or sum give everything away; they do as `summed` does
+        return Cases(summed, summed, EVERYTHING)
+    wrong = Tradeoff.gaussian(1 / (noise * bound))
+    if seen == "margin":
+        passes = joint([(Tradeoff.laplace(1 / test_noise), 1), (summed, 1)])
+        chance = log(failure), log1p(-failure)
+    else:
+        near = [_tested(summed, test_noise, enough, m) for m in (enough, enough - 1, enough + 1)]
+        passes, chance = _dominating(near), log_passing(test_noise, enough, 0)
+    fails = _branches(_held(wrong), summed, chance, chance)
+    return Cases(passes, fails, _dominating([passes, fails]))
+
+
+def _dominating(curves: Sequence[Tradeoff]) -> Tradeoff:
+    """The hull of curves from above, each direction by itself; from below one of them will do."""
+    above = reduce(hull, (curve.above for curve in curves))
+    back = reduce(hull, (curve.inverse.above for curve in curves))
+    below = curves[0].below
+    return Tradeoff(Enclosure(above, below, Enclosure(back, below.swapped)))
+
+
+def log_passing(test_noise: float, enough: int, margin: int) -> tuple[float, float]:
+    """ln of the chances that a test passes and fails at a margin: whole noise, so the threshold is `enough` − ½."""
+    short = (enough - 0.5 - margin) / test_noise
+    seldom = -abs(short) - log(2)
+    often = log1p(-exp(seldom))
+    return (seldom, often) if short >= 0 else (often, seldom)
+
+
+def attained(ptr: Ptr, seen: Seen, *, rate: float, rounds: int, dimension: int) -> tuple[Attained, ...]:
+    """What explicit data reach in every one of the rounds, whatever F comes to; on a sample the others are sampled too.
+
+    >>> from fedpriv.mechanisms import Ptr
+    >>> ptr = Ptr(clip=1, bound=0.5, noise=2, test_noise=1, failure=1e-8)
+    >>> [found.proof for found in attained(ptr, "branch", rate=0.5, rounds=9, dimension=1)]
+    ['none known: on a sample the other records blur a sum of one coordinate']
+    """
+    own = cases(ptr, seen)
+    if rate == 1:
+        return (*_joining(ptr, seen, rounds, own), Attained("explicit records: all of norm clip, no margin", own.fails))
+    found = []
+    if dimension > 1:
+        aside = "explicit records: one of norm clip joins many longer ones at right angles to it, no margin"
+        found.append(Attained(aside, own.fails))
+    if seen == "margin" and (alone := _alone(ptr)) is not None:
+        found.append(Attained("explicit records: one of norm clip joins none, F = 1", alone))
+    if not found:
+        return (Attained("none known: on a sample the other records blur a sum of one coordinate", NOTHING),)
+    return tuple(Attained(f"{proof}, Poisson sampled", curve.subsampled(rate, "add-remove")) for proof, curve in found)
+
+
+def _joining(ptr: Ptr, seen: Seen, rounds: int, own: Cases) -> list[Attained]:
+    """A record that joins a batch with a margin: of any size where Δ̂ is seen; else it moves with F, by the round."""
+    if seen == "margin" or ptr.bound == 1:
+        return [Attained("explicit records: one of norm clip joins a batch with a margin", own.passes)]
+    summed = Tradeoff.gaussian(1 / ptr.noise)
+    if rounds > 1 or own.either is EVERYTHING:
+        return []
+    return [
+        Attained(
+            f"explicit records: one of norm clip joins a batch with a margin of {margin}",
+            _tested(summed, float(ptr.test_noise), ptr.enough, margin),
+        )
+        for margin in (ptr.enough - 1, ptr.enough)
+        if margin >= 1
+    ]
+
+
+def _tested(summed: Tradeoff, test_noise: float, enough: int, margin: int) -> Tradeoff:
+    """A record that takes the margin from m to m − 1 and moves the sum of either branch by one noise."""
+    before, after = (log_passing(test_noise, enough, m) for m in (margin, margin - 1))
+    return _branches(summed, summed, before, after)
+
+
+def _branches(passed: Tradeoff, failed: Tradeoff, before: tuple[float, float], after: tuple[float, float]) -> Tradeoff:
+    """One of two releases, seen to be taken: `before` and `after` are ln of the chances of each under P and under Q."""
+    doubt = 4 * ROUNDING * (1 + max(-chance for chance in (*before, *after)))
+
+    def together(one: Atoms, other: Atoms) -> Atoms:
+        sides = list(zip((one, other), before, after, strict=True))
+        return Atoms.sorted(
+            np.concatenate([atoms.log_p + p for atoms, p, _ in sides]),
+            np.concatenate([atoms.log_q + q for atoms, _, q in sides]),
+            np.concatenate([atoms.loss + (q - p) for atoms, p, q in sides]),
+            2 * max(one.error, other.error) + doubt,
+        )
+
+    return Tradeoff(Enclosure(together(passed.above, failed.above), together(passed.below, failed.below)))
+
+
+def _held(seldom: Tradeoff) -> Tradeoff:
+    """The curve, or the enclosure of one whose masses underflow: held to give everything away."""
+    if _reach(seldom.mu) > DEEPEST:
+        return Tradeoff(Enclosure(EVERYTHING.above, seldom.below))
+    return seldom
+
+
+def _alone(ptr: Ptr) -> Tradeoff | None:
+    """One record or none, F = 1, Δ̂ seen: where the test passes no sum is left, so that is one outcome.
+
+    With noise turned round, a test that passes is the far end of the side on which Lap(1) is e^{−1/b} times Lap(0).
+    """
+    short = ptr.enough - 1.5  # by how much a margin of 1 falls short
+    own = cases(ptr, "margin")
+    if short < 0 or own.either is EVERYTHING or ptr.bound == 1:
+        return None
+    laplace, passing = Tradeoff.laplace(1 / ptr.test_noise).below, -short / ptr.test_noise
+    left = np.where(laplace.loss == laplace.loss[-1], log1p(-exp(passing)) if passing < 0 else -np.inf, 0.0)
+    failing = replace(laplace, log_p=laplace.log_p + left, log_q=laplace.log_q + left)
+    both = joint([(Tradeoff(failing), 1), (Tradeoff.gaussian(1 / ptr.noise), 1)]).below
+    log_p, log_q = passing - log(2), passing - log(2) - 1 / ptr.test_noise
+    doubt = 4 * ROUNDING * (1 + abs(log_q))
+    return Tradeoff(
+        Atoms.sorted(
+            np.append(both.log_p, log_p), np.append(both.log_q, log_q), np.append(both.loss, log_q - log_p),
+            both.error + doubt,
+        )
+    )  # fmt: skip
+
+
+def _reach(mu: float) -> float:
+    """The largest loss at which either side of a Gaussian pair has a mass that floats hold."""
+    return (37 + mu / 2) * mu
