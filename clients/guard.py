@@ -7,7 +7,6 @@ that is kept in the ledger's directory like an answer. What it was stands in the
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -20,17 +19,16 @@ from numpy.typing import NDArray
 
 from clients import own_ledger
 from clients.asks import Ask
-from clients.data import make_data
 from clients.models import make_model
 from clients.own_key import DEALING, KEPT, key_in
 from clients.own_ledger import Charge
-from clients.own_records import Shares, dealt, in_order, own_shares, study_shares
+from clients.own_records import Shares, dealt, in_order, of_data, own_pool, own_shares, say, study_shares, why
 from clients.policy import Policy, Refused, read
 from clients.pool import Pool
 from clients.splits import Division
 from clients.stobatch_checks import besides, check_attacks, checked_records
 from clients.stobatch_noise import Secret, secret
-from fedpriv.errors import FAULTS, FedprivError, reason, whole
+from fedpriv.errors import FAULTS, FedprivError, whole
 from fedpriv.kept import Kept, filled, mechanism_of
 from fedpriv.private_sums import at
 from fedpriv.study import Study
@@ -76,15 +74,6 @@ class Node:
     def folder(self) -> Path:
         """Where its ledger and its keys are."""
         return self.policy_file.parent / self.policy.ledger
-
-    def checked(self) -> str | None:
-        """What is the matter with the node's data, for its own log; None where nothing is, or the study brings them."""
-        try:
-            key_in(self.folder, DEALING)
-            self._own_pool()
-        except FAULTS as error:
-            return _why(error)
-        return None
 
     def answer(
         self, text: str, weights: Rows, round: int, clients: Numbers, settings: Settings | None = None,
@@ -174,12 +163,12 @@ class Node:
     ) -> bytes:  # fmt: skip
         """The answer of this node's data; nothing where they allow none."""
         if isinstance(noise, Unheld):
-            say(noise.why)
+            say(of_data(noise.why))
             return NOTHING
         try:
             return self._cohort(study, noise, weights.size).reply(weights, round, clients, settings)
         except FAULTS as error:
-            say(_why(error))
+            say(of_data(why(error)))
             return NOTHING
 
     def _cohort(self, study: Study, noise: Secret | None, dimension: int) -> Cohort:
@@ -208,27 +197,16 @@ class Node:
             return secret(key, own, pool, checked_records(kept, pool, division, *self._held(study)), others)
         except FAULTS as error:
             words = repr(("no data", own, shares.name, others)).encode()
-            return Unheld(blake2b(words, key=key, digest_size=16).hexdigest(), _why(error))
+            return Unheld(blake2b(words, key=key, digest_size=16).hexdigest(), why(error))
 
     def _data(self, study: Study) -> tuple[Pool, Division] | None:
         """The node's own records, and whose they are; None: the study's."""
-        if (pool := self._own_pool()) is None:
+        if (pool := own_pool(self.policy)) is None:
             return None
         held = self._held(study)
         if study.privacy.kept is not None:
             return pool, in_order(pool, study.clients.count, *held)
         return pool, dealt(pool, key_in(self.folder, DEALING), study.clients.count, *held)
-
-    def _own_pool(self) -> Pool | None:
-        """The node's own records, checked."""
-        if self.policy.data is None:
-            return None
-        return make_data(self.policy.data.kind, self.policy.data.settings).load(self.policy.classes)
-
-
-def say(words: str) -> None:
-    """A line for the node's own log, which no server reads."""
-    print(f"fedpriv: this node's data allow no answer: {words}", file=sys.stderr, flush=True)
 
 
 def _given(answer: bytes) -> bytes:
@@ -236,10 +214,6 @@ def _given(answer: bytes) -> bytes:
     if answer == NOTHING:
         raise Refused(UNUSABLE)
     return answer
-
-
-def _why(error: BaseException) -> str:
-    return str(error) if isinstance(error, FedprivError) else reason(error)
 
 
 def _check_kept(study: Study, kept: Kept) -> None:

@@ -11,16 +11,22 @@ by one record in the place of another, and there records are dealt by where they
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from clients.data import make_data
+from clients.own_key import DEALING, key_in
+from clients.policy import Policy, read
 from clients.pool import Pool, scaled
 from clients.splits import Uneven
+from fedpriv.errors import FAULTS, FedprivError, reason
 from fedpriv.study import Study
 
 AT_ONCE = 4096  # records
@@ -49,6 +55,55 @@ class Shares:
     def of_line(line: Mapping[str, Any] | None, study: str) -> Shares:
         """What `line` has written; a line of before there was one says nothing, and is taken for a way of its own."""
         return Shares(study, 0, False) if line is None else Shares(line["name"], int(line["first"]), bool(line["moves"]))
+
+
+def own_pool(policy: Policy) -> Pool | None:
+    """The records that a policy names, checked; None where studies bring theirs."""
+    if policy.data is None:
+        return None
+    return make_data(policy.data.kind, policy.data.settings).load(policy.classes)
+
+
+def wrong_with_data(policy_file: Path) -> str | None:
+    """What is the matter with the data of a node that starts; None where nothing is.
+
+    It makes the key by which they are dealt, too, so that its first answer finds all in order.
+    """
+    policy = read(policy_file)
+    try:
+        if own_pool(policy) is not None:
+            key_in(policy_file.parent / policy.ledger, DEALING)
+    except FAULTS as error:
+        return why(error)
+    return None
+
+
+def look(policy_file: Path) -> str:
+    """The line that a node which starts writes into its own log."""
+    try:
+        wrong = wrong_with_data(policy_file)
+        there = read(policy_file).data is not None
+    except FedprivError as error:  # of the policy, and every answer says it
+        return f"fedpriv: {error}"
+    if wrong is not None:
+        return of_data(wrong)
+    words = "this node's data are in order" if there else "it names no data: this node's are what a study names"
+    return f"fedpriv: {policy_file}: {words}"
+
+
+def of_data(wrong: str) -> str:
+    """A line for the node's own log, which no server reads."""
+    return f"fedpriv: this node's data allow no answer: {wrong}"
+
+
+def say(words: str) -> None:
+    """Write a line into the node's own log."""
+    print(words, file=sys.stderr, flush=True)
+
+
+def why(error: BaseException) -> str:
+    """What the matter is, in one line."""
+    return str(error) if isinstance(error, FedprivError) else reason(error)
 
 
 def own_shares(key: bytes, first: int, last: int, *, kept: bool) -> Shares:

@@ -5,9 +5,12 @@ from __future__ import annotations
 import secrets
 import signal
 import time
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 
+from clients.own_records import wrong_with_data
+from clients.policy import read
 from fedpriv.errors import FedprivError
 from simulations import deploy_parts as parts
 from simulations.deploy_certificates import write_certificates, write_node_key
@@ -28,9 +31,11 @@ def up(directory: Path, nodes: int, tls: bool, port: int, policy: str, say: Say)
         standing = Deployment.load(directory)
         if standing is not None and standing.ready and (standing.alive or standing.left_over()):
             _check_same(directory, standing, nodes, tls, port)
+            _check_policies(directory, nodes, policy)
             _mend(directory, standing, say)
             _name_others(directory, nodes, policy, say)
             return standing
+        _check_policies(directory, nodes, policy)
         if standing is not None:  # it never came up, or all of it has ended
             _end(directory, standing)
         deployment = Deployment(nodes, tls, port_of(port), secrets.token_hex(16))
@@ -50,6 +55,21 @@ def _name_others(directory: Path, nodes: int, policy: str, say: Say) -> None:
     texts = {name: (directory / name / parts.POLICY).read_bytes() for name in names}
     if others := [name for name in names if texts[name] != policy.encode()]:
         say(f"another {parts.POLICY} was there and stays as it is: {', '.join(others)}")
+
+
+def _check_policies(directory: Path, nodes: int, policy: str) -> None:
+    """Refuse policies that cannot be read, and noise other than is asked for: a policy that is there stays."""
+    asked, others = tomllib.loads(policy)["noise"], []
+    for name in map(parts.name_of, range(nodes)):
+        if (file := directory / name / parts.POLICY).exists() and (own := read(file)).noise != asked:
+            others.append((name, own.noise))
+    if others:
+        names, noise = ", ".join(name for name, _ in others), others[0][1]
+        remedy = "leave out --seeded" if asked == "seeded" else "add --seeded"
+        raise FedprivError(
+            f"{directory}: the policies of {names} say noise = {noise!r}, and this asks for {asked!r}: {remedy}, or "
+            f"change or remove each {parts.POLICY}"
+        )
 
 
 def down(directory: Path) -> int:
@@ -83,6 +103,9 @@ def _begin(directory: Path, deployment: Deployment, policy: str, say: Say) -> No
     for place in places:
         if not (place / parts.POLICY).exists():  # one that is there is its owner's; so is the ledger beside it
             (place / parts.POLICY).write_text(policy, encoding="utf-8")
+    for place in places:
+        if wrong := wrong_with_data(place / parts.POLICY):
+            say(f"{place.name}: its data allow no answer: {wrong}")
     say(f"starting {deployment.nodes} SuperNodes")
     parts.start_nodes(directory, deployment, range(deployment.nodes))
     deployment.ready = True
