@@ -7,6 +7,8 @@ client change, by that record; where a record takes the place of another, one cl
 
 Fixed batches of records that are kept need a number of records that nobody's presence changes: their neighbours differ
 by one record in the place of another, and there records are dealt by where they stand.
+
+What the matter is with data is for the node's own log, when it starts and whenever they allow no answer.
 """
 
 from __future__ import annotations
@@ -54,7 +56,9 @@ class Shares:
     @staticmethod
     def of_line(line: Mapping[str, Any] | None, study: str) -> Shares:
         """What `line` has written; a line of before there was one says nothing, and is taken for a way of its own."""
-        return Shares(study, 0, False) if line is None else Shares(line["name"], int(line["first"]), bool(line["moves"]))
+        return (
+            Shares(study, 0, False) if line is None else Shares(line["name"], int(line["first"]), bool(line["moves"]))
+        )
 
 
 def own_pool(policy: Policy) -> Pool | None:

@@ -118,9 +118,7 @@ def checked_scale(divide: float, subtract: float) -> None:
         raise FedprivError(f"subtract must be between -1e30 and 1e30, got {subtract}")
 
 
-def pool_of(
-    training: Records, held_out: Records, divide: float, subtract: float, classes: int | None = None
-) -> Pool:
+def pool_of(training: Records, held_out: Records, divide: float, subtract: float, classes: int | None = None) -> Pool:
     """The pool of what was read, every value and label of it checked; of so many classes, that of a node's own."""
     if classes is not None:
         return own_pool(training, divide, subtract, classes)

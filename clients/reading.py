@@ -68,10 +68,8 @@ def _from_zero(y: Stored, y_test: Stored) -> tuple[Stored, Stored]:
 
 
 @lru_cache(maxsize=4)
-def arrays(
-    path: str, held_out: int | None, divide: float, subtract: float, classes: int | None = None
-) -> Pool:
-    """The .npy files in a directory; of a node, the training records alone: it holds out none that it was not told of."""
+def arrays(path: str, held_out: int | None, divide: float, subtract: float, classes: int | None = None) -> Pool:
+    """The .npy files in a directory; of a node, the training records alone."""
     folder = Path(path)
     apart = (folder / "x_test.npy").exists() or (folder / "y_test.npy").exists()
     if apart and held_out is not None:
@@ -152,9 +150,7 @@ def _columns(name: str, split: Any, features: str, label: str) -> Records:
 
 
 @lru_cache(maxsize=4)
-def synthetic(
-    records: int, features: int, classes: int, held_out: int, seed: int, own: int | None = None
-) -> Pool:
+def synthetic(records: int, features: int, classes: int, held_out: int, seed: int, own: int | None = None) -> Pool:
     """Gaussian blobs; labels go round and round."""
 
     def blobs(purpose: str, count: int) -> Records:

@@ -46,7 +46,7 @@ class Journal:
         self._count(round, clients if again else None)
 
     def paid(self, round: int) -> bool:
-        """Whether asking in that round costs nothing more: it is charged, and its noise is drawn from the seed again."""
+        """Whether asking in that round costs nothing more: it is charged, and the seed draws the same noise again."""
         return round in self._charges and self._study.privacy.noise != "cryptographic"
 
     def counts(self, last: int | None = None) -> Numbers:

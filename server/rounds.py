@@ -141,7 +141,7 @@ class Rounds:
         return own.chosen.asked(own.count, self.study.run.seed, round)
 
     def _affords(self, round: int, clients: Any) -> bool:
-        """Whether each of them may be asked, once more where it was: a round that is paid for is drawn again for nothing."""
+        """Whether each of them may be asked, once more where it was asked in this round and that is charged."""
         if self.study.privacy.budget is None or self._journal.paid(round):
             return True
         return int(self._journal.counts()[clients].max(initial=0)) < self._affordable

@@ -59,16 +59,14 @@ def _name_others(directory: Path, nodes: int, policy: str, say: Say) -> None:
 
 def _check_policies(directory: Path, nodes: int, policy: str) -> None:
     """Refuse policies that cannot be read, and noise other than is asked for: a policy that is there stays."""
-    asked, others = tomllib.loads(policy)["noise"], []
-    for name in map(parts.name_of, range(nodes)):
-        if (file := directory / name / parts.POLICY).exists() and (own := read(file)).noise != asked:
-            others.append((name, own.noise))
-    if others:
-        names, noise = ", ".join(name for name, _ in others), others[0][1]
+    asked, names = tomllib.loads(policy)["noise"], [parts.name_of(number) for number in range(nodes)]
+    there = {name: read(file) for name in names if (file := directory / name / parts.POLICY).exists()}
+    if others := {name: own.noise for name, own in there.items() if own.noise != asked}:
+        noise = next(iter(others.values()))
         remedy = "leave out --seeded" if asked == "seeded" else "add --seeded"
         raise FedprivError(
-            f"{directory}: the policies of {names} say noise = {noise!r}, and this asks for {asked!r}: {remedy}, or "
-            f"change or remove each {parts.POLICY}"
+            f"{directory}: the policies of {', '.join(others)} say noise = {noise!r}, and this asks for {asked!r}: "
+            f"{remedy}, or change or remove each {parts.POLICY}"
         )
 
 

@@ -1,4 +1,4 @@
-"""Neighbours as files: two directories of a node's data that differ in one record, asked by a server through the real node.
+"""Neighbours as files: two directories of data that differ in one record, asked by a server through the real node.
 
 What the server hears and what the ledger holds must not tell the two apart beyond what is charged: one client's data
 differ, the charges are the same bytes, and whatever the matter with data is, it is said in the same words.
@@ -25,11 +25,10 @@ from clients.guard import UNUSABLE, Node
 from clients.own_key import DEALING
 from clients.own_records import wrong_with_data
 from clients.policy import total
-from clients.splits import Uneven, records_of
+from clients.splits import records_of
 from fedpriv import study_file, wire
 from fedpriv.accounting import Account
 from fedpriv.kept import KINDS as KEPT
-from fedpriv.frames import FRONT
 from fedpriv.mechanisms import Gaussian, Mechanism, settings_of
 from fedpriv.private_sums import KINDS as SUMS
 from fedpriv.release import Release
@@ -99,7 +98,9 @@ def nobody(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return x[:0], y[:0]
 
 
-def directory(folder: Path, change: Change = same, terms: str = TERMS, count: int = 200, key: bytes = bytes(32)) -> Path:
+def directory(
+    folder: Path, change: Change = same, terms: str = TERMS, count: int = 200, key: bytes = bytes(32)
+) -> Path:
     """A node's directory: its data, its policy, and the key by which it deals."""
     (folder / "data").mkdir(parents=True)
     (folder / "ledger").mkdir(mode=0o700)
@@ -119,7 +120,9 @@ def pair(folder: Path, change: Change, **about: Any) -> tuple[Path, Path]:
     return directory(folder / "one", **about), directory(folder / "two", change, **about)
 
 
-def asked(folder: Path, text: str = RECORDS, *overrides: str, round: int = 1, model: Any = MODEL, who: Any = None) -> str | bytes:
+def asked(
+    folder: Path, text: str = RECORDS, *overrides: str, round: int = 1, model: Any = MODEL, who: Any = None
+) -> str | bytes:
     """What a server hears."""
     study = study_file.parsed(text, overrides=overrides)
     task = {"study": study_file.text(study), "round": round, "seconds": 300.0, "until": 0.0, "restarted": False,
@@ -315,7 +318,9 @@ def kept_study(batch: int = 12, clients: int = 1, kind: str = "AdLm") -> tuple[s
     """As a server sends it: the sizes of its model written out."""
     overrides = [ENCODED, f"privacy.release.batch={batch}", f"clients.count={clients}"]
     each = batch * KEPT[kind].batches
-    plan = Plan.of(study_file.parsed(KEPT_STUDY.replace("KIND", kind), overrides=[*overrides, f"clients.records={each}"]))
+    plan = Plan.of(
+        study_file.parsed(KEPT_STUDY.replace("KIND", kind), overrides=[*overrides, f"clients.records={each}"])
+    )
     return study_file.text(plan.study), plan.net.initial()
 
 
@@ -332,7 +337,10 @@ BAD: dict[str, tuple[Change, str]] = {
     "a value that is infinite": (replaced(17, value=np.inf), "record 17 holds inf"),
     "fewer labels than records": (lambda x, y: (x, y[:-1]), "holds 200 records, but"),
     "labels that are no numbers": (lambda x, y: (x, y.astype(str)), "labels must be whole numbers"),
-    "records of another shape": (lambda x, y: (x[:, :3], y), "a model of 18 coordinates, where the study's has 12 here"),
+    "records of another shape": (
+        lambda x, y: (x[:, :3], y),
+        "a model of 18 coordinates, where the study's has 12 here",
+    ),
     "records that are complex": (lambda x, y: (x.astype(complex), y), "features must be real numbers"),
 }
 
@@ -518,7 +526,8 @@ def test_others_noise_counts_for_no_client_whose_records_are_at_several_in_one_s
     terms = TERMS.replace('unit = "record"', 'clients = 5\ntrust = "simulated"\ncontributors = 50')
     folder = directory(tmp_path / "node", terms=terms, count=60)
     summed = CLIENTS.replace("noise = 8.0 }", 'noise = 8.0 }\nprivacy.trust = "secure-aggregation"').replace(
-        'kind = "Gaussian", clip = 1.0, noise = 8.0', 'kind = "Binomial", clip = 1.0, scale = 8.0, trials = 4')
+        'kind = "Gaussian", clip = 1.0, noise = 8.0', 'kind = "Binomial", clip = 1.0, scale = 8.0, trials = 4'
+    )
     assert isinstance(asked(folder, summed, "name=five", "clients.count=5"), bytes)
     assert {each.trust for each in released(folder, "client")} == {"secure-aggregation"}
     assert isinstance(asked(folder, CLIENTS, "name=one", "clients.count=1"), bytes)

@@ -14,10 +14,10 @@ from clients import own_ledger
 from clients.certifying import Terms, averaged, verdicts
 from clients.guard import UNUSABLE, Node
 from clients.input_attacks import Pgd
+from clients.own_key import KEPT, key_in
 from clients.policy import Refused, total
 from clients.pool import Pool
 from clients.stobatch_certificate import smoothed
-from clients.own_key import KEPT, key_in
 from clients.stobatch_noise import secret
 from fedpriv import study_file
 from fedpriv.accounting import Account
