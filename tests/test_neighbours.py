@@ -28,10 +28,11 @@ from clients.policy import total
 from clients.splits import records_of
 from fedpriv import study_file, wire
 from fedpriv.accounting import Account
+from fedpriv.event import Event, by_hand
 from fedpriv.kept import KINDS as KEPT
 from fedpriv.mechanisms import Gaussian, Mechanism, settings_of
 from fedpriv.private_sums import KINDS as SUMS
-from fedpriv.release import Release
+from fedpriv.trust import Local, Sums
 from server.rounds import Plan
 from tests.test_mechanisms import ALL
 
@@ -145,9 +146,9 @@ def charged(folder: Path) -> list[str]:
     return [json.dumps({**line, "kept": "kept"} if "kept" in line else line) for line in lines]
 
 
-def released(folder: Path, unit: Any = "record") -> tuple[Release, ...]:
+def released(folder: Path, unit: Any = "record") -> tuple[Event, ...]:
     with own_ledger.opened(folder / "ledger", (0, 1)) as ledger:
-        return ledger.releases(unit=unit)
+        return ledger.events(unit=unit)
 
 
 def node(folder: Path) -> Node:
@@ -503,12 +504,11 @@ def test_a_client_whose_records_are_at_several_clients_of_another_study_is_charg
     folder = directory(tmp_path / "node", terms=terms, count=60)
     asked(folder, CLIENTS, "name=one", "clients.count=1")
     asked(folder, CLIENTS, "name=five", "clients.count=5")
-    true = Account((Release(mechanism=Gaussian(clip=1.0, noise=8.0), rounds=6, dimension=18, geometry="l2",
-                            adjacency="replace"),))  # fmt: skip
+    six = by_hand(Gaussian(clip=1.0, noise=8.0), rounds=6, dimension=18, geometry="l2", trust="local", unit="client")
     (each,) = released(folder, "client")
     assert each.rounds == 6
     assert total((each,), 1e-5) == pytest.approx(2.50174, abs=1e-4)
-    assert total((each,), 1e-5) >= true.epsilon(1e-5).bounds.lower
+    assert total((each,), 1e-5) >= Account((six,)).epsilon(1e-5).bounds.lower
     strict = directory(tmp_path / "strict", terms=terms.replace("1e6", "2.4"), count=60)
     assert isinstance(asked(strict, CLIENTS, "name=one", "clients.count=1"), bytes)
     assert "past the budget" in str(asked(strict, CLIENTS, "name=five", "clients.count=5"))
@@ -529,9 +529,9 @@ def test_others_noise_counts_for_no_client_whose_records_are_at_several_in_one_s
         'kind = "Gaussian", clip = 1.0, noise = 8.0', 'kind = "Binomial", clip = 1.0, scale = 8.0, trials = 4'
     )
     assert isinstance(asked(folder, summed, "name=five", "clients.count=5"), bytes)
-    assert {each.trust for each in released(folder, "client")} == {"secure-aggregation"}
+    assert all(isinstance(each.trust, Sums) for each in released(folder, "client"))
     assert isinstance(asked(folder, CLIENTS, "name=one", "clients.count=1"), bytes)
-    assert {each.trust for each in released(folder, "client")} == {"local"}
+    assert {each.trust for each in released(folder, "client")} == {Local()}
     assert sorted(each.rounds for each in released(folder, "client")) == [1, 5]
 
 

@@ -147,10 +147,10 @@ def test_what_does_not_fit_the_data_is_charged_once_like_what_does_and_said_in_t
     assert sum(each.rounds for each in released(tmp_path)) == sum(each.rounds for each in cost(text.replace(old, new)))
 
 
-def cost(text: str) -> tuple[Release, ...]:
+def cost(text: str) -> tuple[Event, ...]:
     kept = study_file.parsed(text).privacy.kept
     assert kept is not None
-    return mechanism_of(kept).releases
+    return mechanism_of(kept).events
 
 
 def pool(x: np.ndarray, **changed: float) -> Pool:
