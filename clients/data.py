@@ -22,8 +22,8 @@ DEBIAN = Path("/usr/share/datasets/fashion-mnist")
 class Data(Protocol):
     """What every set can do. Loading the same choice again in one process returns the same pool."""
 
-    def load(self, classes: int | None = None) -> Pool:
-        """The records, checked; of so many classes where they are a node's own, whichever of them occur."""
+    def load(self) -> Pool:
+        """The records, checked."""
 
     def resolved(self) -> Data:
         """The same choice as any process would make it: paths written out in full."""
@@ -41,14 +41,14 @@ class Digits:
         whole(held_out=self.held_out)
         checked_scale(self.divide, self.subtract)
 
-    def load(self, classes: int | None = None) -> Pool:
+    def load(self) -> Pool:
         """The records, checked.
 
         >>> pool = Digits().load()
         >>> len(pool), len(pool.y_test), pool.shape, pool.classes
         (1437, 360, (8, 8), 10)
         """
-        return reading.digits(self.held_out, self.divide, self.subtract, classes)
+        return reading.digits(self.held_out, self.divide, self.subtract)
 
     def resolved(self) -> Digits:
         """Itself: there is nothing to find."""
@@ -68,9 +68,9 @@ class Idx:
             _fill_path(self)
         checked_scale(self.divide, self.subtract)
 
-    def load(self, classes: int | None = None) -> Pool:
+    def load(self) -> Pool:
         """The records, checked."""
-        return reading.idx(str(self.resolved().path), self.divide, self.subtract, classes)
+        return reading.idx(str(self.resolved().path), self.divide, self.subtract)
 
     def resolved(self) -> Idx:
         """With the directory found: `path`, else $FEDPRIV_DATA, else where Debian's package puts Fashion-MNIST."""
@@ -98,9 +98,9 @@ class Arrays:
             whole(held_out=self.held_out)
         checked_scale(self.divide, self.subtract)
 
-    def load(self, classes: int | None = None) -> Pool:
+    def load(self) -> Pool:
         """The records, checked. x stays on disk, unless it is stored column by column: then it is read once."""
-        return reading.arrays(self.resolved().path, self.held_out, self.divide, self.subtract, classes)
+        return reading.arrays(self.resolved().path, self.held_out, self.divide, self.subtract)
 
     def resolved(self) -> Arrays:
         """With the directory's full path."""
@@ -128,11 +128,11 @@ class Hub:
                 raise FedprivError(f"{name} must be a word, got {value!r}")
         checked_scale(self.divide, self.subtract)
 
-    def load(self, classes: int | None = None) -> Pool:
+    def load(self) -> Pool:
         """The records, checked."""
         columns, splits = (self.features, self.label), (self.train, self.test)
         name = self.resolved().name
-        return reading.hub(name, self.subset, self.revision, columns, splits, self.divide, self.subtract, classes)
+        return reading.hub(name, self.subset, self.revision, columns, splits, self.divide, self.subtract)
 
     def resolved(self) -> Hub:
         """With a directory's full path."""
@@ -156,13 +156,13 @@ class Synthetic:
         if not self.classes <= self.records:
             raise FedprivError(f"classes must be at most records = {self.records}, got {self.classes}")
 
-    def load(self, classes: int | None = None) -> Pool:
+    def load(self) -> Pool:
         """The records, checked.
 
         >>> Synthetic(records=6, features=2, classes=3).load().y.tolist()
         [0, 1, 2, 0, 1, 2]
         """
-        return reading.synthetic(self.records, self.features, self.classes, self.held_out, self.seed, classes)
+        return reading.synthetic(self.records, self.features, self.classes, self.held_out, self.seed)
 
     def resolved(self) -> Synthetic:
         """Itself: there is nothing to find."""

@@ -22,7 +22,7 @@ from clients.asks import Ask
 from clients.models import make_model
 from clients.own_key import DEALING, KEPT, key_in
 from clients.own_ledger import Charge
-from clients.own_records import Shares, dealt, in_order, of_data, own_pool, own_shares, say, study_shares, why
+from clients.own_records import Shares, dealt, in_order, of_data, own_shares, pool_of_policy, say, study_shares, why
 from clients.policy import Policy, Refused, read
 from clients.pool import Pool
 from clients.splits import Division
@@ -201,7 +201,7 @@ class Node:
 
     def _data(self, study: Study) -> tuple[Pool, Division] | None:
         """The node's own records, and whose they are; None: the study's."""
-        if (pool := own_pool(self.policy)) is None:
+        if (pool := pool_of_policy(self.policy)) is None:
             return None
         held = self._held(study)
         if study.privacy.kept is not None:

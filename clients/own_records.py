@@ -23,10 +23,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from clients.data import make_data
+from clients.data import Arrays, Idx, make_data
+from clients.idx import idx_files, read_idx
 from clients.own_key import DEALING, key_in
 from clients.policy import Policy, read
-from clients.pool import Pool, scaled
+from clients.pool import Pool, Records, own_pool, scaled
+from clients.reading import mapped
 from clients.splits import Uneven
 from fedpriv.errors import FAULTS, FedprivError, reason
 from fedpriv.study import Study
@@ -61,11 +63,31 @@ class Shares:
         )
 
 
-def own_pool(policy: Policy) -> Pool | None:
+def pool_of_policy(policy: Policy) -> Pool | None:
     """The records that a policy names, checked; None where studies bring theirs."""
     if policy.data is None:
         return None
-    return make_data(policy.data.kind, policy.data.settings).load(policy.classes)
+    assert policy.classes is not None  # or there were no such policy
+    data = make_data(policy.data.kind, policy.data.settings).resolved()
+    match data:
+        case Arrays():
+            own = training(Path(data.path), data.held_out)
+        case Idx():  # labels as they stand: where they begin, each of them would tell
+            files = idx_files(Path(str(data.path)))
+            own = Records(read_idx(files.x, 3), read_idx(files.y, 1), str(files.x), str(files.y))
+        case _:
+            pool = data.load()
+            own = Records(pool.x, pool.y, policy.data.kind, policy.data.kind)
+            return own_pool(own, pool.divide, pool.subtract, policy.classes)
+    return own_pool(own, data.divide, data.subtract, policy.classes)
+
+
+def training(folder: Path, held_out: int | None) -> Records:
+    """x.npy and y.npy of a directory, but for the last so many records; test files are nothing to a node."""
+    x, y = mapped(folder / "x.npy"), mapped(folder / "y.npy")
+    if held_out:
+        x, y = x[:-held_out], y[:-held_out]
+    return Records(x, y, str(folder / "x.npy"), str(folder / "y.npy"))
 
 
 def wrong_with_data(policy_file: Path) -> str | None:
@@ -75,7 +97,7 @@ def wrong_with_data(policy_file: Path) -> str | None:
     """
     policy = read(policy_file)
     try:
-        if own_pool(policy) is not None:
+        if pool_of_policy(policy) is not None:
             key_in(policy_file.parent / policy.ledger, DEALING)
     except FAULTS as error:
         return why(error)

@@ -118,10 +118,8 @@ def checked_scale(divide: float, subtract: float) -> None:
         raise FedprivError(f"subtract must be between -1e30 and 1e30, got {subtract}")
 
 
-def pool_of(training: Records, held_out: Records, divide: float, subtract: float, classes: int | None = None) -> Pool:
-    """The pool of what was read, every value and label of it checked; of so many classes, that of a node's own."""
-    if classes is not None:
-        return own_pool(training, divide, subtract, classes)
+def pool_of(training: Records, held_out: Records, divide: float, subtract: float) -> Pool:
+    """The pool of what was read, every value and label of it checked."""
     for records in (training, held_out):
         _check_features(records, divide, subtract)
     if training.x.shape[1:] != held_out.x.shape[1:]:
@@ -141,25 +139,7 @@ def pool_of(training: Records, held_out: Records, divide: float, subtract: float
     return Pool(training.x, y, x_test, y_test, classes, float(divide), float(subtract))
 
 
-def own_pool(training: Records, divide: float, subtract: float, classes: int) -> Pool:
-    """The pool of a node's own training records: each is checked by itself, and nothing is told from all of them.
-
-    How many there are, which classes occur and what is held out says something of each record. So there may be none,
-    the labels of a few classes only, and no test set.
-    """
-    _check_features(training, divide, subtract, least=0)
-    y = _labels(training)
-    if (wrong := y >= classes).any():
-        place = int(np.argmax(wrong))
-        raise FedprivError(
-            f"{training.y_name}: record {place} has label {y[place]}, and this node's policy says classes = {classes}: "
-            f"labels are 0 to {classes - 1}"
-        )
-    none = np.zeros((0, *training.x.shape[1:]), np.float32)
-    return Pool(training.x, y, none, y[:0], classes, float(divide), float(subtract))
-
-
-def _check_features(records: Records, divide: float, subtract: float, least: int = 1) -> None:
+def _check_features(records: Records, divide: float, subtract: float) -> None:
     x, y = records.x, records.y
     if x.dtype.kind not in "fiub":
         raise FedprivError(f"{records.x_name}: features must be real numbers, got {x.dtype}")
@@ -169,7 +149,7 @@ def _check_features(records: Records, divide: float, subtract: float, least: int
         raise FedprivError(f"{records.y_name}: labels must be one number a record, got an array of shape {y.shape}")
     if len(x) != len(y):
         raise FedprivError(f"{records.x_name} holds {len(x)} records, but {records.y_name} holds {len(y)} labels")
-    if not len(x) >= least:
+    if not len(x):
         raise FedprivError(f"{records.x_name}: it holds no record")
     if x.dtype.kind == "f" or not 2.0 ** (8 * x.dtype.itemsize) / divide + abs(subtract) <= LARGEST:
         _check_range(records, divide, subtract)
@@ -177,7 +157,7 @@ def _check_features(records: Records, divide: float, subtract: float, least: int
 
 def _check_range(records: Records, divide: float, subtract: float) -> None:
     """Every value finite, and still so as float32; a block at a time, so that a mapped file stays on disk."""
-    step = max(1, (1 << 22) // max(1, records.x[:1].nbytes))
+    step = max(1, (1 << 22) // records.x[:1].nbytes)
     for start in range(0, len(records.x), step):
         block = np.asarray(records.x[start : start + step])
         ends = [float(end) / divide - subtract for end in (block.min(), block.max())]
@@ -204,3 +184,22 @@ def _labels(records: Records) -> Whole:
             f"{records.y_name}: label {place} is {y[place]}; labels are class numbers 0, 1, 2, … below {MOST_CLASSES}"
         )
     return y.astype(np.int64)
+
+
+def own_pool(training: Records, divide: float, subtract: float, classes: int) -> Pool:
+    """The pool of a node's own training records: each is checked by itself, and nothing is told from all of them.
+
+    How many there are, which classes occur and what is held out says something of each record. So there may be none,
+    the labels of a few classes only, and no test set.
+    """
+    if len(training.x) or len(training.y) or training.x.ndim < 2:
+        _check_features(training, divide, subtract)
+    y = _labels(training)
+    if (wrong := y >= classes).any():
+        place = int(np.argmax(wrong))
+        raise FedprivError(
+            f"{training.y_name}: record {place} has label {y[place]}, and this node's policy says classes = {classes}: "
+            f"labels are 0 to {classes - 1}"
+        )
+    none = np.zeros((0, *training.x.shape[1:]), np.float32)
+    return Pool(training.x, y, none, y[:0], classes, float(divide), float(subtract))

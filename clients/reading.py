@@ -13,7 +13,7 @@ from zipfile import BadZipFile
 import numpy as np
 
 from clients.idx import idx_files, read_idx
-from clients.pool import Pool, Records, Stored, Whole, own_pool, pool_of
+from clients.pool import Pool, Records, Stored, Whole, pool_of
 from fedpriv.errors import FedprivError, nearest, reason
 from fedpriv.random_streams import stream
 
@@ -21,7 +21,7 @@ LETTERS = 26
 
 
 @lru_cache(maxsize=4)
-def digits(held_out: int, divide: float, subtract: float, classes: int | None = None) -> Pool:
+def digits(held_out: int, divide: float, subtract: float) -> Pool:
     """scikit-learn's digits, whole numbers from 0 to 16, as bytes; without its code, which is slow to load."""
     table = np.loadtxt(_digits_file(), np.uint8, delimiter=",")
     x, y = table[:, :-1].reshape(-1, 8, 8), table[:, -1].astype(np.int64)
@@ -29,7 +29,7 @@ def digits(held_out: int, divide: float, subtract: float, classes: int | None = 
         raise FedprivError(f"held_out must be below {len(y)}, which is all there is, got {held_out}")
     apart = np.isin(np.arange(len(y)), evenly_by_label(y, held_out))
     training, held = (Records(x[rows], y[rows], "digits", "digits") for rows in (~apart, apart))
-    return pool_of(training, held, divide, subtract, classes)
+    return pool_of(training, held, divide, subtract)
 
 
 def _digits_file() -> Path:
@@ -49,15 +49,13 @@ def evenly_by_label(y: Whole, count: int) -> Whole:
 
 
 @lru_cache(maxsize=4)
-def idx(path: str, divide: float, subtract: float, classes: int | None = None) -> Pool:
-    """The idx files in a directory. A node's labels are as they stand: where they begin, each of them would tell."""
+def idx(path: str, divide: float, subtract: float) -> Pool:
+    """The idx files in a directory."""
     files = idx_files(Path(path))
-    y, y_test = read_idx(files.y, 1), read_idx(files.y_test, 1)
-    if classes is None:
-        y, y_test = _from_zero(y, y_test)
+    y, y_test = _from_zero(read_idx(files.y, 1), read_idx(files.y_test, 1))
     training = Records(read_idx(files.x, 3), y, str(files.x), str(files.y))
     held_out = Records(read_idx(files.x_test, 3), y_test, str(files.x_test), str(files.y_test))
-    return pool_of(training, held_out, divide, subtract, classes)
+    return pool_of(training, held_out, divide, subtract)
 
 
 def _from_zero(y: Stored, y_test: Stored) -> tuple[Stored, Stored]:
@@ -68,17 +66,13 @@ def _from_zero(y: Stored, y_test: Stored) -> tuple[Stored, Stored]:
 
 
 @lru_cache(maxsize=4)
-def arrays(path: str, held_out: int | None, divide: float, subtract: float, classes: int | None = None) -> Pool:
-    """The .npy files in a directory; of a node, the training records alone."""
+def arrays(path: str, held_out: int | None, divide: float, subtract: float) -> Pool:
+    """The .npy files in a directory."""
     folder = Path(path)
     apart = (folder / "x_test.npy").exists() or (folder / "y_test.npy").exists()
     if apart and held_out is not None:
         raise FedprivError(f"{folder} holds x_test.npy or y_test.npy: leave out held_out, or remove them")
     training = _npy(folder, "x.npy", "y.npy")
-    if classes is not None:
-        x, y, x_name, y_name = training
-        first = Records(x[:-held_out], y[:-held_out], x_name, y_name) if held_out else training
-        return own_pool(first, divide, subtract, classes)
     if apart:
         return pool_of(training, _npy(folder, "x_test.npy", "y_test.npy"), divide, subtract)
     if held_out is None:
@@ -119,7 +113,7 @@ def mapped(path: Path) -> Stored:
 @lru_cache(maxsize=4)
 def hub(
     name: str, subset: str | None, revision: str | None, columns: tuple[str, str], splits: tuple[str, str],
-    divide: float, subtract: float, classes: int | None = None,
+    divide: float, subtract: float,
 ) -> Pool:  # fmt: skip
     """Two splits of a set of the hub, in the order in which they are stored: the study says who is dealt what."""
     os.environ.setdefault("FLWR_TELEMETRY_ENABLED", "0")  # read at import: nobody is told what we load
@@ -133,7 +127,7 @@ def hub(
         training, held_out = (found.load_split(split) for split in splits)
     except Exception as error:  # whatever is not in order with the hub, its cache or a file in it
         raise FedprivError(f"{name}: cannot be loaded by Flower Datasets ({reason(error)})") from None
-    return pool_of(_columns(name, training, *columns), _columns(name, held_out, *columns), divide, subtract, classes)
+    return pool_of(_columns(name, training, *columns), _columns(name, held_out, *columns), divide, subtract)
 
 
 def _columns(name: str, split: Any, features: str, label: str) -> Records:
@@ -150,7 +144,7 @@ def _columns(name: str, split: Any, features: str, label: str) -> Records:
 
 
 @lru_cache(maxsize=4)
-def synthetic(records: int, features: int, classes: int, held_out: int, seed: int, own: int | None = None) -> Pool:
+def synthetic(records: int, features: int, classes: int, held_out: int, seed: int) -> Pool:
     """Gaussian blobs; labels go round and round."""
 
     def blobs(purpose: str, count: int) -> Records:
@@ -163,4 +157,4 @@ def synthetic(records: int, features: int, classes: int, held_out: int, seed: in
         halves = blobs("synthetic training", records), blobs("synthetic held out", held_out)
     except (MemoryError, ValueError, OverflowError) as error:  # past what an array can hold
         raise FedprivError(f"{records} records of {features} features do not fit into memory ({error})") from None
-    return pool_of(*halves, divide=1.0, subtract=0.0, classes=own)
+    return pool_of(*halves, divide=1.0, subtract=0.0)
