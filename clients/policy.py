@@ -132,11 +132,14 @@ class Policy:
             raise Refused(f"clip = {clip:g}, at most {self.clip:g}")
         if study.corruption is not None and not self.attacks:
             raise Refused("the study corrupts records: attacks = true allows that")
-        if study.corruption is not None and self.data is not None:
-            raise Refused("the study corrupts records by their numbers, which one record more would move: no data here")
         if study.attack is not None and study.clients.attackers and not self.attacks:
             raise Refused(
                 "the study asks clients to play attackers, who need not keep to the mechanism: attacks = true"
+            )
+        if self.data is not None and (study.corruption is not None or study.clients.attackers):
+            raise Refused(
+                "the study corrupts records by their numbers, which one record more moves, or asks clients to play "
+                "attackers: no ε of this client's own data would hold"
             )
 
     def events(self, study: Study, dimension: int, *, masked: bool) -> tuple[Event, ...]:

@@ -82,8 +82,15 @@ def down(directory: Path) -> int:
 def _check_same(directory: Path, standing: Deployment, nodes: int, tls: bool, port: int) -> None:
     """Refuse to make another deployment of one that stands."""
     if (standing.nodes, standing.tls) != (nodes, tls) or port not in (0, standing.port):
-        own = f"{standing.nodes} nodes {'with' if standing.tls else 'without'} --tls at port {standing.port}"
-        raise FedprivError(f"{directory}: {own} are up there: ask for the same, or fedpriv deploy down ends them")
+        own, asked = _in_words(standing.nodes, standing.tls, standing.port), _in_words(nodes, tls, port)
+        raise FedprivError(
+            f"{directory}: {own} are up there, and this asks for {asked}: ask for the same, or fedpriv deploy down "
+            "ends them"
+        )
+
+
+def _in_words(nodes: int, tls: bool, port: int) -> str:
+    return f"{nodes} nodes {'with' if tls else 'without'} --tls at {f'port {port}' if port else 'any port'}"
 
 
 def _begin(directory: Path, deployment: Deployment, policy: str, say: Say) -> None:

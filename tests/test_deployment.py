@@ -215,7 +215,8 @@ def test_another_deployment_than_the_one_that_stands_is_refused_in_one_line(
     Deployment(1, False, 1, "nobody's mark", True, [sleeper]).save(place)
     code, _, said = deploy(capsys, place, "up", *words)
     assert (code, said.count("\n")) == (2, 1)
-    assert "1 nodes without --tls at port 1 are up there: ask for the same, or fedpriv deploy down ends them" in said
+    assert "1 nodes without --tls at port 1 are up there, and this asks for " in said
+    assert "ask for the same, or fedpriv deploy down ends them" in said
     assert sleeper.runs
 
 

@@ -430,6 +430,40 @@ def test_a_nodes_data_are_checked_when_it_starts_and_its_log_names_the_record(tm
     assert "y.npy is missing" in str(wrong_with_data(bad / "policy.toml"))
 
 
+REFUSED: dict[str, tuple[str, list[str], dict[str, Any]]] = {
+    "a model of another shape": (RECORDS, [], {"model": np.zeros(12, np.float32)}),
+    "a model that cannot be built": (RECORDS, ["training.model={kind='Cnn'}"], {}),
+    "less noise than the budget pays for": (RECORDS, ["privacy.release.noise=0.001"], {}),
+    "clients of others": (RECORDS, [], {"who": [50]}),
+    "updates as they are": (BARE, [], {}),
+    "batches of more than there are": (BARE, ["training=AdLm", "privacy.release.batch=201"], {}),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+@pytest.mark.parametrize("change", [more(0), more(100), replaced(50)])
+def test_neighbours_refuse_in_the_same_bytes_and_are_charged_the_same(
+    name: str, change: Change, tmp_path: Path
+) -> None:
+    text, overrides, about = REFUSED[name]
+    one, two = pair(tmp_path, change, terms=TERMS.replace("1e6", "200.0"))
+    heard = [[asked(folder, text, *overrides, round=round, **about) for round in (1, 2)] for folder in (one, two)]
+    assert heard[0] == heard[1]
+    assert all(isinstance(each, str) for each in heard[0])
+    assert charged(one) == charged(two)
+
+
+@pytest.mark.parametrize(
+    "asks", [["corruption={kind='LabelFlip', share=0.5}"], ["attack={kind='LabelFlip'}", "clients.byzantine=3"]]
+)
+def test_nobodys_own_data_are_corrupted_or_attackers_whatever_the_policy_lets_studies_try(
+    asks: list[str], tmp_path: Path
+) -> None:
+    folder = directory(tmp_path / "node", terms=TERMS + "attacks = true\n")
+    assert "no ε of this client's own data would hold" in str(asked(folder, RECORDS, *asks))
+    assert not charged(folder)
+
+
 # --- laws over all that can be asked ------------------------------------------------------------------------------
 
 
@@ -438,7 +472,7 @@ def written(mechanism: Mechanism) -> str:
     return "{" + ", ".join(f"{name}={value!r}" for name, value in words.items()) + "}"
 
 
-CHANGES = {"one in front": more(0), "one in the middle": more(77), "one at the end": more(200), "another": replaced(9)}
+CHANGES = {"one in front": more(0), "one in the middle": more(77), "another": replaced(9)}
 STUDIES = {
     **{mechanism: f"privacy.mechanism={mechanism}" for mechanism in map(written, ALL)},
     **{kind: f"privacy.release={settings(kind, noise=4.0, sampling=0.5)}" for kind in SUMS},
