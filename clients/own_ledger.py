@@ -99,8 +99,8 @@ class OwnLedger:
         counts: dict[tuple[str, str, int, Event], Counter[int]] = {}
         for charge in charges:
             for place, event in enumerate(charge.events):
-                name = charge.shares.name
-                own = counts.setdefault((charge.kept or charge.ask.study, name, place, event), Counter())
+                name = charge.kept or charge.ask.study
+                own = counts.setdefault((name, "" if charge.kept else charge.shares.name, place, event), Counter())
                 for client in (charge.ask.clients - charge.shares.first).tolist():
                     own[client] = 1 if charge.kept else own[client] + 1
         apart = _apart(charges, unit)

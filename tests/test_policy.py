@@ -367,9 +367,10 @@ def test_a_nodes_own_data_are_dealt_to_its_own_clients_whatever_the_study_names(
     with pytest.raises(Refused, match="divides this node's data among 2 clients, whose budget is of 1 at most"):
         node(tmp_path, own, (1, 10)).answer(study(), MODEL, 1, np.array([2, 3]))
     own = "clients = 2\n" + own
-    held = node(tmp_path, own, (1, 10)).answer(study(), MODEL, 1, np.array([2, 3]))
-    assert held != answer(study(), MODEL, 1, np.array([2, 3]))
-    _, division = node(tmp_path, own, (1, 10))._data(study_file.parsed(study())) or (None, None)
+    assert node(tmp_path, own, (1, 10)).answer(study(), MODEL, 1, np.array([2, 3]))
+    pool, division = node(tmp_path, own, (1, 10))._data(study_file.parsed(study())) or (None, None)
+    assert pool is not None
+    assert np.array_equal(pool.x, np.load(tmp_path / "x.npy"))
     assert isinstance(division, Uneven)
     sizes = division.sizes(np.arange(20))
     assert sizes[2] + sizes[3] == sizes.sum() == 7

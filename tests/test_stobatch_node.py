@@ -66,6 +66,10 @@ def test_any_number_of_rounds_runs_and_studies_is_charged_once(tmp_path: Path) -
     asked(own, round=2), asked(own, run="another run"), asked(own, "server.step=1.0", name="another study")
     asked(own, "privacy.release.xi=2.0")
     assert released(tmp_path) == charge
+    asked(own, "clients.split=in-order", name="in order")
+    assert sum(each.rounds for each in released(tmp_path)) == 2 * sum(each.rounds for each in charge)  # other records
+    asked(own, "clients.split=in-order", "run.seed=5", name="in order too")  # divides the same without a seed
+    assert sum(each.rounds for each in released(tmp_path)) == 2 * sum(each.rounds for each in charge)
     assert total(charge, 1e-5) == pytest.approx(Account(charge).upper_epsilon(1e-5))
 
 
