@@ -34,6 +34,7 @@ from fedpriv.mechanisms import Gaussian, Mechanism, settings_of
 from fedpriv.private_sums import KINDS as SUMS
 from fedpriv.trust import Local, Sums
 from server.rounds import Plan
+from tests.test_masking_once import Deployed
 from tests.test_mechanisms import ALL
 
 REFUSAL = f"refused: {UNUSABLE}"
@@ -420,6 +421,19 @@ def test_what_fails_within_training_is_said_in_the_same_words(tmp_path: Path, mo
     monkeypatch.setattr("clients.cohort.Cohort.reply", fails)
     assert asked(bad) == REFUSAL
     assert charged(good) == charged(bad)
+
+
+def test_in_a_masked_sum_too_and_no_vector_leaves(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    good, bad = (directory(tmp_path / name, change) for name, change in (("good", same), ("bad", more(17, label=3))))
+    sums = Deployed(tmp_path)
+    for each, folder in enumerate((good, bad)):
+        own = f'clients = 8\nclasses = 3\ndata = {{ kind = "Arrays", path = "{folder / "data"}" }}\n'
+        (sums.node(each) / "policy.toml").write_text(sums.policy + own)
+    sums.shared()
+    assert sums.answer(0, "vector", sums.session.letters(0))
+    assert sums.refusal(1, "vector", sums.session.letters(1)) == REFUSAL
+    assert "record 17 has label 3" in capsys.readouterr().err
+    assert sums.charged(0) == sums.charged(1) == 1
 
 
 def test_a_nodes_data_are_checked_when_it_starts_and_its_log_names_the_record(tmp_path: Path) -> None:
