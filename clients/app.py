@@ -51,10 +51,19 @@ def introduce(message: Message, context: Context) -> Message:
         "deployed": deployed(context),
     })  # fmt: skip
     if executor():
-        warm.begin(context.node_config)
+        if not warm.begin(context.node_config):  # which looks at the node's data when it starts
+            _look(context.node_config)
     elif not deployed(context):
         answer_of(None, {})  # loaded before anybody waits for a round
     return Message(RecordDict({"about": about}), reply_to=message)
+
+
+def _look(config: Mapping[str, Any]) -> None:
+    """Say in the node's log how its data are, where no worker does."""
+    from clients.own_records import look, say
+
+    if isinstance(file := config.get("policy"), str):
+        say(look(Path(file)))
 
 
 @app.train()

@@ -41,6 +41,7 @@ from fedpriv.study_tables import Noise as Source
 Numbers = NDArray[np.int64]
 Rows = NDArray[np.float32]
 Settings = NDArray[np.float64]
+FAILED = "attack: it failed"  # all that a node says of an attacker's exception, whose text may be of records
 
 
 def answer(study_text: str, weights: Rows, round: int, clients: Numbers, settings: Settings | None = None) -> bytes:
@@ -142,7 +143,7 @@ class Cohort:
         if self.releasing is not None and self.releasing.adapted:
             who, settings = self.releasing.moved()
             frames.append(wire.adapted(self.study.id, round, who, settings))
-        return wire.reply(frames, failed)
+        return wire.reply(frames, dict.fromkeys(failed, FAILED) if self._answers else failed)
 
     def _sent(self, seen: Insight, clients: Numbers) -> tuple[Sent, dict[int, str]]:
         """The messages of a chunk of clients, all speaking as honest ones do; the rows that have none, and why."""
@@ -180,8 +181,9 @@ class Cohort:
         sizes, batch = self.division.sizes(clients), self.study.training.batch
         counts, wide = used(sizes, batch), widths(sizes, batch)
         failures: dict[int, str] = {}
-        for width in np.unique(wide).tolist():
-            rows = np.flatnonzero(wide == width)
+        out[sizes == 0] = 0  # who has no records has no gradient
+        for width in np.unique(wide[sizes > 0]).tolist():
+            rows = np.flatnonzero((wide == width) & (sizes > 0))
             part = self._scratch("updates", len(rows), out.shape[1]).numpy()
             found = self._train_alike(weights, round, clients[rows], part, counts[rows])
             failures |= {int(rows[row]): why for row, why in found.items()}

@@ -1,9 +1,15 @@
-"""A deployed client's answer: its policy looked at, its ledger charged, and only then a message drawn and kept."""
+"""A deployed client's answer: its policy looked at, its ledger charged, and only then its data, and a message drawn.
+
+What follows from the request, the policy and the ledger is refused in words, before anything is charged. All that comes
+of the data comes after the charge: an answer, or one sentence that is the same whatever is the matter with them, and
+that is kept in the ledger's directory like an answer. What it was stands in the node's own log.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from hashlib import blake2b
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,15 +19,18 @@ from numpy.typing import NDArray
 
 from clients import own_ledger
 from clients.asks import Ask
-from clients.data import make_data
 from clients.models import make_model
+from clients.own_key import DEALING, KEPT, key_in
 from clients.own_ledger import Charge
+from clients.own_records import Shares, dealt, in_order, of_data, own_shares, pool_of_policy, say, study_shares, why
 from clients.policy import Policy, Refused, read
 from clients.pool import Pool
-from clients.splits import Division, Uneven
-from clients.stobatch_noise import Secret, key_in, secret
-from fedpriv.errors import FedprivError, whole
-from fedpriv.kept import Kept, mechanism_of
+from clients.splits import Division
+from clients.stobatch_checks import besides, check_attacks, checked_records
+from clients.stobatch_noise import Secret, secret
+from fedpriv.errors import FAULTS, FedprivError, whole
+from fedpriv.kept import Kept, filled, mechanism_of
+from fedpriv.private_sums import at
 from fedpriv.study import Study
 
 if TYPE_CHECKING:
@@ -30,6 +39,16 @@ if TYPE_CHECKING:
 Numbers = NDArray[np.int64]
 Rows = NDArray[np.float32]
 Settings = NDArray[np.float64]
+UNUSABLE = "this node's data allow no answer; its own log says why"
+NOTHING = b""  # what is kept in the place of an answer where that was said
+
+
+@dataclass(frozen=True)
+class Unheld:
+    """What a ledger calls the kept noise of data that allow none, and why they do not."""
+
+    name: str
+    why: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,6 +70,11 @@ class Node:
             raise Refused(f"--node-config: partition-id = {place[0]} of num-partitions = {place[1]}: from 0, below it")
         return Node(policy_file=Path(file), policy=read(Path(file)), place=place)
 
+    @property
+    def folder(self) -> Path:
+        """Where its ledger and its keys are."""
+        return self.policy_file.parent / self.policy.ledger
+
     def answer(
         self, text: str, weights: Rows, round: int, clients: Numbers, settings: Settings | None = None,
         *, run: str = "", masked: bool = False, context: bytes = b"",
@@ -63,26 +87,28 @@ class Node:
         """
         try:
             study = self.policy.read_study(text)
-            self._check(study, weights, round, clients)
-            with own_ledger.opened(self.policy_file.parent / self.policy.ledger, self.place) as ledger:
+            self._check(study, weights, round, clients, settings)
+            with own_ledger.opened(self.folder, self.place) as ledger:
                 parts = [weights.tobytes(), b"" if settings is None else settings.tobytes(), context]
                 anew = self.policy.reruns or study.privacy.kept is not None  # which costs nothing more
                 ask = Ask.of(text, round, clients, *parts, run=run if anew else "")
                 if (stored := ledger.stored(ask)) is not None:
-                    return stored
-                cohort, kept = self._cohort(study, weights)
-                events = self.policy.events(study, weights.size, masked=masked)
-                charge = Charge(ask=ask, events=events, kept=kept)
-                self.policy.afford(ledger.events(charge), () if ledger.has(kept) else events)
+                    return _given(stored)
+                events, shares = self.policy.events(study, weights.size, masked=masked), self._shares(study)
+                noise = None if study.privacy.kept is None else self._noise(study, study.privacy.kept, shares)
+                kept = None if noise is None else noise.name
+                charge = Charge(ask=ask, events=events, shares=shares, kept=kept)
+                self.policy.afford(ledger.events(charge, self.policy.unit), () if ledger.has(kept) else events)
                 ledger.charge(charge)
-                reply = sealed(cohort.reply(weights, round, clients, settings))
+                drawn = self._drawn(study, noise, weights, round, clients, settings)
+                reply = sealed(drawn) if drawn else NOTHING
                 ledger.store(ask, reply)
-                return reply
+                return _given(reply)
         except FedprivError as error:
             raise Refused(str(error)) from None
 
-    def _check(self, study: Study, weights: Rows, round: int, clients: Numbers) -> None:
-        """Refuse what is outside the policy, and what no honest server sends."""
+    def _check(self, study: Study, weights: Rows, round: int, clients: Numbers, settings: Settings | None) -> None:
+        """Refuse what is outside the policy, and what no honest server sends: all of it can be said of any data."""
         most = self.policy.largest_model
         self.policy.check(study)
         whole(round=round)
@@ -100,51 +126,109 @@ class Node:
                 f"the study divides this node's data among {last - first:,} clients, whose budget is of "
                 f"{self.policy.clients:,} at most: clients in this client's policy"
             )
+        if self.policy.data is None and self.policy.unit == "record" and study.clients.split == "pool":
+            raise Refused("a record may be at several clients, and this client's budget is of records: another split")
         known = clients.ndim == 1 and clients.dtype == np.int64 and clients.size and (np.diff(clients) > 0).all()
         if not (known and first <= clients[0] and clients[-1] < last):
             raise Refused(f"this node holds clients {first} to {last - 1}, and is asked for others")
+        if settings is not None:
+            self._check_settings(study, settings, len(clients))
+        if study.privacy.kept is not None:
+            _check_kept(study, study.privacy.kept)
+
+    def _check_settings(self, study: Study, settings: Settings, clients: int) -> None:
+        """Refuse settings that could be no release's, or that the study itself could not have begun with here."""
+        private = study.privacy.private_sum
+        if private is None or settings.shape != (clients, len(private.adapts)) or settings.dtype != np.float64:
+            raise Refused(f"settings are a row for each client, got {settings.dtype} {settings.shape}")
+        for row in settings.tolist():
+            clip = at(private, row).clip
+            if self.policy.clip is not None and not clip <= self.policy.clip:
+                raise Refused(f"clip = {clip:g}, at most {self.policy.clip:g}")
 
     def _held(self, study: Study) -> tuple[int, int]:
         """The first of this node's clients, and the one after the last."""
         count, (own, all_) = study.clients.count, self.place
         return own * count // all_, (own + 1) * count // all_
 
-    def _cohort(self, study: Study, weights: Rows) -> tuple[Cohort, str | None]:
-        """What answers, and what its ledger calls the release it keeps, if it does."""
-        from clients.cohort import Cohort, division_of, pool_of  # torch, once there is something to answer
+    def _shares(self, study: Study) -> Shares:
+        """Which way records are divided here."""
+        if self.policy.data is None:
+            return study_shares(study)
+        return own_shares(key_in(self.folder, DEALING), *self._held(study), kept=study.privacy.kept is not None)
+
+    def _drawn(
+        self, study: Study, noise: Secret | Unheld | None, weights: Rows, round: int, clients: Numbers,
+        settings: Settings | None,
+    ) -> bytes:  # fmt: skip
+        """The answer of this node's data; nothing where they allow none."""
+        if isinstance(noise, Unheld):
+            say(of_data(noise.why))
+            return NOTHING
+        try:
+            return self._cohort(study, noise, weights.size).reply(weights, round, clients, settings)
+        except FAULTS as error:
+            say(of_data(why(error)))
+            return NOTHING
+
+    def _cohort(self, study: Study, noise: Secret | None, dimension: int) -> Cohort:
+        """What answers."""
+        from clients.cohort import Cohort  # torch, once there is something to answer
         from clients.releasing import check_release
 
-        own, kept = self._data(study), None
-        if study.privacy.kept is not None:
-            own = own or (pool := pool_of(study), division_of(study, pool))
-            kept = self._kept(study, study.privacy.kept, *own)
-        drawn = kept if self.policy.noise == "cryptographic" else None
-        cohort = Cohort(study, own, self.policy.noise, drawn, answers=True)
-        if cohort.net.dimension != weights.size:
-            raise Refused(f"a model of {weights.size} coordinates, where the study's has {cohort.net.dimension} here")
+        drawn = noise if self.policy.noise == "cryptographic" else None
+        cohort = Cohort(study, self._data(study), self.policy.noise, drawn, answers=True)
+        if cohort.net.dimension != dimension:
+            raise FedprivError(f"a model of {dimension} coordinates, where the study's has {cohort.net.dimension} here")
         check_release(study, cohort.net, cohort.division)
         if self.policy.unit == "record" and not cohort.division.disjoint:
-            raise Refused("a record may be at several clients, and this client's budget is of records: another split")
-        return cohort, None if kept is None else kept.name
+            raise FedprivError("a record may be at several clients, and this client's budget is of records")
+        return cohort
 
-    def _kept(self, study: Study, kept: Kept, pool: Pool, division: Division) -> Secret:
-        """Where the noise comes from that is drawn once: from this node's key, and all that the release depends on."""
-        from clients.stobatch_checks import besides, checked_records
+    def _noise(self, study: Study, kept: Kept, shares: Shares) -> Secret | Unheld:
+        """Where noise comes from that is drawn once: from this node's key, and all that the release depends on.
 
-        held = checked_records(kept, pool, division, *self._held(study))
-        key = key_in(self.policy_file.parent / self.policy.ledger)
-        return secret(key, mechanism_of(kept), pool, held, besides(study, self.policy.noise))
+        Its name is what the ledger charges, once. Data that allow none have a name too, and are charged like others.
+        """
+        key, own = key_in(self.folder, KEPT), mechanism_of(kept)
+        others = besides(study, self.policy.noise)
+        try:
+            pool, division = self._data(study) or _studys(study)
+            return secret(key, own, pool, checked_records(kept, pool, division, *self._held(study)), others)
+        except FAULTS as error:
+            words = repr(("no data", own, shares.name, others)).encode()
+            return Unheld(blake2b(words, key=key, digest_size=16).hexdigest(), why(error))
 
     def _data(self, study: Study) -> tuple[Pool, Division] | None:
-        """The node's own records, dealt out evenly to its clients in the order they stand; None: the study's."""
-        if self.policy.data is None:
+        """The node's own records, and whose they are; None: the study's."""
+        if (pool := pool_of_policy(self.policy)) is None:
             return None
-        pool = make_data(self.policy.data.kind, self.policy.data.settings).load()
-        if self.policy.classes is not None:
-            pool = replace(pool, classes=max(self.policy.classes, pool.classes))
-        first, last = self._held(study)
-        inside = np.clip(np.arange(study.clients.count + 1) - first, 0, last - first)
-        return pool, Uneven(np.arange(len(pool)), inside * len(pool) // max(last - first, 1))
+        held = self._held(study)
+        if study.privacy.kept is not None:
+            return pool, in_order(pool, study.clients.count, *held)
+        return pool, dealt(pool, key_in(self.folder, DEALING), study.clients.count, *held)
+
+
+def _given(answer: bytes) -> bytes:
+    """An answer, or the sentence in its place."""
+    if answer == NOTHING:
+        raise Refused(UNUSABLE)
+    return answer
+
+
+def _check_kept(study: Study, kept: Kept) -> None:
+    """Refuse a kept release that no data would do for."""
+    check_attacks(kept)
+    mechanism_of(kept)
+    assert kept.sizes is not None  # or there were no mechanism
+    filled(kept, study.clients.records, kept.sizes)
+
+
+def _studys(study: Study) -> tuple[Pool, Division]:
+    from clients.cohort import division_of, pool_of
+
+    pool = pool_of(study)
+    return pool, division_of(study, pool)
 
 
 def _widths(study: Study) -> tuple[int, ...]:

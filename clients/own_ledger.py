@@ -10,18 +10,21 @@ import fcntl
 import json
 import os
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, assert_never
 
 from clients.asks import Ask
+from clients.own_records import Shares
 from fedpriv.errors import FedprivError
 from fedpriv.event import Event, described, event_of
 from fedpriv.files import replaced, synced
 from fedpriv.ledger import Ledger
 from fedpriv.records import Writer, written
+from fedpriv.trust import Central, Local, Sums, Unit
 
 FILE, ANSWERS = "ledger.jsonl", "answers"
 OLDEST, FORMAT = 1, 2
@@ -31,21 +34,28 @@ WAITS = 10.0  # seconds for another message of the same client to be done with
 
 @dataclass(frozen=True, kw_only=True)
 class Charge:
-    """One message, and what it gives away; `kept` names what is released once, in however many messages it is used."""
+    """One message, and what it gives away; `kept` names what is released once, in however many messages it is used.
+
+    `shares` is which way records are divided among the clients that were asked.
+    """
 
     ask: Ask
     events: tuple[Event, ...]
+    shares: Shares
     kept: str | None = None
 
     def line(self) -> dict[str, Any]:
         """As the ledger has it."""
-        return self.ask.line() | {"kept": self.kept, "events": [described(event) for event in self.events]}
+        own = self.ask.line() | {"shares": self.shares.line()}
+        return own | {"kept": self.kept, "events": [described(event) for event in self.events]}
 
     @staticmethod
     def of_line(line: Mapping[str, Any]) -> Charge:
         """What `line` has written, in this format or in the one before."""
         events = line["events"] if "events" in line else line["releases"] if "kept" in line else [line["release"]]
-        return Charge(ask=Ask.of_line(line), events=tuple(map(event_of, events)), kept=line.get("kept"))
+        ask, kept = Ask.of_line(line), line.get("kept")
+        shares = Shares.of_line(line.get("shares"), ask.study)
+        return Charge(ask=ask, events=tuple(map(event_of, events)), shares=shares, kept=kept)
 
 
 class OwnLedger:
@@ -73,21 +83,34 @@ class OwnLedger:
                 with self._path.open("ab") as file:
                     file.write(b"\n")
 
-    def events(self, new: Charge | None = None) -> tuple[Event, ...]:
-        """Everything released, after one more charge where that is given.
+    def events(self, new: Charge | None = None, unit: Unit = "client") -> tuple[Event, ...]:
+        """Everything released, after one more charge where that is given, as it counts for one `unit`.
 
         Of each study what its worst client has, composed as if that were always the same one: no server's numbering
         of clients can make it less. What is kept is released once, whichever studies ask for it.
+
+        Whose budget it is may be at several clients of one study (`_apart`): a *client* where studies divide its data
+        in different ways, for then its records may be at all clients of another study; a *record* where neighbours
+        have another in its place, which is at another client. Then the messages of all those clients are about it, and
+        are composed: between two neighbours each of them changes as much as one client's message may. That they are in
+        one sum would not be one change of it, but as many. So they count as if each were seen, which tells more.
         """
-        counts: dict[tuple[str, int, Event], dict[int, int]] = {}
-        for charge in [*self._charges, *([] if new is None else [new])]:
+        charges = [*self._charges, *([] if new is None else [new])]
+        counts: dict[tuple[str, str, int, Event], Counter[int]] = {}
+        for charge in charges:
             for place, event in enumerate(charge.events):
-                own = counts.setdefault((charge.kept or charge.ask.study, place, event), {})
-                for client in charge.ask.clients.tolist():
-                    own[client] = 1 if charge.kept else own.get(client, 0) + 1
+                name = charge.kept or charge.ask.study
+                own = counts.setdefault((name, "" if charge.kept else charge.shares.name, place, event), Counter())
+                for client in (charge.ask.clients - charge.shares.first).tolist():
+                    own[client] = 1 if charge.kept else own[client] + 1
+        apart = _apart(charges, unit)
         together = Ledger()  # in which what is alike is one event of more rounds
-        for (_, _, each), own in counts.items():
-            together = together.add(replace(each, rounds=each.rounds * max(own.values())))
+        for (_, _, _, each), own in counts.items():
+            times, seen = max(own.values()), each
+            if apart and each.unit == "client":
+                times = sum(count for _, count in own.most_common(None if unit == "client" else 2))
+                seen = alone(each)
+            together = together.add(replace(seen, rounds=each.rounds * times))
         return together.events
 
     def has(self, kept: str | None) -> bool:
@@ -167,6 +190,31 @@ class OwnLedger:
             )
         if was != place:
             self._append({"place": place})
+
+
+def _apart(charges: Sequence[Charge], unit: Unit) -> bool:
+    """Whether the messages of several clients of one study may be about one unit.
+
+    A record that is kept is so in the place of another (`fedpriv.kept`), and with it in one ledger all that the other
+    messages tell is costed for such neighbours. Dealt by content, one client then has a record less and another one a
+    record more. For sums of records that is no more than both at one client: with u, v ≤ clip the pair of the two
+    messages is that of one message of twice as many coordinates, which sums (u, 0) in the one case and (0, v) in the
+    other.
+    """
+    if unit == "client":
+        return len({charge.shares.name for charge in charges}) > 1
+    return any(charge.kept for charge in charges) and any(charge.shares.moves for charge in charges)
+
+
+def alone(event: Event) -> Event:
+    """A message in a sum, as if it were seen by itself."""
+    match event.trust:
+        case Sums():
+            return replace(event, trust=Local())
+        case Local() | Central():
+            return event
+        case _ as never:
+            assert_never(never)
 
 
 def _head(place: Sequence[int]) -> dict[str, Any]:

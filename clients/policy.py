@@ -17,9 +17,10 @@ from typing import Any, Literal, assert_never, get_args
 from clients import untrusted
 from clients.data import make_data
 from clients.masking.roster import Owner
+from clients.pool import MOST_CLASSES
 from fedpriv import guarantee, study_file
 from fedpriv.accounting import Account
-from fedpriv.errors import FedprivError, one_of, positive, whole
+from fedpriv.errors import FedprivError, at_most, one_of, positive, whole
 from fedpriv.event import Event
 from fedpriv.kept import KINDS as KEPT
 from fedpriv.kinds import built
@@ -59,7 +60,7 @@ class Policy:
     reruns: bool = False  # whether another run of a study is answered anew, and charged anew
     imports: tuple[str, ...] = ()  # module:Class of a study that may be imported
     data: Kind | None = None  # what this node's clients hold; None, for trying: what the study names
-    classes: int | None = None  # of that data, where not all of them occur in it
+    classes: int | None = None  # of that data, whichever of them occur in it: its largest label tells of a record
     clients: int = 1  # among how many of a study's clients that data may be divided, where the budget is of clients
     largest_model: int = 10_000_000  # coordinates
     longest_round: float = 3600.0  # seconds
@@ -82,6 +83,7 @@ class Policy:
             positive(clip=self.clip)
         if self.classes is not None:
             whole(at_least=2, classes=self.classes)
+            at_most("2^16", MOST_CLASSES, classes=self.classes)
         for name in ("attacks", "reruns"):
             if not isinstance(own := getattr(self, name), bool):
                 raise FedprivError(f"{name} must be true or false, got {own!r}")
@@ -91,6 +93,11 @@ class Policy:
             raise FedprivError("contributors counts only where trust is secure-aggregation (or simulated)")
         if self.data is not None:
             make_data(self.data.kind, self.data.settings)
+            if self.classes is None:
+                raise FedprivError(
+                    "data needs classes, how many there are, whichever of them occur here: add a line such as "
+                    "classes = 10"
+                )
 
     def read_study(self, text: str, asked_by: str = "study") -> Study:
         """The study that a server sends, refused before anything it names is imported or made."""
@@ -128,6 +135,11 @@ class Policy:
         if study.attack is not None and study.clients.attackers and not self.attacks:
             raise Refused(
                 "the study asks clients to play attackers, who need not keep to the mechanism: attacks = true"
+            )
+        if self.data is not None and (study.corruption is not None or study.clients.attackers):
+            raise Refused(
+                "the study corrupts records by their numbers, which one record more moves, or asks clients to play "
+                "attackers: no ε of this client's own data would hold"
             )
 
     def events(self, study: Study, dimension: int, *, masked: bool) -> tuple[Event, ...]:

@@ -223,3 +223,22 @@ def _labels(records: Records) -> Whole:
             f"{records.y_name}: label {place} is {y[place]}; labels are class numbers 0, 1, 2, … below {MOST_CLASSES}"
         )
     return y.astype(np.int64)
+
+
+def own_pool(training: Records, divide: float, subtract: float, classes: int) -> Pool:
+    """The pool of a node's own training records: each is checked by itself, and nothing is told from all of them.
+
+    How many there are, which classes occur and what is held out says something of each record. So there may be none,
+    the labels of a few classes only, and no test set.
+    """
+    if len(training.x) or len(training.y) or training.x.ndim < 2:
+        _check_features(training, divide, subtract)
+    y = _labels(training)
+    if (wrong := y >= classes).any():
+        place = int(np.argmax(wrong))
+        raise FedprivError(
+            f"{training.y_name}: record {place} has label {y[place]}, and this node's policy says classes = {classes}: "
+            f"labels are 0 to {classes - 1}"
+        )
+    none = np.zeros((0, *training.x.shape[1:]), np.float32)
+    return Pool(training.x, y, none, y[:0], classes, float(divide), float(subtract))

@@ -7,24 +7,20 @@ x + b₁Z and x + b₂Z, and records of which one has changed the difference to 
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from pathlib import Path
 
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 from randomgen import ChaCha
 
+from clients.own_key import BYTES
 from clients.pool import Pool
 from fedpriv.certified.functional import FunctionalMechanism
-from fedpriv.errors import FedprivError
-from fedpriv.files import synced
 from fedpriv.random_streams import stream
 
-FILE, BYTES = "kept.key", 32
 Numbers = NDArray[np.int64]
 Source = Callable[[int, str], Generator]  # of a batch, by the number of its first record, and a part
 
@@ -64,36 +60,3 @@ def secret(key: bytes, mechanism: FunctionalMechanism, pool: Pool, held: Iterabl
         words.update(stored.tobytes())
     found = words.digest()
     return Secret(blake2b(b"name", key=found, digest_size=16).hexdigest(), found)
-
-
-def key_in(folder: Path) -> bytes:
-    """The secret key in a directory, made where there is none: the noise of a lost one can never be drawn again."""
-    path = folder / FILE
-    try:
-        if not path.exists():
-            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            _made(path)
-        found = path.read_bytes()
-    except OSError as error:
-        raise FedprivError(f"{path}: the key of kept noise cannot be kept there ({error.strerror})") from None
-    if len(found) != BYTES:
-        raise FedprivError(f"{path}: is no key of {BYTES} bytes: remove it, and what was kept is released anew")
-    return found
-
-
-def _made(path: Path) -> None:
-    """Written beside, synced, then linked: no other process ever sees half of it, and the first one stays."""
-    beside = path.with_name(f"{path.name}.{os.getpid()}")
-    file = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    try:
-        os.write(file, os.urandom(BYTES))
-        os.fsync(file)
-    finally:
-        os.close(file)
-    try:
-        os.link(beside, path)
-    except FileExistsError:
-        pass
-    finally:
-        beside.unlink()
-        synced(path.parent)

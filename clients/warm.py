@@ -16,6 +16,7 @@ import sys
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -47,14 +48,16 @@ def answered(code: str, action: str, content: RecordDict, context: Context) -> O
     return reply, why.decode()
 
 
-def begin(config: Mapping[str, Any]) -> None:
-    """Start a worker where there is none: it loads while the node waits for its first round."""
+def begin(config: Mapping[str, Any]) -> bool:
+    """Start a worker where there is none: it loads while the node waits for its first round. Whether one is there."""
     with suppress(*NOWHERE):
         folder = _folder(config)
         try:
             _connected(folder).close()
         except OSError:
-            _started(folder).close()
+            _started(folder, config).close()
+        return True
+    return False
 
 
 def own(connection: socket.socket) -> bool:
@@ -67,7 +70,7 @@ def _reached(code: str, config: Mapping[str, Any]) -> socket.socket | None:
     """A connection to a worker that waits for a message; a new one where there is none, or one of other code."""
     with suppress(*NOWHERE):
         folder = _folder(config)
-        return _greeted(_connected, folder, code) or _greeted(_started, folder, code)
+        return _greeted(_connected, folder, code) or _greeted(partial(_started, config=config), folder, code)
     return None
 
 
@@ -106,7 +109,7 @@ def _connected(folder: Path) -> socket.socket:
         raise
 
 
-def _started(folder: Path) -> socket.socket:
+def _started(folder: Path, config: Mapping[str, Any]) -> socket.socket:
     """A connection to a new worker. It takes the name of any other, and whose name is taken ends.
 
     It is told of this process's parent, Flower's that starts one for each message and ends with its SuperNode.
@@ -119,7 +122,7 @@ def _started(folder: Path) -> socket.socket:
             listener.listen(WAITING)
             number = os.stat(mine).st_ino
             os.replace(mine, f"{place}/{NAME}")
-            words = map(str, (folder.absolute(), number, listener.fileno(), node))
+            words = map(str, (folder.absolute(), number, listener.fileno(), node, config["policy"]))
             subprocess.Popen(
                 [sys.executable, "-P", "-m", "clients.warm_worker", *words],
                 pass_fds=(listener.fileno(), node), stdin=subprocess.DEVNULL, env=_environment(),

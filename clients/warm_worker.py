@@ -4,7 +4,7 @@ A fork has all that is loaded and nothing that an earlier message did: it reads 
 under a key of its own and ends, at its time-out by force. One that crashes or hangs costs one message. The worker ends
 with its SuperNode, when its name is another's or gone, or when nobody has asked it for a while.
 
-    python -m clients.warm_worker DIRECTORY NUMBER LISTENER NODE
+    python -m clients.warm_worker DIRECTORY NUMBER LISTENER NODE POLICY
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from traceback import print_exc
 import numpy as np
 
 from clients import app, warm
+from clients.own_records import look, say
 from clients.place import at_home
 from clients.warm_frames import packed_state, received, send, unpacked
 
@@ -44,6 +45,18 @@ class Worker:
     def __init__(self, folder: Path, number: int, listener: socket.socket, node: int) -> None:
         self._name, self._number, self._listener, self._node = folder / warm.NAME, number, listener, node
         self._forks: set[int] = set()
+
+    def look(self, policy: Path) -> None:
+        """Have a fork look at the node's data and say in its log how they are, while messages are taken."""
+        if pid := os.fork():
+            self._forks.add(pid)
+            return
+        try:
+            say(look(policy))
+        except BaseException:
+            print_exc()
+        finally:
+            os._exit(0)
 
     def serve(self, idle: float = IDLE) -> None:
         """Take messages for as long as anybody may have one."""
@@ -120,12 +133,14 @@ def load() -> None:
 
 def main() -> None:
     """Serve messages until nobody can have one."""
-    folder, number, listener, node = sys.argv[1:]
+    folder, number, listener, node, policy = sys.argv[1:]
     with suppress(KeyboardInterrupt), socket.socket(fileno=int(listener)) as own:
         app.code()  # of the sources as they are now
         load()
         gc.freeze()  # a fork need not copy what it only looks at
-        Worker(Path(folder), int(number), own, int(node)).serve()
+        worker = Worker(Path(folder), int(number), own, int(node))
+        worker.look(Path(policy))
+        worker.serve()
 
 
 if __name__ == "__main__":

@@ -40,11 +40,14 @@ class Journal:
 
     def charge(self, round: int, clients: Numbers, again: bool) -> None:
         """Write down, durably, that these clients are about to be asked; `again`: in a round they were asked in."""
-        fresh = self._study.privacy.noise == "cryptographic"
-        if round in self._charges and not fresh:
+        if self.paid(round):
             return
         self._lines.append({"round": round, "clients": clients.tolist() if again else None}, durable=True)
         self._count(round, clients if again else None)
+
+    def paid(self, round: int) -> bool:
+        """Whether asking in that round costs nothing more: it is charged, and the seed draws the same noise again."""
+        return round in self._charges and self._study.privacy.noise != "cryptographic"
 
     def counts(self, last: int | None = None) -> Numbers:
         """How many releases each client has made: in all, or in the rounds up to `last`."""

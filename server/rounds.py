@@ -138,7 +138,7 @@ class Rounds:
         """All rounds that are left; why they ended."""
         while self.state.round < self.study.run.rounds:
             clients = self._asked(self.state.round + 1)
-            if not self._affords(clients):
+            if not self._affords(self.state.round + 1, clients):
                 return "budget"
             progress.update(*self._round(driver, clients))
         done = records.read(self.directory / RECORDS).rounds
@@ -148,11 +148,11 @@ class Rounds:
         own = self.study.clients
         return own.chosen.asked(own.count, self.study.run.seed, round)
 
-    def _affords(self, clients: Any) -> bool:
-        """Whether each of them may make one more release; those already charged for this round have paid."""
-        if self.study.privacy.budget is None:
+    def _affords(self, round: int, clients: Any) -> bool:
+        """Whether each of them may be asked, once more where it was asked in this round and that is charged."""
+        if self.study.privacy.budget is None or self._journal.paid(round):
             return True
-        return int(self._journal.counts(self.state.round)[clients].max(initial=0)) < self._affordable
+        return int(self._journal.counts()[clients].max(initial=0)) < self._affordable
 
     def _round(self, driver: Driver, clients: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         begun = time.perf_counter()
@@ -172,13 +172,13 @@ class Rounds:
         return line, timing
 
     def _gathered(self, driver: Driver, clients: Any) -> Inbox:
-        """Ask; ask those who are missing again where too few have answered."""
+        """Ask; ask those who are missing again where too few have answered, and their budget pays for it."""
         round = self.state.round + 1
         inbox = Inbox(self.study, self.plan.net.dimension, round, clients)
         weights = self.state.weights.astype(np.float32)
         for attempt in range(1 + self.study.server.retries):
             missing = inbox.missing
-            if not missing.size:
+            if not missing.size or not self._affords(round, missing):
                 break
             self._journal.charge(round, missing, again=attempt > 0)
             settings = self.state.settings[missing] if self.study.first_settings else None

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from fedpriv.errors import whole
+from fedpriv.errors import FedprivError, whole
 from simulations.account_commands import print_json
 
 HELP = """\
@@ -15,13 +15,15 @@ Separate processes on loopback: a SuperLink, and N SuperNodes with a policy and 
 they are, by certificates and keys that are made for it. A study's clients are divided evenly over the nodes, and their
 data are those that the study names. docs/deploy.md is about real hosts.
 
-`up` where a deployment stands starts again what has ended of it, and touches nothing else.
+`up` where a deployment stands starts again what has ended of it, and touches nothing else. `check` is for any node: it
+looks at a policy and its data, as the node does when it starts.
 
 examples:
   fedpriv deploy up --nodes 3 --tls
   fedpriv run digits --superlink local --set run.rounds=5
   fedpriv deploy status
   fedpriv deploy down
+  fedpriv deploy check /srv/fedpriv/policy.toml
 """
 POLICY = """\
 # What this node's clients allow: its owner's, for trying. docs/deploy.md says what each line means.
@@ -44,7 +46,7 @@ def add_to(commands: Any) -> None:
         "deploy", help="start and stop a local deployment: SuperLink and SuperNodes", description=HELP,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip
-    verbs = command.add_subparsers(dest="verb", metavar="up|status|down", required=True)
+    verbs = command.add_subparsers(dest="verb", metavar="up|status|down|check", required=True)
     start = verbs.add_parser("up", help="start it, or what has ended of it")
     start.add_argument("--nodes", type=int, default=2, metavar="N", help="how many SuperNodes (default 2)")
     start.add_argument("--tls", action="store_true", help="certificates, and keys that the SuperLink knows nodes by")
@@ -58,6 +60,9 @@ def add_to(commands: Any) -> None:
     look.set_defaults(run=status)
     stop = verbs.add_parser("down", help="end every process it started; policies and ledgers stay")
     stop.set_defaults(run=down)
+    checks = verbs.add_parser("check", help="look at a node's policy and data before it starts: exit code 2 says what")
+    checks.add_argument("policy", type=Path, metavar="POLICY", help="the node's policy.toml")
+    checks.set_defaults(run=check)
     for verb in (start, look, stop):
         verb.add_argument("--directory", type=Path, metavar="DIR",
                           help="where it is kept (default: ~/.local/state/fedpriv/deployment)")  # fmt: skip
@@ -112,6 +117,16 @@ def down(options: argparse.Namespace) -> int:
     ended = deploy_processes.down(directory)
     told = f"{ended} processes ended; policies and ledgers stay in {directory}" if ended else "nothing was running"
     _show({"directory": str(directory), "ended": ended}, options.json, told)
+    return 0
+
+
+def check(options: argparse.Namespace) -> int:
+    """Look at the policy and the data of a node on this machine."""
+    from clients.own_records import wrong_with_data
+
+    if wrong := wrong_with_data(options.policy):
+        raise FedprivError(f"{options.policy}: this node's data allow no answer: {wrong}")
+    print(f"{options.policy}: the policy and its data are in order")
     return 0
 
 

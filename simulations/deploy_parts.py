@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from clients.own_records import look
 from fedpriv.errors import FedprivError
 from simulations.deploy_certificates import AUTHORITY, CERTIFICATE, KEY, write_identity
 from simulations.deploy_state import HOME, MARK, NAME, PART, Deployment, Process
@@ -72,7 +73,7 @@ def start_node(directory: Path, deployment: Deployment, number: int) -> Process:
         words += ["--auth-supernode-private-key", str(place / NODE_KEY)]
     else:
         words += ["--insecure"]
-    return _launched(deployment, directory, place, ["flower-supernode", *words], port)
+    return _launched(deployment, directory, place, ["flower-supernode", *words], port, look(place / POLICY))
 
 
 def write_peers(places: Sequence[Path]) -> None:
@@ -116,14 +117,21 @@ def name_of(number: int) -> str:
     return f"node-{number}"
 
 
-def _launched(deployment: Deployment, directory: Path, place: Path, words: Sequence[str], port: int) -> Process:
-    """Start one process in its own surroundings and group, and write down which it is; its last log is kept."""
+def _launched(
+    deployment: Deployment, directory: Path, place: Path, words: Sequence[str], port: int, first: str = ""
+) -> Process:
+    """Start one process in its own surroundings and group, and write down which it is; its last log is kept.
+
+    `first` is what its new log begins with.
+    """
     env = environment(place) | {MARK: deployment.mark, PART: place.name}
     log = _log(directory, place.name)
     if log.exists():
         log.replace(log.with_suffix(".before.log"))
     try:
         with log.open("w") as file:
+            if first:
+                print(first, file=file, flush=True)
             started = subprocess.Popen(
                 words, cwd=place / "empty", env=env, stdin=subprocess.DEVNULL, stdout=file, stderr=file,
                 start_new_session=True,

@@ -5,9 +5,12 @@ from __future__ import annotations
 import secrets
 import signal
 import time
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 
+from clients.own_records import wrong_with_data
+from clients.policy import read
 from fedpriv.errors import FedprivError
 from simulations import deploy_parts as parts
 from simulations.deploy_certificates import write_certificates, write_node_key
@@ -28,9 +31,11 @@ def up(directory: Path, nodes: int, tls: bool, port: int, policy: str, say: Say)
         standing = Deployment.load(directory)
         if standing is not None and standing.ready and (standing.alive or standing.left_over()):
             _check_same(directory, standing, nodes, tls, port)
+            _check_policies(directory, nodes, policy)
             _mend(directory, standing, say)
             _name_others(directory, nodes, policy, say)
             return standing
+        _check_policies(directory, nodes, policy)
         if standing is not None:  # it never came up, or all of it has ended
             _end(directory, standing)
         deployment = Deployment(nodes, tls, port_of(port), secrets.token_hex(16))
@@ -52,6 +57,19 @@ def _name_others(directory: Path, nodes: int, policy: str, say: Say) -> None:
         say(f"another {parts.POLICY} was there and stays as it is: {', '.join(others)}")
 
 
+def _check_policies(directory: Path, nodes: int, policy: str) -> None:
+    """Refuse policies that cannot be read, and noise other than is asked for: a policy that is there stays."""
+    asked, names = tomllib.loads(policy)["noise"], [parts.name_of(number) for number in range(nodes)]
+    there = {name: read(file) for name in names if (file := directory / name / parts.POLICY).exists()}
+    if others := {name: own.noise for name, own in there.items() if own.noise != asked}:
+        noise = next(iter(others.values()))
+        remedy = "leave out --seeded" if asked == "seeded" else "add --seeded"
+        raise FedprivError(
+            f"{directory}: the policies of {', '.join(others)} say noise = {noise!r}, and this asks for {asked!r}: "
+            f"{remedy}, or change or remove each {parts.POLICY}"
+        )
+
+
 def down(directory: Path) -> int:
     """End all that was started there; how many processes that were."""
     if not (directory / STATE).exists():
@@ -64,8 +82,15 @@ def down(directory: Path) -> int:
 def _check_same(directory: Path, standing: Deployment, nodes: int, tls: bool, port: int) -> None:
     """Refuse to make another deployment of one that stands."""
     if (standing.nodes, standing.tls) != (nodes, tls) or port not in (0, standing.port):
-        own = f"{standing.nodes} nodes {'with' if standing.tls else 'without'} --tls at port {standing.port}"
-        raise FedprivError(f"{directory}: {own} are up there: ask for the same, or fedpriv deploy down ends them")
+        own, asked = _in_words(standing.nodes, standing.tls, standing.port), _in_words(nodes, tls, port)
+        raise FedprivError(
+            f"{directory}: {own} are up there, and this asks for {asked}: ask for the same, or fedpriv deploy down "
+            "ends them"
+        )
+
+
+def _in_words(nodes: int, tls: bool, port: int) -> str:
+    return f"{nodes} nodes {'with' if tls else 'without'} --tls at {f'port {port}' if port else 'any port'}"
 
 
 def _begin(directory: Path, deployment: Deployment, policy: str, say: Say) -> None:
@@ -83,6 +108,9 @@ def _begin(directory: Path, deployment: Deployment, policy: str, say: Say) -> No
     for place in places:
         if not (place / parts.POLICY).exists():  # one that is there is its owner's; so is the ledger beside it
             (place / parts.POLICY).write_text(policy, encoding="utf-8")
+    for place in places:
+        if wrong := wrong_with_data(place / parts.POLICY):
+            say(f"{place.name}: its data allow no answer: {wrong}")
     say(f"starting {deployment.nodes} SuperNodes")
     parts.start_nodes(directory, deployment, range(deployment.nodes))
     deployment.ready = True

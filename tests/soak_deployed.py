@@ -93,7 +93,7 @@ class Field:
         return done.stderr
 
     def up(self) -> str:
-        return self.deploy("up", "--nodes", str(NODES), "--tls")
+        return self.deploy("up", "--nodes", str(NODES), "--tls", "--seeded")
 
     @property
     def mark(self) -> str:

@@ -14,16 +14,18 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import load_ssh_private_key, load_ssh_public_key
 
+from clients.guard import UNUSABLE
 from clients.masking.identity import Identity
 from fedpriv import study_file
 from fedpriv.study import Study
 from server import rounds
-from simulations import direct
+from simulations import deploy_commands, direct
 from simulations.command_line import main
 from simulations.deploy_certificates import write_certificates, write_node_key
 from simulations.deploy_parts import IDENTITY, PEERS, write_peers
@@ -77,11 +79,16 @@ def test_a_deployment_that_was_mended_runs_to_the_simulations_bits_and_every_cli
     kill(executor[0], told["processes"][0]["pid"])
     code, broken, _ = deploy(capsys, place, "status")
     assert (code, [each["runs"] for each in broken["processes"]]) == (1, [False, True, False])
-    code, mended, said = deploy(capsys, place, "up", "--nodes", "2", "--tls")
+    code, _, said = deploy(capsys, place, "up", "--nodes", "2", "--tls")
+    assert (code, said.count("\n")) == (2, 1)
+    assert "policies of node-0, node-1 say noise = 'seeded', and this asks for 'cryptographic': add --seeded" in said
+    with (place / "node-1" / "policy.toml").open("a") as file:
+        file.write("# its owner's\n")
+    code, mended, said = deploy(capsys, place, "up", "--nodes", "2", "--tls", "--seeded")
     assert (code, mended["runs"], mended["port"]) == (0, True, told["port"])
     assert said.splitlines() == [
         "superlink: has ended: starting it again", "node-1: its executor has ended: starting it again",
-        "another policy.toml was there and stays as it is: node-0, node-1",  # for it was --seeded
+        "another policy.toml was there and stays as it is: node-1",
     ]  # fmt: skip
     kept = [was["pid"] == now["pid"] for was, now in zip(told["processes"], mended["processes"], strict=True)]
     assert kept == [False, True, False]
@@ -101,6 +108,73 @@ def test_a_deployment_that_was_mended_runs_to_the_simulations_bits_and_every_cli
     assert not marked(mark)
     assert deploy(capsys, place, "status")[0] == 1
     assert deploy(capsys, place, "down")[:2] == (0, {"directory": str(place), "ended": 0})
+
+
+def test_a_node_whose_data_fail_the_check_says_which_record_in_its_own_log_and_one_sentence_to_the_server(
+    place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    policy = node_with_data(place, label=3)
+    code, told, said = deploy(capsys, place, "up", "--nodes", "2")
+    assert code == 0
+    assert "node-1: its data allow no answer: " in said
+    (tmp_path / "tiny.toml").write_text(TINY)
+    monkeypatch.setenv("FLWR_HOME", told["flwr_home"])
+    run = ["run", str(tmp_path / "tiny.toml"), "--superlink", "local", "--quiet", "--json", "--set", "run.rounds=1"]
+    assert main([*run, "--out", str(tmp_path / "deployed")]) == 0
+    capsys.readouterr()
+    line = lines(tmp_path / "deployed")[1]
+    assert (line["answered"], line["failed"]) == (10, {"refused": 11})
+    assert line["note"] == f"client 10: refused: {UNUSABLE}"
+    assert len(lines(policy.parent / "ledger", "ledger.jsonl")) == 2  # charged like an answer
+    log = (place / "node-1.log").read_text()
+    found = [words for words in log.splitlines() if "record 5 has label 3" in words]
+    assert found[0] == log.splitlines()[0]  # before Flower's own first word
+    assert len(found) == 3  # of its worker, when it starts, and of the round
+    assert deploy(capsys, place, "down")[0] == 0
+
+
+def node_with_data(place: Path, label: int = 1, classes: str = "classes = 3\n") -> Path:
+    """The second node's policy, which names data of its own."""
+    folder = place / "node-1"
+    folder.mkdir(parents=True, mode=0o700)
+    np.save(folder / "x.npy", np.random.default_rng(1).random((9, 5), np.float32))
+    np.save(folder / "y.npy", np.array([0, 1, 2, 0, 1, label, 0, 1, 2]))
+    data = f'data = {{ kind = "Arrays", path = "{folder}" }}\n{classes}'
+    text = deploy_commands.POLICY.format(noise="cryptographic", why="") + data
+    (folder / "policy.toml").write_text(text)
+    return folder / "policy.toml"
+
+
+def test_data_without_classes_and_data_that_fail_the_check_are_one_line_of_a_command(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    policy = node_with_data(place, classes="")
+    line = f"fedpriv: {policy}: policy: data needs classes, how many there are, whichever of them occur here: add a "
+    for words in (["up", "--nodes", "2", "--directory", str(place)], ["check", str(policy)]):
+        assert main(["deploy", *words]) == 2
+        assert capsys.readouterr().err == f"{line}line such as classes = 10\n"
+    assert not (place / STATE).exists()
+    policy.write_text(policy.read_text() + "classes = 2\n")
+    assert main(["deploy", "check", str(policy)]) == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert "y.npy: record 2 has label 2, and this node's policy says classes = 2: labels are 0 to 1" in said
+    policy.write_text(policy.read_text().replace("classes = 2", "classes = 3"))
+    assert main(["deploy", "check", str(policy)]) == 0
+    assert capsys.readouterr().out == f"{policy}: the policy and its data are in order\n"
+
+
+@pytest.mark.parametrize("there", ["seeded", "cryptographic"])
+def test_policies_of_other_noise_than_is_asked_for_are_named_with_the_remedy(
+    there: str, place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (place / "node-0").mkdir(parents=True)
+    (place / "node-0" / "policy.toml").write_text(deploy_commands.POLICY.format(noise=there, why=""))
+    code, _, said = deploy(capsys, place, "up", *(["--seeded"] if there == "cryptographic" else []))
+    assert (code, said.count("\n")) == (2, 1)
+    assert f"the policies of node-0 say noise = '{there}'" in said
+    assert ("add --seeded" if there == "seeded" else "leave out --seeded") in said
+    assert not (place / STATE).exists()
 
 
 def marked(mark: str) -> list[int]:
@@ -141,7 +215,8 @@ def test_another_deployment_than_the_one_that_stands_is_refused_in_one_line(
     Deployment(1, False, 1, "nobody's mark", True, [sleeper]).save(place)
     code, _, said = deploy(capsys, place, "up", *words)
     assert (code, said.count("\n")) == (2, 1)
-    assert "1 nodes without --tls at port 1 are up there: ask for the same, or fedpriv deploy down ends them" in said
+    assert "1 nodes without --tls at port 1 are up there, and this asks for " in said
+    assert "ask for the same, or fedpriv deploy down ends them" in said
     assert sleeper.runs
 
 

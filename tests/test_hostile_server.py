@@ -47,6 +47,7 @@ name = "adapting"
 data = { kind = "Synthetic", records = 60, features = 5, classes = 3, held_out = 20 }
 clients = { count = 20, records = 2 }
 privacy.release = { kind = "AdaptiveDpSgd", clip = 1.0, sampling = 0.5, noise = 4.0, count_noise = 4.0 }
+run.rounds = 2
 """
 GIANT = (
     b"\x93NUMPY\x01\x00v\x00"
@@ -105,6 +106,8 @@ def changed(*overrides: str) -> str:
 def test_an_honest_request_is_answered_so_that_the_refusals_below_mean_something(tmp_path: Path) -> None:
     assert asked(tmp_path).has_content()
     assert 0 < released(tmp_path) <= 6
+    (tmp_path / "adapting").mkdir()
+    assert asked(tmp_path / "adapting", ADAPTING, settings=np.full((10, 1), 0.5)).has_content()
 
 
 WRONG: dict[str, dict[str, Any]] = {
@@ -144,6 +147,7 @@ WRONG: dict[str, dict[str, Any]] = {
     "a clip norm past the policy's": {"study": ADAPTING, "settings": np.full((10, 1), 50.0)},
     "clip norms of fewer clients": {"study": ADAPTING, "settings": np.full((9, 1), 0.5)},
     "clip norms that are no matrix": {"study": ADAPTING, "settings": np.full(10, 0.5)},
+    "clip norms where nothing adapts": {"settings": np.full((10, 1), 0.5)},
     "a time-out that has passed": {"until": 1.0},
 }  # fmt: skip
 

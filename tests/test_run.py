@@ -315,6 +315,60 @@ def test_a_run_stops_at_its_budget(tmp_path: Path) -> None:
     assert result["epsilon"]["upper"] <= 12
 
 
+LOST = """
+name = "lost"
+data = { kind = "Synthetic", records = 260, features = 5, classes = 3, held_out = 60 }
+clients = { count = 20, records = 10 }
+privacy.mechanism = { kind = "Gaussian", clip = 1.0, noise = 20.0 }
+privacy.budget = 0.66
+privacy.noise = "NOISE"
+server = { retries = 4, fewest = 20 }
+run.rounds = 6
+"""
+
+
+class Losing(Here):
+    """Loses one client's answers, until it has lost so many."""
+
+    def __init__(self, times: int) -> None:
+        super().__init__(20)
+        self.times = times
+
+    def ask(self, task: Task) -> Iterator[Answer]:
+        for answer in super().ask(task):
+            lost = self.times > 0 and 3 in answer.asked
+            self.times -= lost
+            yield Answer(answer.asked, None, "no answer") if lost else answer
+
+
+@pytest.mark.parametrize("noise", ["cryptographic", "seeded"])
+@pytest.mark.parametrize("times", [1, 3, 1000])
+def test_a_retry_is_asked_only_where_the_budget_pays_for_it(tmp_path: Path, noise: str, times: int) -> None:
+    study = study_file.parsed(LOST.replace("NOISE", noise))
+    result = rounds.run(study, tmp_path, Losing(times), quiet=True)
+    assert 0 < result["epsilon"]["upper"] <= 0.66
+    assert result["why"] == "budget"
+    lines = records.read(tmp_path / "records.jsonl").rounds
+    skipped = [line["skipped"] for line in lines if line["skipped"]]
+    assert set(skipped) <= {"19 answers, 20 needed"}
+    assert bool(skipped) == (times == 1000 or (noise == "cryptographic" and times == 3))
+
+
+def test_a_round_that_a_crash_left_charged_is_not_drawn_again_past_the_budget(tmp_path: Path) -> None:
+    class Killed(Here):
+        def ask(self, task: Task) -> Iterator[Answer]:
+            raise KeyboardInterrupt
+
+    study = study_file.parsed(LOST.replace("NOISE", "cryptographic"))
+    for resume in range(5):
+        try:
+            result = rounds.run(study, tmp_path, Killed(), quiet=True, resume=bool(resume))
+        except KeyboardInterrupt:
+            continue
+        assert result["why"] == "budget"
+    assert json.loads((tmp_path / "result.json").read_text())["epsilon"]["upper"] <= 0.66
+
+
 # Bad luck and bad messages
 
 

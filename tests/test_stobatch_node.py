@@ -12,12 +12,13 @@ import torch
 
 from clients import own_ledger
 from clients.certifying import Terms, averaged, verdicts
-from clients.guard import Node
+from clients.guard import UNUSABLE, Node
 from clients.input_attacks import Pgd
+from clients.own_key import KEPT, key_in
 from clients.policy import Refused, total
 from clients.pool import Pool
 from clients.stobatch_certificate import smoothed
-from clients.stobatch_noise import key_in, secret
+from clients.stobatch_noise import secret
 from fedpriv import study_file
 from fedpriv.accounting import Account
 from fedpriv.certified import FunctionalMechanism
@@ -65,6 +66,10 @@ def test_any_number_of_rounds_runs_and_studies_is_charged_once(tmp_path: Path) -
     asked(own, round=2), asked(own, run="another run"), asked(own, "server.step=1.0", name="another study")
     asked(own, "privacy.release.xi=2.0")
     assert released(tmp_path) == charge
+    asked(own, "clients.split=in-order", name="in order")
+    assert sum(each.rounds for each in released(tmp_path)) == 2 * sum(each.rounds for each in charge)  # other records
+    asked(own, "clients.split=in-order", "run.seed=5", name="in order too")  # divides the same without a seed
+    assert sum(each.rounds for each in released(tmp_path)) == 2 * sum(each.rounds for each in charge)
     assert total(charge, 1e-5) == pytest.approx(Account(charge).upper_epsilon(1e-5))
 
 
@@ -109,10 +114,8 @@ def test_the_ledger_and_the_key_survive_a_restart_and_a_lost_key_is_a_new_releas
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        ("batch = 20|batch = 200", "its fixed batches need 400"),
+        ("batch = 20|batch = 200", "needs 2 fixed batches of batch = 200 records at each client, which has 40"),
         ('["IFgsm", "Mim", "Pgd"]|["Nobody"]', "attacks"),
-        ("sizes = [64, 9, 16, 4]|sizes = [64, 9, 1, 1]", "another model"),
-        ("subtract = 1.0|subtract = 0.0", r"must be in \[-1, 1\]"),
         ("epsilon_1 = |spi = 1\nepsilon_1 = ", "no setting 'spi'"),
     ],
 )
@@ -125,6 +128,33 @@ def test_a_server_that_asks_for_what_cannot_be_is_refused_before_anything_is_cha
     with pytest.raises(Refused, match=why):
         node(tmp_path).answer(text.replace(old, new), plan.net.initial(), 1, np.array([1]))
     assert released(tmp_path) == ()
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ("sizes = [64, 9, 16, 4]|sizes = [64, 9, 1, 1]", "another model"),
+        ("subtract = 1.0|subtract = 0.0", "must be in [-1, 1]"),
+    ],
+)
+def test_what_does_not_fit_the_data_is_charged_once_like_what_does_and_said_in_the_nodes_log_alone(
+    change: str, why: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan, own = Plan.of(study()), node(tmp_path, TERMS.replace("60.0", "200.0"))
+    text, (old, new) = study_file.text(plan.study), change.split("|")
+    assert old in text
+    for round in (1, 2):
+        with pytest.raises(Refused) as said:
+            own.answer(text.replace(old, new), plan.net.initial(), round, np.array([1]))
+        assert str(said.value) == UNUSABLE
+        assert why in capsys.readouterr().err
+    assert sum(each.rounds for each in released(tmp_path)) == sum(each.rounds for each in cost(text.replace(old, new)))
+
+
+def cost(text: str) -> tuple[Event, ...]:
+    kept = study_file.parsed(text).privacy.kept
+    assert kept is not None
+    return mechanism_of(kept).events
 
 
 def pool(x: np.ndarray, **changed: float) -> Pool:
@@ -168,7 +198,7 @@ def test_the_noise_is_bound_to_everything_the_release_depends_on() -> None:
 
 
 def test_a_key_is_made_once(tmp_path: Path) -> None:
-    assert key_in(tmp_path / "new") == key_in(tmp_path / "new") != key_in(tmp_path / "other")
+    assert key_in(tmp_path / "new", KEPT) == key_in(tmp_path / "new", KEPT) != key_in(tmp_path / "other", KEPT)
 
 
 # What is refused

@@ -1,0 +1,46 @@
+"""A node's own secrets: keys that stand beside its ledger, made where there are none, and read by nobody else."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from fedpriv.errors import FedprivError
+from fedpriv.files import synced
+
+BYTES = 32
+DEALING = "dealing.key"  # by which the node's records are dealt among its clients
+KEPT = "kept.key"  # from which noise is derived that is drawn once
+
+
+def key_in(folder: Path, name: str) -> bytes:
+    """The secret key of that name in a directory, made where there is none."""
+    path = folder / name
+    try:
+        if not path.exists():
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            _made(path)
+        found = path.read_bytes()
+    except OSError as error:
+        raise FedprivError(f"{path}: a key of this node cannot be kept there ({error.strerror})") from None
+    if len(found) != BYTES:
+        raise FedprivError(f"{path}: is no key of {BYTES} bytes: remove it, and another is made")
+    return found
+
+
+def _made(path: Path) -> None:
+    """Written beside, synced, then linked: no other process ever sees half of it, and the first one stays."""
+    beside = path.with_name(f"{path.name}.{os.getpid()}")
+    file = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    try:
+        os.write(file, os.urandom(BYTES))
+        os.fsync(file)
+    finally:
+        os.close(file)
+    try:
+        os.link(beside, path)
+    except FileExistsError:
+        pass
+    finally:
+        beside.unlink()
+        synced(path.parent)

@@ -1,0 +1,182 @@
+"""Whose a node's own records are: dealt among its clients so that one record more or less moves no other.
+
+The client of a record is a keyed hash of its content: of what the model sees of it, and its label. It depends neither
+on the other records nor on how many they are, nor on where in a file it stands. So under add-remove the data of one
+client change, by that record; where a record takes the place of another, one client may lose it and one gain it
+(`Shares.moves`). Equal records go to one client; a client may have none, and answers as one whose update is 0.
+
+Fixed batches of records that are kept need a number of records that nobody's presence changes: their neighbours differ
+by one record in the place of another, and there records are dealt by where they stand.
+
+What the matter is with data is for the node's own log, when it starts and whenever they allow no answer.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clients.data import Arrays, Idx, make_data
+from clients.idx import idx_files, read_idx
+from clients.own_key import DEALING, key_in
+from clients.policy import Policy, read
+from clients.pool import Pool, Records, own_pool, scaled
+from clients.reading import mapped
+from clients.splits import Uneven
+from fedpriv.errors import FAULTS, FedprivError, reason
+from fedpriv.study import Study
+
+AT_ONCE = 4096  # records
+DIGEST = 16  # bytes
+
+Numbers = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Shares:
+    """Which way records are divided among clients, as a ledger has it.
+
+    Two studies of one name have the same records at clients that are as far from the node's `first`. Of other names, a
+    client of the one may have its records at all clients of the other.
+    """
+
+    name: str
+    first: int  # of the node's clients, among the study's
+    moves: bool  # whether a record that takes another's place may be at another client than that one
+
+    def line(self) -> dict[str, Any]:
+        """As a ledger's line has it."""
+        return {"name": self.name, "first": self.first, "moves": self.moves}
+
+    @staticmethod
+    def of_line(line: Mapping[str, Any] | None, study: str) -> Shares:
+        """What `line` has written; a line of before there was one says nothing, and is taken for a way of its own."""
+        return (
+            Shares(study, 0, False) if line is None else Shares(line["name"], int(line["first"]), bool(line["moves"]))
+        )
+
+
+def pool_of_policy(policy: Policy) -> Pool | None:
+    """The records that a policy names, checked; None where studies bring theirs."""
+    if policy.data is None:
+        return None
+    assert policy.classes is not None  # or there were no such policy
+    data = make_data(policy.data.kind, policy.data.settings).resolved()
+    match data:
+        case Arrays():
+            own = training(Path(data.path), data.held_out)
+        case Idx():  # labels as they stand: where they begin, each of them would tell
+            files = idx_files(Path(str(data.path)))
+            own = Records(read_idx(files.x, 3), read_idx(files.y, 1), str(files.x), str(files.y))
+        case _:
+            pool = data.load()
+            own = Records(pool.x, pool.y, policy.data.kind, policy.data.kind)
+            return own_pool(own, pool.divide, pool.subtract, policy.classes)
+    return own_pool(own, data.divide, data.subtract, policy.classes)
+
+
+def training(folder: Path, held_out: int | None) -> Records:
+    """x.npy and y.npy of a directory, but for the last so many records; test files are nothing to a node."""
+    x, y = mapped(folder / "x.npy"), mapped(folder / "y.npy")
+    if held_out:
+        x, y = x[:-held_out], y[:-held_out]
+    return Records(x, y, str(folder / "x.npy"), str(folder / "y.npy"))
+
+
+def wrong_with_data(policy_file: Path) -> str | None:
+    """What is the matter with the data of a node that starts; None where nothing is.
+
+    It makes the key by which they are dealt, too, so that its first answer finds all in order.
+    """
+    policy = read(policy_file)
+    try:
+        if pool_of_policy(policy) is not None:
+            key_in(policy_file.parent / policy.ledger, DEALING)
+    except FAULTS as error:
+        return why(error)
+    return None
+
+
+def look(policy_file: Path) -> str:
+    """The line that a node which starts writes into its own log."""
+    try:
+        wrong = wrong_with_data(policy_file)
+        there = read(policy_file).data is not None
+    except FedprivError as error:  # of the policy, and every answer says it
+        return f"fedpriv: {error}"
+    if wrong is not None:
+        return of_data(wrong)
+    words = "this node's data are in order" if there else "it names no data: this node's are what a study names"
+    return f"fedpriv: {policy_file}: {words}"
+
+
+def of_data(wrong: str) -> str:
+    """A line for the node's own log, which no server reads."""
+    return f"fedpriv: this node's data allow no answer: {wrong}"
+
+
+def say(words: str) -> None:
+    """Write a line into the node's own log."""
+    print(words, file=sys.stderr, flush=True)
+
+
+def why(error: BaseException) -> str:
+    """What the matter is, in one line."""
+    return str(error) if isinstance(error, FedprivError) else reason(error)
+
+
+def own_shares(key: bytes, first: int, last: int, *, kept: bool) -> Shares:
+    """Of a node's own data among its clients from `first` to before `last`."""
+    many = last - first
+    word = f"{'in order' if kept else 'by content'} {many}"
+    return Shares(blake2b(word.encode(), key=key, digest_size=DIGEST).hexdigest(), first, not kept and many > 1)
+
+
+def study_shares(study: Study) -> Shares:
+    """Of the data that a study names, as it divides them itself."""
+    table, own = study.table(), study.clients
+    words = table["data"], own.count, own.records, table["clients"]["split"], study.run.seed
+    return Shares(blake2b(repr(words).encode(), digest_size=DIGEST).hexdigest(), 0, False)
+
+
+def dealt(pool: Pool, key: bytes, clients: int, first: int, last: int) -> Uneven:
+    """A node's records among its clients of so many, by their content."""
+    owners = first + owners_of(pool, key, last - first)
+    order = np.argsort(owners, kind="stable")
+    return Uneven(order, np.searchsorted(owners[order], np.arange(clients + 1)))
+
+
+def owners_of(pool: Pool, key: bytes, many: int) -> Numbers:
+    """Which of so many clients each record is dealt to, counted from 0.
+
+    >>> y = np.array([0, 1, 0, 1])
+    >>> pool = Pool(x=np.float32([[1], [2], [1], [3]]), y=y, x_test=np.zeros((0, 1), np.float32), y_test=y[:0],
+    ...             classes=2, divide=1.0, subtract=0.0)
+    >>> owners_of(pool, bytes(32), 5).tolist()
+    [3, 4, 3, 2]
+    """
+    owners = np.zeros(len(pool), np.int64)
+    if many == 1:
+        return owners
+    for start in range(0, len(pool), AT_ONCE):
+        some = slice(start, start + AT_ONCE)
+        x = scaled(np.asarray(pool.x[some]), pool.divide, pool.subtract) + np.float32(0)  # -0.0 is 0.0
+        rows = np.ascontiguousarray(x.reshape(len(x), -1), "<f4")
+        labels = np.ascontiguousarray(pool.y[some], "<i8")
+        for at, (row, label) in enumerate(zip(rows, labels, strict=True), start):
+            word = blake2b(label.tobytes() + row.tobytes(), key=key, digest_size=8, person=b"dealing").digest()
+            owners[at] = int.from_bytes(word, "little") % many
+    return owners
+
+
+def in_order(pool: Pool, clients: int, first: int, last: int) -> Uneven:
+    """A node's records among its clients of so many, as evenly as can be, by where they stand."""
+    inside = np.clip(np.arange(clients + 1) - first, 0, last - first)
+    return Uneven(np.arange(len(pool)), inside * len(pool) // max(last - first, 1))
