@@ -60,10 +60,10 @@ def introduce(message: Message, context: Context) -> Message:
 
 def _look(config: Mapping[str, Any]) -> None:
     """Say in the node's log how its data are, where no worker does."""
-    from clients.own_records import look, say
+    from clients.own_records import say, told_at_start
 
     if isinstance(file := config.get("policy"), str):
-        say(look(Path(file)))
+        say(told_at_start(Path(file)))
 
 
 @app.train()

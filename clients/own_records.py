@@ -104,7 +104,7 @@ def wrong_with_data(policy_file: Path) -> str | None:
     return None
 
 
-def look(policy_file: Path) -> str:
+def told_at_start(policy_file: Path) -> str:
     """The line that a node which starts writes into its own log."""
     try:
         wrong = wrong_with_data(policy_file)

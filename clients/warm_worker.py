@@ -23,7 +23,7 @@ from traceback import print_exc
 import numpy as np
 
 from clients import app, warm
-from clients.own_records import look, say
+from clients.own_records import say, told_at_start
 from clients.place import at_home
 from clients.warm_frames import packed_state, received, send, unpacked
 
@@ -52,7 +52,7 @@ class Worker:
             self._forks.add(pid)
             return
         try:
-            say(look(policy))
+            say(told_at_start(policy))
         except BaseException:
             print_exc()
         finally:

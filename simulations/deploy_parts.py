@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from clients.own_records import look
+from clients.own_records import told_at_start
 from fedpriv.errors import FedprivError
 from simulations.deploy_certificates import AUTHORITY, CERTIFICATE, KEY, write_identity
 from simulations.deploy_state import HOME, MARK, NAME, PART, Deployment, Process
@@ -73,7 +73,7 @@ def start_node(directory: Path, deployment: Deployment, number: int) -> Process:
         words += ["--auth-supernode-private-key", str(place / NODE_KEY)]
     else:
         words += ["--insecure"]
-    return _launched(deployment, directory, place, ["flower-supernode", *words], port, look(place / POLICY))
+    return _launched(deployment, directory, place, ["flower-supernode", *words], port, told_at_start(place / POLICY))
 
 
 def write_peers(places: Sequence[Path]) -> None:
