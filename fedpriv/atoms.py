@@ -202,10 +202,11 @@ def hull(one: Atoms, two: Atoms, balanced: bool = False) -> Atoms:
 def _ruled(one: Atoms, two: Atoms) -> tuple[Vector, NDArray[np.bool_]]:
     """All corners of max(D₁, D₂), falling, and for the stretch above and below each whether D₁ is the larger.
 
-    A difference that is no more than rounding does not change who rules.
+    A difference that is no more than rounding does not change who rules. Below 0, where D is 1 − t and a little more,
+    the little is compared: D(ε) − 1 + t is t times the D of the pair with P and Q exchanged, at −ε.
     """
     loss = np.unique(np.concatenate((one.finite.loss, two.finite.loss)))[::-1]
-    first, second = (hockey_stick(pair.corners, pair.impossible, loss) for pair in (one, two))
+    first, second = (_small_part(pair, loss) for pair in (one, two))
     gap, level = first - second, np.maximum(first, second)
     clear = np.abs(gap) > 4 * ROUNDING * (1 + loss.size) * level
     last_clear = np.maximum.accumulate(np.where(clear, np.arange(loss.size), -1))
@@ -217,6 +218,14 @@ def _ruled(one: Atoms, two: Atoms) -> tuple[Vector, NDArray[np.bool_]]:
     below = np.concatenate((rules, rules[turns + 1]))  # who rules just below each corner
     order = np.argsort(-corners_, kind="stable")
     return corners_[order], np.concatenate(([start > 0], below[order]))
+
+
+def _small_part(pair: Atoms, loss: Vector) -> Vector:
+    """D at losses above 0, D less 1 − t below; its digits are those of the smaller of the two directions."""
+    back = pair.swapped
+    own = hockey_stick(pair.corners, pair.impossible, np.maximum(loss, 0.0))
+    other = np.exp(np.minimum(loss, 0.0)) * hockey_stick(back.corners, back.impossible, np.maximum(-loss, 0.0))
+    return np.where(loss > 0, own, other)
 
 
 def _crossings(one: Atoms, two: Atoms, loss: Vector, gap: Vector, at: NDArray[np.intp]) -> Vector:

@@ -74,11 +74,8 @@ def _cases(noise: float, bound: float, test_noise: float, failure: float, enough
 
 
 def _dominating(curves: Sequence[Tradeoff]) -> Tradeoff:
-    """The hull of curves from above, each direction by itself; from below one of them will do."""
-    above = reduce(hull, (curve.above for curve in curves))
-    back = reduce(hull, (curve.inverse.above for curve in curves))
-    below = curves[0].below
-    return Tradeoff(Enclosure(above, below, Enclosure(back, below.swapped)))
+    """The hull of curves from above; from below one of them will do."""
+    return Tradeoff(Enclosure(reduce(hull, (curve.above for curve in curves)), curves[0].below))
 
 
 def log_passing(test_noise: float, enough: int, margin: int) -> tuple[float, float]:

@@ -30,21 +30,14 @@ Comparison = Literal["equal", "more private", "less private", "incomparable"]
 
 @dataclass(frozen=True, eq=False)
 class Enclosure:
-    """A pair known only between two finite ones: `spread` gives away more than it, `merged` less.
-
-    `back` is what lies around the pair with P and Q exchanged, where that is known better than by exchanging these: the
-    small values of one direction are small differences of large ones in the other.
-    """
+    """A pair known only between two finite ones: `spread` gives away more than it, `merged` less."""
 
     spread: Atoms
     merged: Atoms
-    back: Enclosure | None = None
 
-    @cached_property
+    @property
     def swapped(self) -> Enclosure:
         """P and Q exchanged."""
-        if self.back is not None:
-            return Enclosure(self.back.spread, self.back.merged, Enclosure(self.spread, self.merged))
         return Enclosure(self.spread.swapped, self.merged.swapped)
 
     @property
@@ -54,11 +47,7 @@ class Enclosure:
 
     def mixed(self, rate: float) -> Enclosure:
         """(P, (1 − rate)·P + rate·Q): sampling keeps domination."""
-        back = None
-        if self.back is not None:
-            spread, merged = (one.swapped.mixed(rate).swapped for one in (self.back.spread, self.back.merged))
-            back = Enclosure(spread, merged)
-        return Enclosure(self.spread.mixed(rate), self.merged.mixed(rate), back)
+        return Enclosure(self.spread.mixed(rate), self.merged.mixed(rate))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -373,8 +362,4 @@ def _hull_of_two(first: Tradeoff, second: Tradeoff, balanced: bool = False) -> T
     if isinstance(first.pair, Atoms) and isinstance(second.pair, Atoms):
         return Tradeoff(hull(first.pair, second.pair, balanced))
     above, below = hull(first.above, second.above, balanced), hull(first.below, second.below, balanced)
-    if balanced:
-        return Tradeoff(Enclosure(above, below))
-    others = first.inverse, second.inverse
-    back = Enclosure(hull(others[0].above, others[1].above), hull(others[0].below, others[1].below))
-    return Tradeoff(Enclosure(above, below, back))
+    return Tradeoff(Enclosure(above, below))
