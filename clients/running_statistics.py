@@ -1,7 +1,8 @@
-"""What a module gathers in training and needs in use, which no message holds: it is refused before anybody trains it.
+"""What a module takes from batches and needs in use, which no message holds: it is refused before anybody trains it.
 
 Weights travel, buffers do not: each client's begin as they were built, and so do those of whoever evaluates the model.
-A batch norm would be used with the mean 0 and the variance 1 of a new one, whatever it was trained on.
+A batch norm would be used with the mean 0 and the variance 1 of a new one, whatever it was trained on; one that keeps
+none would norm each image by those that are judged beside it.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Iterable
 
 import torch
 from torch import Tensor, nn
-from torch.nn.modules.batchnorm import _NormBase
+from torch.nn.modules.batchnorm import _BatchNorm, _NormBase
 
 from fedpriv.errors import FAULTS, FedprivError
 
@@ -19,7 +20,13 @@ Buffers = Iterable[Buffer]
 
 
 def check_running(module: nn.Module, buffers: Buffers, shape: tuple[int, ...]) -> None:
-    """Refuse a module with a buffer that a step of training moves and that counts in use."""
+    """Refuse a module with a buffer that a step of training moves and that counts in use, or that norms by batches."""
+    for path, layer in module.named_modules():
+        if isinstance(layer, _BatchNorm) and layer.running_mean is None:
+            raise FedprivError(
+                f"layer {path or 'itself'} ({type(layer).__name__}) takes its statistics from the batch in use too, so "
+                "that what is said of an image depends on those beside it; GroupNorm looks at one record"
+            )
     found = _moved(module, list(buffers), torch.rand(2, *shape))
     if found is None:
         return

@@ -341,7 +341,6 @@ def test_a_model_that_keeps_statistics_of_batches_is_refused_under_any_study(kin
     [
         ("Normed", {"kind": "GroupNorm", "num_groups": 2, "num_channels": 4}),
         ("Normed", {"kind": "LayerNorm", "normalized_shape": 4}),
-        ("Normed", {"kind": "BatchNorm1d", "num_features": 4, "track_running_stats": False}),
         ("Normed", {"kind": "BatchNorm1d", "num_features": 4, "held": True}),
         ("Normed", {"kind": "InstanceNorm1d", "num_features": 1}),
         ("Gathers", {"used": False}),
@@ -350,6 +349,14 @@ def test_a_model_that_keeps_statistics_of_batches_is_refused_under_any_study(kin
 )
 def test_a_model_that_gathers_nothing_it_needs_is_taken(path: str, settings: Mapping[str, Any]) -> None:
     assert Module(path=f"{HERE}:{path}", settings=settings).build((4,), 3, seed=1).dimension >= 15
+
+
+def test_a_batch_norm_that_keeps_nothing_is_refused_for_it_norms_by_what_is_judged() -> None:
+    settings = {"kind": "BatchNorm1d", "num_features": 4, "track_running_stats": False}
+    with pytest.raises(
+        FedprivError, match=r"layer norm \(BatchNorm1d\) takes its statistics from the batch in use too"
+    ):
+        Module(path=f"{HERE}:Normed", settings=settings).build((4,), 3, seed=1)
 
 
 def test_a_buffer_of_ones_own_that_training_moves_and_use_needs_is_refused() -> None:
