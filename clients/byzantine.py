@@ -50,7 +50,7 @@ class Byzantine:
     def __init__(self, study: Study) -> None:
         self.clients = attackers(study.clients.count, study.clients.attackers, study.run.seed)
         self._study, self._attack = study, cast(Any, study.attacker)
-        self._mechanism = study.privacy.chosen
+        self._mechanism, self._one_vote = study.privacy.chosen, isinstance(rule_alone(study.rule), ClientVote)
 
     def among(self, clients: Numbers, method: str) -> list[int]:
         """The rows of those who attack in that way."""
@@ -121,7 +121,7 @@ class Byzantine:
             asked=len(insight.asked),
             byzantine=len(insight.byzantine),
             progress=insight.progress,
-            one_vote=isinstance(rule_alone(self._study.rule), ClientVote),
+            one_vote=self._one_vote,
             memory={} if knowledge == "own" else insight.memory,
         )
 

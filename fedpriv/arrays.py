@@ -19,7 +19,19 @@ def finite(x: ArrayLike) -> Vector:
     >>> finite([1, 2])
     array([1., 2.])
     """
+    return within(x, np.inf)
+
+
+def within(x: ArrayLike, peak: float) -> Vector:
+    """x as float64 with every coordinate brought within ±peak, refused where it holds a nan or an infinity.
+
+    >>> within([1, -2], 1.5)
+    array([ 1. , -1.5])
+    """
     values = np.asarray(x, dtype=np.float64)
-    if values.size and not (values.min() > -np.inf and values.max() < np.inf):  # nan fails both
+    if not values.size:
+        return values
+    low, high = values.min(), values.max()
+    if not (low > -np.inf and high < np.inf):  # nan fails both
         raise FedprivError(f"values must be finite, got {values[~np.isfinite(values)][0]}")
-    return values
+    return values if -peak <= low and high <= peak else values.clip(-peak, peak)

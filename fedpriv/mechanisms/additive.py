@@ -13,7 +13,7 @@ from numpy.random import Generator
 from numpy.typing import ArrayLike
 
 from fedpriv import vectors
-from fedpriv.arrays import Vector, finite
+from fedpriv.arrays import Vector, within
 from fedpriv.atoms import ROUNDING
 from fedpriv.errors import finite_inputs, positive
 from fedpriv.tradeoff import Tradeoff
@@ -47,7 +47,7 @@ class Gaussian:
 
     def encode(self, x: ArrayLike, rng: Generator) -> Vector:
         """x, each coordinate within ±peak, plus noise in double precision: not for a hostile receiver."""
-        return finite(x).clip(-self.peak, self.peak) + rng.normal(0, self.noise, np.shape(x))
+        return within(x, self.peak) + rng.normal(0, self.noise, np.shape(x))
 
     def decode(self, total: ArrayLike, n: int) -> Vector:
         """The mean of n inputs from the sum of their messages."""
@@ -102,7 +102,7 @@ class Laplace:
 
     def encode(self, x: ArrayLike, rng: Generator) -> Vector:
         """x, each coordinate within ±peak, plus noise in double precision: not for a hostile receiver."""
-        return finite(x).clip(-self.peak, self.peak) + rng.laplace(0, self.noise, np.shape(x))
+        return within(x, self.peak) + rng.laplace(0, self.noise, np.shape(x))
 
     def decode(self, total: ArrayLike, n: int) -> Vector:
         """The mean of n inputs from the sum of their messages."""

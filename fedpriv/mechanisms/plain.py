@@ -12,7 +12,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 
-from fedpriv.arrays import Vector, finite
+from fedpriv.arrays import Vector, within
 from fedpriv.errors import FedprivError, positive
 from fedpriv.kinds import fitted
 from fedpriv.tradeoff import Tradeoff
@@ -54,7 +54,7 @@ class Plain:
 
     def encode(self, x: ArrayLike, rng: Generator) -> NDArray[np.float32]:
         """x itself, each coordinate within ±clip."""
-        return finite(x).clip(-self.clip, self.clip).astype(np.float32)
+        return within(x, self.clip).astype(np.float32)
 
     def decode(self, total: ArrayLike, n: int) -> Vector:
         """The mean of n inputs from their sum."""
