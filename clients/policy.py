@@ -49,9 +49,7 @@ class Policy:
     unit: Unit = "client"  # whose budget it is; a record's counts what is released of clients too
     mechanisms: tuple[str, ...] | None = None  # kinds of mechanisms or of releases
     clip: float | None = None  # the largest norm of an update, or of a record's gradient
-    trust: Believed = (
-        "local"  # whether noise of others counts: only "simulated", for trying, believes sums without masks
-    )
+    trust: Believed = "local"  # whether others' noise counts: only "simulated", for trying, believes sums without masks
     contributors: int = 1  # of how many, this one included, the noise counts at most
     colluding: int = 0  # clients that a study has to suppose to work with the server, at least
     neighbours: int | None = None  # nodes each is masked with, at least; 0 for all, None for as many as are safe

@@ -6,13 +6,13 @@
 from __future__ import annotations
 
 from math import log, sqrt
-from typing import Any, assert_never
+from typing import Any
 
 from fedpriv.bounds import geometry_of
 from fedpriv.event import Event
 from fedpriv.mechanisms import Gaussian, Laplace
 from fedpriv.ptr_renyi import black_box_lower
-from fedpriv.trust import Adjacency, sums_only, word_of
+from fedpriv.trust import sums_only, touched, word_of
 
 Found = dict[str, Any]
 ORDERS = range(2, 201)  # α = λ + 1, where [L] takes the moment E[L^λ]
@@ -100,18 +100,7 @@ def _limit(name: str, epsilon: float) -> Found:
 def _sensitivity(event: Event) -> float:
     """Δ, from a clip that is the largest coordinate under linf, else the ℓ2 norm: the ℓ1 norm is √d times that."""
     wide = sqrt(event.dimension)
-    once: float = event.mechanism.clip * _moved(event.adjacency)
+    once: float = event.mechanism.clip * touched(event.adjacency)
     if isinstance(event.mechanism, Laplace):
         return once * (wide * wide if geometry_of(event.bound) == "linf" else wide)
     return once * (wide if geometry_of(event.bound) == "linf" else 1)
-
-
-def _moved(adjacency: Adjacency) -> int:
-    """How many clips a neighbour is away."""
-    match adjacency:
-        case "replace":
-            return 2
-        case "add-remove":
-            return 1
-        case _ as never:
-            assert_never(never)

@@ -91,6 +91,21 @@ def certain(trust: Trust) -> int | None:
             assert_never(never)
 
 
+def touched(adjacency: Adjacency) -> int:
+    """How many units' parts of a sum differ between neighbours: one goes and another comes, or one does either.
+
+    >>> touched("replace"), touched("add-remove")
+    (2, 1)
+    """
+    match adjacency:
+        case "replace":
+            return 2
+        case "add-remove":
+            return 1
+        case _ as never:
+            assert_never(never)
+
+
 def sums_only(word: Word) -> bool:
     """Whether sums of messages are all that the server sees."""
     match word:

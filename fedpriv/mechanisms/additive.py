@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from math import sqrt
-from typing import ClassVar, assert_never
+from typing import ClassVar
 
 import numpy as np
 from numpy.random import Generator
@@ -17,7 +17,7 @@ from fedpriv.arrays import Vector, within
 from fedpriv.atoms import ROUNDING
 from fedpriv.errors import finite_inputs, positive
 from fedpriv.tradeoff import Tradeoff
-from fedpriv.trust import Adjacency
+from fedpriv.trust import Adjacency, touched
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,11 +64,11 @@ class Gaussian:
         >>> round(Gaussian(clip=1, noise=1).tradeoff("replace").epsilon(1e-5), 3)
         9.997
         """
-        return Tradeoff.gaussian(_reach(self.clip, adjacency) / self.noise)
+        return Tradeoff.gaussian(self.clip * touched(adjacency) / self.noise)
 
     def vector(self, dimension: int, adjacency: Adjacency = "add-remove") -> vectors.AdditiveNoise:
         """The ℓ2 norm is all that counts."""
-        return vectors.AdditiveNoise(shift=_reach(self.clip, adjacency) / self.noise)
+        return vectors.AdditiveNoise(shift=self.clip * touched(adjacency) / self.noise)
 
     def aggregated(self, clients: int) -> Gaussian:
         """The sum of `clients` messages seen as one: variances add."""
@@ -119,18 +119,8 @@ class Laplace:
         >>> round(Laplace(clip=1, noise=2).tradeoff().epsilon(0.0), 12)
         0.5
         """
-        return Tradeoff.laplace(_reach(self.clip, adjacency) / self.noise)
+        return Tradeoff.laplace(self.clip * touched(adjacency) / self.noise)
 
     def vector(self, dimension: int, adjacency: Adjacency = "replace") -> None:
         """No bound for vectors but that of every coordinate at its largest."""
         return
-
-
-def _reach(clip: float, adjacency: Adjacency) -> float:
-    match adjacency:
-        case "replace":
-            return 2 * clip
-        case "add-remove":
-            return clip
-        case _ as never:
-            assert_never(never)

@@ -9,14 +9,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from math import sqrt
-from typing import ClassVar, assert_never
+from typing import ClassVar
 
 from scipy.special import ndtr
 
 from fedpriv.errors import above, positive
 from fedpriv.joint import joint
 from fedpriv.tradeoff import Tradeoff
-from fedpriv.trust import Adjacency
+from fedpriv.trust import Adjacency, touched
 from fedpriv.vectors import OUTWARD
 
 
@@ -45,11 +45,11 @@ class Histogram:
 
     def shift(self, adjacency: Adjacency = "replace") -> float:
         """μ of the counts of one coordinate."""
-        return sqrt(_bins(adjacency)) / self.noise * OUTWARD
+        return sqrt(touched(adjacency)) / self.noise * OUTWARD
 
     def failure(self, adjacency: Adjacency = "replace") -> float:
         """The chance that one coordinate shows a bin which the neighbour does not have, by the union bound."""
-        return min(_bins(adjacency) * float(ndtr((1 - self.threshold) / self.noise)) * OUTWARD, 1.0)
+        return min(touched(adjacency) * float(ndtr((1 - self.threshold) / self.noise)) * OUTWARD, 1.0)
 
     def tradeoff(self, adjacency: Adjacency = "replace") -> Tradeoff:
         """The curve of one coordinate: counts moved under Gaussian noise, and the chance of failure.
@@ -58,17 +58,6 @@ class Histogram:
         True
         """
         return _curve(self, adjacency)
-
-
-def _bins(adjacency: Adjacency) -> int:
-    """How many counts of a coordinate move by one."""
-    match adjacency:
-        case "replace":
-            return 2
-        case "add-remove":
-            return 1
-        case _ as never:
-            assert_never(never)
 
 
 @lru_cache(maxsize=16)
