@@ -98,7 +98,8 @@ class Node:
                 noise = None if study.privacy.kept is None else self._noise(study, study.privacy.kept, shares)
                 kept = None if noise is None else noise.name
                 charge = Charge(ask=ask, events=events, shares=shares, kept=kept)
-                self.policy.afford(ledger.events(charge, self.policy.unit), () if ledger.has(kept) else events)
+                after, new = ledger.events(charge, self.policy.unit), () if ledger.has(kept) else events
+                self.policy.afford(after, new, alike=ledger.alike(charge))
                 ledger.charge(charge)
                 drawn = self._drawn(study, noise, weights, round, clients, settings)
                 reply = sealed(drawn) if drawn else NOTHING

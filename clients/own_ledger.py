@@ -113,6 +113,10 @@ class OwnLedger:
             together = together.add(replace(seen, rounds=each.rounds * times))
         return together.events
 
+    def alike(self, new: Charge) -> bool:
+        """Whether every message, this one included, was of the same events: nothing was chosen but their number."""
+        return all((charge.events, charge.kept) == (new.events, new.kept) for charge in self._charges)
+
     def has(self, kept: str | None) -> bool:
         """Whether what is kept under that name has been charged."""
         return kept is not None and any(charge.kept == kept for charge in self._charges)

@@ -11,6 +11,7 @@ import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, assert_never, get_args
 
@@ -19,7 +20,7 @@ from clients.data import make_data
 from clients.masking.roster import Owner
 from clients.pool import MOST_CLASSES
 from fedpriv import guarantee, study_file
-from fedpriv.accounting import Account
+from fedpriv.accounting import Account, spent_epsilon
 from fedpriv.errors import FedprivError, at_most, one_of, positive, whole
 from fedpriv.event import Event
 from fedpriv.kept import KINDS as KEPT
@@ -175,11 +176,15 @@ class Policy:
         if event.unit == "record" and self.unit == "client":
             raise Refused("the study protects records, and this client's budget is of clients")
 
-    def afford(self, after: tuple[Event, ...], new: tuple[Event, ...]) -> None:
-        """Refuse releases that are too dear by themselves, or make all of them so."""
+    def afford(self, after: tuple[Event, ...], new: tuple[Event, ...], *, alike: bool) -> None:
+        """Refuse releases that are too dear by themselves, or make all of them so; `alike`: none was ever another.
+
+        Whoever sees an answer may choose what to ask for next by it, so a budget counts what adds up under any choice.
+        """
         if self.round is not None and not (cost := total(new, self.round.delta)) <= self.round.epsilon:
             raise Refused(f"one message would cost ε = {cost:.6g}, at most {self.round.epsilon:g} a round")
-        if not (cost := total(after, self.budget.delta)) <= self.budget.epsilon:
+        fixed = partial(total, after) if alike else None
+        if not (cost := spent_epsilon(_comparable(after), self.budget.delta, fixed)) <= self.budget.epsilon:
             raise Refused(
                 f"it would take ε to {cost:.6g} at δ = {self.budget.delta:g}, "
                 f"past the budget of {self.budget.epsilon:g} in this client's policy"
@@ -205,9 +210,15 @@ def total(events: tuple[Event, ...], delta: float) -> float:
     Whatever hides all of a client's data hides one record of them, so the two units add up: their ε, each at half the
     δ, by basic composition. Where some are of one record in the place of another, all are costed as such.
     """
-    groups = [own for unit in get_args(Unit) if (own := tuple(each for each in events if each.unit == unit))]
-    groups = [_alike(own) for own in groups]
+    known = _comparable(events)
+    groups = [own for unit in get_args(Unit) if (own := tuple(each for each in known if each.unit == unit))]
     return sum(Account(own).upper_epsilon(delta / len(groups)) for own in groups)
+
+
+def _comparable(events: tuple[Event, ...]) -> tuple[Event, ...]:
+    """The events of each unit under one adjacency."""
+    units = (tuple(each for each in events if each.unit == unit) for unit in get_args(Unit))
+    return tuple(each for own in units if own for each in _alike(own))
 
 
 def _alike(events: tuple[Event, ...]) -> tuple[Event, ...]:

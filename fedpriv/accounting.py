@@ -8,19 +8,31 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from math import inf, sqrt
+from math import inf, log, sqrt
 from typing import NamedTuple
 
 from fedpriv import vectors
 from fedpriv.errors import FedprivError, at_least_zero, probability
 from fedpriv.event import Event
 from fedpriv.privacy_loss import FINE, QUICK, ROUGH, Bounds, Part, compose
-from fedpriv.routes import Route, mu_of, route_delta, route_epsilon, routes_of, with_divergence
+from fedpriv.renyi import Curve
+from fedpriv.routes import (
+    Route,
+    finite_divergence,
+    mu_of,
+    route_delta,
+    route_epsilon,
+    routes_of,
+    with_divergence,
+)
 from fedpriv.witnesses import Witness, witnesses_of
 
-__all__ = ["Account", "Cost", "Event"]
+__all__ = ["Account", "Cost", "Event", "chosen_epsilon", "spent_epsilon"]
 
 FOLLOWED = 10**10  # rounds up to which compositions are tight
+ORDERS = (1.1, 1.25, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 32.0, 64.0, 256.0)  # fixed before anything is released
+RESERVED = 2.0**-10  # of δ, for what proofs of single events set aside
+CHOSEN = 1 / 16  # of δ, for events that are chosen one after another; the rest is for one kind of event alone
 
 
 class Cost(NamedTuple):
@@ -107,8 +119,7 @@ class Account:
             together = [_joined([_best(own) for own in curves])] if all(curves) else []
         divergent = [next((route for route in own if route.divergence), None) for own in options]
         if len(options) > 1 and any(divergent):
-            best = zip(divergent, curves, strict=True)
-            divergent = [own or (with_divergence(_best(some)) if some else None) for own, some in best]
+            divergent = [_divergent(own) for own in options]
         if all(divergent):
             together.append(_added([route for route in divergent if route]))
         return together
@@ -131,6 +142,56 @@ class Account:
         composed = [compose(route.parts).mu for route in self.routes if not route.aside and route.divergence is None]
         found = min([apart, *composed])
         return found if found < inf else None
+
+
+def spent_epsilon(events: Sequence[Event], delta: float, fixed: Callable[[float], float] | None) -> float:
+    """What a budget counts: an upper bound of ε(δ) that holds whatever is asked next, and by whom.
+
+    `fixed` gives ε at a δ of a list in which nothing was chosen but when to stop; None where there is none such.
+    """
+    if fixed is not None:
+        return fixed((1 - CHOSEN) * delta)
+    return chosen_epsilon(events, CHOSEN * delta)
+
+
+def chosen_epsilon(events: Sequence[Event], delta: float) -> float:
+    """An upper bound of ε(δ) of events each of which was chosen by what came of those before it.
+
+    Curves composed exactly are those of a list that is fixed beforehand: where the next event is chosen by the
+    outcomes, every list may keep to ε and all of them together not. Rényi divergences add up under any choice. With
+    A = `ORDERS`, ε = min over α in A of ΣD_α + ln(|A|/δ)/(α − 1) (docs/proofs/composition.md, section 13).
+
+    >>> from fedpriv.event import by_hand
+    >>> from fedpriv.mechanisms import Gaussian
+    >>> two = [by_hand(Gaussian(clip=1, noise=noise)) for noise in (4, 5)]
+    >>> Account(tuple(two)).upper_epsilon(1e-5) < chosen_epsilon(two, 1e-5) < 2.5
+    True
+    """
+    spent = [event for event in events if event.rounds]
+    if not spent:
+        return 0.0
+    pure = sum(Account((event,)).upper_epsilon(0.0) for event in spent)  # no δ: these add up under any choice too
+    reserved, share = RESERVED * delta / len(spent), (1 - RESERVED) * delta / len(ORDERS)
+    curves = [_divergences(event, reserved) for event in spent]
+    if not delta or not all(curves):
+        return pure
+    sums = [sum(min(curve(alpha) for curve in own) for own in curves) for alpha in ORDERS]
+    found = (total - log(share) / (alpha - 1) for total, alpha in zip(sums, ORDERS, strict=True))
+    return min(pure, *found) * vectors.OUTWARD
+
+
+def _divergences(event: Event, reserved: float) -> list[Curve]:
+    """Rényi divergences of one event by every route that sets no more δ aside for them."""
+    finite = [route if route.divergence else finite_divergence(route) for route in _routes(event)]
+    kept = [route for route in finite if route.aside <= reserved / len(finite)]
+    return [route.divergence for route in kept if route.divergence is not None]
+
+
+def _divergent(own: Sequence[Route]) -> Route | None:
+    """Rényi divergences of one event: its own route's, or those of its best curve; None where they are infinite."""
+    curves = [route for route in own if route.divergence is None]
+    found = next((route for route in own if route.divergence), None)
+    return found or (with_divergence(_best(curves)) if curves else None)
 
 
 def _routes(event: Event) -> list[Route]:
@@ -158,6 +219,6 @@ def _named(routes: Sequence[Route | Witness]) -> str:
     return "; ".join(dict.fromkeys(route.proof for route in routes))
 
 
-def _best(routes: list[Route]) -> Route:
+def _best(routes: Sequence[Route]) -> Route:
     """Of the curves of one event, the one with the smallest ε at δ = 1e−5: any choice is a proof."""
     return routes[0] if len(routes) == 1 else min(routes, key=lambda route: route_epsilon(route, 1e-5, ROUGH))

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, get_args
 
-from fedpriv.accounting import Account
+from fedpriv.accounting import Account, spent_epsilon
 from fedpriv.errors import BudgetExceeded, FedprivError, one_of, positive, probability
 from fedpriv.event import Event, described, event_of
 from fedpriv.files import replaced
@@ -28,7 +28,11 @@ UPGRADES: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {
 
 @dataclass(frozen=True)
 class Budget:
-    """The most that may be given away: ε at δ."""
+    """The most that may be given away: ε at δ.
+
+    It is counted so that it holds where each event is chosen by what came of those before it, which costs more than a
+    list that was fixed beforehand, once there are two kinds of events (`accounting.chosen_epsilon`).
+    """
 
     epsilon: float
     delta: float
@@ -65,7 +69,9 @@ class Ledger:
             raise FedprivError(f"a ledger holds events, got {event!r}")
         grown = replace(self, events=_merged(self.events, event))
         if self.budget is not None:
-            cost = Account(grown.of_unit(event.unit)).upper_epsilon(self.budget.delta)
+            own = grown.of_unit(event.unit)
+            fixed = Account(own).upper_epsilon if len(own) == 1 else None  # what is alike is merged into one event
+            cost = spent_epsilon(Account(own).events, self.budget.delta, fixed)
             if not cost <= self.budget.epsilon:
                 raise BudgetExceeded(
                     f"this would take ε to {cost:.6g} at δ = {self.budget.delta:g}, "

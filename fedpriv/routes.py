@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, assert_never
 import numpy as np
 
 from fedpriv import renyi, secure_aggregation
+from fedpriv.atoms import Atoms
 from fedpriv.bounds import geometry_of
 from fedpriv.event import Event
 from fedpriv.joint import joint
@@ -68,13 +69,32 @@ def with_divergence(route: Route) -> Route | None:
     return route._replace(parts=(), divergence=divergence)
 
 
+def finite_divergence(route: Route) -> Route:
+    """The same of the outcomes whose losses are finite, the chance of the others being set aside."""
+    parts = route.parts
+    lost = sum(count * max(side.impossible for side in _sides(curve)) for curve, count in parts)
+
+    def divergence(alpha: float) -> float:
+        return sum(count * _finite(curve, alpha) for curve, count in parts) * OUTWARD
+
+    return route._replace(parts=(), divergence=divergence, aside=(route.aside + lost) * OUTWARD)
+
+
+def _sides(curve: Tradeoff) -> tuple[Atoms, ...]:
+    return (curve.above,) if curve.symmetric else (curve.above, curve.inverse.above)
+
+
 def _divergence(curve: Tradeoff, alpha: float) -> float:
     """D_α of the worse direction: αμ²/2 for the Gaussian, else ln E_Q[e^{(α−1)·loss}]/(α − 1), which may be ∞."""
+    if curve.gaussian_mu is None and any(side.impossible > 0 for side in _sides(curve)):
+        return inf
+    return _finite(curve, alpha)
+
+
+def _finite(curve: Tradeoff, alpha: float) -> float:
     if curve.gaussian_mu is not None:
         return alpha * curve.gaussian_mu**2 / 2
-    sides = (curve.above,) if curve.symmetric else (curve.above, curve.inverse.above)
-    if any(side.impossible > 0 for side in sides):
-        return inf
+    sides = _sides(curve)
     return max(log_moment(side.finite.loss, side.finite.log_q, alpha - 1) for side in sides) / (alpha - 1)
 
 

@@ -557,7 +557,7 @@ def test_a_count_that_costs_more_than_epsilon_allows_is_named() -> None:
         ),
         (
             "training.model={kind='Module', path='test_release_in_client:normed', settings={kept=false}}",
-            "releases gradients of single ones: GroupNorm looks at one record",
+            "takes its statistics from the batch in use too",
         ),
         (
             "training.model={kind='Module', path='test_release_in_client:Squeezed'}",
