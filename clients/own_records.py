@@ -23,12 +23,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from clients.data import Arrays, Idx, make_data
+from clients.data import Arrays, Hub, Idx, make_data
 from clients.idx import idx_files, read_idx
 from clients.own_key import DEALING, key_in
 from clients.policy import Policy, read
 from clients.pool import Pool, Records, own_pool, scaled
-from clients.reading import mapped
+from clients.reading import hub_splits, mapped
 from clients.splits import Uneven
 from fedpriv.errors import FAULTS, FedprivError, reason
 from fedpriv.study import Study
@@ -75,7 +75,10 @@ def pool_of_policy(policy: Policy) -> Pool | None:
         case Idx():  # labels as they stand: where they begin, each of them would tell
             files = idx_files(Path(str(data.path)))
             own = Records(read_idx(files.x, 3), read_idx(files.y, 1), str(files.x), str(files.y))
-        case _:
+        case Hub():
+            columns = data.features, data.label
+            (own,) = hub_splits(data.name, data.subset, data.revision, columns, [data.train])
+        case _:  # sets that come with fedpriv, and classes of whoever wrote the policy, whose own checks they are
             pool = data.load()
             own = Records(pool.x, pool.y, policy.data.kind, policy.data.kind)
             return own_pool(own, pool.divide, pool.subtract, policy.classes)

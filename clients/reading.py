@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -141,6 +141,14 @@ def hub(
     divide: float, subtract: float, classes: int | None = None,
 ) -> Pool:  # fmt: skip
     """Two splits of a set of the hub, in the order in which they are stored: the study says who is dealt what."""
+    training, held_out = hub_splits(name, subset, revision, columns, splits)
+    return pool_of(training, held_out, divide, subtract, classes)
+
+
+def hub_splits(
+    name: str, subset: str | None, revision: str | None, columns: tuple[str, str], splits: Sequence[str]
+) -> list[Records]:
+    """Some splits of a set of the hub, as they are stored, and nothing of the others."""
     os.environ.setdefault("FLWR_TELEMETRY_ENABLED", "0")  # read at import: nobody is told what we load
     try:
         flower: Any = importlib.import_module("flwr_datasets")
@@ -149,11 +157,10 @@ def hub(
     pinned = {} if revision is None else {"revision": revision}
     try:
         found = flower.FederatedDataset(dataset=name, subset=subset, partitioners={}, shuffle=False, **pinned)
-        training, held_out = (found.load_split(split) for split in splits)
+        loaded = [found.load_split(split) for split in splits]
     except Exception as error:  # whatever is not in order with the hub, its cache or a file in it
         raise FedprivError(f"{name}: cannot be loaded by Flower Datasets ({reason(error)})") from None
-    training, held_out = (_columns(name, split, *columns) for split in (training, held_out))
-    return pool_of(training, held_out, divide, subtract, classes)
+    return [_columns(name, split, *columns) for split in loaded]
 
 
 def _columns(name: str, split: Any, features: str, label: str) -> Records:

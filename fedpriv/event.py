@@ -32,7 +32,20 @@ from fedpriv.mechanisms import (
 )
 from fedpriv.mechanisms.ptr import check_adjacency
 from fedpriv.ptr_pairs import Seen
-from fedpriv.trust import MOST, Adjacency, Central, Local, Sums, Trust, Unit, Word, certain, trust_of, word_of
+from fedpriv.trust import (
+    MOST,
+    Adjacency,
+    Central,
+    Local,
+    Sums,
+    Trust,
+    Unit,
+    Word,
+    certain,
+    sums_only,
+    trust_of,
+    word_of,
+)
 
 Summed = (Binomial, StochasticSign, Cldp, NoisySign, Ternary)
 Curator = (Gaussian, Laplace, Ptr, Histogram, Exponential)  # by themselves they stand for a curator's noise
@@ -74,7 +87,8 @@ class Event:
             if not isinstance(own := getattr(self, name), kinds):
                 raise FedprivError(f"{name} must be one of {', '.join(kind.__name__ for kind in kinds)}, got {own!r}")
         if isinstance(self.mechanism, Ptr):
-            one_of(["record"], unit=self.unit)
+            if self.unit != "record":
+                raise FedprivError("Ptr protects records, which it trims and counts: unit must be 'record'")
             check_adjacency(self.adjacency)
             positive(sampling=self.sampling)
         self._check_bound()
@@ -194,22 +208,15 @@ def event_of(entry: Mapping[str, Any]) -> Event:
 
     A fact left out is never filled in: it may cost less.
     """
-    if "geometry" in entry:
+    if "geometry" in entry and "bound" not in entry:
         entry = _upgraded(entry)
     mechanism = make_release(entry["kind"], entry["settings"])
     if missing := sorted(FACTS - set(entry)):
         raise FedprivError(f"an event lacks {', '.join(missing)}")
     if unknown := sorted(set(entry) - FACTS):
         raise FedprivError(f"an event has no {', '.join(unknown)}")
-    bound = entry["bound"]
-    if bound is not None:
-        settings = dict(bound)
-        kind = settings.pop("kind", None)
-        if kind not in BOUNDS:
-            raise FedprivError(f"bound must be one of {', '.join(BOUNDS)}, or null, got {kind!r}")
-        bound = BOUNDS[kind](**settings)
     return Event(
-        mechanism=mechanism, bound=bound, dimension=entry["dimension"],
+        mechanism=mechanism, bound=_bound(entry["bound"]), dimension=entry["dimension"],
         trust=trust_of(entry["trust"], entry["clients"]), unit=entry["unit"], adjacency=entry["adjacency"],
         sampling=entry["sampling"], rounds=entry["rounds"], seen=entry["seen"],
     )  # fmt: skip
@@ -219,17 +226,30 @@ def _upgraded(entry: Mapping[str, Any]) -> dict[str, Any]:
     """An entry of format 1, as one that costs the same.
 
     It said of a client's message under Gaussian or Laplace noise that adding or removing it moves a sum by `clip`, as a
-    curator's noise on that sum would be costed, which is what such an entry becomes.
+    curator's noise on that sum would be costed, which is what such an entry becomes. Every other message cost the same
+    by either adjacency.
     """
     found = dict(entry)
     geometry = found.pop("geometry")
     mechanism = make_release(entry["kind"], entry["settings"])
     bound = bound_of(geometry, clip=mechanism.clip, peak=mechanism.peak)
     found |= {"bound": _named(bound), "seen": "margin" if isinstance(mechanism, Ptr) else None}
-    if (found["unit"], found["adjacency"]) == ("client", "add-remove") and found["trust"] != "central":
-        if found["trust"] == "secure-aggregation" and hasattr(mechanism, "aggregated"):
-            found["settings"] = settings_of(mechanism.aggregated(found["clients"]))
-        found |= {"trust": "central", "clients": None}
+    if (found["unit"], found["adjacency"]) != ("client", "add-remove") or found["trust"] == "central":
+        return found
+    if not isinstance(mechanism, Gaussian | Laplace):
+        return found | {"adjacency": "replace"}
+    if isinstance(mechanism, Gaussian) and sums_only(found["trust"]):
+        found["settings"] = settings_of(mechanism.aggregated(found["clients"]))
+    return found | {"trust": "central", "clients": None}
+
+
+def _bound(entry: Any) -> Bound | None:
+    """The bound that `_named` has made plain data of."""
+    if entry is None:
+        return None
+    if not isinstance(entry, Mapping) or entry.get("kind") not in BOUNDS:
+        raise FedprivError(f"bound must be a table of kind {', '.join(BOUNDS)}, or null, got {entry!r}")
+    found: Bound = BOUNDS[entry["kind"]](**{name: value for name, value in entry.items() if name != "kind"})
     return found
 
 

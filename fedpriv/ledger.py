@@ -22,7 +22,7 @@ OLDEST, FORMAT = 1, 2
 # How a file of an older format becomes one of the next: format → function of the whole document. Facts are never
 # dropped on the way; a format newer than ours is refused rather than read in part.
 UPGRADES: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {
-    1: lambda was: {**was, "format": 2, "events": was.pop("releases")},
+    1: lambda was: {{"releases": "events"}.get(name, name): value for name, value in was.items()} | {"format": 2},
 }
 
 

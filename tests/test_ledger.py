@@ -8,13 +8,15 @@ import os
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pytest import approx
 
+from fedpriv.accounting import Account, chosen_epsilon
 from fedpriv.errors import BudgetExceeded, FedprivError
-from fedpriv.event import Event, by_hand
+from fedpriv.event import Event, by_hand, described, event_of
 from fedpriv.ledger import FORMAT, Budget, Ledger
 from fedpriv.mechanisms import (
     Binomial,
@@ -313,3 +315,66 @@ def test_costs_are_the_same_after_a_restart(tmp_path: Path) -> None:
     ledger = Ledger().add(SIGN).add(OTHER)
     ledger.save(tmp_path / "ledger.json")
     assert Ledger.load(tmp_path / "ledger.json").epsilon(1e-5) == approx(ledger.epsilon(1e-5), rel=1e-12)
+
+
+# --- what an earlier version wrote --------------------------------------------------------------------------------
+
+# Lines that the version of 59bc879 wrote, each with the bounds of ε at δ = 1e-5 that it gave.
+WRITTEN_THEN = json.loads((Path(__file__).parent / "ledger_format_1.json").read_text())
+
+
+@pytest.mark.parametrize("was", WRITTEN_THEN, ids=lambda was: was["release"]["kind"])
+def test_what_an_earlier_version_wrote_is_read_and_keeps_what_it_costs(was: dict[str, Any], tmp_path: Path) -> None:
+    file = tmp_path / "ledger.json"
+    budget = {"epsilon": 50.0, "delta": 1e-5}
+    file.write_text(json.dumps({"format": 1, "budget": budget, "releases": [was["release"]]}))
+    ledger = Ledger.load(file)
+    found = ledger.epsilon(1e-5)
+    assert found.upper == approx(was["upper"], rel=1e-4)
+    assert found.lower == approx(was["lower"], rel=1e-4)
+    assert found.lower <= was["upper"]
+    ledger.save(file)
+    assert Ledger.load(file) == ledger
+    assert json.loads(file.read_text())["format"] == FORMAT
+
+
+@pytest.mark.parametrize("bound", ['"x"', "5", '{"kind": "Ball", "clip": 1}', '{"clip": 1}'])
+def test_an_event_whose_bound_is_none_that_is_known_is_refused(bound: str, tmp_path: Path) -> None:
+    entry = described(EVERY[2]) | {"bound": json.loads(bound)}
+    with pytest.raises(FedprivError, match="bound must be a table of kind Norm, Normalised, Box, or null"):
+        event_of(entry)
+    with pytest.raises(FedprivError, match="an event has no geometry"):
+        event_of(described(EVERY[2]) | {"geometry": "l2"})
+
+
+# --- budgets against whoever chooses what comes next ---------------------------------------------------------------
+
+
+def crossed(first: Event, second: Event, third: Event, epsilon: float) -> float:
+    """δ(ε) of one event and then, by its outcome, of whichever of two others tells more from there: explicit data."""
+    atoms = first.mechanism.tradeoff(first.adjacency).below  # type: ignore[union-attr]
+    left = epsilon - atoms.loss[np.isfinite(atoms.loss)]
+    curves = [other.mechanism.tradeoff(other.adjacency) for other in (second, third)]  # type: ignore[union-attr]
+    best = [max(curve.delta(each) if each >= 0 else 1 - np.exp(each) for curve in curves) for each in left]
+    return float((atoms.q[np.isfinite(atoms.loss)] * best).sum())
+
+
+def test_a_budget_holds_against_whoever_chooses_the_next_event_by_the_outcome_of_the_last() -> None:
+    """Each list that is asked keeps to ε = 2.5; chosen by what came of the first, they tell more than that together."""
+    facts: dict[str, Any] = {"trust": "central", "unit": "record", "adjacency": "add-remove"}
+    first = by_hand(StochasticSign(clip=1, scale=2.0), **facts)
+    wide = by_hand(Gaussian(clip=1, noise=2.9), **facts)
+    rare = by_hand(Ternarize(clip=8e-6, scale=1.0), **facts)
+    alone = max(Account((first, other)).epsilon(1e-5).bounds.upper for other in (wide, rare))
+    assert crossed(first, wide, rare, alone) > 1.15e-5  # no list by itself tells so much
+    ledger = Ledger(budget=Budget(alone, 1e-5)).add(first)
+    assert not any(ledger.affords(other) for other in (wide, rare))
+
+
+@given(noises=st.lists(st.floats(1, 20), min_size=2, max_size=4))
+def test_what_a_budget_counts_of_events_that_are_chosen_is_no_less_than_of_a_list(noises: list[float]) -> None:
+    events = [by_hand(Gaussian(clip=1, noise=noise)) for noise in noises]
+    assert chosen_epsilon(events, 1e-5) >= Account(tuple(events)).epsilon(1e-5).bounds.lower
+    pure = [by_hand(Laplace(clip=1, noise=noise)) for noise in noises]
+    assert chosen_epsilon(pure, 1e-5) <= sum(1 / noise for noise in noises) * (1 + 1e-9)
+    assert chosen_epsilon(pure, 0.0) == approx(sum(1 / noise for noise in noises))

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import json
 import stat
+import sys
+import types
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -23,15 +25,17 @@ from clients import own_ledger
 from clients.cohort import Cohort
 from clients.guard import UNUSABLE, Node
 from clients.own_key import DEALING
-from clients.own_records import wrong_with_data
-from clients.policy import total
+from clients.own_records import pool_of_policy, wrong_with_data
+from clients.policy import Policy, total
 from clients.splits import records_of
 from fedpriv import study_file, wire
 from fedpriv.accounting import Account
 from fedpriv.event import Event, by_hand
 from fedpriv.kept import KINDS as KEPT
+from fedpriv.ledger import Budget
 from fedpriv.mechanisms import Gaussian, Mechanism, settings_of
 from fedpriv.private_sums import KINDS as SUMS
+from fedpriv.study import Kind
 from fedpriv.trust import Local, Sums
 from server.rounds import Plan
 from tests.test_masking_once import Deployed
@@ -607,3 +611,40 @@ def test_a_ledger_of_before_there_were_ways_of_dealing_is_read_and_each_study_is
     asked(folder, CLIENTS, "name=two", "clients.count=5")
     assert [each.rounds for each in released(folder, "client")] == [10]
     assert [each.rounds for each in released(folder, "record")] == [2]
+
+
+class Hubs:
+    """What Flower Datasets gives of a set: columns of each split."""
+
+    def __init__(self, dataset: str, **_: Any) -> None:
+        self._x, self._y = np.load(f"{dataset}/x.npy"), np.load(f"{dataset}/y.npy")
+
+    def load_split(self, split: str) -> Any:
+        assert split == "train", "a node reads its training records and nothing else"
+        return Columns({"image": self._x, "label": self._y})
+
+
+class Columns(dict[str, Any]):
+    """A split."""
+
+    @property
+    def column_names(self) -> list[str]:
+        return list(self)
+
+    def with_format(self, _: str) -> Columns:
+        return self
+
+
+@pytest.mark.parametrize("labels", [[1, 1, 1], [1, 1, 1, 0], []], ids=str)
+def test_which_labels_occur_in_a_set_of_the_hub_tells_nothing(
+    labels: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flower = types.ModuleType("flwr_datasets")
+    flower.FederatedDataset = Hubs  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "flwr_datasets", flower)
+    np.save(tmp_path / "x.npy", np.random.default_rng(1).random((len(labels), 4)).astype(np.float32))
+    np.save(tmp_path / "y.npy", np.array(labels, np.int64))
+    policy = Policy(budget=Budget(1.0, 1e-5), studies=None, data=Kind("Hub", {"name": str(tmp_path)}), classes=3)
+    pool = pool_of_policy(policy)
+    assert pool is not None
+    assert (len(pool), pool.classes, pool.y.tolist()) == (len(labels), 3, labels)
