@@ -19,7 +19,7 @@ from fedpriv.audit.statistic import (
 from fedpriv.event import Event
 from fedpriv.privacy_loss import QUICK, ROUGH
 
-SLOPES = 24  # lines of the certified curve that a point is held against
+SLOPES = 12  # lines of the certified curve that a point is held against
 
 
 class Found(NamedTuple):
