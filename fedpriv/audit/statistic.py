@@ -28,7 +28,7 @@ def at_least(right: Any, trials: Any, confidence: float) -> Any:
     """Clopper–Pearson: a probability that is no larger than the true one with that confidence.
 
     >>> round(float(at_least(90, 100, 0.95)), 4)
-    0.8362
+    0.8363
     """
     right, trials = np.asarray(right, float), np.asarray(trials, float)
     found = betaincinv(np.maximum(right, 1), trials - right + 1, 1 - confidence)
