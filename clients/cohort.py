@@ -159,7 +159,7 @@ class Cohort:
         if failures:
             kept = np.setdiff1d(np.arange(len(clients)), list(failures))
             clients, bounded = clients[kept], bounded.only(kept)
-        payload = self.channel.messages(bounded, self._noise(seen.round, clients))
+        payload = self.channel.messages(bounded, noise_of(self.source, self.study.run.seed, seen.round, clients))
         return Sent(clients, bounded.rows, payload), failures
 
     def _seen(self, weights: Rows, round: int) -> Insight:
@@ -210,10 +210,12 @@ class Cohort:
             x, y = self.pool.batch(chosen, self._scratch("x", *chosen.shape, *self.pool.shape).numpy())
             yield self.corrupting.data(x, y, chosen)
 
-    def _noise(self, round: int, clients: Numbers) -> Noise:
-        if self.source == "cryptographic":
-            return Fresh(cryptographic_generator(), len(clients))
-        return Seeded(self.study.run.seed, round, clients)
+
+def noise_of(source: Source, seed: int, round: int, clients: Numbers) -> Noise:
+    """What the messages of a round are drawn from: each client's own stream, or what nobody can draw again."""
+    if source == "cryptographic":
+        return Fresh(cryptographic_generator(), len(clients))
+    return Seeded(seed, round, clients)
 
 
 @lru_cache(maxsize=4)

@@ -30,6 +30,7 @@ def parser() -> argparse.ArgumentParser:
 
     from simulations import (
         account_commands,
+        audit_commands,
         certify_commands,
         data_commands,
         deploy_commands,
@@ -47,8 +48,8 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument("--version", action="version", version=f"fedpriv {version('fedpriv')}")
     commands = top.add_subparsers(dest="command", metavar="COMMAND", parser_class=_Parser)
     for room in (
-        run_commands, sweep_commands, report_commands, account_commands, tolerance_commands, estimate_commands,
-        certify_commands, reproduce_commands, data_commands, deploy_commands,
+        run_commands, sweep_commands, report_commands, account_commands, audit_commands, tolerance_commands,
+        estimate_commands, certify_commands, reproduce_commands, data_commands, deploy_commands,
     ):  # fmt: skip
         room.add_to(commands)
     return top
@@ -91,8 +92,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _check_command(word: str) -> None:
     known = [
-        "run", "sweep", "report", "account", "calibrate", "tolerance", "estimate", "certify", "reproduce", "list",
-        "data", "deploy",
+        "run", "sweep", "report", "account", "calibrate", "audit", "tolerance", "estimate", "certify",
+        "reproduce", "list", "data", "deploy",
     ]  # fmt: skip
     if not word.startswith("-") and word not in known:
         raise FedprivError(f"unknown command {word!r}{nearest(word, known)}; commands: {', '.join(known)}")

@@ -1,0 +1,116 @@
+"""The inputs that canaries hold: x against −x, along one direction, long enough that the bound must shorten them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import log
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedpriv.audit.laws import symbol_law
+from fedpriv.bounds import geometry_of
+from fedpriv.errors import FedprivError
+from fedpriv.event import Event
+from fedpriv.mechanisms import Gaussian, Laplace
+from fedpriv.privacy_loss import ROUGH, compose
+from fedpriv.tradeoff import Tradeoff
+from fedpriv.vectors import spans
+
+LONGER = 4.0  # how far past the bound a canary's update is before it is held to it
+NEARLY = 0.99  # of the largest advantage: pairs that have as much are as good
+REALS = 1e-3  # more than the chance that two draws of real noise are the same number
+
+
+class Pair(NamedTuple):
+    """±level on so many coordinates, 0 on the others, and how well the messages of all rounds tell them apart."""
+
+    level: float
+    coordinates: int
+    advantage: float  # of the best attacker of explicit data: 1 − α − β
+
+
+def pair_of(event: Event, *, fewest: bool = False) -> Pair:
+    """Of the explicit pairs the one told apart best; of those nearly as good the widest, or the narrowest.
+
+    A wide one reaches its level only if its norm is clipped, so it sees whether it is.
+
+    >>> from fedpriv.event import by_hand
+    >>> from fedpriv.mechanisms import StochasticSign
+    >>> own = StochasticSign(clip=1.0, peak=0.2, scale=8.0)
+    >>> pair_of(by_hand(own, geometry="l2", dimension=650, rounds=40)).coordinates
+    650
+    """
+    found = [Pair(level, count, _advantage(event, level, count)) for level, count in _levels(event)]
+    best = max(pair.advantage for pair in found)
+    good = [pair for pair in found if pair.advantage >= NEARLY * best]
+    return min(good, key=lambda pair: pair.coordinates) if fewest else max(good, key=lambda pair: pair.coordinates)
+
+
+def _levels(event: Event) -> list[tuple[float, int]]:
+    own = event.mechanism
+    if event.dimension == 1 or geometry_of(event.bound) != "l2":
+        return [(own.peak, event.dimension)]
+    return spans(clip=own.clip, peak=own.peak, dimension=event.dimension)
+
+
+def _advantage(event: Event, level: float, count: int) -> float:
+    curve: Tradeoff = event.mechanism.between(level, -level)  # type: ignore[union-attr]
+    return compose(((curve, count * event.rounds),)).delta(0.0, ROUGH).lower
+
+
+@dataclass(frozen=True)
+class Canaries:
+    """Rows of updates that hold x or −x."""
+
+    pair: Pair
+    dimension: int
+
+    def updates(self, held: NDArray[np.bool_]) -> NDArray[np.float32]:
+        """A row for each: as float32, which all updates are."""
+        rows = np.zeros((len(held), self.dimension), np.float32)
+        rows[:, : self.pair.coordinates] = LONGER * self.pair.level * np.where(held, 1.0, -1.0)[:, None]
+        return rows
+
+
+def told_apart(event: Event, messages: int) -> bool:
+    """Whether two of so many honest messages are surely not the same: then two that are share their noise."""
+    pairs = log(messages) * 2
+    return pairs + event.dimension * log(_meeting(event.mechanism)) < log(1e-9)
+
+
+def _meeting(mechanism: Any) -> float:
+    """The largest chance that two independent symbols are the same, whatever is sent."""
+    match mechanism:
+        case Gaussian() | Laplace():
+            return REALS
+        case _ if hasattr(mechanism, "law"):
+            return float(np.exp(2 * mechanism.law[1]).sum())
+        case _:
+            laws = [symbol_law(mechanism, x)[1] for x in (0.0, mechanism.peak)]
+            return float(max((law**2).sum() for law in laws))
+
+
+def keys_of(payload: NDArray[np.uint8]) -> NDArray[np.uint64]:
+    """A number for each message: different ones for different messages, all but 2⁻⁶⁴ of the time.
+
+    >>> keys = keys_of(np.array([[1, 2], [1, 2], [2, 1]], np.uint8))
+    >>> (keys[0] == keys[1], keys[0] == keys[2])
+    (np.True_, np.False_)
+    """
+    if payload.ndim != 2:
+        raise FedprivError(f"messages are rows of bytes, got the shape {payload.shape}")
+    padded = np.zeros((len(payload), -(-payload.shape[1] // 8) * 8), np.uint8)
+    padded[:, : payload.shape[1]] = payload
+    words = padded.view(np.uint64)
+    weights = np.random.Generator(np.random.Philox(key=7)).integers(
+        0, 2**64 - 1, words.shape[1], np.uint64
+    ) | np.uint64(1)
+    mixed = (words ^ (words >> np.uint64(29))) * weights  # what wraps is meant to
+    return np.asarray((mixed ^ (mixed >> np.uint64(32))).sum(axis=1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15))
+
+
+def repeated(keys: NDArray[np.uint64]) -> int:
+    """How many messages are the same as another."""
+    return int(keys.size - np.unique(keys).size)

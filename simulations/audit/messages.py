@@ -1,0 +1,159 @@
+"""Canaries that send messages: clients beside a study's own, through its own channel, noise and packing.
+
+Under secure aggregation a trial is the sum of one canary's message and of the others', who are drawn anew each time:
+the mask is off, and the release function is all that is audited.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from math import sqrt
+from typing import Any, assert_never
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+from clients.cohort import noise_of
+from fedpriv.arrays import Vector
+from fedpriv.audit.laws import Ratio, log_ratio, of_sums, power, symbol_law
+from fedpriv.audit.pairs import Canaries, Pair, keys_of, pair_of, told_apart
+from fedpriv.audit.statistic import mu_of_share
+from fedpriv.channel import Channel
+from fedpriv.coins import log_binomial
+from fedpriv.errors import FedprivError
+from fedpriv.event import Event
+from fedpriv.mechanisms import Gaussian, Laplace, Ternary
+from fedpriv.packing import packing
+from fedpriv.random_streams import stream
+from fedpriv.study_tables import Noise
+from fedpriv.trust import Central, Local, Sums
+from simulations.audit.trials import Scored
+
+CROWD = 20_000  # others whose sum of three symbols can be worked out
+Numbers = NDArray[np.int64]
+Seen = Callable[[NDArray[Any], Generator], NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class Messages:
+    """All messages of one client over all rounds, as they leave: the trial of local trust, and of sums."""
+
+    event: Event
+    channel: Channel
+    source: Noise
+    seed: int
+
+    in_a_tail = False
+
+    @cached_property
+    def pair(self) -> Pair:
+        """What canaries hold."""
+        return pair_of(self.event, fewest=isinstance(self.event.trust, Sums))
+
+    @property
+    def words(self) -> str:
+        """The trial, for people."""
+        pair, rounds = self.pair, self.event.rounds
+        on = f"{pair.coordinates:,} of {self.event.dimension:,} coordinates"
+        inputs = f"x = {pair.level:.6g} on {on} or −x, {rounds:,} messages"
+        match self.event.trust:
+            case Local():
+                return f"{inputs} through the study's own channel"
+            case Sums(certain):
+                return f"{inputs}, each in a sum with {certain - 1:,} others drawn anew, masks off"
+            case Central():
+                raise FedprivError("a curator's noise is not a client's")
+            case _ as never:
+                assert_never(never)
+
+    @property
+    def holds(self) -> float | None:
+        """μ of the pair itself, at the threshold of the plain count; None of sums, where it is not worked out."""
+        return mu_of_share((1 + self.pair.advantage) / 2) if isinstance(self.event.trust, Local) else None
+
+    @property
+    def weight(self) -> int:
+        """Coordinates a trial draws."""
+        return self.event.dimension * self.event.rounds
+
+    def checks_repeats(self, trials: int) -> bool:
+        """Whether no two honest messages of an audit can be the same."""
+        return told_apart(self.event, trials * self.event.rounds)
+
+    def scored(self, held: NDArray[np.bool_], numbers: Numbers) -> Scored:
+        """The log likelihood ratio of each canary's messages, and a key for each message."""
+        updates = Canaries(self.pair, self.event.dimension).updates(held)
+        scores, keys = np.zeros(len(held)), []
+        seen, ratio = self._seen
+        for round in range(1, self.event.rounds + 1):
+            noise = noise_of(self.source, self.seed, round, numbers)
+            payload = self.channel.messages(self.channel.bounded(updates), noise)
+            symbols = packing(self.channel.mechanism).unpack(payload, self.event.dimension)[:, : self.pair.coordinates]
+            others = stream(self.seed, "audit others", round, int(numbers[0]))
+            scores += ratio(seen(symbols, others)).sum(axis=1)
+            keys.append(keys_of(payload))
+        return Scored(scores, np.concatenate(keys))
+
+    @cached_property
+    def _seen(self) -> tuple[Seen, Ratio]:
+        """What is seen of symbols, and what it says."""
+        own, level = self.channel.mechanism, self.pair.level
+        match self.event.trust:
+            case Local():
+                return lambda symbols, _: symbols, log_ratio(own, level, -level)
+            case Sums(certain):
+                return _summed(own, level, certain)
+            case Central():
+                raise FedprivError("a curator's noise is not a client's")
+            case _ as never:
+                assert_never(never)
+
+
+def _summed(own: Any, level: float, certain: int) -> tuple[Seen, Ratio]:
+    """Sums with others at the same end: of noise that adds up all noise as one, of votes the law of their number."""
+    match own:
+        case _ if certain == 1:
+            return lambda symbols, _: symbols, log_ratio(own, level, -level)
+        case Gaussian(noise=noise):
+            rest = noise * sqrt(certain - 1)
+            return lambda symbols, rng: symbols + rng.normal(0, rest, symbols.shape), _gaussian(own, level, certain)
+        case Laplace():
+            raise FedprivError("Laplace has no certificate under secure aggregation")
+        case _ if hasattr(own, "aggregated"):
+            k, mass = own.aggregated(certain - 1).law
+            return _drawn(int(k[0]), np.exp(mass)), log_ratio(own.aggregated(certain), level, -level)
+        case _:
+            crowd = _crowd(own, level, certain - 1)
+            return _drawn(*crowd), of_sums(own, level, -level, crowd)
+
+
+def _gaussian(own: Gaussian, level: float, certain: int) -> Ratio:
+    ratio = log_ratio(own, level, -level)
+    return lambda seen: ratio(seen) / certain  # the variance is so many times as large
+
+
+def _crowd(own: Any, level: float, others: int) -> tuple[int, Vector]:
+    """The law of the others' sum: symmetric symbols at 0, votes at −level; from its lowest value on."""
+    if isinstance(own, Ternary):
+        if others > CROWD:
+            raise FedprivError(f"sums of {others:,} others' three symbols are too many to audit: at most {CROWD:,}")
+        return -others, power(symbol_law(own, 0.0)[1], others)
+    lowest, law = symbol_law(own, -level)
+    votes = len(law) - 1 if lowest == 0 else 1
+    share = float(law @ np.arange(len(law))) / votes if lowest == 0 else float(law[-1])
+    mass = np.exp(log_binomial(votes * others, share, 0, votes * others))
+    if lowest == 0:
+        return 0, mass
+    spread = np.zeros(2 * others + 1)
+    spread[::2] = mass
+    return -others, spread
+
+
+def _drawn(lowest: int, law: Vector) -> Seen:
+    """Others drawn from the law of their sum."""
+    below = np.cumsum(law / law.sum())
+    below[-1] = 1.0
+    return lambda symbols, rng: symbols + (lowest + np.searchsorted(below, rng.random(symbols.shape), side="right"))

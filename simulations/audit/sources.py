@@ -1,0 +1,45 @@
+"""What of a study is audited, and who its canaries are."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple, assert_never
+
+from clients.cohort import net_of, pool_of
+from fedpriv import guarantee
+from fedpriv.errors import FedprivError
+from fedpriv.study import Study
+from fedpriv.trust import Central, Local, Sums
+from simulations.audit.messages import Messages
+from simulations.audit.records import Records
+from simulations.audit.trials import Source
+
+Of = Literal["messages", "sums", "records"]
+
+
+class Audit(NamedTuple):
+    """A trial source, the seed of its noise, and the number of the first canary: the first that is no client's."""
+
+    source: Source
+    kind: Of
+    seed: int
+    first: int
+
+
+def source_of(study: Study) -> Audit:
+    """The trials of a study that is resolved."""
+    rounds, seed, first = guarantee.releases_of_worst(study), study.run.seed, study.clients.count
+    privacy = study.privacy
+    if privacy.kept is not None:
+        raise FedprivError(f"{type(privacy.kept).__name__} keeps its noise on records: no audit of it is built")
+    if privacy.private_sum is not None:
+        return Audit(Records(study, rounds), "records", seed, first)
+    event = guarantee.event(study, net_of(study, pool_of(study)).dimension, rounds)
+    match event.trust:
+        case Local():
+            return Audit(Messages(event, privacy.channel, privacy.noise, seed), "messages", seed, first)
+        case Sums():
+            return Audit(Messages(event, privacy.channel, privacy.noise, seed), "sums", seed, first)
+        case Central():
+            raise FedprivError("privacy.trust = 'central': the noise is the server's, no audit of it is built")
+        case _ as never:
+            assert_never(never)

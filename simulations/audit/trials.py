@@ -1,0 +1,134 @@
+"""What trials are, and those of an audit: block by block, each on disk before the next, so that a kill costs one."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable
+from hashlib import blake2b
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedpriv.arrays import Vector
+from fedpriv.audit.pairs import repeated
+from fedpriv.audit.statistic import Trials
+from fedpriv.errors import FedprivError
+from fedpriv.event import Event
+from fedpriv.files import replaced
+from fedpriv.random_streams import stream
+
+BLOCKS = 50  # at least, so that there is something to see
+COORDINATES = 1 << 24  # a block draws, at most
+Numbers = NDArray[np.int64]
+PACKAGES = ("fedpriv", "clients", "server", "simulations")
+
+
+class Scored(NamedTuple):
+    """A score for each trial, and a key for each message or release."""
+
+    scores: Vector
+    keys: NDArray[np.uint64]
+
+
+class Source(Protocol):
+    """What is audited, as independent trials."""
+
+    @property
+    def event(self) -> Event:
+        """What the certificate is of."""
+
+    @property
+    def words(self) -> str:
+        """A trial, for people."""
+
+    @property
+    def in_a_tail(self) -> bool:
+        """Whether what tells x from x′ is rare, so that a threshold is chosen on one half of the trials."""
+
+    @property
+    def holds(self) -> float | None:
+        """μ of the inputs that canaries hold, where it is known."""
+
+    @property
+    def weight(self) -> int:
+        """Coordinates a trial draws."""
+
+    def checks_repeats(self, trials: int) -> bool:
+        """Whether no two honest messages of an audit can be the same."""
+
+    def scored(self, held: NDArray[np.bool_], numbers: Numbers) -> Scored:
+        """The trials of those numbers, by who holds x."""
+
+
+class Audited(NamedTuple):
+    """All trials, and how many messages were the same as another, None where honest ones can be."""
+
+    trials: Trials
+    repeated: int | None
+
+
+def conducted(
+    source: Source, canaries: int, seed: int, first: int, state: Path, told: Callable[[int], None]
+) -> Audited:
+    """Every trial; the clients that are canaries have numbers from `first` on, and every one its own fair coin."""
+    held = stream(seed, "audit coins").integers(0, 2, canaries).astype(bool)
+    size = max(1, min(-(-canaries // BLOCKS), COORDINATES // max(source.weight, 1)))
+    journal = _Journal(state, _fingerprint(source, canaries, seed, first, size))
+    found: list[Scored] = []
+    for start in range(0, canaries, size):
+        rows = slice(start, min(start + size, canaries))
+        block = journal.known(start)
+        if block is None:
+            block = source.scored(held[rows], first + np.arange(rows.start, rows.stop))
+            journal.keep(start, block)
+        found.append(block)
+        told(rows.stop)
+    keys = np.concatenate([block.keys for block in found])
+    repeats = repeated(keys) if source.checks_repeats(canaries) else None
+    return Audited(Trials(held, np.concatenate([block.scores for block in found])), repeats)
+
+
+class _Journal:
+    """Blocks on disk. Those of another audit are not taken up, nor those of other code: code is what is audited."""
+
+    def __init__(self, directory: Path, fingerprint: str) -> None:
+        self._directory = directory
+        named = directory / "audited"
+        if not (named.is_file() and named.read_text(encoding="utf-8") == fingerprint):
+            forget(directory)
+            directory.mkdir(parents=True, exist_ok=True)
+            replaced(named, fingerprint.encode())
+
+    def known(self, start: int) -> Scored | None:
+        try:
+            with np.load(self._directory / f"block-{start}.npz") as kept:
+                return Scored(kept["scores"], kept["keys"])
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, KeyError) as error:
+            raise FedprivError(f"{self._directory}: damaged ({error}): remove it to begin anew") from None
+
+    def keep(self, start: int, block: Scored) -> None:
+        content = io.BytesIO()
+        np.savez(content, scores=block.scores, keys=block.keys)
+        replaced(self._directory / f"block-{start}.npz", content.getbuffer())
+
+
+def forget(directory: Path) -> None:
+    """Remove the blocks of an audit that is done, or of another."""
+    if directory.is_dir():
+        for each in [*directory.glob("block-*.npz"), *directory.glob(".block-*"), directory / "audited"]:
+            each.unlink(missing_ok=True)
+
+
+def _fingerprint(source: Source, *facts: int) -> str:
+    """What is audited, how, and with which code."""
+    digest = blake2b(digest_size=16)
+    top = Path(__file__).resolve().parents[2]
+    for package in PACKAGES:
+        for path in sorted((top / package).rglob("*.py")):
+            digest.update(path.read_bytes())
+    return json.dumps([repr(source), *facts, digest.hexdigest()])

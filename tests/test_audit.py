@@ -1,0 +1,417 @@
+"""An audit bounds from below what the code that answers gives away; it is never above a certificate that is true."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from fedpriv import encoding, study_file
+from fedpriv.audit.laws import log_ratio
+from fedpriv.audit.pairs import keys_of, pair_of, told_apart
+from fedpriv.audit.statistic import (
+    Trials,
+    at_least,
+    epsilon_by_guesses,
+    epsilon_by_threshold,
+    epsilon_lower,
+    mu_of_epsilon,
+)
+from fedpriv.audit.verdict import verdict
+from fedpriv.bounds import Norm
+from fedpriv.event import by_hand
+from fedpriv.mechanisms import (
+    Binomial,
+    BinomialNoise,
+    Cldp,
+    DiscreteGaussian,
+    Gaussian,
+    Laplace,
+    NoisySign,
+    Skellam,
+    StochasticSign,
+    Ternarize,
+    Ternary,
+)
+from fedpriv.privacy_loss import compose
+from fedpriv.private_sums.batch import noisy
+from fedpriv.random_streams import stream
+from fedpriv.secure_aggregation import scalar_pair_lower, ternary_pair_lower
+from fedpriv.tradeoff import Tradeoff
+from server.rounds import Plan
+from simulations.audit.sources import source_of
+from simulations.audit.trials import Scored, conducted
+from simulations.command_line import main
+
+SMALL = """
+name = "small"
+data = { kind = "Digits", divide = 16.0, subtract = 0.3 }
+clients = { count = 20, records = 5 }
+server = { step = 1.0 }
+run = { rounds = 4, seed = 4 }
+"""
+LOCAL = """
+[privacy]
+norm = "normalise"
+epsilon = {epsilon}
+mechanism = {{ kind = "{kind}", clip = 1.0{settings} }}
+"""
+RELEASE = """
+[privacy]
+release = {{ kind = "{kind}", clip = 2.0, noise = 1.0, sampling = 0.4{settings} }}
+"""
+KINDS = [
+    StochasticSign(clip=1.0, scale=3.0), Binomial(clip=1.0, scale=3.0, trials=4), Cldp(clip=1.0, epsilon=0.7),
+    NoisySign(clip=1.0, noise=2.0), Ternary(clip=1.0, spread=2.0, scale=4.0), Ternarize(clip=1.0, scale=4.0),
+    BinomialNoise(clip=1.0, levels=4, trials=60, bias=0.3), DiscreteGaussian(clip=1.0, levels=8, noise=2.0),
+    Skellam(clip=1.0, levels=8, noise=2.0), Gaussian(clip=1.0, noise=2.0), Laplace(clip=1.0, noise=2.0),
+]  # fmt: skip
+
+
+def resolved(text: str) -> Any:
+    return Plan.of(study_file.parsed(text)).study
+
+
+def audited(text: str, canaries: int, place: Path, confidence: float = 0.99) -> dict[str, Any]:
+    """The verdict on a study."""
+    study = resolved(text)
+    own = source_of(study)
+    found = conducted(own.source, canaries, own.seed, own.first, place, lambda _: None)
+    said = verdict(found.trials, own.source.event, delta=1e-5, confidence=confidence, in_a_tail=own.source.in_a_tail)
+    return said | {"repeated": found.repeated}
+
+
+def of_a_gaussian(mu: float, count: int, seed: int) -> Trials:
+    rng = np.random.default_rng(seed)
+    held = rng.integers(0, 2, count).astype(bool)
+    return Trials(held, np.where(held, 0.5, -0.5) * mu**2 + rng.normal(0, mu, count))
+
+
+# what counted guesses prove
+
+
+def test_of_1_000_audits_of_a_pair_the_99_bound_is_above_its_mu_in_at_most_18_and_the_50_bound_in_at_least_400():
+    """Signs of chance .529680 in 200 rounds: their number is all that a score depends on."""
+    share, rounds, count, rng = 0.529679551, 200, 5_000, np.random.default_rng(1)
+    truth = compose([(Tradeoff.between([share, 1 - share], [1 - share, share]), rounds)]).mu
+    bounds = []
+    for _ in range(1_000):
+        held = rng.integers(0, 2, count).astype(bool)
+        plus = rng.binomial(rounds, np.where(held, share, 1 - share))
+        trials = Trials(held, np.asarray(2.0 * plus - rounds))
+        bounds.append((trials.mu(0.99), trials.mu(0.5)))
+    above = (np.array(bounds) > truth).sum(axis=0)
+    assert above[0] <= 18
+    assert above[1] >= 400
+
+
+def test_clopper_and_pearson_is_where_so_many_or_more_have_just_that_chance():
+    from scipy.special import bdtrc
+
+    for right, trials, confidence in ((1, 5, 0.5), (90, 100, 0.95), (15_580, 20_000, 0.99)):
+        assert bdtrc(right - 1, trials, at_least(right, trials, confidence)) == pytest.approx(1 - confidence, rel=1e-9)
+    assert at_least(0, 5, 0.99) == 0
+
+
+def test_no_route_to_epsilon_is_above_that_of_a_gaussian_pair_more_often_than_its_confidence_allows():
+    truth = Tradeoff.gaussian(1.0).epsilon(1e-5)
+    for route in (epsilon_by_threshold, epsilon_by_guesses, epsilon_lower):
+        assert sum(route(of_a_gaussian(1.0, 2_000, seed), 1e-5, 0.9) > truth for seed in range(60)) <= 10
+
+
+def test_both_routes_find_the_epsilon_of_randomised_response_within_a_tenth():
+    """A pure pair, in which every guess is right with chance e^ε/(1 + e^ε)."""
+    rng, epsilon = np.random.default_rng(2), 2.0
+    held = rng.integers(0, 2, 40_000).astype(bool)
+    true = rng.random(held.size) < 1 / (1 + np.exp(-epsilon))
+    trials = Trials(held, np.where(held == true, epsilon, -epsilon))
+    for route in (epsilon_by_threshold, epsilon_by_guesses):
+        assert 0.9 * epsilon < route(trials, 1e-5, 0.99) <= epsilon
+
+
+def test_mu_star_costs_the_epsilon_it_is_of():
+    for epsilon in (0.1, 1.0, 8.0, 40.0):
+        assert Tradeoff.gaussian(mu_of_epsilon(epsilon, 1e-5)).epsilon(1e-5) == pytest.approx(epsilon, rel=1e-9)
+
+
+# what a symbol says
+
+
+@pytest.mark.parametrize("mechanism", KINDS, ids=lambda own: type(own).__name__)
+def test_a_likelihood_ratio_tells_inputs_apart_as_often_as_the_curve_of_the_mechanism_says(mechanism):
+    """E max(L, 1)/… by draws: (1 + advantage)/2 of the coins are told, within four standard errors."""
+    rng, many = stream(1, f"audit law {type(mechanism).__name__}"), 40_000
+    ratio = log_ratio(mechanism, mechanism.peak, -mechanism.peak)
+    seen = [mechanism.encode(np.full(many, sign * mechanism.peak), rng) for sign in (1, -1)]
+    held = np.arange(2 * many) < many
+    trials = Trials(held, np.concatenate([ratio(own) for own in seen]))
+    expected = (1 + mechanism.between(mechanism.peak, -mechanism.peak).advantage) / 2
+    assert trials.right / len(trials) == pytest.approx(expected, abs=4 * 0.5 / np.sqrt(2 * many))
+
+
+@pytest.mark.parametrize(
+    "mechanism", [own for own in KINDS if not isinstance(own, BinomialNoise | Ternarize)],
+    ids=lambda own: type(own).__name__,
+)  # fmt: skip
+def test_a_ratio_is_that_of_probabilities_for_its_mean_under_the_other_input_is_one(mechanism):
+    ratio = log_ratio(mechanism, 0.5 * mechanism.peak, -0.5 * mechanism.peak)
+    draws = mechanism.encode(np.full(200_000, -0.5 * mechanism.peak), stream(2, "audit law"))
+    likely = np.exp(ratio(draws))
+    assert likely.mean() == pytest.approx(1, abs=5 * likely.std() / np.sqrt(likely.size))
+
+
+# which inputs
+
+
+def test_canaries_are_longer_than_the_bound_and_as_wide_as_costs_nothing():
+    pair = pair_of(by_hand(StochasticSign(clip=1.0, peak=0.2, scale=8.0), geometry="l2", dimension=650, rounds=40))
+    assert (pair.coordinates, round(pair.level, 6)) == (650, round(650**-0.5, 6))
+    narrow = pair_of(by_hand(StochasticSign(clip=1.0, scale=1.05), geometry="l2", dimension=650))
+    assert narrow.coordinates == 1
+
+
+def test_messages_too_short_to_be_told_apart_are_not_held_to_it():
+    short = by_hand(StochasticSign(clip=1.0, scale=2.0), dimension=1)
+    assert not told_apart(short, 100)
+    assert told_apart(replace(short, dimension=650, bound=Norm(1.0)), 1_000_000)
+
+
+def test_messages_have_one_key_each():
+    rows = np.random.default_rng(1).integers(0, 256, (5_000, 13), np.uint8)
+    assert np.unique(keys_of(rows)).size == 5_000
+    assert (keys_of(rows[:7]) == keys_of(rows)[:7]).all()
+
+
+# audits of studies, through what answers
+
+VOTES = LOCAL.format(epsilon=8.0, kind="StochasticSign", settings=", peak = 0.2")
+SUMS = 'trust = "secure-aggregation"\nepsilon'
+STUDIES = {
+    "StochasticSign": VOTES,
+    "Binomial": LOCAL.format(epsilon=8.0, kind="Binomial", settings=", peak = 0.2, trials = 4"),
+    "Ternary": LOCAL.format(epsilon=8.0, kind="Ternary", settings=", peak = 0.2, spread = 2.0"),
+    "NoisySign": LOCAL.format(epsilon=8.0, kind="NoisySign", settings=", peak = 0.2")
+    + '[aggregation]\nkind = "MajorityVote"\n',
+    "Gaussian": LOCAL.format(epsilon=8.0, kind="Gaussian", settings=""),
+}
+SUMMED = {
+    "votes": LOCAL.format(epsilon=8.0, kind="Binomial", settings=", peak = 0.2, trials = 2"),
+    "three symbols": LOCAL.format(epsilon=8.0, kind="Ternary", settings=", peak = 0.2, spread = 2.0"),
+    "Gaussian noise": LOCAL.format(epsilon=8.0, kind="Gaussian", settings=""),
+    "noise on a grid": LOCAL.format(epsilon=8.0, kind="Skellam", settings=", levels = 64"),
+}
+RECORDS = {
+    "DpSgd": RELEASE.format(kind="DpSgd", settings=""),
+    "TrimmedGaussian": RELEASE.format(kind="TrimmedGaussian", settings=", trimmed = 0.25"),
+    "AdaptiveDpSgd": RELEASE.format(kind="AdaptiveDpSgd", settings=", count_noise = 20.0"),
+    "Ptr": RELEASE.format(kind="Ptr", settings=", bound = 0.5, test_noise = 1.0, failure = 1e-4, trimmed = 0.25"),
+}
+ONE = SMALL.replace("count = 20, records = 5", "count = 1, records = 100")
+SURE = 0.9999  # of each: all of them stand or fall together
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_the_certificate_of_messages_stands_and_the_audit_comes_near_it(name, tmp_path):
+    found = audited(SMALL + STUDIES[name], 1_500, tmp_path, SURE)
+    assert found["stands"]
+    assert found["repeated"] == 0
+    assert 0.7 * found["mu"]["of_epsilon"] < found["mu"]["audited"]
+
+
+@pytest.mark.parametrize("name", SUMMED)
+def test_the_certificate_of_sums_stands_and_coins_are_told_as_often_as_the_law_of_the_sums_says(name, tmp_path):
+    text = SMALL + SUMMED[name].replace("epsilon", SUMS, 1)
+    own: Any = source_of(resolved(text)).source
+    found = audited(text, 600, tmp_path, SURE)
+    assert found["stands"]
+    pair, mechanism = own.pair, own.channel.mechanism
+    match mechanism:
+        case Binomial():
+            share = float(mechanism.chance(np.array(pair.level)))
+            curve = Tradeoff.between(*scalar_pair_lower(20, mechanism.trials, share, high=0))
+        case Ternary():
+            curve = Tradeoff.between(*ternary_pair_lower(20, pair.level, mechanism.spread, mechanism.scale))
+        case _:
+            curve = mechanism.aggregated(20).between(pair.level, -pair.level)
+    advantage = compose([(curve, pair.coordinates * own.event.rounds)]).delta(0.0, 1e-3).lower
+    assert found["right"] / 600 == pytest.approx((1 + advantage) / 2, abs=4 * 0.5 / np.sqrt(600))
+
+
+@pytest.mark.parametrize("name", RECORDS)
+def test_the_certificate_of_records_stands_and_canaries_are_told_far_more_often_than_by_chance(name, tmp_path):
+    found = audited(ONE + RECORDS[name], 1_000, tmp_path, SURE)
+    assert found["stands"]
+    assert found["repeated"] == 0
+    assert found["right"] > 500 + 4 * 16  # four standard errors
+
+
+# mutants: what is not as it is charged is caught by the audit itself
+
+
+def halved(mechanism: Any, *rest: Any) -> Any:
+    return encoding.encoded_packed(replace(mechanism, scale=mechanism.scale / 2), *rest)
+
+
+def unclipped(updates: Any, *_: Any) -> Any:
+    return np.ones(len(updates))
+
+
+def test_an_audit_of_messages_catches_noise_halved(tmp_path, monkeypatch):
+    monkeypatch.setattr("fedpriv.channel.encoded_packed", halved)
+    assert not audited(SMALL + VOTES, 1_000, tmp_path, SURE)["stands"]
+
+
+def test_an_audit_of_messages_catches_a_norm_that_is_not_clipped(tmp_path, monkeypatch):
+    monkeypatch.setattr("fedpriv.bounds.clip_factors", unclipped)
+    assert not audited(SMALL + VOTES, 1_000, tmp_path, SURE)["stands"]
+
+
+def test_an_audit_of_messages_catches_one_stream_for_two_clients(tmp_path, monkeypatch):
+    monkeypatch.setattr(
+        "clients.cohort.Seeded", lambda seed, round, clients: encoding.Seeded(seed, round, clients // 2)
+    )
+    assert audited(SMALL + VOTES, 200, tmp_path, SURE)["repeated"]
+
+
+def test_an_audit_of_messages_catches_one_stream_for_two_rounds(tmp_path, monkeypatch):
+    monkeypatch.setattr("clients.cohort.Seeded", lambda seed, round, clients: encoding.Seeded(seed, 1, clients))
+    assert audited(SMALL + VOTES, 200, tmp_path, SURE)["repeated"]
+
+
+def test_an_audit_of_records_catches_noise_halved(tmp_path, monkeypatch):
+    monkeypatch.setattr(
+        "fedpriv.private_sums.sums.noisy", lambda total, deviation, rng: noisy(total, deviation / 2, rng)
+    )
+    assert not audited(ONE + RECORDS["DpSgd"], 2_500, tmp_path, SURE)["stands"]
+
+
+def test_an_audit_of_records_catches_a_norm_that_is_not_clipped(tmp_path, monkeypatch):
+    monkeypatch.setattr("fedpriv.private_sums.batch.clip_factors", unclipped)
+    assert not audited(ONE + RECORDS["DpSgd"], 400, tmp_path, SURE)["stands"]
+
+
+def test_an_audit_of_records_catches_one_stream_for_two_clients(tmp_path, monkeypatch):
+    monkeypatch.setattr(
+        "clients.releasing.stream", lambda seed, purpose, round, client: stream(seed, purpose, round, client // 2)
+    )
+    assert audited(ONE + RECORDS["DpSgd"], 100, tmp_path, SURE)["repeated"]
+
+
+# going on
+
+
+@dataclass
+class Counting:
+    """A source that notes which trials it was asked for."""
+
+    source: Any
+    asked: list[int]
+
+    def __repr__(self) -> str:
+        return repr(self.source)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.source, name)
+
+    def scored(self, held: NDArray[np.bool_], numbers: NDArray[np.int64]) -> Scored:
+        self.asked += numbers.tolist()
+        found: Scored = self.source.scored(held, numbers)
+        return found
+
+
+def test_an_audit_that_is_killed_goes_on_to_the_same_trials_and_draws_none_twice(tmp_path):
+    own = source_of(resolved(SMALL + VOTES))
+    whole = conducted(own.source, 100, own.seed, own.first, tmp_path / "whole", lambda _: None)
+    counting = Counting(own.source, [])
+
+    def killed(done: int) -> None:
+        if done >= 40:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        conducted(counting, 100, own.seed, own.first, tmp_path / "cut", killed)
+    again = conducted(counting, 100, own.seed, own.first, tmp_path / "cut", lambda _: None)
+    assert (again.trials.scores == whole.trials.scores).all()
+    assert sorted(counting.asked) == list(range(own.first, own.first + 100))
+
+
+def test_blocks_of_another_audit_are_not_taken_up(tmp_path):
+    own = source_of(resolved(SMALL + VOTES))
+    counting = Counting(own.source, [])
+    conducted(counting, 60, own.seed, own.first, tmp_path, lambda _: None)
+    conducted(counting, 50, own.seed, own.first, tmp_path, lambda _: None)
+    assert len(counting.asked) == 110
+
+
+# the command
+
+SHORT = ["--set", "privacy.trust=local", "--set", "privacy.epsilon=8", "--set", "run.rounds=4"]
+
+
+def test_the_command_says_what_was_found_and_leaves_it_in_a_directory(tmp_path, capsys):
+    place = tmp_path / "found"
+    status = main(["audit", "digits", *SHORT, "--canaries", "500", "--json", "--quiet", "--out", str(place)])
+    found = json.loads(capsys.readouterr().out)
+    assert status == 0
+    assert found["canaries"] == 500
+    assert found["confidence"] == 0.99
+    assert set(found["mu"]) >= {"audited", "certified"}
+    assert set(found["epsilon"]) == {"audited", "shape", "lower", "upper"}
+    assert found["delta"] == 1e-5
+    assert found["epsilon"]["audited"] <= found["epsilon"]["upper"] <= 8
+    assert sorted(path.name for path in place.iterdir()) == ["audit.json", "audit.png"]
+    assert json.loads((place / "audit.json").read_text()) == found
+
+
+def test_the_command_ends_with_1_where_the_certificate_is_refuted(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("fedpriv.channel.encoded_packed", halved)
+    place = str(tmp_path / "found")
+    assert main(["audit", "digits", *SHORT, "--canaries", "1000", "--quiet", "--out", place]) == 1
+    assert "THE CERTIFICATE IS REFUTED" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (["digits", "--set", "privacy={trust='local'}"], "Plain promises nothing"),
+        (["digits", "--confidence", "1"], "confidence must be between 0 and 1"),
+        (["digits", "--confidence", "0"], "confidence must be between 0 and 1"),
+        (["digits", "--confidence", "nan"], "confidence"),
+        (["no-such-study"], "no study 'no-such-study'"),
+        (["digits", "--canaries", "0"], "must be a whole number of at least 1"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_audited_is_one_line(words, line, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert main(["audit", *words]) == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert line in said
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_run_is_audited_once_it_has_done_what_its_study_promises(tmp_path, capsys):
+    run = tmp_path / "run"
+    words = [
+        "--driver",
+        "direct",
+        "--quiet",
+        "--out",
+        str(run),
+        "--set",
+        "clients.byzantine=0",
+        "--set",
+        "attack.kind=SignFlip",
+    ]
+    assert main(["run", "digits", *SHORT, *words]) == 0
+    assert main(["audit", str(run), "--canaries", "300", "--quiet"]) == 0
+    assert (run / "audit" / "audit.json").is_file()
+    lines = (run / "records.jsonl").read_text().splitlines(keepends=True)
+    (run / "records.jsonl").write_text("".join(lines[:3]))
+    assert main(["audit", str(run), "--quiet"]) == 2
+    assert "promises 4 rounds and it did 2" in capsys.readouterr().err
