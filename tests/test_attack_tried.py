@@ -146,6 +146,7 @@ def test_a_run_says_so_at_its_end_and_its_exit_code_is_1(tmp_path: Path, capsys:
         assert ("not tried" in capsys.readouterr().out) == bool(code)
         page = (Path(out) / "report" / "index.html").read_text(encoding="utf-8")
         assert ("not tried: it failed at every Byzantine client" in page) == bool(code)
+        assert (", attack not tried</span></h1>" in page) == bool(code)
 
 
 def swept(tmp_path: Path, attacks: str) -> tuple[Path, list[str | None]]:

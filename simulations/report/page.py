@@ -16,12 +16,12 @@ from simulations.report.style import ON_PAGE, Picture
 def page(run: Run, pictures: Sequence[Picture], others: str = "") -> str:
     """The whole page, `others` being the section that compares."""
     name, end = escape(str(run.header["name"])), run.records.end
-    early = "" if end and end["why"] == "finished" else " early"
+    early = "" if end and end["why"] == "finished" and not run.not_tried else " early"
     drawn = "\n".join(map(figure, pictures))
     promise = "".join(f"<p>{escape(text)}</p>" for text in facts.promise(run))
     study = folded("study.toml, as it was resolved", f"<pre>{escape(run.study)}</pre>")
     body = f"""<header>
-<h1>{name} <span class="state{early}">{escape(run.ended)}</span></h1>
+<h1>{name} <span class="state{early}">{escape(run.ended)}{", attack not tried" if run.not_tried else ""}</span></h1>
 <p class="muted">{escape(_subtitle(run))}</p>
 </header>
 <div class="tiles">{"".join(_tiles(run))}</div>
