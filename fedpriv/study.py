@@ -9,6 +9,7 @@ has the defaults below, and the resolved study says what they were.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
+from functools import cached_property
 from hashlib import blake2b
 from typing import Any
 
@@ -233,7 +234,7 @@ class Study:
         """The whole study as nested tables, defaults filled in; None, for which TOML has no word, is left out."""
         return {name: value for name, value in _table(self).items() if value != {}}
 
-    @property
+    @cached_property
     def id(self) -> bytes:
         """Eight bytes that no two different studies share: a hash of every setting."""
         return blake2b(repr(self.table()).encode(), digest_size=8).digest()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from functools import cached_property
 from typing import Any, Literal, assert_never, get_args
 
 from fedpriv.channel import Channel, How
@@ -224,14 +225,14 @@ class Privacy:
         except FedprivError as error:
             raise FedprivError(f"release: {error}") from None
 
-    @property
+    @cached_property
     def chosen(self) -> Mechanism:
         """The mechanism, all its settings given."""
         if self.is_plain:
             return Plain.of(self.mechanism.settings)
         return make(self.mechanism.kind, self.mechanism.settings)
 
-    @property
+    @cached_property
     def channel(self) -> Channel:
         """What an update goes through on its way into a message."""
         return Channel.of(self.norm, self.chosen)
