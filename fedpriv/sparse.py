@@ -70,8 +70,23 @@ def _sizes(payload: Bytes, spoken: Bytes, dimension: int, clearly: float, found:
             heard[block] = parts & 31
         size = width
         if 4 + votes + votes // 8 < clearly:
-            size = 4 + votes + (votes + 7) // 8 + _longer(payload[row], heard, spoken, dimension)
+            size = 4 + votes + (votes + 7) // 8
+            if _silent(heard, width, dimension):
+                size += _longer(payload[row], heard, spoken, dimension)
         found[row] = size if size < clearly else width
+
+
+@compiled
+def _silent(heard: Bytes, width: int, dimension: int) -> bool:
+    """Whether blocks without a vote follow each other so far that a gap may have 255 zeros: they hold 129 of them."""
+    zeros = 0
+    for part in range(5):
+        end = min(width, dimension - part * width)
+        for block in range(len(heard)):
+            zeros = 0 if heard[block] >> part & 1 else zeros + max(min(64, end - 64 * block), 0)
+            if zeros >= _ON - 2 * 63:
+                return True
+    return False
 
 
 @compiled
