@@ -268,10 +268,12 @@ DEEP = {
 @pytest.mark.parametrize("text", DEEP.values(), ids=DEEP)
 def test_a_study_that_takes_long_to_parse_is_refused_at_once(text: str, tmp_path: Path) -> None:
     own = Deployed(tmp_path)
+    own.text = "[no study"
+    assert own.refusal(0, "keys")  # with what is imported at the first
     own.text = text
     begun = time.process_time()
     assert own.refusal(0, "keys")
-    assert time.process_time() - begun < 0.5  # 25 s, where it was parsed
+    assert time.process_time() - begun < 2.5  # .3 s at most on an idle machine, and 25 s where it was parsed
 
 
 def test_the_studies_that_ship_are_read(tmp_path: Path) -> None:
