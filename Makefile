@@ -59,8 +59,8 @@ run: install ## train the embedded study; three poisoners against three alphabet
 flwr-run: install ## the same from Flower's own command, on a SuperLink that ends with it
 	$(BIN)/python -m simulations.flower_command
 
-soak: install ## kill runs at random, 200 times, ten of them deployed, and compare them with undisturbed ones
-	$(BIN)/python tests/soak.py
+soak: install ## kill runs at random, 200 times, ten of them deployed, and compare them with undisturbed ones (SHORT=1: 20)
+	$(BIN)/python tests/soak.py $(if $(SHORT),--short)
 
 bench: .venv-bench/installed ## measure against other projects, in .venv-bench; writes docs/benchmarks.md
 	$(BENCH) -m benchmarks.run

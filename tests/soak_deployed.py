@@ -3,7 +3,8 @@
 One deployment carries all runs: three SuperNodes with TLS and keys, and policies that allow seeded noise. Whoever is
 killed, what follows is what a user would do: `fedpriv deploy up`, which starts again what has ended, and, where the run
 was lost with its server, `fedpriv run --resume`. Flower cannot go on with a run whose server process or SuperLink was
-killed: it takes up to a minute to call it failed, and what goes on is another run of Flower's, from our checkpoint.
+killed: it takes up to a minute to call it failed, and what goes on is another run of Flower's, from our checkpoint. Who
+is short of time does not wait for that.
 
 A run that came to its end is compared with one in one process, in which exactly those nodes' clients are absent from a
 round that its records count as failed in it: model, ledger and records are the same bits.
@@ -19,7 +20,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import chdir, suppress
 from dataclasses import dataclass, field
 from itertools import combinations, product
@@ -36,7 +37,7 @@ from server.driver import Answer, Task
 from simulations import direct
 from simulations.deploy_commands import POLICY, WHY
 from simulations.deploy_parts import name_of
-from simulations.deploy_state import HOME, MARK, STATE
+from simulations.deploy_state import HOME
 from simulations.surroundings import end_all
 
 NODES, CLIENTS = 3, 20
@@ -95,14 +96,8 @@ class Field:
     def up(self) -> str:
         return self.deploy("up", "--nodes", str(NODES), "--tls", "--seeded")
 
-    @property
-    def mark(self) -> str:
-        """What all its processes bear in their environment."""
-        return f"{MARK}={json.loads((self.folder / 'd' / STATE).read_text())['mark']}"
-
     def victims(self, kind: str) -> list[int]:
-        found = running(self.mark)
-        return sorted(pid for pid, command in found.items() if any(word in command for word in KINDS[kind]))
+        return sorted(pid for pid, command in running().items() if any(word in command for word in KINDS[kind]))
 
     def charges(self) -> list[list[dict[str, Any]]]:
         """The lines of each node's ledger that are releases."""
@@ -150,13 +145,13 @@ class Run:
         file = self.out / "records.jsonl"
         return file.read_bytes().splitlines()[1:] if file.exists() else []
 
-    def killed(self, kind: str, rng: Random) -> bool:
+    def killed(self, kind: str, rng: Random, short: bool) -> bool:
         """Kill one of a kind, mend, and go on; whether there was one while the run was at work."""
         if not self.running:
             self.begin()
-        if rng.random() < 0.8 and not self.at_work():  # or while it begins
+        if (short or rng.random() < 0.8) and not self.at_work():  # or while it begins
             return False
-        time.sleep(rng.uniform(0, SPAN))
+        time.sleep(rng.uniform(0, 1 if short else SPAN))
         while self.running and not (found := self.place.victims(kind)):
             time.sleep(0.05)
         if not self.running:
@@ -164,22 +159,24 @@ class Run:
         before = self.lines()
         with suppress(ProcessLookupError):
             os.kill(rng.choice(found), signal.SIGKILL)
-        time.sleep(rng.uniform(0, 5))
+        time.sleep(rng.uniform(0, 1 if short else 5))
+        if kind in ("server", "SuperLink") and short:
+            self.ended(within=0)
         self.place.up()
-        if kind in ("server", "SuperLink"):
+        if kind in ("server", "SuperLink") and not short:
             self.ended()
         if self.lines()[: len(before) - 1] != before[:-1]:  # the last may not have been checkpointed
             self.faults.append("records were lost")
         return True
 
-    def ended(self) -> bool:
-        """Wait for the command's end; whether the run has come to its own."""
+    def ended(self, within: float = WAITS) -> bool:
+        """Wait for the command's end, or end it; whether the run has come to its own."""
         process = self.begun
         assert process is not None
         try:
-            return process.wait(WAITS) == 0
+            return process.wait(within) == 0
         except subprocess.TimeoutExpired:
-            self.faults.append("hangs")
+            self.faults += ["hangs"] if within else []
             return False
         finally:
             end_all(process)
@@ -283,16 +280,16 @@ def below(place: Field, answered: int) -> list[str]:
     return found
 
 
-def soak(kills: int, rng: Random, folder: Path) -> Iterator[Tally]:
+def soak(kills: int, rng: Random, folder: Path, kinds: Sequence[str], short: bool) -> Iterator[Tally]:
     """Kill, mend, go on, compare, until there were so many kills; after each of them, what has come of it."""
     place, tally, answered, bag = Field(folder), Tally(), 0, list[str]()
     try:
         place.up()
         while tally.kills < kills and len(tally.faults) < 5:
             run = Run(place, folder / f"killed-{tally.runs}")
-            for _ in range(min(rng.randint(1, 3), kills - tally.kills)):
-                bag = bag or rng.sample(list(KINDS), len(KINDS))
-                if not run.killed(kind := bag[-1], rng):
+            for _ in range(min(len(kinds) if short else rng.randint(1, 3), kills - tally.kills)):
+                bag = bag or (list(kinds[::-1]) if short else rng.sample(kinds, len(kinds)))
+                if not run.killed(kind := bag[-1], rng, short):
                     break
                 bag.pop()
                 tally.kills += 1
@@ -305,7 +302,6 @@ def soak(kills: int, rng: Random, folder: Path) -> Iterator[Tally]:
             tally.runs, tally.starts = tally.runs + 1, tally.starts + run.starts
             tally.faults += [f"{run.out}: {fault}" for fault in [*run.faults, *below(place, answered)]]
     finally:
-        mark = place.mark
         place.deploy("down")
-        tally.faults += [f"left running: {command[:80]}" for command in running(mark).values()]
+        tally.faults += [f"left running: {command[:80]}" for command in running().values()]
     yield tally
