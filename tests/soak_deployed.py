@@ -219,21 +219,21 @@ class Run:
 class Without(direct.Here):
     """The round in this process, without some nodes' clients."""
 
-    def __init__(self, gone: Mapping[int, frozenset[int]]) -> None:
-        super().__init__(NODES)
-        self._gone = gone
+    def __init__(self, gone: Mapping[int, frozenset[int]], nodes: int) -> None:
+        super().__init__(nodes)
+        self._gone, self._nodes = gone, nodes
 
     def ask(self, task: Task) -> Iterator[Answer]:
         for answer in super().ask(task):
-            gone = node_of(int(answer.asked[0])) in self._gone.get(task.round, ())
+            gone = node_of(int(answer.asked[0]), self._nodes) in self._gone.get(task.round, ())
             yield Answer(answer.asked, None, "lost: killed") if gone else answer
 
 
-def alone(place: Path, gone: Mapping[int, frozenset[int]]) -> None:
+def alone(place: Path, gone: Mapping[int, frozenset[int]], study: str = STUDY, nodes: int = NODES) -> None:
     """The run that this one should be, in this process; its witness writes elsewhere."""
     place.parent.mkdir(parents=True, exist_ok=True)
     with chdir(place.parent):
-        rounds.run(study_file.parsed(STUDY), place, Without(gone), quiet=True)
+        rounds.run(study_file.parsed(study), place, Without(gone, nodes), quiet=True)
 
 
 def differing(mine: Path, theirs: Path) -> list[str]:
@@ -250,8 +250,8 @@ def differing(mine: Path, theirs: Path) -> list[str]:
         return found + ["model"] * (not all(np.array_equal(a[name], b[name]) for name in b))
 
 
-def node_of(client: int) -> int:
-    return next(node for node in range(NODES) if client < (node + 1) * CLIENTS // NODES)
+def node_of(client: int, nodes: int = NODES) -> int:
+    return next(node for node in range(nodes) if client < (node + 1) * CLIENTS // nodes)
 
 
 def subsets() -> list[frozenset[int]]:
