@@ -42,6 +42,15 @@ sys.exit(not wait_until(lambda: healthy({port}, Path("{authority}")), {waits}))
 """
 
 
+Message = tuple[int, int, int]  # a round's, a client's, with that checksum
+
+
+def messages(witness: Path) -> list[Message]:
+    """What witnesses wrote down."""
+    lines = [line.split() for line in witness.read_text().splitlines()] if witness.exists() else []
+    return [(int(round), int(client), int(content)) for round, client, content, _ in lines]
+
+
 class Hosts:
     """The hosts, and what runs on them."""
 
@@ -117,11 +126,9 @@ class Hosts:
                 )
         return found
 
-    def released(self, name: str, witness: str) -> Counter[tuple[int, int]]:
-        """How many messages of each round and client have been made on a node, by what the clients wrote down."""
-        file = self.place(name) / witness
-        lines = [line.split() for line in file.read_text().splitlines()] if file.exists() else []
-        return Counter((int(line[0]), int(line[1])) for line in lines)
+    def released(self, name: str, witness: str) -> list[Message]:
+        """The messages that clients on a node have made, by what they wrote down there."""
+        return messages(self.place(name) / witness)
 
     def _begin(self) -> None:
         own = self.place(LINK)

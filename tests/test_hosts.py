@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hosts import LINK, NAMES, NODES, Hosts
+from hosts import LINK, NAMES, NODES, Hosts, messages
 from soak import SHARED
 from soak_deployed import CLIENTS, alone, differing
 from wire import Wire, impossible
@@ -111,7 +111,7 @@ def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hosts]:
 def test_a_node_cut_off_for_a_round_costs_that_round_and_a_server_whose_host_is_restarted_goes_on_to_the_same_bits(
     hosts: Hosts, tmp_path: Path
 ) -> None:
-    study = VOTES.replace('"witness"', '"votes"')
+    study = VOTES.replace('"witness"', '"votes.witness"')
     run = hosts.run(study, "votes")
     hosts.until(lambda: bool(hosts.lines("votes")), run)
     hosts.wire.cut("node-2")
@@ -136,7 +136,7 @@ def test_a_node_cut_off_for_a_round_costs_that_round_and_a_server_whose_host_is_
 def test_a_node_cut_off_between_the_phases_of_a_masked_sum_drops_out_of_it_and_comes_back(
     hosts: Hosts, tmp_path: Path
 ) -> None:
-    study = SUMS.replace('"witness"', '"sums"')
+    study = SUMS.replace('"witness"', '"sums.witness"')
     run = hosts.run(study, "sums")
     gone = ""
     while not gone:  # one that has given its shares, and not yet its vector: the sum counts on it
@@ -156,18 +156,20 @@ def test_a_node_cut_off_between_the_phases_of_a_masked_sum_drops_out_of_it_and_c
 
 def compare(hosts: Hosts, study: str, out: str, cut: str, folder: Path) -> None:
     """Against the run in this process in which the clients of the node that was cut off are absent as often."""
-    number = NAMES.index(cut)
-    lines = hosts.lines(out)
+    lines, number = hosts.lines(out), NAMES.index(cut)
     assert {line["answered"] for line in lines} == {CLIENTS, CLIENTS - EACH}
     absent = {line["round"]: frozenset({number}) for line in lines if line["answered"] < CLIENTS}
-    alone(folder / "alone" / out, absent, study, NODES)
-    assert not differing(hosts.place(LINK) / out, folder / "alone" / out)
+    alone(folder / out, absent, study, NODES)
+    assert not differing(hosts.place(LINK) / out, folder / out)
+    wanted = messages(folder / f"{out}.witness")
     for place, name in enumerate(NAMES):
-        held = range(place * EACH, (place + 1) * EACH)
-        charged, released = hosts.charged(name), hosts.released(name, out)
-        assert set(charged.values()) == {1}  # no round was charged, or drawn, twice
-        assert all(released[key] <= charged[key] for key in released)
-        answered = {(line["round"], client) for line in lines for client in held
+        own = range(place * EACH, (place + 1) * EACH)
+        charged, released = hosts.charged(name), hosts.released(name, f"{out}.witness")
+        assert set(charged.values()) == {1}
+        assert len(released) == len(set(released))  # nothing was drawn twice
+        assert set(released) <= set(wanted)
+        assert {each[:2] for each in released} <= set(charged)
+        answered = {(line["round"], client) for line in lines for client in own
                     if name != cut or line["round"] not in absent}  # fmt: skip
         assert answered <= set(charged)
-        assert {key for key in answered if key[1] < 8} <= set(released)  # the witnesses
+        assert {each for each in wanted if each[:2] in answered} <= set(released)
