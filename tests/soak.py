@@ -382,7 +382,7 @@ def soak(way: Way, kills: int, rng: Random, folder: Path, short: bool) -> Iterat
             wanted[text] = Trial(way, text, folder / f"whole-{len(wanted)}")
             spans[text] = wanted[text].undisturbed()
         trial = Trial(way, text, folder / f"killed-{tally.runs}")
-        planned = min(len(way.kinds) if short else rng.randint(1, 5), kills - tally.kills)
+        planned = min(3 if short else rng.randint(1, 5), kills - tally.kills)
         for _ in range(planned):
             bag = bag or (list(way.kinds[::-1]) if short else rng.sample(way.kinds, len(way.kinds)))
             if not trial.killed(bag[-1], rng, spans[text] / planned):
