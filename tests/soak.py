@@ -343,9 +343,9 @@ def differing(mine: Path, theirs: Path, fresh: bool) -> list[str]:
     return found
 
 
-def adopt() -> None:
+def adopt(orphans: bool = True) -> None:
     """Be the parent of whatever loses its own, of all that is started here: so nothing is lost sight of."""
-    if ctypes.CDLL(None, use_errno=True).prctl(SUBREAPER, 1, 0, 0, 0):
+    if sys.platform == "linux" and ctypes.CDLL(None, use_errno=True).prctl(SUBREAPER, int(orphans), 0, 0, 0):
         raise OSError(ctypes.get_errno(), "prctl")
 
 
