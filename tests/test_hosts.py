@@ -17,12 +17,13 @@ from soak import SHARED
 from soak_deployed import CLIENTS, alone, differing
 from wire import Wire, impossible
 
+TIMEOUT = 75.0  # seconds a round waits for a node that is cut off, and for nodes on a busy machine
 VOTES = (
     SHARED.replace("Mean", "MajorityVote").replace("rounds = 60", "rounds = 9").replace("every = 3", "every = 1")
     + f"""
 clients = {{ count = {CLIENTS}, records = 6, byzantine = 8 }}
 privacy.mechanism = {{ kind = "Ternary", clip = 1.0, peak = 0.5, spread = 0.6, scale = 1.4 }}
-server = {{ step = 0.02, timeout = 25.0, retries = 0 }}
+server = {{ step = 0.02, timeout = {TIMEOUT}, retries = 0 }}
 """
 )
 SUMS = (
@@ -31,7 +32,7 @@ SUMS = (
 clients = {{ count = {CLIENTS}, records = 6, byzantine = 8 }}
 privacy = {{ trust = "secure-aggregation", mechanism = {{ kind = "Binomial", clip = 1.0, trials = 4, scale = 1.2 }} }}
 masking.threshold = 0.7
-server = {{ step = 0.05, timeout = 60.0, retries = 0 }}
+server = {{ step = 0.05, timeout = {TIMEOUT}, retries = 0 }}
 """
 )
 EACH = CLIENTS // NODES
