@@ -40,7 +40,7 @@ from simulations.deploy_parts import name_of
 from simulations.deploy_state import HOME
 from simulations.surroundings import end_all
 
-NODES, CLIENTS = 3, 20
+NODES, FEWER, CLIENTS = 3, 2, 20  # nodes; where there is little time; clients
 STUDY = (
     SHARED.replace("Mean", "MajorityVote")
     .replace("rounds = 60", "rounds = 5")
@@ -65,12 +65,13 @@ class Field:
     """The deployment that all runs share."""
 
     folder: Path
+    nodes: int = NODES
 
     def __post_init__(self) -> None:
         self.folder.mkdir(parents=True)
         policy = POLICY.format(noise="seeded", why=WHY) + 'imports = ["soak:Witness"]\n'
         policy = policy.replace("epsilon = 100.0", "epsilon = 1e6")  # of all runs together
-        for number in range(NODES):
+        for number in range(self.nodes):
             place = self.folder / "d" / name_of(number)
             place.mkdir(parents=True)
             (place / "policy.toml").write_text(policy)
@@ -94,14 +95,14 @@ class Field:
         return done.stderr
 
     def up(self) -> str:
-        return self.deploy("up", "--nodes", str(NODES), "--tls", "--seeded")
+        return self.deploy("up", "--nodes", str(self.nodes), "--tls", "--seeded")
 
     def victims(self, kind: str) -> list[int]:
         return sorted(pid for pid, command in running().items() if any(word in command for word in KINDS[kind]))
 
     def charges(self) -> list[list[dict[str, Any]]]:
         """The lines of each node's ledger that are releases."""
-        files = [self.folder / "d" / name_of(number) / "ledger" / "ledger.jsonl" for number in range(NODES)]
+        files = [self.folder / "d" / name_of(number) / "ledger" / "ledger.jsonl" for number in range(self.nodes)]
         lines = [map(json.loads, file.read_text().splitlines()) if file.exists() else [] for file in files]
         return [[line for line in each if "round" in line] for each in lines]
 
@@ -200,7 +201,9 @@ class Run:
             if line["kind"] == "round" and line["answered"] < line["asked"]:
                 if sum(line["failed"].values()) != line["asked"] - line["answered"]:
                     self.faults.append(f"round {line['round']}: not every absent client is counted")
-                found[line["round"]] = [gone for gone in subsets() if _fits(gone, line)]
+                found[line["round"]] = [
+                    each for each in subsets(self.place.nodes) if _fits(each, line, self.place.nodes)
+                ]
         for chosen in product(*found.values()):
             yield dict(zip(found, chosen, strict=True))
 
@@ -209,7 +212,7 @@ class Run:
         names = []
         for number, gone in enumerate(self.absent()):
             place = wanted / f"{self.out.name}-{number}"
-            alone(place, gone)
+            alone(place, gone, nodes=self.place.nodes)
             if not (differs := differing(self.out, place)):
                 return
             names.append(f"{gone}: {', '.join(differs)}")
@@ -250,17 +253,17 @@ def differing(mine: Path, theirs: Path) -> list[str]:
         return found + ["model"] * (not all(np.array_equal(a[name], b[name]) for name in b))
 
 
-def node_of(client: int, nodes: int = NODES) -> int:
+def node_of(client: int, nodes: int) -> int:
     return next(node for node in range(nodes) if client < (node + 1) * CLIENTS // nodes)
 
 
-def subsets() -> list[frozenset[int]]:
-    return [frozenset(each) for size in range(1, NODES + 1) for each in combinations(range(NODES), size)]
+def subsets(nodes: int) -> list[frozenset[int]]:
+    return [frozenset(each) for size in range(1, nodes + 1) for each in combinations(range(nodes), size)]
 
 
-def _fits(gone: frozenset[int], line: Mapping[str, Any]) -> bool:
+def _fits(gone: frozenset[int], line: Mapping[str, Any], nodes: int) -> bool:
     """Whether a record may be of a round without these: as many clients, the one its note speaks of among them."""
-    clients = [client for client in range(CLIENTS) if node_of(client) in gone]
+    clients = [client for client in range(CLIENTS) if node_of(client, nodes) in gone]
     noted = re.match(r"client (\d+):", line["note"] or "")
     return len(clients) == line["asked"] - line["answered"] and (noted is None or int(noted[1]) in clients)
 
@@ -282,7 +285,7 @@ def below(place: Field, answered: int) -> list[str]:
 
 def soak(kills: int, rng: Random, folder: Path, kinds: Sequence[str], short: bool) -> Iterator[Tally]:
     """Kill, mend, go on, compare, until there were so many kills; after each of them, what has come of it."""
-    place, tally, answered, bag = Field(folder), Tally(), 0, list[str]()
+    place, tally, answered, bag = Field(folder, FEWER if short else NODES), Tally(), 0, list[str]()
     try:
         place.up()
         while tally.kills < kills and len(tally.faults) < 5:
