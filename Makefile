@@ -14,7 +14,7 @@ BENCH := .venv-bench/bin/python
 TORCH_AND_ITS_LIBRARIES := $(PIP) list --format=freeze | grep -iE '^(torch|triton|nvidia-|cuda-)'
 
 .DEFAULT_GOAL := all
-.PHONY: all install test check run flwr-run bench soak clean help
+.PHONY: all install test check run flwr-run bench soak hosts clean help
 
 all: install help
 
@@ -59,8 +59,11 @@ run: install ## train the embedded study; three poisoners against three alphabet
 flwr-run: install ## the same from Flower's own command, on a SuperLink that ends with it
 	$(BIN)/python -m simulations.flower_command
 
-soak: install ## kill runs at random, 200 times, ten of them deployed, and compare them with undisturbed ones
-	$(BIN)/python tests/soak.py
+soak: install ## kill runs at random, 200 times, ten of them deployed, and compare them with undisturbed ones (SHORT=1: 20)
+	$(BIN)/python tests/soak.py $(if $(SHORT),--short)
+
+hosts: install ## a deployment on hosts of its own (root, on Linux): delay, loss, nodes cut off, a server's host restarted
+	$(BIN)/python -m pytest -m 'hosts or not hosts' tests/test_hosts.py -rs --durations=0
 
 bench: .venv-bench/installed ## measure against other projects, in .venv-bench; writes docs/benchmarks.md
 	$(BENCH) -m benchmarks.run

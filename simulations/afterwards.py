@@ -1,6 +1,6 @@
 """The process that cleans up after one that was killed: `surroundings.watched` starts it, its input's end is the sign.
 
-Ray notices the end of whoever started it in its own time: parts of it after half a minute, its files never.
+Ray notices the end of whoever started it in its own time: parts of it after a minute or more, its files never.
 """
 
 from __future__ import annotations
@@ -8,17 +8,21 @@ from __future__ import annotations
 import shutil
 import signal
 import sys
+from pathlib import Path
 
-from simulations.surroundings import began, kill_what_it_started, send
+from simulations.surroundings import began, clear, kill_what_it_started, send, wait_until
+
+ENDS = 30.0  # seconds what was killed may take to be gone
 
 
-def main(scratch: str, *pids: str) -> None:
-    """Wait for the end, then kill these processes with all that they started, and remove the scratch directory."""
-    sys.stdin.read()
-    for pid, _, since in (word.partition(":") for word in pids):
-        if began(int(pid)) == since:  # else another has that pid now
+def main(scratch: str) -> None:
+    """Wait for the end, then kill all that is at home in the scratch directory or was told, and remove it."""
+    told = sys.stdin.read().split()
+    for pid, _, since in (word.partition(":") for word in told):
+        if since and began(int(pid)) == since:  # else another has that pid now
             kill_what_it_started(int(pid))
             send(int(pid), signal.SIGKILL)
+    wait_until(lambda: not clear(Path(scratch)), ENDS)
     shutil.rmtree(scratch, ignore_errors=True)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import logging
 import os
 import secrets
@@ -14,7 +13,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import chdir, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -35,17 +34,42 @@ def end_all(process: subprocess.Popen[Any]) -> None:
 
 
 def kill_what_it_started(pid: int) -> None:
-    """Kill all that a process started and that these started; Flower's executors leave the group they were in.
+    """Kill all that a process started and that these started; Flower's executors leave the group they were in."""
+    _kill_all(lambda: descendants(pid))
 
-    Each is stopped before its children are looked for: what can still fork would leave orphans that nobody finds.
+
+def clear(folder: Path) -> bool:
+    """Kill all that is at home in a folder, with all that it started; whether there was anything."""
+    return _kill_all(lambda: [each for own in at_home(folder) for each in (own, *descendants(own))])
+
+
+def at_home(folder: Path) -> list[int]:
+    """The processes whose working directory or standard output is in a folder, where /proc shows that.
+
+    So Ray's are found whatever has become of those that started them: orphans have init for a parent, and the title
+    that each gives itself is written over its environment.
+    """
+    found, within = [], f"{folder.resolve()}/"
+    for place in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it has ended meanwhile, or is somebody else's
+            if any(f"{os.readlink(place / each)}/".startswith(within) for each in ("cwd", "fd/1")):
+                found.append(int(place.name))
+    return found
+
+
+def _kill_all(find: Callable[[], Iterable[int]]) -> bool:
+    """Kill what is found; whether there was anything.
+
+    Each is stopped before others are looked for: what can still fork would leave orphans that nobody finds.
     """
     found: set[int] = set()
-    while new := set(_descendants(pid)) - found:
+    while new := set(find()) - found:
         for each in new:
             send(each, signal.SIGSTOP)
         found |= new
     for each in found:
         send(each, signal.SIGKILL)
+    return bool(found)
 
 
 def send(pid: int, which: signal.Signals) -> None:
@@ -66,7 +90,8 @@ def began(pid: int) -> str:
     return shown.stdout.strip()
 
 
-def _descendants(pid: int) -> list[int]:
+def descendants(pid: int) -> list[int]:
+    """All that a process started, and that these started, while those between are there."""
     parents = _parents()
     found = [pid]
     for own in found:
@@ -136,34 +161,31 @@ def start_ray(workers: int, address: str = "local") -> Callable[[], None]:
 
         ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
         return ray.shutdown
-    scratch = scratch_directory()
-    atexit.register(scratch.__exit__, None, None, None)
-    path, home = scratch.__enter__(), os.getcwd()
+    path = _scratch()
     told = environment(path) | {name: os.environ[name] for name in REMEMBERED if name in os.environ}
     told = {name: text for name, text in told.items() if name[:4] == "RAY_" or name in (HOME, "PYTHONPATH")}
     before = {name: os.environ.get(name) for name in told if name not in REMEMBERED}
     os.environ.update(told)
-    os.chdir(path / "empty")
-    others = set(_descendants(os.getpid()))
+    watch = watched(path)  # before there is anything to end: Ray takes seconds to start
+    others = set(descendants(os.getpid()))
     try:
-        init_ray(workers)
+        with chdir(path / "empty"):
+            init_ray(workers)
+        _tell(watch, set(descendants(os.getpid())) - others)
     except BaseException:
         _restore(before)
+        watch.communicate()
         raise
-    finally:
-        os.chdir(home)
-    watch = watched([pid for pid in _descendants(os.getpid()) if pid not in others], path)
 
     def end() -> None:
         import ray
 
-        end_all(watch)
-        started = set(_descendants(os.getpid())) - others
-        for pid in started:
+        for pid in set(descendants(os.getpid())) - others:
             if _name(pid) not in ("gcs_server", ""):
                 send(pid, signal.SIGKILL)
         ray.shutdown()
         _restore(before)
+        watch.communicate()
 
     return end
 
@@ -175,10 +197,20 @@ def _restore(before: Mapping[str, str | None]) -> None:
         os.environ.update({} if text is None else {name: text})
 
 
-def watched(pids: Iterable[int], scratch: Path) -> subprocess.Popen[Any]:
-    """A process that ends these, all that they started and their scratch, where this one is killed (or cannot)."""
-    words = [sys.executable, "-m", "simulations.afterwards", str(scratch), *(f"{pid}:{began(pid)}" for pid in pids)]
-    return subprocess.Popen(words, stdin=subprocess.PIPE, start_new_session=True)  # its input ends with this process
+def watched(scratch: Path) -> subprocess.Popen[Any]:
+    """A process that ends all that is at home in a scratch directory, and removes it, when this one ends or is killed.
+
+    Its input ends with this process. Where it is closed before, that is the end, too.
+    """
+    words = [sys.executable, "-m", "simulations.afterwards", str(scratch)]
+    return subprocess.Popen(words, stdin=subprocess.PIPE, text=True, start_new_session=True)
+
+
+def _tell(watch: subprocess.Popen[Any], pids: Iterable[int]) -> None:
+    """These are to be ended, too: not every system says where a process is at home."""
+    assert watch.stdin is not None
+    watch.stdin.write("".join(f"{pid}:{began(pid)}\n" for pid in pids))
+    watch.stdin.flush()
 
 
 def _name(pid: int) -> str:
@@ -226,9 +258,12 @@ def cores() -> int:
 @contextmanager
 def scratch_directory() -> Iterator[Path]:
     """A directory with a short name (Ray's sockets live in it), gone at the end."""
-    short = "/tmp" if os.access("/tmp", os.W_OK) else None
-    path = Path(tempfile.mkdtemp(prefix="fp-", dir=short))
+    path = _scratch()
     try:
         yield path
     finally:
         shutil.rmtree(path, ignore_errors=True)
+
+
+def _scratch() -> Path:
+    return Path(tempfile.mkdtemp(prefix="fp-", dir="/tmp" if os.access("/tmp", os.W_OK) else None))

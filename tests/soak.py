@@ -1,18 +1,21 @@
 """Runs killed at random moments and gone on with, compared byte for byte with the same runs undisturbed.
 
-    python tests/soak.py [--kills 200] [--seed 1] [--only direct|ray|flower|sweep|deployed]… [--keep DIR]
+    python tests/soak.py [--kills 200 | --short] [--seed 1] [--only direct|ray|flower|sweep|deployed]… [--keep DIR]
 
 A kill is SIGKILL, at a moment drawn from the seed, to the command itself or to a process that it started; a command
 that is killed is given again with --resume until the run has ended. What a client releases is written down by the
 client (`Witness`): after each kill the ledger is held against what has left, not against what the server remembers.
-Exit code 1 where anything was lost, differs, was released and not charged, or was left running.
+Exit code 1 where anything was lost, differs, was released and not charged, or was left running: whatever this process
+has started, at however many removes, is its own, and orphans become its children.
 """
 
 from __future__ import annotations
 
 import argparse
+import ctypes
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -24,7 +27,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from random import Random
 
@@ -37,6 +40,7 @@ import simulations.direct  # noqa: E402, F401  – and with it torch
 from fedpriv import frames, study_file  # noqa: E402
 from server import rounds  # noqa: E402, F401
 from simulations import command_line  # noqa: E402
+from simulations.surroundings import began, descendants  # noqa: E402
 
 SHARED = """
 name = "soak"
@@ -71,9 +75,16 @@ server.step = 0.5
 )
 FRESH = VOTES.replace("clients =", 'privacy.noise = "cryptographic"\nclients =')
 GRID = VOTES + 'sweep = { "run.seed" = [1, 2, 3], "server.step" = [0.02, 0.01] }\n'
+COMMAND = "command"
 SAME = ("records.jsonl", "ledger.jsonl", "study.toml")  # of two runs of a study, byte for byte
 PATIENCE = 600.0  # seconds after which a command that has not ended hangs (other work may keep the machine busy)
-MARK = "FEDPRIV_SOAK"  # in the environment: by which command a process was started
+START = "FEDPRIV_SOAK"  # in the environment: which start of a command it is
+SHORT = (
+    ["--only", "direct", "--only", "ray", "--only", "flower", "--only", "sweep"],
+    ["--only", "deployed", "--kind", "server", "--kind", "SuperLink"],
+    ["--only", "deployed", "--kind", "executor", "--kind", "node"],
+)
+SUBREAPER = 36  # prctl's: whose parents have ended are children of this process, not of init
 ORPHANS = 60.0  # seconds that what a killed command had started may take to notice
 
 
@@ -86,7 +97,7 @@ class Witness:
     def on_bytes(self, frame: bytes) -> bytes:
         round, client = frames._HEAD.unpack_from(frame)[4], int.from_bytes(frame[frames.FRONT :][:4], "little")
         with open(self.file, "ab", buffering=0) as file:
-            file.write(f"{round} {client} {zlib.crc32(frame)} {os.environ.get(MARK, os.getpid())}\n".encode())
+            file.write(f"{round} {client} {zlib.crc32(frame)} {os.environ.get(START, os.getpid())}\n".encode())
         return frame
 
 
@@ -100,6 +111,16 @@ class Way:
     verb: str = "run"
     others: tuple[str, ...] = ()
 
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """Who may be killed; where that leaves the command at work, late."""
+        return (COMMAND, *self.others)
+
+    @property
+    def short(self) -> int:
+        """One of each kind; of the one that starts nothing as many as make it twenty."""
+        return len(self.kinds) if self.others else 9
+
     def command(self, again: bool) -> list[str]:
         """As anybody would type it."""
         own = ["--resume", "out"] if again and self.verb == "run" else ["study.toml", "--out", "out"]
@@ -109,7 +130,7 @@ class Way:
 WAYS = {
     "direct": Way(kills=150, options=("--driver", "direct")),
     "ray": Way(kills=15, options=("--driver", "direct", "--workers", "2"), others=("ray::",)),
-    "flower": Way(kills=10, options=("--workers", "2"), others=("ray::", "simulations.simulation")),
+    "flower": Way(kills=10, options=("--workers", "2"), others=("simulations.simulation", "ray::")),
     "sweep": Way(kills=15, options=("--workers", "2"), studies=(GRID,), verb="sweep", others=("ray::Hand",)),
     "deployed": Way(kills=10, options=()),  # by tests/soak_deployed.py
 }
@@ -178,26 +199,25 @@ class Trial:
         """Whether noise is never drawn twice."""
         return "cryptographic" in self.text
 
-    def begin(self) -> tuple[Started, str]:
-        """The command, begun or gone on with; and what marks all that it starts."""
+    def begin(self) -> Started:
+        """The command, begun or gone on with."""
         self.starts += 1
         command = self.way.command(again=(self.out / "study.toml").exists())
         if not self.way.others:
-            return Forked(command[3:], self.folder), "nobody"
-        mark = f"{MARK}={os.getpid()}.{self.folder.name}.{self.starts}"
+            return Forked(command[3:], self.folder)
         paths = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
-        surroundings = {**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1", **dict([mark.split("=")])}
+        start = {START: f"{self.folder.name}.{self.starts}"}
+        surroundings = {**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1", **start}
         with (self.folder / "said").open("ab") as said:
-            process = subprocess.Popen(command, cwd=self.folder, env=surroundings, stdout=said, stderr=said)
-        return process, mark
+            return subprocess.Popen(command, cwd=self.folder, env=surroundings, stdout=said, stderr=said)
 
     def undisturbed(self) -> float:
         """Run to the end; the seconds from the first thing it writes to the end."""
-        since, (process, mark) = time.time(), self.begin()
+        since, process = time.time(), self.begin()
         first = self._first_written(process, since)
         if process.wait(PATIENCE):
             raise RuntimeError(f"{self.folder}: {(self.folder / 'said').read_text()[-2000:]}")
-        self._nobody_left(mark)
+        self._nobody_left()
         return time.time() - first
 
     def _first_written(self, process: Started, since: float) -> float:
@@ -209,38 +229,38 @@ class Trial:
             time.sleep(0.005)
         return time.time()
 
-    def killed(self, rng: Random, span: float) -> bool:
-        """Begin, and kill something at some moment; whether it was still there to be killed."""
-        since, (process, mark) = time.time(), self.begin()
+    def killed(self, kind: str, rng: Random, span: float) -> bool:
+        """Begin, and kill one of a kind at some moment; whether there was one to be killed."""
+        since, process = time.time(), self.begin()
         if rng.random() < 0.1:
             time.sleep(rng.uniform(0, 3 if self.way.others else 0.2))  # while it loads
         else:
             self._first_written(process, since)
             time.sleep(rng.uniform(0, span))
-        victim = self._victim(process, mark, rng)
+        while process.poll() is None and not (found := self._victims(process, kind)):
+            time.sleep(0.02)
         if process.poll() is not None:
             return False
         with suppress(ProcessLookupError):
-            os.kill(victim, signal.SIGKILL)
+            os.kill(rng.choice(found), signal.SIGKILL)
         try:
             process.wait(PATIENCE)
         except subprocess.TimeoutExpired:
             self.faults.append("hangs")
             process.kill()
-        self._nobody_left(mark)
+        self._nobody_left()
         self._check_ledgers()
         return True
 
-    def _victim(self, process: Started, mark: str, rng: Random) -> int:
-        if self.way.others and rng.random() < 0.5:
-            for kind in rng.sample(self.way.others, len(self.way.others)):
-                if found := sorted(pid for pid, command in running(mark).items() if kind in command):
-                    return rng.choice(found)
-        return process.pid
+    def _victims(self, process: Started, kind: str) -> list[int]:
+        """Ray's own agents are not among them: a machine of Ray's goes with its agent."""
+        if kind == COMMAND:
+            return [process.pid]
+        return sorted(pid for pid, command in running().items() if kind in command and "Agent" not in command)
 
-    def _nobody_left(self, mark: str) -> None:
+    def _nobody_left(self) -> None:
         until = time.monotonic() + ORPHANS
-        while (left := running(mark)) and time.monotonic() < until:
+        while (left := running()) and time.monotonic() < until:
             time.sleep(0.05)
         for pid, command in left.items():
             self.faults.append(f"left running: {command[:80]}")
@@ -250,10 +270,10 @@ class Trial:
     def ended(self) -> bool:
         """Go on until the end; whether it came."""
         for _ in range(3):
-            process, mark = self.begin()
+            process = self.begin()
             with suppress(subprocess.TimeoutExpired):
                 code = process.wait(PATIENCE)
-                self._nobody_left(mark)
+                self._nobody_left()
                 if code == 0:
                     return True
             process.kill()
@@ -323,13 +343,19 @@ def differing(mine: Path, theirs: Path, fresh: bool) -> list[str]:
     return found
 
 
-def running(mark: str) -> dict[int, str]:
-    """The processes with that in their environment, and their commands."""
+def adopt(orphans: bool = True) -> None:
+    """Be the parent of whatever loses its own, of all that is started here: so nothing is lost sight of."""
+    if sys.platform == "linux" and ctypes.CDLL(None, use_errno=True).prctl(SUBREAPER, int(orphans), 0, 0, 0):
+        raise OSError(ctypes.get_errno(), "prctl")
+
+
+def running() -> dict[int, str]:
+    """All that was started here and has not ended, by its command; what only waits to be asked how it ended has."""
     found = {}
-    for place in Path("/proc").glob("[0-9]*"):
+    for pid in descendants(os.getpid()):
         with suppress(OSError):  # it has ended meanwhile
-            if mark.encode() in (place / "environ").read_bytes().split(b"\0"):
-                found[int(place.name)] = (place / "cmdline").read_text(errors="replace").replace("\0", " ")
+            if began(pid):
+                found[pid] = Path(f"/proc/{pid}/cmdline").read_text(errors="replace").replace("\0", " ")
     return found
 
 
@@ -344,20 +370,25 @@ class Tally:
     faults: list[str] = field(default_factory=list)
 
 
-def soak(way: Way, kills: int, rng: Random, folder: Path) -> Iterator[Tally]:
-    """Kill, go on, compare, until there were so many kills; after each of them, what has come of it."""
-    wanted, spans, tally = dict[str, Trial](), dict[str, float](), Tally()
+def soak(way: Way, kills: int, rng: Random, folder: Path, short: bool) -> Iterator[Tally]:
+    """Kill, go on, compare, until there were so many kills; after each of them, what has come of it.
+
+    Each kind has its turn before any has another: in any order, or, to be short, in one run if it lasts.
+    """
+    wanted, spans, tally, bag = dict[str, Trial](), dict[str, float](), Tally(), list[str]()
     while tally.kills < kills and len(tally.faults) < 20:
         text = way.studies[tally.runs % len(way.studies)]
         if text not in wanted:
             wanted[text] = Trial(way, text, folder / f"whole-{len(wanted)}")
             spans[text] = wanted[text].undisturbed()
         trial = Trial(way, text, folder / f"killed-{tally.runs}")
-        planned = min(rng.randint(1, 5), kills - tally.kills)
+        planned = min(3 if short else rng.randint(1, 5), kills - tally.kills)
         for _ in range(planned):
-            if not trial.killed(rng, spans[text] / planned):
+            bag = bag or (list(way.kinds[::-1]) if short else rng.sample(way.kinds, len(way.kinds)))
+            if not trial.killed(bag[-1], rng, spans[text] / planned):
                 break
             tally.kills += 1
+            tally.kinds[bag.pop()] += 1
             yield tally
         if trial.ended():
             trial.compare(wanted[text])
@@ -366,22 +397,45 @@ def soak(way: Way, kills: int, rng: Random, folder: Path) -> Iterator[Tally]:
     yield tally
 
 
-def _deployed(kills: int, rng: Random, folder: Path) -> Iterator[Tally]:
+def _deployed(options: argparse.Namespace, kills: int, rng: Random, folder: Path) -> Iterator[Tally]:
     """The same in a deployment, which is another module's: what it imports takes its time."""
-    from soak_deployed import soak
+    from soak_deployed import KINDS, soak
 
-    return soak(kills, rng, folder)
+    kinds = options.kind or list(KINDS)
+    return soak(len(kinds) if options.short else kills, rng, folder, kinds, options.short)
 
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=200)
+    parser.add_argument("--short", action="store_true", help="20 kills, each kind once and direct ones, side by side")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", action="append", choices=list(WAYS), default=[])
+    parser.add_argument("--kind", action="append", default=[], help="of a deployment's processes, these alone, once")
     parser.add_argument("--keep", type=Path, help="a new directory in which all runs stay")
     options = parser.parse_args(arguments)
+    adopt()
     with tempfile.TemporaryDirectory(prefix="fedpriv-soak-") as scratch:
-        return _soaked(options, options.keep or Path(scratch), print)
+        folder = options.keep or Path(scratch)
+        return _side_by_side(options, folder) if options.short and not options.only else _soaked(options, folder, print)
+
+
+def _side_by_side(options: argparse.Namespace, folder: Path) -> int:
+    """All of `SHORT`, each in a process of its own, for a deployment mostly waits; what they have to say, in order."""
+    begun, command = time.monotonic(), [sys.executable, __file__, "--short", "--seed", str(options.seed)]
+    parts = [
+        subprocess.Popen([*command, "--keep", str(folder / str(number)), *words], stdout=subprocess.PIPE, text=True)
+        for number, words in enumerate(SHORT)
+    ]
+    said = [part.communicate()[0] for part in parts]
+    kills = faults = 0
+    for lines in said:
+        *own, last = lines.splitlines() or [""]
+        found = re.fullmatch(r"(\d+) kills, (\d+) faults", last)
+        kills, faults = kills + int(found[1] if found else 0), faults + int(found[2] if found else 1)
+        print("\n".join(own if found else [*own, last]))
+    print(f"{kills} kills, {faults} faults, {time.monotonic() - begun:.0f} s")
+    return 1 if faults else 0
 
 
 def _soaked(options: argparse.Namespace, folder: Path, say: Callable[[str], None]) -> int:
@@ -389,9 +443,13 @@ def _soaked(options: argparse.Namespace, folder: Path, say: Callable[[str], None
     parts, found = sum(way.kills for way in chosen.values()), dict[str, Tally]()
     for name, way in chosen.items():
         begun, shown = time.monotonic(), 0.0
-        kills = -(-options.kills * way.kills // parts)
+        kills = way.short if options.short else -(-options.kills * way.kills // parts)
         rng = Random(f"{options.seed} {name}")
-        for tally in (_deployed if name == "deployed" else partial(soak, way))(kills, rng, folder / name):
+        if name == "deployed":
+            tallies = _deployed(options, kills, rng, folder / name)
+        else:
+            tallies = soak(way, kills, rng, folder / name, options.short)
+        for tally in tallies:
             found[name] = tally
             if time.monotonic() - shown > 20:
                 shown = time.monotonic()

@@ -3,7 +3,8 @@
 One deployment carries all runs: three SuperNodes with TLS and keys, and policies that allow seeded noise. Whoever is
 killed, what follows is what a user would do: `fedpriv deploy up`, which starts again what has ended, and, where the run
 was lost with its server, `fedpriv run --resume`. Flower cannot go on with a run whose server process or SuperLink was
-killed: it takes up to a minute to call it failed, and what goes on is another run of Flower's, from our checkpoint.
+killed: it takes up to a minute to call it failed, and what goes on is another run of Flower's, from our checkpoint. Who
+is short of time does not wait for that.
 
 A run that came to its end is compared with one in one process, in which exactly those nodes' clients are absent from a
 round that its records count as failed in it: model, ledger and records are the same bits.
@@ -19,7 +20,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import chdir, suppress
 from dataclasses import dataclass, field
 from itertools import combinations, product
@@ -36,10 +37,10 @@ from server.driver import Answer, Task
 from simulations import direct
 from simulations.deploy_commands import POLICY, WHY
 from simulations.deploy_parts import name_of
-from simulations.deploy_state import HOME, MARK, STATE
+from simulations.deploy_state import HOME
 from simulations.surroundings import end_all
 
-NODES, CLIENTS = 3, 20
+NODES, FEWER, CLIENTS = 3, 2, 20  # nodes; where there is little time; clients
 STUDY = (
     SHARED.replace("Mean", "MajorityVote")
     .replace("rounds = 60", "rounds = 5")
@@ -64,12 +65,13 @@ class Field:
     """The deployment that all runs share."""
 
     folder: Path
+    nodes: int = NODES
 
     def __post_init__(self) -> None:
         self.folder.mkdir(parents=True)
         policy = POLICY.format(noise="seeded", why=WHY) + 'imports = ["soak:Witness"]\n'
         policy = policy.replace("epsilon = 100.0", "epsilon = 1e6")  # of all runs together
-        for number in range(NODES):
+        for number in range(self.nodes):
             place = self.folder / "d" / name_of(number)
             place.mkdir(parents=True)
             (place / "policy.toml").write_text(policy)
@@ -93,20 +95,14 @@ class Field:
         return done.stderr
 
     def up(self) -> str:
-        return self.deploy("up", "--nodes", str(NODES), "--tls", "--seeded")
-
-    @property
-    def mark(self) -> str:
-        """What all its processes bear in their environment."""
-        return f"{MARK}={json.loads((self.folder / 'd' / STATE).read_text())['mark']}"
+        return self.deploy("up", "--nodes", str(self.nodes), "--tls", "--seeded")
 
     def victims(self, kind: str) -> list[int]:
-        found = running(self.mark)
-        return sorted(pid for pid, command in found.items() if any(word in command for word in KINDS[kind]))
+        return sorted(pid for pid, command in running().items() if any(word in command for word in KINDS[kind]))
 
     def charges(self) -> list[list[dict[str, Any]]]:
         """The lines of each node's ledger that are releases."""
-        files = [self.folder / "d" / name_of(number) / "ledger" / "ledger.jsonl" for number in range(NODES)]
+        files = [self.folder / "d" / name_of(number) / "ledger" / "ledger.jsonl" for number in range(self.nodes)]
         lines = [map(json.loads, file.read_text().splitlines()) if file.exists() else [] for file in files]
         return [[line for line in each if "round" in line] for each in lines]
 
@@ -150,13 +146,13 @@ class Run:
         file = self.out / "records.jsonl"
         return file.read_bytes().splitlines()[1:] if file.exists() else []
 
-    def killed(self, kind: str, rng: Random) -> bool:
+    def killed(self, kind: str, rng: Random, short: bool) -> bool:
         """Kill one of a kind, mend, and go on; whether there was one while the run was at work."""
         if not self.running:
             self.begin()
-        if rng.random() < 0.8 and not self.at_work():  # or while it begins
+        if (short or rng.random() < 0.8) and not self.at_work():  # or while it begins
             return False
-        time.sleep(rng.uniform(0, SPAN))
+        time.sleep(rng.uniform(0, 1 if short else SPAN))
         while self.running and not (found := self.place.victims(kind)):
             time.sleep(0.05)
         if not self.running:
@@ -164,22 +160,24 @@ class Run:
         before = self.lines()
         with suppress(ProcessLookupError):
             os.kill(rng.choice(found), signal.SIGKILL)
-        time.sleep(rng.uniform(0, 5))
+        time.sleep(rng.uniform(0, 1 if short else 5))
+        if kind in ("server", "SuperLink") and short:
+            self.ended(within=0)
         self.place.up()
-        if kind in ("server", "SuperLink"):
+        if kind in ("server", "SuperLink") and not short:
             self.ended()
         if self.lines()[: len(before) - 1] != before[:-1]:  # the last may not have been checkpointed
             self.faults.append("records were lost")
         return True
 
-    def ended(self) -> bool:
-        """Wait for the command's end; whether the run has come to its own."""
+    def ended(self, within: float = WAITS) -> bool:
+        """Wait for the command's end, or end it; whether the run has come to its own."""
         process = self.begun
         assert process is not None
         try:
-            return process.wait(WAITS) == 0
+            return process.wait(within) == 0
         except subprocess.TimeoutExpired:
-            self.faults.append("hangs")
+            self.faults += ["hangs"] if within else []
             return False
         finally:
             end_all(process)
@@ -203,7 +201,9 @@ class Run:
             if line["kind"] == "round" and line["answered"] < line["asked"]:
                 if sum(line["failed"].values()) != line["asked"] - line["answered"]:
                     self.faults.append(f"round {line['round']}: not every absent client is counted")
-                found[line["round"]] = [gone for gone in subsets() if _fits(gone, line)]
+                found[line["round"]] = [
+                    each for each in subsets(self.place.nodes) if _fits(each, line, self.place.nodes)
+                ]
         for chosen in product(*found.values()):
             yield dict(zip(found, chosen, strict=True))
 
@@ -212,7 +212,7 @@ class Run:
         names = []
         for number, gone in enumerate(self.absent()):
             place = wanted / f"{self.out.name}-{number}"
-            alone(place, gone)
+            alone(place, gone, nodes=self.place.nodes)
             if not (differs := differing(self.out, place)):
                 return
             names.append(f"{gone}: {', '.join(differs)}")
@@ -222,21 +222,21 @@ class Run:
 class Without(direct.Here):
     """The round in this process, without some nodes' clients."""
 
-    def __init__(self, gone: Mapping[int, frozenset[int]]) -> None:
-        super().__init__(NODES)
-        self._gone = gone
+    def __init__(self, gone: Mapping[int, frozenset[int]], nodes: int) -> None:
+        super().__init__(nodes)
+        self._gone, self._nodes = gone, nodes
 
     def ask(self, task: Task) -> Iterator[Answer]:
         for answer in super().ask(task):
-            gone = node_of(int(answer.asked[0])) in self._gone.get(task.round, ())
+            gone = node_of(int(answer.asked[0]), self._nodes) in self._gone.get(task.round, ())
             yield Answer(answer.asked, None, "lost: killed") if gone else answer
 
 
-def alone(place: Path, gone: Mapping[int, frozenset[int]]) -> None:
+def alone(place: Path, gone: Mapping[int, frozenset[int]], study: str = STUDY, nodes: int = NODES) -> None:
     """The run that this one should be, in this process; its witness writes elsewhere."""
     place.parent.mkdir(parents=True, exist_ok=True)
     with chdir(place.parent):
-        rounds.run(study_file.parsed(STUDY), place, Without(gone), quiet=True)
+        rounds.run(study_file.parsed(study), place, Without(gone, nodes), quiet=True)
 
 
 def differing(mine: Path, theirs: Path) -> list[str]:
@@ -253,17 +253,17 @@ def differing(mine: Path, theirs: Path) -> list[str]:
         return found + ["model"] * (not all(np.array_equal(a[name], b[name]) for name in b))
 
 
-def node_of(client: int) -> int:
-    return next(node for node in range(NODES) if client < (node + 1) * CLIENTS // NODES)
+def node_of(client: int, nodes: int) -> int:
+    return next(node for node in range(nodes) if client < (node + 1) * CLIENTS // nodes)
 
 
-def subsets() -> list[frozenset[int]]:
-    return [frozenset(each) for size in range(1, NODES + 1) for each in combinations(range(NODES), size)]
+def subsets(nodes: int) -> list[frozenset[int]]:
+    return [frozenset(each) for size in range(1, nodes + 1) for each in combinations(range(nodes), size)]
 
 
-def _fits(gone: frozenset[int], line: Mapping[str, Any]) -> bool:
+def _fits(gone: frozenset[int], line: Mapping[str, Any], nodes: int) -> bool:
     """Whether a record may be of a round without these: as many clients, the one its note speaks of among them."""
-    clients = [client for client in range(CLIENTS) if node_of(client) in gone]
+    clients = [client for client in range(CLIENTS) if node_of(client, nodes) in gone]
     noted = re.match(r"client (\d+):", line["note"] or "")
     return len(clients) == line["asked"] - line["answered"] and (noted is None or int(noted[1]) in clients)
 
@@ -283,16 +283,16 @@ def below(place: Field, answered: int) -> list[str]:
     return found
 
 
-def soak(kills: int, rng: Random, folder: Path) -> Iterator[Tally]:
+def soak(kills: int, rng: Random, folder: Path, kinds: Sequence[str], short: bool) -> Iterator[Tally]:
     """Kill, mend, go on, compare, until there were so many kills; after each of them, what has come of it."""
-    place, tally, answered, bag = Field(folder), Tally(), 0, list[str]()
+    place, tally, answered, bag = Field(folder, FEWER if short else NODES), Tally(), 0, list[str]()
     try:
         place.up()
         while tally.kills < kills and len(tally.faults) < 5:
             run = Run(place, folder / f"killed-{tally.runs}")
-            for _ in range(min(rng.randint(1, 3), kills - tally.kills)):
-                bag = bag or rng.sample(list(KINDS), len(KINDS))
-                if not run.killed(kind := bag[-1], rng):
+            for _ in range(min(len(kinds) if short else rng.randint(1, 3), kills - tally.kills)):
+                bag = bag or (list(kinds[::-1]) if short else rng.sample(kinds, len(kinds)))
+                if not run.killed(kind := bag[-1], rng, short):
                     break
                 bag.pop()
                 tally.kills += 1
@@ -305,7 +305,6 @@ def soak(kills: int, rng: Random, folder: Path) -> Iterator[Tally]:
             tally.runs, tally.starts = tally.runs + 1, tally.starts + run.starts
             tally.faults += [f"{run.out}: {fault}" for fault in [*run.faults, *below(place, answered)]]
     finally:
-        mark = place.mark
         place.deploy("down")
-        tally.faults += [f"left running: {command[:80]}" for command in running(mark).values()]
+        tally.faults += [f"left running: {command[:80]}" for command in running().values()]
     yield tally

@@ -15,13 +15,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+import soak
 
 from fedpriv import study_file
 from fedpriv.errors import FedprivError
 from fedpriv.study import Study
 from server import rounds
 from simulations import direct, launch
-from simulations.surroundings import end_all, scratch_directory
+from simulations.surroundings import end_all, scratch_directory, wait_until
 
 TINY = """
 name = "tiny"
@@ -76,14 +77,15 @@ def directly(study: Study, directory: Path, *, resume: bool = False) -> bytes:
 
 @pytest.fixture
 def marked(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """Whatever a test started must be gone when it ends."""
+    """Whatever a test started must be gone when it ends, Ray's too, whose titles have written over their marks."""
     mark = f"FEDPRIV_TEST={os.getpid()}.{time.monotonic_ns()}"
     monkeypatch.setenv(*mark.split("="))
+    soak.adopt()
+    before = set(soak.running())
     yield mark
-    deadline = time.monotonic() + 10
-    while (left := running(mark)) and time.monotonic() < deadline:
-        time.sleep(0.1)
-    assert not left
+    wait_until(lambda: not set(soak.running()) - before, 10)
+    soak.adopt(False)
+    assert not {pid: command for pid, command in soak.running().items() if pid not in before}
 
 
 def running(mark: str) -> dict[str, dict[str, str]]:

@@ -19,7 +19,7 @@ from fedpriv.records import Writer, written
 from server import rounds
 from server.driver import Answer, Task
 from simulations.direct import Here
-from simulations.surroundings import end_all, watched
+from simulations.surroundings import at_home, began, end_all, environment, wait_until, watched
 
 TESTS = Path(__file__).parent
 STUDY = """
@@ -136,20 +136,64 @@ def test_what_luck_had_a_part_in_is_never_asked_again(tmp_path: Path, monkeypatc
     assert not {round for round, _ in first.asked} & {round for round, _ in second.asked}
 
 
-def test_what_a_killed_process_had_started_is_ended_and_its_scratch_removed(tmp_path: Path) -> None:
-    (tmp_path / "scratch").mkdir()
-    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
-    watch = watched([child.pid], tmp_path / "scratch")
+def test_what_is_at_home_in_a_killed_process_scratch_is_ended_whoever_its_parent_is_and_nothing_else(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "scratch" / "empty").mkdir(parents=True)
+    sleeps = [sys.executable, "-c", "import time; time.sleep(600)"]
+    begun = f"import subprocess; print(subprocess.Popen({sleeps}, stdout=-3, stderr=-3).pid, flush=True)"
+    with (tmp_path / "scratch" / "out").open("w") as out:
+        children = [subprocess.Popen(sleeps, stdout=out), subprocess.Popen(sleeps, cwd=tmp_path)]
+    watch = watched(tmp_path / "scratch")
     try:
-        assert child.poll() is None
+        printed = subprocess.run([sys.executable, "-c", begun], cwd=tmp_path / "scratch" / "empty", capture_output=True)
+        orphan = int(printed.stdout)
+        assert sorted(at_home(tmp_path / "scratch")) == sorted([orphan, children[0].pid])
         assert watch.stdin is not None
         watch.stdin.close()  # as the end of this process would
-        assert child.wait(60) == -9
+        assert children[0].wait(60) == -9
         assert watch.wait(60) == 0
+        assert not began(orphan)
         assert not (tmp_path / "scratch").exists()
+        assert children[1].poll() is None
     finally:
-        child.kill()
+        for child in children:
+            child.kill()
         end_all(watch)
+
+
+STARTING = """
+import os
+from simulations import surroundings
+
+begin = surroundings.init_ray
+
+def told(workers):
+    print(os.getcwd(), flush=True)
+    begin(workers)
+
+surroundings.init_ray = told
+surroundings.start_ray(1)
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/cwd").exists(), reason="only /proc says where a process is at home")
+def test_a_kill_while_ray_starts_leaves_nothing_running_and_no_files(tmp_path: Path) -> None:
+    """Ray's agents notice within minutes, and their titles have taken the place of whatever marked them."""
+    words = [sys.executable, "-c", STARTING]
+    with subprocess.Popen(words, cwd=tmp_path, stdout=subprocess.PIPE, env=environment(tmp_path), text=True) as process:
+        assert process.stdout is not None
+        scratch = Path(process.stdout.readline().strip()).parent
+        assert wait_until(lambda: any("ray::" in _command(pid) for pid in at_home(scratch)), 60)
+        process.kill()
+    assert wait_until(lambda: not at_home(scratch) and not scratch.exists(), 20)
+
+
+def _command(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_text(errors="replace")
+    except OSError:
+        return ""
 
 
 def test_a_message_that_died_with_its_worker_is_no_second_release_and_one_of_another_start_is() -> None:
