@@ -21,7 +21,7 @@ from fedpriv.sampling_wide import Integers, Power, Rounded, rounded
 
 FINE = 2.0**-26  # h of the smaller of clip and noise, at most: neither bound moves in its first seven digits
 MOST = 2.0**53  # up to here floats add up whole numbers exactly
-_RECORDS = 2.0**-33  # h of the clip, at least: then 2²⁰ records are added up exactly, however little the noise
+_RECORDS = 1 << 20  # so many are added up exactly, however little the noise
 _NOISE = 2.0**-46  # h of the noise, at least: what can be drawn
 _LEAST = 2.0**-900  # where numbers are so small that 1/h would pass what floats hold
 
@@ -37,10 +37,14 @@ class FineGrid:
     step: float  # h
 
     @staticmethod
-    def of(clip: float, noise: float) -> FineGrid:
-        """The grid for data of norm `clip` (or coordinates within it) under noise of that scale."""
-        near, far = _power(min(clip, noise)) * FINE, max(_power(clip) * 2 * _RECORDS, _power(noise) * 2 * _NOISE)
-        return FineGrid(max(near, far, _LEAST))
+    def of(clip: float, noise: float, records: int = _RECORDS) -> FineGrid:
+        """The grid for sums of so many records of norm `clip` (or of coordinates within it) under noise of that scale.
+
+        Sums of records limit how fine it can be where there is far less noise than clip, and so does the noise where
+        there is far more.
+        """
+        near, far = _power(min(clip, noise)) * FINE, _power(noise) * 2 * _NOISE
+        return FineGrid(max(near, far, _power(clip * records) * 2 / MOST, _LEAST))
 
     def whole(self, x: ArrayLike) -> Vector:
         """x in steps, toward zero: |x̃| ≤ |x| in every coordinate.

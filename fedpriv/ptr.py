@@ -63,8 +63,8 @@ def kept(norms: ArrayLike, trimmed: int, order: ArrayLike | None = None) -> Mask
 def passes(ptr: Ptr, margin: int, rng: Generator) -> bool:
     """Whether Δ + Lap(0, b), rounded to a whole number, reaches `ptr.enough`; Δ = 0 does with a chance of at most δ₀.
 
-    The margin is whole, and the noise is drawn rounded, exactly. The noisy margin itself goes nowhere: what is costed is
-    the bit.
+    The margin is whole, and the noise is drawn rounded, exactly. The noisy margin itself goes nowhere: what is costed
+    is the bit.
     """
     whole(at_least=0, margin=margin)
     return margin + int(rounded(float(ptr.test_noise), 1).draw((), rng)) >= ptr.enough

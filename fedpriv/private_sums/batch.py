@@ -124,7 +124,8 @@ class Blocks:
 
     def summed(self, kept: NDArray[np.bool_], release: Clipped) -> Vector:
         """The sum of all usable ones, for the release that they were added up for: no others can be asked for."""
-        assert (kept == self.usable).all() and release.fine == self._release.fine
+        assert (kept == self.usable).all()
+        assert release.fine == self._release.fine
         release.fine.check(kept.size, release.clip)
         return self._total
 
