@@ -186,7 +186,7 @@ def test_what_is_drawn_and_what_is_charged_are_made_in_one_place(name: str) -> N
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_noise_of_what_leaves_is_drawn_exactly(path: Path) -> None:
-    """Noise in floats tells its sum by its low bits (docs/proofs/grid.md): `fedpriv.fine_grid` adds what is released."""
+    """Float noise tells its sum by its low bits (docs/proofs/grid.md): `fedpriv.fine_grid` adds what is released."""
     drawn = [
         f"{path.relative_to(ROOT)}:{node.lineno}: {ast.unparse(node.func)}"
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
