@@ -1,8 +1,8 @@
 """Encodes a matrix of updates, each row with its own client's randomness, at the speed of a matrix.
 
 Every symbol is the one that `mechanism.encode` gives for that row alone. What is fast about it stands in
-`encoding_votes`, `encoding_coins`, `encoding_ternary` and `encoding_counts`; mechanisms that none of them knows are
-encoded row by row.
+`encoding_votes`, `encoding_coins`, `encoding_ternary`, `encoding_counts` and `encoding_additive`; mechanisms that none
+of them knows are encoded row by row.
 """
 
 from __future__ import annotations
@@ -17,13 +17,24 @@ from numpy.typing import NDArray
 
 from fedpriv.arrays import Vector
 from fedpriv.clipping import clip_factors
+from fedpriv.encoding_additive import Additive
 from fedpriv.encoding_bulk import Bulk, Words, scratch
 from fedpriv.encoding_coins import Coins
 from fedpriv.encoding_counts import Counts
 from fedpriv.encoding_ternary import Signs
 from fedpriv.encoding_votes import Votes
 from fedpriv.errors import FedprivError, whole
-from fedpriv.mechanisms import Binomial, Cldp, Mechanism, NoisySign, StochasticSign, Ternarize, Ternary
+from fedpriv.mechanisms import (
+    Binomial,
+    Cldp,
+    Gaussian,
+    Laplace,
+    Mechanism,
+    NoisySign,
+    StochasticSign,
+    Ternarize,
+    Ternary,
+)
 from fedpriv.packing import packing
 from fedpriv.random_streams import Replayed, random_words, stream, words_of_clients
 
@@ -145,6 +156,8 @@ def _bulk(mechanism: Mechanism, rows: int, dimension: int) -> Bulk | None:
             return Signs.of(mechanism)
         case Binomial():
             return Counts.of(mechanism, dimension)
+        case Gaussian() | Laplace():
+            return Additive.of(mechanism, dimension)
     return None
 
 

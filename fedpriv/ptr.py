@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from fedpriv.arrays import Vector
 from fedpriv.errors import FedprivError, whole
 from fedpriv.mechanisms import Ptr
+from fedpriv.sampling_wide import rounded
 
 Mask = NDArray[np.bool_]
 
@@ -62,11 +63,11 @@ def kept(norms: ArrayLike, trimmed: int, order: ArrayLike | None = None) -> Mask
 def passes(ptr: Ptr, margin: int, rng: Generator) -> bool:
     """Whether Δ + Lap(0, b), rounded to a whole number, reaches `ptr.enough`; Δ = 0 does with a chance of at most δ₀.
 
-    The margin is whole and the noise is rounded before they are added: no low bits of a float are there to tell Δ. The
-    noisy margin itself goes nowhere: what is costed is the bit.
+    The margin is whole, and the noise is drawn rounded, exactly. The noisy margin itself goes nowhere: what is costed
+    is the bit.
     """
     whole(at_least=0, margin=margin)
-    return margin + round(float(rng.laplace(0.0, ptr.test_noise))) >= ptr.enough
+    return margin + int(rounded(float(ptr.test_noise), 1).draw((), rng)) >= ptr.enough
 
 
 def next_trimmed(trimmed: int, passed: bool, *, step: int, most: int) -> int:

@@ -225,7 +225,7 @@ def _ladder(ratios: Iterable[int], precision: int) -> list[int]:
 
 def _gaussian_ratios(half: Fraction, bits: int) -> Iterator[int]:
     """exp(−(2k+1)/2σ²) for k = 0, 1, …, where half = 1/2σ²."""
-    ratio, square = _fixed_exp(half, bits), _fixed_exp(2 * half, bits)
+    ratio, square = fixed_exp(half, bits), fixed_exp(2 * half, bits)
     while True:
         yield ratio
         ratio = ratio * square >> bits
@@ -235,7 +235,7 @@ def _fixed(x: Fraction, bits: int) -> int:
     return (x.numerator << bits) // x.denominator
 
 
-def _fixed_exp(x: Fraction, bits: int) -> int:
+def fixed_exp(x: Fraction, bits: int) -> int:
     """exp(−x)·2ᵇ to within one unit."""
     if x > bits:
         return 0

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 from math import sqrt
-from typing import NamedTuple, assert_never
+from typing import Any, NamedTuple, assert_never
 
 from fedpriv import secure_aggregation, vectors
 from fedpriv.bounds import geometry_of
 from fedpriv.event import Event
+from fedpriv.fine_grid import FINE
 from fedpriv.joint import joint
 from fedpriv.mechanisms import Gaussian, Histogram, Laplace, Mechanism, Ptr, Ternary
 from fedpriv.privacy_loss import Part
@@ -19,6 +20,7 @@ from fedpriv.trust import Central, Local, Sums
 from fedpriv.vectors import OUTWARD
 
 MANY_VOTES = 10_000_000
+REACHED = 1 + 4 * FINE  # real noise so much larger tells no more than what is drawn on a grid (docs/proofs/grid.md)
 
 
 class Witness(NamedTuple):
@@ -40,17 +42,24 @@ def witnesses_of(event: Event) -> list[Witness]:
 
 
 def _seen_witnesses(event: Event) -> list[Witness]:
-    mechanism = seen_as_one(event)
+    mechanism = _on_the_grid(seen_as_one(event))
     if isinstance(mechanism, Ptr):
         return _ptr_witnesses(event, mechanism)
     if isinstance(mechanism, Histogram):
         return [_histogram_witness(event, mechanism)]
-    if (replaced := replaced_on_a_sum(event, 1 / OUTWARD)) is not None:
+    if (replaced := replaced_on_a_sum(event, 1 / REACHED)) is not None:
         return _replaced_witnesses(event, mechanism, replaced)
     if isinstance(mechanism, Gaussian) and geometry_of(event.bound) != "linf":
         return _composed(event, _ends(mechanism, event, mechanism.clip), 1)
     pairs = [(_ends(mechanism, event, level), count) for level, count in _levels(event)]
     return [witness for pair, count in pairs for witness in _composed(event, pair, count)]
+
+
+def _on_the_grid(mechanism: Any) -> Any:
+    """The mechanism with as much more real noise as its release on the grid is surely no better than."""
+    if isinstance(mechanism, Gaussian | Laplace | Ptr | Histogram):
+        return replace(mechanism, noise=mechanism.noise * REACHED)
+    return mechanism
 
 
 def _ptr_witnesses(event: Event, ptr: Ptr) -> list[Witness]:
@@ -63,7 +72,7 @@ def _replaced_witnesses(event: Event, mechanism: Mechanism, curve: Tradeoff) -> 
     """The records c and −c; of several coordinates of Laplace noise those that differ in one."""
     if isinstance(mechanism, Gaussian) or event.dimension == 1:
         return [Witness(f"explicit records: {REPLACED}", ((curve, event.rounds),))]
-    alone = replaced_on_a_sum(replace(event, dimension=1), 1 / OUTWARD) or curve
+    alone = replaced_on_a_sum(replace(event, dimension=1), 1 / REACHED) or curve
     found = [Witness(f"explicit records: {REPLACED}, in one coordinate", ((alone, event.rounds),))]
     pairs = [(_ends(mechanism, event, level), count) for level, count in _levels(event)]
     return found + [witness for pair, count in pairs for witness in _composed(event, pair, count)]

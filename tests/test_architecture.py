@@ -29,6 +29,14 @@ DRAWERS = {  # what makes events: what draws what they are charged for, and whoe
     "encoded_packed": {"fedpriv/channel.py"},
     "encoded": {"fedpriv/encoding.py"},
 }  # fmt: skip
+FLOAT_NOISE = {  # who may draw noise in floats: none of it leaves a client or a curator as a release of theirs
+    "fedpriv/attacks/updates.py", "fedpriv/attacks/data.py",  # what attackers do is nobody's privacy
+    "fedpriv/certified/functional.py", "clients/randomised.py",  # noise kept on records, and of a model at hand
+    "simulations/reproduce/stobatch_printed.py",  # the same, as its paper prints it
+    "fedpriv/directions.py", "clients/reading.py", "simulations/reproduce/prime_runs.py",  # synthetic data
+    "clients/large_networks.py",  # weights to begin with
+}  # fmt: skip
+FLOATS = {"normal", "laplace", "standard_normal", "multivariate_normal", "exponential", "standard_exponential"}
 NOT_FOR_FEDPRIV = ("torch", "flwr", "ray", "matplotlib", "randomgen", "scipy.stats")  # scipy.stats takes half a second
 
 Import = tuple[int, str]  # the line, and the module's full dotted name
@@ -174,3 +182,17 @@ def test_what_is_drawn_and_what_is_charged_are_made_in_one_place(name: str) -> N
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == name
     }
     assert callers == DRAWERS[name]
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_noise_of_what_leaves_is_drawn_exactly(path: Path) -> None:
+    """Float noise tells its sum by its low bits (docs/proofs/grid.md): `fedpriv.fine_grid` adds what is released."""
+    drawn = [
+        f"{path.relative_to(ROOT)}:{node.lineno}: {ast.unparse(node.func)}"
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr in FLOATS
+        and ast.unparse(node.func.value) not in ("Tradeoff", "densities", "replacing")
+    ]
+    assert bool(drawn) == (path.relative_to(ROOT).as_posix() in FLOAT_NOISE), drawn

@@ -25,6 +25,7 @@ from fedpriv.audit.statistic import (
 from fedpriv.audit.verdict import verdict
 from fedpriv.bounds import Norm
 from fedpriv.event import by_hand
+from fedpriv.fine_grid import FineGrid
 from fedpriv.mechanisms import (
     Binomial,
     BinomialNoise,
@@ -39,8 +40,8 @@ from fedpriv.mechanisms import (
     Ternary,
 )
 from fedpriv.privacy_loss import compose
-from fedpriv.private_sums.batch import noisy
 from fedpriv.random_streams import stream
+from fedpriv.sampling_wide import rounded
 from fedpriv.secure_aggregation import scalar_pair_lower, ternary_pair_lower
 from fedpriv.tradeoff import Tradeoff
 from server.rounds import Plan
@@ -284,9 +285,7 @@ def test_an_audit_of_messages_catches_one_stream_for_two_rounds(tmp_path, monkey
 
 
 def test_an_audit_of_records_catches_noise_halved(tmp_path, monkeypatch):
-    monkeypatch.setattr(
-        "fedpriv.private_sums.sums.noisy", lambda total, deviation, rng: noisy(total, deviation / 2, rng)
-    )
+    monkeypatch.setattr(FineGrid, "law", lambda grid, noise, power: rounded(noise / 2 / grid.step, power))
     assert not audited(ONE + RECORDS["DpSgd"], 2_500, tmp_path, SURE)["stands"]
 
 

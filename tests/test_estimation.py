@@ -17,7 +17,7 @@ from fedpriv.estimation import range as ranges
 from fedpriv.estimation.estimate import records_of
 from fedpriv.estimation.filters import thinned
 from fedpriv.estimation.matrix_weights import normalised_exponential
-from fedpriv.estimation.moments import Moments, lifted_sum
+from fedpriv.estimation.moments import Moments, lifted_sum, unit
 from fedpriv.estimation.threshold import counts, edges, threshold
 
 PRIVATE = [Prime, PrimeHeavyTailed, DpFilter]
@@ -143,10 +143,11 @@ def test_moments_read_back_size_mean_and_covariance():
     rng = np.random.default_rng(1)
     points = rng.normal(size=(300, 3))
     kept = rng.random(300) < 0.7
-    found = Moments.of(lifted_sum(points, kept, 5.0), 5.0)
+    step = unit(5.0, 300, 1.0)
+    found = Moments.of(lifted_sum(points, kept, 5.0, step) * step**2, 5.0)
     assert found.size == approx(kept.sum())
-    assert found.mean == approx(points[kept].mean(axis=0))
-    assert found.covariance == approx(np.cov(points[kept].T, bias=True))
+    assert found.mean == approx(points[kept].mean(axis=0), abs=step)  # rounded toward 0 on a grid
+    assert found.covariance == approx(np.cov(points[kept].T, bias=True), abs=20 * step)
 
 
 def test_a_released_mean_stays_in_the_ball():

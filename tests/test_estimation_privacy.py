@@ -122,6 +122,7 @@ def test_a_score_depends_on_its_record_and_place_only():
 # --- sensitivities ----------------------------------------------------------------------------------------------------
 
 RADIUS = 3.0
+UNIT = moments.unit(RADIUS, 14, 1.0)
 coordinates = st.floats(-10, 10) | st.sampled_from([inf, -inf, nan, 1e300])
 
 
@@ -144,9 +145,9 @@ def test_moments_of_neighbours_after_any_filters_are_within_the_sensitivity(data
     region = Region(centre=np.zeros(rows.shape[1]), radius=RADIUS, scale=1.0)
     points, other = clipped(rows, region), clipped(others, region)
     chosen = data.draw(filters(rows.shape[1]))
-    one = moments.lifted_sum(points, remaining(points, chosen), RADIUS)
-    two = moments.lifted_sum(other, remaining(other, chosen), RADIUS)
-    assert np.linalg.norm(one - two) <= moments.sensitivity(RADIUS, len(rows))
+    one = moments.lifted_sum(points, remaining(points, chosen), RADIUS, UNIT)
+    two = moments.lifted_sum(other, remaining(other, chosen), RADIUS, UNIT)
+    assert np.linalg.norm(one - two) * UNIT**2 <= moments.sensitivity(RADIUS, len(rows))
 
 
 @pytest.mark.parametrize("d", [1, 2, 7])
@@ -158,7 +159,7 @@ def test_no_search_finds_records_that_move_moments_farther_and_some_come_as_far(
         for _ in range(200):
             trial = pair + step * rng.normal(size=(2, d))
             points = clipped(trial, Region(centre=np.zeros(d), radius=RADIUS, scale=1.0))
-            sums = [moments.lifted_sum(points, np.arange(2) == i, RADIUS) for i in range(2)]
+            sums = [moments.lifted_sum(points, np.arange(2) == i, RADIUS, UNIT) * UNIT**2 for i in range(2)]
             if (found := float(np.linalg.norm(sums[0] - sums[1]))) > best:
                 pair, best = points, found
             else:
@@ -168,16 +169,18 @@ def test_no_search_finds_records_that_move_moments_farther_and_some_come_as_far(
     assert most >= 0.99 * bound
 
 
-def test_the_room_for_rounding_covers_a_long_sum_taken_in_another_order():
+def test_a_long_sum_of_moments_is_exact_whatever_its_order():
     rng = np.random.default_rng(3)
     n = 5 * BLOCK
     points = rng.normal(size=(n, 2))
     points *= RADIUS / np.linalg.norm(points, axis=1)[:, None]
-    total = moments.lifted_sum(points, np.ones(n, bool), RADIUS)
-    lifted = np.column_stack((points, np.full(n, moments.LIFT * RADIUS))).astype(np.longdouble)
-    off = float(np.linalg.norm((lifted.T @ lifted - total).astype(float)))
-    room = moments.sensitivity(RADIUS, n) - sqrt(2) * RADIUS**2 * (1 + moments.LIFT**2)
-    assert 0 < 2 * off <= room < 1e-3
+    step = moments.unit(RADIUS, n, 100.0)
+    total = moments.lifted_sum(points, np.ones(n, bool), RADIUS, step)
+    whole = np.trunc(np.column_stack((points, np.full(n, moments.LIFT * RADIUS))) / step).astype(np.int64)
+    assert (whole.T @ whole == total).all()
+    assert (moments.lifted_sum(points[rng.permutation(n)], np.ones(n, bool), RADIUS, step) == total).all()
+    off = np.linalg.norm(points - step * whole[:, :2], axis=1)
+    assert off.max() < sqrt(2) * step <= sqrt(2) * RADIUS / 2**18
 
 
 @given(st.data(), neighbours(replaced=st.just(1)))

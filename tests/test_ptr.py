@@ -412,7 +412,7 @@ def test_a_record_among_longer_ones_at_right_angles_is_never_trimmed_and_leaves_
             batch = private_sums.Batch.of(kind, batch_rows, rng.permutation(len(batch_rows)), 200.0)
             assert safety_margin(mechanism, np.minimum(batch.lengths, 1.0), trimmed) == 0
             for chosen in (batch.usable, batch.shortest(trimmed)):
-                assert batch.summed(chosen)[0] == approx(len(batch_rows) - drawn, abs=2e-5)
+                assert batch.summed(chosen, kind)[0] * kind.fine.step == approx(len(batch_rows) - drawn, abs=2e-5)
     found = attained(mechanism, "branch", rate=0.3, rounds=5, dimension=2)
     gaussian, wrong, chance = (1 / 2.0, 1 / 1.0, mechanism.passing(0))
     for level in (0.0, 0.2, 0.5):

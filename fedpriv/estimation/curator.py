@@ -17,6 +17,7 @@ from fedpriv.arrays import Vector
 from fedpriv.estimation import moments, threshold
 from fedpriv.estimation.filters import Filter, remaining
 from fedpriv.estimation.moments import Mask, Moments
+from fedpriv.fine_grid import FineGrid
 
 
 @dataclass(kw_only=True)
@@ -36,16 +37,19 @@ class Curator:
         """Size, mean and covariance of what the filters leave."""
         self.made.append("moments")
         noise = moments.sensitivity(self.radius, len(self.points)) / self.mus["moments"]
+        unit = moments.unit(self.radius, len(self.points), noise)
         with one_thread():
-            exact = moments.lifted_sum(self.points, self._remaining(filters), self.radius)
-        noisy = exact + moments.symmetric_noise(len(exact), noise, self.rng)
-        return Moments.of(noisy, self.radius)
+            exact = moments.lifted_sum(self.points, self._remaining(filters), self.radius, unit)
+        noisy = exact + moments.symmetric_noise(len(exact), noise / unit**2, self.rng)
+        return Moments.of(noisy * unit**2, self.radius)
 
     def scores(self, filters: tuple[Filter, ...], asked: Filter, lower: Vector) -> Vector:
         """How many of the records that the filters leave have a score in each bin, by another filter's score."""
         self.made.append("scores")
         exact = threshold.counts(asked.scores(self.points), self._remaining(filters), lower)
-        return exact + self.rng.normal(0.0, threshold.SENSITIVITY / self.mus["scores"], exact.size)
+        noise = threshold.SENSITIVITY / self.mus["scores"]
+        fine = FineGrid.of(1.0, noise)
+        return fine.noisy(fine.whole(exact), noise, 2, self.rng)
 
     def _remaining(self, filters: tuple[Filter, ...]) -> Mask:
         """What the filters leave: from all records, or from what those that were there before have left."""

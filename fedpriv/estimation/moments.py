@@ -3,13 +3,14 @@
 A record x of the ball of radius r about 0 is lifted to z = (x, b), and Σ zzᵀ is released: b²|S| in its corner, bΣx
 beside, Σxxᵀ within. Lifted records have norms at most ρ = √(r² + b²), and ‖zzᵀ − z'z'ᵀ‖² = ‖z‖⁴ + ‖z'‖⁴ − 2⟨z, z'⟩²,
 so replacing one moves the matrix by at most √2·ρ² in Frobenius norm (docs/proofs/prime.md, section 3). Nothing is
-divided by the size of a filtered set before noise is added, so no set is too small for the proof.
+divided by the size of a filtered set before noise is added, so no set is too small for the proof. Records are rounded
+toward 0 to whole numbers of units, r/2^j each, so that the sum is one of whole numbers, and exact.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import sqrt
+from math import floor, log2, sqrt
 
 import numpy as np
 from numpy.random import Generator
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 
 from fedpriv.arrays import Vector
 from fedpriv.estimation.clipping import blocks, rounding
+from fedpriv.sampling_wide import Integers, rounded
 
 LIFT = 1.0  # b/r: at 1 the mean is as exact as if asked alone (benchmarks/estimation_constants.py)
 
@@ -33,22 +35,37 @@ def sensitivity(radius: float, n: int) -> float:
     return squared * (sqrt(2) + 2 * rounding(n)) * (1 + 1e-12)
 
 
-def lifted_sum(points: Vector, kept: Mask, radius: float) -> Vector:
-    """Σ zzᵀ over the kept records: exact but for rounding, and private by no means."""
+def unit(radius: float, n: int, noise: float) -> float:
+    """r/2^j: 4^j·n within 64 bits, 4^j·2¹³ of a block within a float's 53, and the noise within what can be drawn.
+
+    >>> unit(1.0, 1000, 10.0) == 2.0**-20
+    True
+    """
+    powers = (20.0, (61 - log2(2 * n)) / 2, (45 - log2(noise) + 2 * log2(radius)) / 2)
+    return float(radius * 2.0 ** -floor(min(powers)))
+
+
+def lifted_sum(points: Vector, kept: Mask, radius: float, unit: float) -> Integers:
+    """Σ zzᵀ over the kept records, in squares of units: exact, whatever the order, and private by no means."""
     d = points.shape[1]
-    total = np.zeros((d + 1, d + 1))
+    total = np.zeros((d + 1, d + 1), np.int64)
     for rows in blocks(len(points)):
-        block = np.full((rows.stop - rows.start, d + 1), LIFT * radius)
-        block[:, :d] = points[rows]
+        block = np.full((rows.stop - rows.start, d + 1), np.trunc(LIFT * radius / unit))
+        np.trunc(points[rows] / unit, out=block[:, :d])
         block *= kept[rows][:, None]
-        total += block.T @ block
+        total += (block.T @ block).astype(np.int64)
     return total
 
 
-def symmetric_noise(size: int, noise: float, rng: Generator) -> Vector:
-    """(Z + Zᵀ)/2: Gaussian of deviation `noise` in every direction of the symmetric matrices, by Frobenius norm."""
-    drawn = rng.normal(0.0, noise, (size, size))
-    return np.asarray((drawn + drawn.T) / 2)
+def symmetric_noise(size: int, noise: float, rng: Generator) -> Integers:
+    """Rounded Gaussian noise, of deviation `noise` in every direction of the symmetric matrices, by Frobenius norm.
+
+    So has an entry of the diagonal, and one beside it, which is there twice, 1/√2 of it.
+    """
+    drawn = np.diag(rounded(noise, 2).draw(size, rng))
+    above = np.triu_indices(size, 1)
+    drawn[above] = rounded(noise * sqrt(0.5) * (1 + 2.0**-50), 2).draw(above[0].size, rng)
+    return np.asarray(np.triu(drawn) + np.triu(drawn, 1).T)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

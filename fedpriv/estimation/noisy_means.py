@@ -23,6 +23,7 @@ from fedpriv.estimation.estimate import Estimate, records_of
 from fedpriv.estimation.plan import RANGE_SHARE
 from fedpriv.estimation.range import centre
 from fedpriv.event import Event
+from fedpriv.fine_grid import FineGrid
 
 _OFF = 0.25  # deviations that the middle may be off in each coordinate, corruption and noise together
 _ROOM = 4  # times the threshold: so many records make a fullest bin that passes for certain
@@ -93,8 +94,9 @@ def noisy_sum(radius: float, mu: float, n: int, d: int) -> Event:
 
 
 def noisy_mean(rows: Vector, middle: Vector, radius: float, mu: float, rng: Generator) -> Vector:
-    """The mean of the rows, each clipped to the ball, their sum under noise that makes it μ-GDP."""
+    """The mean of the rows, each clipped to the ball, their sum on a grid under noise that makes it μ-GDP."""
     region = Region(centre=middle, radius=radius, scale=1.0)
-    total = np.sum([clipped(rows[block], region).sum(axis=0) for block in blocks(len(rows))], axis=0)
     noise = budget.gaussian(2 * radius * (1 + rounding(len(rows))), mu).noise
-    return np.asarray(middle + (total + rng.normal(0, noise, total.shape)) / len(rows))
+    fine = FineGrid.of(radius, noise, len(rows))
+    total = np.sum([fine.whole(clipped(rows[block], region)).sum(axis=0) for block in blocks(len(rows))], axis=0)
+    return np.asarray(middle + fine.noisy(total, noise, 2, rng) / len(rows))

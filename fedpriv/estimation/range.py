@@ -13,6 +13,7 @@ import numpy as np
 from numpy.random import Generator
 
 from fedpriv.arrays import Vector
+from fedpriv.fine_grid import FineGrid
 from fedpriv.mechanisms import Histogram
 
 SPREAD = 4  # a coordinate that spans at most so many bins a record is counted in an array, others are sorted
@@ -48,8 +49,9 @@ def centre(records: Vector, histogram: Histogram, width: float, groups: int, rng
 def published(column: Vector, histogram: Histogram, width: float, rng: Generator) -> Published:
     """The bins ⌊x/w⌋ that hold a record and whose noisy count passes. What is not finite is in no bin."""
     bins, counts = occupied(column, width)
-    noisy = counts + rng.normal(0.0, histogram.noise, bins.size)
-    passed = noisy >= histogram.threshold
+    fine = FineGrid.of(1.0, histogram.noise)  # whose step divides 1
+    noisy = fine.noisy(fine.whole(counts), histogram.noise, 2, rng)
+    passed = noisy - fine.step >= histogram.threshold  # rounded noise passes no more often than real noise would
     return Published(bins[passed], noisy[passed])
 
 

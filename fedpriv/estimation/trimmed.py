@@ -27,6 +27,7 @@ from fedpriv.estimation.covers import check_dimension, directions, exponential, 
 from fedpriv.estimation.estimate import Estimate, records_of
 from fedpriv.estimation.tukey import drawn, within
 from fedpriv.event import Event
+from fedpriv.fine_grid import FineGrid
 from fedpriv.mechanisms import Laplace
 
 _TEST = 0.25  # the share of ε that the test has
@@ -80,8 +81,10 @@ class TrimmedDistance:
         events = self.events(n, d)
         rows, ways = within(rows, self.bound + 4 * self.scale), directions(d, self.angles)
         along = np.sort(np.stack([np.vecdot(rows, way) for way in ways]), axis=1)
-        spare = stability(along, self._cut(n), self._width) + rng.laplace(0, 1 / (_TEST * self.epsilon))
-        if not spare > self._needed:
+        noise = 1 / (_TEST * self.epsilon)
+        fine = FineGrid.of(1.0, noise)
+        spare = float(fine.noisy(fine.whole(stability(along, self._cut(n), self._width)), noise, 1, rng))
+        if not spare - fine.step > self._needed:  # rounded noise passes no more often than real noise would
             why = f"the width of what is kept: {spare:.1f} records to spare, {self._needed:.1f} needed"
             return budget.costed(None, events, self.delta, ("width tested",), why)
         means = along[:, self._cut(n) : n - self._cut(n)].mean(axis=1)

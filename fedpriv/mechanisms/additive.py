@@ -1,4 +1,8 @@
-"""Mechanisms that add real-valued noise: Gaussian and Laplace, for central trust and for comparison."""
+"""Mechanisms that add Gaussian and Laplace noise, for central trust and for comparison.
+
+Messages are multiples of a step h far below clip and noise: data toward zero, noise rounded to the nearest, both exact
+(`fedpriv.fine_grid`). So a message is the rounding of one with real noise, and costs no more.
+"""
 
 from __future__ import annotations
 
@@ -16,13 +20,15 @@ from fedpriv import vectors
 from fedpriv.arrays import Vector, within
 from fedpriv.atoms import ROUNDING
 from fedpriv.errors import finite_inputs, positive
+from fedpriv.fine_grid import FineGrid
+from fedpriv.sampling_wide import Power
 from fedpriv.tradeoff import Tradeoff
 from fedpriv.trust import Adjacency, touched
 
 
 @dataclass(frozen=True, kw_only=True)
 class Gaussian:
-    """x plus Gaussian noise: (c or 2c)/σ-GDP by adding or by replacing. Real numbers, so not an exact draw."""
+    """x plus Gaussian noise: (c or 2c)/σ-GDP by adding or by replacing."""
 
     clip: float  # c, the ℓ2 norm
     noise: float  # σ, standard deviation in the data's units
@@ -31,6 +37,7 @@ class Gaussian:
     alphabet: ClassVar = None
     centre: ClassVar = Fraction(0)
     bits: ClassVar = 32.0
+    power: ClassVar[Power] = 2
 
     def __post_init__(self) -> None:
         positive(clip=self.clip, noise=self.noise)
@@ -41,13 +48,18 @@ class Gaussian:
         return self.clip
 
     @property
+    def fine(self) -> FineGrid:
+        """Where messages lie."""
+        return FineGrid.of(self.clip, self.noise)
+
+    @property
     def entropy(self) -> float:
         """Bits of a float32 that noise fills: its 24 bits of fraction."""
         return 24.0
 
     def encode(self, x: ArrayLike, rng: Generator) -> Vector:
-        """x, each coordinate within ±peak, plus noise in double precision: not for a hostile receiver."""
-        return within(x, self.peak) + rng.normal(0, self.noise, np.shape(x))
+        """x, each coordinate within ±peak and toward zero on the grid, plus Gaussian noise rounded to it: exact."""
+        return self.fine.noisy(self.fine.whole(within(x, self.peak)), self.noise, self.power, rng)
 
     def decode(self, total: ArrayLike, n: int) -> Vector:
         """The mean of n inputs from the sum of their messages."""
@@ -77,7 +89,7 @@ class Gaussian:
 
 @dataclass(frozen=True, kw_only=True)
 class Laplace:
-    """x plus Laplace noise: ε = c/b by adding, 2c/b by replacing. Real numbers, so not an exact draw."""
+    """x plus Laplace noise: ε = c/b by adding, 2c/b by replacing."""
 
     clip: float  # c, the largest |coordinate| (ℓ1 norm of one number)
     noise: float  # b, the scale in the data's units
@@ -86,6 +98,7 @@ class Laplace:
     alphabet: ClassVar = None
     centre: ClassVar = Fraction(0)
     bits: ClassVar = 32.0
+    power: ClassVar[Power] = 1
 
     def __post_init__(self) -> None:
         positive(clip=self.clip, noise=self.noise)
@@ -96,13 +109,18 @@ class Laplace:
         return self.clip
 
     @property
+    def fine(self) -> FineGrid:
+        """Where messages lie."""
+        return FineGrid.of(self.clip, self.noise)
+
+    @property
     def entropy(self) -> float:
         """Bits of a float32 that noise fills: its 24 bits of fraction."""
         return 24.0
 
     def encode(self, x: ArrayLike, rng: Generator) -> Vector:
-        """x, each coordinate within ±peak, plus noise in double precision: not for a hostile receiver."""
-        return within(x, self.peak) + rng.laplace(0, self.noise, np.shape(x))
+        """x, each coordinate within ±peak and toward zero on the grid, plus Laplace noise rounded to it: exact."""
+        return self.fine.noisy(self.fine.whole(within(x, self.peak)), self.noise, self.power, rng)
 
     def decode(self, total: ArrayLike, n: int) -> Vector:
         """The mean of n inputs from the sum of their messages."""

@@ -17,6 +17,7 @@ from numpy.random import Generator
 from fedpriv.bounds import Norm
 from fedpriv.errors import FedprivError
 from fedpriv.event import Event
+from fedpriv.fine_grid import FineGrid
 from fedpriv.kinds import made
 from fedpriv.mechanisms import Mechanism, kind_of
 from fedpriv.mechanisms import Ptr as PtrMechanism
@@ -55,6 +56,10 @@ class PrivateSum(Protocol):
     @property
     def mechanism(self) -> Mechanism | PtrMechanism:
         """What the sum costs, in units of the clip norm."""
+
+    @property
+    def fine(self) -> FineGrid:
+        """The grid of clipped gradients and of their noisy sums."""
 
     def check(self, expected: float) -> None:
         """Refuse what cannot work on batches of so many records expected."""

@@ -11,8 +11,9 @@ import numpy as np
 from numpy.random import Generator
 
 from fedpriv.errors import FedprivError, positive, probability, real
+from fedpriv.fine_grid import FineGrid
 from fedpriv.mechanisms import Gaussian
-from fedpriv.private_sums.batch import Batch, Blocks, Bound, Released, noisy
+from fedpriv.private_sums.batch import Batch, Blocks, Bound, Released
 from fedpriv.private_sums.settings import check_noisy
 
 INWARD = 1 - 2.0**-50
@@ -49,6 +50,11 @@ class AdaptiveDpSgd:
             raise FedprivError(f"clip must be between {LEAST:g} and {MOST:g}, got {self.clip}")
 
     @property
+    def fine(self) -> FineGrid:
+        """Where sums lie."""
+        return FineGrid.of(self.clip, self.noise * self.clip)
+
+    @property
     def mechanism(self) -> Gaussian:
         """Sum and count as one: at sensitivity 1, the noise that is left when both are seen.
 
@@ -66,13 +72,14 @@ class AdaptiveDpSgd:
         return (1 + 2.0**-48) / sqrt(left)
 
     def check(self, expected: float) -> None:
-        """Any batch will do."""
+        """Refuse more records than are added up exactly, at any clip norm: the grid moves with it."""
+        self.fine.check(2 * expected / self.sampling, self.clip)
 
     def released(self, batch: Batch | Blocks, rng: Generator) -> Released:
         """The noisy sum, and the clip norm of the next step; a record that is not finite is in neither."""
-        total = noisy(batch.summed(batch.usable), self.noise * self.clip, rng)
-        within = batch.lengths[batch.usable] <= self.clip
-        halves = float(np.sum(within - 0.5)) + rng.normal(0.0, self.count_noise)
-        share = 0.5 + halves / batch.expected
+        total = self.fine.noisy(batch.summed(batch.usable, self), self.noise * self.clip, 2, rng)
+        within, halves = batch.lengths[batch.usable] <= self.clip, FineGrid.of(0.5, self.count_noise)
+        count = float(halves.noisy(np.asarray(halves.whole(within - 0.5).sum()), self.count_noise, 2, rng))
+        share = 0.5 + count / batch.expected
         moved = self.clip * exp(-self.rate * min(max(share - self.quantile, -10.0), 10.0))
         return Released(total, (min(max(moved, LEAST), MOST),))

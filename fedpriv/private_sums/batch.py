@@ -8,12 +8,12 @@ from __future__ import annotations
 from typing import ClassVar, Literal, NamedTuple, Protocol, get_args
 
 import numpy as np
-from numpy.random import Generator
 from numpy.typing import NDArray
 
 from fedpriv.arrays import Vector
 from fedpriv.clipping import clip_factors
 from fedpriv.compiled import compiled
+from fedpriv.fine_grid import FineGrid
 from fedpriv.ptr import kept
 
 Bound = Literal["clip", "normalise"]
@@ -34,6 +34,10 @@ class Clipped(Protocol):
     @property
     def norm(self) -> Bound:
         """Whether shorter ones are brought to it too."""
+
+    @property
+    def fine(self) -> FineGrid:
+        """The grid on which clipped gradients are added up."""
 
 
 class Batch(NamedTuple):
@@ -70,25 +74,27 @@ class Batch(NamedTuple):
         chosen[usable] = kept(self.lengths[usable], trimmed, self.numbers[usable])
         return chosen
 
-    def summed(self, kept: NDArray[np.bool_]) -> Vector:
-        """The sum of some clipped gradients, in double precision and in their order."""
+    def summed(self, kept: NDArray[np.bool_], release: Clipped) -> Vector:
+        """The sum of some clipped gradients in steps of the release's grid, each toward zero: exact, in any order."""
+        release.fine.check(int(kept.sum()), release.clip)
         total = np.zeros(self.rows.shape[1])
-        self.add_to(total, kept)
+        self.add_to(total, kept, release.fine)
         return total
 
-    def add_to(self, total: Vector, kept: NDArray[np.bool_]) -> None:
+    def add_to(self, total: Vector, kept: NDArray[np.bool_], fine: FineGrid) -> None:
         """The same on top of what is there."""
-        _add(self.rows, np.where(kept, self.factors, 0.0), kept, total)
+        _add(self.rows, np.where(kept, self.factors, 0.0) / fine.step, kept, total)
 
 
 class Blocks:
     """A batch whose gradients come in blocks and go: the same bits as `Batch` for whoever adds up all of them.
 
     >>> from fedpriv.private_sums import DpSgd
-    >>> blocks = Blocks(DpSgd(clip=5, noise=1, sampling=1), 2, 3.0)
+    >>> release = DpSgd(clip=5, noise=1, sampling=1)
+    >>> blocks = Blocks(release, 2, 3.0)
     >>> blocks.add(np.array([[3, 4]], np.float32))
     >>> blocks.add(np.array([[6, 8], [0, np.nan]], np.float32))
-    >>> blocks.summed(blocks.usable).round(3)
+    >>> (release.fine.step * blocks.summed(blocks.usable, release)).round(3)
     array([6., 8.])
     """
 
@@ -101,7 +107,7 @@ class Blocks:
     def add(self, rows: Rows) -> None:
         """The gradients of some records."""
         batch = Batch.of(self._release, rows, np.arange(len(rows)), self.expected)
-        batch.add_to(self._total, batch.usable)
+        batch.add_to(self._total, batch.usable, self._release.fine)
         self._usable.append(batch.usable)
         if self._release.adapts:  # nobody else asks, and it is one more pass over memory
             self._lengths.append(batch.lengths)
@@ -116,9 +122,11 @@ class Blocks:
         """Norms of all before clipping, for releases that adapt."""
         return np.concatenate([np.zeros(0), *self._lengths])
 
-    def summed(self, kept: NDArray[np.bool_]) -> Vector:
-        """The sum of all usable ones: no others can be asked for."""
+    def summed(self, kept: NDArray[np.bool_], release: Clipped) -> Vector:
+        """The sum of all usable ones, for the release that they were added up for: no others can be asked for."""
         assert (kept == self.usable).all()
+        assert release.fine == self._release.fine
+        release.fine.check(kept.size, release.clip)
         return self._total
 
 
@@ -129,16 +137,14 @@ class Released(NamedTuple):
     settings: tuple[float, ...] = ()
 
 
-def noisy(total: Vector, deviation: float, rng: Generator) -> Vector:
-    """A sum with Gaussian noise. Numpy's, in double precision: not an exact draw, as that of `Gaussian` is not."""
-    return total + rng.normal(0.0, deviation, total.shape)
-
-
 @compiled
 def _add(rows: Rows, factors: Vector, kept: NDArray[np.bool_], total: Vector) -> None:
-    """total += factors @ rows without those not kept, row by row: one pass over memory, the same bits anywhere."""
+    """total += factors · rows, toward zero, without those not kept: one pass over memory.
+
+    Whole numbers, as floats: there is an instruction that rounds four of them toward zero, and none that converts them.
+    """
     for row in range(len(rows)):
         if kept[row]:
             factor = factors[row]
             for place in range(len(total)):
-                total[place] += factor * rows[row, place]
+                total[place] += np.trunc(factor * rows[row, place])

@@ -8,8 +8,9 @@ from typing import ClassVar
 from numpy.random import Generator
 
 from fedpriv.errors import FedprivError
+from fedpriv.fine_grid import FineGrid
 from fedpriv.mechanisms import Gaussian
-from fedpriv.private_sums.batch import Batch, Blocks, Bound, Released, noisy
+from fedpriv.private_sums.batch import Batch, Blocks, Bound, Released
 from fedpriv.private_sums.settings import check_noisy, check_part, number_of
 
 
@@ -30,12 +31,18 @@ class DpSgd:
         check_noisy(self.clip, self.noise, self.sampling, self.norm)
 
     @property
+    def fine(self) -> FineGrid:
+        """Where sums lie."""
+        return FineGrid.of(self.clip, self.noise * self.clip)
+
+    @property
     def mechanism(self) -> Gaussian:
         """The Gaussian mechanism at sensitivity 1: the clip norm only scales."""
         return Gaussian(clip=1.0, noise=self.noise)
 
     def check(self, expected: float) -> None:
-        """Any batch will do, the empty one too."""
+        """Any batch will do, the empty one too, but one of so many records that no exact sum of them is there."""
+        self.fine.check(expected / self.sampling, self.clip)
 
     def released(self, batch: Batch | Blocks, rng: Generator) -> Released:
         """The noisy sum of all usable records.
@@ -46,7 +53,7 @@ class DpSgd:
         >>> release.released(batch, np.random.default_rng(1)).total.round(4)
         array([0.6, 1.3])
         """
-        return Released(noisy(batch.summed(batch.usable), self.noise * self.clip, rng))
+        return Released(self.fine.noisy(batch.summed(batch.usable, self), self.noise * self.clip, 2, rng))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,16 +80,22 @@ class TrimmedGaussian:
         check_part(trimmed=self.trimmed)
 
     @property
+    def fine(self) -> FineGrid:
+        """Where sums lie."""
+        return FineGrid.of(self.clip, self.noise * self.clip)
+
+    @property
     def mechanism(self) -> Gaussian:
         """The Gaussian mechanism at sensitivity 1."""
         return Gaussian(clip=1.0, noise=self.noise)
 
     def check(self, expected: float) -> None:
-        """Refuse to trim whole batches."""
+        """Refuse to trim whole batches, and more records than are added up exactly."""
+        self.fine.check(expected / self.sampling, self.clip)
         if not number_of(self.trimmed, expected) < expected:
             raise FedprivError(f"trimmed must be less than the expected batch of {expected:.6g}, got {self.trimmed}")
 
     def released(self, batch: Batch, rng: Generator) -> Released:
         """The noisy sum of the shortest records; of none, where no more than F were drawn."""
         shortest = batch.shortest(number_of(self.trimmed, batch.expected))
-        return Released(noisy(batch.summed(shortest), self.noise * self.clip, rng))
+        return Released(self.fine.noisy(batch.summed(shortest, self), self.noise * self.clip, 2, rng))

@@ -10,7 +10,8 @@ from numpy.random import Generator
 
 from fedpriv import mechanisms, ptr
 from fedpriv.errors import FedprivError, one_of
-from fedpriv.private_sums.batch import Batch, Released, noisy
+from fedpriv.fine_grid import FineGrid
+from fedpriv.private_sums.batch import Batch, Bound, Released
 from fedpriv.private_sums.settings import check_noisy, check_part, number_of
 
 Rates = Literal["equal", "by-trimmed"]
@@ -42,7 +43,7 @@ class Ptr:
     most: int | float = 0.5  # the largest F it comes to
     rates: Rates = "equal"
 
-    norm: ClassVar = "clip"
+    norm: ClassVar[Bound] = "clip"
     kind_of_cost: ClassVar = "Ptr"
     adapts: ClassVar[tuple[str, ...]] = ("trimmed",)
     orders: ClassVar = True
@@ -61,6 +62,11 @@ class Ptr:
         )
 
     @property
+    def fine(self) -> FineGrid:
+        """Where sums lie, trimmed or not: fine enough for the smaller noise."""
+        return FineGrid.of(self.tested.limit, self.noise * self.tested.limit)
+
+    @property
     def mechanism(self) -> mechanisms.Ptr:
         """The same at sensitivity 1."""
         return mechanisms.Ptr(
@@ -69,6 +75,7 @@ class Ptr:
 
     def check(self, expected: float) -> None:
         """Refuse an F that is no less than the batch, or too small for any test to pass."""
+        self.fine.check(expected / self.sampling, self.clip)
         if not expected >= 2:
             raise FedprivError(f"a trimmed batch needs at least 2 records expected, got {expected:.6g}")
         ptr.check_trimmed(self.tested, max(number_of(self.trimmed, expected), 1), int(expected))
@@ -82,7 +89,7 @@ class Ptr:
         clipped = np.minimum(batch.lengths[usable], self.clip)
         passed = ptr.passes(self.tested, ptr.safety_margin(self.tested, clipped, trimmed), rng)
         kept, most = (batch.shortest(trimmed), self.tested.limit) if passed else (usable, self.clip)
-        total = noisy(batch.summed(kept), self.noise * most, rng)
+        total = self.fine.noisy(batch.summed(kept, self), self.noise * most, 2, rng)
         if not passed and self.rates == "by-trimmed":
             total = total * ptr.step_ratio(min(trimmed, int(batch.expected) - 1), int(batch.expected))
         return Released(total, (float(self._next(trimmed, passed, batch.expected)),))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from math import sqrt
 from typing import Any, assert_never
 
@@ -25,6 +25,7 @@ from fedpriv.channel import Channel
 from fedpriv.coins import log_binomial
 from fedpriv.errors import FedprivError
 from fedpriv.event import Event
+from fedpriv.fine_grid import FineGrid
 from fedpriv.mechanisms import Gaussian, Laplace, Ternary
 from fedpriv.packing import packing
 from fedpriv.random_streams import stream
@@ -118,8 +119,7 @@ def _summed(own: Any, level: float, certain: int) -> tuple[Seen, Ratio]:
         case _ if certain == 1:
             return lambda symbols, _: symbols, log_ratio(own, level, -level)
         case Gaussian(noise=noise):
-            rest = noise * sqrt(certain - 1)
-            return lambda symbols, rng: symbols + rng.normal(0, rest, symbols.shape), _gaussian(own, level, certain)
+            return partial(_with_others, own.fine, noise * sqrt(certain - 1)), _gaussian(own, level, certain)
         case Laplace():
             raise FedprivError("Laplace has no certificate under secure aggregation")
         case _ if hasattr(own, "aggregated"):
@@ -128,6 +128,11 @@ def _summed(own: Any, level: float, certain: int) -> tuple[Seen, Ratio]:
         case _:
             crowd = _crowd(own, level, certain - 1)
             return _drawn(*crowd), of_sums(own, level, -level, crowd)
+
+
+def _with_others(fine: FineGrid, noise: float, symbols: NDArray[Any], rng: Generator) -> Vector:
+    """Messages in a sum with others' of 0, whose noise together is that of one."""
+    return fine.noisy(fine.whole(symbols), noise, 2, rng)
 
 
 def _gaussian(own: Gaussian, level: float, certain: int) -> Ratio:

@@ -1,0 +1,43 @@
+"""Rounded values plus rounded noise, a whole matrix at once: Gaussian and Laplace."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from fedpriv.arrays import Vector, finite
+from fedpriv.encoding_bulk import Places, Words, scratch
+from fedpriv.mechanisms.additive import Gaussian, Laplace
+from fedpriv.sampling_wide import BLOCK, Rounded
+
+
+@dataclass(frozen=True, slots=True)
+class Additive:
+    """Values toward zero on the mechanism's grid, plus its noise: as its `encode` adds them, a row by its own words."""
+
+    mechanism: Gaussian | Laplace
+    law: Rounded
+
+    coordinates: ClassVar[int] = BLOCK
+    packed: ClassVar[bool] = False
+
+    @classmethod
+    def of(cls, mechanism: Gaussian | Laplace, dimension: int) -> Additive | None:
+        """For rows whose noise is drawn in one block; None for longer ones, for which one by one is as fast."""
+        if dimension > BLOCK:
+            return None
+        return cls(mechanism, mechanism.fine.law(mechanism.noise, mechanism.power))
+
+    def words(self, dimension: int) -> int:
+        """As many as a block of draws is given."""
+        return self.law.words(dimension)
+
+    def draw(self, x: Vector, factors: Vector, words: Words) -> tuple[Vector, Places]:
+        """The messages; and the rows to do over."""
+        values = finite(x.astype(np.float64) * factors[:, None])
+        whole = self.mechanism.fine.whole(np.clip(values, -self.mechanism.peak, self.mechanism.peak, out=values))
+        noise = scratch.array("noise", x.shape, np.int64)
+        late = self.law.rows(words, noise)
+        return self.mechanism.fine.real(whole, noise), late

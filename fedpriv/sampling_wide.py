@@ -1,0 +1,292 @@
+"""Real noise of Gaussian or Laplace law, rounded to whole numbers: exact draws, however wide the noise.
+
+|X| has the density e^{−(x/s)^p/p}, p = 2 or 1. A point under that curve is drawn by 256 layers of one area (Marsaglia
+and Tsang 2000), and X is its place. Of X no more digits are drawn than it takes to know in which cell [k, k + 1) it is:
+a cell that lies under the curve over all of its layer needs none. Where a point lies too near the curve for double
+precision to tell, both its coordinates are drawn on, digit by digit, and compared with enough of them. Beyond the
+layers lie blocks of half the height each, without an end. So no probability is rounded and no tail is cut; and as
+nothing but exact comparisons, +, · and / decides which words are used, the same words give the same numbers anywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from decimal import Context, Decimal, localcontext
+from fractions import Fraction
+from functools import lru_cache
+from math import ceil, exp, frexp
+from typing import Literal
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+from fedpriv.arrays import Vector
+from fedpriv.compiled import compiled, high_half
+from fedpriv.errors import FedprivError, positive
+from fedpriv.random_streams import random_words
+from fedpriv.sampling_inversion import fixed_exp
+
+Words = NDArray[np.uint64]
+Integers = NDArray[np.int64]
+Size = int | tuple[int, ...]
+Power = Literal[1, 2]  # p: Laplace, Gaussian
+
+WIDEST = 2.0**48  # s, in cells: the places of layers are floats, and must be right to a cell
+BLOCK = 1 << 14  # draws whose words stay in cache
+DOUBT = 2.0**-40  # relative: what double precision may be off by at the curve is below 2⁻⁴³
+_LAYERS = 256
+_EDGE = {1: "7.7457", 2: "3.6631"}  # where the lowest layer ends, in s: with these 256 layers just pass the top
+_MORE = {1: 0.062, 2: 0.039}  # words a draw takes beyond its first one, on average
+_NARROWEST = 2.0**-30  # with less noise a number other than 0 has a chance of e^{−2⁵⁷}
+_CELLS = 22  # at least 2²¹ cells, of which there are two or more in a whole number
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rounded:
+    """A law ready to be drawn from: X of scale s cells, of which 2^shift make a unit."""
+
+    scale: float  # s, in cells
+    power: Power
+    area: float  # of each layer: the float itself, not what it stands for
+    cells: Words  # of each layer; of the lowest those of its blocks too
+    spare: Words  # below it, the last digits of a word would favour some cells
+    inner: Words  # cells of each layer that lie under the curve over all of it
+    heights: Vector  # of the layers' lower edges, and of the last one's upper edge: about
+    edge: int  # cells of the lowest layer before its blocks
+    block: int  # cells of a block
+    shift: int
+
+    def words(self, count: int) -> int:
+        """How many words so many draws are given: nearly always enough."""
+        mean = count * _MORE[self.power]
+        return count + int(mean + 12 * mean**0.5 + 24)
+
+    def draw(self, size: Size, rng: Generator, doubt: float = DOUBT) -> Integers:
+        """Independent draws."""
+        out = np.empty(size, np.int64)
+        flat = out.reshape(-1)
+        for start in range(0, flat.size, BLOCK):
+            self._fill(flat[start : start + BLOCK], rng, doubt)
+        return out
+
+    def rows(self, words: Words, out: Integers) -> NDArray[np.intp]:
+        """Draws into every row, each by the words of its own stream; the rows for which those did not do."""
+        late = np.zeros(len(out), np.bool_)
+        _rows(words, out, late, DOUBT, *self._tables)
+        return np.flatnonzero(late)
+
+    @property
+    def _tables(self) -> tuple[Words, Words, Words, Vector, np.uint64, np.uint64, int, float, bool]:
+        return (
+            self.cells, self.spare, self.inner, self.heights, np.uint64(self.edge), np.uint64(self.block),
+            self.shift, self.scale, self.power == 2,
+        )  # fmt: skip
+
+    def _fill(self, out: Integers, rng: Generator, doubt: float) -> None:
+        words = random_words(self.words(out.size), rng)
+        done, at = 0, out.size
+        while True:
+            done, at, short = _row(words, out, done, at, doubt, *self._tables)
+            if done == out.size:
+                return
+            if short:
+                words = np.concatenate((words, random_words(out.size, rng)))
+                continue
+            source = _Source(words, at, rng)
+            cell, below = self._slowly(int(words[done]), source)
+            whole = cell + (1 << self.shift >> 1) >> self.shift
+            out[done] = _wrapped(-whole if below else whole)
+            done, at = done + 1, source.at
+
+    def _slowly(self, word: int, words: Iterator[int]) -> tuple[int, bool]:
+        """The cell of one draw that begins with that word, and whether X is below 0: by the definition."""
+        while True:
+            layer, below, wide = word & 255, bool(word >> 8 & 1), word >> 9 << 9
+            cells = int(self.cells[layer])
+            cell, rest = divmod(wide * cells, 1 << 64)
+            if rest >= int(self.spare[layer]):
+                if cell < int(self.inner[layer]):
+                    return cell, below
+                halvings = None
+                if layer == 0 and cell >= self.edge:
+                    halvings = _zeros(words)
+                    cell = self.edge + halvings * self.block + (cell - self.edge >> 1)
+                if self._under(cell, layer, halvings, words):
+                    return cell, below
+            word = next(words)
+
+    def _under(self, cell: int, layer: int, halvings: int | None, words: Iterator[int]) -> bool:
+        """Whether a point of the cell, and of the layer or the block, lies under the curve."""
+        across, up, bits = next(words), next(words), 64
+        while True:
+            digits = bits + 64 + 2 * (halvings or 0)
+            low, high = self._between(layer, halvings, up, bits, digits)
+            right, left = (self._curve(Fraction((cell << bits) + across + one, 1 << bits), digits) for one in (1, 0))
+            if high <= right - 1:
+                return True
+            if low >= left + 1:
+                return False
+            across, up, bits = across << 64 | next(words), up << 64 | next(words), bits + 64
+
+    def _between(self, layer: int, halvings: int | None, up: int, bits: int, digits: int) -> tuple[int, int]:
+        """Between which numbers the height of a point lies, times 2^digits."""
+        area = Fraction(self.area) * (1 << digits)
+        lower = [int(area / int(cells)) for cells in self.cells[: 1 if halvings is not None else layer + 1]]
+        base, height = (0, lower[0] >> halvings) if halvings is not None else (sum(lower[:-1]), lower[-1])
+        return base + (height * up >> bits), base + (height * (up + 1) >> bits) + len(lower) + 3
+
+    def _curve(self, place: Fraction, digits: int) -> int:
+        """e^{−(x/s)^p/p}·2^digits to within one unit."""
+        return fixed_exp((place / Fraction(self.scale)) ** self.power / self.power, digits)
+
+
+class _Source:
+    """The words that a block was given, then those of its generator."""
+
+    def __init__(self, words: Words, at: int, rng: Generator) -> None:
+        self.at, self._words, self._rng = at, words, rng
+
+    def __iter__(self) -> Iterator[int]:
+        return self
+
+    def __next__(self) -> int:
+        if self.at < self._words.size:
+            self.at += 1
+            return int(self._words[self.at - 1])
+        return int(random_words(1, self._rng)[0])
+
+
+@lru_cache(maxsize=64)
+def rounded(scale: float, power: Power) -> Rounded:
+    """X of scale s, the very number the float is, rounded to the nearest whole number.
+
+    P(0) = P(|X| < ½), P(±k) = P(k − ½ < |X| < k + ½)/2.
+
+    >>> rounded(2.0**20, 2).draw(3, np.random.default_rng(1)), rounded(5.0, 1).draw(3, np.random.default_rng(1))
+    (array([ 115048, 1711490,  150428]), array([ 0, 10,  1]))
+    """
+    positive(scale=scale)
+    own = max(scale, _NARROWEST)  # more noise than asked for is never less private
+    shift = max(_CELLS - frexp(own)[1], 1)
+    return in_cells(own * 2.0**shift, power, shift)
+
+
+def in_cells(scale: float, power: Power, shift: int) -> Rounded:
+    """The same of a scale in cells."""
+    if not 1 <= scale <= WIDEST:
+        raise FedprivError(f"noise must be at most 2^48 cells wide, got {scale:.6g}")
+    widths, block, area = _layers(power)
+    room = 8 / (scale * widths[-1]) + 2.0**-45  # what rounding cells up may add to a layer's area, relative
+    total = np.ceil(scale * widths).astype(np.int64) + 1
+    edge, blocks = int(total[0]), ceil(scale * block) + 1
+    total[0] += 2 * blocks
+    # a layer's upper edge is at most (1 + room)² times what it is for widths; so much nearer it is under the curve
+    upper = np.append(widths[1:], 0.0)
+    near = np.divide(4 * room, upper**power, out=np.ones(_LAYERS), where=upper > 0)
+    inner = np.maximum(np.floor(scale * upper * (1 - np.minimum(near, 1))) - 1, 0)
+    cells, whole = total.astype(np.uint64), scale * area * (1 + room)
+    heights = np.concatenate(([0.0], np.cumsum(whole / total)))
+    spare = np.uint64(1 << 55) % cells << np.uint64(9)
+    return Rounded(scale, power, whole, cells, spare, inner.astype(np.uint64), heights, edge, blocks, shift)
+
+
+@lru_cache(maxsize=2)
+def _layers(power: Power) -> tuple[Vector, float, float]:
+    """For s = 1: the layers' widths, the width of a block, and the area of each layer; all rounded up.
+
+    The lowest layer is [0, r) below f(r) and the blocks beyond: f falls from r on at least as fast as e^{−r^{p−1}·x},
+    so it halves within ln 2/r^{p−1}. Each layer lies on the one before, as wide as the curve is there. In decimal
+    digits, for then the numbers are the same everywhere.
+    """
+    with localcontext(Context(prec=30)):
+        edge, up = Decimal(_EDGE[power]), 1 + Decimal(2) ** -50
+        block = Decimal(2).ln() / edge ** (power - 1) * up
+        height = (-(edge**power) / power).exp()
+        area = Decimal(float(height * (edge + 2 * block) * up))
+        widths = [edge * up]
+        for _ in range(_LAYERS - 1):
+            widths.append((-power * height.ln()) ** (Decimal(1) / power) * up)
+            height += area / Decimal(float(widths[-1]))
+        if not height >= 1:
+            raise RuntimeError(f"{_LAYERS} layers end at {height}, below the top of the curve")
+        return np.array([float(width) for width in widths]), float(block), float(area)
+
+
+def _zeros(words: Iterator[int]) -> int:
+    """How many tails a fair coin shows before the first head."""
+    passed = 0
+    while not (word := next(words)):
+        passed += 64
+    return passed + (word & -word).bit_length() - 1
+
+
+def _wrapped(number: int) -> int:
+    """The number modulo 2⁶⁴, as sums of 64 bits would have it: what passes them is a function of the draw."""
+    return (number + 2**63) % 2**64 - 2**63
+
+
+@compiled
+def _rows(
+    words: Words, out: Integers, late: NDArray[np.bool_], doubt: float, cells: Words, spare: Words,
+    inner: Words, heights: Vector, edge: np.uint64, block: np.uint64, shift: int, scale: float, gaussian: bool,
+) -> None:  # fmt: skip
+    """Every row by its own words."""
+    count = out.shape[1]
+    for row in range(len(out)):
+        done, _, _ = _row(
+            words[row], out[row], 0, count, doubt, cells, spare, inner, heights, edge, block, shift, scale, gaussian
+        )
+        late[row] = done < count
+
+
+@compiled
+def _row(
+    words: Words, out: Integers, done: int, at: int, doubt: float, cells: Words, spare: Words,
+    inner: Words, heights: Vector, edge: np.uint64, block: np.uint64, shift: int, scale: float, gaussian: bool,
+) -> tuple[int, int, bool]:  # fmt: skip
+    """Draws from `done` on, the i-th beginning with word i, and more from `at` on: until one needs what is not here.
+
+    That is words past the last one (then it is said to be short), or digits past those of floats. It comes back as it
+    was before that draw.
+    """
+    half = np.uint64(1) << np.uint64(shift) >> np.uint64(1)
+    for place in range(done, len(out)):
+        word, begun = words[place], at
+        while True:
+            layer = np.int64(word & np.uint64(255))
+            sign = np.int64(word >> np.uint64(8) & np.uint64(1))
+            wide = word & np.uint64(0xFFFFFFFFFFFFFE00)
+            cell = high_half(wide, cells[layer])
+            if wide * cells[layer] >= spare[layer]:
+                if cell < inner[layer]:
+                    break
+                if at + 3 > len(words):
+                    return place, begun, True
+                low, high = heights[layer], heights[layer + 1]
+                if layer == 0 and cell >= edge:
+                    coins = words[at]
+                    at += 1
+                    if coins == 0:
+                        return place, begun, False
+                    cell = edge + ((cell - edge) >> np.uint64(1))
+                    while not coins & np.uint64(1):
+                        coins >>= np.uint64(1)
+                        cell += block
+                        high *= 0.5
+                across = (float(cell) + float(words[at]) * 2.0**-64) / scale
+                up = low + (high - low) * (float(words[at + 1]) * 2.0**-64)
+                at += 2
+                curve = exp(-across * across / 2) if gaussian else exp(-across)
+                if abs(up - curve) <= doubt * (up + curve):
+                    return place, begun, False
+                if up < curve:
+                    break
+            if at >= len(words):
+                return place, begun, True
+            word = words[at]
+            at += 1
+        whole = np.int64((cell + half) >> np.uint64(shift))
+        out[place] = (whole ^ -sign) + sign
+    return len(out), at, False
