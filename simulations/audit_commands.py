@@ -90,7 +90,7 @@ def audited(study: Study, directory: Path, options: argparse.Namespace) -> dict[
         line.clear()
     found = {"name": study.name, "trial": own.source.words} | verdict(
         audit.trials, own.source.event, delta=study.privacy.delta, confidence=options.confidence,
-        in_a_tail=own.source.in_a_tail,
+        in_a_tail=own.source.in_a_tail, ranked=own.source.ranked,
     )  # fmt: skip
     found |= {"kind": kind, "repeated": audit.repeated, "seconds": time.monotonic() - begun}
     found["mu"]["pair"] = own.source.holds

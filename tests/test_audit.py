@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from fedpriv import encoding, study_file
 from fedpriv.audit.laws import log_ratio
 from fedpriv.audit.pairs import keys_of, pair_of, told_apart
+from fedpriv.audit.ranks import Lines, Ranks
 from fedpriv.audit.statistic import (
     Trials,
     at_least,
@@ -82,7 +83,10 @@ def audited(text: str, canaries: int, place: Path, confidence: float = 0.99) -> 
     study = resolved(text)
     own = source_of(study)
     found = conducted(own.source, canaries, own.seed, own.first, place, lambda _: None)
-    said = verdict(found.trials, own.source.event, delta=1e-5, confidence=confidence, in_a_tail=own.source.in_a_tail)
+    said = verdict(
+        found.trials, own.source.event, delta=1e-5, confidence=confidence, in_a_tail=own.source.in_a_tail,
+        ranked=own.source.ranked,
+    )  # fmt: skip
     return said | {"repeated": found.repeated}
 
 
@@ -108,6 +112,50 @@ def test_of_1_000_audits_of_a_pair_the_99_bound_is_above_its_mu_in_at_most_18_an
     above = (np.array(bounds) > truth).sum(axis=0)
     assert above[0] <= 18
     assert above[1] >= 400
+
+
+def test_of_1_000_audits_by_ranks_the_99_bound_is_above_its_mu_in_at_most_18_and_the_50_bound_in_at_least_400():
+    """Coin votes as above, and a Gaussian pair: a bound is above μ where fewer than so many simulated audits are."""
+    share, rounds, count, rng = 0.529679551, 200, 400, np.random.default_rng(3)
+    truth = compose([(Tradeoff.between([share, 1 - share], [1 - share, share]), rounds)]).mu
+    found = []
+    for seed in range(1_000):
+        held = rng.integers(0, 2, count).astype(bool)
+        scores = rng.binomial(rounds, np.where(held, share, 1 - share)) if seed % 2 else rng.normal(held * truth, 1)
+        found.append(Ranks(Trials(held, np.asarray(scores, float))).p_value(truth, stream(seed, "a draw of its own")))
+    assert (np.array(found) <= 0.01).sum() <= 18
+    assert (np.array(found) <= 0.5).sum() >= 400
+
+
+def test_the_bound_by_ranks_is_the_largest_mu_that_is_rejected():
+    for seed in range(4):
+        ranks = Ranks(of_a_gaussian(1.0, 300, seed))
+        mu = ranks.mu(0.95)
+        assert ranks.p_value(mu - 1e-3) <= 0.05 < ranks.p_value(mu + 1e-3)
+
+
+def test_ranks_show_more_of_a_gaussian_pair_than_right_guesses_do_and_what_the_pair_itself_allows_is_above():
+    """At ε of some 1 the bound is off by .80 of what the count's is: 2/φ(0)·½ deviations of guesses, 2 of ranks."""
+    mu = 0.25
+    epsilons = np.linspace(0, 1.5, 40)
+    deltas = np.array([Tradeoff.gaussian(mu).delta(float(own)) for own in epsilons])
+    steep, flat = np.exp(epsilons), np.exp(-epsilons)
+    certified = Lines(np.concatenate([deltas, 1 - flat * (1 - deltas)]), np.concatenate([steep, flat]))
+    pairs = [(Ranks(trials).shown(0.99, certified), trials.mu(0.99)) for trials in gaussians(mu)]
+    ranked, counted = (np.mean(own) for own in zip(*[(shown.mu, count) for shown, count in pairs], strict=True))
+    assert 0.7 < (mu - ranked) / (mu - counted) < 0.9
+    for shown, _ in pairs:
+        assert shown.mu < shown.allowed == pytest.approx(mu, abs=0.02)
+
+
+def gaussians(mu: float) -> list[Trials]:
+    return [of_a_gaussian(mu, 10_000, seed) for seed in range(8)]
+
+
+def test_scores_that_are_all_the_same_show_nothing_and_so_do_trials_of_one_side():
+    held = np.arange(1_000) % 2 == 0
+    assert Ranks(Trials(held, np.zeros(1_000))).mu(0.99) < 0.05
+    assert Ranks(Trials(np.ones(50, bool), np.arange(50.0))).mu(0.99) == 0
 
 
 def test_clopper_and_pearson_is_where_so_many_or_more_have_just_that_chance():
@@ -212,7 +260,7 @@ RECORDS = {
     "Ptr": RELEASE.format(kind="Ptr", settings=", bound = 0.5, test_noise = 1.0, failure = 1e-4, trimmed = 0.25"),
 }
 ONE = SMALL.replace("count = 20, records = 5", "count = 1, records = 100")
-SURE = 0.9999  # of each: all of them stand or fall together
+SURE = 0.999  # of each: all of them stand or fall together
 
 
 @pytest.mark.parametrize("name", STUDIES)

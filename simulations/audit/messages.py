@@ -32,6 +32,7 @@ from fedpriv.study_tables import Noise
 from fedpriv.trust import Central, Local, Sums
 from simulations.audit.trials import Scored
 
+SYMBOLS = 50  # of a trial, from which on its scores are ranked
 CROWD = 20_000  # others whose sum of three symbols can be worked out
 Numbers = NDArray[np.int64]
 Seen = Callable[[NDArray[Any], Generator], NDArray[Any]]
@@ -70,8 +71,13 @@ class Messages:
                 assert_never(never)
 
     @property
+    def ranked(self) -> bool:
+        """Whether scores take many values: sums of many symbols do, a few of them are the same for many canaries."""
+        return self.pair.coordinates * self.event.rounds >= SYMBOLS
+
+    @property
     def holds(self) -> float | None:
-        """μ of the pair itself, at the threshold of the plain count; None of sums, where it is not worked out."""
+        """μ of the pair itself, at the threshold of right guesses; None of sums, where it is not worked out."""
         return mu_of_share((1 + self.pair.advantage) / 2) if isinstance(self.event.trust, Local) else None
 
     @property
