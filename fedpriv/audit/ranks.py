@@ -12,11 +12,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from hashlib import blake2b
 from math import ceil
 from typing import NamedTuple
 
 import numpy as np
-from numpy.random import Generator
 from scipy.special import ndtri
 
 from fedpriv.arrays import Vector
@@ -74,9 +74,14 @@ class Ranks:
         return np.asarray(ndtri((np.arange(many) + 0.5) / many))
 
     @cached_property
+    def _seed(self) -> int:
+        """Of the simulated audits: other coins, other ones, and nothing that was released chooses them."""
+        return int.from_bytes(blake2b(np.packbits(self.trials.held).tobytes(), digest_size=8).digest())
+
+    @cached_property
     def score(self) -> float:
         """W: equal scores stand in an order by coins, which no fault of theirs can choose."""
-        coins = stream(0, "audit ties").random(len(self.trials))
+        coins = stream(self._seed, "audit ties").random(len(self.trials))
         held = self.trials.held[np.lexsort((coins, self.trials.scores))]
         return float(self.weights[held].sum())
 
@@ -84,11 +89,11 @@ class Ranks:
         """With that confidence the mechanism is not μ-GDP for any smaller μ."""
         return self.shown(confidence).mu
 
-    def p_value(self, mu: float, rng: Generator | None = None) -> float:
+    def p_value(self, mu: float) -> float:
         """How often an audit of a μ-GDP mechanism has such a W, at most: exact over its own draws."""
         if not self._both:
             return 1.0
-        found = sum(_score(no, yes, mu, self.weights) >= self.score for no, yes in self._drawn(DRAWS, rng))
+        found = sum(_score(no, yes, mu, self.weights) >= self.score for no, yes in self._drawn(DRAWS))
         return (1 + found) / (DRAWS + 1)
 
     def shown(self, confidence: float, most: Lines | None = None) -> Shown:
@@ -114,15 +119,15 @@ class Ranks:
     def _both(self) -> bool:
         return 0 < int(self.trials.held.sum()) < len(self.trials)
 
-    def _drawn(self, draws: int, rng: Generator | None = None) -> Iterator[tuple[Vector, Vector]]:
+    def _drawn(self, draws: int) -> Iterator[tuple[Vector, Vector]]:
         """Scores of N(0, 1), for who did not hold x and for who did, sorted: those of every μ are these moved by it."""
-        own, yes = rng or stream(0, "audit ranks"), int(self.trials.held.sum())
+        own, yes = stream(self._seed, "audit ranks"), int(self.trials.held.sum())
         for _ in range(draws):
             yield np.sort(own.standard_normal(len(self.trials) - yes)), np.sort(own.standard_normal(yes))
 
     def _allowed(self, most: Lines, draws: int, place: int) -> float:
         """The W that a mechanism at the very curve passes with no larger probability than is asked for."""
-        rng, yes = stream(0, "audit certified ranks"), int(self.trials.held.sum())
+        rng, yes = stream(self._seed, "audit certified ranks"), int(self.trials.held.sum())
         found = []
         for _ in range(draws):
             no = np.sort(rng.standard_normal(len(self.trials) - yes))

@@ -18,9 +18,9 @@ from fedpriv.audit.statistic import (
     mu_of_share,
 )
 from fedpriv.event import Event
-from fedpriv.privacy_loss import QUICK, ROUGH
+from fedpriv.privacy_loss import ROUGH
 
-SLOPES = 24  # lines of the certified curve that a point is held against
+SLOPES = 16  # lines of the certified curve that a point is held against
 
 
 class Found(NamedTuple):
@@ -62,7 +62,7 @@ def verdict(
 
 def _by_count(trials: Trials, account: Account, confidence: float) -> Found:
     """The plain count: under the certificate no attacker is right more often than (1 + δ(0))/2."""
-    most = account.delta(0.0, QUICK).bounds.upper
+    most = account.upper_delta(0.0)
     told = f"{trials.right:,} of {len(trials):,} fair coins told by the likelihood ratio"
     proof = f"{told}, Clopper–Pearson at {confidence:g}"
     return Found(trials.mu(confidence), mu_of_share((1 + min(most, 1.0)) / 2), proof)
@@ -91,6 +91,6 @@ def _beyond(trials: Trials, account: Account, confidence: float) -> Found:
 def lines_of(account: Account) -> Lines:
     """What (ε, δ) certificates say of true and false positives: TPR ≤ δ + e^ε·FPR, and 1 − FPR ≤ δ + e^ε·(1 − TPR)."""
     epsilons = max(account.upper_epsilon(1e-6, ROUGH), 1e-3) * np.linspace(0, 1, SLOPES) ** 2
-    deltas = np.array([account.delta(float(epsilon), ROUGH).bounds.upper for epsilon in epsilons])
+    deltas = np.array([account.upper_delta(float(epsilon), ROUGH) for epsilon in epsilons])
     steep, flat = np.exp(epsilons), np.exp(-epsilons)
     return Lines(np.concatenate([deltas, 1 - flat * (1 - deltas)]), np.concatenate([steep, flat]))
