@@ -31,7 +31,7 @@ examples:
   fedpriv audit ptr --canaries 2000
   fedpriv audit runs/digits --confidence 0.95 --json
 """
-DEFAULTS = {"messages": 20_000, "sums": 100_000, "records": 5_000}
+DEFAULTS = {"messages": 20_000, "sums": 100_000, "records": 5_000, "means": 5_000}
 
 
 def add_to(commands: Any) -> None:
@@ -46,7 +46,7 @@ def add_to(commands: Any) -> None:
     add("--set", metavar="table.key=value", action="append", default=[], dest="overrides",
         help="change one setting of a study; may be repeated")  # fmt: skip
     add("--canaries", type=whole_number, metavar="N",
-        help="trials (default 20,000 of messages, 100,000 of sums, 5,000 of records)")  # fmt: skip
+        help="trials (default 20,000 of messages, 100,000 of sums, 5,000 of records and of means)")  # fmt: skip
     add("--confidence", type=as_real, default=0.99, metavar="C", help="of every bound (default 0.99)")
     add("--out", metavar="DIR", help="where audit.json and audit.png go (default audits/NAME, or RUN/audit)")
     add("--quiet", action="store_true", help="no progress on standard error")

@@ -25,6 +25,7 @@ from fedpriv.audit.statistic import (
 )
 from fedpriv.audit.verdict import verdict
 from fedpriv.bounds import Norm
+from fedpriv.estimation.noisy_means import noisy_mean
 from fedpriv.event import by_hand
 from fedpriv.mechanisms import (
     Binomial,
@@ -259,6 +260,15 @@ RECORDS = {
     "AdaptiveDpSgd": RELEASE.format(kind="AdaptiveDpSgd", settings=", count_noise = 20.0"),
     "Ptr": RELEASE.format(kind="Ptr", settings=", bound = 0.5, test_noise = 1.0, failure = 1e-4, trimmed = 0.25"),
 }
+CENTRAL = """
+[privacy]
+trust = "central"
+mechanism = { kind = "Plain", clip = 1.0 }
+[aggregation]
+kind = "PrivateMean"
+epsilon = 1.0
+delta = 1e-5
+"""
 ONE = SMALL.replace("count = 20, records = 5", "count = 1, records = 100")
 SURE = 0.999  # of each: all of them stand or fall together
 
@@ -296,6 +306,25 @@ def test_the_certificate_of_records_stands_and_canaries_are_told_far_more_often_
     assert found["stands"]
     assert found["repeated"] == 0
     assert found["right"] > 500 + 4 * 16  # four standard errors
+
+
+def test_the_certificate_of_a_curators_means_stands_and_the_audit_comes_near_it(tmp_path):
+    found = audited(SMALL + CENTRAL, 3_200, tmp_path, SURE)
+    assert found["stands"]
+    assert found["repeated"] == 0
+    assert 0.7 * found["mu"]["of_epsilon"] < found["mu"]["audited"]
+
+
+def test_an_audit_of_a_curators_means_catches_noise_halved_and_a_norm_that_is_not_clipped(tmp_path, monkeypatch):
+    with monkeypatch.context() as patched:
+        patched.setattr("fedpriv.estimation.noisy_means.noisy_mean", mean_halved)
+        assert not audited(SMALL + CENTRAL, 1_600, tmp_path, SURE)["stands"]
+    monkeypatch.setattr("fedpriv.estimation.noisy_means.clipped", lambda rows, region: rows)
+    assert not audited(SMALL + CENTRAL, 800, tmp_path / "again", SURE)["stands"]
+
+
+def mean_halved(rows: Any, middle: Any, radius: float, mu: float, rng: Any) -> Any:
+    return noisy_mean(rows, middle, radius, 2 * mu, rng)
 
 
 # mutants: what is not as it is charged is caught by the audit itself

@@ -401,17 +401,22 @@ KEPT = mechanism_of(AdLm(epsilon_1=1.0, batch=4, sizes=(16, 4, 4, 8)))
 
 def unaudited(row: str) -> str | None:
     """Why a row is not audited; None where it is."""
-    what, trust, rest = row.split(", ", 2)
-    kind, bound = what.split(" ")
-    if trust == "Sums client":
-        return REALS if kind == "Gaussian" else None
-    if trust == "Local client":
-        return None
-    if trust == "Local record" and (rest == "replace" or (what == "Gaussian Norm" and rest.startswith("add-remove"))):
-        return None
-    if row == "Gaussian Norm, Central client, replace":
-        return None
-    return BY_HAND
+    what, seen, rest = row.split(", ", 2)
+    adjacency = rest.removesuffix(", sampled")
+    match seen:
+        case "Local client":
+            return None
+        case "Sums client":
+            return REALS if what.startswith("Gaussian ") else None
+        case "Central client":
+            return None if (what, rest) == ("Gaussian Norm", "replace") else BY_HAND
+        case "Local record":
+            drawn = rest == "replace" or (what, adjacency) == ("Gaussian Norm", "add-remove")
+            return None if drawn else BY_HAND
+        case "Sums record" | "Central record":
+            return BY_HAND
+        case _:
+            raise AssertionError(f"{row}: neither audited nor named")
 
 
 def test_a_row_is_audited_or_named_with_the_reason_and_a_new_mechanism_is_neither() -> None:
