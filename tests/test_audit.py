@@ -45,6 +45,7 @@ from fedpriv.private_sums.batch import noisy
 from fedpriv.random_streams import stream
 from fedpriv.secure_aggregation import scalar_pair_lower, ternary_pair_lower
 from fedpriv.tradeoff import Tradeoff
+from fedpriv.trust import Sums
 from server.rounds import Plan
 from simulations.audit.sources import source_of
 from simulations.audit.trials import Scored, conducted
@@ -81,7 +82,10 @@ def resolved(text: str) -> Any:
 
 def audited(text: str, canaries: int, place: Path, confidence: float = 0.99) -> dict[str, Any]:
     """The verdict on a study."""
-    study = resolved(text)
+    return of_study(resolved(text), canaries, place, confidence)
+
+
+def of_study(study: Any, canaries: int, place: Path, confidence: float) -> dict[str, Any]:
     own = source_of(study)
     found = conducted(own.source, canaries, own.seed, own.first, place, lambda _: None)
     said = verdict(
@@ -254,6 +258,7 @@ SUMMED = {
     "Gaussian noise": LOCAL.format(epsilon=8.0, kind="Gaussian", settings=""),
     "noise on a grid": LOCAL.format(epsilon=8.0, kind="Skellam", settings=", levels = 64"),
 }
+FEW = SMALL.replace("step = 1.0", "step = 1.0, fewest = 3")  # who are certain to have drawn noise
 RECORDS = {
     "DpSgd": RELEASE.format(kind="DpSgd", settings=""),
     "TrimmedGaussian": RELEASE.format(kind="TrimmedGaussian", settings=", trimmed = 0.25"),
@@ -358,6 +363,38 @@ def test_an_audit_of_messages_catches_one_stream_for_two_clients(tmp_path, monke
 def test_an_audit_of_messages_catches_one_stream_for_two_rounds(tmp_path, monkeypatch):
     monkeypatch.setattr("clients.cohort.Seeded", lambda seed, round, clients: encoding.Seeded(seed, 1, clients))
     assert audited(SMALL + VOTES, 200, tmp_path, SURE)["repeated"]
+
+
+THREE = FEW + LOCAL.format(epsilon=8.0, kind="Binomial", settings=", peak = 0.2, trials = 64").replace(
+    "epsilon", SUMS, 1
+)
+
+
+@pytest.mark.parametrize("name", SUMMED)
+def test_the_certificate_of_sums_of_three_messages_stands_where_all_three_go_through_the_channel(name, tmp_path):
+    text = FEW + SUMMED[name].replace("epsilon", SUMS, 1)
+    assert source_of(resolved(text)).source.event.trust == Sums(3)
+    found = audited(text, 600, tmp_path, SURE)
+    assert found["stands"]
+    assert found["right"] > 300
+
+
+def test_an_audit_of_sums_catches_noise_halved(tmp_path, monkeypatch):
+    study = resolved(THREE)  # calibrated before the fault
+    monkeypatch.setattr("fedpriv.channel.encoded_packed", halved)
+    assert not of_study(study, 600, tmp_path, SURE)["stands"]
+
+
+def test_an_audit_of_sums_catches_a_norm_that_is_not_clipped(tmp_path, monkeypatch):
+    monkeypatch.setattr("fedpriv.bounds.clip_factors", unclipped)
+    assert not audited(THREE, 600, tmp_path, SURE)["stands"]
+
+
+def test_an_audit_of_sums_catches_one_stream_for_two_clients(tmp_path, monkeypatch):
+    monkeypatch.setattr(
+        "clients.cohort.Seeded", lambda seed, round, clients: encoding.Seeded(seed, round, clients // 2)
+    )
+    assert audited(THREE, 200, tmp_path, SURE)["repeated"]
 
 
 def test_an_audit_of_records_catches_noise_halved(tmp_path, monkeypatch):
