@@ -479,7 +479,13 @@ def test_the_command_says_what_was_found_and_leaves_it_in_a_directory(tmp_path, 
     assert found["delta"] == 1e-5
     assert found["epsilon"]["audited"] <= found["epsilon"]["upper"] <= 8
     assert sorted(path.name for path in place.iterdir()) == ["audit.json", "audit.png"]
-    assert json.loads((place / "audit.json").read_text()) == found
+    kept = json.loads((place / "audit.json").read_text())
+    curves = kept.pop("curves")
+    assert kept == found
+    certified, audited = (np.array(curves[name]) for name in ("certified", "audited"))
+    assert (certified <= np.array(curves["explicit"]) + 1e-6).all()
+    assert np.array(curves["trials"]["beta"])[[0, -1]].tolist() == [1, 0]
+    assert np.interp(0.5, curves["alpha"], certified) <= np.interp(0.5, curves["alpha"], audited)
 
 
 def test_the_command_ends_with_1_where_the_certificate_is_refuted(tmp_path, capsys, monkeypatch):
