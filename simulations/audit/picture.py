@@ -22,7 +22,7 @@ DIGITS = 6
 
 
 def curves(trials: Trials, event: Event, mu: float) -> dict[str, Any]:
-    """Errors of both kinds: certified, reached by explicit data, G_μ of the audited μ; the trials' own, as they came."""
+    """Errors of both kinds: certified, reached by data, G_μ of the audited μ; the trials' own, as they came."""
     alpha = np.unique(np.concatenate((np.linspace(0, 1, 101), np.geomspace(1e-4, 0.01, 12))))
     below, above = tradeoff_bounds(Account((event,)), alpha, points=14)
     shown = Tradeoff.gaussian(mu)(alpha) if mu > 0 else 1 - alpha
