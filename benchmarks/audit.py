@@ -5,7 +5,7 @@
 650 coordinates, 40 rounds, local trust, δ = 1e-5, clip 1, peak .2, 99%. A share is of μ*, at which G_μ costs the
 certified ε; `held` is the share of the inputs themselves, which no number of canaries can pass. Votes of equal chance
 have a likelihood ratio that is a function of how many there were, so audits of them can be drawn from a binomial law:
-these say how often a target is met. 200,000 canaries are for ε = 1 alone. Seconds are of one process.
+these say how often a target is met. 200,000 canaries are for ε = 1 alone. Seconds are of one core.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from time import perf_counter
+from time import process_time
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -49,13 +49,13 @@ class Case(NamedTuple):
     star: float  # μ*
 
     def share(self, seed: int) -> tuple[float, float]:
-        """Audited, of μ*; and the seconds it took."""
-        begun = perf_counter()
+        """Audited, of μ*; and the seconds of a core that it took."""
+        begun = process_time()
         own = replace(self.source, seed=seed)
         with tempfile.TemporaryDirectory() as state:
             found = conducted(own, self.canaries, seed, DIMENSION, Path(state), lambda _: None)
             mu = Ranks(found.trials).mu(CONFIDENCE)
-        return mu / self.star, perf_counter() - begun
+        return mu / self.star, process_time() - begun
 
     def met(self, seed: int, target: float) -> bool:
         """Whether an audit drawn from the law of votes is at least so large: its μ is where that one is rejected."""

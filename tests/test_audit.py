@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, replace
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from fedpriv.audit.statistic import (
 )
 from fedpriv.audit.verdict import verdict
 from fedpriv.bounds import Norm
+from fedpriv.errors import FedprivError
 from fedpriv.estimation.noisy_means import noisy_mean
 from fedpriv.event import by_hand
 from fedpriv.mechanisms import (
@@ -49,6 +51,7 @@ from fedpriv.trust import Sums
 from server.rounds import Plan
 from simulations.audit.sources import source_of
 from simulations.audit.trials import Scored, conducted
+from simulations.audit.words import MEANINGS
 from simulations.command_line import main
 
 SMALL = """
@@ -320,6 +323,12 @@ def test_the_certificate_of_a_curators_means_stands_and_the_audit_comes_near_it(
     assert 0.7 * found["mu"]["of_epsilon"] < found["mu"]["audited"]
 
 
+def test_a_curator_that_looks_more_than_once_is_not_audited():
+    prime = SMALL + CENTRAL + 'method = "prime"\ncorruption = 0.05\nscale = 1.0\n'
+    with pytest.raises(FedprivError, match="'prime' looks at all rows more than once"):
+        source_of(study_file.parsed(prime))
+
+
 def test_an_audit_of_a_curators_means_catches_noise_halved_and_a_norm_that_is_not_clipped(tmp_path, monkeypatch):
     with monkeypatch.context() as patched:
         patched.setattr("fedpriv.estimation.noisy_means.noisy_mean", mean_halved)
@@ -483,7 +492,7 @@ def test_the_command_says_what_was_found_and_leaves_it_in_a_directory(tmp_path, 
     curves = kept.pop("curves")
     assert kept == found
     certified, audited = (np.array(curves[name]) for name in ("certified", "audited"))
-    assert (certified <= np.array(curves["explicit"]) + 1e-6).all()
+    assert (certified <= np.array(curves["explicit"]) + 1e-3).all()
     assert np.array(curves["trials"]["beta"])[[0, -1]].tolist() == [1, 0]
     assert np.interp(0.5, curves["alpha"], certified) <= np.interp(0.5, curves["alpha"], audited)
 
@@ -502,6 +511,8 @@ def test_the_command_ends_with_1_where_the_certificate_is_refuted(tmp_path, caps
         (["digits", "--confidence", "1"], "confidence must be between 0 and 1"),
         (["digits", "--confidence", "0"], "confidence must be between 0 and 1"),
         (["digits", "--confidence", "nan"], "confidence"),
+        (["digits", "--confidence", "-1"], "confidence must be between 0 and 1"),
+        (["stobatch"], "keeps its noise on records: what leaves are gradients"),
         (["no-such-study"], "no study 'no-such-study'"),
         (["digits", "--canaries", "0"], "must be a whole number of at least 1"),
     ],
@@ -531,7 +542,33 @@ def test_a_run_is_audited_once_it_has_done_what_its_study_promises(tmp_path, cap
     assert main(["run", "digits", *SHORT, *words]) == 0
     assert main(["audit", str(run), "--canaries", "300", "--quiet"]) == 0
     assert (run / "audit" / "audit.json").is_file()
+    check_reported(run, capsys)
     lines = (run / "records.jsonl").read_text().splitlines(keepends=True)
     (run / "records.jsonl").write_text("".join(lines[:3]))
     assert main(["audit", str(run), "--quiet"]) == 2
     assert "promises 4 rounds and it did 2" in capsys.readouterr().err
+
+
+def check_reported(run: Path, capsys: Any) -> None:
+    """The report shows the audit, says what each number proves, and takes none that is of another study or damaged."""
+    kept = run / "audit" / "audit.json"
+    found = json.loads(kept.read_text())
+    capsys.readouterr()
+    assert main(["report", str(run)]) == 0
+    said, page = capsys.readouterr().out, (run / "report" / "index.html").read_text()
+    assert f"μ at least {found['mu']['audited']:.4g} at 99% confidence of 300 canaries" in said
+    assert 'id="audit"' in page
+    assert (run / "report" / "audited.png").is_file()
+    for words in (*MEANINGS.values(), f"at least {found['epsilon']['audited']:.6g} at δ"):
+        assert escape(words) in page
+    assert main(["report", str(run), "--json", "--no-html"]) == 0
+    assert json.loads(capsys.readouterr().out)["audit"] == {
+        name: own for name, own in found.items() if name != "curves"
+    }
+    kept.write_text(json.dumps(found | {"study": "another"}))
+    assert main(["report", str(run), "--no-html"]) == 0
+    assert "99% confidence" not in capsys.readouterr().out
+    kept.write_text(json.dumps(found | {"mu": {}}))
+    assert main(["report", str(run), "--no-html"]) == 2
+    assert "not what fedpriv audit writes" in capsys.readouterr().err
+    kept.write_text(json.dumps(found))
