@@ -82,6 +82,10 @@ class Account:
         """The upper bound alone, in less time and hardly larger."""
         return min((route_epsilon(route, delta, tolerance) for route in self.routes), default=0.0)
 
+    def upper_delta(self, epsilon: float, tolerance: float = QUICK) -> float:
+        """The same of δ."""
+        return min((route_delta(route, epsilon, tolerance) for route in self.routes), default=0.0)
+
     def _cost(
         self,
         upper: Callable[[Route, float], float],

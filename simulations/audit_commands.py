@@ -17,6 +17,7 @@ from server.directory import STUDY
 from server.live_line import LiveLine
 from server.words import duration
 from simulations.account_commands import as_real, print_json
+from simulations.audit import words
 from simulations.run_commands import whole_number
 
 HELP = """\
@@ -31,7 +32,7 @@ examples:
   fedpriv audit ptr --canaries 2000
   fedpriv audit runs/digits --confidence 0.95 --json
 """
-DEFAULTS = {"messages": 20_000, "sums": 100_000, "records": 5_000}
+DEFAULTS = {"messages": 20_000, "sums": 100_000, "records": 5_000, "means": 5_000}
 
 
 def add_to(commands: Any) -> None:
@@ -46,7 +47,7 @@ def add_to(commands: Any) -> None:
     add("--set", metavar="table.key=value", action="append", default=[], dest="overrides",
         help="change one setting of a study; may be repeated")  # fmt: skip
     add("--canaries", type=whole_number, metavar="N",
-        help="trials (default 20,000 of messages, 100,000 of sums, 5,000 of records)")  # fmt: skip
+        help="trials (default 20,000 of messages, 100,000 of sums, 5,000 of records and of means)")  # fmt: skip
     add("--confidence", type=as_real, default=0.99, metavar="C", help="of every bound (default 0.99)")
     add("--out", metavar="DIR", help="where audit.json and audit.png go (default audits/NAME, or RUN/audit)")
     add("--quiet", action="store_true", help="no progress on standard error")
@@ -62,7 +63,7 @@ def run(options: argparse.Namespace) -> int:
     study, place = _asked(options)
     found = audited(study, Path(options.out) if options.out else place, options)
     if options.json:
-        print_json(found)
+        print_json(words.without_curves(found))
     else:
         print(table(found))
     return 0 if found["stands"] else 1
@@ -70,7 +71,7 @@ def run(options: argparse.Namespace) -> int:
 
 def audited(study: Study, directory: Path, options: argparse.Namespace) -> dict[str, Any]:
     """The audit of a study, its files in that directory."""
-    from simulations.audit.picture import picture
+    from simulations.audit.picture import curves, picture
     from simulations.audit.sources import source_of
     from simulations.audit.trials import conducted, forget
 
@@ -88,19 +89,20 @@ def audited(study: Study, directory: Path, options: argparse.Namespace) -> dict[
         audit = conducted(own.source, canaries, own.seed, own.first, state, told)
     finally:
         line.clear()
-    found = {"name": study.name, "trial": own.source.words} | verdict(
+    found = {"name": study.name, "study": study.id.hex(), "trial": own.source.words} | verdict(
         audit.trials, own.source.event, delta=study.privacy.delta, confidence=options.confidence,
-        in_a_tail=own.source.in_a_tail,
+        in_a_tail=own.source.in_a_tail, ranked=own.source.ranked,
     )  # fmt: skip
     found |= {"kind": kind, "repeated": audit.repeated, "seconds": time.monotonic() - begun}
     found["mu"]["pair"] = own.source.holds
     found["stands"] = found["stands"] and not audit.repeated
+    found["curves"] = curves(audit.trials, own.source.event, found["mu"]["audited"])
     replaced(
         directory / "audit.json",
         (json.dumps(records.plain(found), indent=1, ensure_ascii=False) + "\n").encode(),
         0o644,
     )
-    replaced(directory / "audit.png", picture(audit.trials, own.source.event, found), 0o644)
+    replaced(directory / "audit.png", picture(found), 0o644)
     forget(state)
     state.rmdir()
     return found
@@ -141,32 +143,6 @@ def _check_done(run: Path, study: Study) -> None:
 
 def table(found: dict[str, Any]) -> str:
     """The same for people."""
-    mu, epsilon, delta = found["mu"], found["epsilon"], found["delta"]
-    sure = (
-        f"at {found['confidence']:.0%} confidence"
-        if found["confidence"] < 0.995
-        else f"at {found['confidence']:g} confidence"
-    )
-    rows = [
-        ("trial", found["trial"]),
-        ("guesses", f"{found['right']:,} of {found['canaries']:,} right"),
-        ("μ, audited", f"at least {mu['audited']:.6g} {sure}"),
-        ("μ, certified", f"at most {mu['certified']:.6g}; {_beside(mu)}"),
-        (f"ε at δ = {delta:g}, audited", f"at least {epsilon['audited']:.6g} {sure}, whatever the shape"),
-        ("ε, by the shape", f"{epsilon['shape']:.6g}, were the mechanism's shape that of G_μ: no proof"),
-        ("ε, certified", f"at most {epsilon['upper']:.6g}, at least {epsilon['lower']:.6g}"),
-        ("proof, audited", found["proof"]["audited"]),
-        ("proof, certified", found["proof"]["certified"]),
-    ]  # fmt: skip
-    if found["repeated"]:
-        rows.append(("noise", f"{found['repeated']:,} messages are the same as another: they share their noise"))
-    rows.append(("verdict", "the certificate stands" if found["stands"] else "THE CERTIFICATE IS REFUTED"))
-    width = max(len(name) for name, _ in rows)
-    return "\n".join([found["name"], *(f"  {name:<{width}}  {words}" for name, words in rows)])
-
-
-def _beside(mu: dict[str, Any]) -> str:
-    """How far the trials come of what is certified, and how far these inputs could."""
-    of = mu["of_epsilon"]
-    words = f"of μ = {of:.6g}, at which G_μ costs the certified ε, audited {mu['audited'] / of:.0%}"
-    return words if mu["pair"] is None else f"{words}, held by these inputs {mu['pair'] / of:.0%}"
+    told = words.rows(found)
+    width = max(len(name) for name, _ in told)
+    return "\n".join([found["name"], *(f"  {name:<{width}}  {text}" for name, text in told)])

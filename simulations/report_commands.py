@@ -10,7 +10,7 @@ from typing import Any
 from fedpriv.errors import FedprivError
 from server.words import LETTERS
 from simulations.account_commands import print_json
-from simulations.report import facts, sweep_cells, sweep_report
+from simulations.report import audit_facts, facts, sweep_cells, sweep_report
 from simulations.report.facts import aligned
 from simulations.report.files import put
 from simulations.report.runs import Run, labels, load
@@ -48,7 +48,7 @@ def run_report(options: argparse.Namespace) -> None:
     runs = [load(directory) for directory in options.directories]
     files = [] if options.no_html else write(runs)
     if options.json:
-        first, *others = [facts.summary(run) for run in runs]
+        first, *others = [facts.summary(run) | audit_facts.summary(run) for run in runs]
         first |= {"page": str(files[0]), "figures": list(map(str, files[1:]))} if files else {}
         print_json(first | ({"compared": others} if others else {}))
         return
@@ -72,21 +72,27 @@ def _sweep(options: argparse.Namespace) -> None:
 
 def write(runs: Sequence[Run]) -> list[Path]:
     """The page of the first run, beside the others where there are any, and its figures; the page comes first."""
-    from simulations.report import comparison, figures, page  # matplotlib takes a while, and a table needs none
+    from simulations.report import (
+        audited,
+        comparison,
+        figures,
+        page,
+    )  # matplotlib takes a while, and a table needs none
 
     run, names, section = runs[0], labels(runs), ""
     drawn = figures.pictures(run)
     together = comparison.pictures(runs, names) if len(runs) > 1 else []
     if len(runs) > 1:
         section = page.comparison(runs, names, together)
-    html = page.page(run, drawn, section)
-    pictures = {f"{each.name}.png": each.png for each in [*drawn, *together]}
+    canaries = audited.pictures(run)
+    html = page.page(run, drawn, section, audited.section(run, canaries))
+    pictures = {f"{each.name}.png": each.png for each in [*drawn, *canaries, *together]}
     return put(run.directory / "report", {"index.html": html.encode(), **pictures})
 
 
 def table(run: Run) -> str:
     """A run for people."""
-    rows = [*facts.study(run)[1:], *facts.outcome(run)]
+    rows = [*facts.study(run)[1:], *facts.outcome(run), *audit_facts.line(run)]
     width = max(len(name) for name, _ in rows)
     return "\n".join([f"{run.header['name']}  {run.directory}", *(f"  {name:<{width}}  {text}" for name, text in rows)])
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, replace
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 from fedpriv import encoding, study_file
 from fedpriv.audit.laws import log_ratio
 from fedpriv.audit.pairs import keys_of, pair_of, told_apart
+from fedpriv.audit.ranks import Lines, Ranks
 from fedpriv.audit.statistic import (
     Trials,
     at_least,
@@ -24,6 +26,8 @@ from fedpriv.audit.statistic import (
 )
 from fedpriv.audit.verdict import verdict
 from fedpriv.bounds import Norm
+from fedpriv.errors import FedprivError
+from fedpriv.estimation.noisy_means import noisy_mean
 from fedpriv.event import by_hand
 from fedpriv.fine_grid import FineGrid
 from fedpriv.mechanisms import (
@@ -44,9 +48,11 @@ from fedpriv.random_streams import stream
 from fedpriv.sampling_wide import rounded
 from fedpriv.secure_aggregation import scalar_pair_lower, ternary_pair_lower
 from fedpriv.tradeoff import Tradeoff
+from fedpriv.trust import Sums
 from server.rounds import Plan
 from simulations.audit.sources import source_of
 from simulations.audit.trials import Scored, conducted
+from simulations.audit.words import MEANINGS
 from simulations.command_line import main
 
 SMALL = """
@@ -80,10 +86,16 @@ def resolved(text: str) -> Any:
 
 def audited(text: str, canaries: int, place: Path, confidence: float = 0.99) -> dict[str, Any]:
     """The verdict on a study."""
-    study = resolved(text)
+    return of_study(resolved(text), canaries, place, confidence)
+
+
+def of_study(study: Any, canaries: int, place: Path, confidence: float) -> dict[str, Any]:
     own = source_of(study)
     found = conducted(own.source, canaries, own.seed, own.first, place, lambda _: None)
-    said = verdict(found.trials, own.source.event, delta=1e-5, confidence=confidence, in_a_tail=own.source.in_a_tail)
+    said = verdict(
+        found.trials, own.source.event, delta=1e-5, confidence=confidence, in_a_tail=own.source.in_a_tail,
+        ranked=own.source.ranked,
+    )  # fmt: skip
     return said | {"repeated": found.repeated}
 
 
@@ -109,6 +121,50 @@ def test_of_1_000_audits_of_a_pair_the_99_bound_is_above_its_mu_in_at_most_18_an
     above = (np.array(bounds) > truth).sum(axis=0)
     assert above[0] <= 18
     assert above[1] >= 400
+
+
+def test_of_1_000_audits_by_ranks_the_99_bound_is_above_its_mu_in_at_most_18_and_the_50_bound_in_at_least_400():
+    """Coin votes as above, and a Gaussian pair: a bound is above μ where fewer than so many simulated audits are."""
+    share, rounds, count, rng = 0.529679551, 200, 400, np.random.default_rng(3)
+    truth = compose([(Tradeoff.between([share, 1 - share], [1 - share, share]), rounds)]).mu
+    found = []
+    for seed in range(1_000):
+        held = rng.integers(0, 2, count).astype(bool)  # other coins, other simulated audits
+        scores = rng.binomial(rounds, np.where(held, share, 1 - share)) if seed % 2 else rng.normal(held * truth, 1)
+        found.append(Ranks(Trials(held, np.asarray(scores, float))).p_value(truth))
+    assert (np.array(found) <= 0.01).sum() <= 18
+    assert (np.array(found) <= 0.5).sum() >= 400
+
+
+def test_the_bound_by_ranks_is_the_largest_mu_that_is_rejected():
+    for seed in range(4):
+        ranks = Ranks(of_a_gaussian(1.0, 300, seed))
+        mu = ranks.mu(0.95)
+        assert ranks.p_value(mu - 1e-3) <= 0.05 < ranks.p_value(mu + 1e-3)
+
+
+def test_ranks_show_more_of_a_gaussian_pair_than_right_guesses_do_and_what_the_pair_itself_allows_is_above():
+    """At ε of some 1 the bound is off by .80 of what the count's is: 2/φ(0)·½ deviations of guesses, 2 of ranks."""
+    mu = 0.25
+    epsilons = np.linspace(0, 1.5, 40)
+    deltas = np.array([Tradeoff.gaussian(mu).delta(float(own)) for own in epsilons])
+    steep, flat = np.exp(epsilons), np.exp(-epsilons)
+    certified = Lines(np.concatenate([deltas, 1 - flat * (1 - deltas)]), np.concatenate([steep, flat]))
+    pairs = [(Ranks(trials).shown(0.99, certified), trials.mu(0.99)) for trials in gaussians(mu)]
+    ranked, counted = (np.mean(own) for own in zip(*[(shown.mu, count) for shown, count in pairs], strict=True))
+    assert 0.7 < (mu - ranked) / (mu - counted) < 0.9
+    for shown, _ in pairs:
+        assert shown.mu < shown.allowed == pytest.approx(mu, abs=0.02)
+
+
+def gaussians(mu: float) -> list[Trials]:
+    return [of_a_gaussian(mu, 8_000, seed) for seed in range(4)]
+
+
+def test_scores_that_are_all_the_same_show_nothing_and_so_do_trials_of_one_side():
+    held = np.arange(1_000) % 2 == 0
+    assert Ranks(Trials(held, np.zeros(1_000))).mu(0.99) < 0.05
+    assert Ranks(Trials(np.ones(50, bool), np.arange(50.0))).mu(0.99) == 0
 
 
 def test_clopper_and_pearson_is_where_so_many_or_more_have_just_that_chance():
@@ -206,14 +262,24 @@ SUMMED = {
     "Gaussian noise": LOCAL.format(epsilon=8.0, kind="Gaussian", settings=""),
     "noise on a grid": LOCAL.format(epsilon=8.0, kind="Skellam", settings=", levels = 64"),
 }
+FEW = SMALL.replace("step = 1.0", "step = 1.0, fewest = 3")  # who are certain to have drawn noise
 RECORDS = {
     "DpSgd": RELEASE.format(kind="DpSgd", settings=""),
     "TrimmedGaussian": RELEASE.format(kind="TrimmedGaussian", settings=", trimmed = 0.25"),
     "AdaptiveDpSgd": RELEASE.format(kind="AdaptiveDpSgd", settings=", count_noise = 20.0"),
     "Ptr": RELEASE.format(kind="Ptr", settings=", bound = 0.5, test_noise = 1.0, failure = 1e-4, trimmed = 0.25"),
 }
+CENTRAL = """
+[privacy]
+trust = "central"
+mechanism = { kind = "Plain", clip = 1.0 }
+[aggregation]
+kind = "PrivateMean"
+epsilon = 1.0
+delta = 1e-5
+"""
 ONE = SMALL.replace("count = 20, records = 5", "count = 1, records = 100")
-SURE = 0.9999  # of each: all of them stand or fall together
+SURE = 0.999  # of each: all of them stand or fall together
 
 
 @pytest.mark.parametrize("name", STUDIES)
@@ -251,6 +317,31 @@ def test_the_certificate_of_records_stands_and_canaries_are_told_far_more_often_
     assert found["right"] > 500 + 4 * 16  # four standard errors
 
 
+def test_the_certificate_of_a_curators_means_stands_and_the_audit_comes_near_it(tmp_path):
+    found = audited(SMALL + CENTRAL, 3_200, tmp_path, SURE)
+    assert found["stands"]
+    assert found["repeated"] == 0
+    assert 0.7 * found["mu"]["of_epsilon"] < found["mu"]["audited"]
+
+
+def test_a_curator_that_looks_more_than_once_is_not_audited():
+    prime = SMALL + CENTRAL + 'method = "prime"\ncorruption = 0.05\nscale = 1.0\n'
+    with pytest.raises(FedprivError, match="'prime' looks at all rows more than once"):
+        source_of(study_file.parsed(prime))
+
+
+def test_an_audit_of_a_curators_means_catches_noise_halved_and_a_norm_that_is_not_clipped(tmp_path, monkeypatch):
+    with monkeypatch.context() as patched:
+        patched.setattr("fedpriv.estimation.noisy_means.noisy_mean", mean_halved)
+        assert not audited(SMALL + CENTRAL, 1_600, tmp_path, SURE)["stands"]
+    monkeypatch.setattr("fedpriv.estimation.noisy_means.clipped", lambda rows, region: rows)
+    assert not audited(SMALL + CENTRAL, 800, tmp_path / "again", SURE)["stands"]
+
+
+def mean_halved(rows: Any, middle: Any, radius: float, mu: float, rng: Any) -> Any:
+    return noisy_mean(rows, middle, radius, 2 * mu, rng)
+
+
 # mutants: what is not as it is charged is caught by the audit itself
 
 
@@ -282,6 +373,38 @@ def test_an_audit_of_messages_catches_one_stream_for_two_clients(tmp_path, monke
 def test_an_audit_of_messages_catches_one_stream_for_two_rounds(tmp_path, monkeypatch):
     monkeypatch.setattr("clients.cohort.Seeded", lambda seed, round, clients: encoding.Seeded(seed, 1, clients))
     assert audited(SMALL + VOTES, 200, tmp_path, SURE)["repeated"]
+
+
+THREE = FEW + LOCAL.format(epsilon=8.0, kind="Binomial", settings=", peak = 0.2, trials = 64").replace(
+    "epsilon", SUMS, 1
+)
+
+
+@pytest.mark.parametrize("name", SUMMED)
+def test_the_certificate_of_sums_of_three_messages_stands_where_all_three_go_through_the_channel(name, tmp_path):
+    text = FEW + SUMMED[name].replace("epsilon", SUMS, 1)
+    assert source_of(resolved(text)).source.event.trust == Sums(3)
+    found = audited(text, 600, tmp_path, SURE)
+    assert found["stands"]
+    assert found["right"] > 300
+
+
+def test_an_audit_of_sums_catches_noise_halved(tmp_path, monkeypatch):
+    study = resolved(THREE)  # calibrated before the fault
+    monkeypatch.setattr("fedpriv.channel.encoded_packed", halved)
+    assert not of_study(study, 600, tmp_path, SURE)["stands"]
+
+
+def test_an_audit_of_sums_catches_a_norm_that_is_not_clipped(tmp_path, monkeypatch):
+    monkeypatch.setattr("fedpriv.bounds.clip_factors", unclipped)
+    assert not audited(THREE, 600, tmp_path, SURE)["stands"]
+
+
+def test_an_audit_of_sums_catches_one_stream_for_two_clients(tmp_path, monkeypatch):
+    monkeypatch.setattr(
+        "clients.cohort.Seeded", lambda seed, round, clients: encoding.Seeded(seed, round, clients // 2)
+    )
+    assert audited(THREE, 200, tmp_path, SURE)["repeated"]
 
 
 def test_an_audit_of_records_catches_noise_halved(tmp_path, monkeypatch):
@@ -364,7 +487,13 @@ def test_the_command_says_what_was_found_and_leaves_it_in_a_directory(tmp_path, 
     assert found["delta"] == 1e-5
     assert found["epsilon"]["audited"] <= found["epsilon"]["upper"] <= 8
     assert sorted(path.name for path in place.iterdir()) == ["audit.json", "audit.png"]
-    assert json.loads((place / "audit.json").read_text()) == found
+    kept = json.loads((place / "audit.json").read_text())
+    curves = kept.pop("curves")
+    assert kept == found
+    certified, audited = (np.array(curves[name]) for name in ("certified", "audited"))
+    assert (certified <= np.array(curves["explicit"]) + 1e-3).all()
+    assert np.array(curves["trials"]["beta"])[[0, -1]].tolist() == [1, 0]
+    assert np.interp(0.5, curves["alpha"], certified) <= np.interp(0.5, curves["alpha"], audited)
 
 
 def test_the_command_ends_with_1_where_the_certificate_is_refuted(tmp_path, capsys, monkeypatch):
@@ -381,6 +510,8 @@ def test_the_command_ends_with_1_where_the_certificate_is_refuted(tmp_path, caps
         (["digits", "--confidence", "1"], "confidence must be between 0 and 1"),
         (["digits", "--confidence", "0"], "confidence must be between 0 and 1"),
         (["digits", "--confidence", "nan"], "confidence"),
+        (["digits", "--confidence", "-1"], "confidence must be between 0 and 1"),
+        (["stobatch"], "keeps its noise on records: what leaves are gradients"),
         (["no-such-study"], "no study 'no-such-study'"),
         (["digits", "--canaries", "0"], "must be a whole number of at least 1"),
     ],
@@ -410,7 +541,33 @@ def test_a_run_is_audited_once_it_has_done_what_its_study_promises(tmp_path, cap
     assert main(["run", "digits", *SHORT, *words]) == 0
     assert main(["audit", str(run), "--canaries", "300", "--quiet"]) == 0
     assert (run / "audit" / "audit.json").is_file()
+    check_reported(run, capsys)
     lines = (run / "records.jsonl").read_text().splitlines(keepends=True)
     (run / "records.jsonl").write_text("".join(lines[:3]))
     assert main(["audit", str(run), "--quiet"]) == 2
     assert "promises 4 rounds and it did 2" in capsys.readouterr().err
+
+
+def check_reported(run: Path, capsys: Any) -> None:
+    """The report shows the audit, says what each number proves, and takes none that is of another study or damaged."""
+    kept = run / "audit" / "audit.json"
+    found = json.loads(kept.read_text())
+    capsys.readouterr()
+    assert main(["report", str(run)]) == 0
+    said, page = capsys.readouterr().out, (run / "report" / "index.html").read_text()
+    assert f"μ at least {found['mu']['audited']:.4g} at 99% confidence of 300 canaries" in said
+    assert 'id="audit"' in page
+    assert (run / "report" / "audited.png").is_file()
+    for words in (*MEANINGS.values(), f"at least {found['epsilon']['audited']:.6g} at δ"):
+        assert escape(words) in page
+    assert main(["report", str(run), "--json", "--no-html"]) == 0
+    assert json.loads(capsys.readouterr().out)["audit"] == {
+        name: own for name, own in found.items() if name != "curves"
+    }
+    kept.write_text(json.dumps(found | {"study": "another"}))
+    assert main(["report", str(run), "--no-html"]) == 0
+    assert "99% confidence" not in capsys.readouterr().out
+    kept.write_text(json.dumps(found | {"mu": {}}))
+    assert main(["report", str(run), "--no-html"]) == 2
+    assert "not what fedpriv audit writes" in capsys.readouterr().err
+    kept.write_text(json.dumps(found))

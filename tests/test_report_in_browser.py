@@ -18,7 +18,7 @@ from test_sweep_report import write_sweep
 from simulations.command_line import main
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), "")
-WIDTHS = (400, 700, 1200, 1600)
+WIDTHS = (400, 700, 1200, 1280, 1600)
 
 pytestmark = pytest.mark.skipif(not CHROMIUM, reason="Chromium is not installed: no page was looked at in a browser")
 
@@ -95,6 +95,17 @@ def test_the_page_that_compares_runs_fits_every_window(tmp_path: Path) -> None:
     ]
     assert main(["report", *map(str, runs)]) == 0
     assert not sideways(runs[0] / "report" / "index.html")
+
+
+def test_the_page_of_a_run_that_was_audited_fits_every_window(tmp_path: Path) -> None:
+    run, rounds = tmp_path / "run", ["--set", "privacy.trust=local", "--set", "run.rounds=2"]
+    assert main(["run", "digits", "--driver", "direct", "--quiet", "--out", str(run), *rounds]) == 0
+    assert main(["audit", str(run), "--canaries", "300", "--quiet"]) == 0
+    assert main(["report", str(run)]) == 0
+    page = run / "report" / "index.html"
+    assert "What canaries gave away" in page.read_text()
+    assert not sideways(page)
+    assert not sideways(page, dark=True)
 
 
 def test_a_page_that_is_too_wide_or_complains_would_be_noticed(tmp_path: Path) -> None:

@@ -31,8 +31,8 @@ class Pair(NamedTuple):
     advantage: float  # of the best attacker of explicit data: 1 − α − β
 
 
-def pair_of(event: Event, *, fewest: bool = False) -> Pair:
-    """Of the explicit pairs the one told apart best; of those nearly as good the widest, or the narrowest.
+def pair_of(event: Event) -> Pair:
+    """Of the explicit pairs the one told apart best; of those nearly as good the widest.
 
     A wide one reaches its level only if its norm is clipped, so it sees whether it is.
 
@@ -45,7 +45,7 @@ def pair_of(event: Event, *, fewest: bool = False) -> Pair:
     found = [Pair(level, count, _advantage(event, level, count)) for level, count in _levels(event)]
     best = max(pair.advantage for pair in found)
     good = [pair for pair in found if pair.advantage >= NEARLY * best]
-    return min(good, key=lambda pair: pair.coordinates) if fewest else max(good, key=lambda pair: pair.coordinates)
+    return max(good, key=lambda pair: pair.coordinates)
 
 
 def _levels(event: Event) -> list[tuple[float, int]]:

@@ -8,6 +8,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from fedpriv.accounting import Account
+from fedpriv.audit.ranks import Lines, Ranks, enough
 from fedpriv.audit.statistic import (
     Trials,
     by_threshold,
@@ -17,9 +18,9 @@ from fedpriv.audit.statistic import (
     mu_of_share,
 )
 from fedpriv.event import Event
-from fedpriv.privacy_loss import QUICK, ROUGH
+from fedpriv.privacy_loss import ROUGH
 
-SLOPES = 12  # lines of the certified curve that a point is held against
+SLOPES = 16  # lines of the certified curve that a point is held against
 
 
 class Found(NamedTuple):
@@ -30,16 +31,22 @@ class Found(NamedTuple):
     proof: str
 
 
-def verdict(trials: Trials, event: Event, *, delta: float, confidence: float, in_a_tail: bool) -> dict[str, Any]:
+def verdict(
+    trials: Trials, event: Event, *, delta: float, confidence: float, in_a_tail: bool, ranked: bool = False
+) -> dict[str, Any]:
     """Everything `fedpriv audit` says of its trials, as plain data.
 
     Where what tells x from x′ is rare, the count and a threshold are both tried, each with half of what may go wrong.
+    `ranked` says beforehand that scores take many values, so that their ranks tell more than right guesses alone.
     """
     account = Account((event,))
     cost = account.epsilon(delta)
     lower, upper = cost.bounds
-    each = 1 - (1 - confidence) / 2 if in_a_tail else confidence
-    found = [_by_count(trials, account, each)] + ([_beyond(trials, account, each)] if in_a_tail else [])
+    if ranked and enough(confidence):
+        found = [_by_ranks(trials, account, confidence)]
+    else:
+        each = 1 - (1 - confidence) / 2 if in_a_tail else confidence
+        found = [_by_count(trials, account, each)] + ([_beyond(trials, account, each)] if in_a_tail else [])
     shown, audited = max(found), epsilon_lower(trials, delta, confidence)
     return {
         "canaries": len(trials), "confidence": confidence, "right": trials.right,
@@ -55,22 +62,35 @@ def verdict(trials: Trials, event: Event, *, delta: float, confidence: float, in
 
 def _by_count(trials: Trials, account: Account, confidence: float) -> Found:
     """The plain count: under the certificate no attacker is right more often than (1 + δ(0))/2."""
-    most = account.delta(0.0, QUICK).bounds.upper
+    most = account.upper_delta(0.0)
     told = f"{trials.right:,} of {len(trials):,} fair coins told by the likelihood ratio"
     proof = f"{told}, Clopper–Pearson at {confidence:g}"
     return Found(trials.mu(confidence), mu_of_share((1 + min(most, 1.0)) / 2), proof)
 
 
+def _by_ranks(trials: Trials, account: Account, confidence: float) -> Found:
+    """Ranks: under the certificate no attacker's scores are further apart than those of the certificate's own curve."""
+    shown = Ranks(trials).shown(confidence, lines_of(account))
+    proof = (
+        f"normal scores of the ranks of {len(trials):,} likelihood ratios, beside simulated audits, at {confidence:g}"
+    )
+    return Found(shown.mu, shown.allowed, proof)
+
+
 def _beyond(trials: Trials, account: Account, confidence: float) -> Found:
     """A threshold from one half: under the certificate no attacker has a larger TPR at that FPR than 1 − f(FPR)."""
-    point = by_threshold(trials, confidence)
-    epsilons = max(account.upper_epsilon(1e-6, ROUGH), 1e-3) * np.linspace(0, 1, SLOPES) ** 2
-    deltas = [account.delta(float(epsilon), ROUGH).bounds.upper for epsilon in epsilons]
-    lines = np.array(deltas) + np.exp(epsilons) * point.false_positive
-    turned = 1 - np.exp(-epsilons) * (1 - np.array(deltas) - point.false_positive)
-    most = float(min(lines.min(), turned.min(), 1.0))
+    point, lines = by_threshold(trials, confidence), lines_of(account)
+    most = float(min((lines.intercepts + lines.slopes * point.false_positive).min(), 1.0))
     proof = (
         f"true and false positives beyond a threshold that one half of {len(trials):,} trials chose and the other "
         f"judged, Clopper–Pearson at {confidence:g}"
     )
     return Found(point.mu, max(float(ndtri(most) - ndtri(point.false_positive)), 0.0), proof)
+
+
+def lines_of(account: Account) -> Lines:
+    """What (ε, δ) certificates say of true and false positives: TPR ≤ δ + e^ε·FPR, and 1 − FPR ≤ δ + e^ε·(1 − TPR)."""
+    epsilons = max(account.upper_epsilon(1e-6, ROUGH), 1e-3) * np.linspace(0, 1, SLOPES) ** 2
+    deltas = np.array([account.upper_delta(float(epsilon), ROUGH) for epsilon in epsilons])
+    steep, flat = np.exp(epsilons), np.exp(-epsilons)
+    return Lines(np.concatenate([deltas, 1 - flat * (1 - deltas)]), np.concatenate([steep, flat]))

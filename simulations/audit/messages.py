@@ -1,7 +1,8 @@
 """Canaries that send messages: clients beside a study's own, through its own channel, noise and packing.
 
 Under secure aggregation a trial is the sum of one canary's message and of the others', who are drawn anew each time:
-the mask is off, and the release function is all that is audited.
+the mask is off, and the release function is all that is audited. A few others send messages of their own; of more the
+law of their sum is drawn, so that a fault of their noise does not show.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from numpy.typing import NDArray
 from clients.cohort import noise_of
 from fedpriv.arrays import Vector
 from fedpriv.audit.laws import Ratio, log_ratio, of_sums, power, symbol_law
-from fedpriv.audit.pairs import Canaries, Pair, keys_of, pair_of, told_apart
+from fedpriv.audit.pairs import LONGER, Canaries, Pair, keys_of, pair_of, told_apart
 from fedpriv.audit.statistic import mu_of_share
 from fedpriv.channel import Channel
 from fedpriv.coins import log_binomial
@@ -33,6 +34,9 @@ from fedpriv.study_tables import Noise
 from fedpriv.trust import Central, Local, Sums
 from simulations.audit.trials import Scored
 
+FEW = 3  # others whose messages are drawn by the channel too; more are drawn from the law of their sum
+APART = 2**40  # between the numbers of a canary and of those beside it
+SYMBOLS = 50  # of a trial, from which on its scores are ranked
 CROWD = 20_000  # others whose sum of three symbols can be worked out
 Numbers = NDArray[np.int64]
 Seen = Callable[[NDArray[Any], Generator], NDArray[Any]]
@@ -52,7 +56,7 @@ class Messages:
     @cached_property
     def pair(self) -> Pair:
         """What canaries hold."""
-        return pair_of(self.event, fewest=isinstance(self.event.trust, Sums))
+        return pair_of(self.event)
 
     @property
     def words(self) -> str:
@@ -71,8 +75,13 @@ class Messages:
                 assert_never(never)
 
     @property
+    def ranked(self) -> bool:
+        """Whether scores take many values: sums of many symbols do, a few of them are the same for many canaries."""
+        return self.pair.coordinates * self.event.rounds >= SYMBOLS
+
+    @property
     def holds(self) -> float | None:
-        """μ of the pair itself, at the threshold of the plain count; None of sums, where it is not worked out."""
+        """μ of the pair itself, at the threshold of right guesses; None of sums, where it is not worked out."""
         return mu_of_share((1 + self.pair.advantage) / 2) if isinstance(self.event.trust, Local) else None
 
     @property
@@ -92,11 +101,35 @@ class Messages:
         for round in range(1, self.event.rounds + 1):
             noise = noise_of(self.source, self.seed, round, numbers)
             payload = self.channel.messages(self.channel.bounded(updates), noise)
-            symbols = packing(self.channel.mechanism).unpack(payload, self.event.dimension)[:, : self.pair.coordinates]
+            symbols = self._symbols(payload)
+            for place in range(1, self._few + 1):
+                beside = noise_of(self.source, self.seed, round, numbers + place * APART)
+                symbols = symbols + self._symbols(self.channel.messages(self._beside(len(held)), beside))
             others = stream(self.seed, "audit others", round, int(numbers[0]))
             scores += ratio(seen(symbols, others)).sum(axis=1)
             keys.append(keys_of(payload))
         return Scored(scores, np.concatenate(keys))
+
+    def _symbols(self, payload: NDArray[np.uint8]) -> NDArray[Any]:
+        """Of the coordinates in which x and x′ differ, wide enough to be added up."""
+        own = packing(self.channel.mechanism).unpack(payload, self.event.dimension)[:, : self.pair.coordinates]
+        return own.astype(np.int64) if own.dtype.kind in "iu" else own
+
+    @property
+    def _few(self) -> int:
+        """How many others send messages of their own."""
+        match self.event.trust:
+            case Sums(certain) if certain - 1 <= FEW:
+                return certain - 1
+            case _:
+                return 0
+
+    def _beside(self, count: int) -> NDArray[np.float32]:
+        """Updates of others, where they hide least: votes as those that hold x′, the others 0."""
+        rows = np.zeros((count, self.event.dimension), np.float32)
+        if not _centred(self.channel.mechanism):
+            rows[:, : self.pair.coordinates] = -LONGER * self.pair.level
+        return rows
 
     @cached_property
     def _seen(self) -> tuple[Seen, Ratio]:
@@ -106,11 +139,23 @@ class Messages:
             case Local():
                 return lambda symbols, _: symbols, log_ratio(own, level, -level)
             case Sums(certain):
-                return _summed(own, level, certain)
+                drawn, ratio = _summed(own, level, certain)
+                known = self._few * _at_zero(own)
+                return (lambda symbols, _: symbols - known) if self._few else drawn, ratio
             case Central():
                 raise FedprivError("a curator's noise is not a client's")
             case _ as never:
                 assert_never(never)
+
+
+def _centred(own: Any) -> bool:
+    """Whether others hide least at 0, or anywhere."""
+    return isinstance(own, Ternary | Gaussian) or hasattr(own, "aggregated")
+
+
+def _at_zero(own: Any) -> int:
+    """The symbol of an update of 0 without its noise, where that is added to a place on a grid."""
+    return 0 if isinstance(own, Ternary | Gaussian) or not _centred(own) else int(own.grid.index([0.0])[0])
 
 
 def _summed(own: Any, level: float, certain: int) -> tuple[Seen, Ratio]:

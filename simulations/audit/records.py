@@ -41,7 +41,7 @@ class Records:
     study: Study
     rounds: int
 
-    in_a_tail = True
+    in_a_tail, ranked = True, False
     holds = None
 
     @property

@@ -9,11 +9,12 @@ from fedpriv import guarantee
 from fedpriv.errors import FedprivError
 from fedpriv.study import Study
 from fedpriv.trust import Central, Local, Sums
+from simulations.audit.central import Means
 from simulations.audit.messages import Messages
 from simulations.audit.records import Records
 from simulations.audit.trials import Source
 
-Of = Literal["messages", "sums", "records"]
+Of = Literal["messages", "sums", "records", "means"]
 
 
 class Audit(NamedTuple):
@@ -30,7 +31,10 @@ def source_of(study: Study) -> Audit:
     rounds, seed, first = guarantee.releases_of_worst(study), study.run.seed, study.clients.count
     privacy = study.privacy
     if privacy.kept is not None:
-        raise FedprivError(f"{type(privacy.kept).__name__} keeps its noise on records: no audit of it is built")
+        raise FedprivError(
+            f"{type(privacy.kept).__name__} keeps its noise on records: what leaves are gradients of noised records, "
+            "whose likelihood cannot be written down, so no audit of them would come near"
+        )
     if privacy.private_sum is not None:
         return Audit(Records(study, rounds), "records", seed, first)
     event = guarantee.event(study, net_of(study, pool_of(study)).dimension, rounds)
@@ -40,6 +44,6 @@ def source_of(study: Study) -> Audit:
         case Sums():
             return Audit(Messages(event, privacy.channel, privacy.noise, seed), "sums", seed, first)
         case Central():
-            raise FedprivError("privacy.trust = 'central': the noise is the server's, no audit of it is built")
+            return Audit(Means(study, rounds).checked, "means", seed, first)
         case _ as never:
             assert_never(never)

@@ -49,6 +49,10 @@ class Source(Protocol):
         """Whether what tells x from x′ is rare, so that a threshold is chosen on one half of the trials."""
 
     @property
+    def ranked(self) -> bool:
+        """Whether scores take so many values that their ranks tell more than guesses."""
+
+    @property
     def holds(self) -> float | None:
         """μ of the inputs that canaries hold, where it is known."""
 

@@ -13,8 +13,8 @@ from simulations.report.runs import Run
 from simulations.report.style import ON_PAGE, Picture
 
 
-def page(run: Run, pictures: Sequence[Picture], others: str = "") -> str:
-    """The whole page, `others` being the section that compares."""
+def page(run: Run, pictures: Sequence[Picture], others: str = "", audited: str = "") -> str:
+    """The whole page, `others` being the section that compares, `audited` that of its audit."""
     name, end = escape(str(run.header["name"])), run.records.end
     early = "" if end and end["why"] == "finished" and not run.not_tried else " early"
     drawn = "\n".join(map(figure, pictures))
@@ -31,6 +31,7 @@ def page(run: Run, pictures: Sequence[Picture], others: str = "") -> str:
 <section class="figures">
 {drawn}
 </section>
+{audited}
 <h2>What was run</h2>
 <div class="table">{_rows(facts.study(run), facts.meanings(run))}</div>
 <h2>What came of it</h2>

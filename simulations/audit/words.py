@@ -1,0 +1,73 @@
+"""What an audit found, for people: each number, and what it proves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+Rows = list[tuple[str, str]]
+MEANINGS = {
+    "guesses": "each canary held one of two inputs by a fair coin, and a guesser who knows both inputs and every "
+    "probability of the mechanism named it from what left",
+    "μ, audited": "with that confidence the mechanism is not μ-GDP for any smaller μ, whatever made the guesses",
+    "μ, certified": "the most that the certificate allows such guesses: a larger audited μ would refute it",
+    "ε, audited": "with that confidence no smaller ε holds at this δ. It is a statement about a tail that few trials "
+    "see: how far it stays below says little of the certificate",
+    "ε, by the shape": "what the audited μ would cost if the mechanism's curve were Gaussian: no proof",
+    "ε, certified": "proved from above for all inputs, and from below by explicit data",
+    "verdict": "an audit tries one pair of inputs and one guesser: it can refute a certificate, never prove it",
+}
+
+
+def rows(found: Mapping[str, Any]) -> Rows:
+    """Row by row: a name, and what came of it."""
+    mu, epsilon, sure = found["mu"], found["epsilon"], confident(found["confidence"])
+    told = [
+        ("trial", found["trial"]),
+        ("guesses", f"{found['right']:,} of {found['canaries']:,} right"),
+        ("μ, audited", f"at least {mu['audited']:.6g} {sure}"),
+        ("μ, certified", f"at most {mu['certified']:.6g}; {_beside(mu)}"),
+        ("ε, audited", f"at least {epsilon['audited']:.6g} at δ = {found['delta']:g} {sure}, whatever the shape"),
+        ("ε, by the shape", f"{epsilon['shape']:.6g}, were the mechanism's shape that of G_μ: no proof"),
+        ("ε, certified", f"at most {epsilon['upper']:.6g}, at least {epsilon['lower']:.6g}"),
+        ("proof, audited", found["proof"]["audited"]),
+        ("proof, certified", found["proof"]["certified"]),
+    ]
+    if found["repeated"]:
+        told.append(("noise", f"{found['repeated']:,} messages are the same as another: they share their noise"))
+    return [*told, ("verdict", verdict(found))]
+
+
+def verdict(found: Mapping[str, Any]) -> str:
+    """Whether the certificate stands."""
+    return "the certificate stands" if found["stands"] else "THE CERTIFICATE IS REFUTED"
+
+
+def confident(confidence: float) -> str:
+    """A confidence in words.
+
+    >>> confident(0.99), confident(0.9999)
+    ('at 99% confidence', 'at 0.9999 confidence')
+    """
+    return f"at {confidence:.0%} confidence" if confidence < 0.995 else f"at {confidence:g} confidence"
+
+
+def in_a_line(found: Mapping[str, Any]) -> str:
+    """All of it in one line."""
+    mu = found["mu"]
+    return (
+        f"μ at least {mu['audited']:.4g} {confident(found['confidence'])} of {found['canaries']:,} canaries, certified "
+        f"at most {mu['certified']:.4g}: {verdict(found)}"
+    )
+
+
+def _beside(mu: Mapping[str, Any]) -> str:
+    """How far the trials come of what is certified, and how far these inputs could."""
+    of = mu["of_epsilon"]
+    words = f"of μ = {of:.6g}, at which G_μ costs the certified ε, audited {mu['audited'] / of:.0%}"
+    return words if mu["pair"] is None else f"{words}, held by these inputs {mu['pair'] / of:.0%}"
+
+
+def without_curves(found: Mapping[str, Any]) -> dict[str, Any]:
+    """What fits a terminal."""
+    return {name: value for name, value in found.items() if name != "curves"}

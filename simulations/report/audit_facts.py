@@ -1,0 +1,43 @@
+"""What `fedpriv audit RUN` has left in a run's directory, as data and in a row."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from fedpriv.errors import FedprivError
+from simulations.audit.words import in_a_line, rows, without_curves
+from simulations.report.runs import Run
+
+Found = dict[str, Any]
+FILE = ("audit", "audit.json")
+
+
+def found_of(run: Run) -> Found | None:
+    """What the audit found; None where there is none, or where it is of another study."""
+    path = run.directory.joinpath(*FILE)
+    if not path.is_file():
+        return None
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+        if found["study"] != run.header["study"]:
+            return None
+        rows(found)  # which asks for all there is
+        [float(value) for value in found["curves"]["trials"]["alpha"]]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise FedprivError(
+            f"{path}: not what fedpriv audit writes ({error!r}): fedpriv audit {run.directory}"
+        ) from None
+    return dict(found)
+
+
+def line(run: Run) -> list[tuple[str, str]]:
+    """A row for the table on a terminal."""
+    found = found_of(run)
+    return [] if found is None else [("audited", in_a_line(found))]
+
+
+def summary(run: Run) -> dict[str, Any]:
+    """As plain data, without the curves."""
+    found = found_of(run)
+    return {} if found is None else {"audit": without_curves(found)}
