@@ -6,7 +6,7 @@ import argparse
 import json
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fedpriv import records, study_file
 from fedpriv.audit.verdict import verdict
@@ -19,6 +19,9 @@ from server.words import duration
 from simulations.account_commands import as_real, print_json
 from simulations.run_commands import whole_number
 
+if TYPE_CHECKING:
+    from simulations.audit.sources import Audit
+
 HELP = """\
 Canaries are clients beside the study's own, or records beside a client's: each holds one of two frozen inputs by a fair
 coin, goes through the code that really answers, and a guesser who knows both inputs names the coin. How often it is
@@ -26,12 +29,16 @@ right bounds from below what anybody can learn. docs/audit.md says what each num
 
 Killed or stopped, the same command goes on. 0: the certificate stands; 1: it is refuted; 2: it cannot be audited.
 
+--node audits a deployed node on a copy: nothing is charged to it and nothing written in its directory. Beside messages
+all that a server sees of it is compared with that of a neighbour, one record away: refusals, words, sizes, counts.
+
 examples:
   fedpriv audit digits --set privacy.trust=local --set privacy.epsilon=8 --canaries 20000
   fedpriv audit ptr --canaries 2000
   fedpriv audit runs/digits --confidence 0.95 --json
+  fedpriv audit --node /srv/fedpriv --study study.toml
 """
-DEFAULTS = {"messages": 20_000, "sums": 100_000, "records": 5_000}
+DEFAULTS = {"messages": 20_000, "sums": 100_000, "records": 5_000, "node": 200}
 
 
 def add_to(commands: Any) -> None:
@@ -42,13 +49,26 @@ def add_to(commands: Any) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip
     add = command.add_argument
-    add("study", metavar="STUDY|RUN", help="a study, by file or name, or the directory of a run")
+    add("given", metavar="STUDY|RUN", nargs="?", help="a study, by file or name, or the directory of a run")
+    add("--node", type=Path, metavar="DIR", help="a deployed node, by the directory of its policy.toml and ledger")
+    add(
+        "--neighbour",
+        type=Path,
+        metavar="DIR2",
+        help="a node with another record (default: the one of ten that matters most goes, or is replaced)",
+    )
+    add("--study", metavar="STUDY",
+        help="what the node is asked (default: the only one its policy takes; digits, where it takes any)")  # fmt: skip
     add("--set", metavar="table.key=value", action="append", default=[], dest="overrides",
         help="change one setting of a study; may be repeated")  # fmt: skip
     add("--canaries", type=whole_number, metavar="N",
-        help="trials (default 20,000 of messages, 100,000 of sums, 5,000 of records)")  # fmt: skip
+        help="trials (default 20,000 of messages, 100,000 of sums, 5,000 of records, 200 of a node)")  # fmt: skip
     add("--confidence", type=as_real, default=0.99, metavar="C", help="of every bound (default 0.99)")
-    add("--out", metavar="DIR", help="where audit.json and audit.png go (default audits/NAME, or RUN/audit)")
+    add(
+        "--out",
+        metavar="DIR",
+        help="where audit.json and audit.png go (default audits/NAME, or RUN/audit, or audits/DIR)",
+    )
     add("--quiet", action="store_true", help="no progress on standard error")
     add("--json", action="store_true", help="one JSON object on standard output")
     command.set_defaults(run=run)
@@ -59,8 +79,7 @@ def run(options: argparse.Namespace) -> int:
     real(confidence=options.confidence)
     if not 0 < options.confidence < 1:
         raise FedprivError(f"confidence must be between 0 and 1, both left out, got {options.confidence:g}")
-    study, place = _asked(options)
-    found = audited(study, Path(options.out) if options.out else place, options)
+    found = _of_node(options) if options.node else _of_study(options)
     if options.json:
         print_json(found)
     else:
@@ -68,13 +87,43 @@ def run(options: argparse.Namespace) -> int:
     return 0 if found["stands"] else 1
 
 
+def _of_study(options: argparse.Namespace) -> dict[str, Any]:
+    if options.given is None:
+        raise FedprivError("name what is audited: a study, the directory of a run, or --node DIR")
+    if options.neighbour or options.study:
+        raise FedprivError("--neighbour and --study are of --node DIR, and no node is named")
+    study, place = _asked(options)
+    return audited(study, Path(options.out) if options.out else place, options)
+
+
+def _of_node(options: argparse.Namespace) -> dict[str, Any]:
+    from simulations.audit.node import examined
+
+    if options.given is not None:
+        raise FedprivError(f"{options.given}: --node names what is audited, and --study what the node is asked")
+    place = Path(options.out) if options.out else Path("audits") / options.node.absolute().name
+    line = LiveLine(options.quiet)
+    line.begin("looking at the node", 0.0, [])
+    asked = options.neighbour, options.study, options.overrides
+    with examined(options.node, *asked, place, lambda words: line.show(words, 0.0, [])) as own:
+        line.clear()
+        return concluded(own.audit, own.name, own.delta, place, options, own.found)
+
+
 def audited(study: Study, directory: Path, options: argparse.Namespace) -> dict[str, Any]:
     """The audit of a study, its files in that directory."""
-    from simulations.audit.picture import picture
     from simulations.audit.sources import source_of
+
+    return concluded(source_of(study), study.name, study.privacy.delta, directory, options, {})
+
+
+def concluded(
+    own: Audit, name: str, delta: float, directory: Path, options: argparse.Namespace, beside: dict[str, Any]
+) -> dict[str, Any]:
+    """All trials, and the verdict on them; `beside`: what else was found, and which faults among it."""
+    from simulations.audit.picture import picture
     from simulations.audit.trials import conducted, forget
 
-    own = source_of(study)
     kind, canaries = own.kind, options.canaries or DEFAULTS[own.kind]
     line, begun = LiveLine(options.quiet), time.monotonic()
     line.begin(f"0/{canaries:,} canaries", 0.0, [])
@@ -88,13 +137,13 @@ def audited(study: Study, directory: Path, options: argparse.Namespace) -> dict[
         audit = conducted(own.source, canaries, own.seed, own.first, state, told)
     finally:
         line.clear()
-    found = {"name": study.name, "trial": own.source.words} | verdict(
-        audit.trials, own.source.event, delta=study.privacy.delta, confidence=options.confidence,
+    found = {"name": name, "trial": own.source.words} | verdict(
+        audit.trials, own.source.event, delta=delta, confidence=options.confidence,
         in_a_tail=own.source.in_a_tail,
     )  # fmt: skip
-    found |= {"kind": kind, "repeated": audit.repeated, "seconds": time.monotonic() - begun}
+    found |= {"kind": kind, "repeated": audit.repeated, "seconds": time.monotonic() - begun} | beside
     found["mu"]["pair"] = own.source.holds
-    found["stands"] = found["stands"] and not audit.repeated
+    found["stands"] = found["stands"] and not audit.repeated and not found.get("faults")
     replaced(
         directory / "audit.json",
         (json.dumps(records.plain(found), indent=1, ensure_ascii=False) + "\n").encode(),
@@ -112,7 +161,7 @@ def _asked(options: argparse.Namespace) -> tuple[Study, Path]:
     from server.rounds import Plan
     from simulations.run_directory import modules_of
 
-    given = Path(options.study)
+    given = Path(options.given)
     if (given / STUDY).is_file():
         if options.overrides:
             raise FedprivError(f"{given}: a run is audited as it was: no --set")
@@ -122,10 +171,10 @@ def _asked(options: argparse.Namespace) -> tuple[Study, Path]:
         place = given / "audit"
     else:
         look_for_modules(given.parent)
-        study = study_file.read(options.study, options.overrides)
+        study = study_file.read(options.given, options.overrides)
         place = Path("audits") / study.name
     if not study.privacy.promises:
-        raise FedprivError(f"{options.study}: Plain promises nothing, so there is nothing to audit")
+        raise FedprivError(f"{options.given}: Plain promises nothing, so there is nothing to audit")
     return Plan.of(study).study, place
 
 
@@ -160,9 +209,17 @@ def table(found: dict[str, Any]) -> str:
     ]  # fmt: skip
     if found["repeated"]:
         rows.append(("noise", f"{found['repeated']:,} messages are the same as another: they share their noise"))
+    rows += _seen(found) if "seen" in found else []
     rows.append(("verdict", "the certificate stands" if found["stands"] else "THE CERTIFICATE IS REFUTED"))
     width = max(len(name) for name, _ in rows)
     return "\n".join([found["name"], *(f"  {name:<{width}}  {words}" for name, words in rows)])
+
+
+def _seen(found: dict[str, Any]) -> list[tuple[str, str]]:
+    """What else a server sees of a node, and what tells it from its neighbour."""
+    seen, faults = found["seen"], found["faults"]
+    words = f"{seen['asks']:,} questions, {seen['answers']:,} answers, of both alike: what was seen of them is the same"
+    return [(f"FAULT: {each['about']}", each["words"]) for each in faults] or [("all else", words)]
 
 
 def _beside(mu: dict[str, Any]) -> str:

@@ -13,7 +13,7 @@ from simulations.audit.messages import Messages
 from simulations.audit.records import Records
 from simulations.audit.trials import Source
 
-Of = Literal["messages", "sums", "records"]
+Of = Literal["messages", "sums", "records", "node"]
 
 
 class Audit(NamedTuple):
