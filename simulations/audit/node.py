@@ -84,13 +84,13 @@ def _examined(copy: Copy, neighbour: Path | None, study: Study, told: Callable[[
     policy, home = copy.home.policy, copy.home
     if study.privacy.kept is not None:
         raise FedprivError(f"{type(study.privacy.kept).__name__} keeps its noise on records: no audit of it is built")
-    policy.check(study)
     copy.lay(policy.data)
     copy.begin()
     if wrong := wrong_with_data(copy.directory / POLICY):
         raise FedprivError(f"{home.directory}: this node's data allow no answer: {wrong}")
     own = pool_of_policy(policy)
     study, pool = _resolved(study, own)
+    policy.check(study)
     weights = net_of(study, pool).initial()
     event = policy.events(study, weights.size, masked=masked(copy, study))[0]
     told("looking for the neighbour")

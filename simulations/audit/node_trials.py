@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import NDArray
 
 from clients import own_ledger
@@ -25,10 +26,11 @@ from clients.splits import records_of
 from fedpriv import study_file, wire
 from fedpriv.arrays import Vector
 from fedpriv.audit.pairs import keys_of, told_apart
+from fedpriv.channel import Channel
 from fedpriv.clipping import clip_factors
 from fedpriv.encoding import Fresh
 from fedpriv.event import Event
-from fedpriv.mechanisms import Mechanism
+from fedpriv.mechanisms import Binomial, Cldp, Mechanism
 from fedpriv.packing import packing
 from fedpriv.private_sums import PrivateSum
 from fedpriv.random_streams import stream
@@ -198,15 +200,8 @@ class NodeTrials:
         """Messages of others whose update is 0, drawn anew: as many as the certificate counts."""
         assert isinstance(self.event.trust, Sums)
         study, d = self.asked.study, self.weights.size
-        left, total = self.event.trust.certain - len(self.asked.clients), np.zeros(d)
-        rng = stream(study.run.seed, "audit others", round, number)
-        channel = study.privacy.channel
-        while left > 0:
-            some = min(left, max(1, AT_ONCE // d))
-            payload = channel.messages(np.zeros((some, d), np.float32), Fresh(rng, some))
-            total += packing(channel.mechanism).unpack(payload, d).sum(axis=0, dtype=np.float64)
-            left -= some
-        return total
+        left = max(self.event.trust.certain - len(self.asked.clients), 0)
+        return others_of(study.privacy.channel, left, d, stream(study.run.seed, "audit others", round, number))
 
     def _of_releases(self, out: Any) -> float:
         own, study = self.private, self.asked.study
@@ -226,6 +221,21 @@ def _of_either(own: Mechanism, x: Vector, y: Vector) -> Score:
     """Of messages one by one; where a node adds up those of its clients, which is smaller, of their sum."""
     alone, added, many = of_messages(own, x, y), of_sums(own, x, y, len(x)), len(x)
     return lambda seen: alone(seen) if len(seen) == many else added(seen.sum(axis=0))
+
+
+def others_of(channel: Channel, count: int, d: int, rng: Generator) -> Vector:
+    """The sum of so many messages whose update is 0: of votes by the law of their number, else one by one."""
+    if not isinstance(channel.mechanism, Cldp) and hasattr(channel.mechanism, "chance"):
+        own: Any = channel.mechanism
+        trials = count * getattr(own, "trials", 1)
+        votes = rng.binomial(trials, own.chance(np.zeros(d)))
+        return np.asarray(votes if isinstance(own, Binomial) else 2 * votes - trials, float)
+    total = np.zeros(d)
+    for start in range(0, count, most := max(1, AT_ONCE // d)):
+        some = min(most, count - start)
+        payload = channel.messages(np.zeros((some, d), np.float32), Fresh(rng, some))
+        total += packing(channel.mechanism).unpack(payload, d).sum(axis=0, dtype=np.float64)
+    return total
 
 
 def sent_by(study: Study, held: Held, clients: Numbers, rounds: int, weights: Rows) -> list[Vector]:
