@@ -38,7 +38,8 @@ examples:
   fedpriv audit runs/digits --confidence 0.95 --json
   fedpriv audit --node /srv/fedpriv --study study.toml
 """
-DEFAULTS = {"messages": 20_000, "sums": 100_000, "records": 5_000, "node": 200}
+DEFAULTS = {"messages": 20_000, "sums": 100_000, "records": 5_000}
+ASKED = 4_000  # rounds of a node in all its trials, which are 100 at least and 1,000 at most
 
 
 def add_to(commands: Any) -> None:
@@ -62,7 +63,7 @@ def add_to(commands: Any) -> None:
     add("--set", metavar="table.key=value", action="append", default=[], dest="overrides",
         help="change one setting of a study; may be repeated")  # fmt: skip
     add("--canaries", type=whole_number, metavar="N",
-        help="trials (default 20,000 of messages, 100,000 of sums, 5,000 of records, 200 of a node)")  # fmt: skip
+        help="trials (default 20,000 of messages, 100,000 of sums, 5,000 of records, 100 up of a node)")  # fmt: skip
     add("--confidence", type=as_real, default=0.99, metavar="C", help="of every bound (default 0.99)")
     add(
         "--out",
@@ -124,7 +125,7 @@ def concluded(
     from simulations.audit.picture import picture
     from simulations.audit.trials import conducted, forget
 
-    kind, canaries = own.kind, options.canaries or DEFAULTS[own.kind]
+    kind, canaries = own.kind, options.canaries or _usual(own)
     line, begun = LiveLine(options.quiet), time.monotonic()
     line.begin(f"0/{canaries:,} canaries", 0.0, [])
 
@@ -153,6 +154,11 @@ def concluded(
     forget(state)
     state.rmdir()
     return found
+
+
+def _usual(own: Audit) -> int:
+    """How many trials there are unless somebody says."""
+    return DEFAULTS.get(own.kind) or min(max(ASKED // own.source.event.rounds, 100), 1_000)
 
 
 def _asked(options: argparse.Namespace) -> tuple[Study, Path]:
