@@ -39,7 +39,7 @@ examples:
   fedpriv audit --node /srv/fedpriv --study study.toml
 """
 DEFAULTS = {"messages": 20_000, "sums": 100_000, "records": 5_000}
-ASKED = 4_000  # rounds of a node in all its trials, which are 100 at least and 1,000 at most
+ASKED = 8_000  # rounds of a node in all its trials, which are 100 at least and 1,000 at most
 
 
 def add_to(commands: Any) -> None:

@@ -1,6 +1,6 @@
 """A node's directory, which is read and never written; and the copy of it that is asked in its place.
 
-The copy stands where the audit's own files go, is its owner's alone, and is removed at the end: it holds the key by
+The copy is named where the audit's own files go, is its owner's alone, and is removed at the end: it holds the key by
 which the node deals its records, for the copy has to deal them as the node does.
 """
 
@@ -10,6 +10,7 @@ import fcntl
 import json
 import os
 import shutil
+import tempfile
 import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,7 +25,8 @@ from fedpriv.errors import FedprivError
 from fedpriv.study import Kind
 from fedpriv.tables import toml
 
-POLICY, LEDGER, DATA = "policy.toml", "ledger", "data"
+POLICY, LEDGER, DATA, NODE = "policy.toml", "ledger", "data", "node"
+MEMORY, PREFIX = Path("/dev/shm"), "fedpriv-audit-"  # a file system in memory, where there is one
 
 
 @dataclass(frozen=True)
@@ -110,7 +112,6 @@ class Copy:
 
     def lay(self, data: Kind | None) -> None:
         """Write the policy, with these data in the place of its own; paths are the same whatever the data are."""
-        self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         table = {name: value for name, value in self.home.table.items() if name != "ledger"}
         if data is not None:
             settings = dict(data.settings)
@@ -133,12 +134,27 @@ class Copy:
 
 @contextmanager
 def copied(home: Home, place: Path) -> Iterator[Copy]:
-    """A copy that is gone afterwards, and so is what one that was killed has left."""
-    shutil.rmtree(place, ignore_errors=True)
+    """A copy that is gone afterwards, and so is what one that was killed has left.
+
+    Every answer is on disk before it leaves, so a copy that is asked thousands of times stands in memory where it can.
+    """
+    _gone(place)
+    place.mkdir(mode=0o700, parents=True)
     try:
-        yield Copy(home, place / "node")
+        if os.access(MEMORY, os.W_OK | os.X_OK):
+            (place / NODE).symlink_to(tempfile.mkdtemp(prefix=PREFIX, dir=MEMORY))
+        else:
+            (place / NODE).mkdir(mode=0o700)
+        yield Copy(home, place / NODE)
     finally:
-        shutil.rmtree(place, ignore_errors=True)
+        _gone(place)
+
+
+def _gone(place: Path) -> None:
+    """Remove a copy, where it stands in memory too."""
+    if (link := place / NODE).is_symlink() and (made := link.readlink()).match(f"{MEMORY}/{PREFIX}*"):
+        shutil.rmtree(made, ignore_errors=True)
+    shutil.rmtree(place, ignore_errors=True)
 
 
 def _copied(source: Path, target: Path) -> None:
