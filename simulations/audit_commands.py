@@ -98,17 +98,23 @@ def _of_study(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _of_node(options: argparse.Namespace) -> dict[str, Any]:
+    from clients.place import look_for_modules
     from simulations.audit.node import examined
 
     if options.given is not None:
         raise FedprivError(f"{options.given}: --node names what is audited, and --study what the node is asked")
-    place = Path(options.out) if options.out else Path("audits") / options.node.absolute().name
+    home = options.node.absolute()
+    place = (Path(options.out) if options.out else Path("audits") / home.name).absolute()
+    look_for_modules(home)
     line = LiveLine(options.quiet)
     line.begin("looking at the node", 0.0, [])
     asked = options.neighbour, options.study, options.overrides
-    with examined(options.node, *asked, place, lambda words: line.show(words, 0.0, [])) as own:
+    try:
+        with examined(home, *asked, place, lambda words: line.show(words, 0.0, [])) as own:
+            line.clear()
+            return concluded(own.audit, own.name, own.delta, place, options, own.found)
+    finally:
         line.clear()
-        return concluded(own.audit, own.name, own.delta, place, options, own.found)
 
 
 def audited(study: Study, directory: Path, options: argparse.Namespace) -> dict[str, Any]:

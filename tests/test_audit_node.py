@@ -126,17 +126,17 @@ def test_an_audit_of_a_node_that_is_killed_goes_on_with_the_blocks_it_has(here: 
 
     def killed(self: Any, start: int, block: Any) -> None:
         keep(self, start, block)
-        if start >= 20:
+        if start >= 8:
             raise KeyboardInterrupt
 
-    words = ["audit", "--node", str(own), "--study", study(here), "--canaries", "60", "--quiet", "--out", "found"]
+    words = ["audit", "--node", str(own), "--study", study(here), "--canaries", "20", "--quiet", "--out", "found"]
     monkeypatch.setattr(NodeTrials, "_trial", counting)
     with monkeypatch.context() as dying:
         dying.setattr(trials._Journal, "keep", killed)
         assert main(words) == 130
     assert not (here / "found" / "copy").exists()
     assert main(words) == 0
-    assert counted[0] == 60
+    assert counted[0] == 20
 
 
 # what mutants of a node show
@@ -148,7 +148,7 @@ def test_an_audit_catches_records_dealt_by_number(here: Path, monkeypatch: Any, 
 
     monkeypatch.setattr("clients.guard.dealt", by_number)
     own, other = node(here / "own"), node(here / "other", more(0))
-    words = ["--study", study(here), "--canaries", "60", "--json", "--quiet"]
+    words = ["--study", study(here), "--canaries", "30", "--json", "--quiet"]
     assert main(["audit", "--node", str(own), "--neighbour", str(other), *words]) == 1
     found = json.loads(capsys.readouterr().out)
     assert found["mu"]["audited"] > 3 * found["mu"]["certified"]  # by what leaves alone

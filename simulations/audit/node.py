@@ -17,6 +17,7 @@ from clients.own_records import pool_of_policy, wrong_with_data
 from clients.pool import Pool
 from fedpriv import guarantee, study_file
 from fedpriv.errors import FedprivError
+from fedpriv.event import Event
 from fedpriv.participation import attackers
 from fedpriv.study import Study
 from fedpriv.trust import Sums
@@ -59,9 +60,9 @@ def examined(
 ) -> Iterator[Examined]:  # fmt: skip
     """A node, copied into `place` while this lasts, and looked at; its trials are still to come."""
     home = Home.of(directory)
-    if place.absolute().resolve().is_relative_to(directory.absolute().resolve()):
+    if place.resolve().is_relative_to(directory.resolve()):
         raise FedprivError(f"{place}: lies in the node's directory, in which nothing is written: --out names another")
-    with copied(home, place.absolute() / "copy") as copy, in_flower():
+    with copied(home, place / "copy") as copy, in_flower():
         yield _examined(copy, neighbour, named(home, study, overrides), told)
 
 
@@ -103,7 +104,7 @@ def _examined(copy: Copy, neighbour: Path | None, study: Study, told: Callable[[
     held = (held_by(copy, node, study), held_by(copy, other, study))
     differ = _differing(held, _honest(copy, study))
     asked = Asked(study, guarantee.releases_of_worst(study), np.array(differ, np.int64))
-    charged = _charged(copy, node, asked, weights)
+    charged = _charged(copy, worlds, asked, weights)
     told("asking both")
     seen = compared(copy, worlds, asked, weights, lambda: None)
     if len(differ) > 1:
@@ -223,15 +224,18 @@ def _check_same(home: Home, directory: Path, table: dict[str, Any]) -> None:
         )
 
 
-def _charged(copy: Copy, node: World, asked: Asked, weights: Rows) -> Any:
-    """What the copy's ledger is charged for all rounds, where any is answered."""
-    with node.at(copy):
-        copy.begin()
-        found = [had for _, had in session(copy, asked, weights)]
-        events = event_of(copy)
-    if len(events) != 1:
-        raise FedprivError(f"the node answers no round of {asked.study.name!r}: {found[0].words}")
-    return events[0]
+def _charged(copy: Copy, worlds: tuple[World, World], asked: Asked, weights: Rows) -> Event:
+    """What the copy's ledger is charged for all rounds, where either world answers any."""
+    words = ""
+    for world in worlds:
+        with world.at(copy):
+            copy.begin()
+            found = [had for _, had in session(copy, asked, weights)]
+            events = event_of(copy)
+        if any(had.content for had in found) and len(events) == 1:
+            return events[0]
+        words = words or found[0].words
+    raise FedprivError(f"the node answers no round of {asked.study.name!r}: {words}")
 
 
 def _trial(copy: Copy, asked: Asked, words: str, trust: Any) -> str:

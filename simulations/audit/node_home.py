@@ -111,8 +111,11 @@ class Copy:
         return self.directory / LEDGER
 
     def lay(self, data: Kind | None) -> None:
-        """Write the policy, with these data in the place of its own; paths are the same whatever the data are."""
-        table = {name: value for name, value in self.home.table.items() if name != "ledger"}
+        """Write the policy, with these data in the place of its own; paths are the same whatever the data are.
+
+        How long a round may take ends a process, and time is not audited.
+        """
+        table = {name: value for name, value in self.home.table.items() if name not in ("ledger", "longest_round")}
         if data is not None:
             settings = dict(data.settings)
             if data.kind == "Arrays":
@@ -166,6 +169,7 @@ def _copied(source: Path, target: Path) -> None:
             shutil.copyfile(source / FILE, target / FILE)
             if (source / ANSWERS).is_dir():
                 shutil.copytree(source / ANSWERS, target / ANSWERS, copy_function=shutil.copyfile)
+                (target / ANSWERS).chmod(0o700)  # whatever the node's is
         finally:
             os.close(lock)
     except (OSError, shutil.Error) as error:

@@ -69,8 +69,14 @@ def of_sums(mechanism: Mechanism, x: Rows, y: Rows, summed: int) -> Score:
     Exact for normal noise; of votes what their sum comes to where there are many. Whatever it is, what a guesser gets
     right is counted.
     """
+    if isinstance(mechanism, NoisySign):  # which has no decoder: by the mean of its signs
+        x, y = (2 * mechanism.chance(own) - 1 for own in (x, y))
     way, middle = (x - y).sum(axis=0), (x + y).sum(axis=0) / 2
-    return lambda seen: _total((mechanism.decode(seen, summed) * summed - middle) * way)
+
+    def total(seen: Rows) -> Rows:
+        return seen if isinstance(mechanism, NoisySign) else mechanism.decode(seen, summed) * summed
+
+    return lambda seen: _total((total(seen) - middle) * way)
 
 
 def of_releases(total: Vector, base: Vector, way: Vector, spread: float, sampling: float, steps: int) -> float:
