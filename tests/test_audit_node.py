@@ -18,6 +18,7 @@ from clients.guard import Node
 from clients.own_ledger import OwnLedger
 from clients.own_records import in_order
 from clients.policy import Refused
+from fedpriv import study_file
 from fedpriv.audit.laws import log_ratio
 from fedpriv.mechanisms import Mechanism
 from simulations.audit.node import Examined, examined
@@ -25,7 +26,7 @@ from simulations.audit.node_neighbours import turned
 from simulations.audit.node_ratio import of_messages, of_releases
 from simulations.command_line import main
 from tests.test_mechanisms import ALL
-from tests.test_neighbours import CLIENTS, RECORDS, TERMS, asked, directory, more, nobody, replaced, same
+from tests.test_neighbours import BARE, CLIENTS, RECORDS, TERMS, asked, directory, more, nobody, replaced, same
 
 SHORT = RECORDS.replace("run.rounds = 4", "run.rounds = 2")
 Change = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
@@ -213,6 +214,20 @@ def test_an_audit_catches_an_answer_that_only_some_data_allow(here: Path, monkey
     assert "left out: it refuses: refused: this node's data allow no answer" in words
 
 
+def test_data_that_only_the_neighbours_node_answers_with_are_a_fault_and_no_bad_input(
+    here: Path, monkeypatch: Any
+) -> None:
+    real = Node._drawn
+
+    def choosy(self: Node, asked: Any, *about: Any) -> bytes:
+        held = self._data(asked)
+        assert held is not None
+        return real(self, asked, *about) if len(held[0]) % 2 else b""
+
+    monkeypatch.setattr(Node, "_drawn", choosy)
+    assert "round 1" in faults(looked_at(node(here / "own")))
+
+
 def test_an_audit_catches_a_client_whose_absence_tells(here: Path, monkeypatch: Any) -> None:
     """Whose gradient overflows, and who is silent then where a deployed client answers as one whose update is 0."""
     real = Cohort.__init__
@@ -239,6 +254,38 @@ def test_an_audit_catches_bytes_that_no_symbol_accounts_for(here: Path, monkeypa
     words = faults(looked_at(node(here / "own")))["round 1"]
     assert "failed: {7: '200'}" in words
     assert "failed: {7: '199'}" in words
+
+
+# what is asked
+
+
+def tried(own: Examined) -> tuple[Examined, np.ndarray]:
+    """Four trials with the node's own data, then four with its neighbour's."""
+    return own, own.audit.source.scored(np.arange(8) < 4, np.arange(8)).scores
+
+
+TOLD: dict[str, tuple[str, str, str]] = {
+    "messages": ("privacy.mechanism={kind='Binomial', clip=1.0, scale=1.01, trials=64}", "", "client's app"),
+    "masked sums": (
+        "privacy={trust='secure-aggregation', mechanism={kind='Skellam', clip=1.0, levels=64, noise=0.001}}",
+        "trust = 'secure-aggregation'\ncontributors = 1000\n",
+        "masks off, each in a sum with 49 others drawn anew",
+    ),
+    "a release": ("privacy.release={kind='DpSgd', clip=1.0, noise=0.05, sampling=1.0}", "", "client's app"),
+    "one that adapts": (
+        "privacy.release={kind='AdaptiveDpSgd', clip=0.5, noise=0.05, sampling=1.0, count_noise=2.0}", "", "app",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TOLD)
+def test_with_hardly_any_noise_every_coin_is_told_so_that_scores_mean_something(name: str, here: Path) -> None:
+    override, terms, words = TOLD[name]
+    text = study_file.text(study_file.parsed(BARE, overrides=["run.rounds=2", override]))
+    own, scores = looked_at(node(here / "own", terms=TERMS.replace("1e6", "1e9") + terms), text, then=tried)
+    assert not own.seen.faults
+    assert words in own.audit.source.words
+    assert (scores[:4] > scores[4:].max()).all()
 
 
 # neighbours
