@@ -312,6 +312,16 @@ NOT_NEIGHBOURS: dict[str, tuple[Change, str, str]] = {
 }
 
 
+def test_a_record_that_another_clients_takes_the_place_of_is_no_neighbour_of_a_clients_message(
+    here: Path, capsys: Any
+) -> None:
+    one, two = node(here / "one"), node(here / "two", replaced(3))
+    text = study(here, CLIENTS.replace("run.rounds = 10", "run.rounds = 1"))
+    said = refused(capsys, "--node", str(one), "--neighbour", str(two), "--study", text)
+    assert "the one is dealt to client" in said
+    assert "replaced by its record 3" in said
+
+
 @pytest.mark.parametrize("name", NOT_NEIGHBOURS)
 def test_what_are_no_neighbours_is_one_line(name: str, here: Path, capsys: Any) -> None:
     change, terms, line = NOT_NEIGHBOURS[name]

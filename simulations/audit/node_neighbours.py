@@ -16,7 +16,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from clients.own_records import AT_ONCE, dealt
+from clients.own_records import AT_ONCE
 from clients.pool import Pool, scaled
 from clients.splits import Division, Uneven, records_of
 from fedpriv.errors import FedprivError
@@ -137,19 +137,29 @@ class Difference:
         found = digests(one), digests(other)
         return Difference((_surplus(*found), _surplus(*reversed(found))))
 
-    def check(self, names: tuple[Path, Path], *, replaced: bool) -> None:
-        """Refuse what are no neighbours: no record, or more than one, is another."""
+    @property
+    def words(self) -> str:
+        """The same for people."""
+        gone, come = self.only
+        if len(gone) > 1 or len(come) > 1:
+            return "other data of the client"
+        if len(gone) and len(come):
+            return f"record {gone[0]} replaced by its record {come[0]}"
+        return f"record {gone[0]} left out" if len(gone) else f"with its record {come[0]} more"
+
+    def check(self, names: tuple[Path, Path], *, one: bool, replaced: bool) -> None:
+        """Refuse what are no neighbours: no record is another, or more than one where one may be."""
         gone, come = self.only
         more = max(len(gone), len(come))
         if not more:
             raise FedprivError(f"{names[1]}: holds the same records as {names[0]}: a neighbour differs in one")
-        if more > 1:
+        if more > 1 and one:
             own = [f"record {each} of {name}" for name, some in zip(names, self.only, strict=True) for each in some[:2]]
             raise FedprivError(
                 f"{names[0]} and {names[1]} differ in {more:,} records, and neighbours in one: {own[0]}, {own[1]}"
                 + (", …" if len(gone) + len(come) > 2 else "")
             )
-        if len(gone) == len(come) and not replaced:
+        if one and len(gone) and len(come) and not replaced:
             raise FedprivError(
                 f"record {gone[0]} of {names[0]} is another one in {names[1]}, where it is record {come[0]}: this "
                 "node's certificate is of one record more or less"
@@ -176,13 +186,3 @@ def moved(one: Held, other: Held) -> list[int]:
         return sorted(known[each] for each in records_of(division, client).tolist())
 
     return [client for client in range(most) if own(tables[0], client) != own(tables[1], client)]
-
-
-def dealt_out(pool: Pool, key: bytes, count: int, held: tuple[int, int]) -> Held:
-    """A node's own records as it deals them."""
-    return pool, dealt(pool, key, count, *held)
-
-
-def own_records(pool: Pool, division: Division, numbers: Numbers, client: int) -> Numbers:
-    """Those of some records that a client holds."""
-    return np.intersect1d(records_of(division, client), numbers)

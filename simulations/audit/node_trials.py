@@ -135,7 +135,6 @@ class NodeTrials:
     asked: Asked = field(repr=False)
     weights: Rows = field(repr=False)
 
-    in_a_tail = True
     holds = None
     weight = 1 << 22  # coordinates: a trial is many messages, each through policy and ledger
 
@@ -144,6 +143,11 @@ class NodeTrials:
         if self.private is not None or isinstance(self.event.trust, Sums):
             return False
         return told_apart(self.event, trials * self.event.rounds)
+
+    @property
+    def in_a_tail(self) -> bool:
+        """Whether what tells worlds apart is rare: of releases, whose batches are drawn."""
+        return self.private is not None
 
     @property
     def private(self) -> PrivateSum | None:
