@@ -11,7 +11,7 @@ import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, Literal, assert_never, get_args
 
@@ -183,8 +183,7 @@ class Policy:
         """
         if self.round is not None and not (cost := total(new, self.round.delta)) <= self.round.epsilon:
             raise Refused(f"one message would cost ε = {cost:.6g}, at most {self.round.epsilon:g} a round")
-        fixed = partial(total, after) if alike else None
-        if not (cost := spent_epsilon(_comparable(after), self.budget.delta, fixed)) <= self.budget.epsilon:
+        if not (cost := _spent(after, self.budget.delta, alike)) <= self.budget.epsilon:
             raise Refused(
                 f"it would take ε to {cost:.6g} at δ = {self.budget.delta:g}, "
                 f"past the budget of {self.budget.epsilon:g} in this client's policy"
@@ -204,6 +203,12 @@ def _clip(study: Study) -> float:
     return float(study.privacy.chosen.clip if private is None else private.clip)
 
 
+@lru_cache(maxsize=4096)
+def _spent(events: tuple[Event, ...], delta: float, alike: bool) -> float:
+    return spent_epsilon(_comparable(events), delta, partial(total, events) if alike else None)
+
+
+@lru_cache(maxsize=4096)  # an audit asks the same again and again
 def total(events: tuple[Event, ...], delta: float) -> float:
     """An upper bound of ε(δ) of all of them, for a record; where all are of clients, for a client too.
 

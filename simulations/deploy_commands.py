@@ -95,11 +95,13 @@ def status(options: argparse.Namespace) -> int:
         _show({"directory": str(directory), "runs": False, "processes": []}, options.json, "nothing is deployed")
         return 1
     broken = found.broken
-    processes = [vars(each) | {"runs": each not in broken} for each in found.processes]
+    processes = [vars(each) | {"runs": each not in broken, "directory": str(directory / each.name)}
+                 for each in found.processes]  # fmt: skip
     told = {"directory": str(directory), "runs": found.ready and not broken,
             "nodes": found.nodes, "tls": found.tls, "port": found.port, "flwr_home": str(home),
             "processes": processes}  # fmt: skip
-    words = [f"{each.name}  pid {each.pid}, port {each.port}" + (f"  {each.fault}" if each in broken else "")
+    words = [f"{each.name}  pid {each.pid}, port {each.port}, in {directory / each.name}"
+             + (f"  {each.fault}" if each in broken else "")
              for each in found.processes]  # fmt: skip
     words += ["fedpriv deploy up starts again what has ended"] if broken else []
     words.append(f"FLWR_HOME={home} flwr run . {NAME} --stream")

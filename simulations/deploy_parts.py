@@ -9,7 +9,9 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from clients.own_ledger import opened
 from clients.own_records import told_at_start
+from clients.policy import read
 from fedpriv.errors import FedprivError
 from simulations.deploy_certificates import AUTHORITY, CERTIFICATE, KEY, write_identity
 from simulations.deploy_state import HOME, MARK, NAME, PART, Deployment, Process
@@ -74,6 +76,12 @@ def start_node(directory: Path, deployment: Deployment, number: int) -> Process:
     else:
         words += ["--insecure"]
     return _launched(deployment, directory, place, ["flower-supernode", *words], port, told_at_start(place / POLICY))
+
+
+def begin_ledger(policy: Path, number: int, nodes: int) -> None:
+    """A ledger in which nothing is charged yet, where there is none."""
+    with opened(policy.parent / read(policy).ledger, (number, nodes)):
+        pass
 
 
 def write_peers(places: Sequence[Path]) -> None:

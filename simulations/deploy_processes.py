@@ -111,6 +111,8 @@ def _begin(directory: Path, deployment: Deployment, policy: str, say: Say) -> No
     for place in places:
         if wrong := wrong_with_data(place / parts.POLICY):
             say(f"{place.name}: its data allow no answer: {wrong}")
+    for number, place in enumerate(places):
+        parts.begin_ledger(place / parts.POLICY, number, deployment.nodes)
     say(f"starting {deployment.nodes} SuperNodes")
     parts.start_nodes(directory, deployment, range(deployment.nodes))
     deployment.ready = True

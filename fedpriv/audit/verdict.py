@@ -85,7 +85,8 @@ def _beyond(trials: Trials, account: Account, confidence: float) -> Found:
         f"true and false positives beyond a threshold that one half of {len(trials):,} trials chose and the other "
         f"judged, Clopper–Pearson at {confidence:g}"
     )
-    return Found(point.mu, max(float(ndtri(most) - ndtri(point.false_positive)), 0.0), proof)
+    allowed = float(ndtri(most) - ndtri(point.false_positive)) if point.false_positive < 1 else 0.0  # of few trials
+    return Found(point.mu, max(allowed, 0.0), proof)
 
 
 def lines_of(account: Account) -> Lines:

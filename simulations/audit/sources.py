@@ -14,7 +14,7 @@ from simulations.audit.messages import Messages
 from simulations.audit.records import Records
 from simulations.audit.trials import Source
 
-Of = Literal["messages", "sums", "records", "means"]
+Of = Literal["messages", "sums", "records", "means", "node"]
 
 
 class Audit(NamedTuple):

@@ -35,7 +35,16 @@ def rows(found: Mapping[str, Any]) -> Rows:
     ]
     if found["repeated"]:
         told.append(("noise", f"{found['repeated']:,} messages are the same as another: they share their noise"))
-    return [*told, ("verdict", verdict(found))]
+    return [*told, *_beside_messages(found), ("verdict", verdict(found))]
+
+
+def _beside_messages(found: Mapping[str, Any]) -> Rows:
+    """What else a server sees of a node, and what tells it from its neighbour."""
+    if "seen" not in found:
+        return []
+    seen = found["seen"]
+    alike = f"{seen['asks']:,} questions, {seen['answers']:,} answers, of both alike: what was seen of them is the same"
+    return [(f"FAULT: {each['about']}", each["words"]) for each in found["faults"]] or [("all else", alike)]
 
 
 def verdict(found: Mapping[str, Any]) -> str:

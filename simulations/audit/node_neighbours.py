@@ -1,0 +1,188 @@
+"""Two nodes that differ in one unit: a directory and its neighbour, or what the audit leaves out or replaces itself.
+
+Of ten candidates it takes the one that changes a message most. What a unit is, is the policy's word: a record, or all
+that one client holds. What differs is what the certificate is of: one record more or less, or one in another's place.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clients.own_records import AT_ONCE
+from clients.pool import Pool, scaled
+from clients.splits import Division, Uneven, records_of
+from fedpriv.errors import FedprivError
+from fedpriv.study import Kind
+
+CANDIDATES = 10
+Numbers = NDArray[np.int64]
+How = Literal["out", "another"]
+Held = tuple[Pool, Division]
+
+
+@dataclass(frozen=True)
+class Change:
+    """Records that are left out, or have others in their place."""
+
+    how: How
+    records: Numbers
+    whose: int
+
+    @property
+    def words(self) -> str:
+        """The same for people."""
+        some = f"record {self.records[0]}" if len(self.records) == 1 else f"all {len(self.records):,} records"
+        done = "left out" if self.how == "out" else "replaced"
+        return f"{some} of client {self.whose} {done}"
+
+    def made(self, pool: Pool) -> Pool:
+        """The records afterwards."""
+        if self.how == "out":
+            x, y = (np.delete(np.asarray(each), self.records, axis=0) for each in (pool.x, pool.y))
+            return replace(pool, x=x, y=y)
+        x, y = np.array(pool.x), np.array(pool.y)
+        for each in self.records.tolist():
+            x[each], y[each] = turned(x[each]), (y[each] + 1) % pool.classes
+        return replace(pool, x=x, y=y)
+
+    def of_study(self, pool: Pool, division: Division) -> Held:
+        """A study's own records afterwards: nobody but their client has others."""
+        if self.how == "another":
+            return self.made(pool), division
+        return pool, without(division, self.records)
+
+
+def turned(record: NDArray[Any]) -> NDArray[Any]:
+    """Another record in its range: what was largest is smallest.
+
+    >>> turned(np.array([1, 2, 9], np.uint8)).tolist()
+    [9, 8, 1]
+    """
+    if not record.size:
+        return record
+    low, high, own = (np.asarray(each, np.longdouble) for each in (record.min(), record.max(), record))
+    return np.clip(low + (high - own), low, high).astype(record.dtype)
+
+
+def without(division: Division, records: Numbers) -> Uneven:
+    """The same division but for some records, which nobody has."""
+    own = [records_of(division, client) for client in range(division.clients)]
+    kept = [each[~np.isin(each, records)] for each in own]
+    return Uneven(np.concatenate(kept), np.cumsum([0, *map(len, kept)]))
+
+
+def most_telling(candidates: list[Change], effect: Callable[[Change], float]) -> Change:
+    """The candidate that changes messages most; the first of those that change them as much."""
+    effects = [effect(each) for each in candidates]
+    return candidates[int(np.argmax(effects))]
+
+
+def candidates(division: Division, clients: Numbers, how: How, *, whole: bool) -> list[Change]:
+    """Ten records, or ten clients, as far from one another as can be; of those clients that hold any."""
+    holding = [(client, own) for client in clients.tolist() if len(own := records_of(division, client))]
+    if not holding:
+        raise FedprivError("this node holds no records, so there is none to leave out: --neighbour DIR2 names one")
+    if whole:
+        return [Change(how, np.sort(own), client) for client, own in _spread(holding)]
+    each = [(client, int(record)) for client, own in holding for record in np.sort(own)]
+    return [Change(how, np.array([record]), client) for client, record in _spread(each)]
+
+
+def _spread(what: list[Any]) -> list[Any]:
+    places = np.unique(np.linspace(0, len(what) - 1, min(CANDIDATES, len(what))).round().astype(int))
+    return [what[place] for place in places]
+
+
+def written(pool: Pool, folder: Path) -> Kind:
+    """Records as files, and what a policy calls them."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    np.save(folder / "x.npy", pool.x)
+    np.save(folder / "y.npy", pool.y)
+    return Kind("Arrays", {"path": str(folder), "divide": pool.divide, "subtract": pool.subtract})
+
+
+# directories side by side
+
+
+def digests(pool: Pool) -> list[bytes]:
+    """What a model sees of each record, and its label, in a few bytes."""
+    return [each for start in range(0, len(pool), AT_ONCE) for each in _some(pool, slice(start, start + AT_ONCE))]
+
+
+def _some(pool: Pool, some: slice) -> Iterator[bytes]:
+    x = scaled(np.asarray(pool.x[some]), pool.divide, pool.subtract) + np.float32(0)  # -0.0 is 0.0
+    for row, label in zip(x.reshape(len(x), -1), pool.y[some].tolist(), strict=True):
+        yield blake2b(row.tobytes() + int(label).to_bytes(8, "little", signed=True), digest_size=16).digest()
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Which records stand in the one and not in the other, by their numbers."""
+
+    only: tuple[Numbers, Numbers]
+
+    @staticmethod
+    def of(one: Pool, other: Pool) -> Difference:
+        """Whatever order they stand in."""
+        if one.shape != other.shape:
+            raise FedprivError(f"records of shape {other.shape}, where the node's have {one.shape}")
+        found = digests(one), digests(other)
+        return Difference((_surplus(*found), _surplus(*reversed(found))))
+
+    @property
+    def words(self) -> str:
+        """The same for people."""
+        gone, come = self.only
+        if len(gone) > 1 or len(come) > 1:
+            return "other data of the client"
+        if len(gone) and len(come):
+            return f"record {gone[0]} replaced by its record {come[0]}"
+        return f"record {gone[0]} left out" if len(gone) else f"with its record {come[0]} more"
+
+    def check(self, names: tuple[Path, Path], *, one: bool, replaced: bool) -> None:
+        """Refuse what are no neighbours: no record is another, or more than one where one may be."""
+        gone, come = self.only
+        more = max(len(gone), len(come))
+        if not more:
+            raise FedprivError(f"{names[1]}: holds the same records as {names[0]}: a neighbour differs in one")
+        if more > 1 and one:
+            own = [f"record {each} of {name}" for name, some in zip(names, self.only, strict=True) for each in some[:2]]
+            raise FedprivError(
+                f"{names[0]} and {names[1]} differ in {more:,} records, and neighbours in one: {own[0]}, {own[1]}"
+                + (", …" if len(gone) + len(come) > 2 else "")
+            )
+        if one and len(gone) and len(come) and not replaced:
+            raise FedprivError(
+                f"record {gone[0]} of {names[0]} is another one in {names[1]}, where it is record {come[0]}: this "
+                "node's certificate is of one record more or less"
+            )
+
+
+def _surplus(own: list[bytes], others: list[bytes]) -> Numbers:
+    left, found = Counter(others), []
+    for place, each in enumerate(own):
+        if left[each]:
+            left[each] -= 1
+        else:
+            found.append(place)
+    return np.array(found, np.int64)
+
+
+def moved(one: Held, other: Held) -> list[int]:
+    """Whose records are others in the one node than in the other, the node's own dealing being what deals them."""
+    tables = [(digests(pool), division) for pool, division in (one, other)]
+    most = max(division.clients for _, division in tables)
+
+    def own(table: tuple[list[bytes], Division], client: int) -> list[bytes]:
+        known, division = table
+        return sorted(known[each] for each in records_of(division, client).tolist())
+
+    return [client for client in range(most) if own(tables[0], client) != own(tables[1], client)]
