@@ -39,10 +39,10 @@ class Convolution:
         self.closed = True  # whether the last answer was found inside the window
         self.step = rounds[0][0].step or 1.0
         self.offset = sum(n * one.offset for one, n in rounds)
-        self.slack = sum(2 * n * one.error for one, n in rounds)
-        self.log_total = self._log_moment(tilt)
+        self.slack = _slack(rounds)
+        self.log_total = _log_moment(rounds, tilt)
         self.first, self.size, self.log_spill = self._window(window)
-        self.shift, self.log_drift = self._drift()
+        self.shift, self.log_drift = drift(rounds, tilt, sign)
         self.profile, self.impossible = self._composed()
 
     def delta(self, epsilon: float) -> float:
@@ -65,8 +65,10 @@ class Convolution:
             return self.sign * np.inf
         low, high = self._bracket(delta)
         closed = bool(np.isfinite(low) and np.isfinite(high))
-        for _ in range(64 if closed else 0):
+        while closed and high - low > 1e-14 * (1 + abs(high)):
             middle = (low + high) / 2
+            if not low < middle < high:
+                break
             low, high = (low, middle) if self.delta(middle) <= delta else (middle, high)
         self.closed = self.complete or (closed and low >= self.lowest)
         return high if self.sign > 0 else low
@@ -88,15 +90,12 @@ class Convolution:
         log_correction = np.logaddexp(self.log_spill + at, self.log_total + self.log_drift + at)
         return float(np.exp(min(log_correction, 0.0)))
 
-    def _log_moment(self, tilt: float) -> float:
-        return sum(n * log_moment(one.loss, one.log_mass, tilt) for one, n in self.rounds)
-
     def _window(self, window: Window) -> tuple[int, int, float]:
         """First index, number of points, ln of what lies outside: e^OUTSIDE of the tilted mass beyond either end."""
         smallest = sum(n * int(one.index[0]) for one, n in self.rounds)
         largest = sum(n * int(one.index[-1]) for one, n in self.rounds)
-        high = (self._log_moment(self.tilt + window.up) - self.log_total - OUTSIDE) / window.up
-        low = -(self._log_moment(self.tilt - window.down) - self.log_total - OUTSIDE) / window.down
+        high = (_log_moment(self.rounds, self.tilt + window.up) - self.log_total - OUTSIDE) / window.up
+        low = -(_log_moment(self.rounds, self.tilt - window.down) - self.log_total - OUTSIDE) / window.down
         first = max(int(np.floor((low - self.offset) / self.step)) - 1, smallest)
         last = min(int(np.ceil((high - self.offset) / self.step)) + 1, largest)
         if max(abs(first), abs(last)) >= 1 << 62:
@@ -106,30 +105,6 @@ class Convolution:
             raise TooLarge(f"this composition needs {size:.3g} lattice points, more than {4 * LARGEST}")
         spill = self.log_total + OUTSIDE + np.log(2.0) if largest - smallest + 1 > size else -np.inf
         return first, int(next_fast_len(size, real=True)), float(spill)
-
-    def _drift(self) -> tuple[float, float]:
-        """How much the sum of all residuals may move the loss, and ln of the chance (after tilting) that it is more.
-
-        Upper: the largest residual, every time. Lower: the residuals' tilted mean, every time, less a Chernoff bound on
-        the rest, from Σ over rounds of ln E[e^{θ·loss − λ(r − mean)}].
-        """
-        if self.sign > 0:
-            return sum(n * one.widest for one, n in self.rounds) + self.slack, -np.inf
-        rest, variance, shift = [], 0.0, -self.slack
-        for one, n in self.rounds:
-            log_weight = self.tilt * one.loss + one.log_mass - log_moment(one.loss, one.log_mass, self.tilt)
-            weight = np.exp(log_weight)
-            mean = float((weight * one.residual).sum())
-            rest.append((one.residual - mean, log_weight, n))
-            shift, variance = shift + n * mean, variance + n * float((weight * (one.residual - mean) ** 2).sum())
-        worst = sum(n * float(-r.min(initial=0.0)) for r, _, n in rest)
-        if worst <= 1e-13 * (1 + abs(shift)):
-            return shift - worst, -np.inf
-        margins = [worst]
-        for rate in np.sqrt(-2 * DRIFT / max(variance, 1e-300)) * np.array([0.25, 0.5, 1.0, 2.0]):
-            grown = sum(n * log_moment(r, log_weight, -rate) for r, log_weight, n in rest)
-            margins.append(float(max(grown - DRIFT, 0.0) / rate))
-        return shift - min(margins), DRIFT
 
     def _composed(self) -> tuple[tuple[Vector, Vector, Vector], float]:
         """The hockey stick of the composition.
@@ -176,6 +151,48 @@ class Convolution:
         loss = loss + self.shift
         self.lowest = float(loss[-1]) if loss.size else np.inf
         return hockey.corners(loss, log_q - loss, impossible), impossible
+
+
+def reach(rounds: Rounds, tilt: float) -> float:
+    """How far the tilted bulk reaches, less what a lower bound takes off: of two lattices the larger is the better."""
+    shift, _ = drift(rounds, tilt, -1)
+    return _log_moment(rounds, tilt) + tilt * shift
+
+
+def drift(rounds: Rounds, tilt: float, sign: int) -> tuple[float, float]:
+    """How much the sum of all residuals may move the loss, and ln of the chance (after tilting) that it is more.
+
+    Upper: the largest residual, every time. Lower: the residuals' tilted mean, every time, less a Chernoff bound on
+    the rest, from Σ over rounds of ln E[e^{θ·loss − λ(r − mean)}].
+    """
+    slack = _slack(rounds)
+    if sign > 0:
+        return sum(n * one.widest for one, n in rounds) + slack, -np.inf
+    rest, variance, shift = [], 0.0, -slack
+    for one, n in rounds:
+        if not one.residual.any():
+            continue
+        log_weight = tilt * one.loss + one.log_mass - log_moment(one.loss, one.log_mass, tilt)
+        weight = np.exp(log_weight)
+        mean = float((weight * one.residual).sum())
+        rest.append((one.residual - mean, log_weight, n))
+        shift, variance = shift + n * mean, variance + n * float((weight * (one.residual - mean) ** 2).sum())
+    worst = sum(n * float(-r.min(initial=0.0)) for r, _, n in rest)
+    if worst <= 1e-13 * (1 + abs(shift)):
+        return shift - worst, -np.inf
+    margins = [worst]
+    for rate in np.sqrt(-2 * DRIFT / max(variance, 1e-300)) * np.array([0.25, 0.5, 1.0, 2.0]):
+        grown = sum(n * log_moment(r, log_weight, -rate) for r, log_weight, n in rest)
+        margins.append(float(max(grown - DRIFT, 0.0) / rate))
+    return shift - min(margins), DRIFT
+
+
+def _slack(rounds: Rounds) -> float:
+    return sum(2 * n * one.error for one, n in rounds)
+
+
+def _log_moment(rounds: Rounds, tilt: float) -> float:
+    return sum(n * log_moment(one.loss, one.log_mass, tilt) for one, n in rounds)
 
 
 def any_of(chances: Sequence[tuple[float, int]]) -> float:

@@ -18,14 +18,16 @@ import numpy as np
 from fedpriv import lattice
 from fedpriv.atoms import ROUNDING, Atoms
 from fedpriv.composed_mu import composed_mu
-from fedpriv.convolution import OUTSIDE, Convolution, Rounds, TooLarge
+from fedpriv.convolution import OUTSIDE, Convolution, Rounds, TooLarge, reach
 from fedpriv.densities import Density
 from fedpriv.errors import at_least_zero, probability, whole
+from fedpriv.lattice import Lattice
 from fedpriv.tilting import Sketch, Window, log_moment
 from fedpriv.tradeoff import Enclosure, Tradeoff
 
 HEAVIEST = 32  # outcomes a lattice is aligned to
 MOST_ROUNDS = 1 << 34
+LEAST_TILT = 1e-6  # at which lattices are compared where nothing is tilted
 UPPER, LOWER, BOTH = +1, -1, 0
 MANY = 1 << 17  # points past which a quick answer leaves the exact lattice for a coarser one
 FINE, QUICK, ROUGH = 5e-7, 1e-4, 1e-3  # relative errors of ε that a step aims at
@@ -39,6 +41,7 @@ class Bounds(NamedTuple):
 
 
 Part = tuple[Tradeoff, int]
+Way = Callable[[Atoms | Density, float, float], Lattice]
 
 
 def compose(parts: Iterable[Part]) -> Composition:
@@ -272,11 +275,19 @@ class Direction:
         if any(heavy):
             step, _ = lattice.aligned(max(heavy, key=len), step)
         starts = [own[0][0] if own else 0.0 for own in heavy]
-        put = {UPPER: lattice.spread, LOWER: lattice.merged}
-        return {
-            sign: [(put[sign](source(f, sign), step, at), n) for (f, n), at in zip(self.parts, starts, strict=True)]
-            for sign in ((UPPER, LOWER) if wanted == BOTH else (wanted,))
-        }
+        found: dict[int, Rounds] = {}
+        if wanted != LOWER:
+            found[UPPER] = self._put(lattice.spread, UPPER, step, starts)
+        if wanted != UPPER:
+            finite = any(isinstance(source(curve, LOWER), Atoms) for curve, _ in self.parts)
+            ways = (lattice.merged, lattice.gathered) if finite else (lattice.merged,)
+            tried = [self._put(way, LOWER, step, starts) for way in ways]
+            found[LOWER] = max(tried, key=lambda rounds: reach(rounds, max(tilt, LEAST_TILT)))
+        return found
+
+    def _put(self, way: Way, sign: int, step: float, starts: Sequence[float]) -> Rounds:
+        parts = zip(self.parts, starts, strict=True)
+        return [(way(source(curve, sign), step, at), count) for (curve, count), at in parts]
 
     def _step_within(self, tilt: float, window: Window, tolerance: float) -> float:
         """The step whose spreading, at most n·h²/8 of loss, keeps ε within its tolerance, as far as points allow."""

@@ -15,8 +15,10 @@ from pytest import approx
 from scipy.special import bdtr, bdtrc, ndtr
 
 from fedpriv.errors import FedprivError
+from fedpriv.lattice import gathered
 from fedpriv.mechanisms import BinomialNoise, DiscreteGaussian
 from fedpriv.privacy_loss import compose
+from fedpriv.secure_aggregation import scalar_pair_lower
 from fedpriv.tradeoff import Tradeoff
 
 between = Tradeoff.between
@@ -426,7 +428,25 @@ def test_ordinary_questions_are_answered_to_a_few_parts_in_a_thousand(curve, rou
     assert 0 < bounds.lower <= bounds.upper <= bounds.lower * (1.01 if bounds.upper < 0.01 else 1.003)
 
 
+def test_many_outcomes_on_no_lattice_are_known_to_parts_in_a_hundred_thousand():
+    for high in (0, 399):
+        bounds = compose([(between(*scalar_pair_lower(400, 4, 0.55, high=high)), 5000)]).epsilon(1e-5)
+        assert bounds.lower <= bounds.upper <= bounds.lower * 1.0001
+
+
 # --- laws -------------------------------------------------------------------------------------------------------------
+
+
+@given(pairs(), st.floats(0.01, 2), st.floats(-1, 1))
+@settings(max_examples=60)
+def test_gathered_outcomes_tell_no_more_than_the_outcomes_themselves(pair, step, offset):
+    own = between(*pair).below
+    lattice = gathered(own, step, offset)
+    assert np.exp(lattice.log_mass).sum() + lattice.impossible <= 1 + 1e-12
+    assert not lattice.residual.any()
+    for epsilon in (-1.0, 0.0, 0.3, 1.0, 3.0):
+        told = np.maximum(-np.expm1(epsilon - lattice.loss), 0) @ np.exp(lattice.log_mass) + lattice.impossible
+        assert told <= own.hockey_stick(epsilon) + 1e-13
 
 
 @given(pairs(), st.integers(1, 5), exponents)
