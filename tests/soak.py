@@ -443,7 +443,7 @@ def _soaked(options: argparse.Namespace, folder: Path, say: Callable[[str], None
     parts, found = sum(way.kills for way in chosen.values()), dict[str, Tally]()
     for name, way in chosen.items():
         begun, shown = time.monotonic(), 0.0
-        kills = way.short if options.short else -(-options.kills * way.kills // parts)
+        kills = len(options.kind) or way.short if options.short else -(-options.kills * way.kills // parts)
         rng = Random(f"{options.seed} {name}")
         if name == "deployed":
             tallies = _deployed(options, kills, rng, folder / name)
