@@ -240,8 +240,8 @@ def alone(place: Path, gone: Mapping[int, frozenset[int]], study: str = STUDY, n
 
 
 def differing(mine: Path, theirs: Path) -> list[str]:
-    """What two runs do not say alike; why somebody was absent each says in its own words."""
-    own = ("failed", "note")
+    """What two runs do not say alike; why somebody was absent, and whether sums were masked, each says for itself."""
+    own = ("failed", "note", "masked")
 
     def said(place: Path) -> list[dict[str, Any]]:
         lines = map(json.loads, (place / "records.jsonl").read_text().splitlines())
