@@ -76,9 +76,9 @@ class Batch(NamedTuple):
 
     def summed(self, kept: NDArray[np.bool_], release: Clipped) -> Vector:
         """The sum of some clipped gradients in steps of the release's grid, each toward zero: exact, in any order."""
-        release.fine.check(int(kept.sum()), release.clip)
-        total = np.zeros(self.rows.shape[1])
-        self.add_to(total, kept, release.fine)
+        total, fine = np.zeros(self.rows.shape[1]), release.fine
+        fine.check(int(kept.sum()), release.clip)
+        self.add_to(total, kept, fine)
         return total
 
     def add_to(self, total: Vector, kept: NDArray[np.bool_], fine: FineGrid) -> None:

@@ -64,7 +64,8 @@ class Ptr:
     @property
     def fine(self) -> FineGrid:
         """Where sums lie, trimmed or not: fine enough for the smaller noise."""
-        return FineGrid.of(self.tested.limit, self.noise * self.tested.limit)
+        limit = self.bound * self.clip
+        return FineGrid.of(limit, self.noise * limit)
 
     @property
     def mechanism(self) -> mechanisms.Ptr:
@@ -85,10 +86,10 @@ class Ptr:
 
     def released(self, batch: Batch, rng: Generator) -> Released:
         """Test, then the branch it chose; F of the next step."""
-        trimmed, usable = number_of(self.trimmed, batch.expected), batch.usable
+        trimmed, usable, tested = number_of(self.trimmed, batch.expected), batch.usable, self.tested
         clipped = np.minimum(batch.lengths[usable], self.clip)
-        passed = ptr.passes(self.tested, ptr.safety_margin(self.tested, clipped, trimmed), rng)
-        kept, most = (batch.shortest(trimmed), self.tested.limit) if passed else (usable, self.clip)
+        passed = ptr.passes(tested, ptr.safety_margin(tested, clipped, trimmed), rng)
+        kept, most = (batch.shortest(trimmed), tested.limit) if passed else (usable, self.clip)
         total = self.fine.noisy(batch.summed(kept, self), self.noise * most, 2, rng)
         if not passed and self.rates == "by-trimmed":
             total = total * ptr.step_ratio(min(trimmed, int(batch.expected) - 1), int(batch.expected))
