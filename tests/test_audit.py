@@ -141,6 +141,7 @@ def test_the_bound_by_ranks_is_the_largest_mu_that_is_rejected():
         ranks = Ranks(of_a_gaussian(1.0, 300, seed))
         mu = ranks.mu(0.95)
         assert ranks.p_value(mu - 1e-3) <= 0.05 < ranks.p_value(mu + 1e-3)
+        assert ranks.largest(mu - 1e-3, 0.95) < ranks.score <= ranks.largest(mu + 1e-3, 0.95)
 
 
 def test_ranks_show_more_of_a_gaussian_pair_than_right_guesses_do_and_what_the_pair_itself_allows_is_above():

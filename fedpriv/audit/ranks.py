@@ -96,6 +96,12 @@ class Ranks:
         found = sum(_score(no, yes, mu, self.weights) >= self.score for no, yes in self._drawn(DRAWS))
         return (1 + found) / (DRAWS + 1)
 
+    def largest(self, mu: float, confidence: float) -> float:
+        """The largest W with which μ is not rejected: a function of the canaries' coins, whatever their scores."""
+        draws, place = _place(confidence)
+        found = sorted(_score(no, yes, mu, self.weights) for no, yes in self._drawn(draws))
+        return float(found[-1 - place])
+
     def shown(self, confidence: float, most: Lines | None = None) -> Shown:
         """The largest μ that is rejected with that confidence; beside it the same of the largest W that `most` allows.
 
@@ -105,8 +111,7 @@ class Ranks:
             raise FedprivError(f"confidence = {confidence} takes more than {MOST_DRAWS:,} simulated audits")
         if not self._both:
             return Shown(0.0, LARGEST)
-        draws = max(DRAWS, ceil(1 / (1 - confidence)) - 1)
-        place = max(int((1 - confidence) * (draws + 1)), 1) - 1
+        draws, place = _place(confidence)
         largest = self._allowed(most, draws, place) if most else np.inf
         shifts = [
             [_least_shift(no, yes, self.weights, wanted) for wanted in (self.score, largest)]
@@ -135,6 +140,12 @@ class Ranks:
                 own = np.sort(-ndtri(most.false_positives(rng.random(yes))))
             found.append(_score(no, own, 0.0, self.weights))
         return float(np.sort(found)[-1 - place])
+
+
+def _place(confidence: float) -> tuple[int, int]:
+    """How many simulated audits there are, and how many of them may pass a W that rejects."""
+    draws = max(DRAWS, ceil(1 / (1 - confidence)) - 1)
+    return draws, max(int((1 - confidence) * (draws + 1)), 1) - 1
 
 
 @compiled
