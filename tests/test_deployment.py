@@ -72,6 +72,8 @@ def test_a_deployment_that_was_mended_runs_to_the_simulations_bits_and_every_cli
     code, told, _ = deploy(capsys, place, "up", "--nodes", "2", "--tls", "--seeded")
     assert (code, told["runs"], len(told["processes"])) == (0, True, 3)
     assert place.stat().st_mode & 0o777 == 0o700
+    homes = [Path(each["directory"]) for each in told["processes"][1:]]
+    assert [lines(home / "ledger", "ledger.jsonl")[0]["place"] for home in homes] == [[0, 2], [1, 2]]
     mark = f"{MARK}={json.loads((place / STATE).read_text())['mark']}"
     executor = [
         pid for pid in marked(mark) if EXECUTOR in command(pid) and str(told["processes"][2]["port"]) in command(pid)
@@ -130,6 +132,14 @@ def test_a_node_whose_data_fail_the_check_says_which_record_in_its_own_log_and_o
     found = [words for words in log.splitlines() if "record 5 has label 3" in words]
     assert found[0] == log.splitlines()[0]  # before Flower's own first word
     assert len(found) == 3  # of its worker, when it starts, and of the round
+    homes = [each["directory"] for each in told["processes"][1:]]
+    audit = ["--study", str(tmp_path / "tiny.toml"), "--canaries", "10", "--quiet", "--json"]
+    assert main(["audit", "--node", homes[0], *audit, "--out", str(tmp_path / "audit")]) == 0  # while it runs
+    about = json.loads(capsys.readouterr().out)
+    assert (about["dealing"]["differ"], about["faults"]) == (1, [])
+    assert main(["audit", "--node", homes[1], *audit, "--out", str(tmp_path / "audit")]) == 2
+    assert "record 5 has label 3" in capsys.readouterr().err
+    assert len(lines(policy.parent / "ledger", "ledger.jsonl")) == 2
     assert deploy(capsys, place, "down")[0] == 0
 
 

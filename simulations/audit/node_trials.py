@@ -112,13 +112,14 @@ class Asked:
         return np.tile(np.array(own, np.float64), (len(self.clients), 1)) if own else None
 
 
-def session(copy: Copy, asked: Asked, weights: Rows) -> Iterator[tuple[Ask, Heard]]:
-    """All rounds one after another: what adapts goes on as the node itself has said."""
+def session(copy: Copy, asked: Asked, weights: Rows, *, adapts: bool = True) -> Iterator[tuple[Ask, Heard]]:
+    """All rounds one after another: what adapts goes on as the node itself has said, or begins anew in each."""
     settings = asked.first
     for round in range(1, asked.rounds + 1):
         ask = asked.ask(round, weights, settings)
         found = heard(copy, ask)
-        settings = next((each.settings for each in found.frames if isinstance(each, wire.Adapted)), settings)
+        if adapts:
+            settings = next((each.settings for each in found.frames if isinstance(each, wire.Adapted)), settings)
         yield ask, found
 
 
