@@ -64,7 +64,7 @@ def add_to(commands: Any) -> None:
     add("--set", metavar="table.key=value", action="append", default=[], dest="overrides",
         help="change one setting of a study; may be repeated")  # fmt: skip
     add("--canaries", type=whole_number, metavar="N",
-        help="trials (default 20,000 of messages, 100,000 of sums, 5,000 of records and means, 100 up of a node)")  # fmt: skip
+        help="trials (default 20,000 of messages, 100,000 of sums, 5,000 of records, 100 up of a node)")  # fmt: skip
     add("--confidence", type=as_real, default=0.99, metavar="C", help="of every bound (default 0.99)")
     add(
         "--out",
