@@ -70,10 +70,13 @@ def _ptr_witnesses(event: Event, ptr: Ptr) -> list[Witness]:
 
 def _replaced_witnesses(event: Event, mechanism: Mechanism, curve: Tradeoff) -> list[Witness]:
     """The records c and −c; of several coordinates of Laplace noise those that differ in one."""
-    if isinstance(mechanism, Gaussian) or event.dimension == 1:
+    if isinstance(mechanism, Gaussian):
         return [Witness(f"explicit records: {REPLACED}", ((curve, event.rounds),))]
+    nearly = "the grid to first order (docs/proofs/grid.md)"
+    if event.dimension == 1:
+        return [Witness(f"explicit records: {REPLACED}; {nearly}", ((curve, event.rounds),))]
     alone = replaced_on_a_sum(replace(event, dimension=1), 1 / REACHED) or curve
-    found = [Witness(f"explicit records: {REPLACED}, in one coordinate", ((alone, event.rounds),))]
+    found = [Witness(f"explicit records: {REPLACED}, in one coordinate; {nearly}", ((alone, event.rounds),))]
     pairs = [(_ends(mechanism, event, level), count) for level, count in _levels(event)]
     return found + [witness for pair, count in pairs for witness in _composed(event, pair, count)]
 
