@@ -35,6 +35,7 @@ FLOAT_NOISE = {  # who may draw noise in floats: none of it leaves a client or a
     "simulations/reproduce/stobatch_printed.py",  # the same, as its paper prints it
     "fedpriv/directions.py", "clients/reading.py", "simulations/reproduce/prime_runs.py",  # synthetic data
     "clients/large_networks.py",  # weights to begin with
+    "fedpriv/audit/ranks.py",  # audits that are only simulated
 }  # fmt: skip
 FLOATS = {"normal", "laplace", "standard_normal", "multivariate_normal", "exponential", "standard_exponential"}
 NOT_FOR_FEDPRIV = ("torch", "flwr", "ray", "matplotlib", "randomgen", "scipy.stats")  # scipy.stats takes half a second

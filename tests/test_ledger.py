@@ -331,8 +331,7 @@ def test_what_an_earlier_version_wrote_is_read_and_keeps_what_it_costs(was: dict
     ledger = Ledger.load(file)
     found = ledger.epsilon(1e-5)
     assert found.upper == approx(was["upper"], rel=1e-4)
-    assert found.lower == approx(was["lower"], rel=1e-4)
-    assert found.lower <= was["upper"]
+    assert was["lower"] * (1 - 1e-4) <= found.lower <= was["upper"]  # what data reach has only come nearer
     ledger.save(file)
     assert Ledger.load(file) == ledger
     assert json.loads(file.read_text())["format"] == FORMAT
