@@ -75,9 +75,9 @@ def moments(p: ArrayLike, q: ArrayLike) -> Moments:
     0.081093
     """
     mass, loss = _mass_and_loss(p, q)
-    kl = float(mass @ loss)
+    kl = _mean(mass, loss)
     absolute = np.abs(loss) ** 3, np.abs(loss - kl) ** 3
-    return Moments(kl, float(mass @ loss**2), float(mass @ absolute[0]), float(mass @ absolute[1]))
+    return Moments(kl, _mean(mass, loss**2), _mean(mass, absolute[0]), _mean(mass, absolute[1]))
 
 
 def clt_mu(p: ArrayLike, q: ArrayLike, rounds: int) -> float:
@@ -115,8 +115,8 @@ class _Edgeworth:
 
     @staticmethod
     def of(mass: Vector, loss: Vector, rounds: int) -> _Edgeworth:
-        mean = float(mass @ loss)
-        variance, third, fourth = (float(mass @ (loss - mean) ** k) for k in (2, 3, 4))
+        mean = _mean(mass, loss)
+        variance, third, fourth = (_mean(mass, (loss - mean) ** k) for k in (2, 3, 4))
         if not variance > 0:
             raise FedprivError("p and q must differ, else there is no loss to expand")
         skewness = third / variance**1.5 / sqrt(rounds)
@@ -196,3 +196,8 @@ def _mass_and_loss(p: ArrayLike, q: ArrayLike) -> tuple[Vector, Vector]:
     if mass.shape != other.shape or not (mass > 0).all() or not (other > 0).all():
         raise FedprivError("p and q must give mass to the same outcomes: an expansion needs a finite loss")
     return mass, np.log(mass / other)
+
+
+def _mean(mass: Vector, values: Vector) -> float:
+    """Σ mass·value by plain sums: those of BLAS depend on how many threads it has."""
+    return float((mass * values).sum())

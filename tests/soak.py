@@ -26,7 +26,7 @@ import zlib
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from random import Random
@@ -111,7 +111,6 @@ class Way:
     studies: tuple[str, ...] = (VOTES, SUMS, ADAPTING, FRESH)
     verb: str = "run"
     others: tuple[str, ...] = ()
-    workers: int = 0  # 0: none is started
 
     @property
     def kinds(self) -> tuple[str, ...]:
@@ -126,15 +125,14 @@ class Way:
     def command(self, again: bool) -> list[str]:
         """As anybody would type it."""
         own = ["--resume", "out"] if again and self.verb == "run" else ["study.toml", "--out", "out"]
-        options = [*self.options, *(["--workers", str(self.workers)] if self.workers else [])]
-        return [sys.executable, "-m", "simulations.command_line", self.verb, *own, *options, "--quiet"]
+        return [sys.executable, "-m", "simulations.command_line", self.verb, *own, *self.options, "--quiet"]
 
 
 WAYS = {
     "direct": Way(kills=150, options=("--driver", "direct")),
-    "ray": Way(kills=15, options=("--driver", "direct"), workers=2, others=("ray::",)),
-    "flower": Way(kills=10, options=(), workers=2, others=("simulations.simulation", "ray::")),
-    "sweep": Way(kills=15, options=(), workers=2, studies=(GRID,), verb="sweep", others=("ray::Hand",)),
+    "ray": Way(kills=15, options=("--driver", "direct", "--workers", "2"), others=("ray::",)),
+    "flower": Way(kills=10, options=("--workers", "2"), others=("simulations.simulation", "ray::")),
+    "sweep": Way(kills=15, options=("--workers", "2"), studies=(GRID,), verb="sweep", others=("ray::Hand",)),
     "deployed": Way(kills=10, options=()),  # by tests/soak_deployed.py
 }
 
@@ -376,10 +374,8 @@ class Tally:
 def soak(way: Way, kills: int, rng: Random, folder: Path, short: bool) -> Iterator[Tally]:
     """Kill, go on, compare, until there were so many kills; after each of them, what has come of it.
 
-    Each kind has its turn before any has another: in any order, or, to be short, in one run if it lasts, by one worker.
+    Each kind has its turn before any has another: in any order, or, to be short, in one run if it lasts.
     """
-    if short and way.workers:
-        way = replace(way, workers=1)
     wanted, spans, tally, bag = dict[str, Trial](), dict[str, float](), Tally(), list[str]()
     while tally.kills < kills and len(tally.faults) < 20:
         text = way.studies[tally.runs % len(way.studies)]
