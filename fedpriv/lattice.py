@@ -116,15 +116,15 @@ def gathered(pair: Atoms | Density, step: float, offset: float) -> Lattice:
     last of them is cut. This is post-processing (docs/proofs/composition.md, section 3), and takes about a quarter of
     (gap between outcomes + step)·step off a round, where what `merged` leaves over adds up to √rounds · step.
     """
-    if isinstance(pair, Density) or not pair.finite.loss.size:
+    if isinstance(pair, Density) or not (pair.finite.log_q > NEGLIGIBLE).any():
         return merged(pair, step, offset)
     finite = pair.finite
     seen = finite.log_q > NEGLIGIBLE
     index, mass, doubt = _gather(finite.loss[seen], np.exp(finite.log_q[seen]), step, offset)
-    points, where = _distinct(index) if index.size else (index, index)
+    points, where = _distinct(index[mass > 0])
     size = float(np.abs(offset + points * step).max(initial=0.0))
     error = pair.error + 8 * ROUNDING * (1 + size) + ROUNDING * doubt
-    total = np.bincount(where, mass)
+    total = np.bincount(where, mass[mass > 0])
     return Lattice(points, np.log(total), np.zeros(points.size), offset, step, pair.impossible, error)
 
 
