@@ -19,10 +19,10 @@ from typing import Any
 import numpy as np
 from scipy.special import gammaln
 
-from fedpriv.joint import joint
+from fedpriv.curves.compose import compose
+from fedpriv.curves.joint import joint
+from fedpriv.curves.tradeoff import Tradeoff
 from fedpriv.mechanisms import Binomial, DiscreteGaussian
-from fedpriv.privacy_loss import compose
-from fedpriv.tradeoff import Tradeoff
 
 DELTA = 1e-5
 ONE_SAMPLE = 256 / 60000  # case (d): the rate of the Poisson sample that both releases are made from

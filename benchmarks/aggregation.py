@@ -22,8 +22,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fedpriv import aggregation
+from fedpriv._base.one_thread import one_thread
 from fedpriv.aggregation import Aid
-from fedpriv.aggregation.one_thread import one_thread
 
 TURNS = 5
 SIZES = ((100, 100_000, 20), (1000, 10_000, 200))

@@ -20,14 +20,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedpriv.accounting import Account
-from fedpriv.audit.laws import symbol_law
-from fedpriv.audit.ranks import Ranks
-from fedpriv.audit.statistic import Trials, mu_of_epsilon
-from fedpriv.calibration import calibrate
+from fedpriv.accounting.account import Account
+from fedpriv.accounting.calibration import calibrate
+from fedpriv.accounting.event import Event
+from fedpriv.auditing.laws import symbol_law
+from fedpriv.auditing.ranks import Ranks
+from fedpriv.auditing.statistic import Trials, mu_of_epsilon
 from fedpriv.channel import Channel
-from fedpriv.event import Event
-from fedpriv.random_streams import stream
+from fedpriv.randomness.streams import stream
 from fedpriv.trust import Local
 from simulations.audit.messages import Messages
 from simulations.audit.trials import conducted

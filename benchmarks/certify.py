@@ -17,8 +17,8 @@ import numpy as np
 import torch
 from torch import nn
 
-from clients.certifying import Terms, verdicts
-from clients.randomised import noised
+from clients.models.randomised import noised
+from clients.robustness.certifying import Terms, verdicts
 from fedpriv.certified import GaussianSmoothing, LaplaceSmoothing, StoBatchSmoothing
 from fedpriv.certified.confidence import clopper_pearson, hoeffding, leading
 from fedpriv.certified.smoothing import in_linf

@@ -26,11 +26,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
-from clients.cohort import net_of, pool_of
-from fedpriv import study_file, wire
-from simulations.deploy_commands import POLICY
-from simulations.deploy_processes import down, up
-from simulations.deploy_state import HOME, NAME, Deployment
+from clients.training.prepared import net_of, pool_of
+from fedpriv import wire
+from fedpriv.studies import file as study_file
+from simulations.cli.deploy import POLICY
+from simulations.flower.deploy_processes import down, up
+from simulations.flower.deploy_state import HOME, NAME, Deployment
 
 NODES, ROUNDS = 10, 3
 STUDY = """

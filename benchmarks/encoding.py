@@ -15,7 +15,7 @@ import numpy as np
 from numpy.random import PCG64, SFC64, Generator, Philox
 
 from fedpriv.mechanisms import StochasticSign, Ternary
-from fedpriv.sampling_exact import bernoulli, binomial, binomial_fixed, discrete_gaussian, skellam, ternary
+from fedpriv.randomness.exact import bernoulli, binomial, binomial_fixed, discrete_gaussian, skellam, ternary
 
 COORDINATES = 10_000_000
 REPEATS = 5

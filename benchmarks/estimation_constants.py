@@ -21,7 +21,7 @@ from numpy.random import Generator
 
 from fedpriv.errors import FedprivError
 from fedpriv.estimation import DpFilter, Prime, PrimeHeavyTailed, moments, plan, prime
-from fedpriv.random_streams import stream
+from fedpriv.randomness.streams import stream
 
 Rows = Any
 Draw = Callable[[Generator, tuple[int, int]], Rows]

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtr
 
-from fedpriv.private_sums import Batch, DpSgd
-from fedpriv.random_streams import stream
-from fedpriv.sampling_wide import rounded
+from fedpriv.randomness.streams import stream
+from fedpriv.randomness.wide import rounded
+from fedpriv.releases import Batch, DpSgd
 
 AT_ONCE = 1_000_000
 SIDES = {"absent": 1 - 2.0**-20, "present": 1 + 2.0**-19}  # of a canary: sums on either side of 1

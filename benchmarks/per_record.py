@@ -17,8 +17,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from clients.models import make_model
-from clients.per_record import MaxOfFour
+from clients.models import MODELS
+from clients.models.per_record import MaxOfFour
 
 RECORDS, CLASSES, TURNS = 256, 10, 24
 
@@ -36,7 +36,7 @@ def rows() -> list[dict[str, str]]:
 def measured() -> list[dict[str, str]]:
     rng = np.random.default_rng(1)
     x, y = rng.normal(size=(RECORDS, 28, 28)).astype(np.float32), rng.integers(0, CLASSES, RECORDS)
-    net = make_model("TutorialCnn", {}).build((28, 28), CLASSES, 1)
+    net = MODELS.made("TutorialCnn", {}).build((28, 28), CLASSES, 1)
     weights, out = net.initial(), np.empty((RECORDS, net.dimension), np.float32)
     images, labels = torch.from_numpy(x)[:, None], torch.from_numpy(y)
     pools: dict[str, Callable[[], nn.Module]] = {"MaxPool2d": lambda: nn.MaxPool2d(2, 1), "our pooling": MaxOfFour}

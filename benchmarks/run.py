@@ -11,14 +11,14 @@ from pathlib import Path
 import numpy
 import scipy
 
-from benchmarks import accounting, aggregation, encoding, masking, per_record, rounds, sweep, voting
+from benchmarks import accounting, aggregation, encoding, masking, per_record, rounds, startup, sweep, voting
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "benchmarks.md"
 
 ROOMS = {
     "Privacy accounting": accounting, "Encoding": encoding, "Votes and order statistics": voting,
     "Aggregation": aggregation, "Gradients of single records": per_record, "A round": rounds,
-    "A masked sum": masking, "A sweep": sweep,
+    "A masked sum": masking, "A sweep": sweep, "Start-up": startup,
 }  # fmt: skip
 
 Rows = Sequence[Mapping[str, object]]

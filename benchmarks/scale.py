@@ -21,14 +21,15 @@ from typing import Any
 
 import numpy as np
 
-from fedpriv import study_file, wire
-from fedpriv.packing import packing
-from fedpriv.study import Study
-from server import checkpoint
-from server.checkpoint import State
-from server.driver import Answer
-from server.inbox import Inbox
-from server.journal import Journal
+from fedpriv import wire
+from fedpriv.packed.symbols import packing
+from fedpriv.studies import file as study_file
+from fedpriv.studies.study import Study
+from server.directory import checkpoint
+from server.directory.checkpoint import State
+from server.directory.journal import Journal
+from server.rounds.driver import Answer
+from server.rounds.inbox import Inbox
 
 STUDY = """
 name = "scale"

@@ -17,10 +17,11 @@ from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 
-from fedpriv import records, study_file
+from fedpriv import records
+from fedpriv.studies import file as study_file
 from server import rounds
-from server.driver import Driver
-from simulations.direct import Here, OnRay
+from server.rounds.driver import Driver
+from simulations.runs.direct import Here, OnRay
 
 STUDY = """
 name = "stobatch"

@@ -28,7 +28,7 @@ ONE_AFTER_ANOTHER = """
 import sys
 from pathlib import Path
 from server import rounds
-from simulations.direct import Here
+from simulations.runs.direct import Here
 from simulations.sweep.grid import grid_of
 
 for cell in grid_of(sys.argv[1]).cells:

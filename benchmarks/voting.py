@@ -17,8 +17,8 @@ import numpy as np
 
 from fedpriv.aggregation import Mean, Median, TrimmedMean
 from fedpriv.mechanisms import Binomial, StochasticSign, Ternary
-from fedpriv.packing import packing
-from fedpriv.tally import Tally
+from fedpriv.packed.symbols import packing
+from fedpriv.packed.tally import Tally
 
 TURNS = 15
 SIGN = StochasticSign(clip=1, scale=2)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from difflib import get_close_matches
 from math import inf
 from numbers import Integral, Real
@@ -34,71 +35,123 @@ def reason(error: BaseException | None) -> str:
     return " ".join(f"{type(error).__name__}: {error}".split()).removesuffix(":")[:200]
 
 
-def real(**values: Any) -> None:
-    """Refuse what is not a finite real number.
+@dataclass(frozen=True, eq=False)
+class Constraint:
+    """What a value must be. Called with values by name it refuses the wrong ones; at a field it is declared once.
 
-    >>> real(scale="wide")
-    Traceback (most recent call last):
-    fedpriv.errors.FedprivError: scale must be a number, got 'wide'
-    """
-    for name, value in values.items():
-        if not isinstance(value, Real) or isinstance(value, bool):
-            raise FedprivError(f"{name} must be a number, got {value!r}")
-        try:
-            size = abs(float(value))
-        except OverflowError:  # a whole number beyond all floats
-            size = inf
-        if not size <= LARGEST:
-            wanted = f"at most {LARGEST:g} in size" if LARGEST < size < inf or isinstance(value, Integral) else "finite"
-            raise FedprivError(f"{name} must be {wanted}, got {str(value)[:40]}")
-
-
-def positive(**values: Any) -> None:
-    """Refuse what is not a finite number above zero (nan fails: the test is written so).
+    A field that is `Annotated[float, positive, "a sentence"]` is checked by it (`fedpriv.settings.check_fields`),
+    explained by `fedpriv list`, and said to editors by `fedpriv schema`.
 
     >>> positive(scale=0)
     Traceback (most recent call last):
     fedpriv.errors.FedprivError: scale must be positive, got 0
     """
-    for name, value in values.items():
-        real(**{name: value})
-        if not value > 0:
-            raise FedprivError(f"{name} must be positive, got {value}")
+
+    words: str  # for people, such as "positive"
+    schema: Mapping[str, Any]  # for editors, in JSON Schema: no more than `fault` says
+    fault: Callable[[Any], str]  # what is wrong with a value, to be read behind its name; empty where nothing is
+
+    def __call__(self, **values: Any) -> None:
+        """Refuse the first of the values that is wrong, by its name."""
+        for name, value in values.items():
+            if fault := self.fault(value):
+                raise FedprivError(f"{name} {fault}")
+
+
+def _no_number(value: Any) -> str:
+    return "" if isinstance(value, Real) and not isinstance(value, bool) else f"must be a number, got {value!r}"
+
+
+def _not_finite(value: Any) -> str:
+    if fault := _no_number(value):
+        return fault
+    try:
+        size = abs(float(value))
+    except OverflowError:  # a whole number beyond all floats
+        size = inf
+    if size <= LARGEST:
+        return ""
+    wanted = f"at most {LARGEST:g} in size" if LARGEST < size < inf or isinstance(value, Integral) else "finite"
+    return f"must be {wanted}, got {str(value)[:40]}"
+
+
+def _not_whole(value: Any, least: int) -> str:
+    if not isinstance(value, Integral) or isinstance(value, bool) or int(value) != value:
+        return f"must be a whole number, got {value!r}"
+    if least <= int(value) <= MOST:
+        return ""
+    bound = f"at least {least}" if int(value) < least else f"at most {MOST:.0e}"
+    return f"must be {bound}, got {str(value)[:40]}"
+
+
+def _no_share(value: Any) -> str:
+    if not _no_number(value) and 0 <= value <= 1:
+        return ""
+    return f"must be between 0 and 1, got {value if isinstance(value, Real) else repr(value)}"
+
+
+def whole_from(least: int) -> Constraint:
+    """A whole number of at least `least`.
+
+    >>> whole_from(2)(classes=1)
+    Traceback (most recent call last):
+    fedpriv.errors.FedprivError: classes must be at least 2, got 1
+    """
+    return Constraint(f"a whole number of at least {least}", {"minimum": least}, lambda own: _not_whole(own, least))
+
+
+def _short(bound: float) -> str:
+    return str(bound) if isinstance(bound, int) else f"{bound:g}"
+
+
+def limited(
+    told: str = "",  # what an error says behind the name; "must be …" as the bounds are, where it is not given
+    *,
+    above: float | None = None,
+    least: float | None = None,
+    below: float | None = None,
+    most: float | None = None,
+) -> Constraint:
+    """A number within bounds; nan is within none. Whether it may be infinite the bounds say.
+
+    >>> limited(least=0, below=1)(momentum=1.5)
+    Traceback (most recent call last):
+    fedpriv.errors.FedprivError: momentum must be at least 0 and below 1, got 1.5
+    """
+    bounds = [
+        ("exclusiveMinimum", "above", above), ("minimum", "at least", least),
+        ("exclusiveMaximum", "below", below), ("maximum", "at most", most),
+    ]  # fmt: skip
+    words = " and ".join(f"{word} {_short(bound)}" for _, word, bound in bounds if bound is not None)
+
+    def fault(value: Any) -> str:
+        if wrong := _no_number(value):
+            return wrong
+        inside = (above is None or value > above) and (least is None or value >= least)
+        inside = inside and (below is None or value < below) and (most is None or value <= most)
+        return "" if inside else f"{told or f'must be {words}'}, got {value}"
+
+    return Constraint(words, {key: bound for key, _, bound in bounds if bound is not None}, fault)
+
+
+real = Constraint("finite", {}, _not_finite)
+positive = Constraint(
+    "positive", {"exclusiveMinimum": 0},
+    lambda own: _not_finite(own) or ("" if own > 0 else f"must be positive, got {own}"),
+)  # fmt: skip
+at_least_zero = limited(least=0)
+probability = Constraint("between 0 and 1", {"minimum": 0, "maximum": 1}, _no_share)
+whole = whole_from(1)
+natural = whole_from(0)
+truth = Constraint(
+    "true or false", {}, lambda own: "" if isinstance(own, bool) else f"must be true or false, got {own!r}"
+)
 
 
 def finite_inputs(*values: Any) -> None:
     """Refuse inputs of a mechanism that are not finite numbers."""
     for value in values:
         real(input=value)
-
-
-def at_least_zero(**values: Any) -> None:
-    """Refuse what is not a number from 0 to infinity.
-
-    >>> at_least_zero(epsilon=-1)
-    Traceback (most recent call last):
-    fedpriv.errors.FedprivError: epsilon must be at least 0, got -1
-    """
-    for name, value in values.items():
-        if not isinstance(value, Real) or isinstance(value, bool):
-            raise FedprivError(f"{name} must be a number, got {value!r}")
-        if not float(value) >= 0:
-            raise FedprivError(f"{name} must be at least 0, got {value}")
-
-
-def whole(at_least: int = 1, **values: Any) -> None:
-    """Refuse what is not a whole number of at least `at_least`.
-
-    >>> whole(trials=2.5)
-    Traceback (most recent call last):
-    fedpriv.errors.FedprivError: trials must be a whole number, got 2.5
-    """
-    for name, value in values.items():
-        if not isinstance(value, Integral) or isinstance(value, bool) or int(value) != value:
-            raise FedprivError(f"{name} must be a whole number, got {value!r}")
-        if not at_least <= int(value) <= MOST:
-            bound = f"at least {at_least}" if int(value) < at_least else f"at most {MOST:.0e}"
-            raise FedprivError(f"{name} must be {bound}, got {str(value)[:40]}")
 
 
 def above(bound_name: str, bound: float, **values: Any) -> None:
@@ -127,19 +180,6 @@ def at_most(bound_name: str, bound: float, **values: Any) -> None:
             raise FedprivError(f"{name} must be at most {bound_name} = {bound}, got {value}")
 
 
-def probability(**values: Any) -> None:
-    """Refuse what is not a number in [0, 1].
-
-    >>> probability(delta=-1e-5)
-    Traceback (most recent call last):
-    fedpriv.errors.FedprivError: delta must be between 0 and 1, got -1e-05
-    """
-    for name, value in values.items():
-        if not isinstance(value, Real) or isinstance(value, bool) or not 0 <= float(value) <= 1:
-            shown = value if isinstance(value, Real) else repr(value)  # a number by itself, whoever's it is
-            raise FedprivError(f"{name} must be between 0 and 1, got {shown}")
-
-
 def one_of(choices: Iterable[str], **values: Any) -> None:
     """Refuse a word that is not among the choices, naming the nearest.
 
@@ -147,11 +187,21 @@ def one_of(choices: Iterable[str], **values: Any) -> None:
     Traceback (most recent call last):
     fedpriv.errors.FedprivError: trust 'centrel' is unknown (did you mean 'central'?); choices: local, central
     """
-    choices = list(choices)
-    for name, value in values.items():
-        if value not in choices:
-            hint = nearest(str(value), choices)
-            raise FedprivError(f"{name} {value!r} is unknown{hint}; choices: {', '.join(choices)}")
+    word_among(choices)(**values)
+
+
+def word_among(choices: Iterable[str]) -> Constraint:
+    """One of a few words.
+
+    >>> word_among(["local", "central"])(trust="local")
+    """
+    known = tuple(choices)
+
+    def fault(value: Any) -> str:
+        told = f"{value!r} is unknown{nearest(str(value), known)}; choices: {', '.join(known)}"
+        return "" if value in known else told
+
+    return Constraint(" or ".join(f'"{word}"' for word in known), {"enum": list(known)}, fault)
 
 
 def nearest(word: str, choices: Iterable[str]) -> str:

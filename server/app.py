@@ -8,9 +8,9 @@ from pathlib import Path
 from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
-from clients.place import at_home
-from fedpriv import study_file
-from server.outcome import STOP, Job, begin, fail, met
+from clients.flower.place import at_home
+from fedpriv.studies import file as study_file
+from server.directory.outcome import STOP, Job, begin, fail, met
 from server.strategy import PrivateStrategy
 
 app = ServerApp()

@@ -14,9 +14,10 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MessageType, Rec
 from flwr.serverapp import Grid
 from numpy.typing import NDArray
 
-from clients.app import RAISED, RAW, REFUSED, code
+from clients.flower.answering import RAISED, RAW, REFUSED
+from clients.flower.code import code
 from fedpriv.errors import FedprivError
-from server.driver import Answer, Task
+from server.rounds.driver import Answer, Task
 
 Numbers = NDArray[np.int64]
 MASK = f"{MessageType.TRAIN}.mask"  # the clients' handler of a masked sum's phases
@@ -39,8 +40,9 @@ class GridDriver:
     """Asks nodes for their clients' messages. Partition p of P holds the clients p·N/P … (p+1)·N/P, rounded down.
 
     Node ids are random in every run and replies come in any order, so nodes are known by partition and replies by the
-    message they reply to. `restarted` says that a process which ends is started again at once (as simulations.launch
-    arranges), `stop` whether somebody wants the run to end: it is raised as KeyboardInterrupt where we wait.
+    message they reply to. `restarted` says that a process which ends is started again at once (as
+    simulations.flower.launch arranges), `stop` whether somebody wants the run to end: it is raised as
+    KeyboardInterrupt where we wait.
     """
 
     def __init__(

@@ -11,11 +11,11 @@ from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result, Strategy
 
 from fedpriv.errors import FedprivError
-from fedpriv.study import Study
+from fedpriv.studies.study import Study
 from fedpriv.trust import curated
 from server import rounds
-from server.masked_sums import MaskedSums, masks
 from server.nodes import GridDriver
+from server.rounds.masked_sums import MaskedSums, masks
 
 PATIENCE = 120.0  # seconds until every node must be there
 

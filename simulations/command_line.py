@@ -10,7 +10,26 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+import fedpriv
+from fedpriv._base.loading import loaded
 from fedpriv.errors import FedprivError, nearest
+
+COMMANDS = {  # in the order of `fedpriv --help`: the module in simulations/cli/ that adds it, and what it is for
+    "run": ("run", "run a study"),
+    "sweep": ("sweep", "run a grid of studies"),
+    "report": ("report", "tables, figures and page of a run or a sweep"),
+    "account": ("account", "what a release gives away"),
+    "calibrate": ("account", "the setting that meets a target"),
+    "list": ("list", "what there is to choose from: mechanisms, rules, attacks, …, each setting, and the studies"),
+    "schema": ("list", "the JSON Schema of a study, for editors"),
+    "audit": ("audit", "what an attacker really learns, beside what is certified"),
+    "tolerance": ("tolerance", "how many attackers a vote survives"),
+    "estimate": ("estimate", "the private and robust mean of a file's records"),
+    "certify": ("certify", "how far inputs may be moved before a run's predictions change"),
+    "reproduce": ("reproduce", "a figure or a table of a paper from our own numbers"),
+    "data": ("data", "data sets: which are here, how to get the others"),
+    "deploy": ("deploy", "start and stop a local deployment: SuperLink and SuperNodes"),
+}
 
 
 class _Parser(argparse.ArgumentParser):
@@ -24,34 +43,18 @@ class _Parser(argparse.ArgumentParser):
         raise FedprivError(message)
 
 
-def parser() -> argparse.ArgumentParser:
-    """All subcommands. What they stand on is imported here, where Ctrl-C is one line."""
-    from importlib.metadata import version
-
-    from simulations import (
-        account_commands,
-        audit_commands,
-        certify_commands,
-        data_commands,
-        deploy_commands,
-        estimate_commands,
-        report_commands,
-        reproduce_commands,
-        run_commands,
-        sweep_commands,
-        tolerance_commands,
-    )
-
+def parser(chosen: str | None = None) -> argparse.ArgumentParser:
+    """One subcommand, whose module is imported here; or all of them by their names, to be told about."""
     top = _Parser(
         prog="fedpriv", description="Private and Byzantine-robust federated learning, with certified guarantees."
     )
-    top.add_argument("--version", action="version", version=f"fedpriv {version('fedpriv')}")
+    top.add_argument("--version", action="version", version=f"fedpriv {fedpriv.__version__}")
     commands = top.add_subparsers(dest="command", metavar="COMMAND", parser_class=_Parser)
-    for room in (
-        run_commands, sweep_commands, report_commands, account_commands, audit_commands, tolerance_commands,
-        estimate_commands, certify_commands, reproduce_commands, data_commands, deploy_commands,
-    ):  # fmt: skip
-        room.add_to(commands)
+    if chosen in COMMANDS:
+        loaded(f"simulations.cli.{COMMANDS[chosen][0]}:add_to")(commands)
+        return top
+    for name, (_, words) in COMMANDS.items():
+        commands.add_parser(name, help=words)
     return top
 
 
@@ -62,12 +65,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # ε on a terminal that has none
     try:
-        top = parser()
         if not arguments:
-            top.print_help()
+            parser().print_help()
             return 0
         _check_command(arguments[0])
-        chosen, left_over = top.parse_known_args(arguments)
+        chosen, left_over = parser(arguments[0]).parse_known_args(arguments)
         _take_settings(chosen, left_over)
         status: int | None = chosen.run(chosen)
         sys.stdout.flush()
@@ -91,12 +93,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _check_command(word: str) -> None:
-    known = [
-        "run", "sweep", "report", "account", "calibrate", "audit", "tolerance", "estimate", "certify",
-        "reproduce", "list", "data", "deploy",
-    ]  # fmt: skip
-    if not word.startswith("-") and word not in known:
-        raise FedprivError(f"unknown command {word!r}{nearest(word, known)}; commands: {', '.join(known)}")
+    if not word.startswith("-") and word not in COMMANDS:
+        raise FedprivError(f"unknown command {word!r}{nearest(word, COMMANDS)}; commands: {', '.join(COMMANDS)}")
 
 
 def _take_settings(chosen: argparse.Namespace, left_over: list[str]) -> None:

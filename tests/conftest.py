@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 os.environ.update(
@@ -26,3 +28,17 @@ settings.register_profile(
 )
 settings.register_profile("search", max_examples=1000, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeat"))
+
+LINGERING = Path(__file__).with_name("lingering.txt")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--fast", action="store_true", help="leave out what tests/lingering.txt lists")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--fast"):
+        listed = set(LINGERING.read_text(encoding="utf-8").splitlines())
+        left = [item for item in items if item.nodeid.partition("[")[0] in listed]
+        config.hook.pytest_deselected(items=left)
+        items[:] = [item for item in items if item.nodeid.partition("[")[0] not in listed]

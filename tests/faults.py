@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from fedpriv import frames
+from fedpriv.wire import frames
 
 
 class RaisesOnSome(nn.Module):

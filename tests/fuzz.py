@@ -34,13 +34,16 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Error, Message, 
 from flwr.supercore.task_identity import TaskIdentity
 
 from clients import app as client
-from clients.app import RAW
-from clients.cohort import answer, net_of, pool_of
-from fedpriv import frames, study_file, wire
+from clients.flower.answering import RAW
+from clients.training.cohort import answer
+from clients.training.prepared import net_of, pool_of
+from fedpriv import wire
 from fedpriv.errors import FedprivError
-from server.driver import Task
-from server.inbox import Inbox
+from fedpriv.studies import file as study_file
+from fedpriv.wire import frames
 from server.nodes import GridDriver
+from server.rounds.driver import Task
+from server.rounds.inbox import Inbox
 
 SHARED = """
 name = "fuzz"

@@ -1,11 +1,11 @@
 """Masked sums under fire: a malicious node in each phase against the real server, and bodies against the real node.
 
-Part of `tests/fuzz.py`. Against the server (`server.masked_sums`, `server.masking`): four nodes run the clients' own
-code, and what one of them answers in one phase is changed. What must hold: the server raises nothing; the sum is the
-exact one of those in it, or there is none and the reason is said; only by its vector, into which it may put what it
-likes (or by a mask that is not the one it has shared out, which is the same), does a node move a sum. Against the node
-(`clients.masking.node.answered`): the server's words are changed. It answers or refuses in one line; it never answers
-one state twice, and never opens a sum of fewer than the study asks for.
+Part of `tests/fuzz.py`. Against the server (`server.rounds.masked_sums`, `server.rounds.masking`): four nodes run the
+clients' own code, and what one of them answers in one phase is changed. What must hold: the server raises nothing;
+the sum is the exact one of those in it, or there is none and the reason is said; only by its vector, into which it
+may put what it likes (or by a mask that is not the one it has shared out, which is the same), does a node move a sum.
+Against the node (`clients.masking.node.answered`): the server's words are changed. It answers or refuses in one line;
+it never answers one state twice, and never opens a sum of fewer than the study asks for.
 """
 
 from __future__ import annotations
@@ -24,15 +24,17 @@ import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from flwr.app import ConfigRecord, RecordDict
 
-from clients.cohort import answer, net_of, pool_of
 from clients.masking import member, node, roster, shamir, survivors
 from clients.masking.identity import SIGNATURE, Identity
 from clients.masking.node import PHASES, Ask
-from fedpriv import study_file, wire
+from clients.training.cohort import answer
+from clients.training.prepared import net_of, pool_of
+from fedpriv import wire
 from fedpriv.errors import FedprivError, reason
-from server.driver import Answer, Task
-from server.inbox import Inbox
-from server.masked_sums import MaskedSums
+from fedpriv.studies import file as study_file
+from server.rounds.driver import Answer, Task
+from server.rounds.inbox import Inbox
+from server.rounds.masked_sums import MaskedSums
 
 NODES, OWN = 4, 3  # nodes, and the clients of each
 HOSTILE, ASKED = 0, 1  # the node that lies, and the node that is lied to

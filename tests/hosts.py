@@ -16,10 +16,10 @@ from typing import Any
 from soak import ROOT
 from wire import Wire
 
-from clients.place import HOME as PLACE
-from simulations.deploy_certificates import AUTHORITY, CERTIFICATE, KEY, write_certificates, write_node_key
-from simulations.deploy_parts import IDENTITY, NODE_KEY, PEERS, POLICY, write_peers
-from simulations.surroundings import environment, wait_until
+from clients.flower.place import HOME as PLACE
+from simulations.flower._deploy_certificates import AUTHORITY, CERTIFICATE, KEY, write_certificates, write_node_key
+from simulations.flower._deploy_parts import IDENTITY, NODE_KEY, PEERS, POLICY, write_peers
+from simulations.flower.surroundings import environment, wait_until
 
 LINK, NODES = "superlink", 4
 NAMES = [f"node-{number}" for number in range(NODES)]
@@ -38,8 +38,8 @@ imports = ["soak:Witness", "hosts:Trained"]
 READY = """
 import sys
 from pathlib import Path
-from simulations.own_superlink import healthy
-from simulations.surroundings import wait_until
+from simulations.flower._own_superlink import healthy
+from simulations.flower.surroundings import wait_until
 sys.exit(not wait_until(lambda: healthy({port}, Path("{authority}")), {waits}))
 """
 

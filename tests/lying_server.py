@@ -106,7 +106,9 @@ class LyingSum(Sum):
         threshold = roster.arrangement.threshold
         if len(shares) < threshold:
             raise FedprivError(f"{len(shares)} shares of node {ward}'s {secret}, where {threshold} are needed")
-        return shamir.joined({roster.place(each): share for each, share in list(shares.items())[:threshold]})
+        return shamir.secret_of(
+            shamir.curve({roster.place(each): share for each, share in list(shares.items())[:threshold]})
+        )
 
     def sum_of(self, part: Iterable[int]) -> NDArray[np.int64]:
         """What the server makes of the vectors of these members alone, with all that it knows."""

@@ -2,10 +2,10 @@
 
     python tests/masked_cuts.py [--rosters 10000] [--seed 1]
 
-`opened` is exact: `tests/test_masking_attacks.py` holds it against the real state machines, and against every choice
-that a server has on small circles. The search draws rosters of 5 to 1,000 nodes, and on each looks for the dropouts by
-which the fewest clients' messages come out: all pairs of gaps in the circle, several circles a roster, the fewest who
-may sign. Exit code 1 where a sum opens of fewer clients than are charged.
+`opened` is exact: `tests/clients/masking/test_masking_attacks.py` holds it against the real state machines, and
+against every choice that a server has on small circles. The search draws rosters of 5 to 1,000 nodes, and on each
+looks for the dropouts by which the fewest clients' messages come out: all pairs of gaps in the circle, several
+circles a roster, the fewest who may sign. Exit code 1 where a sum opens of fewer clients than are charged.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from random import Random
 
 sys.path.append(str(Path(__file__).resolve().parent.parent))
 
-from clients.masking.graph import Arrangement, arranged
+from clients.masking._graph import Arrangement, arranged
 from clients.masking.roster import Entry, Roster, Terms
 from fedpriv.errors import FedprivError
 

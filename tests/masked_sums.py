@@ -12,7 +12,7 @@ from clients.masking import masks, member
 from clients.masking.identity import Identity
 from clients.masking.roster import Terms
 from fedpriv.wire import Rejected
-from server.masking import Session
+from server.rounds.masking import Session
 
 Change = Callable[[int, bytes], bytes | None]  # what becomes of a member's answer; None: it never arrives
 MODEL = b"weights"

@@ -36,11 +36,12 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
 import numpy as np  # noqa: E402
 
-import simulations.direct  # noqa: E402, F401  – and with it torch
-from fedpriv import frames, study_file  # noqa: E402
+import simulations.runs.direct  # noqa: E402, F401  – and with it torch
+from fedpriv.studies import file as study_file  # noqa: E402
+from fedpriv.wire import frames  # noqa: E402
 from server import rounds  # noqa: E402, F401
 from simulations import command_line  # noqa: E402
-from simulations.surroundings import began, descendants  # noqa: E402
+from simulations.flower.surroundings import began, descendants  # noqa: E402
 
 SHARED = """
 name = "soak"
@@ -131,7 +132,7 @@ class Way:
 WAYS = {
     "direct": Way(kills=150, options=("--driver", "direct")),
     "ray": Way(kills=15, options=("--driver", "direct", "--workers", "2"), others=("ray::",)),
-    "flower": Way(kills=10, options=("--workers", "2"), others=("simulations.simulation", "ray::")),
+    "flower": Way(kills=10, options=("--workers", "2"), others=("simulations.flower._simulation", "ray::")),
     "sweep": Way(kills=15, options=("--workers", "2"), studies=(GRID,), verb="sweep", others=("ray::Hand",)),
     "deployed": Way(kills=10, options=()),  # by tests/soak_deployed.py
 }
@@ -260,10 +261,7 @@ class Trial:
         return sorted(pid for pid, command in running().items() if kind in command and "Agent" not in command)
 
     def _nobody_left(self) -> None:
-        until = time.monotonic() + ORPHANS
-        while (left := running()) and time.monotonic() < until:
-            time.sleep(0.05)
-        for pid, command in left.items():
+        for pid, command in left_running().items():
             self.faults.append(f"left running: {command[:80]}")
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
@@ -348,6 +346,14 @@ def adopt(orphans: bool = True) -> None:
     """Be the parent of whatever loses its own, of all that is started here: so nothing is lost sight of."""
     if sys.platform == "linux" and ctypes.CDLL(None, use_errno=True).prctl(SUBREAPER, int(orphans), 0, 0, 0):
         raise OSError(ctypes.get_errno(), "prctl")
+
+
+def left_running() -> dict[int, str]:
+    """What still runs when whatever was ending has had its time."""
+    until = time.monotonic() + ORPHANS
+    while (left := running()) and time.monotonic() < until:
+        time.sleep(0.05)
+    return left
 
 
 def running() -> dict[int, str]:

@@ -29,16 +29,16 @@ from random import Random
 from typing import Any
 
 import numpy as np
-from soak import PATIENCE, ROOT, SHARED, Tally, running
+from soak import PATIENCE, ROOT, SHARED, Tally, left_running, running
 
-from fedpriv import study_file
+from fedpriv.studies import file as study_file
 from server import rounds
-from server.driver import Answer, Task
-from simulations import direct
-from simulations.deploy_commands import POLICY, WHY
-from simulations.deploy_parts import name_of
-from simulations.deploy_state import HOME
-from simulations.surroundings import end_all
+from server.rounds.driver import Answer, Task
+from simulations.cli.deploy import POLICY, WHY
+from simulations.flower._deploy_parts import name_of
+from simulations.flower.deploy_state import HOME
+from simulations.flower.surroundings import end_all
+from simulations.runs import direct
 
 NODES, FEWER, CLIENTS = 3, 2, 20  # nodes; where there is little time; clients
 STUDY = (
@@ -54,7 +54,7 @@ server = {{ step = 0.02, timeout = 150.0 }}
 )
 KINDS = {  # who is killed, by their commands; of an executor's, any
     "node": ("flower-supernode",), "server": ("flwr-serverapp",), "SuperLink": ("flower-superlink",),
-    "executor": ("flwr-clientapp", "flower-superexec", "clients.warm"),
+    "executor": ("flwr-clientapp", "flower-superexec", "clients.flower.warm"),
 }  # fmt: skip
 SPAN = 25.0  # seconds of a run in which something is killed
 WAITS = PATIENCE  # seconds a command may take: Flower's own waits are of a minute
@@ -306,5 +306,5 @@ def soak(kills: int, rng: Random, folder: Path, kinds: Sequence[str], short: boo
             tally.faults += [f"{run.out}: {fault}" for fault in [*run.faults, *below(place, answered)]]
     finally:
         place.deploy("down")
-        tally.faults += [f"left running: {command[:80]}" for command in running().values()]
+        tally.faults += [f"left running: {command[:80]}" for command in left_running().values()]
     yield tally

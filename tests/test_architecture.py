@@ -1,4 +1,4 @@
-"""The import rule: simulations → server → clients → fedpriv, and fedpriv needs numpy and its kin alone."""
+"""The house: which way imports point, between folders, packages and past a package's door; its pages are true."""
 
 from __future__ import annotations
 
@@ -7,51 +7,75 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
 
+from tools import tables
+
 ROOT = Path(__file__).resolve().parent.parent
 ROOMS = ("fedpriv", "clients", "server", "simulations")  # each may import itself and those before it
-NOBODY_IMPORTS = {"tests", "benchmarks"}
-MATHEMATICS = {"numpy", "scipy", "numba", "llvmlite", "threadpoolctl", "fedpriv", *sys.stdlib_module_names}
-MAP = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+ORDER = {  # the packages and modules on each landing: each may import those before it
+    "fedpriv": (
+        "errors", "settings", "_base", "registry", "bounds", "trust", "curves", "randomness", "mechanisms", "packed",
+        "accounting", "channel", "records", "tolerance", "population", "certified", "releases", "aggregation",
+        "attacks", "estimation", "studies", "wire", "auditing",
+    ),
+    "clients": ("data", "models", "masking", "robustness", "training", "node", "flower", "app"),
+    "server": ("directory", "progress", "rounds", "nodes", "strategy", "app"),
+    "simulations": (
+        "figures", "report", "flower", "runs", "audit", "certify", "sweep", "reproduce", "cli", "command_line",
+    ),
+}  # fmt: skip
+LANDINGS = 50  # names directly in the four folders: more than that nobody overlooks
+NOBODY_IMPORTS = {"tests", "benchmarks", "examples", "tools"}
+MATHEMATICS = {"numpy", "scipy", "numba", "llvmlite", "randomgen", "threadpoolctl", "fedpriv", *sys.stdlib_module_names}
 SOURCES = [path for room in ROOMS for path in sorted((ROOT / room).rglob("*.py"))]
 DRAWERS = {  # what makes events: what draws what they are charged for, and whoever reads or writes one down in words
     "Event": {
-        "fedpriv/event.py", "fedpriv/channel.py", "fedpriv/private_sums/__init__.py", "fedpriv/aggregation/private.py",
-        "fedpriv/estimation/budget.py", "fedpriv/certified/functional.py",
+        "fedpriv/accounting/event.py", "fedpriv/channel/__init__.py", "fedpriv/releases/__init__.py",
+        "fedpriv/estimation/private_mean.py", "fedpriv/estimation/_budget.py", "fedpriv/certified/functional.py",
     },
     "by_hand": {
-        "simulations/account_commands.py", "simulations/reproduce/ptr_release.py",
-        "simulations/reproduce/ptr_sampled.py",
+        "simulations/cli/account.py", "simulations/reproduce/ptr/release.py",
+        "simulations/reproduce/ptr/sampled.py",
     },
-    "encoded_packed": {"fedpriv/channel.py"},
-    "encoded": {"fedpriv/encoding.py"},
+    "encoded_packed": {"fedpriv/channel/__init__.py"},
+    "encoded": {"fedpriv/channel/encoding.py"},
 }  # fmt: skip
 FLOAT_NOISE = {  # who may draw noise in floats: none of it leaves a client or a curator as a release of theirs
-    "fedpriv/attacks/updates.py", "fedpriv/attacks/data.py",  # what attackers do is nobody's privacy
-    "fedpriv/certified/functional.py", "clients/randomised.py",  # noise kept on records, and of a model at hand
-    "simulations/reproduce/stobatch_printed.py",  # the same, as its paper prints it
-    "fedpriv/directions.py", "clients/reading.py", "simulations/reproduce/prime_runs.py",  # synthetic data
-    "clients/large_networks.py",  # weights to begin with
-    "fedpriv/audit/ranks.py",  # audits that are only simulated
+    "fedpriv/attacks/_updates.py", "fedpriv/attacks/_data.py",  # what attackers do is nobody's privacy
+    "fedpriv/certified/functional.py", "clients/models/randomised.py",  # noise kept on records, and of a model at hand
+    "simulations/reproduce/stobatch/_printed.py",  # the same, as its paper prints it
+    "fedpriv/studies/directions.py", "clients/data/reading.py",  # synthetic data
+    "simulations/reproduce/prime/_runs.py",  # the same
+    "clients/models/_large_networks.py",  # weights to begin with
+    "fedpriv/auditing/ranks.py",  # audits that are only simulated
 }  # fmt: skip
 FLOATS = {"normal", "laplace", "standard_normal", "multivariate_normal", "exponential", "standard_exponential"}
-NOT_FOR_FEDPRIV = ("torch", "flwr", "ray", "matplotlib", "randomgen", "scipy.stats")  # scipy.stats takes half a second
+DOOR = "fedpriv/__init__.py"  # the one file that names other folders: to type checkers, and as strings
+NOT_FOR_FEDPRIV = ("torch", "flwr", "ray", "matplotlib", "scipy.stats")  # scipy.stats takes half a second
 
 Import = tuple[int, str]  # the line, and the module's full dotted name
 
 
-def imports(source: str, package: str) -> Iterator[Import]:
+@cache
+def parsed(path: Path) -> ast.Module:
+    """A file's syntax tree."""
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def imports(tree: ast.Module, package: str) -> Iterator[Import]:
     """Every import in a module of `package`, wherever it stands: at the top, in a function, or by name.
 
-    >>> list(imports("def f():\\n    from scipy import stats", "fedpriv"))
+    >>> list(imports(ast.parse("def f():\\n    from scipy import stats"), "fedpriv"))
     [(2, 'scipy.stats')]
-    >>> list(imports("from . import noise; from ..errors import real; import_module('ray.util')", "fedpriv.mechanisms"))
+    >>> source = "from . import noise; from ..errors import real; import_module('ray.util')"
+    >>> list(imports(ast.parse(source), "fedpriv.mechanisms"))
     [(1, 'fedpriv.mechanisms.noise'), (1, 'fedpriv.errors.real'), (1, 'ray.util')]
     """
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(tree):
         match node:
             case ast.Import(names=names):
                 yield from ((node.lineno, name.name) for name in names)
@@ -72,9 +96,11 @@ def imports(source: str, package: str) -> Iterator[Import]:
 def broken(path: Path) -> list[str]:
     """The imports of one file that break the rule, each as `file:line: what and why`."""
     file = path.relative_to(ROOT)
+    if str(file) == DOOR:
+        return []
     room, package = file.parts[0], ".".join(file.parent.parts)
     faults = []
-    for line, module in imports(path.read_text(encoding="utf-8"), package):
+    for line, module in imports(parsed(path), package):
         if reason := forbidden(room, module):
             faults.append(f"{file}:{line}: imports {module}, but {reason}")
     return faults
@@ -90,7 +116,7 @@ def forbidden(room: str, module: str) -> str | None:
     if room == "fedpriv" and module.startswith("scipy.stats"):
         return "scipy.stats takes half a second to load: scipy.special has the functions"
     if room == "fedpriv" and top not in MATHEMATICS:
-        return "fedpriv/ uses numpy, scipy, numba, threadpoolctl and the standard library only"
+        return "fedpriv/ uses numpy, scipy, numba, randomgen, threadpoolctl and the standard library only"
     return None
 
 
@@ -104,9 +130,9 @@ def test_imports_point_one_way(path: Path) -> None:
     [
         ("fedpriv", "torch.nn"),
         ("fedpriv", "scipy.stats.norm"),
-        ("fedpriv", "clients.noise"),
+        ("fedpriv", "clients.models"),
         ("clients", "server.app"),
-        ("server", "simulations.launch"),
+        ("server", "simulations.flower.launch"),
         ("simulations", "tests.conftest"),
         ("clients", "benchmarks.run"),
     ],
@@ -121,7 +147,7 @@ def test_the_rule_forbids(room: str, module: str) -> None:
         ("fedpriv", "scipy.special.ndtr"),
         ("fedpriv", "math"),
         ("clients", "torch"),
-        ("server", "clients.noise"),
+        ("server", "fedpriv.randomness.cryptographic"),
         ("simulations", "server.app"),
     ],
 )
@@ -129,16 +155,121 @@ def test_the_rule_allows(room: str, module: str) -> None:
     assert forbidden(room, module) is None
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_every_room_is_on_the_map(path: Path) -> None:
-    name, *inside = path.relative_to(ROOT).parts[1:]
-    name += "/" if inside else ""
-    assert name == "__init__.py" or f"`{name}`" in MAP, f"docs/architecture.md does not name {path.relative_to(ROOT)}"
+def module(path: Path) -> str:
+    """A file's dotted name."""
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+
+
+MODULES = {module(path): path for path in SOURCES}
+
+
+def edges() -> Iterator[tuple[str, str]]:
+    """Which of our modules imports which other one, wherever in it."""
+    for name, path in MODULES.items():
+        if str(path.relative_to(ROOT)) == DOOR:
+            continue
+        package = ".".join(path.relative_to(ROOT).parent.parts)
+        for _, whole in imports(parsed(path), package):
+            target = whole
+            while target and target not in MODULES:
+                target = target.rpartition(".")[0]
+            if target and target != name:
+                yield name, target
+
+
+EDGES = sorted({(a, b) for a, b in edges() if a != "fedpriv"})  # whose door leads everywhere
+
+
+def landing(name: str) -> tuple[str, int]:
+    """The folder of a module, and the place in its order of what the module belongs to; a folder itself comes first."""
+    folder, *inside = name.split(".")
+    return folder, ORDER[folder].index(inside[0]) if inside else -1
+
+
+def circles(graph: list[tuple[str, str]]) -> set[tuple[str, ...]]:
+    """Sets of modules each of which imports, by way of others, each other one.
+
+    >>> circles([("a", "b"), ("b", "a"), ("b", "c")])
+    {('a', 'b')}
+    """
+    left, before = graph, None
+    while before != left:  # who imports nothing that is left, or is imported by nothing left, is in no circle
+        before, ends, starts = left, {a for a, _ in left}, {b for _, b in left}
+        left = [(a, b) for a, b in left if b in ends and a in starts]
+    reached = {a: {a} for a, _ in left}
+    for _ in reached:
+        for a, b in left:
+            reached[a] |= reached[b]
+    return {tuple(sorted(b for b in reached if a in reached[b] and b in reached[a])) for a in reached} - {
+        (a,) for a in reached
+    }
+
+
+def test_every_name_on_a_landing_has_its_place_in_the_order() -> None:
+    for folder, order in ORDER.items():
+        assert {name.split(".")[1] for name in MODULES if name.startswith(f"{folder}.")} == set(order)
+
+
+def test_packages_import_only_what_stands_before_them() -> None:
+    against = {(a, b) for a, b in EDGES if landing(a)[0] == landing(b)[0] and landing(a)[1] < landing(b)[1]}
+    assert not against
+
+
+def test_no_modules_import_each_other_in_circles() -> None:
+    assert not circles(EDGES)
+
+
+def test_nobody_passes_a_package_s_door() -> None:
+    """`_name` belongs to the package it is in; `fedpriv._base` to the project."""
+    past = set()
+    for name, target in EDGES:
+        parts = target.removeprefix("fedpriv._base.").split(".")
+        for depth, part in enumerate(parts):
+            if part.startswith("_") and not f"{name}.".startswith(".".join(parts[:depth]) + "."):
+                past.add((name, target))
+    assert not past
+
+
+def test_a_stranger_can_overlook_the_landings() -> None:
+    assert sum(map(len, ORDER.values())) <= LANDINGS
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_every_module_says_what_it_is_for(name: str) -> None:
+    assert tables.described(name.split(".")[0])[name], f"{name} has no docstring"
+
+
+@pytest.mark.parametrize("page", [*tables.pages(), tables.SCHEMA], ids=lambda path: str(path.relative_to(ROOT)))
+def test_tables_that_come_from_the_code_are_fresh(page: Path) -> None:
+    assert tables.fresh(page) == page.read_text(encoding="utf-8"), f"{page.relative_to(ROOT)} is stale: make tables"
+
+
+def test_the_map_names_all_that_stands_on_the_landings() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    drawn = set(re.findall(r"^      (\w+)(?:/|\.py) ", page, re.MULTILINE))
+    assert drawn == {name for order in ORDER.values() for name in order}
+
+
+def test_no_other_file_of_fedpriv_names_another_folder() -> None:
+    found = {
+        path.relative_to(ROOT).as_posix()
+        for path in SOURCES
+        if path.is_relative_to(ROOT / "fedpriv")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and is_elsewhere(node.value)
+    }
+    assert found == {DOOR}
+
+
+def is_elsewhere(word: str) -> bool:
+    """Whether a string names a module of another folder than fedpriv/, or something in one."""
+    room, *inside = word.partition(":")[0].split(".")
+    place = ROOT.joinpath(room, *inside)
+    return room in ROOMS[1:] and bool(inside) and (place.is_dir() or place.with_suffix(".py").is_file())
 
 
 def test_fedpriv_loads_without_torch_flower_or_plots() -> None:
-    names = [".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__") for path in SOURCES]
-    modules = [name for name in names if name.split(".")[0] == "fedpriv"]
+    modules = [name for name in MODULES if name.split(".")[0] == "fedpriv"]
     script = f"""
 import importlib, sys
 for module in {modules!r}:
@@ -179,7 +310,7 @@ def test_what_is_drawn_and_what_is_charged_are_made_in_one_place(name: str) -> N
     callers = {
         path.relative_to(ROOT).as_posix()
         for path in SOURCES
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in ast.walk(parsed(path))
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == name
     }
     assert callers == DRAWERS[name]
@@ -187,13 +318,36 @@ def test_what_is_drawn_and_what_is_charged_are_made_in_one_place(name: str) -> N
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_noise_of_what_leaves_is_drawn_exactly(path: Path) -> None:
-    """Float noise tells its sum by its low bits (docs/proofs/grid.md): `fedpriv.fine_grid` adds what is released."""
+    """Float noise tells its sum by low bits (docs/proofs/grid.md): `fedpriv.randomness.grid` adds what is released."""
     drawn = [
         f"{path.relative_to(ROOT)}:{node.lineno}: {ast.unparse(node.func)}"
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in ast.walk(parsed(path))
         if isinstance(node, ast.Call)
         and isinstance(node.func, ast.Attribute)
         and node.func.attr in FLOATS
         and ast.unparse(node.func.value) not in ("Tradeoff", "densities", "replacing")
     ]
     assert bool(drawn) == (path.relative_to(ROOT).as_posix() in FLOAT_NOISE), drawn
+
+
+@pytest.mark.parametrize("path", [path for path in SOURCES if path.name == "__init__.py"], ids=lambda p: str(p.parent))
+def test_no_name_of_a_package_is_that_of_a_module_in_it(path: Path) -> None:
+    """Importing the module would put it in the place of the other."""
+    inside = {each.stem for each in path.parent.iterdir() if each.suffix == ".py" or each.is_dir()}
+    named: set[str] = set()
+    for node in parsed(path).body:
+        match node:
+            case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
+                named.add(name)
+            case ast.Assign(targets=targets):
+                named |= {each.id for each in targets if isinstance(each, ast.Name)}
+            case ast.AnnAssign(target=ast.Name(id=name)):
+                named.add(name)
+    assert not named & inside
+
+
+def test_what_lingers_is_there() -> None:
+    """`make test-fast` leaves out what tests/lingering.txt lists: a name that is none would only look as if it did."""
+    for name in (ROOT / "tests" / "lingering.txt").read_text(encoding="utf-8").splitlines():
+        file, *_, own = name.split("::")
+        assert any(isinstance(node, ast.FunctionDef) and node.name == own for node in parsed(ROOT / file).body), name

@@ -12,22 +12,31 @@ import numpy as np
 import pytest
 from numpy.random import default_rng
 
-from clients.data import SETS, make_data
-from clients.input_attacks import KINDS as INPUT_ATTACKS
-from clients.input_attacks import make_input_attack
-from clients.models import MODELS, make_model
-from fedpriv import aggregation, attacks, corruption, dealing, kept, mechanisms, optimisers, participation, private_sums
-from fedpriv import study_file as files
+from clients.data import DATA_SETS
+from clients.models import MODELS
+from clients.robustness.input_attacks import INPUT_ATTACKS
+from fedpriv import mechanisms
+from fedpriv._base.tables import native
+from fedpriv.accounting.event import Event
+from fedpriv.accounting.ledger import Ledger
+from fedpriv.aggregation import STEPS
+from fedpriv.aggregation.optimisers import OPTIMISERS
+from fedpriv.attacks import ATTACKS
+from fedpriv.attacks.corruption import CORRUPTIONS, corruption_of
 from fedpriv.bounds import Norm
 from fedpriv.errors import FedprivError, probability
-from fedpriv.event import Event
-from fedpriv.ledger import Ledger
-from fedpriv.study import Kind
-from fedpriv.study_tables import Clients, Masking, Privacy, Run, Server, Training
-from fedpriv.tables import native
+from fedpriv.mechanisms import COSTED
+from fedpriv.population.dealing import SPLITS
+from fedpriv.population.participation import PARTICIPATIONS
+from fedpriv.releases import SUMS
+from fedpriv.releases.kept import KEPT
+from fedpriv.studies import file as files
+from fedpriv.studies.kinds import RULES
+from fedpriv.studies.study import Kind
+from fedpriv.studies.tables import Clients, Masking, Privacy, Run, Server, Training
 from fedpriv.trust import Local
 from server import rounds
-from simulations.direct import Here
+from simulations.runs.direct import Here
 
 GIVEN: dict[str, Any] = {
     "clip": 2.0, "peak": 1.0, "scale": 4.0, "trials": 4, "noise": 1.0, "spread": 3.0, "levels": 4, "epsilon": 1.0,
@@ -38,22 +47,19 @@ GIVEN: dict[str, Any] = {
     "threshold": 2.0,
 }  # fmt: skip
 FAMILIES: dict[str, tuple[Mapping[str, type[Any]], Callable[[str, Any], Any]]] = {
-    "mechanism": (mechanisms.KINDS | mechanisms.RELEASES, mechanisms.make_release),
-    "release": (private_sums.KINDS, private_sums.make_sum),
-    "kept": (kept.KINDS, kept.make_kept),
-    "attack": (attacks.KINDS, attacks.make_attack),
-    "corruption": (
-        {kind: attacks.KINDS[kind] for kind in corruption.KINDS},
-        lambda kind, own: corruption.make_corruption(kind, {"share": np.float64(1.0), **own}),
-    ),
-    "rule": (aggregation.RULES, aggregation.make_rule),
-    "step": (aggregation.BEFORE, lambda kind, own: aggregation.make_rule("Mean", {"before": [{"kind": kind, **own}]})),
-    "split": (dealing.KINDS, dealing.make_dealing),
-    "participation": (participation.KINDS, participation.make_participation),
-    "optimiser": (optimisers.KINDS, lambda kind, own: optimisers.make_optimiser(kind, own, 0.0)),
-    "data": (SETS, make_data),
-    "model": (MODELS, make_model),
-    "attack on inputs": (INPUT_ATTACKS, make_input_attack),
+    "mechanism": (COSTED, COSTED.made),
+    "release": (SUMS, SUMS.made),
+    "kept": (KEPT, KEPT.made),
+    "attack": (ATTACKS, ATTACKS.made),
+    "corruption": (CORRUPTIONS, lambda kind, own: corruption_of(kind, {"share": np.float64(1.0), **own})),
+    "rule": (RULES, RULES.made),
+    "step": (STEPS, STEPS.made),
+    "split": (SPLITS, SPLITS.made),
+    "participation": (PARTICIPATIONS, PARTICIPATIONS.made),
+    "optimiser": (OPTIMISERS, OPTIMISERS.made),
+    "data": (DATA_SETS, DATA_SETS.made),
+    "model": (MODELS, MODELS.made),
+    "attack on inputs": (INPUT_ATTACKS, INPUT_ATTACKS.made),
 }
 EVERY = [(family, kind) for family, (kinds, _) in FAMILIES.items() for kind in kinds]
 
@@ -194,7 +200,7 @@ def test_what_is_wrong_with_a_number_of_numpys_is_said_in_plain_digits() -> None
     with pytest.raises(FedprivError, match=r"^delta must be between 0 and 1, got 2\.0$"):
         probability(delta=np.float64(2.0))
     with pytest.raises(FedprivError, match=r"^Binomial: clip must be positive, got -1\.0$"):
-        mechanisms.make("Binomial", {"clip": np.float64(-1), "scale": 1.0, "trials": 4})
+        COSTED.made("Binomial", {"clip": np.float64(-1), "scale": 1.0, "trials": 4})
 
 
 def test_mechanisms_made_by_hand_of_numpys_numbers_encode_and_cost_the_same() -> None:

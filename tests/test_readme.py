@@ -20,7 +20,7 @@ from pathlib import Path
 
 import pytest
 
-from fedpriv import study_file
+from fedpriv.studies import file as study_file
 
 ROOT = Path(__file__).resolve().parent.parent
 README = ROOT / "README.md"

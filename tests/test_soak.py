@@ -14,12 +14,12 @@ import numpy as np
 import pytest
 import soak
 
-from fedpriv import study_file
 from fedpriv.records import Writer, written
+from fedpriv.studies import file as study_file
 from server import rounds
-from server.driver import Answer, Task
-from simulations.direct import Here
-from simulations.surroundings import at_home, began, end_all, environment, wait_until, watched
+from server.rounds.driver import Answer, Task
+from simulations.flower.surroundings import at_home, began, end_all, environment, wait_until, watched
+from simulations.runs.direct import Here
 
 TESTS = Path(__file__).parent
 STUDY = """
@@ -164,7 +164,7 @@ def test_what_is_at_home_in_a_killed_process_scratch_is_ended_whoever_its_parent
 
 STARTING = """
 import os
-from simulations import surroundings
+from simulations.flower import surroundings
 
 begin = surroundings.init_ray
 
@@ -177,6 +177,7 @@ surroundings.start_ray(1)
 """
 
 
+@pytest.mark.flower
 @pytest.mark.skipif(not Path("/proc/self/cwd").exists(), reason="only /proc says where a process is at home")
 def test_a_kill_while_ray_starts_leaves_nothing_running_and_no_files(tmp_path: Path) -> None:
     """Ray's agents notice within minutes, and their titles have taken the place of whatever marked them."""
@@ -203,6 +204,7 @@ def test_a_message_that_died_with_its_worker_is_no_second_release_and_one_of_ano
     assert soak.releases([first, "2 7 111 a", "1 8 111 a"]) == {7: 2, 8: 1}
 
 
+@pytest.mark.slow
 def test_three_random_kills_lose_nothing(tmp_path: Path) -> None:
     own = ["--only", "direct", "--kills", "3", "--keep", str(tmp_path / "k")]
     command = [sys.executable, str(TESTS / "soak.py"), *own]

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Annotated, Any, Protocol
 
-from clients import reading
-from clients.idx import FOUR_FILES
-from clients.pool import Pool, checked_classes, checked_scale
-from fedpriv.errors import FedprivError, whole
-from fedpriv.kinds import made
+from clients.data import reading
+from clients.data.idx import FOUR_FILES
+from clients.data.pool import Classes, Divide, Pool, Subtract
+from fedpriv.errors import FedprivError, natural, whole, whole_from
+from fedpriv.registry import Registry
+from fedpriv.settings import check_fields
 
-__all__ = ["SETS", "Arrays", "Data", "Digits", "Hub", "Idx", "Pool", "Synthetic", "make_data"]
+__all__ = ["DATA_SETS", "Arrays", "Data", "Digits", "Hub", "Idx", "Pool", "Synthetic"]
 
 DEBIAN = Path("/usr/share/datasets/fashion-mnist")
 
@@ -37,13 +37,12 @@ class Data(Protocol):
 class Digits:
     """scikit-learn's 1,797 digits of 8 × 8: every fifth or so of each class is held out, always the same ones."""
 
-    held_out: int = 360
-    divide: float = 16.0
-    subtract: float = 0.3
+    held_out: Annotated[int, whole, "records that nobody trains on: accuracy is measured on them"] = 360
+    divide: Divide = 16.0
+    subtract: Subtract = 0.3
 
     def __post_init__(self) -> None:
-        whole(held_out=self.held_out)
-        checked_scale(self.divide, self.subtract)
+        check_fields(self)
 
     def load(self) -> Pool:
         """The records, checked.
@@ -67,16 +66,17 @@ class Digits:
 class Idx:
     """MNIST's idx files, or EMNIST's or Fashion-MNIST's, plain (then mapped) or .gz: in `path`, else $FEDPRIV_DATA."""
 
-    path: str | None = None  # a directory, or DIRECTORY/emnist-balanced where it holds several sets
-    divide: float = 255.0
-    subtract: float = 0.0
-    classes: int | None = None  # where labels do not say: one more than the largest
+    path: Annotated[
+        str | None, "a directory, or DIRECTORY/emnist-balanced where it holds several sets; $FEDPRIV_DATA if not given"
+    ] = None
+    divide: Divide = 255.0
+    subtract: Subtract = 0.0
+    classes: Classes = None
 
     def __post_init__(self) -> None:
         if self.path is not None:
             _fill_path(self)
-        checked_scale(self.divide, self.subtract)
-        checked_classes(self.classes)
+        check_fields(self)
 
     def load(self) -> Pool:
         """The records, checked."""
@@ -102,18 +102,15 @@ class Idx:
 class Arrays:
     """Your own x.npy (mapped) and y.npy in a directory, and x_test.npy and y_test.npy or else held_out."""
 
-    path: str
-    held_out: int | None = None  # the last so many records, where there are no test files
-    divide: float = 1.0
-    subtract: float = 0.0
-    classes: int | None = None  # where labels do not say: one more than the largest
+    path: Annotated[str, "the directory of x.npy and y.npy"]
+    held_out: Annotated[int | None, whole, "the last so many records, where there are no test files"] = None
+    divide: Divide = 1.0
+    subtract: Subtract = 0.0
+    classes: Classes = None
 
     def __post_init__(self) -> None:
         _fill_path(self)
-        if self.held_out is not None:
-            whole(held_out=self.held_out)
-        checked_scale(self.divide, self.subtract)
-        checked_classes(self.classes)
+        check_fields(self)
 
     def load(self) -> Pool:
         """The records, checked. x stays on disk, unless it is stored column by column: then it is read once."""
@@ -133,24 +130,23 @@ class Arrays:
 class Hub:
     """A set of the Hugging Face hub, or its formats in a directory, by Flower Datasets, which is installed apart."""
 
-    name: str  # "ylecun/mnist", or a directory
-    subset: str | None = None
-    revision: str | None = None  # a commit of the hub's, to have the same records tomorrow
-    features: str = "image"  # the column of what a model sees
-    label: str = "label"
-    train: str = "train"  # the split to train on
-    test: str = "test"
-    divide: float = 255.0
-    subtract: float = 0.0
-    classes: int | None = None  # where labels do not say: one more than the largest
+    name: Annotated[str, "its name on the hub, such as ylecun/mnist, or a directory"]
+    subset: Annotated[str | None, "which of several subsets it has"] = None
+    revision: Annotated[str | None, "a commit of the hub's, to have the same records tomorrow"] = None
+    features: Annotated[str, "the column of what a model sees"] = "image"
+    label: Annotated[str, "the column of the labels"] = "label"
+    train: Annotated[str, "the split to train on"] = "train"
+    test: Annotated[str, "the split that accuracy is measured on"] = "test"
+    divide: Divide = 255.0
+    subtract: Subtract = 0.0
+    classes: Classes = None
 
     def __post_init__(self) -> None:
         for name in ("name", "subset", "revision", "features", "label", "train", "test"):
             value = getattr(self, name)
             if (value is not None or name not in ("subset", "revision")) and not (isinstance(value, str) and value):
                 raise FedprivError(f"{name} must be a word, got {value!r}")
-        checked_scale(self.divide, self.subtract)
-        checked_classes(self.classes)
+        check_fields(self)
 
     def load(self) -> Pool:
         """The records, checked."""
@@ -172,16 +168,14 @@ class Hub:
 class Synthetic:
     """Gaussian blobs, one a class, of variance 1 around centres of variance 1: for trying and tests."""
 
-    records: int = 1000
-    features: int = 20
-    classes: int = 4
-    held_out: int = 200
-    seed: int = 0
+    records: Annotated[int, whole, "records to train on"] = 1000
+    features: Annotated[int, whole, "numbers a record"] = 20
+    classes: Annotated[int, whole_from(2), "blobs: at most as many as records"] = 4
+    held_out: Annotated[int, whole, "records that nobody trains on: accuracy is measured on them"] = 200
+    seed: Annotated[int, natural, "what they are drawn from"] = 0
 
     def __post_init__(self) -> None:
-        whole(records=self.records, features=self.features, held_out=self.held_out)
-        whole(at_least=2, classes=self.classes)
-        whole(at_least=0, seed=self.seed)
+        check_fields(self)
         if not self.classes <= self.records:
             raise FedprivError(f"classes must be at most records = {self.records}, got {self.classes}")
 
@@ -202,18 +196,7 @@ class Synthetic:
         """Nowhere but in the class."""
 
 
-SETS: dict[str, type[Any]] = {each.__name__: each for each in (Digits, Idx, Arrays, Hub, Synthetic)}
-
-
-def make_data(kind: str, settings: Mapping[str, Any]) -> Data:
-    """The set of that kind with those settings, or one line that says which setting is wrong.
-
-    >>> make_data("Digits", {"heldout": 300})  # doctest: +ELLIPSIS
-    Traceback (most recent call last):
-    fedpriv.errors.FedprivError: Digits has no setting 'heldout' (did you mean 'held_out'?); settings: held_out, ...
-    """
-    data: Data = made("data set", SETS, kind, settings)
-    return data
+DATA_SETS = Registry("data set", Data, (Digits, Idx, Arrays, Hub, Synthetic), optional=["resolved"])
 
 
 def _fill_path(data: Any) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from clients.pool import Pool, Stored
+from clients.data.pool import Pool, Stored
 
 FIRST = 16  # classes without a record that are written down
 SHOWN = 16  # digits of a digest that people see: none will meet two sets that share them

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedpriv.errors import FedprivError, positive, real, whole
+from fedpriv.errors import FedprivError, limited, positive, real, whole_from
 
 Stored = NDArray[Any]  # features as they lie in memory or on disk: any real type
 Features = NDArray[np.float32]
@@ -112,22 +112,24 @@ class Records(NamedTuple):
     y_name: str
 
 
-def checked_scale(divide: float, subtract: float) -> None:
-    """Refuse constants that float32 cannot hold."""
-    positive(divide=divide)
-    real(subtract=subtract)
-    if not 1e-30 <= divide <= 1e30:
-        raise FedprivError(f"divide must be between 1e-30 and 1e30, got {divide}")
-    if not abs(subtract) <= 1e30:
-        raise FedprivError(f"subtract must be between -1e30 and 1e30, got {subtract}")
-
-
-def checked_classes(classes: int | None) -> None:
-    """Refuse what is no number of classes."""
-    if classes is not None:
-        whole(at_least=2, classes=classes)
-        if not classes <= MOST_CLASSES:
-            raise FedprivError(f"classes must be at most {MOST_CLASSES}, got {classes}")
+Divide = Annotated[
+    float,
+    positive,
+    limited("must be between 1e-30 and 1e30", least=1e-30, most=1e30),  # what float32 can hold
+    "a model sees x / divide − subtract",
+]
+Subtract = Annotated[
+    float,
+    real,
+    limited("must be between -1e30 and 1e30", least=-1e30, most=1e30),
+    "a model sees x / divide − subtract",
+]
+Classes = Annotated[
+    int | None,
+    whole_from(2),
+    limited(most=MOST_CLASSES),
+    "how many classes there are, where labels do not say; one more than the largest if not given",
+]
 
 
 def pool_of(training: Records, held_out: Records, divide: float, subtract: float, classes: int | None = None) -> Pool:

@@ -13,10 +13,10 @@ from zipfile import BadZipFile
 
 import numpy as np
 
-from clients.idx import IdxFiles, idx_files, read_idx
-from clients.pool import Pool, Records, Stored, Whole, pool_of
+from clients.data.idx import IdxFiles, idx_files, read_idx
+from clients.data.pool import Pool, Records, Stored, Whole, pool_of
 from fedpriv.errors import FedprivError, nearest, reason
-from fedpriv.random_streams import stream
+from fedpriv.randomness.streams import stream
 
 LETTERS = 26
 NPY = ("x.npy", "y.npy", "x_test.npy", "y_test.npy")

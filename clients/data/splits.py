@@ -12,11 +12,12 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from clients.counter_hash import below, by_blocks, hashed
-from fedpriv.dealing import Dealing, Hands, Shards, shuffled
-from fedpriv.errors import FedprivError, at_most, one_of, whole
-from fedpriv.random_streams import random_words, stream
-from fedpriv.study_tables import Split
+from clients.data.counter_hash import below, by_blocks, hashed
+from fedpriv.errors import FedprivError, at_most, natural, one_of, whole
+from fedpriv.population.dealing import Dealing, Hands, Shards, shuffled
+from fedpriv.randomness.streams import random_words, stream
+from fedpriv.registry import kind_of
+from fedpriv.studies.tables import Split
 
 Whole = NDArray[np.int64]
 
@@ -77,7 +78,7 @@ def division(split: Split | Dealing, labels: Whole, clients: int, records_each: 
     `pool`: every client draws its own from all of them, with replacement, whatever their number; a record may then be
     at many clients, and what protects a client protects no record. `in-order`: each takes the records that stand next,
     for data that are stored client by client (and read without a copy); past the last one they begin again. Any other
-    way is one of `fedpriv.dealing`.
+    way is one of `fedpriv.population.dealing`.
 
     >>> division("iid", np.array([0, 1, 0, 1, 0, 1]), clients=3, records_each=2, seed=1).of(np.array([2, 0])).tolist()
     [[3, 4], [2, 5]]
@@ -85,7 +86,7 @@ def division(split: Split | Dealing, labels: Whole, clients: int, records_each: 
     if isinstance(split, str):
         one_of(get_args(Split), split=split)
     whole(clients=clients, records_each=records_each)
-    whole(at_least=0, seed=seed)
+    natural(seed=seed)
     if not len(labels):
         raise FedprivError("there are no records to divide")
     if split == "in-order":
@@ -115,7 +116,7 @@ def _hands(split: str | Dealing, labels: Whole, clients: int, seed: int) -> Hand
     places, sizes = split.dealt(labels, clients, seed)
     once = len(np.unique(places)) == len(places) == np.sum(sizes)
     if not (once and len(sizes) == clients and np.min(sizes) >= 1):
-        raise FedprivError(f"{type(split).__name__} must deal each record once at most, some to all {clients} clients")
+        raise FedprivError(f"{kind_of(split)} must deal each record once at most, some to all {clients} clients")
     return Hands(places, sizes)
 
 

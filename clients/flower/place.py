@@ -21,7 +21,8 @@ def at_home() -> None:
 def look_for_modules(folder: Path) -> None:
     """Let what a study names as module:Class be found in a folder, its file's, and in the directory one is in.
 
-    After all that is installed, here and (by `simulations.surroundings`) in every process that is started from here.
+    After all that is installed, here and (by `simulations.flower.surroundings`) in every process that is started from
+    here.
     """
     os.environ[MODULES] = str(folder.absolute())  # for whoever goes on with the run
     for place in (str(folder.absolute()), os.getcwd()):

@@ -2,8 +2,8 @@
 
 Flower starts a process for every message, and most of what ours would do is load torch and the rest. So the first one
 starts a worker, and each hands its message over, by a Unix socket in the ledger's directory, which is its user's alone.
-The worker forks for every message (`clients.warm_worker`): whatever a message does ends with it. Where no worker can be
-had, a message is answered where it is, to the same bytes.
+The worker forks for every message (`clients.flower.warm_worker`): whatever a message does ends with it. Where no
+worker can be had, a message is answered where it is, to the same bytes.
 """
 
 from __future__ import annotations
@@ -22,14 +22,13 @@ from typing import Any
 
 from flwr.app import Context, RecordDict
 
-from clients.warm_frames import exactly, packed, received, send, unpacked_state
+from clients.flower._warm_frames import exactly, packed, received, send, unpacked_state
+from clients.flower.answering import Outcome
 
 NAME, LEDGER = "worker", "ledger"  # the socket, and its directory where the policy names no other
 ENDED = "the process that worked on it has ended"
 WAITING = 64  # messages that may wait to be taken
 NOWHERE = (OSError, EOFError, ValueError, KeyError)  # why there may be no worker
-
-Outcome = tuple[bytes, str]  # an answer, or why there is none
 
 
 def answered(code: str, action: str, content: RecordDict, context: Context) -> Outcome | None:
@@ -124,7 +123,7 @@ def _started(folder: Path, config: Mapping[str, Any]) -> socket.socket:
             os.replace(mine, f"{place}/{NAME}")
             words = map(str, (folder.absolute(), number, listener.fileno(), node, config["policy"]))
             subprocess.Popen(
-                [sys.executable, "-P", "-m", "clients.warm_worker", *words],
+                [sys.executable, "-P", "-m", "clients.flower.warm_worker", *words],
                 pass_fds=(listener.fileno(), node), stdin=subprocess.DEVNULL, env=_environment(),
             )  # fmt: skip
             return _connected(folder)

@@ -1,10 +1,10 @@
-"""The worker of a node (`clients.warm`): it loads what answers need, and forks for each message.
+"""The worker of a node (`clients.flower.warm`): it loads what answers need, and forks for each message.
 
 A fork has all that is loaded and nothing that an earlier message did: it reads policy, ledger and data, draws its noise
 under a key of its own and ends, at its time-out by force. One that crashes or hangs costs one message. The worker ends
 with its SuperNode, when its name is another's or gone, or when nobody has asked it for a while.
 
-    python -m clients.warm_worker DIRECTORY NUMBER LISTENER NODE POLICY
+    python -m clients.flower.warm_worker DIRECTORY NUMBER LISTENER NODE POLICY
 """
 
 from __future__ import annotations
@@ -22,10 +22,11 @@ from traceback import print_exc
 
 import numpy as np
 
-from clients import app, warm
-from clients.own_records import say, told_at_start
-from clients.place import at_home
-from clients.warm_frames import packed_state, received, send, unpacked
+from clients.flower import answering, warm
+from clients.flower._warm_frames import packed_state, received, send, unpacked
+from clients.flower.code import code
+from clients.flower.place import at_home
+from clients.node.own_records import say, told_at_start
 
 IDLE = 600.0  # seconds
 LOOKS = 2.0  # seconds between two looks at its name
@@ -113,21 +114,22 @@ class Worker:
 
 def answer(connection: socket.socket) -> None:
     """One message, as the process that was started for it would answer it."""
-    connection.sendall(app.code().encode())
+    connection.sendall(code().encode())
     action, content, context = unpacked(received(connection))
     at_home()
-    reply, why = app.answered(action, content, context)
+    reply, why = answering.answered(action, content, context)
     send(connection, [reply, why.encode(errors="replace"), *packed_state(context)])
 
 
 def load() -> None:
     """Everything that an answer may need; what is loaded by its first use is used, in a round that nobody asked for."""
     import clients.masking.node
-    import clients.releasing  # noqa: F401
-    from clients.policy import total
-    from fedpriv import guarantee, study_file
+    import clients.training.releasing  # noqa: F401
+    from clients.node.policy import total
+    from fedpriv.studies import file as study_file
+    from fedpriv.studies import promise as guarantee
 
-    app.answer_of(None, {})(REHEARSAL, np.zeros(6, np.float32), 1, np.arange(2))
+    answering.answer_of(None, {})(REHEARSAL, np.zeros(6, np.float32), 1, np.arange(2))
     total(guarantee.events(study_file.parsed(REHEARSAL), 6), 1e-5)
 
 
@@ -135,7 +137,7 @@ def main() -> None:
     """Serve messages until nobody can have one."""
     folder, number, listener, node, policy = sys.argv[1:]
     with suppress(KeyboardInterrupt), socket.socket(fileno=int(listener)) as own:
-        app.code()  # of the sources as they are now
+        code()  # of the sources as they are now
         load()
         gc.freeze()  # a fork need not copy what it only looks at
         worker = Worker(Path(folder), int(number), own, int(node))

@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.ciphers.modes import CTR
 from numpy.typing import NDArray
 
 from fedpriv.errors import FedprivError
-from fedpriv.packed_forms import Planes
+from fedpriv.packed.forms import Planes
 
 Residues = NDArray[Any]  # unsigned, of the smallest width that holds w bits: its own overflow is the modulus, or more
 MOST = 62  # bits: packing counts its symbols in a signed word

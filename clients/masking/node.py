@@ -23,7 +23,7 @@ from clients.masking.member import State
 from clients.masking.once import Marker
 from clients.masking.roster import Owner, Terms, hosted, terms_of
 from fedpriv.errors import FedprivError
-from fedpriv.study import Study
+from fedpriv.studies.study import Study
 from fedpriv.trust import sums_only
 
 Numbers = NDArray[np.int64]

@@ -20,8 +20,8 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
+from fedpriv._base.files import replaced, synced
 from fedpriv.errors import FedprivError
-from fedpriv.files import replaced, synced
 
 FOLDER, FILE = "sessions", "sessions.json"
 KEPT = 64  # runs whose sessions may still go on
@@ -36,9 +36,9 @@ class Marker:
     run: str
 
     @staticmethod
-    def of(ledger: Path, text: str, run: str) -> Marker:
-        """The marker of a run of a study with that text."""
-        return Marker(ledger / FOLDER, blake2b(f"{run}\0{text}".encode(), digest_size=16).hexdigest())
+    def of(ledger: Path, study: str, run: str) -> Marker:
+        """The marker of a run of a study, which is given in the words of its identity."""
+        return Marker(ledger / FOLDER, blake2b(f"{run}\0{study}".encode(), digest_size=16).hexdigest())
 
     def begin(self, session: bytes) -> None:
         """A new session takes the place of the run's last, which goes no further."""

@@ -13,12 +13,12 @@ from hashlib import sha256
 
 import numpy as np
 
-from clients.masking import graph
+from clients.masking import _graph as graph
 from clients.masking.identity import SIGNATURE, UNSIGNED
 from clients.masking.keys import KEY
 from fedpriv.errors import FedprivError
-from fedpriv.guarantee import fewest
-from fedpriv.study import Study
+from fedpriv.studies.promise import fewest
+from fedpriv.studies.study import Study
 
 _ENTRY = np.dtype([
     ("member", "<u4"), ("clients", "<u4"),

@@ -21,7 +21,7 @@ def split(secret: bytes, places: Sequence[int], threshold: int) -> list[bytes]:
     who measures that must already be in the process that knows the secret.
 
     >>> shares = split(bytes(31) + b"x", [1, 2, 5], threshold=2)
-    >>> joined({1: shares[0], 5: shares[2]})[-1:]
+    >>> secret_of(curve({1: shares[0], 5: shares[2]}))[-1:]
     b'x'
     """
     if len(set(places)) != len(places) or not 0 < threshold <= len(places) or not min(places) > 0:
@@ -30,13 +30,8 @@ def split(secret: bytes, places: Sequence[int], threshold: int) -> list[bytes]:
     return [_value(polynomial, place).to_bytes(SHARE) for place in places]
 
 
-def joined(shares: Mapping[int, bytes]) -> bytes:
-    """The secret of exactly as many shares as its threshold, by place; shares that belong to none are refused."""
-    return secret_of(curve(shares))
-
-
 def secret_of(found: Curve) -> bytes:
-    """What stands at 0."""
+    """The secret that a polynomial has at 0; shares that belong to none are refused."""
     secret = at(found, 0)
     if secret >> (8 * SECRET):
         raise FedprivError("these shares are not of one secret")

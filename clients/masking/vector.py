@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from clients.masking import masks
 from clients.masking.masks import Residues
 from fedpriv import wire
-from fedpriv.frames import CLIENT, FRONT, framed, taken_apart
 from fedpriv.mechanisms import Mechanism
-from fedpriv.packing import whole_numbers
-from fedpriv.study import Study
+from fedpriv.packed.symbols import whole_numbers
+from fedpriv.studies.study import Study
 from fedpriv.wire import Rejected
+from fedpriv.wire.frames import CLIENT, FRONT, framed, taken_apart
 
 Numbers = NDArray[np.int64]
 _MASKED = 7  # the frame's form

@@ -6,21 +6,21 @@ Nothing here loads torch until a model is built, so that a study can be read, ch
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from math import isqrt, prod
-from typing import TYPE_CHECKING, Any, Protocol
+from math import prod
+from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 import numpy as np
 
-from clients.arrays import Floats
-from clients.large_models import CifarCnn, Randomised, ResNet18, net_of
-from fedpriv.errors import FedprivError, nearest, whole
-from fedpriv.kinds import built
-from fedpriv.random_streams import stream
+from clients.models._large_models import CifarCnn, ResNet18, net_of
+from clients.models._shapes import Place, check_sizes, image_of, kaiming_uniform
+from fedpriv.errors import FedprivError, positive, whole
+from fedpriv.registry import Registry
+from fedpriv.settings import check_fields
 
 if TYPE_CHECKING:
-    from clients.gradients import Net
+    from clients.models.gradients import Net
 
 
 class Model(Protocol):
@@ -40,14 +40,14 @@ class Logistic:
         >>> Logistic().build((64,), 10, seed=1).dimension
         650
         """
-        return _dense(shape, (), classes, seed)
+        return _perceptron(shape, (), classes, seed)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Mlp:
     """Dense layers with ReLU between them."""
 
-    hidden: tuple[int, ...] = (128,)  # units of each hidden layer
+    hidden: Annotated[tuple[int, ...], "units of each hidden layer"] = (128,)
 
     def __post_init__(self) -> None:
         if not isinstance(self.hidden, (list, tuple)) or not self.hidden:
@@ -67,7 +67,7 @@ class Mlp:
         >>> Mlp(hidden=(128,)).build((784,), 10, seed=1).dimension
         101770
         """
-        return _dense(shape, self.hidden, classes, seed)
+        return _perceptron(shape, self.hidden, classes, seed)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,8 +84,8 @@ class Cnn:
         20490
         """
         channels, side, last = image_of(shape, classes, seed)
-        from clients.convolutional import two_convolutions
-        from clients.gradients import Net
+        from clients.models._convolutional import two_convolutions
+        from clients.models.gradients import Net
 
         network, engine = two_convolutions(channels, side, classes, channels_last=last)
         sizes = [tuple(parameter.shape) for parameter in network.parameters()]
@@ -109,8 +109,8 @@ class TutorialCnn:
         channels, side, last = image_of(shape, classes, seed)
         if not side >= 13:
             raise FedprivError(f"TutorialCnn needs images of a side of at least 13, got the shape {shape}")
-        from clients.convolutional import of_tutorial
-        from clients.gradients import Net
+        from clients.models._convolutional import of_tutorial
+        from clients.models.gradients import Net
 
         network, engine = of_tutorial(channels, side, classes, channels_last=last)
         sizes = [tuple(parameter.shape) for parameter in network.parameters()]
@@ -125,16 +125,16 @@ class EncodedCnn:
     tanh behind each; and the classes, without bias. No statistics of batches.
     """
 
-    maps: tuple[int, ...] = (32, 64)  # feature maps of one convolution or of two
-    kernel: int = 5
-    units: int = 256  # |h_π|
+    maps: Annotated[tuple[int, ...], "feature maps of one convolution or of two"] = (32, 64)
+    kernel: Annotated[int, whole, "the side of a convolution's kernel: odd"] = 5
+    units: Annotated[int, whole, "|h_π|, units of the dense layer"] = 256
 
     def __post_init__(self) -> None:
+        check_fields(self)
         if not isinstance(self.maps, (list, tuple)) or not 1 <= len(self.maps) <= 2:
             raise FedprivError(f"maps must be a list of one or two numbers of feature maps, got {self.maps!r}")
         for own in self.maps:
             whole(maps=own)
-        whole(kernel=self.kernel, units=self.units)
         if not self.kernel % 2:
             raise FedprivError(f"kernel must be odd, got {self.kernel}")
         object.__setattr__(self, "maps", tuple(int(own) for own in self.maps))
@@ -151,7 +151,7 @@ class EncodedCnn:
         317024
         """
         image = image_of(shape, classes, seed)
-        from clients.stobatch_network import small, start_of
+        from clients.models.stobatch import small, start_of
 
         network = small(*image[:2], classes, self.maps, self.kernel, self.units)
         return net_of(network, shape, image, classes, start_of(network, seed))
@@ -165,8 +165,8 @@ class Module:
     so is any buffer that training moves and use needs. A group norm looks at one record.
     """
 
-    path: str  # package.module:Class
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    path: Annotated[str, "where the class is: package.module:Class"]
+    settings: Annotated[Mapping[str, Any], "what it is called with"] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not isinstance(self.path, str) or not re.fullmatch(r"[\w.]+:\w+", self.path):
@@ -176,80 +176,64 @@ class Module:
 
     def build(self, shape: tuple[int, ...], classes: int, seed: int) -> Net:
         """The network for records of that shape."""
-        _check_sizes(shape, classes, seed)
-        from clients.imported import imported_net
+        check_sizes(shape, classes, seed)
+        from clients.models._imported import imported_net
 
         return imported_net(self.path, self.settings, shape, classes, seed)
 
 
-MODELS: dict[str, type[Any]] = {
-    kind.__name__: kind
-    for kind in (Logistic, Mlp, Cnn, TutorialCnn, EncodedCnn, CifarCnn, ResNet18, Module, Randomised)
-}
+@dataclass(frozen=True, kw_only=True)
+class Randomised:
+    """Any model with Gaussian noise in training, on its input (PixelDP) or behind its first layer (SecureSGD).
 
-
-def make_model(kind: str, settings: Mapping[str, Any]) -> Model:
-    """The model of that kind with those settings, or one line that says which setting is wrong.
-
-    >>> make_model("Mlp", {"hiden": [32]})
-    Traceback (most recent call last):
-    fedpriv.errors.FedprivError: Mlp has no setting 'hiden' (did you mean 'hidden'?); settings: hidden
+    `fedpriv certify` adds the same noise in the same place. It protects no training data.
     """
-    if not isinstance(kind, str) or kind not in MODELS:
-        raise FedprivError(f"unknown model {kind!r}{nearest(str(kind), MODELS)}; models: {', '.join(MODELS)}")
-    model: Model = built(kind, MODELS[kind], settings)
-    return model
+
+    network: Annotated[Mapping[str, Any], "the model, as in [training.model]"]
+    noise: Annotated[float, positive, "σ, the noise's standard deviation, in the units of what it is added to"]
+    at: Annotated[Place, "what the noise is added to: the input, or what the first layer gives"] = "input"
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        if not isinstance(self.network, Mapping) or "kind" not in self.network:
+            raise FedprivError(f"network must be a table with a kind, such as {{ kind = 'Cnn' }}, got {self.network!r}")
+
+    @property
+    def model(self) -> Model:
+        """What the noise is added to."""
+        return MODELS.made(self.network["kind"], {name: own for name, own in self.network.items() if name != "kind"})
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """Of layers, as `Mlp.widths`."""
+        found: tuple[int, ...] = getattr(self.model, "widths", ())
+        return found
+
+    def build(self, shape: tuple[int, ...], classes: int, seed: int) -> Net:
+        """The network for records of that shape: as many weights as without noise.
+
+        >>> Randomised(network={"kind": "Mlp", "hidden": [32]}, noise=0.5).build((64,), 10, seed=1).dimension
+        2410
+        """
+        from clients.models.randomised import behind_noise
+
+        return behind_noise(self.model.build(shape, classes, seed), self.noise, self.at)
 
 
-def image(shape: tuple[int, ...]) -> tuple[int, int, bool]:
-    """Channels, side, and whether channels come last.
-
-    >>> image((784,)), image((32, 32, 3)), image((3072,))
-    ((1, 28, False), (3, 32, True), (3, 32, False))
-    """
-    for channels in (1, 3):
-        side = isqrt(prod(shape) // channels)
-        if side >= 4 and shape in [(channels * side * side,), (channels, side, side), (side, side, channels)]:
-            return channels, side, shape[-1] == channels and len(shape) == 3
-        if side >= 4 and channels == 1 and shape == (side, side):
-            return 1, side, False
-    raise FedprivError(f"Cnn needs square images of 1 or 3 channels and a side of at least 4, got the shape {shape}")
+MODELS = Registry(
+    "model",
+    Model,
+    (Logistic, Mlp, Cnn, TutorialCnn, EncodedCnn, CifarCnn, ResNet18, Module, Randomised),
+)
 
 
-def image_of(shape: tuple[int, ...], classes: int, seed: int) -> tuple[int, int, bool]:
-    """The same, what a model is built from being checked."""
-    _check_sizes(shape, classes, seed)
-    return image(shape)
-
-
-def kaiming_uniform(sizes: Sequence[tuple[int, ...]], seed: int) -> Floats:
-    """Weights and biases uniform within ±1/√inputs, as torch's own layers start, from a stream of ours.
-
-    Sizes alternate: a layer's weights (outputs, inputs, …), then its biases.
-    """
-    rng, parts = stream(seed, "initial weights"), []
-    for weights, biases in zip(sizes[::2], sizes[1::2], strict=True):
-        bound = prod(weights[1:]) ** -0.5
-        parts.append(rng.uniform(-bound, bound, prod(weights) + prod(biases)))
-    return np.concatenate(parts).astype(np.float32)
-
-
-def _dense(shape: tuple[int, ...], hidden: tuple[int, ...], classes: int, seed: int) -> Net:
+def _perceptron(shape: tuple[int, ...], hidden: tuple[int, ...], classes: int, seed: int) -> Net:
     """A dense network, from zero where it has no hidden layer to break the symmetry of."""
-    _check_sizes(shape, classes, seed)
-    from clients.dense import Dense, layers_of
-    from clients.gradients import Net
+    check_sizes(shape, classes, seed)
+    from clients.models._dense import Dense, layers_of
+    from clients.models.gradients import Net
 
     layers = layers_of(prod(shape), hidden, classes)
     sizes = [size for layer in layers for size in ((layer.outputs, layer.inputs), (layer.outputs,))]
     start = kaiming_uniform(sizes, seed) if hidden else np.zeros(layers[-1].bias.stop, np.float32)
     return Net(shape, classes, start, Dense(layers))
-
-
-def _check_sizes(shape: tuple[int, ...], classes: int, seed: int) -> None:
-    if not isinstance(shape, tuple) or not shape:
-        raise FedprivError(f"shape must be a tuple of at least one size, got {shape!r}")
-    for size in shape:
-        whole(shape=size)
-    whole(at_least=2, classes=classes)
-    whole(at_least=0, seed=seed)

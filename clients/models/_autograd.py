@@ -7,25 +7,23 @@ Inputs are copied to one aligned place and torch aligns what it allocates, so th
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from copy import deepcopy
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from clients import per_record
-from clients.arrays import Counts, Floats, Keys, Labels
-from clients.gradients import Failures, Losses
-from clients.memory import Scratch, aligned
-from clients.training_noise import keys_of, noisy_layers
+from clients.models import per_record
+from clients.models._training_noise import keys_of, noisy_layers
+from clients.models.arrays import Counts, Floats, Keys, Labels
+from clients.models.gradients import Failures, Losses, Prepare
+from clients.models.memory import Scratch, aligned
 from fedpriv.errors import FAULTS, FedprivError, reason
-
-Prepare = Callable[[Tensor], Tensor]
 
 
 class Autograd:
-    """A module whose trainable parameters are views of one vector. See `clients.gradients.Engine`."""
+    """A module whose trainable parameters are views of one vector. See `clients.models.gradients.Engine`."""
 
     chunk = 32  # clients at once; here it changes nothing
 
@@ -35,7 +33,7 @@ class Autograd:
         The parameters move into a vector of ours, in the order of `module.parameters()`; those that do not require a
         gradient stay as they are.
         """
-        self._module, self._prepare = module, prepare
+        self._module, self.prepare = module, prepare
         self._parameters = _trainable(module)
         self._buffers = buffers_of(module)
         self._flat = _joined(self._parameters)
@@ -87,7 +85,7 @@ class Autograd:
             for layer in noisy:
                 layer.keys = np.resize(keys[start : start + count], size).tolist()
             whole = out[start : start + size] if count == size else rows
-            per_record.gradients(self._module, self._prepare(inputs), labels, whole)
+            per_record.gradients(self._module, self.prepare(inputs), labels, whole)
             if count < size:
                 out[start:] = rows[:count]
         for layer in noisy:
@@ -110,6 +108,15 @@ class Autograd:
             outputs: Tensor = self._module(self._inputs(x))
         return outputs
 
+    def module(self, weights: Tensor) -> nn.Module:
+        """A copy with these weights, its buffers those of a new module."""
+        self._reset(weights, train=False)
+        return deepcopy(self._module)
+
+    def where_records_meet(self) -> str:
+        """The first layer that takes statistics of a batch, in words; "" where there is none."""
+        return per_record.where_records_meet(self._module)
+
     def _reset(self, weights: Tensor, *, train: bool) -> None:
         self._module.train(train)
         self._flat.copy_(weights)
@@ -117,7 +124,7 @@ class Autograd:
             setattr(owner, name, None if built is None else built.clone())
 
     def _inputs(self, x: Floats) -> Tensor:
-        return self._prepare(self._scratch.copy_of("inputs", x[None])[0])
+        return self.prepare(self._scratch.copy_of("inputs", x[None])[0])
 
 
 def _trainable(module: nn.Module) -> list[nn.Parameter]:

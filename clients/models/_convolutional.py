@@ -5,8 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from clients.autograd import Autograd, Prepare
-from clients.per_record import MaxOfFour
+from clients.models._autograd import Autograd
+from clients.models.gradients import Prepare
+from clients.models.per_record import MaxOfFour
 
 
 def two_convolutions(channels: int, side: int, classes: int, *, channels_last: bool) -> tuple[nn.Module, Autograd]:

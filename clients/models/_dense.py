@@ -2,9 +2,9 @@
 
 Inside, a record is a column: activations are (clients, units, records), so that a layer is weights @ inputs and its
 gradient errors @ inputsᵀ; with few classes the first is 1.7 times faster than with records as rows. Units are padded
-with zeros where a client's matrix would not fill whole cache lines: then all begin on one (see clients/memory.py).
-Products go through scratch and are copied into the caller's rows, which begin anywhere; that is also faster than
-writing there directly, since `bmm` takes its batched kernel only for a contiguous result.
+with zeros where a client's matrix would not fill whole cache lines: then all begin on one (see
+clients/models/memory.py). Products go through scratch and are copied into the caller's rows, which begin anywhere;
+that is also faster than writing there directly, since `bmm` takes its batched kernel only for a contiguous result.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from math import gcd, lcm
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from clients.arrays import Counts, Floats, Keys, Labels
-from clients.gradients import Failures, Losses, blocks
-from clients.memory import LINE, Scratch, whole_lines
+from clients.models.arrays import Counts, Floats, Keys, Labels
+from clients.models.gradients import Failures, Losses, Prepare, blocks
+from clients.models.memory import LINE, Scratch, whole_lines
 
 _GROUP = 32  # records evaluated in one product
 
@@ -69,11 +69,12 @@ def fastest_chunk(dimension: int) -> int:
 
 
 class Dense:
-    """Dense layers with ReLU between them, none for a logistic regression. See `clients.gradients.Engine`."""
+    """Dense layers with ReLU between them, none for a logistic regression. See `clients.models.gradients.Engine`."""
 
     def __init__(self, layers: list[Layer]) -> None:
         """For records of any shape that, taken flat, fit the first layer."""
         self._layers, self._classes = layers, layers[-1].outputs
+        self.prepare: Prepare = lambda x: x
         self._scratch = Scratch()
         self._matrices: list[tuple[Tensor, Tensor]] = []
         self.chunk = fastest_chunk(self._layers[-1].bias.stop)
@@ -167,6 +168,22 @@ class Dense:
         groups = len(x) // _GROUP
         parts = [x[: groups * _GROUP].reshape(groups, _GROUP, *x.shape[1:]), x[None, groups * _GROUP :]]
         return torch.cat([self._records(part) for part in parts if part.size])
+
+    def module(self, weights: Tensor) -> nn.Module:
+        """The same layers as modules of torch, behind one that takes records flat."""
+        layers: list[nn.Module] = [nn.Flatten()]
+        for place, own in enumerate(self._layers):
+            with torch.random.fork_rng(devices=[]):  # torch draws weights, which nobody uses
+                layer = nn.Linear(own.inputs, own.outputs)
+            with torch.no_grad():
+                layer.weight.copy_(weights[own.weights].view(own.outputs, own.inputs))
+                layer.bias.copy_(weights[own.bias])
+            layers += [nn.ReLU(), layer] if place else [layer]
+        return nn.Sequential(*layers).eval()
+
+    def where_records_meet(self) -> str:
+        """Nowhere: each record is a column of its own."""
+        return ""
 
     def _records(self, x: Floats) -> Tensor:
         _, outputs = self._forward(x if len(x) > 1 else x.repeat(2, 0))  # a batch of one: see above

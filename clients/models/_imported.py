@@ -10,11 +10,11 @@ import torch
 from torch import nn
 from torch.nn.parameter import is_lazy
 
-from clients.autograd import Autograd, buffers_of
-from clients.gradients import Net
-from clients.running_statistics import check_running
+from clients.models._autograd import Autograd, buffers_of
+from clients.models._running_statistics import check_running
+from clients.models.gradients import Net
 from fedpriv.errors import FAULTS, FedprivError, nearest, reason
-from fedpriv.kinds import WHERE
+from fedpriv.registry import WHERE
 
 
 def imported_net(path: str, settings: Mapping[str, Any], shape: tuple[int, ...], classes: int, seed: int) -> Net:

@@ -1,6 +1,6 @@
 """The networks of [S] for colour images: three convolutions for CIFAR-10, a residual network for Tiny ImageNet.
 
-Their first layers are an auto-encoder's, as `clients.stobatch_network` has it: StoBatch and AdLm train them too.
+Their first layers are an auto-encoder's, as `clients.models.stobatch` has it: StoBatch and AdLm train them too.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from clients.arrays import Floats
-from clients.first_layer import FirstLayer
-from clients.stobatch_network import Encoded
-from fedpriv.random_streams import stream
+from clients.models.arrays import Floats
+from clients.models.first_layer import FirstLayer
+from clients.models.stobatch import Encoded
+from fedpriv.randomness.streams import stream
 
 WIDTHS, BLOCKS, GROUPS = (64, 128, 256, 512), 2, 32
 

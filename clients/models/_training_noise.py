@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Generator, Tensor, nn
 
-from clients.arrays import Floats, Keys
+from clients.models.arrays import Floats, Keys
 from fedpriv.errors import positive
 
 

@@ -6,22 +6,23 @@ A client's row is the same bits whoever shares its block, wherever it stands in 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Protocol
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
-from clients.arrays import Counts, Floats, Keys, Labels, check_arrays, check_records
-from clients.memory import Scratch
+from clients.models.arrays import Counts, Floats, Keys, Labels, check_arrays, check_records
+from clients.models.memory import Scratch
 from fedpriv.errors import FAULTS, FedprivError, positive, reason
 
 Losses = NDArray[np.float64]
 Failures = dict[int, str]
 Batch = tuple[Floats, Labels]
+Prepare = Callable[[Tensor], Tensor]
 
 NOT_FINITE = "its gradient is not finite"
 _NEXT_STEP = np.int64(0x9E3779B97F4A7C15 - 2**64)  # the golden ratio in 64 bits: keys of steps stay apart
@@ -32,6 +33,7 @@ class Engine(Protocol):
     """How one kind of model computes."""
 
     chunk: int  # clients at once that were found fastest
+    prepare: Prepare  # brings records (records, *shape) into the form that its module takes
 
     def load(self, weights: Tensor) -> None:
         """Take the weights of what follows: (1, d) for all clients together, or (clients, d)."""
@@ -47,6 +49,12 @@ class Engine(Protocol):
     def logits(self, x: Floats) -> Tensor:
         """The outputs (records, classes) for x (records, *shape), as in use rather than in training."""
 
+    def module(self, weights: Tensor) -> nn.Module:
+        """A module of its own with the weights (d,), in evaluation mode, which takes prepared records."""
+
+    def where_records_meet(self) -> str:
+        """The first layer that takes statistics of a batch, in words; "" where a record goes through alone."""
+
 
 class Net:
     """A model for inputs of one shape. It owns scratch memory: build it where it is used, one thread at a time."""
@@ -61,6 +69,19 @@ class Net:
     def chunk(self) -> int:
         """How many clients at once were found fastest; any number gives the same bits."""
         return self._engine.chunk
+
+    @property
+    def prepare(self) -> Prepare:
+        """What brings records (records, *shape) into the form that `module` takes."""
+        return self._engine.prepare
+
+    def module(self, weights: Floats) -> nn.Module:
+        """The network with these weights as a module of its own, in evaluation mode, which takes prepared records."""
+        return self._engine.module(_tensor(weights))
+
+    def where_records_meet(self) -> str:
+        """The first layer that takes statistics of a batch, in words; "" where a record goes through alone."""
+        return self._engine.where_records_meet()
 
     def initial(self) -> Floats:
         """The weights to start from, the same in every process."""
@@ -184,7 +205,7 @@ class Net:
         return right / len(x), loss / len(x)
 
 
-def one_thread() -> None:
+def torch_on_one_thread() -> None:
     """What every worker calls first: more torch threads than free cores made a round up to 76 times slower.
 
     Bits too are promised for one thread only: oneDNN chooses another convolution for more.

@@ -14,8 +14,8 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, pad, unfold
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from clients.first_layer import FirstLayer
-from clients.training_noise import TrainingNoise
+from clients.models._training_noise import TrainingNoise
+from clients.models.first_layer import FirstLayer
 
 BLOCK = 64  # records at once: what is in between stays in cache
 WEIGHTS = 2**26  # of all their rows: 256 MB
@@ -141,15 +141,14 @@ def _is_simple(layer: nn.Module) -> bool:
     return isinstance(layer, nn.Linear) and layer.in_features % 4 == 0
 
 
-def where_records_meet(engine: Any) -> str:
-    """The first layer of an engine's module that takes statistics of a batch; "" where there is none.
+def where_records_meet(network: nn.Module) -> str:
+    """The first layer of a network that takes statistics of a batch, in words; "" where there is none.
 
-    >>> from clients.autograd import Autograd
-    >>> where_records_meet(Autograd(nn.Sequential(nn.Linear(4, 2), nn.BatchNorm1d(2))))
+    >>> where_records_meet(nn.Sequential(nn.Linear(4, 2), nn.BatchNorm1d(2)))
     '1 (BatchNorm1d)'
     """
-    layers = getattr(engine, "_module", nn.Identity()).named_modules()
-    return next((f"{name} ({type(layer).__name__})" for name, layer in layers if isinstance(layer, _BatchNorm)), "")
+    norms = [(name, layer) for name, layer in network.named_modules() if isinstance(layer, _BatchNorm)]
+    return next((f"{name} ({type(layer).__name__})" for name, layer in norms), "")
 
 
 def gradients(network: nn.Module, x: Tensor, y: Tensor, out: Tensor) -> None:

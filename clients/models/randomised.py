@@ -11,14 +11,13 @@ from numpy.random import Generator
 from scipy.linalg import eigvalsh
 from torch import Tensor, nn
 
-from clients.arrays import Floats
-from clients.autograd import Autograd
-from clients.dense import Dense
-from clients.first_layer import FirstLayer
-from clients.gradients import Net
-from clients.large_models import Place
-from clients.per_record import in_a_row, is_hooked
-from clients.training_noise import TrainingNoise, noisy_layers
+from clients.models._autograd import Autograd
+from clients.models._shapes import Place
+from clients.models._training_noise import TrainingNoise, noisy_layers
+from clients.models.arrays import Floats
+from clients.models.first_layer import FirstLayer
+from clients.models.gradients import Net, Prepare
+from clients.models.per_record import in_a_row, is_hooked
 from fedpriv.certified.smoothing import GaussianSmoothing, LaplaceSmoothing, LayerSmoothing, Smoothing
 from fedpriv.errors import FedprivError, at_least_zero, one_of
 
@@ -68,48 +67,24 @@ def noised(network: nn.Module, smoothing: GaussianSmoothing | LaplaceSmoothing) 
 
 def network_of(net: Net, weights: Floats) -> nn.Module:
     """A study's model as a module in evaluation mode, whose inputs can be differentiated by."""
-    engine = net._engine
-    if isinstance(engine, Dense):
-        return _dense(engine, torch.tensor(weights))
-    if not isinstance(engine, Autograd):
-        raise FedprivError(f"a model of {type(engine).__name__} cannot be certified")
-    engine.load(torch.tensor(weights)[None])
-    engine._reset(engine._weights[0], train=False)
-    return nn.Sequential(_Prepared(engine), deepcopy(engine._module)).eval()
+    return nn.Sequential(_Prepared(net.prepare), net.module(weights)).eval()
 
 
 class _Prepared(nn.Module):
     """Records as the module behind takes them."""
 
-    def __init__(self, engine: Autograd) -> None:
+    def __init__(self, prepare: Prepare) -> None:
         super().__init__()
-        self._prepare = engine._prepare
+        self._prepare = prepare
 
     def forward(self, x: Tensor) -> Tensor:
         """As they come, in another shape."""
         return self._prepare(x)
 
 
-def _dense(engine: Dense, weights: Tensor) -> nn.Module:
-    layers: list[nn.Module] = [nn.Flatten()]
-    for place, own in enumerate(engine._layers):
-        with torch.random.fork_rng(devices=[]):  # torch draws weights, which nobody uses
-            layer = nn.Linear(own.inputs, own.outputs)
-        with torch.no_grad():
-            layer.weight.copy_(weights[own.weights].view(own.outputs, own.inputs))
-            layer.bias.copy_(weights[own.bias])
-        layers += [nn.ReLU(), layer] if place else [layer]
-    return nn.Sequential(*layers).eval()
-
-
 def behind_noise(net: Net, noise: float, at: Place) -> Net:
     """A study's model with noise in training, on its input or behind its first layer; its start stays as it was."""
-    engine = net._engine
-    if isinstance(engine, Dense):
-        engine = Autograd(_dense(engine, torch.tensor(net.initial())))
-    if not isinstance(engine, Autograd):
-        raise FedprivError(f"a model of {type(engine).__name__} takes no noise")
-    layers, place = in_a_row(engine._module), 0
+    layers, place = in_a_row(net.module(net.initial())), 0
     if at == "first layer":
         place = 1 + next(place for place, layer in enumerate(layers) if list(layer.parameters()))
         if (other := _not_affine(layers[:place])) is not None:
@@ -118,7 +93,7 @@ def behind_noise(net: Net, noise: float, at: Place) -> Net:
                 f"got {other}"
             )
     network = nn.Sequential(*layers[:place], TrainingNoise(noise), *layers[place:])
-    return Net(net.shape, net.classes, net.initial(), Autograd(network, engine._prepare))
+    return Net(net.shape, net.classes, net.initial(), Autograd(network, net.prepare))
 
 
 def _not_affine(layers: list[nn.Module]) -> nn.Module | None:

@@ -16,12 +16,11 @@ import numpy as np
 import torch
 from torch import nn
 
-from clients.arrays import Floats
-from clients.autograd import Autograd
-from clients.first_layer import FirstLayer
-from clients.gradients import Net
+from clients.models.arrays import Floats
+from clients.models.first_layer import FirstLayer
+from clients.models.gradients import Net
 from fedpriv.errors import FedprivError
-from fedpriv.random_streams import stream
+from fedpriv.randomness.streams import stream
 
 LONGER = 10.0  # weights of the first layer to begin with, beside a θ₁ of norm 1
 
@@ -50,22 +49,21 @@ def small(channels: int, side: int, classes: int, maps: tuple[int, ...], kernel:
         return Encoded(first, nn.Sequential(*rest), nn.Linear(units, classes, bias=False))
 
 
-def encoded_of(net: Net) -> tuple[Autograd, Encoded]:
-    """The engine and the module of a model; refused where it has no first layer to reconstruct."""
-    engine = net._engine
-    module = getattr(engine, "_module", None)
-    if not isinstance(engine, Autograd) or not isinstance(module, Encoded):
+def encoded_of(net: Net) -> Encoded:
+    """The module of a model, with the weights it begins with; refused where it has no first layer to reconstruct."""
+    module = net.module(net.initial())
+    if not isinstance(module, Encoded):
         raise FedprivError(
             "training.model has no first layer to reconstruct, which StoBatch and AdLm train: EncodedCnn has one"
         )
-    return engine, module
+    return module
 
 
 def sizes_of(net: Net) -> tuple[int, int, int, int]:
     """Inputs; d, of a patch; β, neurons of one feature map; |h_π|: what the noise of [S] follows from."""
-    engine, module = encoded_of(net)
+    module = encoded_of(net)
     with torch.no_grad():
-        hidden = module.first(engine._prepare(torch.zeros(1, *net.shape)))
+        hidden = module.first(net.prepare(torch.zeros(1, *net.shape)))
     return prod(net.shape), module.first.weight[0].numel(), hidden[0, 0].numel(), module.last.in_features
 
 

@@ -17,14 +17,14 @@ Numbers = NDArray[np.int64]
 class Ask:
     """What a server asks for: a round of a study, of these clients (sorted); `digest` says all else about it."""
 
-    study: str  # a hash of its whole text, and of which run of it this is where runs are told apart
+    study: str  # a hash of all that its id is of, and of which run of it this is where runs are told apart
     round: int
     clients: Numbers
     digest: str
 
     @staticmethod
     def of(study: str, round: int, clients: Numbers, *parts: bytes, run: str = "") -> Ask:
-        """The ask with those parts: the model, the settings, whatever the answer depends on."""
+        """The ask about a study, in the words of its identity, with those parts: the model, whatever else matters."""
         found = blake2b(digest_size=16)
         for part in (np.ascontiguousarray(clients, "<i8").tobytes(), *parts):
             found.update(len(part).to_bytes(8, "little") + part)

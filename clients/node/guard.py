@@ -17,24 +17,35 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from clients import own_ledger
-from clients.asks import Ask
-from clients.models import make_model
-from clients.own_key import DEALING, KEPT, key_in
-from clients.own_ledger import Charge
-from clients.own_records import Shares, dealt, in_order, of_data, own_shares, pool_of_policy, say, study_shares, why
-from clients.policy import Policy, Refused, read
-from clients.pool import Pool
-from clients.splits import Division
-from clients.stobatch_checks import besides, check_attacks, checked_records
-from clients.stobatch_noise import Secret, secret
+from clients.data.pool import Pool
+from clients.data.splits import Division
+from clients.models import MODELS
+from clients.node import own_ledger
+from clients.node.asks import Ask
+from clients.node.own_key import DEALING, KEPT, key_in
+from clients.node.own_ledger import Charge
+from clients.node.own_records import (
+    Shares,
+    dealt,
+    in_order,
+    of_data,
+    own_shares,
+    pool_of_policy,
+    say,
+    study_shares,
+    why,
+)
+from clients.node.policy import Policy, Refused, read
+from clients.training.stobatch_checks import besides, check_attacks, checked_records
+from clients.training.stobatch_noise import Secret, secret
 from fedpriv.errors import FAULTS, FedprivError, whole
-from fedpriv.kept import Kept, filled, mechanism_of
-from fedpriv.private_sums import at
-from fedpriv.study import Study
+from fedpriv.releases import at
+from fedpriv.releases.kept import Kept, filled, mechanism_of
+from fedpriv.studies.identity import words
+from fedpriv.studies.study import Study
 
 if TYPE_CHECKING:
-    from clients.cohort import Cohort
+    from clients.training.cohort import Cohort
 
 Numbers = NDArray[np.int64]
 Rows = NDArray[np.float32]
@@ -91,7 +102,7 @@ class Node:
             with own_ledger.opened(self.folder, self.place) as ledger:
                 parts = [weights.tobytes(), b"" if settings is None else settings.tobytes(), context]
                 anew = self.policy.reruns or study.privacy.kept is not None  # which costs nothing more
-                ask = Ask.of(text, round, clients, *parts, run=run if anew else "")
+                ask = Ask.of(words(study), round, clients, *parts, run=run if anew else "")
                 if (stored := ledger.stored(ask)) is not None:
                     return _given(stored)
                 events, shares = self.policy.events(study, weights.size, masked=masked), self._shares(study)
@@ -174,11 +185,12 @@ class Node:
 
     def _cohort(self, study: Study, noise: Secret | None, dimension: int) -> Cohort:
         """What answers."""
-        from clients.cohort import Cohort  # torch, once there is something to answer
-        from clients.releasing import check_release
+        from clients.training.cohort import Cohort  # torch, once there is something to answer
+        from clients.training.prepared import prepared
+        from clients.training.releasing import check_release
 
         drawn = noise if self.policy.noise == "cryptographic" else None
-        cohort = Cohort(study, self._data(study), self.policy.noise, drawn, answers=True)
+        cohort = Cohort(prepared(study, self._data(study)), self.policy.noise, drawn, answers=True)
         if cohort.net.dimension != dimension:
             raise FedprivError(f"a model of {dimension} coordinates, where the study's has {cohort.net.dimension} here")
         check_release(study, cohort.net, cohort.division)
@@ -226,12 +238,12 @@ def _check_kept(study: Study, kept: Kept) -> None:
 
 
 def _studys(study: Study) -> tuple[Pool, Division]:
-    from clients.cohort import division_of, pool_of
+    from clients.training.prepared import division_of, pool_of
 
     pool = pool_of(study)
     return pool, division_of(study, pool)
 
 
 def _widths(study: Study) -> tuple[int, ...]:
-    model = make_model(study.training.model.kind, study.training.model.settings)
+    model = MODELS.made(study.training.model.kind, study.training.model.settings)
     return 1, *getattr(model, "widths", ())

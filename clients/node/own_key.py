@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from fedpriv._base.files import synced
 from fedpriv.errors import FedprivError
-from fedpriv.files import synced
+from fedpriv.randomness.cryptographic import KEY_BYTES
 
-BYTES = 32
 DEALING = "dealing.key"  # by which the node's records are dealt among its clients
 KEPT = "kept.key"  # from which noise is derived that is drawn once
 
@@ -23,8 +23,8 @@ def key_in(folder: Path, name: str) -> bytes:
         found = path.read_bytes()
     except OSError as error:
         raise FedprivError(f"{path}: a key of this node cannot be kept there ({error.strerror})") from None
-    if len(found) != BYTES:
-        raise FedprivError(f"{path}: is no key of {BYTES} bytes: remove it, and another is made")
+    if len(found) != KEY_BYTES:
+        raise FedprivError(f"{path}: is no key of {KEY_BYTES} bytes: remove it, and another is made")
     return found
 
 
@@ -33,7 +33,7 @@ def _made(path: Path) -> None:
     beside = path.with_name(f"{path.name}.{os.getpid()}")
     file = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     try:
-        os.write(file, os.urandom(BYTES))
+        os.write(file, os.urandom(KEY_BYTES))
         os.fsync(file)
     finally:
         os.close(file)

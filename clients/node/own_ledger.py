@@ -17,12 +17,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, assert_never
 
-from clients.asks import Ask
-from clients.own_records import Shares
+from clients.node.asks import Ask
+from clients.node.own_records import Shares
+from fedpriv._base.files import replaced, synced
+from fedpriv.accounting.event import Event, described, event_of
+from fedpriv.accounting.ledger import Ledger
 from fedpriv.errors import FedprivError
-from fedpriv.event import Event, described, event_of
-from fedpriv.files import replaced, synced
-from fedpriv.ledger import Ledger
 from fedpriv.records import Writer, written
 from fedpriv.trust import Central, Local, Sums, Unit
 
@@ -199,11 +199,11 @@ class OwnLedger:
 def _apart(charges: Sequence[Charge], unit: Unit) -> bool:
     """Whether the messages of several clients of one study may be about one unit.
 
-    A record that is kept is so in the place of another (`fedpriv.kept`), and with it in one ledger all that the other
-    messages tell is costed for such neighbours. Dealt by content, one client then has a record less and another one a
-    record more. For sums of records that is no more than both at one client: with u, v ≤ clip the pair of the two
-    messages is that of one message of twice as many coordinates, which sums (u, 0) in the one case and (0, v) in the
-    other.
+    A record that is kept is so in the place of another (`fedpriv.releases.kept`), and with it in one ledger all that
+    the other messages tell is costed for such neighbours. Dealt by content, one client then has a record less and
+    another one a record more. For sums of records that is no more than both at one client: with u, v ≤ clip the pair
+    of the two messages is that of one message of twice as many coordinates, which sums (u, 0) in the one case and (0,
+    v) in the other.
     """
     if unit == "client":
         return len({charge.shares.name for charge in charges}) > 1

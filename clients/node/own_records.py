@@ -23,15 +23,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from clients.data import Arrays, Hub, Idx, make_data
-from clients.idx import idx_files, read_idx
-from clients.own_key import DEALING, key_in
-from clients.policy import Policy, read
-from clients.pool import Pool, Records, own_pool, scaled
-from clients.reading import hub_splits, mapped
-from clients.splits import Uneven
+from clients.data import DATA_SETS, Arrays, Hub, Idx
+from clients.data.idx import idx_files, read_idx
+from clients.data.pool import Pool, Records, own_pool, scaled
+from clients.data.reading import hub_splits, mapped
+from clients.data.splits import Uneven
+from clients.node.own_key import DEALING, key_in
+from clients.node.policy import Policy, read
 from fedpriv.errors import FAULTS, FedprivError, reason
-from fedpriv.study import Study
+from fedpriv.studies.study import Study
 
 AT_ONCE = 4096  # records
 DIGEST = 16  # bytes
@@ -68,7 +68,7 @@ def pool_of_policy(policy: Policy) -> Pool | None:
     if policy.data is None:
         return None
     assert policy.classes is not None  # or there were no such policy
-    data = make_data(policy.data.kind, policy.data.settings).resolved()
+    data = DATA_SETS.made(policy.data.kind, policy.data.settings).resolved()
     match data:
         case Arrays():
             own = training(Path(data.path), data.held_out)

@@ -13,23 +13,25 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any, Literal, assert_never, get_args
+from typing import Annotated, Any, Literal, assert_never, get_args
 
-from clients import untrusted
-from clients.data import make_data
+from clients.data import DATA_SETS
+from clients.data.pool import MOST_CLASSES
 from clients.masking.roster import Owner
-from clients.pool import MOST_CLASSES
-from fedpriv import guarantee, study_file
-from fedpriv.accounting import Account, spent_epsilon
-from fedpriv.errors import FedprivError, at_most, one_of, positive, whole
-from fedpriv.event import Event
-from fedpriv.kept import KINDS as KEPT
-from fedpriv.kinds import built
-from fedpriv.ledger import Budget
-from fedpriv.mechanisms import KINDS
-from fedpriv.private_sums import KINDS as SUMS
-from fedpriv.study import Kind, Study
-from fedpriv.study_tables import Noise
+from clients.node import _untrusted as untrusted
+from fedpriv.accounting.account import Account, spent_epsilon
+from fedpriv.accounting.event import Event
+from fedpriv.accounting.ledger import Budget
+from fedpriv.errors import FedprivError, limited, natural, one_of, positive, whole, whole_from
+from fedpriv.mechanisms import MECHANISMS
+from fedpriv.registry import built
+from fedpriv.settings import check_fields
+from fedpriv.studies import file as study_file
+from fedpriv.studies import promise as guarantee
+from fedpriv.studies.identity import FORMAT
+from fedpriv.studies.kinds import RELEASES
+from fedpriv.studies.study import Kind, Study
+from fedpriv.studies.tables import Noise
 from fedpriv.trust import Central, Local, Sums, Unit, curated
 
 Believed = Literal["local", "secure-aggregation", "simulated"]
@@ -44,54 +46,52 @@ class Refused(FedprivError):
 class Policy:
     """The client's own terms. What is not said here is refused, or is the stricter of two."""
 
-    budget: Budget  # of everything in the ledger, whatever the study or the server
-    studies: tuple[str, ...] | None  # by name or id; None for "any"
-    round: Budget | None = None  # of one message
-    unit: Unit = "client"  # whose budget it is; a record's counts what is released of clients too
-    mechanisms: tuple[str, ...] | None = None  # kinds of mechanisms or of releases
-    clip: float | None = None  # the largest norm of an update, or of a record's gradient
-    trust: Believed = "local"  # whether others' noise counts: only "simulated", for trying, believes sums without masks
-    contributors: int = 1  # of how many, this one included, the noise counts at most
-    colluding: int = 0  # clients that a study has to suppose to work with the server, at least
-    neighbours: int | None = None  # nodes each is masked with, at least; 0 for all, None for as many as are safe
-    noise: Noise = "cryptographic"  # "seeded", for trying: who knows the study's seed can subtract it
-    attacks: bool = False  # for trying: whether the clients here play the attackers that a study asks for
-    reruns: bool = False  # whether another run of a study is answered anew, and charged anew
-    imports: tuple[str, ...] = ()  # module:Class of a study that may be imported
-    data: Kind | None = None  # what this node's clients hold; None, for trying: what the study names
-    classes: int | None = None  # of that data, whichever of them occur in it: its largest label tells of a record
-    clients: int = 1  # among how many of a study's clients that data may be divided, where the budget is of clients
-    largest_model: int = 10_000_000  # coordinates
-    longest_round: float = 3600.0  # seconds
-    ledger: str = "ledger"  # a directory, beside the policy
+    budget: Annotated[Budget, "of everything in the ledger, whatever the study or the server"]
+    studies: Annotated[tuple[str, ...] | None, 'by name or id; all of them where it is "any"']
+    round: Annotated[Budget | None, "of one message"] = None
+    unit: Annotated[Unit, "whose budget it is; a record's counts what is released of clients too"] = "client"
+    mechanisms: Annotated[tuple[str, ...] | None, "kinds of mechanisms or of releases; any if not given"] = None
+    clip: Annotated[float | None, positive, "the largest norm of an update, or of a record's gradient"] = None
+    trust: Annotated[
+        Believed, 'whether others\' noise counts: only "simulated", for trying, believes sums without masks'
+    ] = "local"
+    contributors: Annotated[int, whole, "of how many, this one included, the noise counts at most"] = 1
+    colluding: Annotated[int, natural, "clients that a study has to suppose to work with the server, at least"] = 0
+    neighbours: Annotated[
+        int | None, natural, "nodes each is masked with, at least; 0 for all; if not given, as many as are safe"
+    ] = None
+    noise: Annotated[Noise, '"seeded", for trying: who knows the study\'s seed can subtract it'] = "cryptographic"
+    attacks: Annotated[bool, "for trying: whether the clients here play the attackers that a study asks for"] = False
+    reruns: Annotated[bool, "whether another run of a study is answered anew, and charged anew"] = False
+    imports: Annotated[tuple[str, ...], "module:Class of a study that may be imported"] = ()
+    data: Annotated[
+        Kind | None, DATA_SETS, "what this node's clients hold; if not given, for trying: what the study names"
+    ] = None
+    classes: Annotated[
+        int | None,
+        whole_from(2),
+        limited("must be at most 2^16 = 65536", most=MOST_CLASSES),
+        "of that data, whichever of them occur in it: its largest label tells of a record",
+    ] = None
+    clients: Annotated[
+        int, whole, "among how many of a study's clients that data may be divided, where the budget is of clients"
+    ] = 1
+    largest_model: Annotated[int, whole, "coordinates"] = 10_000_000
+    longest_round: Annotated[float, positive, "seconds"] = 3600.0
+    ledger: Annotated[str, "a directory, beside the policy"] = "ledger"
 
     def __post_init__(self) -> None:
-        one_of(get_args(Unit), unit=self.unit)
-        one_of(get_args(Believed), trust=self.trust)
-        one_of(get_args(Noise), noise=self.noise)
-        one_of([*KINDS, *SUMS, *KEPT], **{f"mechanisms: {kind}": kind for kind in self.mechanisms or ()})
-        whole(contributors=self.contributors, largest_model=self.largest_model, clients=self.clients)
-        positive(longest_round=self.longest_round)
-        whole(at_least=0, colluding=self.colluding)
-        if self.neighbours is not None:
-            whole(at_least=0, neighbours=self.neighbours)
+        check_fields(self)
+        one_of([*MECHANISMS, *RELEASES], **{f"mechanisms: {kind}": kind for kind in self.mechanisms or ()})
         for name in ("budget", "round"):
             if (own := getattr(self, name)) is not None and not own.delta < 1:
                 raise FedprivError(f"{name}.delta must be below 1, got {own.delta}: 1 allows everything")
-        if self.clip is not None:
-            positive(clip=self.clip)
-        if self.classes is not None:
-            whole(at_least=2, classes=self.classes)
-            at_most("2^16", MOST_CLASSES, classes=self.classes)
-        for name in ("attacks", "reruns"):
-            if not isinstance(own := getattr(self, name), bool):
-                raise FedprivError(f"{name} must be true or false, got {own!r}")
         if not isinstance(self.ledger, str) or not self.ledger or "\0" in self.ledger:
             raise FedprivError(f"ledger must name a directory, got {self.ledger!r}")
         if self.trust == "local" and self.contributors != 1:
             raise FedprivError("contributors counts only where trust is secure-aggregation (or simulated)")
         if self.data is not None:
-            make_data(self.data.kind, self.data.settings)
+            DATA_SETS.made(self.data.kind, self.data.settings)
             if self.classes is None:
                 raise FedprivError(
                     "data needs classes, how many there are, whichever of them occur here: add a line such as "
@@ -118,7 +118,10 @@ class Policy:
             raise Refused(f"a study of {study.clients.count:,} clients, at most {MOST:,}")
         own = study.id.hex()
         if self.studies is not None and not (own in self.studies or study.name in set(self.studies) - _ids(self)):
-            raise Refused(f"study {study.name!r} ({study.id.hex()}) is not among the studies that this client accepts")
+            raise Refused(
+                f"study {study.name!r} ({own}) is not among the studies that this client accepts"
+                f"{f', some by id, of which this version knows format {FORMAT}' * bool(_ids(self))}"
+            )
         kind = (study.privacy.release or study.privacy.mechanism).kind
         if self.mechanisms is not None and kind not in self.mechanisms:
             raise Refused(f"{kind} is not among this client's mechanisms: {', '.join(self.mechanisms)}")

@@ -19,12 +19,12 @@ import torch
 from numpy.random import Generator
 from torch import Tensor, nn
 
-from clients.arrays import Floats
-from clients.certifying import Terms, averaged, check_inputs, each_image, estimated
-from clients.input_attacks import Fgsm, IFgsm, InputAttack, Mim, Pgd
-from clients.pool import Whole
-from clients.randomised import Noised, check_network
-from fedpriv.random_streams import stream
+from clients.data.pool import Whole
+from clients.models.arrays import Floats
+from clients.models.randomised import Noised, check_network
+from clients.robustness.certifying import Terms, averaged, check_inputs, each_image, estimated
+from clients.robustness.input_attacks import Fgsm, IFgsm, InputAttack, Mim, Pgd
+from fedpriv.randomness.streams import stream
 
 SEEN = 8  # draws behind each gradient
 STEPS = 10  # T_μ of [S]

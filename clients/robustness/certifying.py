@@ -21,15 +21,15 @@ import torch
 from numpy.random import Generator
 from torch import Tensor, nn
 
-from clients.arrays import Floats
-from clients.gradients import blocks, one_thread
-from clients.randomised import Noised, check_network, draw_from
-from fedpriv.arrays import Vector
+from clients.models.arrays import Floats
+from clients.models.gradients import blocks, torch_on_one_thread
+from clients.models.randomised import Noised, check_network, draw_from
+from fedpriv._base.arrays import Vector
 from fedpriv.certified.confidence import Interval, clopper_pearson, hoeffding, leading, of_scores
 from fedpriv.certified.functional import EDGE
 from fedpriv.certified.smoothing import By, Smoothing
-from fedpriv.errors import FAULTS, FedprivError, one_of, real, whole
-from fedpriv.random_streams import stream
+from fedpriv.errors import FAULTS, FedprivError, natural, one_of, real, whole, whole_from
+from fedpriv.randomness.streams import stream
 
 Result = TypeVar("Result")
 
@@ -60,8 +60,8 @@ class Terms:
     seed: int = 1
 
     def __post_init__(self) -> None:
-        whole(at_least=2, draws=self.draws)
-        whole(at_least=0, seed=self.seed)
+        whole_from(2)(draws=self.draws)
+        natural(seed=self.seed)
         one_of(get_args(By), by=self.by)
         real(confidence=self.confidence)
         if not 0 < 1 - self.confidence < 1:
@@ -135,7 +135,7 @@ def each_image(
         finally:
             copies.put(own)
 
-    with ThreadPoolExecutor(workers, initializer=one_thread) as pool:
+    with ThreadPoolExecutor(workers, initializer=torch_on_one_thread) as pool:
         waiting = [pool.submit(worked, image) for image in images]
         try:
             for each in waiting:

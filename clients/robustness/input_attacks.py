@@ -2,22 +2,22 @@
 
 Each is given a differentiable network (records → logits), records in the box [−1, 1] and their labels, and gives back
 records in the box and within `size` of where they were, in ℓ∞ or ℓ2. Each keeps, for every record, the worst point that
-it saw on its way, the record itself included: so no attack ever helps. What a class `kind` may be stands in `KINDS`.
+it saw on its way, the record itself included: so no attack ever helps. `INPUT_ATTACKS` has them by name.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Protocol, get_args
+from typing import Annotated, Protocol
 
 import torch
 from torch import Generator, Tensor
 
-from clients.input_search import Network, Norm, Search, keep, losses_of, norms
-from fedpriv.errors import FedprivError, at_least_zero, one_of, positive, whole
-from fedpriv.kinds import made
+from clients.robustness._input_search import Network, Norm, Search, keep, losses_of, norms
+from fedpriv.errors import FedprivError, at_least_zero, positive, whole
+from fedpriv.registry import Registry
+from fedpriv.settings import check_fields
 
 
 class InputAttack(Protocol):
@@ -27,15 +27,20 @@ class InputAttack(Protocol):
         """Records near x that the network takes for something else than y, where the attack finds such."""
 
 
+Size = Annotated[float, positive, "μ, how far an input may be moved"]
+Steps = Annotated[int, whole, "T, steps of the search"]
+Measure = Annotated[Norm, "the norm that size is of"]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Fgsm:
     """One step along the sign of the gradient, or in ℓ2 along the gradient. Goodfellow et al. 2014; [S] equation 7."""
 
-    size: float  # μ
-    norm: Norm = "linf"
+    size: Size
+    norm: Measure = "linf"
 
     def __post_init__(self) -> None:
-        _check(self.size, self.norm)
+        check_fields(self)
 
     def __call__(self, network: Network, x: Tensor, y: Tensor, rng: Generator | None = None) -> Tensor:
         """The record, or the one step further where its loss is larger."""
@@ -47,12 +52,12 @@ class Fgsm:
 class IFgsm:
     """T steps of size μ/T. Kurakin, Goodfellow and Bengio 2016; [S] equation 8."""
 
-    size: float
-    steps: int = 10
-    norm: Norm = "linf"
+    size: Size
+    steps: Steps = 10
+    norm: Measure = "linf"
 
     def __post_init__(self) -> None:
-        _check(self.size, self.norm, self.steps)
+        check_fields(self)
 
     def __call__(self, network: Network, x: Tensor, y: Tensor, rng: Generator | None = None) -> Tensor:
         """The worst of the points on the way."""
@@ -64,14 +69,13 @@ class IFgsm:
 class Mim:
     """T steps of size μ/T along a running sum of gradients, each divided by its ℓ1 norm. Dong et al. 2018."""
 
-    size: float
-    steps: int = 10
-    decay: float = 1.0
-    norm: Norm = "linf"
+    size: Size
+    steps: Steps = 10
+    decay: Annotated[float, at_least_zero, "how much of the running sum goes on"] = 1.0
+    norm: Measure = "linf"
 
     def __post_init__(self) -> None:
-        _check(self.size, self.norm, self.steps)
-        at_least_zero(decay=self.decay)
+        check_fields(self)
 
     def __call__(self, network: Network, x: Tensor, y: Tensor, rng: Generator | None = None) -> Tensor:
         """The worst of the points on the way."""
@@ -83,14 +87,13 @@ class Mim:
 class Pgd:
     """Steps of 2.5μ/T from random points of the ball, projected back into it. Madry et al. 2018."""
 
-    size: float
-    steps: int = 10
-    restarts: int = 1
-    norm: Norm = "linf"
+    size: Size
+    steps: Steps = 10
+    restarts: Annotated[int, whole, "points it starts from; the worst counts"] = 1
+    norm: Measure = "linf"
 
     def __post_init__(self) -> None:
-        _check(self.size, self.norm, self.steps)
-        whole(restarts=self.restarts)
+        check_fields(self)
 
     def __call__(self, network: Network, x: Tensor, y: Tensor, rng: Generator | None = None) -> Tensor:
         """The worst of the points on all the ways."""
@@ -122,18 +125,7 @@ class Ensemble:
         return worst
 
 
-KINDS: dict[str, type[Any]] = {kind.__name__: kind for kind in (Fgsm, IFgsm, Mim, Pgd)}
-
-
-def make_input_attack(kind: str, settings: Mapping[str, Any]) -> InputAttack:
-    """The attack of that kind with those settings, or one line that says which setting is wrong.
-
-    >>> make_input_attack("Pgd", {"size": 0.2, "steps": 0})
-    Traceback (most recent call last):
-    fedpriv.errors.FedprivError: Pgd: steps must be at least 1, got 0
-    """
-    attack: InputAttack = made("attack on inputs", KINDS, kind, settings)
-    return attack
+INPUT_ATTACKS = Registry("attack on inputs", InputAttack, (Fgsm, IFgsm, Mim, Pgd))
 
 
 def _random(x: Tensor, size: float, norm: Norm, rng: Generator | None) -> Tensor:
@@ -144,9 +136,3 @@ def _random(x: Tensor, size: float, norm: Norm, rng: Generator | None) -> Tensor
     towards = torch.randn(x.shape, generator=rng)
     reach = draw(len(x)) ** (1 / x[0].numel()) * size
     return towards / norms(towards, 2) * reach.view(-1, *[1] * (x.ndim - 1))
-
-
-def _check(size: float, norm: str, steps: int = 1) -> None:
-    positive(size=size)
-    one_of(get_args(Norm), norm=norm)
-    whole(steps=steps)

@@ -6,10 +6,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from clients.first_layer import OUTWARD, FirstLayer
-from clients.per_record import is_hooked
-from clients.randomised import Noised
-from clients.stobatch_network import Encoded
+from clients.models.first_layer import OUTWARD, FirstLayer
+from clients.models.per_record import is_hooked
+from clients.models.randomised import Noised
+from clients.models.stobatch import Encoded
 from fedpriv.certified import StoBatchSmoothing
 from fedpriv.errors import FedprivError
 

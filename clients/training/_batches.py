@@ -10,10 +10,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from clients.counter_hash import Words, by_blocks, hashed
-from clients.splits import Division, Uneven, Whole, checked, key_of
-from fedpriv.errors import FedprivError, whole
-from fedpriv.random_streams import stream
+from clients.data.counter_hash import Words, by_blocks, hashed
+from clients.data.splits import Division, Uneven, Whole, checked, key_of
+from fedpriv.errors import FedprivError, natural, whole
+from fedpriv.randomness.streams import stream
 
 _ALL = np.uint64(2**64 - 1)
 _WIDTHS = np.sort(np.concatenate([1 << np.arange(48), 3 << np.arange(48)]))  # 1, 2, 3, 4, 6, 8, 12, …
@@ -40,7 +40,7 @@ def used(sizes: Whole, batch: int) -> Whole:
     >>> used(np.array([5, 10, 40]), batch=10)
     array([ 5, 10, 10])
     """
-    whole(at_least=0, batch=batch)
+    natural(batch=batch)
     return np.minimum(sizes, batch) if batch else sizes
 
 
@@ -66,7 +66,7 @@ def drawn(records_each: int, batch: int, seed: int, round: int, clients: Whole, 
     [[1, 3, 9], [1, 4, 5]]
     """
     whole(records_each=records_each)
-    whole(at_least=0, batch=batch, step=step)
+    natural(batch=batch, step=step)
     asked = checked(clients, None)
     if batch == 0 or batch >= records_each:
         return np.tile(np.arange(records_each, dtype=np.int64), (len(asked), 1))

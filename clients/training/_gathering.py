@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedpriv import wire
-from fedpriv.packing import REAL, packing
-from fedpriv.study import Study
-from fedpriv.tally import Tally
+from fedpriv.packed.symbols import REAL, packing
+from fedpriv.packed.tally import Tally
+from fedpriv.studies.study import Study
 from fedpriv.trust import sums_only
 
 Numbers = NDArray[np.int64]

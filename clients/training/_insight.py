@@ -14,17 +14,17 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from clients.gradients import Net
-from clients.pool import Pool
-from clients.root import root_update
-from fedpriv import directions
-from fedpriv.arrays import Symbols, Vector
+from clients.data.pool import Pool
+from clients.models.gradients import Net
+from clients.training.root import root_update
+from fedpriv._base.arrays import Symbols, Vector
 from fedpriv.bounds import Bounded
-from fedpriv.encoding import Seeded
+from fedpriv.channel.encoding import Seeded
 from fedpriv.errors import FedprivError
-from fedpriv.packing import packing
-from fedpriv.study import Study
-from fedpriv.tally import Tally
+from fedpriv.packed.symbols import packing
+from fedpriv.packed.tally import Tally
+from fedpriv.studies import directions
+from fedpriv.studies.study import Study
 
 Numbers = NDArray[np.int64]
 Rows = NDArray[np.float32]

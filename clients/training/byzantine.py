@@ -10,18 +10,18 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from clients.gathering import Gathered
-from clients.insight import Insight, Own
-from clients.pool import Pool
+from clients.data.pool import Pool
+from clients.training._gathering import Gathered
+from clients.training._insight import Insight, Own
 from fedpriv import wire
 from fedpriv.aggregation import ClientVote, rule_alone
 from fedpriv.attacks import Silent, View
 from fedpriv.errors import FAULTS, FedprivError, reason
-from fedpriv.packing import packing
-from fedpriv.participation import attackers
-from fedpriv.random_streams import stream
-from fedpriv.replies import ABSENT, BROKEN
-from fedpriv.study import Study
+from fedpriv.packed.symbols import packing
+from fedpriv.population.participation import attackers
+from fedpriv.randomness.streams import stream
+from fedpriv.studies.study import Study
+from fedpriv.wire.replies import ABSENT, BROKEN
 
 Numbers = NDArray[np.int64]
 Rows = NDArray[np.float32]

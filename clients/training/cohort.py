@@ -12,31 +12,28 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from clients.batches import records_of_steps, used, widths
-from clients.byzantine import Byzantine, Sent
-from clients.corrupting import Corrupting
-from clients.data import make_data
-from clients.gathering import Gathered
-from clients.gradients import Net
-from clients.insight import Insight
-from clients.memory import Scratch
-from clients.models import make_model
-from clients.noise import cryptographic_generator
-from clients.pool import Pool
-from clients.releasing import Releasing
-from clients.splits import Division, Uneven, division
-from clients.stobatch import Keeping
-from clients.stobatch_network import sizes_of
-from clients.stobatch_noise import Source as Kept
-from clients.stobatch_noise import seeded
-from fedpriv import study_file, wire
-from fedpriv.encoding import Fresh, Noise, Seeded
+from clients.data.splits import Uneven
+from clients.models.memory import Scratch
+from clients.models.stobatch import sizes_of
+from clients.training._batches import records_of_steps, used, widths
+from clients.training._gathering import Gathered
+from clients.training._insight import Insight
+from clients.training.byzantine import Byzantine, Sent
+from clients.training.corrupting import Corrupting
+from clients.training.prepared import Prepared, forget_prepared, prepared, prepared_before
+from clients.training.releasing import Releasing
+from clients.training.stobatch import Keeping
+from clients.training.stobatch_noise import Source as Kept
+from clients.training.stobatch_noise import seeded
+from fedpriv import wire
+from fedpriv.channel.encoding import Fresh, Noise, Seeded
 from fedpriv.errors import FedprivError
-from fedpriv.kept import filled, mechanism_of
-from fedpriv.random_streams import stream
-from fedpriv.replies import NOT_FINITE
-from fedpriv.study import Study
-from fedpriv.study_tables import Noise as Source
+from fedpriv.randomness.cryptographic import cryptographic_generator
+from fedpriv.randomness.streams import stream
+from fedpriv.releases.kept import filled, mechanism_of
+from fedpriv.studies import file as study_file
+from fedpriv.studies.tables import Noise as Source
+from fedpriv.wire.replies import NOT_FINITE
 
 Numbers = NDArray[np.int64]
 Rows = NDArray[np.float32]
@@ -51,38 +48,13 @@ def answer(study_text: str, weights: Rows, round: int, clients: Numbers, setting
 
 @lru_cache(maxsize=2)
 def _cohort(study_text: str) -> Cohort:
-    return Cohort(study_file.parsed(study_text))
+    return Cohort(prepared_before(study_text) or prepared(study_file.parsed(study_text)))
 
 
 def forget() -> None:
-    """Drop the cohorts that this process has made: the data under a study's names may have become others."""
+    """Drop what this process has prepared: the data under a study's names may have become others."""
     _cohort.cache_clear()
-
-
-def pool_of(study: Study) -> Pool:
-    """The records of a study."""
-    try:
-        return make_data(study.data.kind, study.data.settings).load()
-    except FedprivError as error:
-        raise FedprivError(f"data: {error}") from None
-
-
-def net_of(study: Study, pool: Pool) -> Net:
-    """The model of a study, for records of that shape."""
-    model = study.training.model
-    try:
-        return make_model(model.kind, model.settings).build(pool.shape, pool.classes, study.run.seed)
-    except FedprivError as error:
-        raise FedprivError(f"training.model: {error}") from None
-
-
-def division_of(study: Study, pool: Pool) -> Division:
-    """Which client holds which records."""
-    clients = study.clients
-    try:
-        return division(clients.division, pool.y, clients.count, clients.records, study.run.seed)
-    except FedprivError as error:
-        raise FedprivError(f"clients: {error}") from None
+    forget_prepared()
 
 
 class Cohort:
@@ -94,37 +66,35 @@ class Cohort:
     """
 
     def __init__(
-        self, study: Study, own: tuple[Pool, Division] | None = None, source: Source | None = None,
-        kept: Kept | None = None, *, answers: bool = False,
-    ) -> None:  # fmt: skip
-        self.study, self.channel, self._answers = study, study.privacy.channel, answers
-        self.source = source or study.privacy.noise
-        self.pool = pool_of(study) if own is None else own[0]
-        self.net = net_of(study, self.pool)
-        self.division = division_of(study, self.pool) if own is None else own[1]
-        self.byzantine = Byzantine(study)
-        self.corrupting = Corrupting(study, self.pool.classes)
+        self, prepared: Prepared, source: Source | None = None, kept: Kept | None = None, *, answers: bool = False
+    ) -> None:
+        self.plan, self.study, self._answers = prepared.plan, prepared.study, answers
+        self.channel, self.source = self.plan.channel, source or self.study.privacy.noise
+        self.pool, self.net, self.division = prepared.pool, prepared.net, prepared.division
+        self.byzantine = Byzantine(self.study)
+        self.corrupting = Corrupting(self.study, self.pool.classes)
         self.releasing, self.keeping = self._releasing(), self._keeping(kept)
         self._scratch = Scratch()
         self._updates = np.empty((self.net.chunk, self.net.dimension), np.float32)
         self._insight: Insight | None = None
 
     def _releasing(self) -> Releasing | None:
-        private = self.study.privacy.private_sum
+        private = self.plan.private_sum
         if private is None:
             return None
         held = self.pool, self.net, self.division
         return Releasing(self.study, private, *held, self.byzantine, self.corrupting, self.source)
 
     def _keeping(self, source: Kept | None) -> Keeping | None:
-        if (own := self.study.privacy.kept) is None:
+        if (own := self.plan.kept) is None:
             return None
         try:
             kept = filled(own, self.study.clients.records, sizes_of(self.net))
         except FedprivError as error:
             raise FedprivError(f"privacy.release: {error}") from None
-        drawn = source or seeded(self.study.run.seed, mechanism_of(kept))
-        return Keeping(self.study, kept, self.pool, self.net, self.division, self.byzantine, self.corrupting, drawn)
+        held, mechanism = (self.pool, self.net, self.division), mechanism_of(kept)
+        drawn = source or seeded(self.study.run.seed, mechanism)
+        return Keeping(self.study, kept, *held, self.byzantine, self.corrupting, mechanism, drawn)
 
     def reply(self, weights: Rows, round: int, clients: Numbers, settings: Settings | None = None) -> bytes:
         """One frame for all, a stack of messages or their sum; attackers that forge bytes have frames of their own."""

@@ -7,15 +7,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from clients.counter_hash import hashed
-from clients.gradients import Net
-from clients.pool import Pool
-from clients.splits import key_of
-from fedpriv.arrays import Vector
+from clients.data.counter_hash import hashed
+from clients.data.pool import Pool
+from clients.data.splits import key_of
+from clients.models.gradients import Net
+from fedpriv._base.arrays import Vector
 from fedpriv.attacks import View
 from fedpriv.errors import FedprivError
-from fedpriv.random_streams import stream
-from fedpriv.study import Study
+from fedpriv.randomness.streams import stream
+from fedpriv.studies.study import Study
 
 Numbers = NDArray[np.int64]
 Rows = NDArray[np.float32]

@@ -13,21 +13,21 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from clients.byzantine import Byzantine
-from clients.corrupting import Corrupting
-from clients.gradients import Net, blocks
-from clients.memory import Scratch
-from clients.noise import cryptographic_generator
-from clients.per_record import together, where_records_meet
-from clients.pool import Pool
-from clients.splits import Division, records_of
-from fedpriv.arrays import Vector
+from clients.data.pool import Pool
+from clients.data.splits import Division, records_of
+from clients.models.gradients import Net, blocks
+from clients.models.memory import Scratch
+from clients.models.per_record import together
+from clients.training.byzantine import Byzantine
+from clients.training.corrupting import Corrupting
+from fedpriv._base.arrays import Vector
 from fedpriv.errors import FedprivError
-from fedpriv.private_sums import KINDS, Batch, Blocks, PrivateSum, at
-from fedpriv.random_streams import stream
-from fedpriv.sampling_exact import bernoulli
-from fedpriv.study import Study
-from fedpriv.study_tables import Noise
+from fedpriv.randomness.cryptographic import cryptographic_generator
+from fedpriv.randomness.exact import bernoulli
+from fedpriv.randomness.streams import stream
+from fedpriv.releases import SUMS, Batch, Blocks, PrivateSum, at
+from fedpriv.studies.study import Study
+from fedpriv.studies.tables import Noise
 
 Numbers = NDArray[np.int64]
 Rows = NDArray[np.float32]
@@ -128,9 +128,9 @@ def check_release(study: Study, net: Net, division: Division) -> None:
             "clients.split: a record may be at several clients, each of which would release it: privacy.release needs "
             "a split that gives it to one"
         )
-    if release.kind not in KINDS:
+    if release.kind not in SUMS:
         return
-    if layer := where_records_meet(net._engine):
+    if layer := net.where_records_meet():
         raise FedprivError(
             f"training.model: layer {layer} takes its statistics from the batch, so records meet, and {release.kind} "
             "releases gradients of single ones: GroupNorm looks at one record"

@@ -6,14 +6,14 @@ from itertools import repeat
 
 import numpy as np
 
-from clients.arrays import Floats
-from clients.gradients import Net
-from clients.pool import Pool
+from clients.data.pool import Pool
+from clients.models.arrays import Floats
+from clients.models.gradients import Net
+from fedpriv._base.arrays import Vector
 from fedpriv.aggregation import rule_alone
-from fedpriv.arrays import Vector
 from fedpriv.errors import FedprivError
-from fedpriv.random_streams import stream
-from fedpriv.study import Study
+from fedpriv.randomness.streams import stream
+from fedpriv.studies.study import Study
 
 
 def check_root(study: Study, pool: Pool) -> None:

@@ -10,27 +10,27 @@ Several pairs at one client are as many trainers of one pair: a message is the m
 from __future__ import annotations
 
 from collections.abc import Iterator
-from copy import deepcopy
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from clients.byzantine import Byzantine
-from clients.corrupting import Corrupting
-from clients.gradients import Net, blocks
-from clients.input_attacks import make_input_attack
-from clients.pool import Pool
-from clients.randomised import laplace
-from clients.splits import Division, records_of
-from clients.stobatch_network import Encoded, encoded_of
-from clients.stobatch_noise import Source
+from clients.data.pool import Pool
+from clients.data.splits import Division, records_of
+from clients.models.gradients import Net, blocks
+from clients.models.randomised import laplace
+from clients.models.stobatch import Encoded, encoded_of
+from clients.robustness.input_attacks import INPUT_ATTACKS
+from clients.training.byzantine import Byzantine
+from clients.training.corrupting import Corrupting
+from clients.training.stobatch_noise import Source
+from fedpriv._base.arrays import Vector
 from fedpriv.errors import FAULTS, FedprivError, reason
-from fedpriv.kept import Kept, mechanism_of
-from fedpriv.random_streams import stream
-from fedpriv.study import Study
+from fedpriv.randomness.streams import stream
+from fedpriv.releases.kept import Kept
+from fedpriv.studies.study import Study
 
 Numbers = NDArray[np.int64]
 Rows = NDArray[np.float32]
@@ -45,20 +45,32 @@ class Batch(NamedTuple):
     number: int = 0  # of its first record among all: no other batch has it
 
 
+class RecordNoise(Protocol):
+    """What noises records and their labels, once: [S]'s functional mechanism, or what its paper prints."""
+
+    @property
+    def noise(self) -> float:
+        """b, the Laplace scale of every input."""
+
+    def perturbed(self, x: Rows, rng: np.random.Generator) -> Vector:
+        """The records (records, …) with their noise."""
+
+    def perturbed_labels(self, y: Numbers, classes: int, rng: np.random.Generator) -> Vector:
+        """The labels (records, classes), one-hot, with theirs."""
+
+
 class Keeping:
     """The kept releases of a study's clients, and the gradients of them."""
 
     def __init__(
         self, study: Study, kept: Kept, pool: Pool, net: Net, division: Division,
-        byzantine: Byzantine, corrupting: Corrupting, source: Source,
+        byzantine: Byzantine, corrupting: Corrupting, mechanism: RecordNoise, source: Source,
     ) -> None:  # fmt: skip
         self._study, self._kept, self._pool, self._net, self._division = study, kept, pool, net, division
-        self._byzantine, self._corrupting, self._source = byzantine, corrupting, source
-        self._mechanism = mechanism_of(kept)
-        self._hidden = 2 * self._mechanism.noise * kept.hidden_noise
-        engine, module = encoded_of(net)
-        own: Any = deepcopy(module)
-        self._prepare, self._module = engine._prepare, own.to(memory_format=torch.channels_last)  # faster
+        self._byzantine, self._corrupting, self._mechanism, self._source = byzantine, corrupting, mechanism, source
+        self._hidden = 2 * mechanism.noise * kept.hidden_noise
+        module: Any = encoded_of(net)
+        self._module: Encoded = module.to(memory_format=torch.channels_last)  # faster
         self._held: dict[int, list[Batch]] = {}
 
     def updates(self, weights: Rows, round: int, clients: Numbers, out: Rows) -> dict[int, str]:
@@ -100,7 +112,7 @@ class Keeping:
         number = int(own[0])
         bare = self._mechanism.perturbed(within, self._source(number, "records"))
         labels = self._mechanism.perturbed_labels(y[0], self._pool.classes, self._source(number, "labels"))
-        prepared = self._prepare(torch.from_numpy(bare.astype(np.float32)))
+        prepared = self._net.prepare(torch.from_numpy(bare.astype(np.float32)))
         x_bar, y_bar = prepared.contiguous(memory_format=torch.channels_last), labels.astype(np.float32)
         return Batch(x_bar, torch.from_numpy(y_bar), number)
 
@@ -188,4 +200,4 @@ def adversarial(module: Encoded, x: Tensor, kind: str, size: float, steps: int, 
     with torch.no_grad():
         predicted = module(x).argmax(1)
     settings = {"size": size / unit} | ({} if kind == "Fgsm" else {"steps": steps})
-    return make_input_attack(kind, settings)(network, x / unit, predicted, random) * unit
+    return INPUT_ATTACKS.made(kind, settings)(network, x / unit, predicted, random) * unit

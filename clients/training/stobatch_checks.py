@@ -6,18 +6,18 @@ from dataclasses import replace
 
 import numpy as np
 
-from clients.gradients import Net
-from clients.input_attacks import KINDS
-from clients.pool import Pool, scaled
-from clients.splits import Division, Uneven, records_of
-from clients.stobatch import Numbers
-from clients.stobatch_network import encoded_of, sizes_of
+from clients.data.pool import Pool, scaled
+from clients.data.splits import Division, Uneven, records_of
+from clients.models.gradients import Net
+from clients.models.stobatch import encoded_of, sizes_of
+from clients.robustness.input_attacks import INPUT_ATTACKS
+from clients.training.stobatch import Numbers
 from fedpriv.certified.functional import EDGE
 from fedpriv.errors import FedprivError, one_of
-from fedpriv.kept import Kept, filled, mechanism_of
-from fedpriv.kept import settings_of as kept_settings
-from fedpriv.study import Kind, Study
-from fedpriv.study_tables import Noise
+from fedpriv.releases.kept import Kept, filled, mechanism_of
+from fedpriv.releases.kept import settings_of as kept_settings
+from fedpriv.studies.study import Kind, Study
+from fedpriv.studies.tables import Noise
 
 AT_ONCE = 4096  # records looked at
 
@@ -43,7 +43,7 @@ def settled(study: Study, pool: Pool, net: Net, division: Division) -> Study:
 def check_attacks(kept: Kept) -> None:
     """Refuse attacks that nobody knows."""
     for own in kept.attacks:
-        one_of(KINDS, attacks=own)
+        one_of(INPUT_ATTACKS, attacks=own)
 
 
 def check_held(kept: Kept, division: Division) -> None:

@@ -16,10 +16,10 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 from randomgen import ChaCha
 
-from clients.own_key import BYTES
-from clients.pool import Pool
+from clients.data.pool import Pool
 from fedpriv.certified.functional import FunctionalMechanism
-from fedpriv.random_streams import stream
+from fedpriv.randomness.cryptographic import KEY_BYTES
+from fedpriv.randomness.streams import stream
 
 Numbers = NDArray[np.int64]
 Source = Callable[[int, str], Generator]  # of a batch, by the number of its first record, and a part
@@ -40,7 +40,7 @@ class Secret:
 
     def __call__(self, number: int, part: str) -> Generator:
         """ChaCha20 under a key for each batch and part."""
-        own = blake2b(f"{number} {part}".encode(), key=self._key, digest_size=BYTES).digest()
+        own = blake2b(f"{number} {part}".encode(), key=self._key, digest_size=KEY_BYTES).digest()
         return Generator(ChaCha(key=int.from_bytes(own, "little"), rounds=20))
 
 
@@ -50,7 +50,7 @@ def secret(key: bytes, mechanism: FunctionalMechanism, pool: Pool, held: Iterabl
     `held` are the numbers of each client's records, `besides` what alters them. Two are the same if and only if all of
     that is: what one client has under one number, the next study may give another number, and it is the same release.
     """
-    words = blake2b(key=key, digest_size=BYTES)
+    words = blake2b(key=key, digest_size=KEY_BYTES)
     scales = mechanism.noise, mechanism.label_noise, mechanism.inputs, mechanism.batch
     parts = [repr((scales, pool.classes, besides)).encode()]
     parts += [repr((pool.divide, pool.subtract, str(pool.x.dtype), pool.x.shape)).encode()]

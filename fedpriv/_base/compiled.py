@@ -2,7 +2,8 @@
 
 The first run of a machine compiles each, in a second or so, and keeps the result beside the source or in the user's
 cache; where neither can be written to, every process compiles its own. Nothing is reordered and no operations are
-fused, so that floats come out as numpy's do.
+fused, so that floats come out as numpy's do. numba itself takes a fifth of a second to load: the first call loads it,
+for much of what asks for a number never makes one.
 """
 
 from __future__ import annotations
@@ -10,11 +11,24 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
-from llvmlite import ir
-from numba import njit, types
-from numba.extending import intrinsic
-
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+class _Later:
+    """What numba will make when it is first needed."""
+
+    def __init__(self, make: Callable[[], Any]) -> None:
+        self._make, self._made = make, None
+
+    def made(self) -> Any:
+        """What it has made, once."""
+        if self._made is None:
+            self._made = self._make()
+        return self._made
+
+    def __call__(self, *arguments: Any) -> Any:
+        """The result of the compiled function."""
+        return self.made()(*arguments)
 
 
 def compiled(function: F) -> F:
@@ -30,21 +44,36 @@ def compiled(function: F) -> F:
     >>> total(np.arange(4.0))
     6.0
     """
+    return cast(F, _Later(lambda: _compiled(function)))
+
+
+def _compiled(function: F) -> Any:
+    """By numba, which finds what the function calls under the same names, and has to find its own kind there."""
+    from numba import njit
+
+    known = function.__globals__
+    known |= {name: known[name].made() for name in function.__code__.co_names if isinstance(known.get(name), _Later)}
     try:
-        return cast(F, njit(cache=True, nogil=True, error_model="numpy")(function))
+        return njit(cache=True, nogil=True, error_model="numpy")(function)
     except RuntimeError:  # nowhere to keep it
-        return cast(F, njit(nogil=True, error_model="numpy")(function))
+        return njit(nogil=True, error_model="numpy")(function)
 
 
-def _high_half(_context: Any, first: Any, second: Any) -> Any:
-    """The upper 64 of the 128 bits of a product, for compiled functions: an instruction that numba has no name for."""
+def _high_half() -> Any:
+    from llvmlite import ir
+    from numba import types
+    from numba.extending import intrinsic
 
-    def code(_: Any, builder: Any, __: Any, arguments: Any) -> Any:
-        wide = ir.IntType(128)
-        product = builder.mul(*(builder.zext(argument, wide) for argument in arguments))
-        return builder.trunc(builder.lshr(product, ir.Constant(wide, 64)), ir.IntType(64))
+    def high_half(_context: Any, first: Any, second: Any) -> Any:
+        def code(_: Any, builder: Any, __: Any, arguments: Any) -> Any:
+            wide = ir.IntType(128)
+            product = builder.mul(*(builder.zext(argument, wide) for argument in arguments))
+            return builder.trunc(builder.lshr(product, ir.Constant(wide, 64)), ir.IntType(64))
 
-    return types.uint64(types.uint64, types.uint64), code
+        return types.uint64(types.uint64, types.uint64), code
+
+    return intrinsic(high_half)
 
 
-high_half = cast(Callable[[Any, Any], Any], intrinsic(_high_half))
+# The upper 64 of the 128 bits of a product, for compiled functions: an instruction that numba has no name for.
+high_half = cast(Callable[[Any, Any], Any], _Later(_high_half))

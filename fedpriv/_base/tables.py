@@ -66,7 +66,7 @@ def _lines(table: Mapping[str, Any], path: str) -> list[str]:
     """A table's own keys first, then its tables."""
     lines = [f"[{path}]"] if path else []
     inner = {key: value for key, value in table.items() if isinstance(value, dict)}
-    lines += [f"{_key(key)} = {_toml(value)}" for key, value in table.items() if key not in inner]
+    lines += [f"{_key(key)} = {inline(value)}" for key, value in table.items() if key not in inner]
     for key, value in inner.items():
         lines += ["", *_lines(value, f"{path}.{_key(key)}" if path else _key(key))]
     return lines
@@ -76,7 +76,12 @@ def _key(key: str) -> str:
     return key if key.replace("-", "").replace("_", "").isalnum() and key.isascii() else json.dumps(key)
 
 
-def _toml(value: Any) -> str:
+def inline(value: Any) -> str:
+    """A value of TOML in one line.
+
+    >>> inline({"kind": "Nnm", "byzantine": 3})
+    '{kind = "Nnm", byzantine = 3}'
+    """
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float) and (value != value or value in (inf, -inf)):
@@ -84,7 +89,7 @@ def _toml(value: Any) -> str:
     if isinstance(value, str):
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     if isinstance(value, list | tuple):
-        return f"[{', '.join(map(_toml, value))}]"
+        return f"[{', '.join(map(inline, value))}]"
     if isinstance(value, dict):
-        return f"{{{', '.join(f'{_key(key)} = {_toml(each)}' for key, each in value.items())}}}"
+        return f"{{{', '.join(f'{_key(key)} = {inline(each)}' for key, each in value.items())}}}"
     return repr(value)

@@ -6,18 +6,18 @@ from dataclasses import replace
 from math import sqrt
 from typing import Any, NamedTuple, assert_never
 
-from fedpriv import secure_aggregation, vectors
-from fedpriv.bounds import geometry_of
-from fedpriv.event import Event
-from fedpriv.fine_grid import FINE
-from fedpriv.joint import joint
+from fedpriv.accounting.event import Event
+from fedpriv.accounting.routes import JOINT, REPLACED, replaced_on_a_sum, seen_as_one, seen_of, share_at, votes_of
+from fedpriv.bounds import geometry_of, vectors
+from fedpriv.bounds import sums as secure_aggregation
+from fedpriv.bounds.vectors import OUTWARD
+from fedpriv.curves.compose import Part
+from fedpriv.curves.joint import joint
+from fedpriv.curves.tradeoff import Tradeoff
 from fedpriv.mechanisms import Gaussian, Histogram, Laplace, Mechanism, Ptr, Ternary
-from fedpriv.privacy_loss import Part
-from fedpriv.ptr_pairs import attained
-from fedpriv.routes import JOINT, REPLACED, replaced_on_a_sum, seen_as_one, seen_of, share_at, votes_of
-from fedpriv.tradeoff import Tradeoff
+from fedpriv.mechanisms.ptr_pairs import attained
+from fedpriv.randomness.grid import FINE
 from fedpriv.trust import Central, Local, Sums
-from fedpriv.vectors import OUTWARD
 
 MANY_VOTES = 10_000_000
 REACHED = 1 + 4 * FINE  # real noise so much larger tells no more than what is drawn on a grid (docs/proofs/grid.md)

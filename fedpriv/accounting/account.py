@@ -11,12 +11,9 @@ from functools import cached_property
 from math import inf, log, sqrt
 from typing import NamedTuple
 
-from fedpriv import vectors
-from fedpriv.errors import FedprivError, at_least_zero, probability
-from fedpriv.event import Event
-from fedpriv.privacy_loss import FINE, QUICK, ROUGH, Bounds, Part, compose
-from fedpriv.renyi import Curve
-from fedpriv.routes import (
+from fedpriv.accounting._witnesses import Witness, witnesses_of
+from fedpriv.accounting.event import Event
+from fedpriv.accounting.routes import (
     Route,
     finite_divergence,
     mu_of,
@@ -25,7 +22,10 @@ from fedpriv.routes import (
     routes_of,
     with_divergence,
 )
-from fedpriv.witnesses import Witness, witnesses_of
+from fedpriv.bounds import vectors
+from fedpriv.bounds.renyi import Curve
+from fedpriv.curves.compose import FINE, QUICK, ROUGH, Bounds, Part, compose
+from fedpriv.errors import FedprivError, at_least_zero, probability
 
 __all__ = ["Account", "Cost", "Event", "chosen_epsilon", "spent_epsilon"]
 
@@ -165,7 +165,7 @@ def chosen_epsilon(events: Sequence[Event], delta: float) -> float:
     outcomes, every list may keep to ε and all of them together not. Rényi divergences add up under any choice. With
     A = `ORDERS`, ε = min over α in A of ΣD_α + ln(|A|/δ)/(α − 1) (docs/proofs/composition.md, section 13).
 
-    >>> from fedpriv.event import by_hand
+    >>> from fedpriv.accounting.event import by_hand
     >>> from fedpriv.mechanisms import Gaussian
     >>> two = [by_hand(Gaussian(clip=1, noise=noise)) for noise in (4, 5)]
     >>> Account(tuple(two)).upper_epsilon(1e-5) < chosen_epsilon(two, 1e-5) < 2.5

@@ -8,11 +8,12 @@ from functools import cache
 from math import exp, floor, inf, log, log10
 from typing import Any
 
-from fedpriv.accounting import Account, Cost
+from fedpriv.accounting.account import Account, Cost
+from fedpriv.accounting.event import Event
+from fedpriv.curves.compose import FINE, QUICK
 from fedpriv.errors import FedprivError, Unreachable, nearest, positive, probability
-from fedpriv.event import Event
-from fedpriv.mechanisms import kind_of, make_release
-from fedpriv.privacy_loss import FINE, QUICK
+from fedpriv.mechanisms import COSTED
+from fedpriv.settings import settings_of
 
 CLOSE = 0.999  # a real setting is taken once its ε is at least this share of the target
 MOST = 1 << 22  # trials or levels tried
@@ -29,7 +30,7 @@ def calibrate(
 
     `free` defaults to the one setting that is needed and not given.
 
-    >>> from fedpriv.event import by_hand
+    >>> from fedpriv.accounting.event import by_hand
     >>> ten = lambda sign: by_hand(sign, rounds=10)
     >>> mechanism, cost = calibrate("StochasticSign", {"clip": 1}, ten, epsilon=1, delta=1e-5)
     >>> 0.99 <= cost.bounds.upper <= 1
@@ -45,7 +46,7 @@ def calibrate(
     @cache
     def cost_at(value: float, tolerance: float = QUICK) -> float:
         try:
-            mechanism = make_release(kind, given | {free: value})
+            mechanism = COSTED.made(kind, given | {free: value})
         except FedprivError:  # the search may try what the mechanism refuses; what the event refuses is an error
             return inf
         return Account((event_of(mechanism),)).upper_epsilon(delta, tolerance)
@@ -54,18 +55,18 @@ def calibrate(
         value: float = _whole_number(cost_at, epsilon, effect, free)
     else:
         value = _real_number(cost_at, epsilon, effect, free, _domain(free, given))
-    mechanism = make_release(kind, given | {free: value})
+    mechanism = COSTED.made(kind, given | {free: value})
     return mechanism, Account((event_of(mechanism),)).epsilon(delta)
 
 
 def _check(kind: str, given: Mapping[str, Any], free: str) -> None:
     """Refuse what no value of the free setting could mend."""
-    known = [field.name for field in fields(kind_of(kind))]
+    known = [field.name for field in fields(COSTED.named(kind))]
     for name, value in given.items():
         if name not in known:
             raise FedprivError(f"{kind} has no setting {name!r}{nearest(name, known)}; settings: {', '.join(known)}")
         positive(**{name: value})
-    needed = [field.name for field in fields(kind_of(kind)) if field.default is MISSING and field.name != free]
+    needed = [field.name for field in fields(COSTED.named(kind)) if field.default is MISSING and field.name != free]
     missing = [name for name in needed if name not in given]
     if missing:
         raise FedprivError(f"{kind} needs {', '.join(missing)} to calibrate {free}")
@@ -73,7 +74,7 @@ def _check(kind: str, given: Mapping[str, Any], free: str) -> None:
 
 def _missing(kind: str, settings: Mapping[str, Any]) -> str:
     """The one setting that is needed and not given."""
-    needed = [field.name for field in fields(kind_of(kind)) if field.default is MISSING]
+    needed = [field.name for field in fields(COSTED.named(kind)) if field.default is MISSING]
     missing = [name for name in needed if name not in settings]
     if len(missing) == 1:
         return missing[0]
@@ -84,7 +85,7 @@ def _missing(kind: str, settings: Mapping[str, Any]) -> str:
 
 def _effect(kind: str, free: str) -> int:
     """Which way the setting moves ε."""
-    cls = kind_of(kind)
+    cls = COSTED.named(kind)
     known = [field.name for field in fields(cls)]
     if free not in known:
         raise FedprivError(f"{kind} has no setting {free!r}{nearest(free, known)}; settings: {', '.join(known)}")
@@ -94,7 +95,7 @@ def _effect(kind: str, free: str) -> int:
 
 
 def _is_whole(kind: str, free: str) -> bool:
-    return any(field.name == free and field.type in (int, "int") for field in fields(kind_of(kind)))
+    return any(own.name == free and own.options[0].type is int for own in settings_of(COSTED.named(kind)))
 
 
 def _domain(free: str, given: Mapping[str, Any]) -> tuple[float, float]:

@@ -12,10 +12,9 @@ from dataclasses import dataclass
 from typing import Any, assert_never, get_args
 
 from fedpriv.bounds import Bound, Box, Geometry, Norm, Normalised, bound_of, check_same
-from fedpriv.errors import FedprivError, at_most, one_of, positive, probability, whole
+from fedpriv.errors import FedprivError, at_most, natural, one_of, positive, probability, whole
 from fedpriv.mechanisms import (
-    KINDS,
-    RELEASES,
+    COSTED,
     Binomial,
     Cldp,
     Exponential,
@@ -27,11 +26,10 @@ from fedpriv.mechanisms import (
     Ptr,
     StochasticSign,
     Ternary,
-    make_release,
     settings_of,
 )
 from fedpriv.mechanisms.ptr import check_adjacency
-from fedpriv.ptr_pairs import Seen
+from fedpriv.mechanisms.ptr_pairs import Seen
 from fedpriv.trust import (
     MOST,
     Adjacency,
@@ -74,10 +72,9 @@ class Event:
     seen: Seen | None = None  # of a test before a release: its margin and noise, or only which branch was taken
 
     def __post_init__(self) -> None:
-        known = KINDS | RELEASES
-        if type(self.mechanism) not in known.values():
-            raise FedprivError(f"mechanism must be one of {', '.join(known)}, got {self.mechanism!r}")
-        whole(at_least=0, rounds=self.rounds)
+        if type(self.mechanism) not in COSTED.values():
+            raise FedprivError(f"mechanism must be one of {', '.join(COSTED)}, got {self.mechanism!r}")
+        natural(rounds=self.rounds)
         whole(dimension=self.dimension)
         at_most("10^18", MOST, rounds=self.rounds, dimension=self.dimension)
         probability(sampling=self.sampling)
@@ -170,8 +167,8 @@ def by_hand(
     >>> by_hand(Gaussian(clip=1, noise=1)).adjacency, by_hand(Gaussian(clip=1, noise=1), trust="local").adjacency
     ('add-remove', 'replace')
     """
-    if type(mechanism) not in (known := KINDS | RELEASES).values():
-        raise FedprivError(f"mechanism must be one of {', '.join(known)}, got {mechanism!r}")
+    if type(mechanism) not in COSTED.values():
+        raise FedprivError(f"mechanism must be one of {', '.join(COSTED)}, got {mechanism!r}")
     if geometry is not None:
         one_of(get_args(Geometry), geometry=geometry)
     found = trust_of(trust or ("central" if isinstance(mechanism, Curator) else "local"), clients)
@@ -210,7 +207,7 @@ def event_of(entry: Mapping[str, Any]) -> Event:
     """
     if "geometry" in entry and "bound" not in entry:
         entry = _upgraded(entry)
-    mechanism = make_release(entry["kind"], entry["settings"])
+    mechanism = COSTED.made(entry["kind"], entry["settings"])
     if missing := sorted(FACTS - set(entry)):
         raise FedprivError(f"an event lacks {', '.join(missing)}")
     if unknown := sorted(set(entry) - FACTS):
@@ -231,7 +228,7 @@ def _upgraded(entry: Mapping[str, Any]) -> dict[str, Any]:
     """
     found = dict(entry)
     geometry = found.pop("geometry")
-    mechanism = make_release(entry["kind"], entry["settings"])
+    mechanism = COSTED.made(entry["kind"], entry["settings"])
     bound = bound_of(geometry, clip=mechanism.clip, peak=mechanism.peak)
     found |= {"bound": _named(bound), "seen": "margin" if isinstance(mechanism, Ptr) else None}
     if (found["unit"], found["adjacency"]) != ("client", "add-remove") or found["trust"] == "central":

@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, get_args
 
-from fedpriv.accounting import Account, spent_epsilon
+from fedpriv._base.files import replaced
+from fedpriv.accounting.account import Account, spent_epsilon
+from fedpriv.accounting.event import Event, described, event_of
+from fedpriv.curves.compose import Bounds
 from fedpriv.errors import BudgetExceeded, FedprivError, one_of, positive, probability
-from fedpriv.event import Event, described, event_of
-from fedpriv.files import replaced
-from fedpriv.privacy_loss import Bounds
 from fedpriv.trust import Unit
 
 __all__ = ["Budget", "Event", "Ledger"]
@@ -46,7 +46,7 @@ class Budget:
 class Ledger:
     """The events of one client, in order. Adding returns a new ledger; nothing is ever taken back.
 
-    >>> from fedpriv.event import by_hand
+    >>> from fedpriv.accounting.event import by_hand
     >>> from fedpriv.mechanisms import StochasticSign
     >>> event = by_hand(StochasticSign(clip=0.1, scale=10), rounds=100)
     >>> low, high = Ledger().add(event).add(event).epsilon(1e-5)

@@ -13,18 +13,18 @@ from typing import Any, NamedTuple, assert_never
 
 import numpy as np
 
-from fedpriv import renyi, secure_aggregation
-from fedpriv.atoms import Atoms
-from fedpriv.bounds import geometry_of
-from fedpriv.event import Event
-from fedpriv.joint import joint
+from fedpriv.accounting.event import Event
+from fedpriv.bounds import geometry_of, renyi
+from fedpriv.bounds import sums as secure_aggregation
+from fedpriv.bounds.vectors import OUTWARD
+from fedpriv.curves.atoms import Atoms
+from fedpriv.curves.compose import Part, compose
+from fedpriv.curves.joint import joint
+from fedpriv.curves.tilting import log_moment
+from fedpriv.curves.tradeoff import Tradeoff
 from fedpriv.mechanisms import Binomial, Cldp, Gaussian, Histogram, Laplace, Ptr, StochasticSign, Ternary
-from fedpriv.privacy_loss import Part, compose
-from fedpriv.ptr_pairs import Seen
-from fedpriv.tilting import log_moment
-from fedpriv.tradeoff import Tradeoff
+from fedpriv.mechanisms.ptr_pairs import Seen
 from fedpriv.trust import Central, Local, Sums
-from fedpriv.vectors import OUTWARD
 
 SET_ASIDE = 1e-12  # of δ: all that a secure-aggregation certificate may leave to an unlucky number of coins
 BOXED = 64  # coordinates up to which the box around the ball is worth a look
@@ -277,8 +277,7 @@ def votes_of(mechanism: Any) -> tuple[int, float]:
 
 def share_at(mechanism: Any, level: float) -> float:
     """The chance of a vote for + at an input."""
-    source = mechanism.sign if isinstance(mechanism, Cldp) else mechanism
-    return float(source.chance(np.array(level)))
+    return float(mechanism.chance(np.array(level)))
 
 
 def seen_as_one(event: Event) -> Any:

@@ -8,26 +8,26 @@ whether the rule must see each message, or can work on their sum. Whole numbers 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from dataclasses import dataclass
+from typing import Annotated, Any
 
-from fedpriv.aggregation.before import Arc, Bucketing, Nnm, NormClipping
-from fedpriv.aggregation.centres import CenteredClipping, GeometricMedian
-from fedpriv.aggregation.chain import Before, Chain, Rule
-from fedpriv.aggregation.distances import Bulyan, Krum, MultiKrum
-from fedpriv.aggregation.filters import Caf, Dnc
-from fedpriv.aggregation.order_statistics import Meamed, Median, TrimmedMean
-from fedpriv.aggregation.own import OwnRule, OwnStep
-from fedpriv.aggregation.private import PrivateMean
+from fedpriv.aggregation._before import Arc, Bucketing, Nnm, NormClipping
+from fedpriv.aggregation._centres import CenteredClipping, GeometricMedian
+from fedpriv.aggregation._chain import Before, Chain, Rule
+from fedpriv.aggregation._distances import Bulyan, Krum, MultiKrum
+from fedpriv.aggregation._filters import Caf, Dnc
+from fedpriv.aggregation._order_statistics import Meamed, Median, TrimmedMean
+from fedpriv.aggregation._own import OwnRule, OwnStep
+from fedpriv.aggregation._sums import Mean, NormTrimmedSum
+from fedpriv.aggregation._trust import FlTrust, SignGuard
+from fedpriv.aggregation._votes import ClientVote, MajorityVote, WeightedVote
 from fedpriv.aggregation.rows import Aid, finite_rows
-from fedpriv.aggregation.sums import Mean, NormTrimmedSum
-from fedpriv.aggregation.trust import FlTrust, SignGuard
-from fedpriv.aggregation.votes import ClientVote, MajorityVote, WeightedVote
 from fedpriv.errors import FedprivError
-from fedpriv.kinds import fitted, imported, made
+from fedpriv.registry import Kind, Registry, fitted
 
 __all__ = [
-    "BEFORE",
     "RULES",
+    "STEPS",
     "Aid",
     "Arc",
     "Before",
@@ -49,61 +49,70 @@ __all__ = [
     "Nnm",
     "NormClipping",
     "NormTrimmedSum",
-    "PrivateMean",
+    "OwnStep",
     "Rule",
     "SignGuard",
     "TrimmedMean",
     "WeightedVote",
     "assumed",
     "finite_rows",
-    "make_rule",
     "rule_alone",
+    "rule_of",
 ]
 
 Table = Mapping[str, Any]
 
-RULES: dict[str, type[Any]] = {
-    kind.__name__: kind
-    for kind in (
+STEPS = Registry("pre-aggregator", Before, (Nnm, Bucketing, Arc, NormClipping), optional=["left"])
+
+
+@dataclass(frozen=True, kw_only=True)
+class BesideRule:
+    """What a rule's table says besides its own settings."""
+
+    before: Annotated[Sequence[Kind], STEPS, "what is done to the rows before, in order"] = ()
+
+
+RULES = Registry(
+    "rule",
+    Rule,
+    (
         Mean, MajorityVote, ClientVote, WeightedVote, Median, TrimmedMean, Meamed, NormTrimmedSum, Krum, MultiKrum,
-        Bulyan, GeometricMedian, CenteredClipping, Dnc, Caf, FlTrust, SignGuard, PrivateMean,
-    )
-}  # fmt: skip
-BEFORE: dict[str, type[Any]] = {kind.__name__: kind for kind in (Nnm, Bucketing, Arc, NormClipping)}
+        Bulyan, GeometricMedian, CenteredClipping, Dnc, Caf, FlTrust, SignGuard,
+    ),
+    beside=BesideRule,
+)  # fmt: skip
 
 
-def make_rule(kind: str, settings: Table) -> Rule:
+def rule_of(kind: str, settings: Table, rules: Registry[Rule] = RULES) -> Rule:
     """The rule of that kind with those settings, or one line that says what is wrong; `before` lists what precedes it.
 
-    >>> make_rule("Median", {"before": [{"kind": "Bucketing", "size": 2}]})
+    >>> rule_of("Median", {"before": [{"kind": "Bucketing", "size": 2}]})
     Chain(before=(Bucketing(size=2),), rule=Median())
-    >>> make_rule("TrimedMean", {"dropped": 10})
+    >>> rule_of("TrimedMean", {"dropped": 10})
     Traceback (most recent call last):
     fedpriv.errors.FedprivError: unknown rule 'TrimedMean' (did you mean 'TrimmedMean'?); rules: Mean, MajorityVote, ...
     """
-    tables = _before(settings)
-    found = made("rule", RULES, kind, {name: value for name, value in settings.items() if name != "before"})
-    rule = OwnRule.of(kind, found) if ":" in kind else cast(Rule, found)
+    tables = _steps_before(settings)
+    found = rules.made(kind, {name: value for name, value in settings.items() if name != "before"})
+    rule = OwnRule.of(kind, found) if ":" in kind else found
     before = tuple(_step(own["kind"], _settings(own)) for own in tables)
     return Chain(before, rule) if before else rule
 
 
 def _step(kind: str, settings: Table) -> Before:
-    found = made("pre-aggregator", BEFORE, kind, settings)
-    return OwnStep.of(kind, found) if ":" in kind else cast(Before, found)
+    found = STEPS.made(kind, settings)
+    return OwnStep.of(kind, found) if ":" in kind else found
 
 
-def assumed(kind: str, settings: Table, attackers: int) -> dict[str, Any]:
+def assumed(kind: str, settings: Table, attackers: int, rules: Registry[Rule] = RULES) -> dict[str, Any]:
     """The settings, the number of attackers filled in where a rule, or what precedes it, assumes one and is not told.
 
     >>> assumed("Krum", {"before": [{"kind": "Nnm"}]}, 3)
     {'before': [{'kind': 'Nnm', 'byzantine': 3}], 'byzantine': 3}
     """
-    found = _filled(_class("rule", RULES, kind), settings, attackers)
+    found = _filled(rules, kind, settings, attackers)
     if "before" in settings:
-        found["before"] = [
-            _filled(_class("pre-aggregator", BEFORE, own["kind"]), own, attackers) for own in _before(settings)
-        ]
+        found["before"] = [_filled(STEPS, own["kind"], own, attackers) for own in _steps_before(settings)]
     return found
 
 
@@ -112,17 +121,14 @@ def rule_alone(rule: Rule) -> Any:
     return rule.rule if isinstance(rule, Chain) else rule
 
 
-def _class(noun: str, kinds: Mapping[str, type[Any]], kind: str) -> type[Any] | None:
-    return imported(noun, kind) if ":" in kind else kinds.get(kind)
-
-
-def _filled(cls: type[Any] | None, settings: Table, attackers: int) -> dict[str, Any]:
+def _filled(registry: Registry[Any], kind: str, settings: Table, attackers: int) -> dict[str, Any]:
+    cls = registry.named(kind) if kind in registry or ":" in kind else None
     name = getattr(cls, "assumes", None)
     given = fitted(cls, settings)
     return {**given, name: attackers} if name and name not in given else given
 
 
-def _before(settings: Table) -> Sequence[Table]:
+def _steps_before(settings: Table) -> Sequence[Table]:
     """The tables of the list, or an error that says what is none."""
     tables = settings.get("before", [])
     if not isinstance(tables, list | tuple):

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 
-from fedpriv.aggregation.cloud import Cloud
-from fedpriv.aggregation.one_thread import one_thread
-from fedpriv.aggregation.rows import Aid, measured, scaled, usable
-from fedpriv.arrays import Vector
+from fedpriv._base.arrays import Vector
+from fedpriv._base.one_thread import one_thread
+from fedpriv.aggregation._cloud import Cloud
+from fedpriv.aggregation.rows import Aid, Attackers, measured, scaled, usable
 from fedpriv.errors import positive, whole
+from fedpriv.settings import check_fields
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,13 +29,13 @@ class Nnm:
            [32.  ]])
     """
 
-    byzantine: int  # f
+    byzantine: Attackers
 
     assumes: ClassVar[str] = "byzantine"
     keeps_symbols: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        whole(0, byzantine=self.byzantine)
+        check_fields(self)
 
     @property
     def least(self) -> int:
@@ -69,13 +70,13 @@ class Bucketing:
            [1.]])
     """
 
-    size: int  # s
+    size: Annotated[int, whole, "s, rows a mean"]
 
     least: ClassVar[int] = 1
     keeps_symbols: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        whole(size=self.size)
+        check_fields(self)
 
     def left(self, rows: int) -> int:
         """⌈n / s⌉; the last mean may be of fewer."""
@@ -108,13 +109,13 @@ class Arc:
            [-4.]])
     """
 
-    byzantine: int  # f
+    byzantine: Attackers
 
     assumes: ClassVar[str] = "byzantine"
     keeps_symbols: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        whole(0, byzantine=self.byzantine)
+        check_fields(self)
 
     @property
     def least(self) -> int:
@@ -142,13 +143,13 @@ class NormClipping:
            [3., 4.]])
     """
 
-    radius: float
+    radius: Annotated[float, positive, "the ℓ2 norm that longer rows are cut to"]
 
     least: ClassVar[int] = 1
     keeps_symbols: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        positive(radius=self.radius)
+        check_fields(self)
 
     def left(self, rows: int) -> int:
         """As many as came."""

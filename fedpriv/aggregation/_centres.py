@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 
-from fedpriv.aggregation.cloud import Cloud, weighed
-from fedpriv.aggregation.one_thread import one_thread
+from fedpriv._base.arrays import Vector
+from fedpriv._base.one_thread import one_thread
+from fedpriv.aggregation._cloud import Cloud, weighed
 from fedpriv.aggregation.rows import Aid, combined, lengths, measured
-from fedpriv.arrays import Vector
 from fedpriv.errors import positive, whole
+from fedpriv.settings import check_fields
 
 _STEPS, _STILL = 1000, 1e-10  # a search ends when weights times distances move less than so much of themselves
 _ROWS = 16  # compared with a point at once
@@ -29,13 +30,13 @@ class GeometricMedian:
     array([0.789, 0.789])
     """
 
-    smoothing: float = 1e-6
+    smoothing: Annotated[float, positive, "ν as a multiple of the median distance: nearer rows weigh no more"] = 1e-6
 
     needs_rows: ClassVar[bool] = True
     least: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
-        positive(smoothing=self.smoothing)
+        check_fields(self)
 
     def __call__(self, matrix: Vector, aid: Aid | None = None) -> Vector:
         """The geometric median of the finite rows."""
@@ -67,15 +68,14 @@ class CenteredClipping:
     array([1.067, 0.533])
     """
 
-    radius: float  # τ
-    steps: int = 1
+    radius: Annotated[float, positive, "τ, how far from the centre a row is heard"]
+    steps: Annotated[int, whole, "how often the centre is moved"] = 1
 
     needs_rows: ClassVar[bool] = True
     least: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
-        positive(radius=self.radius)
-        whole(steps=self.steps)
+        check_fields(self)
 
     def __call__(self, matrix: Vector, aid: Aid | None = None) -> Vector:
         """The result for the finite rows."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
-from fedpriv.aggregation.before import Nnm
-from fedpriv.aggregation.cloud import Cloud
-from fedpriv.aggregation.one_thread import one_thread
+from fedpriv._base.arrays import Vector
+from fedpriv._base.one_thread import one_thread
+from fedpriv.aggregation._before import Nnm
+from fedpriv.aggregation._cloud import Cloud
 from fedpriv.aggregation.rows import Aid, combined, measured
-from fedpriv.arrays import Vector
 from fedpriv.errors import FedprivError
 
 MOST = 1 << 18  # rows, past which no clients are waited for

@@ -11,9 +11,9 @@ from typing import Protocol
 
 import numpy as np
 
-from fedpriv.aggregation.one_thread import one_thread
+from fedpriv._base.arrays import Vector
+from fedpriv._base.one_thread import one_thread
 from fedpriv.aggregation.rows import combined, measured
-from fedpriv.arrays import Vector
 
 _BLOCK = 1 << 22  # numbers at once
 _OFF = 64  # a centre so many times as far off, squared, as points are from each other is not among them

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedpriv.aggregation.cloud import Cloud, weighed
-from fedpriv.aggregation.one_thread import one_thread
-from fedpriv.aggregation.order_statistics import nearest_mean
-from fedpriv.aggregation.rows import Aid, measured
-from fedpriv.arrays import Vector
+from fedpriv._base.arrays import Vector
+from fedpriv._base.one_thread import one_thread
+from fedpriv.aggregation._cloud import Cloud, weighed
+from fedpriv.aggregation._order_statistics import nearest_mean
+from fedpriv.aggregation.rows import Aid, Attackers, measured
 from fedpriv.errors import whole
+from fedpriv.settings import check_fields
 
 Places = NDArray[np.intp]
 
@@ -30,13 +31,13 @@ class Krum:
     array([2., 1.])
     """
 
-    byzantine: int  # f
+    byzantine: Attackers
 
     needs_rows: ClassVar[bool] = True
     assumes: ClassVar[str] = "byzantine"
 
     def __post_init__(self) -> None:
-        whole(0, byzantine=self.byzantine)
+        check_fields(self)
 
     @property
     def least(self) -> int:
@@ -60,16 +61,14 @@ class MultiKrum:
     array([2. , 1.5])
     """
 
-    byzantine: int  # f
-    kept: int | None = None  # m
+    byzantine: Attackers
+    kept: Annotated[int | None, whole, "m, rows whose mean it is; n − f if not given"] = None
 
     needs_rows: ClassVar[bool] = True
     assumes: ClassVar[str] = "byzantine"
 
     def __post_init__(self) -> None:
-        whole(0, byzantine=self.byzantine)
-        if self.kept is not None:
-            whole(kept=self.kept)
+        check_fields(self)
 
     @property
     def least(self) -> int:
@@ -97,13 +96,13 @@ class Bulyan:
     array([3.])
     """
 
-    byzantine: int  # f
+    byzantine: Attackers
 
     needs_rows: ClassVar[bool] = True
     assumes: ClassVar[str] = "byzantine"
 
     def __post_init__(self) -> None:
-        whole(0, byzantine=self.byzantine)
+        check_fields(self)
 
     @property
     def least(self) -> int:

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import ceil
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 
-from fedpriv.aggregation.cloud import Cloud, weighed
-from fedpriv.aggregation.one_thread import one_thread
-from fedpriv.aggregation.rows import Aid, combined, lengths, measured
-from fedpriv.arrays import Vector
+from fedpriv._base.arrays import Vector
+from fedpriv._base.one_thread import one_thread
+from fedpriv.aggregation._cloud import Cloud, weighed
+from fedpriv.aggregation.rows import Aid, Attackers, combined, lengths, measured
 from fedpriv.errors import positive, whole
+from fedpriv.settings import check_fields
 
 _KRYLOV, _RESTARTS, _CLOSE = 30, 10, 1e-5
 
@@ -31,18 +32,16 @@ class Dnc:
     array([2., 0.])
     """
 
-    byzantine: int  # f
-    share: float = 1.0  # c, how many are filtered out for each attacker
-    sampled: int = 10_000  # b
-    steps: int = 5
+    byzantine: Attackers
+    share: Annotated[float, positive, "c, how many rows are filtered out for each attacker"] = 1.0
+    sampled: Annotated[int, whole, "b, coordinates drawn for a score"] = 10_000
+    steps: Annotated[int, whole, "how often it is done"] = 5
 
     needs_rows: ClassVar[bool] = True
     assumes: ClassVar[str] = "byzantine"
 
     def __post_init__(self) -> None:
-        whole(0, byzantine=self.byzantine)
-        whole(sampled=self.sampled, steps=self.steps)
-        positive(share=self.share)
+        check_fields(self)
 
     @property
     def filtered(self) -> int:
@@ -84,13 +83,13 @@ class Caf:
     array([2.  , 0.25])
     """
 
-    byzantine: int  # f
+    byzantine: Attackers
 
     needs_rows: ClassVar[bool] = True
     assumes: ClassVar[str] = "byzantine"
 
     def __post_init__(self) -> None:
-        whole(0, byzantine=self.byzantine)
+        check_fields(self)
 
     @property
     def least(self) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from fedpriv.arrays import Vector
+from fedpriv._base.arrays import Vector
 
 _STEPS, _SAME = 300, 1e-13  # a squared distance that is rounding
 

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 
-from fedpriv.aggregation.rows import Aid, usable
-from fedpriv.arrays import Vector
-from fedpriv.errors import whole
+from fedpriv._base.arrays import Vector
+from fedpriv.aggregation.rows import Aid, Attackers, usable
+from fedpriv.errors import natural
+from fedpriv.settings import check_fields
 
 _BLOCK = 4096 * 100  # numbers sorted at once
 
@@ -47,13 +48,13 @@ class TrimmedMean:
     array([3., 6.])
     """
 
-    dropped: int  # at either end
+    dropped: Annotated[int, natural, "values left out at either end; the study's attackers if not given"]
 
     needs_rows: ClassVar[bool] = True
     assumes: ClassVar[str] = "dropped"
 
     def __post_init__(self) -> None:
-        whole(0, dropped=self.dropped)
+        check_fields(self)
 
     @property
     def least(self) -> int:
@@ -78,13 +79,13 @@ class Meamed:
     array([2., 8.])
     """
 
-    byzantine: int  # f
+    byzantine: Attackers
 
     needs_rows: ClassVar[bool] = True
     assumes: ClassVar[str] = "byzantine"
 
     def __post_init__(self) -> None:
-        whole(0, byzantine=self.byzantine)
+        check_fields(self)
 
     @property
     def least(self) -> int:

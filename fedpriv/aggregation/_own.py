@@ -7,9 +7,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from fedpriv._base.arrays import Vector
 from fedpriv.aggregation.rows import Aid
-from fedpriv.arrays import Vector
-from fedpriv.errors import FAULTS, FedprivError, reason, whole
+from fedpriv.errors import FAULTS, FedprivError, natural, reason, whole
 
 ROWS = "it is called with (matrix, aid), a row a client"
 
@@ -76,7 +76,7 @@ class OwnStep:
             found = self.step.left(rows)
         except FAULTS as error:
             raise FedprivError(f"aggregation {self.kind}: left({rows}): {reason(error)}") from error
-        whole(0, **{f"aggregation {self.kind}: left({rows})": found})
+        natural(**{f"aggregation {self.kind}: left({rows})": found})
         return int(found)
 
     def __call__(self, matrix: Vector, aid: Aid | None = None) -> Vector:

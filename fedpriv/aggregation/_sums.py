@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 
+from fedpriv._base.arrays import Vector
 from fedpriv.aggregation.rows import Aid, usable
-from fedpriv.arrays import Vector
-from fedpriv.errors import whole
+from fedpriv.errors import natural
+from fedpriv.settings import check_fields
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,14 +40,14 @@ class NormTrimmedSum:
     array([4., 5.])
     """
 
-    dropped: int  # F
+    dropped: Annotated[int, natural, "F, so many of the longest rows are left out; the study's attackers if not given"]
 
     needs_rows: ClassVar[bool] = True
     assumes: ClassVar[str] = "dropped"
     sums: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        whole(0, dropped=self.dropped)
+        check_fields(self)
 
     @property
     def least(self) -> int:

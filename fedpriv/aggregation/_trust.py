@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 
-from fedpriv.aggregation.mean_shift import largest_cluster
-from fedpriv.aggregation.one_thread import one_thread
+from fedpriv._base.arrays import Vector
+from fedpriv._base.one_thread import one_thread
+from fedpriv.aggregation._mean_shift import largest_cluster
 from fedpriv.aggregation.rows import Aid, combined, lengths, measured
-from fedpriv.arrays import Vector
-from fedpriv.errors import FedprivError, positive, probability, real, whole
+from fedpriv.errors import FedprivError, limited, positive, probability, real, whole
+from fedpriv.settings import check_fields
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,14 +26,14 @@ class FlTrust:
     array([3., 4.])
     """
 
-    root: int  # records drawn from the training data: the server has a copy of them
+    root: Annotated[int, whole, "records drawn from the training data: the server has a copy of them"]
 
     needs_rows: ClassVar[bool] = True
     needs_reference: ClassVar[bool] = True
     least: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
-        whole(root=self.root)
+        check_fields(self)
 
     def __call__(self, matrix: Vector, aid: Aid | None = None) -> Vector:
         """The result for the finite rows."""
@@ -65,19 +66,20 @@ class SignGuard:
     array([1.333, 1.333, 1.333])
     """
 
-    shortest: float = 0.1
-    longest: float = 3.0
-    share: float = 0.1
+    shortest: Annotated[float, probability, "the shortest usual length, in median ones"] = 0.1
+    longest: Annotated[
+        float,
+        real,
+        limited("must be at least 1, the median's own length", least=1),
+        "the longest usual length, in median ones",
+    ] = 3.0
+    share: Annotated[float, probability, positive, "the share of the coordinates whose signs are counted"] = 0.1
 
     needs_rows: ClassVar[bool] = True
     least: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
-        probability(shortest=self.shortest, share=self.share)
-        positive(share=self.share)
-        real(longest=self.longest)
-        if not self.longest >= 1:
-            raise FedprivError(f"longest must be at least 1, the median's own length, got {self.longest}")
+        check_fields(self)
 
     def __call__(self, matrix: Vector, aid: Aid | None = None) -> Vector:
         """The result for the finite rows."""

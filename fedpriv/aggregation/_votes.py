@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
+from fedpriv._base.arrays import Vector
 from fedpriv.aggregation.rows import Aid, usable
-from fedpriv.arrays import Vector
-from fedpriv.centre import past
-from fedpriv.errors import FedprivError, one_of
+from fedpriv.errors import FedprivError
+from fedpriv.mechanisms.centre import past
+from fedpriv.settings import check_fields
 
-TIES = ("zero", "plus", "minus", "random")
+Ties = Literal["zero", "plus", "minus", "random"]
 _ROWS = 127  # a block, whose sums of signs fit a byte
 _BYTES, _WIDER = 1 << 18, 1 << 12  # columns of a block that is read as it is, and of one that is compared in cache
 
@@ -33,14 +34,14 @@ class MajorityVote:
     array([1., 1., 0.])
     """
 
-    ties: str = "zero"  # what as many + as − give: 0, +1, −1, or either at random
+    ties: Annotated[Ties, "what as many + as − give: 0, +1, −1, or either at random"] = "zero"
 
     needs_rows: ClassVar[bool] = False
     votes: ClassVar[bool] = True
     least: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
-        one_of(TIES, ties=self.ties)
+        check_fields(self)
 
     def __call__(self, matrix: Vector, aid: Aid | None = None) -> Vector:
         """The vote of the finite rows, which are symbols; `aid.centre` is theirs."""
@@ -67,14 +68,14 @@ class ClientVote:
     array([ 1., -1.,  0.])
     """
 
-    ties: str = "zero"  # as those of MajorityVote
+    ties: Annotated[Ties, "what as many + as − give: 0, +1, −1, or either at random"] = "zero"
 
     needs_rows: ClassVar[bool] = True
     votes: ClassVar[bool] = True
     least: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
-        one_of(TIES, ties=self.ties)
+        check_fields(self)
 
     def __call__(self, matrix: Vector, aid: Aid | None = None) -> Vector:
         """The vote of the finite rows."""

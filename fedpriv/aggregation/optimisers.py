@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Annotated, NamedTuple, Protocol
 
 import numpy as np
 
-from fedpriv.arrays import Vector
-from fedpriv.errors import FedprivError, positive, real
-from fedpriv.kinds import made
+from fedpriv._base.arrays import Vector
+from fedpriv.errors import FedprivError, limited, positive, real
+from fedpriv.registry import Kind, Registry
+from fedpriv.settings import check_fields
+
+FADING = limited("must be in [0, 1)", least=0, below=1)
 
 
 class Memory(NamedTuple):
@@ -35,7 +37,12 @@ class Optimiser(Protocol):
 class Sgd:
     """v ← momentum·v + d; along v. The momentum is `server.momentum`."""
 
-    momentum: float = 0.0
+    momentum: Annotated[
+        float, real, limited(least=0), limited(below=1), "how much of the last step goes on: server.momentum"
+    ] = 0.0
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
     def start(self, dimension: int) -> Memory:
         """No velocity."""
@@ -57,16 +64,12 @@ class Sgd:
 class Adam:
     """Along m̂/(√ŝ + floor): means of directions and of their squares, freed of their start at 0. Kingma and Ba 2015."""
 
-    first: float = 0.9  # β₁
-    second: float = 0.999  # β₂
-    floor: float = 1e-8  # their ε
+    first: Annotated[float, real, FADING, "β₁, how much of the directions' mean goes on"] = 0.9
+    second: Annotated[float, real, FADING, "β₂, how much of the squares' mean goes on"] = 0.999
+    floor: Annotated[float, positive, "their ε, added to the root of the squares"] = 1e-8
 
     def __post_init__(self) -> None:
-        real(first=self.first, second=self.second)
-        for name, value in (("first", self.first), ("second", self.second)):
-            if not 0 <= value < 1:
-                raise FedprivError(f"{name} must be in [0, 1), got {value}")
-        positive(floor=self.floor)
+        check_fields(self)
 
     def start(self, dimension: int) -> Memory:
         """No mean of anything."""
@@ -86,21 +89,21 @@ class Adam:
         return Memory(velocity, squares, steps), velocity / (1 - self.first**steps) / size
 
 
-KINDS: dict[str, type[Any]] = {"Sgd": Sgd, "Adam": Adam}
+OPTIMISERS = Registry("optimiser", Optimiser, (Sgd, Adam))
 
 
-def make_optimiser(kind: str, settings: Mapping[str, Any], momentum: float) -> Optimiser:
+def optimiser_of(table: Kind, momentum: float) -> Optimiser:
     """The optimiser of that kind, or one line that says what is wrong.
 
-    >>> make_optimiser("Adam", {}, momentum=0.9)
+    >>> optimiser_of(Kind("Adam"), momentum=0.9)
     Traceback (most recent call last):
     fedpriv.errors.FedprivError: momentum is Sgd's, and Adam has its own: momentum = 0, or optimiser.kind = 'Sgd'
     """
-    if kind == "Sgd":
-        if settings:
-            raise FedprivError(f"Sgd has no settings here, its momentum is server.momentum; got {', '.join(settings)}")
+    if table.kind == "Sgd":
+        if table.settings:
+            given = ", ".join(table.settings)
+            raise FedprivError(f"Sgd has no settings here, its momentum is server.momentum; got {given}")
         return Sgd(momentum)
-    found: Optimiser = made("optimiser", KINDS, kind, settings)
     if momentum:
-        raise FedprivError(f"momentum is Sgd's, and {kind} has its own: momentum = 0, or optimiser.kind = 'Sgd'")
-    return found
+        raise FedprivError(f"momentum is Sgd's, and {table.kind} has its own: momentum = 0, or optimiser.kind = 'Sgd'")
+    return OPTIMISERS.of(table)

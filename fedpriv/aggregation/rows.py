@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Annotated
 
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from fedpriv.arrays import Vector
-from fedpriv.errors import LARGEST, FedprivError
+from fedpriv._base.arrays import Vector
+from fedpriv.errors import LARGEST, FedprivError, natural
 
+Attackers = Annotated[int, natural, "f, the attackers among the rows; the study's own number if not given"]
 _MANY = 128  # rows that are added up in the matrix's own precision
 
 

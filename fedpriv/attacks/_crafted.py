@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 from scipy.special import ndtri
 
-from fedpriv.arrays import Vector
-from fedpriv.attacks.view import Knowledge, View
+from fedpriv._base.arrays import Vector
+from fedpriv.attacks._view import Knowledge, View
 from fedpriv.errors import positive
+from fedpriv.settings import check_fields
 
 SOME: tuple[Knowledge, ...] = ("byzantine", "everything")
 ALL: tuple[Knowledge, ...] = ("everything",)
@@ -22,12 +23,12 @@ _COARSE = 2.0 ** np.arange(-4, 7)  # the factors that are tried first
 class Ipm:
     """−factor·μ: inner product manipulation, small enough to look honest. Xie et al. 2020 (Fall of Empires)."""
 
-    factor: float = 0.1  # τ, the paper's ε; it also has 0.5, 1, 10 and 100
+    factor: Annotated[float, positive, "τ, the paper's ε; it also has 0.5, 1, 10 and 100"] = 0.1
 
     knowledge: ClassVar = SOME
 
     def __post_init__(self) -> None:
-        positive(factor=self.factor)
+        check_fields(self)
 
     def on_updates(self, updates: Vector, view: View) -> Vector:
         """The same row for all."""
@@ -43,12 +44,12 @@ class Alie:
     z below 0 for few attackers, which is published so; `factor` multiplies it.
     """
 
-    factor: float = 1.0
+    factor: Annotated[float, positive, "what z is multiplied by"] = 1.0
 
     knowledge: ClassVar = SOME
 
     def __post_init__(self) -> None:
-        positive(factor=self.factor)
+        check_fields(self)
 
     def on_updates(self, updates: Vector, view: View) -> Vector:
         """The same row for all."""

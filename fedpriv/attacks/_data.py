@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from fedpriv.attacks.view import Knowledge
-from fedpriv.errors import FedprivError, positive, whole
+from fedpriv.attacks._view import Knowledge
+from fedpriv.errors import FedprivError, natural, positive
+from fedpriv.settings import check_fields
 
 Features = NDArray[np.float32]  # (attackers, batch, …), as the model sees them
 Labels = NDArray[np.int64]  # (attackers, batch)
@@ -54,13 +55,13 @@ class RandomLabel:
 class TargetedFlip:
     """Labels source → target, the others as they are. Tolpegin et al. 2020, section 3."""
 
-    source: int
-    target: int
+    source: Annotated[int, natural, "the class whose records get another label"]
+    target: Annotated[int, natural, "the label they get"]
 
     knowledge: ClassVar = OWN
 
     def __post_init__(self) -> None:
-        whole(at_least=0, source=self.source, target=self.target)
+        check_fields(self)
         if self.source == self.target:
             raise FedprivError(f"target must differ from source = {self.source}")
 
@@ -79,12 +80,12 @@ class TargetedFlip:
 class FeatureNoise:
     """x + N(0, deviation²) on every feature, in the units the model sees; each attacker its own."""
 
-    deviation: float = 1.0
+    deviation: Annotated[float, positive, "the noise's standard deviation, in the units the model sees"] = 1.0
 
     knowledge: ClassVar = OWN
 
     def __post_init__(self) -> None:
-        positive(deviation=self.deviation)
+        check_fields(self)
 
     def on_data(self, x: Features, y: Labels, classes: int, generators: Sequence[Generator]) -> tuple[Features, Labels]:
         """The records with noisy features."""

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import sqrt
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 
-from fedpriv.arrays import Vector
-from fedpriv.attacks.spread import squares
-from fedpriv.attacks.view import Knowledge, View
-from fedpriv.errors import above
+from fedpriv._base.arrays import Vector
+from fedpriv.attacks._spread import squares
+from fedpriv.attacks._view import Knowledge, View
+from fedpriv.errors import limited, real
+from fedpriv.settings import check_fields
 
 SOME: tuple[Knowledge, ...] = ("byzantine", "everything")
 ALL: tuple[Knowledge, ...] = ("everything",)
@@ -27,12 +28,14 @@ class FangTrim:
     Every attacker draws its own.
     """
 
-    stretch: float = 2.0  # b
+    stretch: Annotated[
+        float, real, limited("must be larger than 1", above=1), "b, how far beyond the honest values at most"
+    ] = 2.0
 
     knowledge: ClassVar = SOME
 
     def __post_init__(self) -> None:
-        above("1", 1, stretch=self.stretch)
+        check_fields(self)
 
     def on_updates(self, updates: Vector, view: View) -> Vector:
         """A row for each generator."""

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal, get_args
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 
-from fedpriv.aggregation.one_thread import one_thread
-from fedpriv.arrays import Vector
-from fedpriv.attacks.spread import products, squares
-from fedpriv.attacks.view import Knowledge, View
-from fedpriv.errors import one_of
+from fedpriv._base.arrays import Vector
+from fedpriv._base.one_thread import one_thread
+from fedpriv.attacks._spread import products, squares
+from fedpriv.attacks._view import Knowledge, View
+from fedpriv.settings import check_fields
 
 SOME: tuple[Knowledge, ...] = ("byzantine", "everything")
 Away = Literal["mean", "deviation", "sign"]
@@ -26,12 +26,12 @@ class MinMax:
     root of ‖p‖²γ² + 2⟨p, μ − xᵢ⟩γ + ‖μ − xᵢ‖² − D², and the least of these is it. p = −μ/‖μ‖, −s or −sign μ.
     """
 
-    away: Away = "deviation"
+    away: Annotated[Away, "p, the way the mean is left: −μ/‖μ‖, −s or −sign μ"] = "deviation"
 
     knowledge: ClassVar = SOME
 
     def __post_init__(self) -> None:
-        one_of(get_args(Away), away=self.away)
+        check_fields(self)
 
     def on_updates(self, updates: Vector, view: View) -> Vector:
         """The same row for all."""
@@ -52,12 +52,12 @@ class MinSum:
     Σᵢ ‖xᵢ − μ‖², so γ = maxᵢ ‖xᵢ − μ‖ / ‖p‖: no search.
     """
 
-    away: Away = "deviation"
+    away: Annotated[Away, "p, the way the mean is left: −μ/‖μ‖, −s or −sign μ"] = "deviation"
 
     knowledge: ClassVar = SOME
 
     def __post_init__(self) -> None:
-        one_of(get_args(Away), away=self.away)
+        check_fields(self)
 
     def on_updates(self, updates: Vector, view: View) -> Vector:
         """The same row for all."""

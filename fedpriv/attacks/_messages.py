@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import ceil, floor
-from typing import ClassVar, Literal, get_args
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedpriv.arrays import Symbols, Vector
-from fedpriv.attacks.view import Knowledge, View
-from fedpriv.errors import one_of, positive
+from fedpriv._base.arrays import Symbols, Vector
+from fedpriv.attacks._view import Knowledge, View
+from fedpriv.errors import positive
 from fedpriv.mechanisms import Mechanism
-from fedpriv.packed_forms import smallest
+from fedpriv.packed.forms import smallest
+from fedpriv.settings import check_fields
 
 OWN: tuple[Knowledge, ...] = ("own",)
 Direction = Literal["shared", "own"]
@@ -28,12 +29,12 @@ class OutputPoisoning:
     the attacker's own update ("own"; where that is zero, the shared one).
     """
 
-    direction: Direction = "shared"
+    direction: Annotated[Direction, "one that all attackers share, or against the attacker's own update"] = "shared"
 
     knowledge: ClassVar = OWN
 
     def __post_init__(self) -> None:
-        one_of(get_args(Direction), direction=self.direction)
+        check_fields(self)
 
     def on_messages(self, updates: Vector, view: View) -> Symbols | Vector:
         """A row of symbols for each attacker."""
@@ -53,12 +54,12 @@ class Residue:
     attacker can do it. Where the sum leaves the range of honest ones it wraps around, and says something else.
     """
 
-    reach: float = 0.5
+    reach: Annotated[float, positive, "how far the sum is moved, in halves of what honest messages span"] = 0.5
 
     knowledge: ClassVar = OWN
 
     def __post_init__(self) -> None:
-        positive(reach=self.reach)
+        check_fields(self)
 
     def on_residues(self, updates: Vector, view: View) -> NDArray[np.int64]:
         """A row of whole numbers for each attacker, steps of the alphabet from its end; read modulo 2ʷ."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from fedpriv.aggregation.one_thread import one_thread
-from fedpriv.arrays import Vector
+from fedpriv._base.arrays import Vector
+from fedpriv._base.one_thread import one_thread
 
 _COLUMNS = 4096  # at once
 

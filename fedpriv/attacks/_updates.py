@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal, get_args
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 
-from fedpriv.arrays import Vector
-from fedpriv.attacks.view import Knowledge, View
-from fedpriv.errors import FedprivError, one_of, positive, probability, whole
+from fedpriv._base.arrays import Vector
+from fedpriv.attacks._view import Knowledge, View
+from fedpriv.errors import FedprivError, positive, probability, whole
+from fedpriv.settings import check_fields
 
 OWN: tuple[Knowledge, ...] = ("own",)
 Bad = Literal["nan", "inf"]
@@ -20,12 +21,12 @@ Bad = Literal["nan", "inf"]
 class SignFlip:
     """−factor·x, the attacker's own gradient upside down ([F] section 5); with more knowledge −factor·μ."""
 
-    factor: float = 1.0
+    factor: Annotated[float, positive, "how much longer than the update it is"] = 1.0
 
     knowledge: ClassVar[tuple[Knowledge, ...]] = ("own", "byzantine", "everything")
 
     def __post_init__(self) -> None:
-        positive(factor=self.factor)
+        check_fields(self)
 
     def on_updates(self, updates: Vector, view: View) -> Vector:
         """The rows, flipped, or the flipped mean for all."""
@@ -40,13 +41,13 @@ class RandomNoise:
     Every attacker draws its own in every round. Xie et al. 2018 (Generalized Byzantine-tolerant SGD) take 200.
     """
 
-    deviation: float = 1.0
-    added: bool = False
+    deviation: Annotated[float, positive, "the noise's standard deviation"] = 1.0
+    added: Annotated[bool, "whether it is added to the update, not in its place"] = False
 
     knowledge: ClassVar = OWN
 
     def __post_init__(self) -> None:
-        positive(deviation=self.deviation)
+        check_fields(self)
 
     def on_updates(self, updates: Vector, view: View) -> Vector:
         """One row of noise for each generator."""
@@ -63,12 +64,13 @@ class BitFlip:
     draws for itself.
     """
 
-    bits: Sequence[int] = (22, 30, 31, 32)
-    share: float = 1.0
+    bits: Annotated[Sequence[int], "which bits are flipped, from 1, the lowest, to 32, the sign"] = (22, 30, 31, 32)
+    share: Annotated[float, probability, "the part of the coordinates hit, which each attacker draws for itself"] = 1.0
 
     knowledge: ClassVar = OWN
 
     def __post_init__(self) -> None:
+        check_fields(self)
         if not isinstance(self.bits, list | tuple):
             raise FedprivError(f"bits must be a list of numbers from 1 to 32, got {self.bits!r}")
         object.__setattr__(self, "bits", tuple(self.bits))
@@ -76,7 +78,6 @@ class BitFlip:
             whole(bits=bit)
         if not 0 < len(set(self.bits)) == len(self.bits) or not max(self.bits) <= 32:
             raise FedprivError(f"bits must be different numbers from 1 to 32, got {list(self.bits)}")
-        probability(share=self.share)
 
     def on_updates(self, updates: Vector, view: View) -> Vector:
         """The rows with flipped bits."""
@@ -98,12 +99,12 @@ class PoisonedFl:
     whole way, and its own norm; and the paper lowers its factor from 8 when it sees it fail, this one keeps it.
     """
 
-    factor: float = 8.0
+    factor: Annotated[float, positive, "how much longer than the own update it is"] = 8.0
 
     knowledge: ClassVar = OWN
 
     def __post_init__(self) -> None:
-        positive(factor=self.factor)
+        check_fields(self)
 
     def on_updates(self, updates: Vector, view: View) -> Vector:
         """The direction s, as long as each attacker's own update lets it."""
@@ -119,12 +120,12 @@ class PoisonedFl:
 class NonFinite:
     """Not a number, or infinity, in every coordinate: an honest clip refuses it, and the client sends nothing."""
 
-    value: Bad = "nan"
+    value: Annotated[Bad, "what every coordinate is"] = "nan"
 
     knowledge: ClassVar = OWN
 
     def __post_init__(self) -> None:
-        one_of(get_args(Bad), value=self.value)
+        check_fields(self)
 
     def on_updates(self, updates: Vector, view: View) -> Vector:
         """Rows of it."""

@@ -13,7 +13,7 @@ from typing import Any, Literal, Protocol, TypeVar
 import numpy as np
 from numpy.random import Generator
 
-from fedpriv.arrays import Symbols, Vector
+from fedpriv._base.arrays import Symbols, Vector
 from fedpriv.errors import FedprivError
 from fedpriv.mechanisms import Mechanism
 

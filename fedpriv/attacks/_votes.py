@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from fedpriv.arrays import Symbols, Vector
-from fedpriv.attacks.messages import extremes, shared_signs
-from fedpriv.attacks.view import Knowledge, View
-from fedpriv.centre import past
+from fedpriv._base.arrays import Symbols, Vector
+from fedpriv.attacks._messages import extremes, shared_signs
+from fedpriv.attacks._view import Knowledge, View
 from fedpriv.errors import probability
 from fedpriv.mechanisms import Mechanism, Ternary
-from fedpriv.packed_forms import smallest
+from fedpriv.mechanisms.centre import past
+from fedpriv.packed.forms import smallest
+from fedpriv.settings import check_fields
 
 TERNARY = range(-1, 2)
+
+Chance = Annotated[float, probability, "p_att, how likely each vote is against sign μ"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,12 +33,12 @@ class VoteAgainst:
     out as noise reaches. Blind attackers of [F] section 5 are those with ½ + |x̄|/2B.
     """
 
-    probability: float = 1.0
+    probability: Chance = 1.0
 
     knowledge: ClassVar[tuple[Knowledge, ...]] = ("own", "byzantine", "everything")
 
     def __post_init__(self) -> None:
-        probability(probability=self.probability)
+        check_fields(self)
 
     def on_messages(self, updates: Vector, view: View) -> Symbols | Vector:
         """A row of symbols for each generator."""
@@ -52,9 +55,12 @@ class OmniscientVote:
     that they turn the vote or make it a tie; elsewhere they vote with the others.
     """
 
-    stealthy: bool = False
+    stealthy: Annotated[bool, "whether it votes with the others where it cannot turn the vote"] = False
 
     knowledge: ClassVar[tuple[Knowledge, ...]] = ("everything",)
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
     def on_messages(self, updates: Vector, view: View) -> Symbols | Vector:
         """The same row for all."""

@@ -7,15 +7,30 @@ Which records it strikes, and what becomes of their data, is a function of the s
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import asdict, dataclass, is_dataclass
+from typing import Annotated, Any
 
-from fedpriv import attacks
-from fedpriv.attacks import Attack
-from fedpriv.errors import FedprivError, one_of, probability
-from fedpriv.kinds import built
+from fedpriv.attacks import METHODS, Acts, Attack
+from fedpriv.attacks._data import FeatureNoise, LabelFlip, RandomLabel, TargetedFlip
+from fedpriv.attacks._updates import BitFlip, NonFinite, RandomNoise, SignFlip
+from fedpriv.errors import FedprivError, probability
+from fedpriv.registry import Registry
 
-KINDS = ("LabelFlip", "RandomLabel", "TargetedFlip", "FeatureNoise", "RandomNoise", "SignFlip", "BitFlip", "NonFinite")
+
+@dataclass(frozen=True, kw_only=True)
+class BesideCorruption:
+    """What a corruption's table says besides its own settings."""
+
+    share: Annotated[float, probability, "the part of the records that is corrupted"]
+
+
+CORRUPTIONS: Registry[Attack] = Registry(
+    "corruption",
+    Acts,
+    (LabelFlip, RandomLabel, TargetedFlip, FeatureNoise, RandomNoise, SignFlip, BitFlip, NonFinite),
+    optional=METHODS,
+    beside=BesideCorruption,
+)
 
 
 @dataclass(frozen=True)
@@ -31,20 +46,20 @@ class Corruption:
         return hasattr(self.act, "on_updates")
 
 
-def make_corruption(kind: str, settings: Mapping[str, Any]) -> Corruption:
+def corruption_of(kind: str, settings: Mapping[str, Any]) -> Corruption:
     """The corruption of that kind, or one line that says what is wrong.
 
-    >>> make_corruption("FeatureNoise", {"share": 0.1, "deviation": 10})
+    >>> corruption_of("FeatureNoise", {"share": 0.1, "deviation": 10})
     Corruption(share=0.1, act=FeatureNoise(deviation=10.0))
     """
-    one_of(KINDS, kind=kind)
+    if not any(hasattr(CORRUPTIONS.named(kind), method) for method in ("on_data", "on_updates")):
+        raise FedprivError(f"{kind} has none of the methods on_data, on_updates")
     own = dict(settings)
     if "share" not in own:
         raise FedprivError(f"{kind} needs share, the part of the records that is corrupted")
     share = own.pop("share")
     probability(share=share)
-    act: Attack = built(kind, attacks.KINDS[kind], own)
-    return Corruption(float(share), act)
+    return Corruption(float(share), CORRUPTIONS.made(kind, own))
 
 
 def settled(kind: str, settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -54,5 +69,6 @@ def settled(kind: str, settings: Mapping[str, Any]) -> dict[str, Any]:
     {'share': 0.1, 'deviation': 10.0, 'added': True}
     """
     written = {"added": True, **settings} if kind == "RandomNoise" else settings  # noise on the true gradient
-    found = make_corruption(kind, written)
-    return {"share": found.share, **asdict(found.act)}  # type: ignore[call-overload]
+    found = corruption_of(kind, written)
+    own = asdict(found.act) if is_dataclass(type(found.act)) else {**written}  # type: ignore[call-overload]
+    return {"share": found.share, **{name: value for name, value in own.items() if name != "share"}}

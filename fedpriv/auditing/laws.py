@@ -8,24 +8,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedpriv.arrays import Vector
-from fedpriv.coins import log_binomial
+from fedpriv._base.arrays import Vector
+from fedpriv.accounting.routes import share_at, votes_of
+from fedpriv.bounds.coins import log_binomial
 from fedpriv.errors import FedprivError
 from fedpriv.mechanisms import (
     Binomial,
     BinomialNoise,
-    Cldp,
     DiscreteGaussian,
     Gaussian,
     Laplace,
     Mechanism,
-    NoisySign,
     Skellam,
-    StochasticSign,
     Ternarize,
     Ternary,
 )
-from fedpriv.routes import share_at, votes_of
+from fedpriv.mechanisms.votes import Votes
 
 SURE = 1e9  # in the place of an infinite ratio: no sum of finite ones comes near it
 Symbols = NDArray[Any]
@@ -67,7 +65,7 @@ def symbol_law(mechanism: Mechanism, x: float) -> tuple[int, Vector]:
     (-1, array([0.1, 0.6, 0.3]))
     """
     match mechanism:
-        case Binomial() | StochasticSign() | Cldp() | NoisySign():
+        case Votes():
             trials, _ = votes_of(mechanism)
             mass = np.exp(log_binomial(trials, share_at(mechanism, x), 0, trials))
             if isinstance(mechanism, Binomial):

@@ -9,14 +9,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fedpriv.audit.laws import symbol_law
+from fedpriv.accounting.event import Event
+from fedpriv.auditing.laws import symbol_law
 from fedpriv.bounds import geometry_of
+from fedpriv.bounds.vectors import spans
+from fedpriv.curves.compose import ROUGH, compose
+from fedpriv.curves.tradeoff import Tradeoff
 from fedpriv.errors import FedprivError
-from fedpriv.event import Event
-from fedpriv.mechanisms import Gaussian, Laplace
-from fedpriv.privacy_loss import ROUGH, compose
-from fedpriv.tradeoff import Tradeoff
-from fedpriv.vectors import spans
+from fedpriv.mechanisms import Gaussian, Laplace, Ptr
 
 LONGER = 4.0  # how far past the bound a canary's update is before it is held to it
 NEARLY = 0.99  # of the largest advantage: pairs that have as much are as good
@@ -36,7 +36,7 @@ def pair_of(event: Event) -> Pair:
 
     A wide one reaches its level only if its norm is clipped, so it sees whether it is.
 
-    >>> from fedpriv.event import by_hand
+    >>> from fedpriv.accounting.event import by_hand
     >>> from fedpriv.mechanisms import StochasticSign
     >>> own = StochasticSign(clip=1.0, peak=0.2, scale=8.0)
     >>> pair_of(by_hand(own, geometry="l2", dimension=650, rounds=40)).coordinates
@@ -46,6 +46,12 @@ def pair_of(event: Event) -> Pair:
     best = max(pair.advantage for pair in found)
     good = [pair for pair in found if pair.advantage >= NEARLY * best]
     return max(good, key=lambda pair: pair.coordinates)
+
+
+def most_told(event: Event, pair: Pair) -> float:
+    """The share of fair coins that the best guesser of a pair tells: an upper bound, and nearly the share itself."""
+    curve: Tradeoff = event.mechanism.between(pair.level, -pair.level)  # type: ignore[union-attr]
+    return (1 + compose(((curve, pair.coordinates * event.rounds),)).delta(0.0).upper) / 2
 
 
 def _levels(event: Event) -> list[tuple[float, int]]:
@@ -83,7 +89,7 @@ def told_apart(event: Event, messages: int) -> bool:
 def _meeting(mechanism: Any) -> float:
     """The largest chance that two independent symbols are the same, whatever is sent."""
     match mechanism:
-        case Gaussian() | Laplace():
+        case Gaussian() | Laplace() | Ptr():
             return REALS
         case _ if hasattr(mechanism, "law"):
             return float(np.exp(2 * mechanism.law[1]).sum())

@@ -19,11 +19,11 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import ndtri
 
-from fedpriv.arrays import Vector
-from fedpriv.audit.statistic import Trials
-from fedpriv.compiled import compiled
+from fedpriv._base.arrays import Vector
+from fedpriv._base.compiled import compiled
+from fedpriv.auditing.statistic import Trials
 from fedpriv.errors import FedprivError
-from fedpriv.random_streams import stream
+from fedpriv.randomness.streams import stream
 
 DRAWS = 499  # simulated audits, at least
 MOST_DRAWS = 20_000  # and at most: where more confidence is asked for, right guesses are counted
@@ -145,7 +145,7 @@ class Ranks:
 def _place(confidence: float) -> tuple[int, int]:
     """How many simulated audits there are, and how many of them may pass a W that rejects."""
     draws = max(DRAWS, ceil(1 / (1 - confidence)) - 1)
-    return draws, max(int((1 - confidence) * (draws + 1)), 1) - 1
+    return draws, min(max(int((1 - confidence) * (draws + 1)), 1), draws) - 1
 
 
 @compiled

@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import bdtr, betaincinv, ndtr, ndtri
 
-from fedpriv.arrays import Vector
+from fedpriv._base.arrays import Vector
+from fedpriv.curves.tradeoff import Tradeoff
 from fedpriv.errors import FedprivError, probability
-from fedpriv.random_streams import stream
-from fedpriv.tradeoff import Tradeoff
+from fedpriv.randomness.streams import stream
 
 CANDIDATES = 400  # thresholds looked at on the half that chooses one
 SET_ASIDE = 0.1  # of what may go wrong in route (b): that more outcomes than expected were revealed

@@ -7,9 +7,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import ndtri
 
-from fedpriv.accounting import Account
-from fedpriv.audit.ranks import Lines, Ranks, enough
-from fedpriv.audit.statistic import (
+from fedpriv.accounting.account import Account
+from fedpriv.accounting.event import Event
+from fedpriv.auditing.ranks import Lines, Ranks, enough
+from fedpriv.auditing.statistic import (
     Trials,
     by_threshold,
     epsilon_lower,
@@ -17,8 +18,7 @@ from fedpriv.audit.statistic import (
     mu_of_epsilon,
     mu_of_share,
 )
-from fedpriv.event import Event
-from fedpriv.privacy_loss import ROUGH
+from fedpriv.curves.compose import ROUGH
 
 SLOPES = 16  # lines of the certified curve that a point is held against
 
@@ -64,16 +64,15 @@ def _by_count(trials: Trials, account: Account, confidence: float) -> Found:
     """The plain count: under the certificate no attacker is right more often than (1 + δ(0))/2."""
     most = account.upper_delta(0.0)
     told = f"{trials.right:,} of {len(trials):,} fair coins told by the likelihood ratio"
-    proof = f"{told}, Clopper–Pearson at {confidence:g}"
+    proof = f"{told}, Clopper–Pearson at {as_level(confidence)}"
     return Found(trials.mu(confidence), mu_of_share((1 + min(most, 1.0)) / 2), proof)
 
 
 def _by_ranks(trials: Trials, account: Account, confidence: float) -> Found:
     """Ranks: under the certificate no attacker's scores are further apart than those of the certificate's own curve."""
     shown = Ranks(trials).shown(confidence, lines_of(account))
-    proof = (
-        f"normal scores of the ranks of {len(trials):,} likelihood ratios, beside simulated audits, at {confidence:g}"
-    )
+    told = f"normal scores of the ranks of {len(trials):,} likelihood ratios, beside simulated audits"
+    proof = f"{told}, at {as_level(confidence)}"
     return Found(shown.mu, shown.allowed, proof)
 
 
@@ -83,10 +82,38 @@ def _beyond(trials: Trials, account: Account, confidence: float) -> Found:
     most = float(min((lines.intercepts + lines.slopes * point.false_positive).min(), 1.0))
     proof = (
         f"true and false positives beyond a threshold that one half of {len(trials):,} trials chose and the other "
-        f"judged, Clopper–Pearson at {confidence:g}"
+        f"judged, Clopper–Pearson at {as_level(confidence)}"
     )
     allowed = float(ndtri(most) - ndtri(point.false_positive)) if point.false_positive < 1 else 0.0  # of few trials
     return Found(point.mu, max(allowed, 0.0), proof)
+
+
+def more_than_held(trials: Trials, most: float) -> str:
+    """What is wrong where more coins were told than the inputs themselves allow; nothing where not.
+
+    `most` is the share that the best guesser of these inputs tells, exactly. It is no certificate, which is of all
+    inputs and may allow more, so nothing but another noise or another bound than described accounts for it. So many
+    right guesses of a described one come about less than once in a million audits.
+
+    >>> more_than_held(Trials(np.arange(100) % 2 == 0, np.where(np.arange(100) % 2 == 0, 1.0, -1.0)), 0.5)[:55]
+    '100 of 100 coins were told, where the inputs that canar'
+    """
+    if not trials.share(1 - 1e-6) > most:
+        return ""
+    return (
+        f"{trials.right:,} of {len(trials):,} coins were told, where the inputs that canaries hold allow a share of "
+        f"{most:.4g} (less than once in a million audits): the noise or the bound is another than described"
+    )
+
+
+def as_level(confidence: float) -> str:
+    """A confidence as short as it goes without saying 1.
+
+    >>> as_level(0.99), as_level(1 - 1e-9)
+    ('0.99', '0.999999999')
+    """
+    short = f"{confidence:g}"
+    return short if float(short) < 1 else repr(confidence)
 
 
 def lines_of(account: Account) -> Lines:

@@ -13,8 +13,8 @@ from typing import Any, Literal, assert_never
 import numpy as np
 from numpy.typing import NDArray
 
-from fedpriv.arrays import Vector
-from fedpriv.clipping import Matrix, clip_factors
+from fedpriv._base.arrays import Vector
+from fedpriv.bounds.clipping import Matrix, clip_factors
 from fedpriv.errors import FedprivError, positive
 
 Geometry = Literal["l2", "linf"]

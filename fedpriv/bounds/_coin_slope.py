@@ -8,6 +8,7 @@ Proofs: docs/proofs/secure-aggregation.md, section 3.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from math import log, log1p, pi, sqrt
 
 import numpy as np
@@ -15,9 +16,9 @@ from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 from scipy.special import ndtri, ndtri_exp
 
-from fedpriv.arrays import Vector
-from fedpriv.coins import ROUNDING, log_binomial, window
-from fedpriv.errors import above, positive, probability, whole
+from fedpriv._base.arrays import Vector
+from fedpriv.bounds.coins import ROUNDING, log_binomial, window
+from fedpriv.errors import above, natural, positive, probability, whole
 
 LARGEST_TABLE = 4_000_000  # entries; beyond it votes are bundled, then coins thrown away
 LARGEST_EXPONENT = 600.0  # trials · ln(1/p_min); beyond it a table of votes could underflow
@@ -28,6 +29,7 @@ OUTWARD = 1 + 2.0**-40
 HAZARD = sqrt(2 / pi)  # the least d ln Φ(z)/dz over z ≤ 0, reached at 0; it also exceeds |z|
 
 
+@lru_cache(maxsize=64)
 def coin_slope(
     coins: int, trials: int, peak: float, scale: float, *, negligible: float = 0.0, tolerance: float = 1e-7
 ) -> tuple[float, float]:
@@ -42,7 +44,7 @@ def coin_slope(
     >>> round(lower, 6), round(upper, 6)
     (0.072333, 0.072333)
     """
-    whole(0, coins=coins)
+    natural(coins=coins)
     whole(trials=trials)
     positive(peak=peak, tolerance=tolerance)
     above("peak", peak, scale=scale)

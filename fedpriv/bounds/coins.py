@@ -12,7 +12,7 @@ from math import ceil, floor, inf, log, log1p, sqrt
 import numpy as np
 from scipy.special import gammaln, xlogy
 
-from fedpriv.arrays import Vector
+from fedpriv._base.arrays import Vector
 from fedpriv.errors import FedprivError, positive, probability, whole
 
 ROUNDING = float(np.finfo(np.float64).eps)

@@ -7,22 +7,25 @@ divergence by a multiple of (x − x')² frees the bound of the dimension: squar
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from math import erf, exp, inf, log, log1p, nextafter, pi, sqrt
 
 import numpy as np
-from scipy.optimize import minimize_scalar
 
-from fedpriv.arrays import Vector
+from fedpriv._base.arrays import Vector
 from fedpriv.errors import FedprivError, above, at_most, positive, probability, real, whole
 
 Curve = Callable[[float], float]  # an order α > 1 to an upper bound of D_α
 
 ROUNDING = 2.0**-40  # 4096 ulps outward; the formulas below lose fewer than 1200 (proofs, section 6)
 CELLS = 100_000  # past this many the enclosure stays valid and only stops getting narrower
+FINEST = 256  # orders tried between 1 + 2^k and 1 + 2^{k+1}: the best of them loses 1e-6 of ε
+LADDER = range(-20, 41)  # the powers of two that α − 1 lies between
 DEPTH = 40  # quarterings at most: they reach 1e-26 of the width, where orders beyond 1e12 have their maximum
 
 
+@lru_cache(maxsize=1 << 14)  # after every round the same orders are asked for
 def slope(alpha: float, rho: float, keep: float = 1.0, tolerance: float = 1e-7) -> tuple[float, float]:
     """Enclose g = sup D_α(u‖v)/(u − v)² over |u|, |v| ≤ ρ, where D_α = ln(1 + keep·(e^{(α−1)F} − 1))/(α−1).
 
@@ -121,12 +124,28 @@ class VoteCurve:
         """A value near the curve, from below: no certificate, but the quick way to a good order."""
         return self._at(alpha, 1e-2)[0]
 
+    def floor(self, alpha: float) -> float:
+        """What no order is certified below: the limit u → v."""
+        return min(self.gaussian * alpha, self.distance * self.keep * alpha / (2 * (1 - self.rho) * (1 + self.rho)))
+
     def _at(self, alpha: float, tolerance: float) -> tuple[float, float]:
         cap = self.gaussian * alpha
-        if cap <= self.distance * self.keep * alpha / (2 * (1 - self.rho) * (1 + self.rho)):  # the limit u → v
+        if cap <= self.floor(alpha):
             return cap, cap
         lower, upper = slope(alpha, self.rho, self.keep, tolerance)
         return min(cap, self.distance * lower), min(cap, self.distance * upper)
+
+
+def repeated(curve: Curve, times: float) -> Curve:
+    """The curve of so many repetitions of what a curve is of.
+
+    >>> repeated(lambda alpha: alpha / 2, 3)(2)
+    3.0
+    """
+    if isinstance(curve, VoteCurve):
+        outward = times * (1 + 2.0**-50)
+        return replace(curve, distance=curve.distance * outward, gaussian=curve.gaussian * outward)
+    return lambda alpha: curve(alpha) * times
 
 
 def vector_curve(
@@ -207,14 +226,33 @@ def _log_delta_at(alpha: float, divergence: float, epsilon: float) -> float:
 
 
 def _least(objective: Callable[[float, float], float], curve: Curve, guide: Curve | None) -> float:
-    """The objective on the curve, at the order where it is least on the guide: a ladder of powers of 2, then Brent."""
+    """The objective on the curve, at the order where it is least on the guide: downhill, in steps that halve.
+
+    Orders of votes lie on one grid for all curves, so that what is known of one serves the next.
+    """
     guide = guide or (curve.estimate if isinstance(curve, VoteCurve) else curve)
+    seen: dict[float, float] = {}
 
     def guided(exponent: float) -> float:
-        alpha = 1 + 2.0**exponent
-        return objective(alpha, guide(alpha))
+        if exponent not in seen:
+            alpha = 1 + 2.0**exponent
+            seen[exponent] = objective(alpha, guide(alpha))
+        return seen[exponent]
 
-    start = min(range(-20, 40), key=guided)
-    found = minimize_scalar(guided, bounds=(start - 1, start + 1), method="bounded", options={"xatol": 1e-4})
-    alpha = 1 + 2.0 ** float(found.x)
+    best, step = float(_first(objective, curve.floor if isinstance(curve, VoteCurve) else guide)), 1.0
+    while step >= 1 / FINEST:
+        nearer = min((best, max(best - step, LADDER[0]), min(best + step, LADDER[-1])), key=guided)
+        best, step = (nearer, step) if nearer != best else (best, step / 2)
+    if not isinstance(curve, VoteCurve):  # it may have a corner, and no slopes are kept that other orders would not use
+        from scipy.optimize import minimize_scalar  # a tenth of a second, which few need
+
+        near = (best - 1 / FINEST, best + 1 / FINEST)
+        found = minimize_scalar(guided, bounds=near, method="bounded", options={"xatol": 1e-6})
+        best = min(best, float(found.x), key=guided)
+    alpha = 1 + 2.0**best
     return objective(alpha, curve(alpha))
+
+
+def _first(objective: Callable[[float, float], float], guide: Curve) -> int:
+    """The best order of a ladder of powers of two."""
+    return min(LADDER, key=lambda at: objective(1 + 2.0**at, guide(1 + 2.0**at)))

@@ -14,10 +14,10 @@ from math import ceil, log, sqrt
 
 import numpy as np
 
-from fedpriv.arrays import Vector
-from fedpriv.coin_slope import coin_slope
-from fedpriv.coins import certain_coins, log_binomial, lower_quantile, window
-from fedpriv.errors import FedprivError, above, at_most, positive, whole
+from fedpriv._base.arrays import Vector
+from fedpriv.bounds._coin_slope import coin_slope
+from fedpriv.bounds.coins import certain_coins, log_binomial, lower_quantile, window
+from fedpriv.errors import FedprivError, above, at_most, natural, positive, whole
 
 Pair = tuple[Vector, Vector]  # masses of the same outcomes under the two data sets
 
@@ -52,7 +52,7 @@ def scalar_pair_lower(clients: int, trials: int, p_max: float, *, high: int, mer
     0.134875
     """
     _check(clients, trials, p_max)
-    whole(0, high=high)
+    natural(high=high)
     at_most("clients - 1", clients - 1, high=high)
     votes = np.exp(log_binomial(trials, p_max, 0, trials))
     top = _binomial(trials * high, p_max, merged**2)
@@ -102,26 +102,6 @@ def ternary_pair_lower(clients: int, level: float, spread: float, scale: float, 
     crowd = _lazy_sums([clients - 1], np.array([side, 1 - 2 * side, side]), merged)[0]
     p, q = np.convolve(crowd, message), np.convolve(crowd, message[::-1])
     return np.append((1 - merged) * p, merged), np.append((1 - merged) * q, merged)  # far crowds told apart by nothing
-
-
-def vector_pair_lower(
-    clients: int, trials: int, clip: float, peak: float, scale: float, *, coordinates: int, high: int
-) -> Pair:
-    """Real data under ‖x‖₂ ≤ c: x = (c/√j)(1, …, 1, 0, …) against −x, the others at ±(c/√j) there too.
-
-    The pair of one of the j coordinates; they are independent, so the whole is its j-fold composition. j must be
-    large enough for c/√j ≤ r. Small and large j can both be the worst: try several.
-
-    >>> p, q = vector_pair_lower(1294, 4, 1.0, 0.2, 0.911, coordinates=25, high=1293)
-    >>> len(p) == len(q)
-    True
-    """
-    whole(coordinates=coordinates)
-    positive(clip=clip, scale=scale)
-    level = clip / sqrt(coordinates)
-    if level > peak * (1 + 1e-12):
-        raise FedprivError(f"coordinates must be at least (clip/peak)² = {(clip / peak) ** 2:g}, got {coordinates}")
-    return scalar_pair_lower(clients, trials, (scale + min(level, peak)) / (2 * scale), high=high)
 
 
 def published_epsilon(p_min: float, p_max: float) -> float:

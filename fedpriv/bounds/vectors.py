@@ -18,8 +18,8 @@ from typing import Protocol
 import numpy as np
 from scipy.special import ndtri, ndtri_exp
 
-from fedpriv import renyi
-from fedpriv.coin_slope import coin_slope
+from fedpriv.bounds import renyi
+from fedpriv.bounds._coin_slope import coin_slope
 from fedpriv.errors import positive, whole
 
 OUTWARD = 1 + 2.0**-44

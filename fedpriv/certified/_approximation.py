@@ -8,32 +8,31 @@ at ±1, which are the smallest in that interval and not the largest as it says; 
 
 from __future__ import annotations
 
-from math import e, factorial
+from math import e
 
 import numpy as np
-from numpy.polynomial.legendre import leggauss
 from numpy.typing import ArrayLike
 
-from fedpriv.arrays import Vector
+from fedpriv._base.arrays import Vector
 from fedpriv.errors import FedprivError, positive, whole
 
 
-def published_reconstruction(inputs: int) -> float:
+def published_reconstruction_error(inputs: int) -> float:
     """4e·d/(1 + e)²: [S] equation 35, of the mean over a batch."""
     whole(inputs=inputs)
     return 4 * e * inputs / (1 + e) ** 2
 
 
-def published_labels(classes: int) -> float:
+def published_label_error(classes: int) -> float:
     """(e² + 2e − 1)·K/(e(1 + e)²): [S] equation 36."""
     whole(classes=classes)
     return (e * e + 2 * e - 1) * classes / (e * (1 + e) ** 2)
 
 
-def cut_off(z: ArrayLike, order: int) -> Vector:
+def polynomial_error(z: ArrayLike, order: int) -> Vector:
     """What the polynomial of that order leaves out at z: log cosh(z/2), less z²/8 at the second order.
 
-    >>> [round(float(cut_off(1.0, order)), 6) for order in (1, 2)]
+    >>> [round(float(polynomial_error(1.0, order)), 6) for order in (1, 2)]
     [0.120115, -0.004885]
     """
     if order not in (1, 2):
@@ -43,21 +42,12 @@ def cut_off(z: ArrayLike, order: int) -> Vector:
     return np.asarray(exact if order == 1 else exact - half * half / 2)
 
 
-def largest_error(terms: int, order: int, reach: float = 1.0) -> float:
+def largest_polynomial_error(terms: int, order: int, reach: float = 1.0) -> float:
     """The most that a sum of `terms` losses, each with |z| ≤ reach, and its polynomial can differ by: it is attained.
 
-    >>> round(largest_error(25, 1), 3), round(published_reconstruction(25), 3)
+    >>> round(largest_polynomial_error(25, 1), 3), round(published_reconstruction_error(25), 3)
     (3.003, 19.661)
     """
     whole(terms=terms)
     positive(reach=reach)
-    return terms * abs(float(cut_off(reach, order)))
-
-
-def by_quadrature(z: float, order: int, nodes: int = 64) -> float:
-    """The same through Taylor's integral, ∫₀^z F⁽ⁿ⁺¹⁾(t)·(z − t)ⁿ/n! dt by Gauss and Legendre: the check of both."""
-    places, weights = leggauss(nodes)
-    t = z / 2 * (places + 1)
-    s = 1 / (1 + np.exp(-t))
-    derivative = s * (1 - s) if order == 1 else s * (1 - s) * (1 - 2 * s)
-    return float(z / 2 * (weights * derivative * (z - t) ** order).sum() / factorial(order))
+    return terms * abs(float(polynomial_error(reach, order)))

@@ -12,9 +12,9 @@ from math import exp, floor, log, sqrt
 
 from scipy.special import ndtri
 
+from fedpriv.curves.compose import ROUGH, Composition, compose
+from fedpriv.curves.tradeoff import Tradeoff
 from fedpriv.errors import probability, whole
-from fedpriv.privacy_loss import ROUGH, Composition, compose
-from fedpriv.tradeoff import Tradeoff
 
 RATIO = 1.01  # shifts are tried on a grid, and rounded down to it
 FEWEST = -2000  # 2e-9: below it nothing is certified that matters

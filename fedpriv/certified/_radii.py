@@ -13,7 +13,7 @@ from math import exp, inf, log, sqrt
 
 from scipy.special import ndtri
 
-from fedpriv.certified.cube import Cube
+from fedpriv.certified._cube import Cube
 from fedpriv.errors import FedprivError, at_least_zero, positive, probability
 
 Curve = Callable[[float], float]
@@ -23,7 +23,7 @@ SAFE = 1e-12  # relative; roundings on the way are far smaller
 def certifies(curve: Curve, lower: float, upper: float) -> bool:
     """Whether a class of at least `lower` stays ahead of one of at most `upper` wherever the curve holds.
 
-    >>> from fedpriv.tradeoff import Tradeoff
+    >>> from fedpriv.curves.tradeoff import Tradeoff
     >>> certifies(Tradeoff.gaussian(1.28), 0.9, 0.1), certifies(Tradeoff.gaussian(1.29), 0.9, 0.1)
     (True, False)
     """
@@ -44,13 +44,6 @@ def robustness_epsilon(lower: float, upper: float, delta: float = 0.0) -> float:
         return log(lower / delta - 1) if delta > 0 else inf
     root = (sqrt(delta * delta + 4 * upper * (lower - delta)) - delta) / (2 * upper)
     return log(root) * (1 - SAFE)
-
-
-def composed_epsilon(*epsilons: float) -> float:
-    """Mechanisms that read the same input, each ε_s: the scores move by e^{Σ ε_s}. [S] Lemma 5 and Theorem 5."""
-    for epsilon in epsilons:
-        at_least_zero(epsilon=epsilon)
-    return sum(epsilons)
 
 
 def gaussian_radius(lower: float, upper: float, noise: float) -> float:

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import betaincinv
 
-from fedpriv.arrays import Vector
-from fedpriv.errors import FedprivError, real, whole
+from fedpriv._base.arrays import Vector
+from fedpriv.errors import FedprivError, real, whole, whole_from
 
 OUTWARD = 1e-12  # what the inverse of the incomplete beta function may be off by, and far more
 
@@ -63,7 +63,7 @@ def bernstein(means: ArrayLike, variances: ArrayLike, draws: int, error: float) 
     """
     found, spread = _means(means), np.asarray(variances, dtype=float)
     _check(found.size, draws, error)
-    whole(at_least=2, draws=draws)
+    whole_from(2)(draws=draws)
     if spread.shape != found.shape or not (spread >= 0).all():
         raise FedprivError(f"variances must be at least 0 and one a class, got {variances!r}")
     level = log(4 * found.size / error)
@@ -100,7 +100,7 @@ def _means(means: ArrayLike) -> Vector:
 
 
 def _check(classes: int, draws: int, error: float) -> None:
-    whole(at_least=2, classes=classes)
+    whole_from(2)(classes=classes)
     whole(draws=draws)
     real(error=error)
     if not 0 < error < 1:

@@ -19,13 +19,13 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import ArrayLike
 
-from fedpriv.accounting import Account
-from fedpriv.arrays import Vector, finite
+from fedpriv._base.arrays import Vector, finite
+from fedpriv.accounting.account import Account
+from fedpriv.accounting.event import Event
 from fedpriv.bounds import Box
+from fedpriv.curves.compose import Bounds
 from fedpriv.errors import FedprivError, positive, whole
-from fedpriv.event import Event
 from fedpriv.mechanisms import Laplace
-from fedpriv.privacy_loss import Bounds
 from fedpriv.trust import Local
 
 EDGE = 1 + 1e-6  # float32 of a pixel may round past 1
@@ -146,26 +146,3 @@ def epsilon_1_of(total: float, epsilon_2: float, gamma_x: float, gamma: float) -
     if not total > epsilon_2:
         raise FedprivError(f"epsilon must be larger than epsilon_2 = {epsilon_2}, got {total}")
     return (total - epsilon_2) / (1 + 1 / gamma_x + 1 / gamma)
-
-
-def reconstruction_coefficients(x: ArrayLike, h: ArrayLike) -> tuple[Vector, Vector]:
-    """½h and x: [S] equation 5 in the order of equation 6, Σ_j ½θ_j·h − x_j·(θ_j·h).
-
-    The constant d·log 2 has no coefficient. Over an example they change by d(β + 2) in ℓ1 at most (Lemma 2).
-    """
-    return np.asarray(h, dtype=float) / 2, np.asarray(x, dtype=float)
-
-
-def reconstruction(theta: ArrayLike, half_h: ArrayLike, x: ArrayLike, h: ArrayLike) -> float:
-    """Σ_j log 2 + θ_j·(½h̄) − x̄_j·(θ_j·h): equation 6 of one example, from coefficients noised or not."""
-    rows, kept = np.asarray(theta, dtype=float), np.asarray(x, dtype=float)
-    return float(len(rows) * np.log(2) + (rows @ np.asarray(half_h)).sum() - kept @ (rows @ np.asarray(h)))
-
-
-def label_loss(scores: ArrayLike, label: ArrayLike) -> float:
-    """Σ_k log 2 + z_k/2 + z_k²/8 − z_k·y_k: the polynomial of equation 9, z = h_π·W, linear in the (noised) label.
-
-    [S] prints z − ½|z| for z/2, which is right for z ≥ 0 only: the series is of max(z, 0) − ½|z|.
-    """
-    z, y = np.asarray(scores, dtype=float), np.asarray(label, dtype=float)
-    return float((np.log(2) + z / 2 + z * z / 8 - z * y).sum())

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from math import sqrt
 from typing import ClassVar, Literal, Protocol
 
-from fedpriv.certified.radii import gaussian_radius, laplace_radius, robustness_epsilon, stobatch_published
+from fedpriv.certified._radii import gaussian_radius, laplace_radius, robustness_epsilon, stobatch_published
 from fedpriv.errors import at_least_zero, positive, whole
 
 Norm = Literal["l2", "linf"]

@@ -11,11 +11,11 @@ from typing import Literal, assert_never, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from fedpriv.accounting.event import Event
 from fedpriv.bounds import Bound, Bounded, Box, Norm, Normalised, check_same
-from fedpriv.clipping import Matrix
-from fedpriv.encoding import Noise, encoded_packed
+from fedpriv.bounds.clipping import Matrix
+from fedpriv.channel.encoding import Noise, encoded_packed
 from fedpriv.errors import FedprivError, one_of
-from fedpriv.event import Event
 from fedpriv.mechanisms import Mechanism
 from fedpriv.trust import Adjacency, Trust, Unit
 
@@ -26,7 +26,7 @@ How = Literal["clip", "normalise", "coordinates"]
 class Channel:
     """A bound and a mechanism.
 
-    >>> from fedpriv.encoding import Seeded
+    >>> from fedpriv.channel.encoding import Seeded
     >>> from fedpriv.mechanisms import StochasticSign
     >>> channel = Channel.of("clip", StochasticSign(clip=1.0, peak=0.2, scale=0.5))
     >>> channel.messages(np.ones((1, 5)), Seeded(seed=1, round=1, clients=np.array([7])))  # five signs in a byte

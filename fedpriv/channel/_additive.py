@@ -7,10 +7,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from fedpriv.arrays import Vector, finite
-from fedpriv.encoding_bulk import Places, Words, scratch
+from fedpriv._base.arrays import Vector, finite
+from fedpriv.channel._bulk import Places, Words, scratch
 from fedpriv.mechanisms.additive import Gaussian, Laplace
-from fedpriv.sampling_wide import BLOCK, Rounded
+from fedpriv.randomness.wide import BLOCK, Rounded
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from fedpriv.arrays import Vector, finite
+from fedpriv._base.arrays import Vector, finite
 
 Words = NDArray[np.uint64]
 Places = NDArray[np.intp]

@@ -10,11 +10,11 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fedpriv.arrays import Vector, finite
-from fedpriv.encoding_bulk import Places, Words, following, reserve
+from fedpriv._base.arrays import Vector, finite
+from fedpriv.channel._bulk import Places, Words, following, reserve
 from fedpriv.mechanisms.votes import Binomial
-from fedpriv.sampling_binomial import OPEN, Splits
-from fedpriv.sampling_bits import rest_after_byte
+from fedpriv.randomness.binomial import OPEN, Splits
+from fedpriv.randomness.bits import rest_after_byte
 
 _MOST = 1 << 17  # votes a row: with more, a tie of ties is not rare; and `sampling_binomial` would draw in two goes
 _SHORT = 64  # trials: with more, ties are no longer few

@@ -9,8 +9,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fedpriv.arrays import Vector
-from fedpriv.encoding_bulk import (
+from fedpriv._base.arrays import Vector
+from fedpriv.channel._bulk import (
     Floats,
     Places,
     Words,

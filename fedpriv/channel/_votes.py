@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fedpriv.arrays import Vector
-from fedpriv.compiled import compiled
-from fedpriv.encoding_bulk import Places, Words, reserve, slopes
+from fedpriv._base.arrays import Vector
+from fedpriv._base.compiled import compiled
+from fedpriv.channel._bulk import Places, Words, reserve, slopes
 from fedpriv.mechanisms.votes import Binomial, StochasticSign
 
 Bytes = NDArray[np.uint8]

@@ -15,15 +15,15 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from fedpriv.arrays import Vector
-from fedpriv.clipping import clip_factors
-from fedpriv.encoding_additive import Additive
-from fedpriv.encoding_bulk import Bulk, Words, scratch
-from fedpriv.encoding_coins import Coins
-from fedpriv.encoding_counts import Counts
-from fedpriv.encoding_ternary import Signs
-from fedpriv.encoding_votes import Votes
-from fedpriv.errors import FedprivError, whole
+from fedpriv._base.arrays import Vector
+from fedpriv.bounds.clipping import clip_factors
+from fedpriv.channel._additive import Additive
+from fedpriv.channel._bulk import Bulk, Words, scratch
+from fedpriv.channel._coins import Coins
+from fedpriv.channel._counts import Counts
+from fedpriv.channel._ternary import Signs
+from fedpriv.channel._votes import Votes
+from fedpriv.errors import FedprivError, natural
 from fedpriv.mechanisms import (
     Binomial,
     Cldp,
@@ -35,8 +35,8 @@ from fedpriv.mechanisms import (
     Ternarize,
     Ternary,
 )
-from fedpriv.packing import packing
-from fedpriv.random_streams import Replayed, random_words, stream, words_of_clients
+from fedpriv.packed.symbols import packing
+from fedpriv.randomness.streams import Replayed, random_words, stream, words_of_clients
 
 __all__ = ["Fresh", "Seeded", "clip_factors", "encoded", "encoded_packed"]
 
@@ -54,7 +54,7 @@ class Seeded:
     clients: Clients
 
     def __post_init__(self) -> None:
-        whole(at_least=0, seed=self.seed, round=self.round)
+        natural(seed=self.seed, round=self.round)
         object.__setattr__(self, "clients", np.asarray(self.clients, np.int64))
         if not (self.clients.ndim == 1 and (self.clients >= 0).all()):
             raise FedprivError(f"clients must be a list of numbers from 0 on, got {self.clients}")

@@ -15,10 +15,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fedpriv import lattice
-from fedpriv.arrays import Vector
-from fedpriv.atoms import ROUNDING, Atoms
-from fedpriv.tradeoff import Tradeoff, quantile
+from fedpriv._base.arrays import Vector
+from fedpriv.curves import _lattice as lattice
+from fedpriv.curves.atoms import ROUNDING, Atoms
+from fedpriv.curves.pair import quantile
+from fedpriv.curves.tradeoff import Tradeoff
 
 Long = NDArray[np.longdouble]
 POINTS = 1 << 13  # of a block's lattice

@@ -10,14 +10,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
+from math import exp, expm1, log, pi, sqrt
 
 import numpy as np
 from scipy.special import erfcx, log_ndtr, ndtr
 
-from fedpriv.arrays import Vector
-from fedpriv.atoms import ROUNDING, Atoms, log_mixture, log_unmixed
+from fedpriv._base.arrays import Vector
+from fedpriv.curves.atoms import ROUNDING, Atoms, log_mixture, log_unmixed
 
 CELLS = 1 << 16
+ROOT, ROOT_2, LOG_ROOT = sqrt(pi / 2), sqrt(2), log(2 * pi) / 2
 FAR = 800.0  # beyond the edges, no float tells a tail from nothing
 Function = Callable[[Vector], Vector]
 Stick = Callable[[float], float]
@@ -33,13 +35,18 @@ class Density:
     q_above: Function
     loss: Function
     place: Function  # the x of a loss; ±∞ beyond the losses there are
-    edges: Vector  # where the line is cut; nothing of note lies beyond the ends
+    cut: Callable[[], Vector]  # gives `edges`, which not every question needs
     hockey_stick: Stick  # D(ε) = Σ max(Q − e^ε P, 0), in closed form
     swapped_stick: Stick  # the same with P and Q exchanged
     gaussian: float | None = None  # μ where the curve is exactly G_μ
     mu: float | None = None  # a μ for which G_μ lies below the curve
     symmetric: bool = False  # whether exchanging P and Q gives the same curve
     heavy: tuple[float, ...] = ()  # losses that carry mass of their own
+
+    @cached_property
+    def edges(self) -> Vector:
+        """Where the line is cut; nothing of note lies beyond the ends."""
+        return self.cut()
 
     @cached_property
     def swapped(self) -> Density:
@@ -50,7 +57,7 @@ class Density:
 
         return Density(
             turn(self.q_above), turn(self.q_below), turn(self.p_above), turn(self.p_below),
-            lambda x: -self.loss(-x), lambda loss: -self.place(-loss), -self.edges[::-1], self.swapped_stick,
+            lambda x: -self.loss(-x), lambda loss: -self.place(-loss), lambda: -self.edges[::-1], self.swapped_stick,
             self.hockey_stick, self.gaussian, self.mu, self.symmetric, tuple(-loss for loss in self.heavy),
         )  # fmt: skip
 
@@ -62,7 +69,8 @@ class Density:
 
         return Density(
             self.p_below, self.p_above, mix(self.p_below, self.q_below), mix(self.p_above, self.q_above),
-            lambda x: log_mixture(self.loss(x), rate), lambda loss: self.place(log_unmixed(loss, rate)), self.edges,
+            lambda x: log_mixture(self.loss(x), rate), lambda loss: self.place(log_unmixed(loss, rate)),
+            lambda: self.edges,
             partial(_mixed_stick, self.hockey_stick, rate), partial(_swapped_mixed_stick, self.swapped_stick, rate),
             None, self.mu, False, tuple(float(log_mixture(np.array(loss), rate)) for loss in self.heavy),
         )  # fmt: skip
@@ -157,9 +165,11 @@ def masses(below: Function, above: Function, edges: Vector) -> tuple[Vector, Vec
 
 def gaussian(mu: float) -> Density:
     """N(0, 1) against N(μ, 1): loss μ·x − μ²/2."""
-    bulk = np.linspace(-10, mu + 10, CELLS)
-    tail = np.linspace(10, 37, 2048)[1:]
-    edges = np.concatenate((-tail[::-1], bulk, mu + tail))
+
+    def edges() -> Vector:
+        tail = np.linspace(10, 37, 2048)[1:]
+        return np.concatenate((-tail[::-1], np.linspace(-10, mu + 10, CELLS), mu + tail))
+
     return Density(
         ndtr, lambda x: ndtr(-x), lambda x: ndtr(x - mu), lambda x: ndtr(mu - x),
         lambda x: mu * x - mu * mu / 2, lambda loss: loss / mu + mu / 2, edges,
@@ -173,7 +183,7 @@ def laplace(shift: float) -> Density:
         laplace_below, lambda x: laplace_below(-x),
         lambda x: laplace_below(x - shift), lambda x: laplace_below(shift - x),
         lambda x: np.clip(2 * x - shift, -shift, shift), partial(_place_laplace, shift),
-        np.linspace(0, shift, CELLS // 4), partial(_laplace_stick, shift), partial(_laplace_stick, shift),
+        lambda: np.linspace(0, shift, CELLS // 4), partial(_laplace_stick, shift), partial(_laplace_stick, shift),
         symmetric=True, heavy=(-shift, shift),
     )  # fmt: skip
 
@@ -195,19 +205,19 @@ def gaussian_stick(mu: float, epsilon: float) -> float:
     R is smooth and never underflows; where its two values nearly agree, their difference is −μR′ − μ³R‴/24.
     """
     z, half = epsilon / mu, mu / 2
-    log_density = -((z - half) ** 2) / 2 - np.log(2 * np.pi) / 2
     if mu * max(1.0, abs(z)) >= 1e-3 and z < half + 1:  # nothing cancels there
-        return float(ndtr(half - z) * -np.expm1(min(epsilon + log_ndtr(-half - z) - log_ndtr(half - z), 0.0)))
+        return float(ndtr(half - z)) * -expm1(min(epsilon + float(log_ndtr(-half - z) - log_ndtr(half - z)), 0.0))
+    density = exp(-((z - half) ** 2) / 2 - LOG_ROOT)
     if mu * max(1.0, abs(z)) < 1e-3:
-        value = float(_mills(z))
+        value = _mills(z)
         first = z * value - 1
         third = 2 * first + z * (value + z * first)
-        return float(np.exp(log_density) * -mu * (first + mu * mu * third / 24))
-    return float(np.exp(log_density) * (_mills(z - half) - _mills(z + half)))
+        return density * -mu * (first + mu * mu * third / 24)
+    return density * (_mills(z - half) - _mills(z + half))
 
 
 def _mills(x: float) -> float:
-    return float(np.sqrt(np.pi / 2) * erfcx(x / np.sqrt(2)))
+    return ROOT * float(erfcx(x / ROOT_2))
 
 
 def _laplace_stick(shift: float, epsilon: float) -> float:

@@ -1,34 +1,30 @@
-"""Composition: what many releases give away together, between two bounds that hold.
-
-The losses of independent releases add, so their masses convolve. A direction of every round is put on one lattice
-(`lattice`) and composed by a Fourier transform after tilting by e^{θ·loss}, so that its bulk lies at the ε asked for
-(`convolution`): δ = 1e−30 then costs no more than δ = 1e−3, and ε = 5,000 no more than 1. The same curve, made a little
-more and a little less informative, gives the upper and the lower bound.
-"""
+"""One direction of composed curves, Q against P: lattices chosen and cut, composed, and asked between two bounds."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
-from fedpriv import lattice
-from fedpriv.atoms import ROUNDING, Atoms
-from fedpriv.composed_mu import composed_mu
-from fedpriv.convolution import OUTSIDE, Convolution, Rounds, TooLarge, reach
-from fedpriv.densities import Density
-from fedpriv.errors import at_least_zero, probability, whole
-from fedpriv.lattice import Lattice
-from fedpriv.tilting import Sketch, Window, log_moment
-from fedpriv.tradeoff import Enclosure, Tradeoff
+from fedpriv.curves import _lattice as lattice
+from fedpriv.curves._composed_mu import composed_mu
+from fedpriv.curves._convolution import Convolution
+from fedpriv.curves._densities import Density
+from fedpriv.curves._lattice import Lattice
+from fedpriv.curves._transforms import OUTSIDE, Counts, Rounds, TooLarge, Transforms, reach
+from fedpriv.curves.atoms import ROUNDING, Atoms
+from fedpriv.curves.pair import Enclosure
+from fedpriv.curves.tilting import Sketch, Window, log_moment
+from fedpriv.curves.tradeoff import Tradeoff
 
 HEAVIEST = 32  # outcomes a lattice is aligned to
 MOST_ROUNDS = 1 << 34
 LEAST_TILT = 1e-6  # at which lattices are compared where nothing is tilted
 UPPER, LOWER, BOTH = +1, -1, 0
+FEWEST = 1 << 12  # points of a coarse lattice
 MANY = 1 << 17  # points past which a quick answer leaves the exact lattice for a coarser one
 FINE, QUICK, ROUGH = 5e-7, 1e-4, 1e-3  # relative errors of ε that a step aims at
 
@@ -44,94 +40,12 @@ Part = tuple[Tradeoff, int]
 Way = Callable[[Atoms | Density, float, float], Lattice]
 
 
-def compose(parts: Iterable[Part]) -> Composition:
-    """The composition of curves, each with the number of times it is released.
-
-    >>> vote = Tradeoff.between([0.6, 0.4], [0.4, 0.6])
-    >>> low, high = compose([(vote, 1000)]).epsilon(1e-5)
-    >>> high - low < 1e-6 * high
-    True
-    """
-    checked = []
-    for curve, count in parts:
-        whole(at_least=0, rounds=count)
-        if count:
-            checked.append((curve, int(count)))
-    return Composition(tuple(_gathered(checked)))
-
-
-def _gathered(parts: Sequence[Part]) -> list[Part]:
-    """Gaussian curves made one, G_√Σμ²; the same curve met twice counted together."""
-    counts: dict[int, tuple[Tradeoff, int]] = {}
-    squares = 0.0
-    for curve, count in parts:
-        if curve.gaussian_mu is not None:
-            squares += count * curve.gaussian_mu**2
-        else:
-            counts[id(curve)] = (curve, count + counts.get(id(curve), (curve, 0))[1])
-    together = [(Tradeoff.gaussian(float(np.sqrt(squares)) * (1 + 4 * ROUNDING)), 1)] if squares else []
-    return list(counts.values()) + together
-
-
-@dataclass(frozen=True, eq=False)
-class Composition:
-    """Releases composed; asked for δ at an ε or ε at a δ, it answers with bounds for the worse of both directions."""
-
-    parts: tuple[Part, ...]
-
-    @cached_property
-    def directions(self) -> tuple[Direction, ...]:
-        """Q against P and, unless every curve is its own inverse, P against Q; none where nothing was released."""
-        if not self.parts:
-            return ()
-        forward = Direction(self.parts)
-        if all(curve.symmetric for curve, _ in self.parts):
-            return (forward,)
-        return forward, Direction(tuple((curve.inverse, count) for curve, count in self.parts))
-
-    @cached_property
-    def mu(self) -> float:
-        """A certified Gaussian-DP parameter of the composition, ∞ where some curve has none."""
-        return max((direction.mu for direction in self.directions), default=0.0)
-
-    def delta(self, epsilon: float, tolerance: float = FINE) -> Bounds:
-        """δ(ε) from both sides; a larger tolerance is quicker, its bounds hold as well and lie further apart."""
-        at_least_zero(epsilon=epsilon)
-        return self._worst(lambda direction, t: direction.delta(float(epsilon), t), tolerance)
-
-    def epsilon(self, delta: float, tolerance: float = FINE) -> Bounds:
-        """The smallest ε ≥ 0 with δ(ε) ≤ δ, from both sides; ∞ where there is none."""
-        probability(delta=delta)
-        return self._worst(lambda direction, t: direction.epsilon(float(delta), t), tolerance)
-
-    def upper_epsilon(self, delta: float, tolerance: float) -> float:
-        """The upper bound of ε(δ) alone."""
-        probability(delta=delta)
-        return max((side.epsilon(float(delta), tolerance, UPPER).upper for side in self.directions), default=0.0)
-
-    def lower_epsilon(self, delta: float, tolerance: float) -> float:
-        """The lower bound of ε(δ) alone."""
-        probability(delta=delta)
-        return max((side.epsilon(float(delta), tolerance, LOWER).lower for side in self.directions), default=0.0)
-
-    def _worst(self, ask: Callable[[Direction, float], Bounds], tolerance: float) -> Bounds:
-        """The larger answer of the directions; one that a rough look shows to be smaller is not looked at again."""
-        if not self.parts:
-            return Bounds(0.0, 0.0)
-        open_ = list(self.directions)
-        if len(open_) > 1 and tolerance < ROUGH:
-            rough = [ask(direction, ROUGH) for direction in open_]
-            largest = max(bounds.lower for bounds in rough)
-            open_ = [direction for direction, bounds in zip(open_, rough, strict=True) if bounds.upper >= largest]
-        answers = [ask(direction, tolerance) for direction in open_]
-        return Bounds(max(a.lower for a in answers), max(a.upper for a in answers))
-
-
 @dataclass(frozen=True, eq=False)
 class Direction:
     """One direction, Q against P, of composed curves."""
 
     parts: tuple[Part, ...]
+    _taken: dict[tuple[float, float, int], Transforms] = field(default_factory=dict)
 
     @cached_property
     def single(self) -> Tradeoff | None:
@@ -199,7 +113,7 @@ class Direction:
     def epsilon(self, delta: float, tolerance: float, wanted: int = BOTH) -> Bounds:
         """ε(δ) of this direction; one bound alone, the other one left open, takes half the time."""
         if self.single:
-            return _single_epsilon(self.single, delta)
+            return _single_epsilon(self.single, delta, wanted)
         if delta == 1:
             return Bounds(0.0, 0.0)
         if self.nothing_shared:
@@ -225,7 +139,7 @@ class Direction:
     ) -> Bounds:
         """Both bounds; of more rounds than a transform holds, the Gaussian bound and what fewer rounds give away."""
         try:
-            return self._closed_in(tilt_of(self), ask, ceiling[0], tolerance, wanted)
+            return self.closed_in(tilt_of(self), ask, ceiling[0], tolerance, wanted)
         except TooLarge:
             by_gaussian = _rounded(ceiling[1](Tradeoff.gaussian(self.mu))).upper if self.mu < np.inf else np.inf
             upper = min(ceiling[0], by_gaussian)
@@ -234,39 +148,42 @@ class Direction:
             return Bounds(0.0, upper)
         return Bounds(min(fewer._answer(tilt_of, ask, ceiling, tolerance).lower, upper), upper)
 
-    def _closed_in(
-        self, tilt: float, ask: Callable[[Convolution], float], ceiling: float, tolerance: float, wanted: int
-    ) -> Bounds:
-        """Both bounds at one tilt; at gentler ones while the answer lies outside the window, as single outcomes do."""
+    def closed_in(
+        self, tilt: float, ask: Callable[[Convolution], float], ceiling: float, tolerance: float, wanted: int = BOTH,
+        counts: Counts | None = None,
+    ) -> Bounds:  # fmt: skip
+        """Both bounds at one tilt; at gentler ones while the answer lies outside the window, as single outcomes do.
+
+        `counts` are this direction's own or smaller ones: its transforms are taken once for all of them.
+        """
+        own = [count for _, count in self.parts] if counts is None else counts
         low, high = 0.0, ceiling
         for gentler in (1.0, 0.5, 0.1, 0.01, 0.0):
-            found, closed = self._composed(gentler * tilt, tolerance, ask, wanted)
-            low, high = max(low, found.lower), min(high, found.upper)
-            if closed:
+            sides = [Convolution(one, own) for one in self._transforms(gentler * tilt, tolerance, wanted)]
+            for side in sides:
+                low, high = (low, min(high, ask(side))) if side.sign > 0 else (max(low, ask(side)), high)
+            if all(side.closed for side in sides):
                 break
         return Bounds(float(min(low, high)), float(high))
 
-    def _composed(
-        self, tilt: float, tolerance: float, ask: Callable[[Convolution], float], wanted: int
-    ) -> tuple[Bounds, bool]:
-        """Both sides composed at one tilt and asked, and whether their answers lie inside the window."""
-        if self.rounds > MOST_ROUNDS:
-            raise TooLarge(f"{self.rounds} rounds are more than {MOST_ROUNDS}")
-        window = self.sketch.window(tilt, OUTSIDE)
+    def _transforms(self, tilt: float, tolerance: float, wanted: int) -> list[Transforms]:
+        """The wanted sides at one tilt, each taken once."""
+        signs = [sign for sign in (UPPER, LOWER) if wanted in (sign, BOTH)]
+        if any((tilt, tolerance, sign) not in self._taken for sign in signs):
+            if self.rounds > MOST_ROUNDS:
+                raise TooLarge(f"{self.rounds} rounds are more than {MOST_ROUNDS}")
+            window = self.sketch.window(tilt, OUTSIDE)
+            for sign, rounds in self._lattices(tilt, window, tolerance, wanted).items():
+                self._taken[tilt, tolerance, sign] = Transforms(rounds, tilt, window, sign)
+        return [self._taken[tilt, tolerance, sign] for sign in signs]
+
+    def _lattices(self, tilt: float, window: Window, tolerance: float, wanted: int) -> dict[int, Rounds]:
+        """The curves on lattices: the one that holds all their losses exactly, where it has few enough points."""
         points = lattice.LARGEST if tolerance < QUICK else MANY
-        if self.step is not None and window.high - window.low <= self.step * points:
-            shared = [(lattice.exact(curve.above, self.step), count) for curve, count in self.parts]
-            rounds: dict[int, Rounds] = {UPPER: shared, LOWER: shared}
-        else:
-            rounds = self._approximated(tilt, window, tolerance, wanted)
-        low, high, closed = 0.0, np.inf, True
-        if wanted != LOWER:
-            upper = Convolution(rounds[UPPER], tilt, window, UPPER)
-            high, closed = ask(upper), upper.closed
-        if wanted != UPPER:
-            below = Convolution(rounds[LOWER], tilt, window, LOWER)
-            low, closed = min(ask(below), high), closed and below.closed
-        return Bounds(low, high), closed
+        if self.step is None or window.high - window.low > self.step * points:
+            return self._approximated(tilt, window, tolerance, wanted)
+        shared = [(lattice.exact(curve.above, self.step), count) for curve, count in self.parts]
+        return {sign: shared for sign in (UPPER, LOWER) if wanted in (sign, BOTH)}
 
     def _approximated(self, tilt: float, window: Window, tolerance: float, wanted: int) -> dict[int, Rounds]:
         """Every curve spread and merged on lattices of one step."""
@@ -293,7 +210,7 @@ class Direction:
         """The step whose spreading, at most n·h²/8 of loss, keeps ε within its tolerance, as far as points allow."""
         wanted = np.sqrt(8 * tolerance * max(1e-3, self.sketch.mean_and_variance(tilt)[0]) / self.rounds)
         width = window.high - window.low
-        points = np.clip(width / wanted, 1 << 13, lattice.LARGEST)
+        points = np.clip(width / wanted, FEWEST, lattice.LARGEST)
         step = float(width / points)
         return max(step, *(lattice.finest(source(curve, sign)) for curve, _ in self.parts for sign in (+1, -1)))
 
@@ -325,11 +242,16 @@ def _single_delta(curve: Tradeoff, epsilon: float) -> Bounds:
     return Bounds(low * (1 - 1e-11), min(high * (1 + 1e-11), 1.0))
 
 
-def _single_epsilon(curve: Tradeoff, delta: float) -> Bounds:
-    """ε(δ) of one release."""
-    low, high = curve.epsilon(min(delta * (1 + 1e-11), 1.0)), curve.epsilon(delta * (1 - 1e-11))
-    room = _slack(curve, high) if np.isfinite(high) else 0.0
-    return Bounds(max(low - room, 0.0) if np.isfinite(low) else low, high + room if high > 0 else high)
+def _single_epsilon(curve: Tradeoff, delta: float, wanted: int) -> Bounds:
+    """ε(δ) of one release; a side that is not wanted is left open."""
+    low, high = 0.0, np.inf
+    if wanted != UPPER:
+        low = curve.epsilon(min(delta * (1 + 1e-11), 1.0))
+        low = max(low - _slack(curve, low), 0.0) if np.isfinite(low) else low
+    if wanted != LOWER:
+        high = curve.epsilon(delta * (1 - 1e-11))
+        high += _slack(curve, high) if 0 < high < np.inf else 0.0
+    return Bounds(low, high)
 
 
 def _slack(curve: Tradeoff, epsilon: float) -> float:

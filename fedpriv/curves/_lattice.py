@@ -17,10 +17,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fedpriv.arrays import Vector
-from fedpriv.atoms import ROUNDING, Atoms
-from fedpriv.compiled import compiled
-from fedpriv.densities import Density, masses
+from fedpriv._base.arrays import Vector
+from fedpriv._base.compiled import compiled
+from fedpriv.curves._densities import Density, masses
+from fedpriv.curves.atoms import ROUNDING, Atoms
 
 Index = NDArray[np.int64]
 LARGEST = 1 << 21  # points a transform may have
@@ -223,7 +223,8 @@ def aligned(heavy: Sequence[tuple[float, float]], wanted: float) -> tuple[float,
     counts = counts[counts <= 1.5 * counts[0] + 1]
     steps = abs(gaps[0]) / counts
     off = gaps[None, :] / steps[:, None]
-    cost = ((off - np.rint(off)) * steps[:, None]) ** 2 @ np.array([weight for _, weight in ranked])
+    weights = np.array([weight for _, weight in ranked])
+    cost = (((off - np.rint(off)) * steps[:, None]) ** 2 * weights).sum(axis=1)  # BLAS' sums depend on its threads
     return float(steps[int(np.argmin(cost))]), first
 
 

@@ -13,9 +13,9 @@ from math import exp, expm1, inf, log, log1p
 import numpy as np
 from scipy.special import ndtr
 
-from fedpriv.arrays import Vector
-from fedpriv.atoms import log_mixture
-from fedpriv.densities import CELLS, Density, Function, Stick, gaussian_stick, laplace_below
+from fedpriv._base.arrays import Vector
+from fedpriv.curves._densities import CELLS, Density, Function, Stick, gaussian_stick, laplace_below
+from fedpriv.curves.atoms import log_mixture
 
 TAIL = np.linspace(10, 37, 2048)[1:]
 LARGE = 18.0  # ln of a number whose inverse hyperbolic sine is ln of twice it
@@ -58,7 +58,7 @@ def _mirrored(
 
     return Density(
         lambda x: mixed(x, -shift), lambda x: mixed(-x, shift), lambda x: mixed(x, shift), lambda x: mixed(-x, -shift),
-        lambda x: np.copysign(loss(np.abs(x)), x), lambda at: np.copysign(place(np.abs(at)), at), edges,
+        lambda x: np.copysign(loss(np.abs(x)), x), lambda at: np.copysign(place(np.abs(at)), at), lambda: edges,
         both_ways, both_ways, None, mu, True, heavy,
     )  # fmt: skip
 

@@ -15,7 +15,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedpriv.arrays import Vector
+from fedpriv._base.arrays import Vector
 
 ROUNDING = 2.0**-50  # relative error of a mass or a loss that one correctly written formula leaves
 

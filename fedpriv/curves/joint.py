@@ -12,14 +12,15 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from fedpriv import lattice
-from fedpriv.arrays import Vector
-from fedpriv.atoms import ROUNDING, Atoms
-from fedpriv.convolution import any_of
+from fedpriv._base.arrays import Vector
+from fedpriv.curves import _lattice as lattice
+from fedpriv.curves._convolution import any_of
+from fedpriv.curves._lattice import Lattice
+from fedpriv.curves.atoms import ROUNDING, Atoms
+from fedpriv.curves.compose import Part, heavy_losses, source
+from fedpriv.curves.pair import Enclosure
+from fedpriv.curves.tradeoff import Tradeoff
 from fedpriv.errors import FedprivError, whole
-from fedpriv.lattice import Lattice
-from fedpriv.privacy_loss import Part, heavy_losses, source
-from fedpriv.tradeoff import Enclosure, Tradeoff
 
 POINTS = 1 << 14  # points that the joint losses are given
 UNSEEN = 1e-50  # more than what either side has beyond the lattices

@@ -8,14 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import erfcx
 
-from fedpriv.arrays import Vector
-from fedpriv.atoms import Atoms
+from fedpriv._base.arrays import Vector
+from fedpriv.curves.atoms import Atoms
 
 GROUPS = 1024
+SURE = 0.1  # a relative change of K″ between tilts that is as good as none
+RUNGS = 44  # tilts of a ladder, each 1.6 times the one before: √rounds from 1 to 1e5, δ from .1 to 1e-300
 STEEPEST = 1e3  # θ at most this many times one over the spread of the losses
 
 
@@ -45,6 +49,38 @@ def grouped(pair: Atoms) -> tuple[Vector, Vector]:
         return pair.loss[starts], np.log(np.add.reduceat(pair.q, starts))
 
 
+class Estimate(NamedTuple):
+    """About what ε(δ) is, the tilt that shows it, and how much K″ changes around it: 0 where the estimate is sure."""
+
+    epsilon: float
+    tilt: float
+    doubt: float
+
+
+class Ladder(NamedTuple):
+    """K and its two derivatives on a ladder of tilts, of one repetition: ε after any number of them by saddle point."""
+
+    tilt: Vector
+    total: Vector  # K(θ)
+    mean: Vector  # K′(θ)
+    variance: Vector  # K″(θ)
+
+    def estimate(self, times: float, delta: float) -> Estimate:
+        """About what ε(δ) is after so many repetitions: to choose by, proof of nothing.
+
+        With X ~ N(0, s²) for what is left of the tilted loss, δ(K′) = e^{K − θK′}·E[e^{−θX}(1 − e^{−X}); X > 0].
+        """
+        spread = np.sqrt(times * self.variance / 2)
+        with np.errstate(divide="ignore"):
+            left = np.log((erfcx(self.tilt * spread) - erfcx((1 + self.tilt) * spread)) / 2)
+        depth = np.maximum.accumulate(np.sqrt(np.maximum(times * (self.tilt * self.mean - self.total) - left, 0.0)))
+        aim = np.sqrt(-np.log(delta))
+        at = min(max(int(np.searchsorted(depth, aim)), 1), RUNGS - 2)
+        doubt = abs(float(np.log(max(self.variance[at + 1], 1e-300) / max(self.variance[at - 1], 1e-300))))
+        found = max(float(np.interp(aim, depth, times * self.mean)), 0.0)
+        return Estimate(found, float(np.interp(aim, depth, self.tilt)), doubt if doubt > SURE else 0.0)
+
+
 @dataclass(frozen=True)
 class Sketch:
     """A composition in outline: enough to choose a tilt and a window, proof of nothing."""
@@ -65,9 +101,26 @@ class Sketch:
         mean = variance = 0.0
         for loss, log_mass, n in self.rounds:
             weight = np.exp(tilt * loss + log_mass - log_moment(loss, log_mass, tilt))
-            centre = float(weight @ loss)
-            mean, variance = mean + n * centre, variance + n * float(weight @ (loss - centre) ** 2)
+            centre = float((weight * loss).sum())
+            mean, variance = mean + n * centre, variance + n * float((weight * (loss - centre) ** 2).sum())
         return mean, variance
+
+    @cached_property
+    def ladder(self) -> Ladder:
+        """K, K′ and K″ of everything once, for tilts around one over the spread of the losses."""
+        spread = max(np.sqrt(self.mean_and_variance(0.0)[1]), 1e-12)
+        tilt = 1e-6 / spread * 1.6 ** np.arange(RUNGS)
+        total, mean, variance = np.zeros((3, RUNGS))
+        for loss, log_mass, n in self.rounds:
+            exponent = tilt[:, None] * loss + log_mass
+            largest = exponent.max(axis=1, keepdims=True)
+            weight = np.exp(exponent - largest)
+            mass = weight.sum(axis=1)
+            centre = (weight * loss).sum(axis=1) / mass
+            total += n * (largest[:, 0] + np.log(mass))
+            mean += n * centre
+            variance += n * (weight * (loss - centre[:, None]) ** 2).sum(axis=1) / mass
+        return Ladder(tilt, total, mean, variance)
 
     def tilt_for_epsilon(self, epsilon: float) -> float:
         """θ ≥ 0 with K′(θ) = ε."""
@@ -84,7 +137,7 @@ class Sketch:
         if rising(0.0) >= 0:
             return 0.0
         low, high = np.log(1e-9 / spread), np.log(STEEPEST / spread)
-        for _ in range(44):
+        for _ in range(24):
             middle = (low + high) / 2
             low, high = (low, middle) if rising(float(np.exp(middle))) > 0 else (middle, high)
         return float(np.exp(low))

@@ -14,40 +14,28 @@ from typing import Any, Literal, assert_never
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import ndtr, ndtri, ndtri_exp
+from scipy.special import ndtr, ndtri
 
-from fedpriv import densities, replacing
-from fedpriv.arrays import Vector
-from fedpriv.atoms import ROUNDING, Atoms, hull
-from fedpriv.densities import Density
+from fedpriv._base.arrays import Vector
+from fedpriv.curves import _densities as densities
+from fedpriv.curves import _replacing as replacing
+from fedpriv.curves._densities import Density
+from fedpriv.curves.atoms import Atoms
+from fedpriv.curves.pair import (
+    Enclosure,
+    Pair,
+    distributions,
+    finite_above,
+    finite_below,
+    hull_of,
+    smallest_epsilon,
+    smallest_mu,
+)  # fmt: skip
 from fedpriv.errors import FedprivError, probability, real
 from fedpriv.trust import Adjacency
 
 LARGEST_MU = 1e100
-LARGEST_EPSILON = 1e300
 Comparison = Literal["equal", "more private", "less private", "incomparable"]
-
-
-@dataclass(frozen=True, eq=False)
-class Enclosure:
-    """A pair known only between two finite ones: `spread` gives away more than it, `merged` less."""
-
-    spread: Atoms
-    merged: Atoms
-
-    @property
-    def swapped(self) -> Enclosure:
-        """P and Q exchanged."""
-        return Enclosure(self.spread.swapped, self.merged.swapped)
-
-    @property
-    def symmetric(self) -> bool:
-        """Whether exchanging P and Q gives the very same masses."""
-        return self.spread.symmetric
-
-    def mixed(self, rate: float) -> Enclosure:
-        """(P, (1 − rate)·P + rate·Q): sampling keeps domination."""
-        return Enclosure(self.spread.mixed(rate), self.merged.mixed(rate))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -59,7 +47,7 @@ class Tradeoff:
     (0.85, 0.2, 0.4055)
     """
 
-    pair: Atoms | Density | Enclosure
+    pair: Pair
 
     def __repr__(self) -> str:
         if isinstance(self.pair, Atoms):
@@ -75,7 +63,7 @@ class Tradeoff:
         >>> Tradeoff.between([1, 0], [0, 1]).advantage  # disjoint: nothing is hidden
         1.0
         """
-        return Tradeoff(Atoms.of_masses(*_distributions(p, q)))
+        return Tradeoff(Atoms.of_masses(*distributions(p, q)))
 
     @staticmethod
     def gaussian(mu: float) -> Tradeoff:
@@ -143,12 +131,12 @@ class Tradeoff:
     @property
     def above(self) -> Atoms:
         """A finite pair that gives away at least as much (the very pair where the curve is finite)."""
-        return self.pair if isinstance(self.pair, Atoms) else self.pair.spread
+        return finite_above(self.pair)
 
     @property
     def below(self) -> Atoms:
         """A finite pair that gives away no more (the very pair where the curve is finite)."""
-        return self.pair if isinstance(self.pair, Atoms) else self.pair.merged
+        return finite_below(self.pair)
 
     @property
     def largest_loss(self) -> float:
@@ -221,27 +209,15 @@ class Tradeoff:
         if self.delta(0.0) <= delta:
             return 0.0
         if isinstance(self.pair, Density):
-            return _density_epsilon(self, float(delta))
+            return smallest_epsilon(self.delta, self.largest_loss, float(delta))
         return max(self.above.smallest_epsilon(float(delta)), 0.0)
 
     @cached_property
     def mu(self) -> float:
-        """The smallest μ with T ≥ G_μ: ∞ where T(0) < 1 or T reaches 0 before α = 1.
-
-        A piecewise linear curve lies above the convex G_μ when its inner corners (a, b) do: μ = max −Φ⁻¹(a) − Φ⁻¹(b).
-        """
+        """The smallest μ with T ≥ G_μ: ∞ where T(0) < 1 or T reaches 0 before α = 1."""
         if isinstance(self.pair, Density) and self.pair.mu is not None:
             return self.pair.mu
-        atoms = self.above
-        if np.isinf(atoms.loss).any():
-            return float("inf")
-        below, above = np.logaddexp.accumulate(atoms.log_p), np.logaddexp.accumulate(atoms.log_q[::-1])[::-1]
-        a, not_a = below[:-1], np.logaddexp.accumulate(atoms.log_p[::-1])[::-1][1:]
-        b, not_b = above[1:], np.logaddexp.accumulate(atoms.log_q)[:-1]
-        with np.errstate(invalid="ignore"):
-            corner = np.nan_to_num(-quantile(a, not_a) - quantile(b, not_b), nan=np.inf)
-        slack = 1 + 8 * atoms.error + 64 * ROUNDING
-        return float(max(corner.max(initial=0.0), 0.0) * slack)
+        return smallest_mu(self.above)
 
     @cached_property
     def advantage(self) -> float:
@@ -261,7 +237,7 @@ class Tradeoff:
         result: Tradeoff = self
         for other in others:
             if other is not result:
-                result = _hull_of_two(result, other)
+                result = Tradeoff(hull_of(result.pair, other.pair))
         return result
 
     def subsampled(self, rate: float, adjacency: Adjacency = "replace") -> Tradeoff:
@@ -291,11 +267,11 @@ class Tradeoff:
 
     def _replaced(self, sampled: Tradeoff, rate: float) -> Tradeoff:
         """What is guaranteed whichever side of the pair an odd record holds, in whichever direction it is looked at."""
-        either = _hull_of_two(sampled, sampled.inverse, balanced=True)
+        either = hull_of(sampled.pair, sampled.inverse.pair, balanced=True)
         if self.symmetric:
-            return either
+            return Tradeoff(either)
         other = Tradeoff(self.pair.swapped.mixed(rate))  # the odd record may hold either side of the pair
-        return _hull_of_two(either, _hull_of_two(other, other.inverse, balanced=True), balanced=True)
+        return Tradeoff(hull_of(either, hull_of(other.pair, other.inverse.pair, balanced=True), balanced=True))
 
     def compare(self, other: Tradeoff) -> Comparison:
         """Which of two curves lies above the other, up to 1e−12: the higher one gives less away.
@@ -321,45 +297,3 @@ def _replaced(
     if rate == 1 or not isinstance(own.pair, Density):  # a shift of nothing, or one that gives everything away
         return own if rate > 0 else Tradeoff.between([1.0], [1.0])
     return Tradeoff(sampled(float(shift), float(rate))) if rate > 0 else Tradeoff.between([1.0], [1.0])
-
-
-def _distributions(p: ArrayLike, q: ArrayLike) -> tuple[Vector, Vector]:
-    """Both arrays checked: one length, no negative or missing mass, each summing to one."""
-    first, second = np.asarray(p, dtype=float), np.asarray(q, dtype=float)
-    if first.ndim != 1 or first.shape != second.shape or not first.size:
-        raise FedprivError(f"P and Q must be two lists of one length, got shapes {first.shape} and {second.shape}")
-    for name, mass in (("P", first), ("Q", second)):
-        if not (mass >= 0).all():
-            raise FedprivError(f"{name} must hold probabilities, got {mass[~(mass >= 0)][0]}")
-        if not abs(mass.sum() - 1) <= 1e-9:
-            raise FedprivError(f"{name} must sum to 1, got {mass.sum()}")
-    return first, second
-
-
-def quantile(log_mass: Vector, log_rest: Vector) -> Vector:
-    """Φ⁻¹ of a mass, from whichever of the mass and its complement is smaller."""
-    small = np.minimum(np.minimum(log_mass, log_rest), np.log(0.5))
-    return np.where(log_mass <= log_rest, 1.0, -1.0) * ndtri_exp(small)
-
-
-def _density_epsilon(curve: Tradeoff, delta: float) -> float:
-    """Bisection on ε, the end returned where δ(ε) ≤ δ."""
-    if delta == 0:
-        return curve.largest_loss
-    low, high = 0.0, 1.0
-    while curve.delta(high) > delta:
-        low, high = high, 2 * high
-        if high > LARGEST_EPSILON:
-            return curve.largest_loss
-    for _ in range(100):
-        middle = (low + high) / 2
-        low, high = (middle, high) if curve.delta(middle) > delta else (low, middle)
-    return high
-
-
-def _hull_of_two(first: Tradeoff, second: Tradeoff, balanced: bool = False) -> Tradeoff:
-    """The hull of two curves; where either is only enclosed, so is the hull."""
-    if isinstance(first.pair, Atoms) and isinstance(second.pair, Atoms):
-        return Tradeoff(hull(first.pair, second.pair, balanced))
-    above, below = hull(first.above, second.above, balanced), hull(first.below, second.below, balanced)
-    return Tradeoff(Enclosure(above, below))

@@ -5,30 +5,33 @@ from __future__ import annotations
 from typing import Any
 
 from fedpriv.errors import FedprivError, nearest
-from fedpriv.estimation.centres import CoordinateMedian, EmpiricalMean, GeometricMedian, MedianOfMeans
-from fedpriv.estimation.coinpress import Coinpress
-from fedpriv.estimation.dp_filter import DpFilter
-from fedpriv.estimation.estimate import Estimate, Estimator
-from fedpriv.estimation.heavy_tailed import PrimeHeavyTailed
-from fedpriv.estimation.noisy_means import DpMean
+from fedpriv.estimation._centres import CoordinateMedian, EmpiricalMean, GeometricMedian, MedianOfMeans
+from fedpriv.estimation._coinpress import Coinpress
+from fedpriv.estimation._dp_filter import DpFilter
+from fedpriv.estimation._estimate import Estimate, Estimator
+from fedpriv.estimation._heavy_tailed import PrimeHeavyTailed
+from fedpriv.estimation._noisy_means import DpMean
+from fedpriv.estimation._robust_filter import RobustFilter
+from fedpriv.estimation._trimmed import TrimmedDistance
+from fedpriv.estimation._tukey import TukeyMedian
 from fedpriv.estimation.prime import Prime
-from fedpriv.estimation.robust_filter import RobustFilter
-from fedpriv.estimation.trimmed import TrimmedDistance
-from fedpriv.estimation.tukey import TukeyMedian
+from fedpriv.registry import UNPROVED, Registry
 
 __all__ = [
-    "METHODS", "Coinpress", "CoordinateMedian", "DpFilter", "DpMean", "EmpiricalMean", "Estimate", "Estimator",
+    "ESTIMATORS", "Coinpress", "CoordinateMedian", "DpFilter", "DpMean", "EmpiricalMean", "Estimate", "Estimator",
     "GeometricMedian", "MedianOfMeans", "Prime", "PrimeHeavyTailed", "RobustFilter", "TrimmedDistance", "TukeyMedian",
     "method_of", "spelled",
 ]  # fmt: skip
 
-METHODS: dict[str, type[Any]] = {
-    kind.__name__: kind
-    for kind in (
+ESTIMATORS = Registry(
+    "estimator",
+    Estimator,
+    (
         Prime, PrimeHeavyTailed, DpFilter, DpMean, Coinpress, TrimmedDistance, TukeyMedian, RobustFilter, EmpiricalMean,
         CoordinateMedian, GeometricMedian, MedianOfMeans,
-    )
-}  # fmt: skip
+    ),
+    proof=UNPROVED,
+)  # fmt: skip
 
 
 def method_of(word: str) -> type[Any]:
@@ -37,9 +40,11 @@ def method_of(word: str) -> type[Any]:
     >>> method_of("dp-mean").__name__
     'DpMean'
     """
-    plain = {name.lower(): kind for name, kind in METHODS.items()}
+    if ":" in word:
+        return ESTIMATORS.named(word)
+    plain = {name.lower(): kind for name, kind in ESTIMATORS.items()}
     if (found := plain.get(word.replace("-", "").lower())) is None:
-        words = [spelled(name) for name in METHODS]
+        words = [spelled(name) for name in ESTIMATORS]
         raise FedprivError(f"unknown method {word!r}{nearest(word, words)}; methods: {', '.join(words)}")
     return found
 

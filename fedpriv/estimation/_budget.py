@@ -13,19 +13,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import log, sqrt
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple
 
 from scipy.special import ndtri
 
-from fedpriv.arrays import Vector
+from fedpriv._base.arrays import Vector
+from fedpriv.accounting.calibration import calibrate
+from fedpriv.accounting.event import Event
+from fedpriv.accounting.ledger import Ledger
 from fedpriv.bounds import Box, Norm
-from fedpriv.calibration import calibrate
-from fedpriv.errors import FedprivError, one_of, positive
-from fedpriv.estimation.estimate import Estimate
-from fedpriv.event import Event
-from fedpriv.ledger import Ledger
+from fedpriv.curves.compose import Bounds
+from fedpriv.estimation._estimate import Estimate
 from fedpriv.mechanisms import Exponential, Gaussian, Histogram, Mechanism, Ptr
-from fedpriv.privacy_loss import Bounds
 from fedpriv.trust import Central
 
 Composition = Literal["certified", "published"]
@@ -143,14 +142,3 @@ def costed(
 def _cost(ledger: Ledger, delta: float) -> Bounds:
     """ε at δ of a ledger; the same plan is often run again."""
     return ledger.epsilon(delta)
-
-
-def check_budget(epsilon: float, delta: float, composition: str) -> None:
-    """Refuse what is no budget."""
-    positive(epsilon=epsilon, delta=delta)
-    if not delta < 1:
-        raise FedprivError(f"delta must be below 1, got {delta}")
-    for name, value, least in (("epsilon", epsilon, LEAST_EPSILON), ("delta", delta, LEAST_DELTA)):
-        if not value >= least:
-            raise FedprivError(f"{name} must be at least {least:g}, got {value:g}")
-    one_of(get_args(Composition), composition=composition)

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import inf
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import ArrayLike
 
 from fedpriv import aggregation
-from fedpriv.arrays import Vector
+from fedpriv._base.arrays import Vector
+from fedpriv.accounting.event import Event
+from fedpriv.curves.compose import Bounds
 from fedpriv.errors import FedprivError, whole
-from fedpriv.estimation.estimate import Estimate, records_of
-from fedpriv.event import Event
-from fedpriv.privacy_loss import Bounds
+from fedpriv.estimation._estimate import Estimate, records_of
+from fedpriv.settings import check_fields
 
 _STEPS, _STILL, _NEAREST = 1000, 1e-10, 1e-6  # a search ends when it moves by less than so much of the distances
 _BLOCK = 1 << 16  # records measured at once
@@ -59,12 +60,12 @@ class MedianOfMeans:
     few corrupted records, not for a share of them.
     """
 
-    blocks: int = 20
+    blocks: Annotated[int, whole, "blocks whose means' geometric median it is"] = 20
 
     private: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        whole(blocks=self.blocks)
+        check_fields(self)
 
     def events(self, n: int, d: int) -> tuple[Event, ...]:
         """None: nothing is hidden. A record a block is needed."""

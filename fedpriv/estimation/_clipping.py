@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedpriv.arrays import Vector
-from fedpriv.clipping import clip_factors
+from fedpriv._base.arrays import Vector
+from fedpriv.bounds.clipping import clip_factors
 
 BLOCK = 1 << 13  # rows at a time: what a block takes stays in cache, and a sum within it has a bounded rounding error
 UNIT = 2.0**-53

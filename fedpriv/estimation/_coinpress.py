@@ -7,18 +7,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import log, sqrt
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import ArrayLike
 
-from fedpriv.arrays import Vector
+from fedpriv._base.arrays import Vector
+from fedpriv.accounting.event import Event
 from fedpriv.errors import positive, whole
-from fedpriv.estimation import budget
-from fedpriv.estimation.estimate import Estimate, records_of
-from fedpriv.estimation.noisy_means import noisy_mean, noisy_sum
-from fedpriv.event import Event
+from fedpriv.estimation import _budget as budget
+from fedpriv.estimation._estimate import Estimate, records_of
+from fedpriv.estimation._noisy_means import noisy_mean, noisy_sum
+from fedpriv.estimation._settings import Delta, Epsilon, LargestDeviation
+from fedpriv.settings import check_fields
 
 _UNLUCKY = 0.01  # β: how often a record, or the next ball, may lie farther out than is reckoned with
 _ACROSS = 3.0  # deviations that a record may lie off along the line to the mean: the authors' √(2 ln(1/β))
@@ -32,18 +34,16 @@ class Coinpress:
     last step has three quarters of ρ = μ²/2, the others share the rest.
     """
 
-    epsilon: float
-    delta: float
-    bound: float  # of the norm of the mean: public
-    steps: int = 2  # t
-    scale: float = 1.0  # the largest standard deviation in any direction: public
+    epsilon: Epsilon
+    delta: Delta
+    bound: Annotated[float, positive, "of the norm of the mean: public"]
+    steps: Annotated[int, whole, "t, balls that the mean is looked for in, one in the other"] = 2
+    scale: LargestDeviation = 1.0
 
     private: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        budget.check_budget(self.epsilon, self.delta, "certified")
-        positive(bound=self.bound, scale=self.scale)
-        whole(steps=self.steps)
+        check_fields(self)
 
     def events(self, n: int, d: int) -> tuple[Event, ...]:
         """A noisy sum a step; the radii are known before any record is looked at."""

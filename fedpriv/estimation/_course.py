@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fedpriv.estimation.curator import Curator
-from fedpriv.estimation.filters import Filter
+from fedpriv.estimation._curator import Curator
+from fedpriv.estimation._filters import Filter
 from fedpriv.estimation.moments import Moments
 from fedpriv.estimation.plan import Outcome, Plan
 

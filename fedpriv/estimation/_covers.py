@@ -7,9 +7,9 @@ from math import pi
 import numpy as np
 from numpy.random import Generator
 
-from fedpriv.arrays import Vector
+from fedpriv._base.arrays import Vector
 from fedpriv.errors import FedprivError
-from fedpriv.sampling_exact import bernoulli
+from fedpriv.randomness.exact import bernoulli
 
 MOST_COORDINATES, MOST_POINTS = 3, 200_000
 LEAST_CHANCE = 2.0**-1000  # of a candidate beside the best: below it floats lose digits

@@ -12,12 +12,13 @@ from dataclasses import dataclass, field
 
 from numpy.random import Generator
 
-from fedpriv.aggregation.one_thread import one_thread
-from fedpriv.arrays import Vector
-from fedpriv.estimation import moments, threshold
-from fedpriv.estimation.filters import Filter, remaining
+from fedpriv._base.arrays import Vector
+from fedpriv._base.one_thread import one_thread
+from fedpriv.estimation import _threshold as threshold
+from fedpriv.estimation import moments
+from fedpriv.estimation._filters import Filter, remaining
 from fedpriv.estimation.moments import Mask, Moments
-from fedpriv.fine_grid import FineGrid
+from fedpriv.randomness.grid import FineGrid
 
 
 @dataclass(kw_only=True)

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import ArrayLike
 
+from fedpriv.accounting.event import Event
 from fedpriv.errors import positive, whole
-from fedpriv.estimation.budget import Access, Composition
-from fedpriv.estimation.course import asked, ended, enough_left, excess_allowed, recentred, tail, too_few
-from fedpriv.estimation.curator import Curator
-from fedpriv.estimation.estimate import Estimate, records_of
-from fedpriv.estimation.filters import Filter
-from fedpriv.estimation.plan import Outcome, Plan, carried_out, check_settings, gaussian_extent, planned
-from fedpriv.event import Event
+from fedpriv.estimation._budget import Access
+from fedpriv.estimation._course import asked, ended, enough_left, excess_allowed, recentred, tail, too_few
+from fedpriv.estimation._curator import Curator
+from fedpriv.estimation._estimate import Estimate, records_of
+from fedpriv.estimation._filters import Filter
+from fedpriv.estimation._settings import Composed, Corrupted, Delta, Deviation, Epsilon, Held, Interactive, Recentrings
+from fedpriv.estimation.plan import Outcome, Plan, carried_out, gaussian_extent, planned
+from fedpriv.settings import check_fields
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,24 +37,21 @@ class DpFilter:
     (True, True)
     """
 
-    epsilon: float
-    delta: float
-    corruption: float  # α, the share of records that may be anything
-    scale: float = 1.0  # the standard deviation of honest records in every direction
-    bound: float | None = None
-    composition: Composition = "certified"
-    interactive: bool = False  # Algorithm 1: filter all records anew for every answer; the answers are the same
-    constant: float = 0.5  # C: filtering ends at an excess variance of C·α·ln(1/α)
-    steps: int = 40  # T, filterings at most
-    recentrings: int = 2  # times that the filters are applied anew about the mean they led to
+    epsilon: Epsilon
+    delta: Delta
+    corruption: Corrupted
+    scale: Deviation = 1.0
+    bound: Held = None
+    composition: Composed = "certified"
+    interactive: Interactive = False
+    constant: Annotated[float, positive, "C: filtering ends at an excess variance of C·α·ln(1/α)"] = 0.5
+    steps: Annotated[int, whole, "T, filterings at most"] = 40
+    recentrings: Recentrings = 2
 
     private: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        check_settings(self)
-        positive(constant=self.constant)
-        whole(steps=self.steps)
-        whole(at_least=0, recentrings=self.recentrings)
+        check_fields(self)
 
     def plan(self, n: int, d: int) -> Plan:
         """Region, noise and releases for n records of d numbers."""

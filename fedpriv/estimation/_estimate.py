@@ -14,11 +14,11 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import ArrayLike
 
-from fedpriv.arrays import Vector
+from fedpriv._base.arrays import Vector
+from fedpriv.accounting.event import Event
+from fedpriv.accounting.ledger import Ledger
+from fedpriv.curves.compose import Bounds
 from fedpriv.errors import FedprivError
-from fedpriv.event import Event
-from fedpriv.ledger import Ledger
-from fedpriv.privacy_loss import Bounds
 
 EMPTY = Ledger()
 

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fedpriv.aggregation.one_thread import one_thread
-from fedpriv.arrays import Vector
-from fedpriv.estimation.clipping import blocks
+from fedpriv._base.arrays import Vector
+from fedpriv._base.one_thread import one_thread
+from fedpriv.estimation._clipping import blocks
 from fedpriv.estimation.moments import Mask
 
 

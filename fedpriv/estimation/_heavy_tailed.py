@@ -4,19 +4,29 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import sqrt
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from numpy.random import Generator
 from numpy.typing import ArrayLike
 
-from fedpriv.errors import above, positive, whole
-from fedpriv.estimation.budget import Composition
-from fedpriv.estimation.course import eigenvalue_of_chance
-from fedpriv.estimation.estimate import Estimate, records_of
-from fedpriv.estimation.matrix_weights import Weighing, weighted_filtering
-from fedpriv.estimation.plan import Extent, Plan, carried_out, check_settings, planned
+from fedpriv.accounting.event import Event
+from fedpriv.errors import above, positive, real, whole
+from fedpriv.estimation._course import eigenvalue_of_chance
+from fedpriv.estimation._estimate import Estimate, records_of
+from fedpriv.estimation._matrix_weights import Weighing, weighted_filtering
+from fedpriv.estimation._settings import (
+    Composed,
+    Corrupted,
+    Delta,
+    Epsilon,
+    Held,
+    Interactive,
+    LargestDeviation,
+    Recentrings,
+)
+from fedpriv.estimation.plan import Extent, Plan, carried_out, planned
 from fedpriv.estimation.prime import accesses_of
-from fedpriv.event import Event
+from fedpriv.settings import check_fields
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,28 +44,25 @@ class PrimeHeavyTailed:
     (True, True)
     """
 
-    epsilon: float
-    delta: float
-    corruption: float  # α, the share of records that may be anything
-    scale: float = 1.0  # the largest standard deviation of honest records in any direction
-    bound: float | None = None
-    composition: Composition = "certified"
-    interactive: bool = False  # filter all records anew for every answer; the answers are the same
-    constant: float = 1.5  # C: filtering ends at a variance of C in every direction
-    steps: int = 4  # T₁·T₂, filterings at most
-    sharpness: float = 1.0  # of the weights; the paper's proof has 1/(100·(0.1/C + 1.05))
-    recentrings: int = 1  # times that the filters are applied anew about the mean they led to
-    reach: float = 1.0  # the ball's radius is (reach/√α + 2)·√d; the paper's is 25·√(d/α)
-    groups: int = 9  # random groups whose medians' median is the centre; the paper's 200·ln(2/ζ)
+    epsilon: Epsilon
+    delta: Delta
+    corruption: Corrupted
+    scale: LargestDeviation = 1.0
+    bound: Held = None
+    composition: Composed = "certified"
+    interactive: Interactive = False
+    constant: Annotated[float, real, "C: filtering ends at a variance of C in every direction: above 1"] = 1.5
+    steps: Annotated[int, whole, "T₁·T₂, filterings at most"] = 4
+    sharpness: Annotated[float, positive, "of the weights; the paper's proof has 1/(100·(0.1/C + 1.05))"] = 1.0
+    recentrings: Recentrings = 1
+    reach: Annotated[float, positive, "the ball's radius is (reach/√α + 2)·√d; the paper's is 25·√(d/α)"] = 1.0
+    groups: Annotated[int, whole, "random groups whose medians' median is the centre; the paper's 200·ln(2/ζ)"] = 9
 
     private: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        check_settings(self)
+        check_fields(self)
         above("the variance of honest records", 1.0, constant=self.constant)
-        positive(sharpness=self.sharpness, reach=self.reach)
-        whole(steps=self.steps, groups=self.groups)
-        whole(at_least=0, recentrings=self.recentrings)
 
     def extent(self, n: int, d: int) -> Extent:
         """A share of at most α/reach² is farther than reach·√(d/α) from the mean, by Chebyshev's inequality.

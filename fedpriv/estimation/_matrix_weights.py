@@ -10,12 +10,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fedpriv.arrays import Vector
-from fedpriv.estimation.course import State, asked, ended, enough_left, recentred, tail, too_few
-from fedpriv.estimation.curator import Curator
-from fedpriv.estimation.filters import Filter
+from fedpriv._base.arrays import Vector
+from fedpriv.estimation._course import State, asked, ended, enough_left, recentred, tail, too_few
+from fedpriv.estimation._curator import Curator
+from fedpriv.estimation._filters import Filter
+from fedpriv.estimation._threshold import edges, threshold
 from fedpriv.estimation.plan import Outcome, Plan
-from fedpriv.estimation.threshold import edges, threshold
 
 MOST_WEIGHINGS = 10_000  # of one set; by then U has long become one direction
 WORTH = 5.5  # a filtering needs ψ > λ/5.5. [M] Algorithm 10

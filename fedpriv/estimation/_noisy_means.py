@@ -15,15 +15,17 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import ArrayLike
 
-from fedpriv.arrays import Vector
-from fedpriv.errors import FedprivError, positive
-from fedpriv.estimation import budget
-from fedpriv.estimation.clipping import Region, blocks, clipped, rounding
-from fedpriv.estimation.estimate import Estimate, records_of
+from fedpriv._base.arrays import Vector
+from fedpriv.accounting.event import Event
+from fedpriv.errors import FedprivError
+from fedpriv.estimation import _budget as budget
+from fedpriv.estimation._clipping import Region, blocks, clipped, rounding
+from fedpriv.estimation._estimate import Estimate, records_of
+from fedpriv.estimation._range import centre
+from fedpriv.estimation._settings import Delta, Epsilon, Held, LargestDeviation
 from fedpriv.estimation.plan import RANGE_SHARE
-from fedpriv.estimation.range import centre
-from fedpriv.event import Event
-from fedpriv.fine_grid import FineGrid
+from fedpriv.randomness.grid import FineGrid
+from fedpriv.settings import check_fields
 
 _OFF = 0.25  # deviations that the middle may be off in each coordinate, corruption and noise together
 _ROOM = 4  # times the threshold: so many records make a fullest bin that passes for certain
@@ -38,18 +40,15 @@ class DpMean:
     takes the histograms' place.
     """
 
-    epsilon: float
-    delta: float
-    scale: float = 1.0  # the largest standard deviation in any direction: public
-    bound: float | None = None
+    epsilon: Epsilon
+    delta: Delta
+    scale: LargestDeviation = 1.0
+    bound: Held = None
 
     private: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        budget.check_budget(self.epsilon, self.delta, "certified")
-        positive(scale=self.scale)
-        if self.bound is not None:
-            positive(bound=self.bound)
+        check_fields(self)
 
     def events(self, n: int, d: int) -> tuple[Event, ...]:
         """A histogram a coordinate, and the mean."""

@@ -12,9 +12,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.random import Generator
 
-from fedpriv.arrays import Vector
-from fedpriv.fine_grid import FineGrid
+from fedpriv._base.arrays import Vector
 from fedpriv.mechanisms import Histogram
+from fedpriv.randomness.grid import FineGrid
 
 SPREAD = 4  # a coordinate that spans at most so many bins a record is counted in an array, others are sorted
 

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import ceil, log
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import ArrayLike
 
+from fedpriv.accounting.event import Event
 from fedpriv.errors import positive, whole
-from fedpriv.estimation.centres import unprotected, usable
-from fedpriv.estimation.estimate import Estimate
-from fedpriv.estimation.filters import Filter, thinned
-from fedpriv.estimation.plan import check_corruption
-from fedpriv.event import Event
+from fedpriv.estimation._centres import unprotected, usable
+from fedpriv.estimation._estimate import Estimate
+from fedpriv.estimation._filters import Filter, thinned
+from fedpriv.estimation._settings import Corrupted, Deviation
+from fedpriv.settings import check_fields
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,17 +32,15 @@ class RobustFilter:
     True
     """
 
-    corruption: float  # α, the share of records that may be anything
-    scale: float = 1.0  # the standard deviation of honest records in every direction
-    constant: float = 0.5  # C: filtering ends at an excess variance of C·α·ln(1/α)
-    steps: int = 1000  # filterings at most
+    corruption: Corrupted
+    scale: Deviation = 1.0
+    constant: Annotated[float, positive, "C: filtering ends at an excess variance of C·α·ln(1/α)"] = 0.5
+    steps: Annotated[int, whole, "filterings at most"] = 1000
 
     private: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        check_corruption(self.corruption)
-        positive(scale=self.scale, constant=self.constant)
-        whole(steps=self.steps)
+        check_fields(self)
 
     def events(self, n: int, d: int) -> tuple[Event, ...]:
         """None: nothing is hidden."""

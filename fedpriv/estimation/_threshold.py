@@ -6,7 +6,7 @@ from math import ceil, log2, sqrt
 
 import numpy as np
 
-from fedpriv.arrays import Vector
+from fedpriv._base.arrays import Vector
 from fedpriv.estimation.moments import Mask
 
 SENSITIVITY = sqrt(2)  # replacing a record takes one from a bin and adds one to another

@@ -14,21 +14,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import ceil, log, sqrt
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import ArrayLike
 
-from fedpriv.arrays import Vector
-from fedpriv.errors import FedprivError, positive, whole
-from fedpriv.estimation import budget
-from fedpriv.estimation.covers import check_dimension, directions, exponential, grid
-from fedpriv.estimation.estimate import Estimate, records_of
-from fedpriv.estimation.tukey import drawn, within
-from fedpriv.event import Event
-from fedpriv.fine_grid import FineGrid
+from fedpriv._base.arrays import Vector
+from fedpriv.accounting.event import Event
+from fedpriv.errors import FedprivError, limited, positive, whole
+from fedpriv.estimation import _budget as budget
+from fedpriv.estimation._covers import check_dimension, directions, exponential, grid
+from fedpriv.estimation._estimate import Estimate, records_of
+from fedpriv.estimation._settings import Delta, Epsilon, LargestDeviation
+from fedpriv.estimation._tukey import drawn, within
 from fedpriv.mechanisms import Laplace
+from fedpriv.randomness.grid import FineGrid
+from fedpriv.settings import check_fields
 
 _TEST = 0.25  # the share of ε that the test has
 _ROUNDED = 2.0**-44  # of the largest number: what sums in pairs, and a distance, are off by at most, twice
@@ -42,22 +44,23 @@ class TrimmedDistance:
     the ends of what is kept: `scale` says how wide that may be.
     """
 
-    epsilon: float
-    delta: float
-    corruption: float  # α
-    bound: float  # of the coordinates of the mean: public
-    scale: float = 1.0  # the largest standard deviation in any direction: public
-    spacing: float = 0.05  # of the grid
-    angles: int = 32
+    epsilon: Epsilon
+    delta: Delta
+    corruption: Annotated[
+        float,
+        positive,
+        limited("must be below 1/6, as 3α is cut off at either end", below=1 / 6),
+        "α, the share of records that may be anything",
+    ]
+    bound: Annotated[float, positive, "of the coordinates of the mean: public"]
+    scale: LargestDeviation = 1.0
+    spacing: Annotated[float, positive, "of the grid of candidates"] = 0.05
+    angles: Annotated[int, whole, "directions that stand for all of them"] = 32
 
     private: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        budget.check_budget(self.epsilon, self.delta, "certified")
-        positive(corruption=self.corruption, bound=self.bound, scale=self.scale, spacing=self.spacing)
-        if not self.corruption < 1 / 6:
-            raise FedprivError(f"corruption must be below 1/6, as 3α is cut off at either end, got {self.corruption}")
-        whole(angles=self.angles)
+        check_fields(self)
 
     def events(self, n: int, d: int) -> tuple[Event, ...]:
         """The test, and one draw, whose proof fails with probability δ where the test should have."""

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import ArrayLike
 
-from fedpriv.arrays import Vector
+from fedpriv._base.arrays import Vector
+from fedpriv.accounting.event import Event
 from fedpriv.errors import positive, whole
-from fedpriv.estimation import budget
-from fedpriv.estimation.covers import check_dimension, directions, exponential, grid
-from fedpriv.estimation.estimate import Estimate, records_of
-from fedpriv.event import Event
+from fedpriv.estimation import _budget as budget
+from fedpriv.estimation._covers import check_dimension, directions, exponential, grid
+from fedpriv.estimation._estimate import Estimate, records_of
+from fedpriv.estimation._settings import Epsilon
 from fedpriv.mechanisms import Exponential
+from fedpriv.settings import check_fields
 
 INWARD = 1 - 1e-12  # of ε, so that the accountant's rounding does not take it past the target
 
@@ -29,17 +31,15 @@ class TukeyMedian:
     directions and any grid that do not depend on the data. On a line the depth is exact, else over `angles` directions.
     """
 
-    epsilon: float
-    bound: float  # of the coordinates of the mean: public
-    spacing: float = 0.05  # of the grid
-    angles: int = 32
+    epsilon: Epsilon
+    bound: Annotated[float, positive, "of the coordinates of the mean: public"]
+    spacing: Annotated[float, positive, "of the grid of candidates"] = 0.05
+    angles: Annotated[int, whole, "directions that stand for all of them"] = 32
 
     private: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        budget.check_budget(self.epsilon, budget.LEAST_DELTA, "certified")
-        positive(bound=self.bound, spacing=self.spacing)
-        whole(angles=self.angles)
+        check_fields(self)
 
     def events(self, n: int, d: int) -> tuple[Event, ...]:
         """One draw. A grid that is too large is refused."""

@@ -16,9 +16,9 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from fedpriv.arrays import Vector
-from fedpriv.estimation.clipping import blocks, rounding
-from fedpriv.sampling_wide import Integers, rounded
+from fedpriv._base.arrays import Vector
+from fedpriv.estimation._clipping import blocks, rounding
+from fedpriv.randomness.wide import Integers, rounded
 
 LIFT = 1.0  # b/r: at 1 the mean is as exact as if asked alone (benchmarks/estimation_constants.py)
 

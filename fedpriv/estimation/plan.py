@@ -10,15 +10,16 @@ from typing import Literal, NamedTuple, Protocol
 import numpy as np
 from numpy.random import Generator
 
-from fedpriv.arrays import Vector
-from fedpriv.errors import FedprivError, positive, real, whole
-from fedpriv.estimation import moments, threshold
-from fedpriv.estimation import range as ranges
-from fedpriv.estimation.budget import Access, Budget, check_budget, costed, gaussian, release, split
-from fedpriv.estimation.clipping import Region, clipped
-from fedpriv.estimation.curator import Curator
-from fedpriv.estimation.estimate import Estimate
-from fedpriv.event import Event
+from fedpriv._base.arrays import Vector
+from fedpriv.accounting.event import Event
+from fedpriv.errors import FedprivError, whole
+from fedpriv.estimation import _range as ranges
+from fedpriv.estimation import _threshold as threshold
+from fedpriv.estimation import moments
+from fedpriv.estimation._budget import Access, Budget, costed, gaussian, release, split
+from fedpriv.estimation._clipping import Region, clipped
+from fedpriv.estimation._curator import Curator
+from fedpriv.estimation._estimate import Estimate
 
 RANGE_SHARE = 0.1  # of μ², for finding the range (benchmarks/estimation_constants.py)
 SCORES_SHARE = 0.1  # for histograms of scores
@@ -82,24 +83,6 @@ class Plan:
 
 
 Extents = Callable[[int, int], Extent]
-
-
-def check_settings(settings: Settings) -> None:
-    """Refuse settings that no data could suit."""
-    check_budget(settings.epsilon, settings.delta, settings.composition)
-    check_corruption(settings.corruption)
-    positive(scale=settings.scale)
-    if not isinstance(settings.interactive, bool):
-        raise FedprivError(f"interactive must be true or false, got {settings.interactive!r}")
-    if settings.bound is not None:
-        positive(bound=settings.bound)
-
-
-def check_corruption(corruption: float) -> None:
-    """Refuse what is no share of records that a majority of others could outvote."""
-    real(corruption=corruption)
-    if not 0 < corruption < 0.5:
-        raise FedprivError(f"corruption must be between 0 and 1/2, both excluded, got {corruption}")
 
 
 def planned(settings: Settings, accesses: Sequence[Access], extents: Extents, n: int, d: int) -> Plan:

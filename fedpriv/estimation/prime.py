@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from numpy.random import Generator
 from numpy.typing import ArrayLike
 
+from fedpriv.accounting.event import Event
 from fedpriv.errors import positive, whole
-from fedpriv.estimation.budget import Access, Composition
-from fedpriv.estimation.course import excess_allowed
-from fedpriv.estimation.estimate import Estimate, records_of
-from fedpriv.estimation.matrix_weights import Weighing, weighted_filtering
-from fedpriv.estimation.plan import SCORES_SHARE, Plan, carried_out, check_settings, gaussian_extent, planned
-from fedpriv.event import Event
+from fedpriv.estimation._budget import Access
+from fedpriv.estimation._course import excess_allowed
+from fedpriv.estimation._estimate import Estimate, records_of
+from fedpriv.estimation._matrix_weights import Weighing, weighted_filtering
+from fedpriv.estimation._settings import Composed, Corrupted, Delta, Deviation, Epsilon, Held, Interactive, Recentrings
+from fedpriv.estimation.plan import SCORES_SHARE, Plan, carried_out, gaussian_extent, planned
+from fedpriv.settings import check_fields
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,25 +35,22 @@ class Prime:
     (True, True)
     """
 
-    epsilon: float
-    delta: float
-    corruption: float  # α, the share of records that may be anything
-    scale: float = 1.0  # the standard deviation of honest records in every direction
-    bound: float | None = None
-    composition: Composition = "certified"
-    interactive: bool = False  # filter all records anew for every answer; the answers are the same
-    constant: float = 0.5  # C: filtering ends at an excess variance of C·α·ln(1/α)
-    steps: int = 4  # T₁·T₂, filterings at most
-    sharpness: float = 1.0  # of the weights; the paper's proof has 1/(100·(0.1/C + 1.01))
-    recentrings: int = 2  # times that the filters are applied anew about the mean they led to
+    epsilon: Epsilon
+    delta: Delta
+    corruption: Corrupted
+    scale: Deviation = 1.0
+    bound: Held = None
+    composition: Composed = "certified"
+    interactive: Interactive = False
+    constant: Annotated[float, positive, "C: filtering ends at an excess variance of C·α·ln(1/α)"] = 0.5
+    steps: Annotated[int, whole, "T₁·T₂, filterings at most"] = 4
+    sharpness: Annotated[float, positive, "of the weights; the paper's proof has 1/(100·(0.1/C + 1.01))"] = 1.0
+    recentrings: Recentrings = 2
 
     private: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        check_settings(self)
-        positive(constant=self.constant, sharpness=self.sharpness)
-        whole(steps=self.steps)
-        whole(at_least=0, recentrings=self.recentrings)
+        check_fields(self)
 
     def plan(self, n: int, d: int) -> Plan:
         """Region, noise and releases for n records of d numbers."""

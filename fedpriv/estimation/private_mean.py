@@ -4,22 +4,24 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import sqrt
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
+from fedpriv._base.arrays import Vector
+from fedpriv.accounting.event import Event
 from fedpriv.aggregation.rows import Aid
-from fedpriv.arrays import Vector
 from fedpriv.bounds import Norm
-from fedpriv.errors import FedprivError, one_of, positive
-from fedpriv.estimation.noisy_means import DpMean
+from fedpriv.bounds.vectors import OUTWARD
+from fedpriv.errors import FedprivError, positive, real
+from fedpriv.estimation._noisy_means import DpMean
+from fedpriv.estimation._settings import OUTVOTED, Delta, Epsilon
 from fedpriv.estimation.prime import Prime
-from fedpriv.event import Event
 from fedpriv.mechanisms import Gaussian
+from fedpriv.settings import check_fields
 from fedpriv.trust import Central
-from fedpriv.vectors import OUTWARD
 
-METHODS: dict[str, type[Any]] = {"dp-mean": DpMean, "prime": Prime}
+Method = Literal["dp-mean", "prime"]
 MANY = 10**12  # records: a plan's μ are those of any number of records, and of any number of coordinates
 
 
@@ -32,20 +34,21 @@ class PrivateMean:
     estimator fails counts as one: what it tried was seen.
     """
 
-    epsilon: float
-    delta: float
-    method: str = "dp-mean"
-    bound: float | None = None  # the mechanism's clip, which a study fills in
-    corruption: float | None = None  # α, of prime
-    scale: float | None = None  # of prime: the standard deviation of honest updates in every direction
+    epsilon: Epsilon
+    delta: Delta
+    method: Annotated[Method, "the estimator: without robustness, or PRIME"] = "dp-mean"
+    bound: Annotated[float | None, positive, "the norm that updates are clipped to, which a study fills in"] = None
+    corruption: Annotated[float | None, real, OUTVOTED, "α, of prime: the share of updates that may be anything"] = None
+    scale: Annotated[
+        float | None, positive, "of prime: the standard deviation of honest updates in every direction"
+    ] = None
 
     needs_rows: ClassVar[bool] = True
     least: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
-        one_of(METHODS, method=self.method)
+        check_fields(self)
         if self.bound is not None:
-            positive(bound=self.bound)
             self.estimator  # noqa: B018  – its settings are checked
 
     @property

@@ -10,24 +10,40 @@ from typing import Any, ClassVar, Protocol
 from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 
-from fedpriv.arrays import Vector
-from fedpriv.errors import FedprivError, nearest
-from fedpriv.kinds import built
+from fedpriv._base.arrays import Vector
+from fedpriv.bounds.vectors import VectorBound
+from fedpriv.curves.tradeoff import Tradeoff
+from fedpriv.mechanisms._discrete import BinomialNoise, DiscreteGaussian
+from fedpriv.mechanisms._exponential import Exponential
+from fedpriv.mechanisms._histogram import Histogram
+from fedpriv.mechanisms._skellam import Skellam
 from fedpriv.mechanisms.additive import Gaussian, Laplace
-from fedpriv.mechanisms.exponential import Exponential
-from fedpriv.mechanisms.grid import BinomialNoise, DiscreteGaussian, Skellam
-from fedpriv.mechanisms.histogram import Histogram
 from fedpriv.mechanisms.ptr import Ptr
 from fedpriv.mechanisms.ternary import Ternarize, Ternary
 from fedpriv.mechanisms.votes import Binomial, Cldp, NoisySign, StochasticSign
-from fedpriv.tradeoff import Tradeoff
+from fedpriv.registry import UNPROVED, Registry
 from fedpriv.trust import Adjacency
-from fedpriv.vectors import VectorBound
 
 __all__ = [
-    "KINDS", "RELEASES", "Binomial", "BinomialNoise", "Cldp", "DiscreteGaussian", "Exponential", "Gaussian",
-    "Histogram", "Laplace", "Mechanism", "NoisySign", "Ptr", "Skellam", "StochasticSign", "Ternarize", "Ternary",
-    "make", "make_release", "settings_of",
+    "COSTED",
+    "MECHANISMS",
+    "Binomial",
+    "BinomialNoise",
+    "Cldp",
+    "Costed",
+    "DiscreteGaussian",
+    "Exponential",
+    "Gaussian",
+    "Histogram",
+    "Laplace",
+    "Mechanism",
+    "NoisySign",
+    "Ptr",
+    "Skellam",
+    "StochasticSign",
+    "Ternarize",
+    "Ternary",
+    "settings_of",
 ]  # fmt: skip
 
 
@@ -76,45 +92,22 @@ class Mechanism(Protocol):
         """The curve of the worst pair of inputs of one coordinate."""
 
 
-KINDS: dict[str, type[Any]] = {
-    kind.__name__: kind
-    for kind in (
+MECHANISMS = Registry(
+    "mechanism",
+    Mechanism,
+    (
         BinomialNoise, Binomial, StochasticSign, Cldp, NoisySign, Ternary, Ternarize,
         DiscreteGaussian, Skellam, Gaussian, Laplace,
-    )
-}  # fmt: skip
-# Of whole batches of records: costed, never sent as they are.
-RELEASES: dict[str, type[Any]] = {"Ptr": Ptr, "Histogram": Histogram, "Exponential": Exponential}
+    ),
+    proof=UNPROVED,
+)  # fmt: skip
+Costed = Mechanism | Ptr | Histogram | Exponential
+# With releases of whole batches of records, which are costed and never sent as they are.
+COSTED: Registry[Costed] = Registry(
+    "mechanism", Mechanism, (*MECHANISMS.values(), Ptr, Histogram, Exponential), proof=UNPROVED
+)
 
 
-def make(kind: str, settings: Mapping[str, Any]) -> Mechanism:
-    """The mechanism of that kind with those settings, or one line that says which setting is wrong.
-
-    >>> make("Ternary", {"clip": 0.1, "spred": 0.25, "scale": 0.5})  # doctest: +ELLIPSIS
-    Traceback (most recent call last):
-    fedpriv.errors.FedprivError: Ternary has no setting 'spred' (did you mean 'spread'?); settings: clip, spread, ...
-    """
-    cls = kind_of(kind)
-    if kind in RELEASES:
-        raise FedprivError(f"{kind} is a release of whole batches, no message: mechanisms: {', '.join(KINDS)}")
-    mechanism: Mechanism = built(kind, cls, settings)
-    return mechanism
-
-
-def make_release(kind: str, settings: Mapping[str, Any]) -> Mechanism | Ptr | Histogram | Exponential:
-    """The same of all that can be costed, releases of whole batches among them."""
-    mechanism: Mechanism | Ptr | Histogram | Exponential = built(kind, kind_of(kind), settings)
-    return mechanism
-
-
-def kind_of(kind: str) -> type[Any]:
-    """The class of that name, or an error with the nearest one."""
-    known = KINDS | RELEASES
-    if not isinstance(kind, str) or kind not in known:
-        raise FedprivError(f"unknown mechanism {kind!r}{nearest(str(kind), known)}; mechanisms: {', '.join(known)}")
-    return known[kind]
-
-
-def settings_of(mechanism: Mechanism | Ptr | Histogram | Exponential) -> dict[str, Any]:
+def settings_of(mechanism: Costed) -> dict[str, Any]:
     """The settings as they would be written in a study."""
     return asdict(mechanism)  # type: ignore[arg-type]

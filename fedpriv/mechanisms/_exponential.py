@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
+from fedpriv.curves.tradeoff import Tradeoff
 from fedpriv.errors import positive, probability
-from fedpriv.tradeoff import Tradeoff
+from fedpriv.settings import check_fields
 from fedpriv.trust import Adjacency
 
 
@@ -18,8 +19,8 @@ class Exponential:
     `failure` is the chance that a test let through data whose scores may differ by more.
     """
 
-    epsilon: float
-    failure: float = 0.0
+    epsilon: Annotated[float, positive, "ε of one draw"]
+    failure: Annotated[float, probability, "the chance that a test let through data whose scores differ by more"] = 0.0
 
     effects: ClassVar[Mapping[str, int]] = {"epsilon": +1, "failure": +1}
     alphabet: ClassVar = None
@@ -29,8 +30,7 @@ class Exponential:
     peak: ClassVar[float] = 1.0
 
     def __post_init__(self) -> None:
-        positive(epsilon=self.epsilon)
-        probability(failure=self.failure)
+        check_fields(self)
 
     def between(self, x: float, y: float) -> Tradeoff:
         """No data that are told apart for certain are known: a lower bound of nothing."""

@@ -9,15 +9,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from math import sqrt
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from scipy.special import ndtr
 
-from fedpriv.errors import above, positive
-from fedpriv.joint import joint
-from fedpriv.tradeoff import Tradeoff
+from fedpriv.bounds.vectors import OUTWARD
+from fedpriv.curves.joint import joint
+from fedpriv.curves.tradeoff import Tradeoff
+from fedpriv.errors import above, positive, real
+from fedpriv.settings import check_fields
 from fedpriv.trust import Adjacency, touched
-from fedpriv.vectors import OUTWARD
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,8 +30,8 @@ class Histogram:
     probability that 1 + noise passes (docs/proofs/prime.md, section 2).
     """
 
-    noise: float  # σ, standard deviation in records
-    threshold: float  # T, the least noisy count that is published
+    noise: Annotated[float, positive, "σ, the noise's standard deviation, in records"]
+    threshold: Annotated[float, real, "T, the least noisy count that is published: above one record"]
 
     effects: ClassVar[Mapping[str, int]] = {"noise": -1, "threshold": -1}
     alphabet: ClassVar = None
@@ -40,7 +41,7 @@ class Histogram:
     peak: ClassVar[float] = 1.0
 
     def __post_init__(self) -> None:
-        positive(noise=self.noise)
+        check_fields(self)
         above("one record", 1.0, threshold=self.threshold)
 
     def shift(self, adjacency: Adjacency = "replace") -> float:

@@ -1,7 +1,7 @@
 """Mechanisms that add Gaussian and Laplace noise, for central trust and for comparison.
 
 Messages are multiples of a step h far below clip and noise: data toward zero, noise rounded to the nearest, both exact
-(`fedpriv.fine_grid`). So a message is the rounding of one with real noise, and costs no more.
+(`fedpriv.randomness.grid`). So a message is the rounding of one with real noise, and costs no more.
 """
 
 from __future__ import annotations
@@ -10,19 +10,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from math import sqrt
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import ArrayLike
 
-from fedpriv import vectors
-from fedpriv.arrays import Vector, within
-from fedpriv.atoms import ROUNDING
+from fedpriv._base.arrays import Vector, within
+from fedpriv.bounds import vectors
+from fedpriv.curves.atoms import ROUNDING
+from fedpriv.curves.tradeoff import Tradeoff
 from fedpriv.errors import finite_inputs, positive
-from fedpriv.fine_grid import FineGrid
-from fedpriv.sampling_wide import Power
-from fedpriv.tradeoff import Tradeoff
+from fedpriv.randomness.grid import FineGrid
+from fedpriv.randomness.wide import Power
+from fedpriv.settings import check_fields
 from fedpriv.trust import Adjacency, touched
 
 
@@ -30,8 +31,8 @@ from fedpriv.trust import Adjacency, touched
 class Gaussian:
     """x plus Gaussian noise: (c or 2c)/σ-GDP by adding or by replacing."""
 
-    clip: float  # c, the ℓ2 norm
-    noise: float  # σ, standard deviation in the data's units
+    clip: Annotated[float, positive, "c, the ℓ2 norm of an input"]
+    noise: Annotated[float, positive, "σ, the noise's standard deviation, in the data's units"]
 
     effects: ClassVar[Mapping[str, int]] = {"clip": +1, "noise": -1}
     alphabet: ClassVar = None
@@ -40,7 +41,7 @@ class Gaussian:
     power: ClassVar[Power] = 2
 
     def __post_init__(self) -> None:
-        positive(clip=self.clip, noise=self.noise)
+        check_fields(self)
 
     @property
     def peak(self) -> float:
@@ -91,8 +92,8 @@ class Gaussian:
 class Laplace:
     """x plus Laplace noise: ε = c/b by adding, 2c/b by replacing."""
 
-    clip: float  # c, the largest |coordinate| (ℓ1 norm of one number)
-    noise: float  # b, the scale in the data's units
+    clip: Annotated[float, positive, "c, the largest |coordinate|, the ℓ1 norm of one number"]
+    noise: Annotated[float, positive, "b, the noise's scale, in the data's units"]
 
     effects: ClassVar[Mapping[str, int]] = {"clip": +1, "noise": -1}
     alphabet: ClassVar = None
@@ -101,7 +102,7 @@ class Laplace:
     power: ClassVar[Power] = 1
 
     def __post_init__(self) -> None:
-        positive(clip=self.clip, noise=self.noise)
+        check_fields(self)
 
     @property
     def peak(self) -> float:

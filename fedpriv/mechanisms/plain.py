@@ -6,16 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from math import inf
-from typing import Any, ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 
-from fedpriv.arrays import Vector, within
-from fedpriv.errors import FedprivError, positive
-from fedpriv.kinds import fitted
-from fedpriv.tradeoff import Tradeoff
+from fedpriv._base.arrays import Vector, within
+from fedpriv.curves.tradeoff import Tradeoff
+from fedpriv.errors import limited, positive
+from fedpriv.settings import check_fields
 from fedpriv.trust import Adjacency
 
 
@@ -23,7 +23,7 @@ from fedpriv.trust import Adjacency
 class Plain:
     """float32 coordinates without noise; ε is infinite. The norm is bounded only where `clip` is given."""
 
-    clip: float = inf  # c, the ℓ2 norm
+    clip: Annotated[float, limited("must be positive", above=0), "c, the ℓ2 norm of an input; inf bounds nothing"] = inf
 
     effects: ClassVar[Mapping[str, int]] = {}
     alphabet: ClassVar = None
@@ -32,20 +32,9 @@ class Plain:
     bits: ClassVar = 32.0
 
     def __post_init__(self) -> None:
+        check_fields(self)
         if self.clip != inf:
             positive(clip=self.clip)
-
-    @staticmethod
-    def of(settings: Mapping[str, Any]) -> Plain:
-        """From a study's table.
-
-        >>> Plain.of({"clip": 1})
-        Plain(clip=1.0)
-        """
-        for name in settings:
-            if name != "clip":
-                raise FedprivError(f"Plain has no setting {name!r}; settings: clip")
-        return Plain(**fitted(Plain, settings))
 
     @property
     def peak(self) -> float:

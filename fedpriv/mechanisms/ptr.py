@@ -1,6 +1,7 @@
 """Propose-test-release: the sum of a batch, or its trimmed sum with less noise where a noisy test allows it. [P].
 
-It is costed as mechanisms are, and it is not sent as they are: it releases a whole batch (`fedpriv.ptr`), not a vector.
+It is costed as mechanisms are, and it is not sent as they are: it releases a whole batch (`fedpriv.releases.ptr`),
+not a vector.
 """
 
 from __future__ import annotations
@@ -8,18 +9,28 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import ceil, exp, hypot, log
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
-from fedpriv import ptr_renyi
-from fedpriv.errors import FedprivError, positive
-from fedpriv.ptr_pairs import Seen, cases, log_passing
-from fedpriv.renyi import Curve
-from fedpriv.tradeoff import Tradeoff
+from fedpriv.bounds.renyi import Curve
+from fedpriv.bounds.vectors import OUTWARD
+from fedpriv.curves.tradeoff import Tradeoff
+from fedpriv.errors import FedprivError, limited, positive
+from fedpriv.mechanisms import ptr_renyi
+from fedpriv.mechanisms.ptr_pairs import Seen, cases, log_passing
+from fedpriv.settings import check_fields
 from fedpriv.trust import Adjacency
-from fedpriv.vectors import OUTWARD
 
-LEAST = 1e-50  # of settings: their inverses are squared
+LEAST = 1e-50
 SMALLEST_FAILURE = 1e-300
+INVERTIBLE = limited(least=LEAST)  # inverses are squared
+RATIO = limited("is the ratio τ/R, in (0, 1], 0.667 for τ = 2 and R = 3", most=1)
+Failure = Annotated[
+    float,
+    positive,
+    limited(f"must be between {SMALLEST_FAILURE:g} and 1/2", least=SMALLEST_FAILURE, most=0.5),
+    "δ₀, the chance that a test passes which should not",
+]
+TestNoise = Annotated[float, positive, INVERTIBLE, "b, the scale of the test's Laplace noise, in records"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,11 +41,11 @@ class Ptr:
     unit of the data and no part of the guarantee.
     """
 
-    clip: float  # R, the ℓ2 norm of a record
-    bound: float  # τ/R in (0, 1], the local sensitivity proposed for the trimmed sum
-    noise: float  # σ: standard deviation σR on the sum, στ on the trimmed sum
-    test_noise: float  # b, the scale of the test's Laplace noise, in records
-    failure: float  # δ₀, the chance that a test passes which should not
+    clip: Annotated[float, positive, "R, the ℓ2 norm of a record"]
+    bound: Annotated[float, positive, INVERTIBLE, RATIO, "τ/R, the local sensitivity proposed for the trimmed sum"]
+    noise: Annotated[float, positive, INVERTIBLE, "σ: standard deviation σR on the sum, στ on the trimmed sum"]
+    test_noise: TestNoise
+    failure: Failure
 
     effects: ClassVar[Mapping[str, int]] = {"noise": -1, "test_noise": -1}
     alphabet: ClassVar = None
@@ -42,15 +53,7 @@ class Ptr:
     entropy: ClassVar = 24.0
 
     def __post_init__(self) -> None:
-        positive(clip=self.clip, bound=self.bound, noise=self.noise)
-        positive(test_noise=self.test_noise, failure=self.failure)
-        for name in ("bound", "noise", "test_noise"):
-            if not (value := getattr(self, name)) >= LEAST:
-                raise FedprivError(f"{name} must be at least {LEAST:g}, got {value:g}")
-        if not self.bound <= 1:
-            raise FedprivError(f"bound is the ratio τ/R, in (0, 1], got {self.bound} (for τ = 2 and R = 3 it is 0.667)")
-        if not SMALLEST_FAILURE <= self.failure <= 0.5:
-            raise FedprivError(f"failure must be between {SMALLEST_FAILURE:g} and 1/2, got {self.failure}")
+        check_fields(self)
 
     @property
     def peak(self) -> float:

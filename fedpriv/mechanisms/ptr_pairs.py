@@ -9,16 +9,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache, reduce
 from math import exp, log, log1p
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
-from fedpriv.atoms import ROUNDING, Atoms, hull
-from fedpriv.joint import joint
-from fedpriv.tradeoff import Enclosure, Tradeoff
-
-if TYPE_CHECKING:
-    from fedpriv.mechanisms.ptr import Ptr
+from fedpriv.curves.atoms import ROUNDING, Atoms, hull
+from fedpriv.curves.joint import joint
+from fedpriv.curves.pair import Enclosure
+from fedpriv.curves.tradeoff import Tradeoff
+from fedpriv.mechanisms._settings import Tested
 
 Seen = Literal["margin", "branch"]
 DEEPEST = 500.0  # nats: where losses reach farther, masses underflow, and a release is held to give everything away
@@ -44,7 +43,7 @@ class Attained(NamedTuple):
     curve: Tradeoff
 
 
-def cases(ptr: Ptr, seen: Seen) -> Cases:
+def cases(ptr: Tested, seen: Seen) -> Cases:
     """What neighbours can be told apart by where the noisy margin is seen, or the branch alone.
 
     fails: both margins are 0. The test says nothing, and with probability δ₀ the trimmed sum moves by R under noise στ.
@@ -86,7 +85,7 @@ def log_passing(test_noise: float, enough: int, margin: int) -> tuple[float, flo
     return (seldom, often) if short >= 0 else (often, seldom)
 
 
-def attained(ptr: Ptr, seen: Seen, *, rate: float, rounds: int, dimension: int) -> tuple[Attained, ...]:
+def attained(ptr: Tested, seen: Seen, *, rate: float, rounds: int, dimension: int) -> tuple[Attained, ...]:
     """What explicit data reach in every one of the rounds, whatever F comes to; on a sample the others are sampled too.
 
     >>> from fedpriv.mechanisms import Ptr
@@ -108,7 +107,7 @@ def attained(ptr: Ptr, seen: Seen, *, rate: float, rounds: int, dimension: int) 
     return tuple(Attained(f"{proof}, Poisson sampled", curve.subsampled(rate, "add-remove")) for proof, curve in found)
 
 
-def _joining(ptr: Ptr, seen: Seen, rounds: int, own: Cases) -> list[Attained]:
+def _joining(ptr: Tested, seen: Seen, rounds: int, own: Cases) -> list[Attained]:
     """A record that joins a batch with a margin: of any size where Δ̂ is seen; else it moves with F, by the round."""
     if seen == "margin" or ptr.bound == 1:
         return [Attained("explicit records: one of norm clip joins a batch with a margin", own.passes)]
@@ -154,7 +153,7 @@ def _held(seldom: Tradeoff) -> Tradeoff:
     return seldom
 
 
-def _alone(ptr: Ptr) -> Tradeoff | None:
+def _alone(ptr: Tested) -> Tradeoff | None:
     """One record or none, F = 1, Δ̂ seen: where the test passes no sum is left, so that is one outcome.
 
     With noise turned round, a test that passes is the far end of the side on which Lap(1) is e^{−1/b} times Lap(0).

@@ -7,26 +7,24 @@ and σ₂ = `noise`·`bound`, both in units of R.
 
 from __future__ import annotations
 
+from functools import cache
 from math import expm1, inf, lgamma, log, log1p, sqrt
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from fedpriv._base.arrays import Vector
+from fedpriv.bounds.renyi import Curve
 from fedpriv.errors import FedprivError, above, probability
-from fedpriv.renyi import Curve
-
-if TYPE_CHECKING:
-    from fedpriv.mechanisms.ptr import Ptr
+from fedpriv.mechanisms._settings import Tested
 
 SMALLEST_SIGMA = 4.0  # of Theorem 4.4
-POINTS, WEIGHTS = np.polynomial.legendre.leggauss(256)
 
 
 class ConditionNotMet(FedprivError):
     """A theorem was asked about what it does not speak of."""
 
 
-def theorem_4_2(ptr: Ptr, delta: float) -> float:
+def theorem_4_2(ptr: Tested, delta: float) -> float:
     """ε at total δ₀ + δ: 1/b + √(2 ln(1.25/δ))/σ₁. Its second term is proved below 1 only ([L]'s calibration).
 
     >>> from fedpriv.mechanisms import Ptr
@@ -37,12 +35,12 @@ def theorem_4_2(ptr: Ptr, delta: float) -> float:
     return 1 / ptr.test_noise + gaussian_term(ptr, delta)
 
 
-def gaussian_term(ptr: Ptr, delta: float) -> float:
+def gaussian_term(ptr: Tested, delta: float) -> float:
     """√(2 ln(1.25/δ))/σ₁: a guarantee where it is below 1."""
     return sqrt(2 * log(1.25 / delta)) / ptr.noise if delta > 0 else inf
 
 
-def theorem_4_3(ptr: Ptr, alpha: float) -> float:
+def theorem_4_3(ptr: Tested, alpha: float) -> float:
     """D_α ≤ max(ln((1 − δ₀)·e^{(α−1)α/2σ₁²} + δ₀·e^{(α−1)α/2σ₂²})/(α − 1), α/2σ₁² + D_α of the Laplace noise).
 
     >>> from fedpriv.mechanisms import Ptr
@@ -64,7 +62,7 @@ def laplace_divergence(scale: float, alpha: float) -> float:
     return float(np.logaddexp(log(share) + (alpha - 1) / scale, log1p(-share) - alpha / scale)) / (alpha - 1)
 
 
-def theorem_4_4(ptr: Ptr, rate: float, alpha: float) -> float:
+def theorem_4_4(ptr: Tested, rate: float, alpha: float) -> float:
     """ln(max(B₀, B₁, B₂))/(α − 1) of a release sampled at rate q, where its conditions hold: (42) to (44).
 
     With A = q·Lap(1)/((1−q)·Lap(0) + q·Lap(1)) the bracket of B₁ is E[(μ/μ₀)^α·A²], and B₂ is B₁ at 1 − α: no
@@ -73,7 +71,7 @@ def theorem_4_4(ptr: Ptr, rate: float, alpha: float) -> float:
     >>> from fedpriv.mechanisms import Ptr
     >>> theorem_4_4(Ptr(clip=1, bound=0.5, noise=4, test_noise=2, failure=1e-3), 0.01, 2)
     Traceback (most recent call last):
-    fedpriv.ptr_renyi.ConditionNotMet: [P] Theorem 4.4 needs σ₁ ≥ σ₂ ≥ 4, got σ₂ = noise·bound = 2
+    fedpriv.mechanisms.ptr_renyi.ConditionNotMet: [P] Theorem 4.4 needs σ₁ ≥ σ₂ ≥ 4, got σ₂ = noise·bound = 2
     """
     reason = condition_of_4_4(ptr, rate, alpha)
     if reason:
@@ -85,7 +83,7 @@ def theorem_4_4(ptr: Ptr, rate: float, alpha: float) -> float:
     return max(log1p(rate**2 * twice * inverse), tested) / (alpha - 1)
 
 
-def condition_of_4_4(ptr: Ptr, rate: float, alpha: float) -> str | None:
+def condition_of_4_4(ptr: Tested, rate: float, alpha: float) -> str | None:
     """The first condition of Theorem 4.4 that does not hold, as a sentence; None where all do."""
     above("1", 1.0, alpha=alpha)
     above("0", 0.0, rate=rate)
@@ -109,12 +107,20 @@ def condition_of_4_4(ptr: Ptr, rate: float, alpha: float) -> str | None:
 
 def _log_moment(scale: float, rate: float, power: float, weight: float) -> float:
     """ln E[(μ/μ₀)^power·(1 + weight·A²)] under μ₀ = Lap(0, b), μ = (1 − q)·μ₀ + q·Lap(1, b); tails in closed form."""
-    place = (POINTS + 1) / 2
+    points, weights = _legendre()
+    place = (points + 1) / 2
     loss = np.concatenate(([-1 / scale, 1 / scale], (2 * place - 1) / scale))
-    mass = np.concatenate(([0.5, np.exp(-1 / scale) / 2], WEIGHTS / 2 * np.exp(-place / scale) / (2 * scale)))
+    mass = np.concatenate(([0.5, np.exp(-1 / scale) / 2], weights / 2 * np.exp(-place / scale) / (2 * scale)))
     log_ratio = np.log1p(rate * np.expm1(loss))
     odd = rate * np.exp(loss - log_ratio)
     return float(log1p(np.sum(mass * np.expm1(power * log_ratio + np.log1p(weight * odd**2)))))
+
+
+@cache
+def _legendre() -> tuple[Vector, Vector]:
+    """Nodes and weights on [−1, 1]: 256, which take as long to find as numpy to load."""
+    points, weights = np.polynomial.legendre.leggauss(256)
+    return points, weights
 
 
 def black_box(curve: Curve, rate: float, alpha: int) -> float:

@@ -6,17 +6,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from math import sqrt
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import ArrayLike
 
-from fedpriv import sampling_exact, vectors
-from fedpriv.arrays import Symbols, Vector
-from fedpriv.errors import above, finite_inputs
-from fedpriv.mechanisms.settings import fill_peak
-from fedpriv.tradeoff import Tradeoff
+from fedpriv._base.arrays import Symbols, Vector
+from fedpriv.bounds import vectors
+from fedpriv.curves.tradeoff import Tradeoff
+from fedpriv.errors import above, finite_inputs, positive, real
+from fedpriv.mechanisms._settings import Peak, fill_peak
+from fedpriv.randomness import exact as sampling_exact
+from fedpriv.settings import check_fields
 from fedpriv.trust import Adjacency
 
 PACKED = 1.6  # five symbols of base 3 fit a byte
@@ -26,10 +28,10 @@ PACKED = 1.6  # five symbols of base 3 fit a byte
 class Ternary:
     """±1 with probability (A ± x)/2B, else 0. [F] Example 3, with B > A > r (its A > B is a slip)."""
 
-    clip: float  # c, the ℓ2 norm
-    spread: float  # A, how little a sign says
-    scale: float  # B, how rarely one is sent: a coordinate speaks with probability A/B
-    peak: float = None  # type: ignore[assignment]  # r, the largest |coordinate|; clip where not given
+    clip: Annotated[float, positive, "c, the ℓ2 norm of an input"]
+    spread: Annotated[float, real, "A, how little a sign says: above peak"]
+    scale: Annotated[float, real, "B, how rarely a sign is sent: above spread, with probability A/B"]
+    peak: Peak = None  # type: ignore[assignment]  # filled in
 
     effects: ClassVar[Mapping[str, int]] = {"clip": +1, "peak": +1, "spread": -1, "scale": -1}
     alphabet: ClassVar = range(-1, 2)
@@ -37,6 +39,7 @@ class Ternary:
     bits: ClassVar = PACKED
 
     def __post_init__(self) -> None:
+        check_fields(self)
         fill_peak(self)
         above("peak", self.peak, spread=self.spread)
         above("spread", self.spread, scale=self.scale)
@@ -95,9 +98,9 @@ class Ternarize:
     A sign that is sent is true, so a coordinate is hidden with probability 1 − r/B or not at all: δ = r/B at every ε.
     """
 
-    clip: float  # c, the ℓ2 norm
-    scale: float  # B, how rarely a sign is sent
-    peak: float = None  # type: ignore[assignment]  # r, the largest |coordinate|; clip where not given
+    clip: Annotated[float, positive, "c, the ℓ2 norm of an input"]
+    scale: Annotated[float, real, "B, how rarely a sign is sent: above peak, with probability |x|/B"]
+    peak: Peak = None  # type: ignore[assignment]  # filled in
 
     effects: ClassVar[Mapping[str, int]] = {"clip": +1, "peak": +1, "scale": -1}
     alphabet: ClassVar = range(-1, 2)
@@ -105,6 +108,7 @@ class Ternarize:
     bits: ClassVar = PACKED
 
     def __post_init__(self) -> None:
+        check_fields(self)
         fill_peak(self)
         above("peak", self.peak, scale=self.scale)
 

@@ -11,42 +11,51 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from math import ceil, log2, sqrt, tanh
-from typing import ClassVar
+from typing import Annotated, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import ArrayLike
 from scipy.special import ndtr
 
-from fedpriv import sampling_exact, vectors
-from fedpriv.arrays import Symbols, Vector
-from fedpriv.atoms import ROUNDING, Atoms
-from fedpriv.coins import log_binomial
-from fedpriv.errors import FedprivError, above, at_most, finite_inputs, positive, whole
-from fedpriv.mechanisms.settings import fill_peak
-from fedpriv.sampling_bits import Probabilities
-from fedpriv.tradeoff import Tradeoff
+from fedpriv._base.arrays import Symbols, Vector
+from fedpriv.bounds import vectors
+from fedpriv.bounds.coins import log_binomial
+from fedpriv.curves.atoms import ROUNDING, Atoms
+from fedpriv.curves.tradeoff import Tradeoff
+from fedpriv.errors import FedprivError, above, finite_inputs, limited, positive, real, whole
+from fedpriv.mechanisms._settings import Peak, fill_peak
+from fedpriv.randomness import exact as sampling_exact
+from fedpriv.randomness.bits import Probabilities
+from fedpriv.settings import check_fields
 from fedpriv.trust import Adjacency
 
-MOST_TRIALS = 1 << 20
+MOST_TRIALS = limited("must be at most 2^20 = 1048576", most=1 << 20)
+
+
+@runtime_checkable
+class Votes(Protocol):
+    """Whatever sends votes of its own: what counts them, and what audits them, needs nothing but their probability."""
+
+    def chance(self, x: Vector) -> Vector:
+        """The probability of a vote for + at numbers within the peak."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Binomial:
     """M votes a coordinate, each + with probability (B + x)/2B; what is sent is their number. [F] Algorithm 2."""
 
-    clip: float  # c, the ℓ2 norm
-    scale: float  # B, how little one vote says
-    trials: int  # M, votes a coordinate
-    peak: float = None  # type: ignore[assignment]  # r, the largest |coordinate|; clip where not given
+    clip: Annotated[float, positive, "c, the ℓ2 norm of an input"]
+    scale: Annotated[float, real, "B, how little one vote says: above peak"]
+    trials: Annotated[int, whole, MOST_TRIALS, "M, votes a coordinate"]
+    peak: Peak = None  # type: ignore[assignment]  # filled in
 
     effects: ClassVar[Mapping[str, int]] = {"clip": +1, "peak": +1, "scale": -1, "trials": +1}
 
     def __post_init__(self) -> None:
+        check_fields(self)
         fill_peak(self)
         above("peak", self.peak, scale=self.scale)
-        whole(trials=self.trials)
-        at_most("2^20", MOST_TRIALS, trials=self.trials)
 
     def chance(self, x: Vector) -> Vector:
         """The probability of a vote for +, |x| ≤ r."""
@@ -109,9 +118,9 @@ class Binomial:
 class StochasticSign:
     """One vote a coordinate: +1 with probability (A + x)/2A, else −1. [F] Definition 4; ε = ln((A+r)/(A−r))."""
 
-    clip: float  # c, the ℓ2 norm
-    scale: float  # A, how little one vote says
-    peak: float = None  # type: ignore[assignment]  # r, the largest |coordinate|; clip where not given
+    clip: Annotated[float, positive, "c, the ℓ2 norm of an input"]
+    scale: Annotated[float, real, "A, how little one vote says: above peak"]
+    peak: Peak = None  # type: ignore[assignment]  # filled in
 
     effects: ClassVar[Mapping[str, int]] = {"clip": +1, "peak": +1, "scale": -1}
     alphabet: ClassVar = range(-1, 2, 2)
@@ -120,6 +129,7 @@ class StochasticSign:
     bits: ClassVar = 1.0
 
     def __post_init__(self) -> None:
+        check_fields(self)
         fill_peak(self)
         above("peak", self.peak, scale=self.scale)
 
@@ -159,8 +169,13 @@ class StochasticSign:
 class Cldp:
     """CLDP∞(ε): the stochastic sign with A = c(e^ε + 1)/(e^ε − 1), named by its pure ε for one coordinate."""
 
-    clip: float  # c, the ℓ2 norm and the largest coordinate
-    epsilon: float  # of one coordinate, once
+    clip: Annotated[float, positive, "c, the ℓ2 norm of an input, and its largest coordinate"]
+    epsilon: Annotated[
+        float,
+        positive,
+        limited("must be below 36, where a vote is no longer random", below=36),
+        "ε of one coordinate, once",
+    ]
 
     effects: ClassVar[Mapping[str, int]] = {"epsilon": +1}
     alphabet: ClassVar = range(-1, 2, 2)
@@ -169,9 +184,7 @@ class Cldp:
     bits: ClassVar = 1.0
 
     def __post_init__(self) -> None:
-        positive(clip=self.clip, epsilon=self.epsilon)
-        if not self.epsilon < 36:
-            raise FedprivError(f"epsilon must be below 36, where a vote is no longer random, got {self.epsilon}")
+        check_fields(self)
 
     @property
     def peak(self) -> float:
@@ -182,6 +195,10 @@ class Cldp:
     def sign(self) -> StochasticSign:
         """The stochastic sign it is."""
         return StochasticSign(clip=self.clip, scale=self.clip / tanh(self.epsilon / 2) * (1 + ROUNDING))
+
+    def chance(self, x: Vector) -> Vector:
+        """The probability of +1, |x| ≤ r."""
+        return self.sign.chance(x)
 
     def encode(self, x: ArrayLike, rng: Generator) -> Symbols:
         """Signs as int8."""
@@ -216,9 +233,9 @@ class NoisySign:
     The paper's Algorithm 3 adds variance 4c²σ² and its equation (25) uses σ; here the deviation is the setting.
     """
 
-    clip: float  # c, the ℓ2 norm
-    noise: float  # s, standard deviation in the data's units
-    peak: float = None  # type: ignore[assignment]  # r, the largest |coordinate|; clip where not given
+    clip: Annotated[float, positive, "c, the ℓ2 norm of an input"]
+    noise: Annotated[float, positive, "s, the noise's standard deviation, in the data's units"]
+    peak: Peak = None  # type: ignore[assignment]  # filled in
 
     effects: ClassVar[Mapping[str, int]] = {"clip": +1, "peak": +1, "noise": -1}
     alphabet: ClassVar = range(-1, 2, 2)
@@ -227,8 +244,8 @@ class NoisySign:
     bits: ClassVar = 1.0
 
     def __post_init__(self) -> None:
+        check_fields(self)
         fill_peak(self)
-        positive(noise=self.noise)
         if not ndtr(self.peak / self.noise) < 1:
             raise FedprivError(f"noise must be larger: at {self.noise} the sign of {self.peak} is no longer random")
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from fedpriv.compiled import compiled
+from fedpriv._base.compiled import compiled
 
 Bytes = NDArray[np.uint8]
 _BLOCK = 1 << 14  # bytes of a row worked on at once: its planes and carries stay in a core's cache

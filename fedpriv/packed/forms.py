@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedpriv.arrays import Symbols
+from fedpriv._base.arrays import Symbols
 from fedpriv.errors import FedprivError
 
 Bytes = NDArray[np.uint8]

@@ -10,10 +10,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from fedpriv.coins import log_binomial, window
-from fedpriv.compiled import compiled
+from fedpriv._base.compiled import compiled
+from fedpriv.bounds.coins import log_binomial, window
 from fedpriv.errors import FedprivError
-from fedpriv.packed_forms import Bytes, Trits
+from fedpriv.packed.forms import Bytes, Trits
 
 _CLEARLY = 0.9  # of the dense size: past it, the shorter form is not worth the longer way
 _ON = 255

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedpriv.mechanisms import Mechanism
-from fedpriv.packed_forms import Bytes, Mask, Planes, Trits, inside, matrix_of, payload_of
+from fedpriv.packed.forms import Bytes, Mask, Planes, Trits, inside, matrix_of, payload_of
 
 
 class Packing(Protocol):
@@ -77,8 +77,8 @@ def packing(mechanism: Mechanism) -> Packing:
 def sends_reals(kind: type[Any]) -> bool:
     """Whether a kind of mechanism has neither an alphabet nor a grid.
 
-    >>> from fedpriv.mechanisms import KINDS
-    >>> [name for name, kind in KINDS.items() if sends_reals(kind)]
+    >>> from fedpriv.mechanisms import MECHANISMS
+    >>> [name for name, kind in MECHANISMS.items() if sends_reals(kind)]
     ['Gaussian', 'Laplace']
     """
     return kind.alphabet is None and not hasattr(kind, "grid")

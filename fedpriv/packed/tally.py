@@ -7,11 +7,11 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from fedpriv.bit_counter import BitCounter
 from fedpriv.errors import FedprivError
 from fedpriv.mechanisms import Mechanism
-from fedpriv.packed_forms import Bytes, Planes, Trits, payload_of
-from fedpriv.packing import REAL, packing
+from fedpriv.packed._bit_counter import BitCounter
+from fedpriv.packed.forms import Bytes, Planes, Trits, payload_of
+from fedpriv.packed.symbols import REAL, packing
 
 _ROWS, _COLUMNS = 256, 1 << 12  # a block: sums of so many bytes fit 16 bits, and it stays in cache
 

@@ -7,7 +7,7 @@ from heapq import heapify, heappop, heapreplace
 import numpy as np
 from numpy.typing import NDArray
 
-from fedpriv.arrays import Vector
+from fedpriv._base.arrays import Vector
 
 Whole = NDArray[np.int64]
 

@@ -7,20 +7,20 @@ those of Flower Datasets' partitioners, without its dependencies; draws are func
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Annotated, NamedTuple, Protocol
 
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 from scipy.special import gammaincinv, ndtri
 
-from fedpriv.apportioning import rounded, shares, uniform, with_least
-from fedpriv.arrays import Vector
-from fedpriv.errors import FedprivError, above, at_least_zero, at_most, real, whole
-from fedpriv.kinds import made
-from fedpriv.random_streams import random_words, stream, words_of_clients
+from fedpriv._base.arrays import Vector
+from fedpriv.errors import above, at_least_zero, at_most, limited, real, whole
+from fedpriv.population._apportioning import rounded, shares, uniform, with_least
+from fedpriv.randomness.streams import random_words, stream, words_of_clients
+from fedpriv.registry import Registry
+from fedpriv.settings import check_fields
 
 Whole = NDArray[np.int64]
 
@@ -42,6 +42,9 @@ class Dealing(Protocol):
         """The hands of all clients, from the labels of a shuffled deck."""
 
 
+Least = Annotated[int, whole, "records that everybody has; they come, one by one, from whoever has most"]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Dirichlet:
     """Each label's records in shares drawn from the symmetric Dirichlet(α) over the clients; sizes differ too.
@@ -52,14 +55,16 @@ class Dirichlet:
     one by one, from where most of one label are at one client, so that many clients and a small α go together.
     """
 
-    alpha: float
-    least: int = 1  # records that everybody has
+    alpha: Annotated[
+        float,
+        at_least_zero,
+        limited("must be positive, or inf for even shares", above=0),
+        "α, how even a label's shares are: small leaves a client few labels, inf is even",
+    ]
+    least: Least = 1
 
     def __post_init__(self) -> None:
-        at_least_zero(alpha=self.alpha)
-        if not self.alpha > 0:
-            raise FedprivError(f"alpha must be positive, or inf for even shares, got {self.alpha}")
-        whole(least=self.least)
+        check_fields(self)
 
     def check(self, records: int) -> None:
         """Refuse where all would have the least."""
@@ -95,10 +100,10 @@ class Shards:
     larger ones first; the shards of each place in a row are dealt out by a shuffle of their own.
     """
 
-    each: int
+    each: Annotated[int, whole, "shards a client"]
 
     def __post_init__(self) -> None:
-        whole(each=self.each)
+        check_fields(self)
 
     def check(self, records: int) -> None:
         """Refuse shards without records."""
@@ -120,13 +125,11 @@ class PowerSizes:
     Exponents 1 and 2 are Flower Datasets' LinearPartitioner and SquarePartitioner.
     """
 
-    exponent: float
-    least: int = 1  # records that everybody has; they come, one by one, from whoever has most
+    exponent: Annotated[float, real, at_least_zero, "how uneven: 0 is even, 1 a line, 2 a square"]
+    least: Least = 1
 
     def __post_init__(self) -> None:
-        real(exponent=self.exponent)
-        at_least_zero(exponent=self.exponent)
-        whole(least=self.least)
+        check_fields(self)
 
     def check(self, records: int) -> None:
         """Refuse where all would have the least."""
@@ -141,13 +144,11 @@ class PowerSizes:
 class LogNormalSizes:
     """Records at random; a client's share is in proportion to exp(deviation · z), its own z a standard normal."""
 
-    deviation: float
-    least: int = 1  # records that everybody has; they come, one by one, from whoever has most
+    deviation: Annotated[float, real, at_least_zero, "how uneven: the standard deviation of the sizes' logarithms"]
+    least: Least = 1
 
     def __post_init__(self) -> None:
-        real(deviation=self.deviation)
-        at_least_zero(deviation=self.deviation)
-        whole(least=self.least)
+        check_fields(self)
 
     def check(self, records: int) -> None:
         """Refuse where all would have the least."""
@@ -159,17 +160,7 @@ class LogNormalSizes:
         return _by_size(self.deviation * ndtri(uniform(words)), len(labels), self.least)
 
 
-KINDS: dict[str, type[Any]] = {kind.__name__: kind for kind in (Dirichlet, Shards, PowerSizes, LogNormalSizes)}
-
-
-def make_dealing(kind: str, settings: Mapping[str, Any]) -> Dealing:
-    """The dealing of that kind, or one line that says what is wrong.
-
-    >>> make_dealing("Dirichlet", {"alpha": 0.1})
-    Dirichlet(alpha=0.1, least=1)
-    """
-    chosen: Dealing = made("split", KINDS, kind, settings)
-    return chosen
+SPLITS = Registry("split", Dealing, (Dirichlet, Shards, PowerSizes, LogNormalSizes))
 
 
 def shuffled(count: int, rng: Generator) -> Whole:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Annotated, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedpriv.errors import FedprivError, positive, probability, whole
-from fedpriv.kinds import made
-from fedpriv.random_streams import stream
+from fedpriv.randomness.streams import stream
+from fedpriv.registry import Registry
+from fedpriv.settings import check_fields
 
 Numbers = NDArray[np.int64]  # clients, sorted
 
@@ -49,10 +49,10 @@ class All:
 class Fixed:
     """`number` clients in every round, drawn without replacement."""
 
-    number: int
+    number: Annotated[int, whole, "clients asked in a round"]
 
     def __post_init__(self) -> None:
-        whole(number=self.number)
+        check_fields(self)
 
     def check(self, count: int) -> None:
         """Refuse to ask more than there are."""
@@ -76,11 +76,10 @@ class Fixed:
 class Poisson:
     """Each client by its own coin of bias `rate`. Under local trust and secure aggregation it amplifies nothing."""
 
-    rate: float
+    rate: Annotated[float, probability, positive, "how likely a client is asked in a round"]
 
     def __post_init__(self) -> None:
-        probability(rate=self.rate)
-        positive(rate=self.rate)
+        check_fields(self)
 
     def check(self, count: int) -> None:
         """Any number will do."""
@@ -94,17 +93,7 @@ class Poisson:
         return 0
 
 
-KINDS: dict[str, type[Any]] = {kind.__name__: kind for kind in (All, Fixed, Poisson)}
-
-
-def make_participation(kind: str, settings: Mapping[str, Any]) -> Participation:
-    """The participation of that kind, or one line that says what is wrong.
-
-    >>> make_participation("Fixed", {"number": 5})
-    Fixed(number=5)
-    """
-    chosen: Participation = made("participation", KINDS, kind, settings)
-    return chosen
+PARTICIPATIONS = Registry("participation", Participation, (All, Fixed, Poisson))
 
 
 def rounds_of_each(participation: Participation, count: int, seed: int, rounds: int) -> Numbers:

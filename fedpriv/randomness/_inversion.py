@@ -20,7 +20,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from fedpriv.errors import FedprivError, positive, probability, whole
-from fedpriv.random_streams import random_bytes, random_words
+from fedpriv.randomness.streams import random_bytes, random_words
 
 Words = NDArray[np.uint64]
 Integers = NDArray[np.int64]

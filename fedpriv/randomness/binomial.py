@@ -19,11 +19,11 @@ from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import bdtrc, gammaln, xlogy
 
-from fedpriv.arrays import Symbols, Vector
+from fedpriv._base.arrays import Symbols, Vector
 from fedpriv.errors import whole
-from fedpriv.random_streams import random_bytes, random_words
-from fedpriv.sampling_bits import Bytes, Probabilities, bernoulli, in_blocks, largest, rest_after_byte
-from fedpriv.sampling_inversion import Cumulative, Words, climb, draw_on, guide
+from fedpriv.randomness._inversion import Cumulative, Words, climb, draw_on, guide
+from fedpriv.randomness.bits import Bytes, Probabilities, bernoulli, in_blocks, largest, rest_after_byte
+from fedpriv.randomness.streams import random_bytes, random_words
 
 _MOST = 512  # trials a table: above, the tables outgrow the cache, and the trials are shared out
 _MARGIN = np.uint64(1 << 19)  # of 2⁵⁶, 7e-12: float64 may be wrong by 4e-12 in F for 512 trials, and was by 2e-13

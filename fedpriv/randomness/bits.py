@@ -18,15 +18,14 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 
-from fedpriv.arrays import Vector, finite
+from fedpriv._base.arrays import Vector, finite
 from fedpriv.errors import FedprivError
-from fedpriv.random_streams import random_bytes, random_words
+from fedpriv.randomness.streams import random_bytes, random_words
 
 Probabilities = ArrayLike | Callable[[Vector], Vector]
 Bytes = NDArray[np.uint8]
 Mask = NDArray[np.bool_]
 _Block = tuple[slice, list[Vector]]
-_SUM_ROUNDING = 2.0**-51
 _ONE = np.float64(1).view(np.uint64)
 _BLOCK = 1 << 17  # coordinates at once: they stay in cache. A multiple of 8, so no random byte is wasted between blocks
 
@@ -128,16 +127,6 @@ def largest(p: Vector, what: str) -> float:
     if wrong.size:
         raise FedprivError(f"{what} must be between 0 and 1, got {wrong[0]}")
     return float(p.max())  # only a negative zero
-
-
-def _largest_sum(up: Vector, down: Vector) -> float:
-    """The largest of up + down, or more where that is below 1 all the same."""
-    most = largest(up, "plus") + largest(down, "minus")
-    if most >= 1:
-        most = float((up + down).max())
-        if not most <= 1 + _SUM_ROUNDING:
-            raise FedprivError(f"the sum of plus and minus must be at most 1, got {most}")
-    return most
 
 
 def _decide(plus: Vector, minus: Vector, rng: Generator) -> NDArray[np.int8]:

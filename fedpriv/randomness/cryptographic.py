@@ -7,6 +7,8 @@ import secrets
 from numpy.random import Generator
 from randomgen import ChaCha
 
+KEY_BYTES = 32  # of the generator: 256 bits
+
 
 def cryptographic_generator() -> Generator:
     """A ChaCha20 generator under 256 bits of key from the operating system.
@@ -17,4 +19,4 @@ def cryptographic_generator() -> Generator:
     >>> cryptographic_generator().bytes(16) == cryptographic_generator().bytes(16)
     False
     """
-    return Generator(ChaCha(key=secrets.randbits(256), rounds=20))
+    return Generator(ChaCha(key=secrets.randbits(8 * KEY_BYTES), rounds=20))

@@ -4,8 +4,8 @@
 be. Everything here draws the digits of a uniform number U, as many as the comparison needs, from any generator.
 """
 
-from fedpriv.sampling_binomial import binomial
-from fedpriv.sampling_bits import bernoulli, ternary
-from fedpriv.sampling_inversion import binomial_fixed, discrete_gaussian, poisson, skellam
+from fedpriv.randomness._inversion import binomial_fixed, discrete_gaussian, poisson, skellam
+from fedpriv.randomness.binomial import binomial
+from fedpriv.randomness.bits import bernoulli, ternary
 
 __all__ = ["bernoulli", "binomial", "binomial_fixed", "discrete_gaussian", "poisson", "skellam", "ternary"]

@@ -15,9 +15,9 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import ArrayLike
 
-from fedpriv.arrays import Vector
+from fedpriv._base.arrays import Vector
 from fedpriv.errors import FedprivError
-from fedpriv.sampling_wide import Integers, Power, Rounded, rounded
+from fedpriv.randomness.wide import Integers, Power, Rounded, rounded
 
 FINE = 2.0**-26  # h of the smaller of clip and noise, at most: neither bound moves in its first seven digits
 MOST = 2.0**53  # up to here floats add up whole numbers exactly

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.random import PCG64, PCG64DXSM, SFC64, Generator, Philox
 from numpy.typing import NDArray
 
-from fedpriv.compiled import compiled, high_half
-from fedpriv.errors import FedprivError, whole
+from fedpriv._base.compiled import compiled, high_half
+from fedpriv.errors import FedprivError, natural
 
 _RAW_IS_64_BITS = {PCG64, PCG64DXSM, Philox, SFC64}  # MT19937, and several of randomgen's, give 32 or 52
 _WORDS = 2**64
@@ -24,12 +24,12 @@ def stream(seed: int, purpose: str, round: int = 0, client: int = 0) -> Generato
     """Philox with key = BLAKE2b(seed, purpose) and counter = (0, 0, client, round): always the same for the same words.
 
     Streams of one key are disjoint for 2¹²⁸ blocks. They are for simulation: who knows the seed knows the noise, so a
-    deployed client draws from `clients.noise` instead.
+    deployed client draws from `fedpriv.randomness.cryptographic` instead.
 
     >>> stream(1, "encode", round=2, client=3).integers(100, size=3)
     array([46,  6, 49])
     """
-    whole(at_least=0, seed=seed, round=round, client=client)
+    natural(seed=seed, round=round, client=client)
     if not isinstance(purpose, str):
         raise FedprivError(f"purpose must be a word, got {purpose!r}")
     if not (round < _WORDS and client < _WORDS):

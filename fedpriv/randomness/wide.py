@@ -12,32 +12,29 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from decimal import Context, Decimal, localcontext
 from fractions import Fraction
 from functools import lru_cache
 from math import ceil, exp, frexp
-from typing import Literal
 
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from fedpriv.arrays import Vector
-from fedpriv.compiled import compiled, high_half
+from fedpriv._base.arrays import Vector
+from fedpriv._base.compiled import compiled, high_half
 from fedpriv.errors import FedprivError, positive
-from fedpriv.random_streams import random_words
-from fedpriv.sampling_inversion import fixed_exp
+from fedpriv.randomness._inversion import fixed_exp
+from fedpriv.randomness._layers import LAYERS, Power, Words, lay_out, layers_of
+from fedpriv.randomness.streams import random_words
 
-Words = NDArray[np.uint64]
+__all__ = ["BLOCK", "DOUBT", "WIDEST", "Integers", "Power", "Rounded", "in_cells", "rounded"]
+
 Integers = NDArray[np.int64]
 Size = int | tuple[int, ...]
-Power = Literal[1, 2]  # p: Laplace, Gaussian
 
 WIDEST = 2.0**48  # s, in cells: the places of layers are floats, and must be right to a cell
 BLOCK = 1 << 14  # draws whose words stay in cache
 DOUBT = 2.0**-40  # relative: what double precision may be off by at the curve is below 2⁻⁴³
-_LAYERS = 256
-_EDGE = {1: "7.7457", 2: "3.6631"}  # where the lowest layer ends, in s: with these 256 layers just pass the top
 _MORE = {1: 0.062, 2: 0.039}  # words a draw takes beyond its first one, on average
 _NARROWEST = 2.0**-30  # with less noise a number other than 0 has a chance of e^{−2⁵⁷}
 _CELLS = 22  # at least 2²¹ cells, of which there are two or more in a whole number
@@ -177,41 +174,13 @@ def in_cells(scale: float, power: Power, shift: int) -> Rounded:
     """The same of a scale in cells."""
     if not 1 <= scale <= WIDEST:
         raise FedprivError(f"noise must be at most 2^48 cells wide, got {scale:.6g}")
-    widths, block, area = _layers(power)
+    widths, block, area = layers_of(power)
     room = 8 / (scale * widths[-1]) + 2.0**-45  # what rounding cells up may add to a layer's area, relative
-    total = np.ceil(scale * widths).astype(np.int64) + 1
-    edge, blocks = int(total[0]), ceil(scale * block) + 1
-    total[0] += 2 * blocks
-    # a layer's upper edge is at most (1 + room)² times what it is for widths; so much nearer it is under the curve
-    upper = np.append(widths[1:], 0.0)
-    near = np.divide(4 * room, upper**power, out=np.ones(_LAYERS), where=upper > 0)
-    inner = np.maximum(np.floor(scale * upper * (1 - np.minimum(near, 1))) - 1, 0)
-    cells, whole = total.astype(np.uint64), scale * area * (1 + room)
-    heights = np.concatenate(([0.0], np.cumsum(whole / total)))
-    spare = np.uint64(1 << 55) % cells << np.uint64(9)
-    return Rounded(scale, power, whole, cells, spare, inner.astype(np.uint64), heights, edge, blocks, shift)
-
-
-@lru_cache(maxsize=2)
-def _layers(power: Power) -> tuple[Vector, float, float]:
-    """For s = 1: the layers' widths, the width of a block, and the area of each layer; all rounded up.
-
-    The lowest layer is [0, r) below f(r) and the blocks beyond: f falls from r on at least as fast as e^{−r^{p−1}·x},
-    so it halves within ln 2/r^{p−1}. Each layer lies on the one before, as wide as the curve is there. In decimal
-    digits, for then the numbers are the same everywhere.
-    """
-    with localcontext(Context(prec=30)):
-        edge, up = Decimal(_EDGE[power]), 1 + Decimal(2) ** -50
-        block = Decimal(2).ln() / edge ** (power - 1) * up
-        height = (-(edge**power) / power).exp()
-        area = Decimal(float(height * (edge + 2 * block) * up))
-        widths = [edge * up]
-        for _ in range(_LAYERS - 1):
-            widths.append((-power * height.ln()) ** (Decimal(1) / power) * up)
-            height += area / Decimal(float(widths[-1]))
-        if not height >= 1:
-            raise RuntimeError(f"{_LAYERS} layers end at {height}, below the top of the curve")
-        return np.array([float(width) for width in widths]), float(block), float(area)
+    edge, blocks, whole = ceil(scale * widths[0]) + 1, ceil(scale * block) + 1, scale * area * (1 + room)
+    cells, spare, inner = (np.empty(LAYERS, np.uint64) for _ in range(3))
+    heights = np.zeros(LAYERS + 1)
+    lay_out(scale, room, whole, power, widths, 2 * blocks, cells, spare, inner, heights)
+    return Rounded(scale, power, whole, cells, spare, inner, heights, edge, blocks, shift)
 
 
 def _zeros(words: Iterator[int]) -> int:

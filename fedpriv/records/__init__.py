@@ -14,9 +14,9 @@ from math import isfinite
 from pathlib import Path
 from typing import Any, Self
 
-from fedpriv.errors import FedprivError, whole
-from fedpriv.files import replaced
-from fedpriv.record_lines import END, FORMAT, TIMING, WORDS, Line, check, check_round, check_run
+from fedpriv._base.files import replaced
+from fedpriv.errors import FedprivError, natural
+from fedpriv.records._lines import END, FORMAT, TIMING, WORDS, Line, check, check_round, check_run
 
 __all__ = ["FORMAT", "Line", "Records", "Writer", "plain", "read", "read_timings", "truncate_after", "written"]
 
@@ -80,7 +80,7 @@ def written(line: Mapping[str, Any]) -> bytes:
 
 def read(path: File) -> Records:
     """The records of a file; anything wrong but a last line cut in half is an error that names file and line."""
-    lines = _lines(path)
+    lines = _lines_of(path)
     if not lines:
         raise FedprivError(f"{path}: holds no records: the first line must describe the run")
     check_run(f"{path}:1", lines[0])
@@ -97,7 +97,7 @@ def read(path: File) -> Records:
 def read_timings(path: File) -> dict[int, Line]:
     """What timings.jsonl says of each round; of a round that was run again, the last."""
     found = {}
-    for number, line in enumerate(_lines(path), 1):
+    for number, line in enumerate(_lines_of(path), 1):
         check(f"{path}:{number}", line, TIMING)
         found[line["round"]] = line
     return found
@@ -105,7 +105,7 @@ def read_timings(path: File) -> dict[int, Line]:
 
 def truncate_after(path: File, last: int) -> None:
     """Keep the run and its rounds up to `last`, byte for byte; a kill meanwhile leaves the file as it was."""
-    whole(0, last=last)
+    natural(last=last)
     found = len(read(path).rounds)
     if found < last:
         raise FedprivError(f"{path}: ends with round {found}, where {last} rounds are to be kept")
@@ -116,7 +116,7 @@ def truncate_after(path: File, last: int) -> None:
         raise _unwritable(path, error) from None
 
 
-def _lines(path: File) -> list[Line]:
+def _lines_of(path: File) -> list[Line]:
     """Every whole line as an object."""
     try:
         *complete, _ = Path(path).read_bytes().split(b"\n")

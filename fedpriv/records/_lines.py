@@ -42,7 +42,7 @@ def is_word(value: Any) -> bool:
 
 
 def is_data(value: Any) -> bool:
-    """What a run says of its data: an identity, as `clients.data_identity` makes it."""
+    """What a run says of its data: an identity, as `clients.data.identity` makes it."""
     return (
         is_table(value)
         and all(is_word(value.get(name)) for name in ("kind", "sha256"))

@@ -14,23 +14,23 @@ from typing import Any, ClassVar, Protocol
 
 from numpy.random import Generator
 
+from fedpriv.accounting.event import Event
 from fedpriv.bounds import Norm
 from fedpriv.errors import FedprivError
-from fedpriv.event import Event
-from fedpriv.fine_grid import FineGrid
-from fedpriv.kinds import made
-from fedpriv.mechanisms import Mechanism, kind_of
+from fedpriv.mechanisms import COSTED, Mechanism
 from fedpriv.mechanisms import Ptr as PtrMechanism
-from fedpriv.private_sums.adaptive import AdaptiveDpSgd
-from fedpriv.private_sums.batch import Batch, Blocks, Bound, Released
-from fedpriv.private_sums.settings import number_of
-from fedpriv.private_sums.sums import DpSgd, TrimmedGaussian
-from fedpriv.private_sums.tested import Ptr
+from fedpriv.randomness.grid import FineGrid
+from fedpriv.registry import UNPROVED, Registry
+from fedpriv.releases._adaptive import AdaptiveDpSgd
+from fedpriv.releases._batch import Batch, Blocks, Bound, Released
+from fedpriv.releases._settings import number_of
+from fedpriv.releases._sums import DpSgd, TrimmedGaussian
+from fedpriv.releases._tested import Ptr
 from fedpriv.trust import Local
 
 __all__ = [
-    "KINDS", "AdaptiveDpSgd", "Batch", "Blocks", "DpSgd", "PrivateSum", "Ptr", "Released", "TrimmedGaussian", "at",
-    "calibrated", "costed", "event_of_records", "event_of_sum", "first", "free_setting", "make_sum",
+    "SUMS", "AdaptiveDpSgd", "Batch", "Blocks", "DpSgd", "PrivateSum", "Ptr", "Released", "TrimmedGaussian", "at",
+    "calibrated", "costed", "event_of_records", "event_of_sum", "first", "free_setting",
 ]  # fmt: skip
 
 
@@ -68,7 +68,7 @@ class PrivateSum(Protocol):
         """The noisy sum, and the settings that have moved."""
 
 
-KINDS: dict[str, type[Any]] = {kind.__name__: kind for kind in (DpSgd, TrimmedGaussian, Ptr, AdaptiveDpSgd)}
+SUMS = Registry("release", PrivateSum, (DpSgd, TrimmedGaussian, Ptr, AdaptiveDpSgd), proof=UNPROVED)
 
 
 def event_of_records(mechanism: Mechanism | PtrMechanism, dimension: int, sampling: float, rounds: int) -> Event:
@@ -86,17 +86,6 @@ def event_of_records(mechanism: Mechanism | PtrMechanism, dimension: int, sampli
 def event_of_sum(release: PrivateSum, dimension: int, rounds: int) -> Event:
     """What `rounds` releases of a kind cost, on the batches that it draws."""
     return event_of_records(release.mechanism, dimension, float(release.sampling), rounds)
-
-
-def make_sum(kind: str, settings: Mapping[str, Any]) -> PrivateSum:
-    """The release of that kind with those settings, or one line that says which of them is wrong.
-
-    >>> make_sum("DpSgd", {"clip": 1, "noise": 1, "samplin": 0.1})
-    Traceback (most recent call last):
-    fedpriv.errors.FedprivError: DpSgd has no setting 'samplin' (did you mean 'sampling'?); settings: clip, noise, ...
-    """
-    found: PrivateSum = made("release", KINDS, kind, settings)
-    return found
 
 
 def first(release: PrivateSum, expected: float) -> tuple[float, ...]:
@@ -129,8 +118,8 @@ def costed(kind: str, settings: Mapping[str, Any]) -> tuple[str, dict[str, Any]]
     >>> costed("DpSgd", {"clip": 0.5, "sampling": 0.1})
     ('Gaussian', {'clip': 1.0})
     """
-    mechanism = KINDS[kind].kind_of_cost
-    known = {each.name for each in fields(kind_of(mechanism))}
+    mechanism = SUMS[kind].kind_of_cost
+    known = {each.name for each in fields(COSTED.named(mechanism))}
     return mechanism, {name: value for name, value in settings.items() if name in known} | {"clip": 1.0}
 
 
@@ -140,10 +129,10 @@ def free_setting(kind: str, settings: Mapping[str, Any]) -> str:
     >>> free_setting("DpSgd", {"clip": 0.5, "sampling": 0.1})
     'noise'
     """
-    cls = KINDS[kind]
+    cls = SUMS[kind]
     missing = [each.name for each in fields(cls) if each.default is MISSING and each.name not in settings]
-    can = [name for name in missing if name in kind_of(cls.kind_of_cost).effects and name != "clip"]
-    make_sum(kind, {**settings, **({can[0]: 1.0} if can else {})})
+    can = [name for name in missing if name in COSTED.named(cls.kind_of_cost).effects and name != "clip"]
+    SUMS.made(kind, {**settings, **({can[0]: 1.0} if can else {})})
     if not can:
         raise FedprivError(f"all settings of {kind} are given: leave out the one to calibrate, such as noise")
     return can[0]
@@ -151,5 +140,5 @@ def free_setting(kind: str, settings: Mapping[str, Any]) -> str:
 
 def calibrated(kind: str, settings: Mapping[str, Any], free: str, value: float) -> dict[str, Any]:
     """The settings with the free one, from its value in the mechanism that the release costs as much as."""
-    own = getattr(KINDS[kind], "from_cost", None)
+    own = getattr(SUMS[kind], "from_cost", None)
     return {**settings, free: value if own is None else own(settings, value)}

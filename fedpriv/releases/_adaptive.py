@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import exp, hypot, sqrt
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.random import Generator
 
-from fedpriv.errors import FedprivError, positive, probability, real
-from fedpriv.fine_grid import FineGrid
+from fedpriv.errors import FedprivError, limited, positive, probability, real
 from fedpriv.mechanisms import Gaussian
-from fedpriv.private_sums.batch import Batch, Blocks, Bound, Released
-from fedpriv.private_sums.settings import check_noisy
+from fedpriv.randomness.grid import FineGrid
+from fedpriv.releases._batch import Batch, Blocks, Released
+from fedpriv.releases._settings import How, Sampling, Scale, check_size
+from fedpriv.settings import check_fields
 
 INWARD = 1 - 2.0**-50
 LEAST, MOST = 1e-12, 1e12  # clip norms between which it may wander
@@ -29,25 +30,26 @@ class AdaptiveDpSgd:
     mechanism, 1/σ² and 1/(2σ_b)² added up (their Theorem 1). That is what the ledger has.
     """
 
-    clip: float  # R to begin with
-    noise: float  # σ, a multiple of R
-    sampling: float  # q
-    count_noise: float  # σ_b, in records
-    quantile: float = 0.5
-    rate: float = 0.2
-    norm: Bound = "clip"
+    clip: Annotated[
+        float,
+        positive,
+        limited(f"must be between {LEAST:g} and {MOST:g}", least=LEAST, most=MOST),
+        "R to begin with, the ℓ2 norm that a record's gradient is held to",
+    ]
+    noise: Scale
+    sampling: Sampling
+    count_noise: Annotated[float, positive, "σ_b, the noise on the count of short gradients, in records"]
+    quantile: Annotated[float, real, probability, "the share of gradients that is to be shorter than R"] = 0.5
+    rate: Annotated[float, positive, "how fast R follows"] = 0.2
+    norm: How = "clip"
 
     kind_of_cost: ClassVar = "Gaussian"
     adapts: ClassVar[tuple[str, ...]] = ("clip",)
     orders: ClassVar = False
 
     def __post_init__(self) -> None:
-        check_noisy(self.clip, self.noise, self.sampling, self.norm)
-        positive(count_noise=self.count_noise, rate=self.rate)
-        real(quantile=self.quantile)
-        probability(quantile=self.quantile)
-        if not LEAST <= self.clip <= MOST:
-            raise FedprivError(f"clip must be between {LEAST:g} and {MOST:g}, got {self.clip}")
+        check_fields(self)
+        check_size(self.clip, self.noise)
 
     @property
     def fine(self) -> FineGrid:

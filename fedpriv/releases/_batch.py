@@ -10,11 +10,11 @@ from typing import ClassVar, Literal, NamedTuple, Protocol, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from fedpriv.arrays import Vector
-from fedpriv.clipping import clip_factors
-from fedpriv.compiled import compiled
-from fedpriv.fine_grid import FineGrid
-from fedpriv.ptr import kept
+from fedpriv._base.arrays import Vector
+from fedpriv._base.compiled import compiled
+from fedpriv.bounds.clipping import clip_factors
+from fedpriv.randomness.grid import FineGrid
+from fedpriv.releases.ptr import kept
 
 Bound = Literal["clip", "normalise"]
 NORMS: tuple[Bound, ...] = get_args(Bound)
@@ -89,7 +89,7 @@ class Batch(NamedTuple):
 class Blocks:
     """A batch whose gradients come in blocks and go: the same bits as `Batch` for whoever adds up all of them.
 
-    >>> from fedpriv.private_sums import DpSgd
+    >>> from fedpriv.releases import DpSgd
     >>> release = DpSgd(clip=5, noise=1, sampling=1)
     >>> blocks = Blocks(release, 2, 3.0)
     >>> blocks.add(np.array([[3, 4]], np.float32))

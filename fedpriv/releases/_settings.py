@@ -2,31 +2,29 @@
 
 from __future__ import annotations
 
-from fedpriv.errors import FedprivError, one_of, positive, probability, real, whole
-from fedpriv.private_sums.batch import NORMS, Bound
+from typing import Annotated
+
+from fedpriv.errors import FedprivError, limited, natural, positive, probability, real
+from fedpriv.releases._batch import Bound
 
 LARGEST = 1e30
 
 
-def check_noisy(clip: float, noise: float, sampling: float, norm: Bound = "clip") -> None:
-    """Refuse what no release can have."""
-    positive(clip=clip, noise=noise)
-    one_of(NORMS, norm=norm)
-    real(sampling=sampling)
-    probability(sampling=sampling)
-    if not sampling > 0:
-        raise FedprivError(f"sampling is the share of the records in a step, in (0, 1], got {sampling}")
+Sampling = Annotated[
+    float, real, probability, limited("is the share of the records in a step, in (0, 1]", above=0),
+    "q, how likely each record takes part in a step: batches are Poisson",
+]  # fmt: skip
+Scale = Annotated[float, positive, "σ, the noise's standard deviation as a multiple of clip"]
+How = Annotated[Bound, "how a gradient is held to clip: longer ones shortened, or all brought to it"]
+
+
+def check_size(clip: float, noise: float) -> None:
+    """Refuse noise that float32 cannot hold."""
     if not max(noise, 1) * clip <= LARGEST:
         raise FedprivError(f"clip and noise · clip must be at most {LARGEST:g} for float32 to hold them, got {clip:g}")
 
 
-def check_part(**parts: int | float) -> None:
-    """Refuse what is neither a number of records nor a share of them."""
-    for name, part in parts.items():
-        if isinstance(part, int):
-            whole(at_least=0, **{name: part})
-        else:
-            probability(**{name: part})
+Part = Annotated[int, natural] | Annotated[float, probability]  # a number of records, or a share of the batch expected
 
 
 def number_of(part: int | float, expected: float) -> int:

@@ -3,32 +3,34 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from numpy.random import Generator
 
-from fedpriv.errors import FedprivError
-from fedpriv.fine_grid import FineGrid
+from fedpriv.errors import FedprivError, positive
 from fedpriv.mechanisms import Gaussian
-from fedpriv.private_sums.batch import Batch, Blocks, Bound, Released
-from fedpriv.private_sums.settings import check_noisy, check_part, number_of
+from fedpriv.randomness.grid import FineGrid
+from fedpriv.releases._batch import Batch, Blocks, Released
+from fedpriv.releases._settings import How, Part, Sampling, Scale, check_size, number_of
+from fedpriv.settings import check_fields
 
 
 @dataclass(frozen=True, kw_only=True)
 class DpSgd:
     """Σ + σR·N(0, I): the sum of all gradients of the batch, each of norm at most R. Abadi et al. 2016; [L]."""
 
-    clip: float  # R, the ℓ2 norm of one record's gradient
-    noise: float  # σ, a multiple of clip
-    sampling: float  # q
-    norm: Bound = "clip"
+    clip: Annotated[float, positive, "R, the ℓ2 norm that a record's gradient is held to"]
+    noise: Scale
+    sampling: Sampling
+    norm: How = "clip"
 
     kind_of_cost: ClassVar = "Gaussian"
     adapts: ClassVar[tuple[str, ...]] = ()
     orders: ClassVar = False
 
     def __post_init__(self) -> None:
-        check_noisy(self.clip, self.noise, self.sampling, self.norm)
+        check_fields(self)
+        check_size(self.clip, self.noise)
 
     @property
     def fine(self) -> FineGrid:
@@ -65,19 +67,19 @@ class TrimmedGaussian:
     makes of norm R the longest go first; equal ones by their number.
     """
 
-    clip: float  # R
-    noise: float  # σ, a multiple of clip
-    sampling: float  # q
-    trimmed: int | float  # F, a number of records or a share of the batch expected
-    norm: Bound = "clip"
+    clip: Annotated[float, positive, "R, the ℓ2 norm that a record's gradient is held to"]
+    noise: Scale
+    sampling: Sampling
+    trimmed: Annotated[Part, "F, so many of the longest are left out: records, or a share of the batch expected"]
+    norm: How = "clip"
 
     kind_of_cost: ClassVar = "Gaussian"
     adapts: ClassVar[tuple[str, ...]] = ()
     orders: ClassVar = True
 
     def __post_init__(self) -> None:
-        check_noisy(self.clip, self.noise, self.sampling, self.norm)
-        check_part(trimmed=self.trimmed)
+        check_fields(self)
+        check_size(self.clip, self.noise)
 
     @property
     def fine(self) -> FineGrid:

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal, get_args
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from numpy.random import Generator
 
-from fedpriv import mechanisms, ptr
-from fedpriv.errors import FedprivError, one_of
-from fedpriv.fine_grid import FineGrid
-from fedpriv.private_sums.batch import Batch, Bound, Released
-from fedpriv.private_sums.settings import check_noisy, check_part, number_of
+from fedpriv import mechanisms
+from fedpriv.errors import FedprivError, positive
+from fedpriv.mechanisms.ptr import INVERTIBLE, RATIO, Failure, TestNoise
+from fedpriv.randomness.grid import FineGrid
+from fedpriv.releases import ptr
+from fedpriv.releases._batch import Batch, Bound, Released
+from fedpriv.releases._settings import Part, Sampling, check_size, number_of
+from fedpriv.settings import check_fields
 
 Rates = Literal["equal", "by-trimmed"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Ptr:
-    """Σ + σR·N(0, I); or TSUM_F + στ·N(0, I), where a noisy test passes. TSGD + PTR of [P]: `fedpriv.ptr`, docs/ptr.md.
+    """Σ + σR·N(0, I); or TSUM_F + στ·N(0, I), where a noisy test passes. TSGD + PTR of [P]: `fedpriv.releases.ptr`,
+    docs/ptr.md.
 
     What leaves is the sum, and F of the next step, from which all see whether the test passed; the noisy margin stays.
 
@@ -32,16 +36,16 @@ class Ptr:
     nothing at the τ/R of [P], 0.5 to 0.667: it needs σ₂² ≥ (n − F)(n + 1)/n²·σ₁² at least, 0.868 at n = 256, F = 64.
     """
 
-    clip: float  # R
-    bound: float  # τ/R in (0, 1]
-    noise: float  # σ, a multiple of clip on the sum and of τ on the trimmed sum
-    test_noise: float  # b
-    failure: float  # δ₀
-    sampling: float  # q
-    trimmed: int | float  # F to begin with, a number of records or a share of the batch expected
-    step: int | float = 0.02  # by how much F moves, a number or a share as well; 0 leaves it
-    most: int | float = 0.5  # the largest F it comes to
-    rates: Rates = "equal"
+    clip: Annotated[float, positive, "R, the ℓ2 norm that a record's gradient is held to"]
+    bound: Annotated[float, positive, INVERTIBLE, RATIO, "τ/R, the local sensitivity proposed for the trimmed sum"]
+    noise: Annotated[float, positive, INVERTIBLE, "σ, a multiple of clip on the sum, of τ on the trimmed sum"]
+    test_noise: TestNoise
+    failure: Failure
+    sampling: Sampling
+    trimmed: Annotated[Part, "F to begin with: records, or a share of the batch expected"]
+    step: Annotated[Part, "by how much F moves after a test, as F; 0 leaves it"] = 0.02
+    most: Annotated[Part, "the largest F it comes to"] = 0.5
+    rates: Annotated[Rates, "the step after SUM beside the one after TSUM_F: as long, or (n − F)/n of it"] = "equal"
 
     norm: ClassVar[Bound] = "clip"
     kind_of_cost: ClassVar = "Ptr"
@@ -49,9 +53,8 @@ class Ptr:
     orders: ClassVar = True
 
     def __post_init__(self) -> None:
-        check_noisy(self.clip, self.noise, self.sampling)
-        check_part(trimmed=self.trimmed, step=self.step, most=self.most)
-        one_of(get_args(Rates), rates=self.rates)
+        check_fields(self)
+        check_size(self.clip, self.noise)
         self.tested  # noqa: B018  – it checks what is left
 
     @property

@@ -7,18 +7,19 @@ without the adversarial part (Phan et al. 2017). However many rounds, studies an
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from math import exp, log
-from typing import Any, ClassVar, Protocol
+from typing import Annotated, Any, ClassVar, Protocol
 
-from fedpriv.accounting import Account
+from fedpriv.accounting.account import Account
 from fedpriv.certified.functional import FunctionalMechanism, epsilon_1_of
 from fedpriv.errors import FedprivError, at_least_zero, positive, real, whole
-from fedpriv.kinds import made
+from fedpriv.registry import UNPROVED, Registry
+from fedpriv.settings import check_fields
 
 PUBLISHED = 1.0  # the ε of [S] where a study gives none
-NORM = 1.0  # ‖θ₁‖_{1,1}, which `clients.stobatch_network` keeps the first layer's columns to
+NORM = 1.0  # ‖θ₁‖_{1,1}, which `clients.models.stobatch` keeps the first layer's columns to
 SIZES = ("inputs", "patch", "hidden", "last")
 STEPS = 50  # of the search for an ε₁: it halves the range of its logarithm
 
@@ -65,27 +66,33 @@ class Kept(Protocol):
         """T_μ, the steps of each."""
 
 
+Total = Annotated[float | None, positive, "the published total ε; 1 where epsilon_1 is not given either"]
+First = Annotated[float | None, positive, "ε₁, the part of the records and the auto-encoder"]
+Second = Annotated[float, positive, "ε₂, the part of the classes' polynomial"]
+Hidden = Annotated[
+    float, real, at_least_zero, "noise on the first layer, drawn anew in every round, as a multiple of 2b"
+]
+Sizes = Annotated[Sequence[int] | None, "inputs, patch, hidden and last of the network: filled in from the model"]
+
+
 @dataclass(frozen=True, kw_only=True)
 class StoBatch:
     """Noised records, the auto-encoder's and the classes' polynomials, adversarial examples. [S] Algorithms 1 and 4."""
 
-    epsilon: float | None = None  # the published total: 1 where epsilon_1 is not given either
-    epsilon_1: float | None = None
-    epsilon_2: float = 0.1
-    batch: int | None = None  # m: half of a client's records where it is not given
-    xi: float = 1.0
-    attacks: Sequence[str] = ("IFgsm", "Mim", "Pgd")
-    steps: int = 10  # T_μ
-    hidden_noise: float = 0.5  # on the first layer, drawn anew in every round, a multiple of 2b
-    sizes: Sequence[int] | None = None  # inputs, patch, hidden, last: filled in
+    epsilon: Total = None
+    epsilon_1: First = None
+    epsilon_2: Second = 0.1
+    batch: Annotated[int | None, whole, "m, records a batch; half of a client's where it is not given"] = None
+    xi: Annotated[float, at_least_zero, real, "ξ, how much adversarial examples weigh beside the others"] = 1.0
+    attacks: Annotated[Sequence[str], "attacks on inputs that make the adversarial examples"] = ("IFgsm", "Mim", "Pgd")
+    steps: Annotated[int, whole, "T_μ, steps of such an attack"] = 10
+    hidden_noise: Hidden = 0.5
+    sizes: Sizes = None
 
     batches: ClassVar[int] = 2
 
     def __post_init__(self) -> None:
         _check(self)
-        at_least_zero(xi=self.xi)
-        real(xi=self.xi)
-        whole(steps=self.steps)
         if isinstance(self.attacks, str) or not self.attacks or not all(isinstance(own, str) for own in self.attacks):
             raise FedprivError(f"attacks must be a list of kinds of attacks on inputs, got {self.attacks!r}")
 
@@ -94,12 +101,12 @@ class StoBatch:
 class AdLm:
     """The functional mechanism alone: noised records, and the polynomials of the auto-encoder and the classes."""
 
-    epsilon: float | None = None
-    epsilon_1: float | None = None
-    epsilon_2: float = 0.1
-    batch: int | None = None  # m: all of a client's records where it is not given
-    hidden_noise: float = 0.5
-    sizes: Sequence[int] | None = None
+    epsilon: Total = None
+    epsilon_1: First = None
+    epsilon_2: Second = 0.1
+    batch: Annotated[int | None, whole, "m, records a batch; all of a client's where it is not given"] = None
+    hidden_noise: Hidden = 0.5
+    sizes: Sizes = None
 
     batches: ClassVar[int] = 1
     xi: ClassVar[float] = 0.0
@@ -110,18 +117,7 @@ class AdLm:
         _check(self)
 
 
-KINDS: dict[str, type[Any]] = {kind.__name__: kind for kind in (StoBatch, AdLm)}
-
-
-def make_kept(kind: str, settings: Mapping[str, Any]) -> Kept:
-    """The kept release of that kind with those settings, or one line that says which of them is wrong.
-
-    >>> make_kept("StoBatch", {"epsilon_2": 0})
-    Traceback (most recent call last):
-    fedpriv.errors.FedprivError: StoBatch: epsilon_2 must be positive, got 0.0
-    """
-    found: Kept = made("release", KINDS, kind, settings)
-    return found
+KEPT = Registry("release", Kept, (StoBatch, AdLm), proof=UNPROVED)
 
 
 def filled(kept: Kept, records: int, sizes: Sequence[int]) -> Kept:
@@ -194,17 +190,11 @@ def calibrated(kept: Kept, target: float, delta: float) -> Kept:
 
 
 def _check(kept: Kept) -> None:
-    for name in ("epsilon", "epsilon_1", "epsilon_2"):
-        if getattr(kept, name) is not None:
-            positive(**{name: getattr(kept, name)})
+    check_fields(kept)
     if kept.epsilon is not None and kept.epsilon_1 is not None:
         raise FedprivError("epsilon is the published total, which epsilon_1 follows from: give one of them")
     if kept.epsilon is not None and not kept.epsilon > kept.epsilon_2:
         raise FedprivError(f"epsilon must be larger than epsilon_2 = {kept.epsilon_2}, got {kept.epsilon}")
-    real(hidden_noise=kept.hidden_noise)
-    at_least_zero(hidden_noise=kept.hidden_noise)
-    if kept.batch is not None:
-        whole(batch=kept.batch)
     if kept.sizes is not None:
         if isinstance(kept.sizes, str) or len(kept.sizes) != len(SIZES):
             raise FedprivError(f"sizes must be {', '.join(SIZES)}, got {kept.sizes!r}")

@@ -11,10 +11,10 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 
-from fedpriv.arrays import Vector
-from fedpriv.errors import FedprivError, whole
+from fedpriv._base.arrays import Vector
+from fedpriv.errors import FedprivError, natural, whole
 from fedpriv.mechanisms import Ptr
-from fedpriv.sampling_wide import rounded
+from fedpriv.randomness.wide import rounded
 
 Mask = NDArray[np.bool_]
 
@@ -66,7 +66,7 @@ def passes(ptr: Ptr, margin: int, rng: Generator) -> bool:
     The margin is whole, and the noise is drawn rounded, exactly. The noisy margin itself goes nowhere: what is costed
     is the bit.
     """
-    whole(at_least=0, margin=margin)
+    natural(margin=margin)
     return margin + int(rounded(float(ptr.test_noise), 1).draw((), rng)) >= ptr.enough
 
 

@@ -8,13 +8,13 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
+from fedpriv._base.arrays import Vector
 from fedpriv.aggregation import Aid, Chain, ClientVote, MajorityVote, WeightedVote, rule_alone
-from fedpriv.arrays import Vector
-from fedpriv.centre import past
 from fedpriv.errors import FedprivError
-from fedpriv.packing import REAL, packing
-from fedpriv.random_streams import stream
-from fedpriv.study import Study
+from fedpriv.mechanisms.centre import past
+from fedpriv.packed.symbols import REAL, packing
+from fedpriv.randomness.streams import stream
+from fedpriv.studies.study import Study
 
 
 def needs_rows(study: Study) -> bool:

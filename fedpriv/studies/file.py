@@ -10,10 +10,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
+from fedpriv._base.tables import Table, flat, native, put, toml
 from fedpriv.errors import FedprivError, nearest, one_of
-from fedpriv.kept import KINDS as KEPT
-from fedpriv.study import Kind, Study
-from fedpriv.tables import Table, flat, native, put, toml
+from fedpriv.releases.kept import KEPT
+from fedpriv.studies.study import Kind, Study
 
 
 def parsed(content: str, *, name: str = "study", overrides: Iterable[str] = ()) -> Study:
@@ -113,7 +113,7 @@ def found(source: str) -> Path:
 
 def shipped() -> dict[str, Path]:
     """The studies that come with fedpriv, by name."""
-    folder = Path(__file__).parent.parent / "simulations" / "studies"
+    folder = Path(__file__).parent / "catalogue"
     return {path.stem: path for path in sorted(folder.glob("*.toml"))}
 
 

@@ -8,20 +8,22 @@ from functools import lru_cache
 from math import ceil, inf
 from typing import Any, NamedTuple, assert_never
 
-from fedpriv.accounting import Account, Cost
-from fedpriv.calibration import calibrate
+from fedpriv.accounting.account import Account
+from fedpriv.accounting.calibration import calibrate
+from fedpriv.accounting.course import Course
+from fedpriv.accounting.event import Event
+from fedpriv.accounting.published.comparisons import clt_epsilon
 from fedpriv.channel import Channel
-from fedpriv.comparisons import clt_epsilon
 from fedpriv.errors import FedprivError
-from fedpriv.event import Event
-from fedpriv.kept import NORM, mechanism_of
-from fedpriv.kept import calibrated as kept_calibrated
-from fedpriv.kept import settings_of as kept_settings
 from fedpriv.mechanisms import Mechanism, settings_of
-from fedpriv.participation import rounds_of_each
-from fedpriv.private_sums import calibrated, costed, event_of_records, event_of_sum, free_setting
-from fedpriv.study import Kind, Study
-from fedpriv.study_tables import Privacy
+from fedpriv.population.participation import rounds_of_each
+from fedpriv.releases import calibrated as sum_calibrated
+from fedpriv.releases import costed, event_of_records, event_of_sum, free_setting
+from fedpriv.releases.kept import NORM, mechanism_of
+from fedpriv.releases.kept import calibrated as kept_calibrated
+from fedpriv.releases.kept import settings_of as kept_settings
+from fedpriv.studies.study import Kind, Study
+from fedpriv.studies.tables import Privacy
 from fedpriv.trust import Central, Local, Sums, Trust, curated, sums_only
 
 NEVER = "delta = 0: no finite ε is certified for these messages without a δ: give one, such as 1e-5"
@@ -33,6 +35,9 @@ class Epsilon(NamedTuple):
     lower: float
     upper: float
     clt: float | None
+
+
+NOTHING = Epsilon(0.0, 0.0, 0.0)
 
 
 def fewest(study: Study) -> int:
@@ -135,7 +140,7 @@ def both_epsilons(study: Study) -> dict[str, Any] | None:
     return None if kept is None else mechanism_of(kept).guarantees(NORM, study.privacy.delta)
 
 
-def resolved(study: Study, dimension: int) -> Study:
+def calibrated(study: Study, dimension: int) -> Study:
     """The study with its free setting calibrated, all promises checked; refused where one cannot be kept."""
     _check_numbers(study)
     trust(study)
@@ -185,12 +190,20 @@ def _calibrated(study: Study, dimension: int) -> Study:
                 raise
             raise FedprivError(f"{NEVER} ({error})") from None
     study = replace(study, privacy=privacy)
-    if target is not None and not (found := epsilon(study, dimension, most).upper) <= target:
+    if target is not None and not (found := _in_all(study, dimension, most)) <= target:
         remedy = "leave one of them out to have it calibrated"
         if curated(study.privacy.trust):
             remedy = "a smaller aggregation.epsilon"
         raise FedprivError(f"epsilon = {target:g} is promised, but these settings give {found:.6g}: {remedy}")
     return study
+
+
+def _in_all(study: Study, dimension: int, rounds: int) -> float:
+    """ε of a whole run: of the bounds of all rounds prepared together and of these rounds alone the smaller."""
+    together = epsilon(study, dimension, rounds).upper
+    if not rounds or not study.privacy.epsilon or together <= study.privacy.epsilon:
+        return together
+    return min(together, Account(events(study, dimension, rounds)).upper_epsilon(study.privacy.delta))
 
 
 def _kept_filled(privacy: Privacy) -> Privacy:
@@ -238,7 +251,7 @@ def _filled(study: Study, dimension: int, rounds: int, target: float) -> Privacy
             Kind(*costed(kind, settings)), (free, sampling, dimension, count), target, delta,
             lambda own: event_of_records(own, dimension, sampling, count), free,
         )  # fmt: skip
-        whole = calibrated(kind, settings, free, settings_of(mechanism)[free])
+        whole = sum_calibrated(kind, settings, free, settings_of(mechanism)[free])
     except FedprivError as error:
         raise FedprivError(f"release: {error}") from None
     return replace(privacy, release=Kind(kind, whole))
@@ -301,20 +314,28 @@ def affordable(study: Study, dimension: int) -> int:
 
 def epsilon(study: Study, dimension: int, rounds: int) -> Epsilon:
     """ε(δ) of `rounds` messages of one client."""
-    if rounds == 0:
-        return Epsilon(0.0, 0.0, 0.0)
-    if not study.privacy.promises:
-        return Epsilon(inf, inf, None)
-    found = _epsilon(events(study, dimension, rounds), study.privacy.delta)
-    if study.privacy.kept is not None:
-        return Epsilon(0.0, found.upper, None)  # what explicit data show of a record noised is not left in gradients
-    if study.privacy.release is None or study.privacy.is_plain:
-        return found
-    ways = [found.upper, *(_epsilon((own,), study.privacy.delta).upper for own in _carriers(study, dimension, rounds))]
-    return Epsilon(0.0, min(ways), None)  # what explicit data show of a release is not what is left of it in a message
+    return spending(study, dimension)(rounds)
 
 
-def _carriers(study: Study, dimension: int, rounds: int) -> list[Event]:
+def spending(study: Study, dimension: int) -> Callable[[int], Epsilon]:
+    """ε(δ) as a function of how many messages one client has sent: what it needs of the study is made once."""
+    own, delta = study.privacy, study.privacy.delta
+    if not own.promises:
+        return lambda rounds: Epsilon(inf, inf, None) if rounds else NOTHING
+    each = events(study, dimension)
+    if own.kept is not None:  # what explicit data show of a record noised is not left in gradients
+        return lambda rounds: Epsilon(0.0, _once(each, delta), None) if rounds else NOTHING
+    if own.release is None or own.is_plain:
+        return lambda rounds: _of_messages(each, delta, rounds) if rounds else NOTHING
+    ways = [each, *((carrier,) for carrier in _carriers(study, dimension))]
+
+    def of_release(rounds: int) -> Epsilon:  # what explicit data show of it is not what is left in a message
+        return Epsilon(0.0, min(course(way, delta).upper(rounds) for way in ways), None) if rounds else NOTHING
+
+    return of_release
+
+
+def _carriers(study: Study, dimension: int) -> list[Event]:
     """The messages that carry a release, by themselves: they bound all that is seen, where nothing travels beside them.
 
     One record more or less is some other update in the channel, so what it proves of a client it proves of a record.
@@ -322,11 +343,22 @@ def _carriers(study: Study, dimension: int, rounds: int) -> list[Event]:
     private = study.privacy.private_sum
     if private is None or private.adapts:
         return []
-    return [study.privacy.channel.event(dimension, Local(), unit="record", rounds=rounds)]
+    return [study.privacy.channel.event(dimension, Local(), unit="record")]
+
+
+@lru_cache(maxsize=16)
+def _once(events: tuple[Event, ...], delta: float) -> float:
+    """The upper bound of what is released once, however many rounds there are."""
+    return Account(events).epsilon(delta).bounds.upper
+
+
+@lru_cache(maxsize=16)  # a course holds its transforms
+def course(events: tuple[Event, ...], delta: float) -> Course:
+    """What the events of one round cost after any number of them, prepared once in a process."""
+    return Course(events, delta)
 
 
 @lru_cache(maxsize=4096)
-def _epsilon(events: tuple[Event, ...], delta: float) -> Epsilon:
-    account = Account(events)
-    cost: Cost = account.epsilon(delta)
-    return Epsilon(cost.bounds.lower, cost.bounds.upper, clt_epsilon(account, delta))
+def _of_messages(events: tuple[Event, ...], delta: float, rounds: int) -> Epsilon:
+    own = course(events, delta)
+    return Epsilon(*own.epsilon(rounds), clt_epsilon(own.witnesses(rounds), delta))

@@ -10,18 +10,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
 from functools import cached_property
-from hashlib import blake2b
-from typing import Any
+from typing import Annotated, Any
 
-from fedpriv import corruption
-from fedpriv.aggregation import Chain, MajorityVote, Rule, assumed, make_rule, rule_alone
-from fedpriv.attacks import Attack, Knowledge, make_attack, settled
-from fedpriv.corruption import Corruption
+from fedpriv.aggregation import Chain, MajorityVote, OwnStep, Rule, assumed, rule_alone, rule_of
+from fedpriv.attacks import ATTACKS, Attack, Knowledge, attack_of, corruption, settled
+from fedpriv.attacks.corruption import CORRUPTIONS, Corruption
 from fedpriv.errors import FedprivError
-from fedpriv.private_sums import KINDS as SUMS
-from fedpriv.private_sums import first
-from fedpriv.study_tables import Clients, Decoder, Kind, Masking, Privacy, Run, Server, Training
-from fedpriv.tolerance_ballots import KINDS as POLLED
+from fedpriv.registry import Kind
+from fedpriv.releases import SUMS, first
+from fedpriv.settings import Family
+from fedpriv.studies.identity import id_of
+from fedpriv.studies.kinds import RULES
+from fedpriv.studies.tables import Clients, Decoder, Masking, Privacy, Run, Server, Training
+from fedpriv.tolerance.ballots import POLLED
 from fedpriv.trust import curated, sums_only
 
 __all__ = ["Kind", "Study"]
@@ -29,20 +30,26 @@ __all__ = ["Kind", "Study"]
 
 @dataclass(frozen=True, kw_only=True)
 class Study:
-    """All of it. `fedpriv.study_file` reads and writes it."""
+    """All of it. `fedpriv.studies.file` reads and writes it."""
 
-    name: str
-    about: str = ""
-    data: Kind
-    clients: Clients
-    training: Training = field(default_factory=Training)
-    privacy: Privacy = field(default_factory=Privacy)
-    masking: Masking | None = None
-    corruption: Kind | None = None
-    attack: Kind | None = None
-    aggregation: Kind = field(default_factory=lambda: Kind("Mean"))
-    server: Server = field(default_factory=Server)
-    run: Run
+    name: Annotated[str, "what the study is called; the file's name if not given"]
+    about: Annotated[str, "what it is for, in a line"] = ""
+    data: Annotated[Kind, Family("data set"), "what is learned from"]
+    clients: Annotated[Clients, "who takes part"]
+    training: Annotated[Training, "what a client computes"] = field(default_factory=Training)
+    privacy: Annotated[Privacy, "what is promised to each client, or to each of its records"] = field(
+        default_factory=Privacy
+    )
+    masking: Annotated[Masking | None, "how a sum is hidden under secure aggregation"] = None
+    corruption: Annotated[Kind | None, CORRUPTIONS, "records that are wrong, at every client alike"] = None
+    attack: Annotated[Kind | None, ATTACKS, "what Byzantine clients do"] = None
+    aggregation: Annotated[Kind, RULES, "how messages become one direction"] = field(
+        default_factory=lambda: Kind("Mean")
+    )
+    server: Annotated[Server, "how the model moves along the direction, and how long the server waits"] = field(
+        default_factory=Server
+    )
+    run: Annotated[Run, "how long, from which seed, and how often the run looks and saves"]
 
     def __post_init__(self) -> None:
         if not (self.name and self.name.isprintable() and not set(self.name) & set("/\\")):
@@ -87,7 +94,7 @@ class Study:
             settings = corruption.settled(kind, self.corruption.settings)
         except FedprivError as error:
             raise FedprivError(f"corruption: {error}") from None
-        object.__setattr__(self, "corruption", Kind(kind, settings))
+        object.__setattr__(self, "corruption", self.corruption.with_settings(settings))
         if self.corrupted is not None and self.corrupted.of_gradients and self._sum is None:
             raise FedprivError(
                 f"corruption: {kind} acts on a record's own gradient, which only a privacy.release of gradients has"
@@ -100,7 +107,8 @@ class Study:
         kind, settings, privacy = self.attack.kind, self.attack.settings, self.privacy
         hidden, seeded = sums_only(privacy.trust), privacy.noise == "seeded"
         try:
-            settings = settled(kind, settings, sums_only=hidden, seeded=seeded, plain=privacy.is_plain)
+            attack = _made_attack(self.attack)
+            settings = settled(attack, settings, sums_only=hidden, seeded=seeded, plain=privacy.is_plain)
         except FedprivError as error:
             raise FedprivError(f"attack: {error}") from None
         name = self._sum
@@ -109,13 +117,15 @@ class Study:
                 f"attack: {kind} with knowledge = '{settings['knowledge']}' cannot foresee others whose {name} "
                 "adapts, each from its own last step: knowledge = 'own'"
             )
-        object.__setattr__(self, "attack", Kind(kind, settings))
+        table = self.attack.with_settings(settings)
+        table.once(ATTACKS, lambda _: attack)
+        object.__setattr__(self, "attack", table)
 
     def _check_rule(self) -> None:
         """Refuse a rule that could not work in any round, and write out how many attackers it assumes."""
         kind = self.aggregation.kind
-        settings = self._bounded(kind, assumed(kind, self.aggregation.settings, self.clients.attackers))
-        object.__setattr__(self, "aggregation", Kind(kind, settings))
+        settings = self._bounded(kind, assumed(kind, self.aggregation.settings, self.clients.attackers, RULES))
+        object.__setattr__(self, "aggregation", self.aggregation.with_settings(settings))
         rule = self.rule
         if rule.needs_rows and sums_only(self.privacy.trust):
             who = f"{kind} with a before" if isinstance(rule, Chain) else kind
@@ -136,8 +146,9 @@ class Study:
             return
         step = rule.mixing if isinstance(rule, Chain) else None
         if step is not None:
+            name = step.kind if isinstance(step, OwnStep) else type(step).__name__
             raise FedprivError(
-                f"aggregation: MajorityVote adds up symbols, and behind {type(step).__name__} rows are none: "
+                f"aggregation: MajorityVote adds up symbols, and behind {name} rows are none: "
                 "ClientVote gives each row one sign"
             )
         if self.privacy.sends_reals:
@@ -199,12 +210,12 @@ class Study:
     @property
     def rule(self) -> Rule:
         """The aggregation rule."""
-        return make_rule(self.aggregation.kind, self.aggregation.settings)
+        return self.aggregation.once(RULES, lambda own: rule_of(own.kind, own.settings, RULES))
 
     @property
     def attacker(self) -> Attack | None:
         """What Byzantine clients do."""
-        return None if self.attack is None else make_attack(self.attack.kind, self.attack.settings)
+        return None if self.attack is None else _made_attack(self.attack)
 
     @property
     def first_settings(self) -> tuple[float, ...]:
@@ -216,7 +227,7 @@ class Study:
     def corrupted(self) -> Corruption | None:
         """Which share of the records is corrupted, and how."""
         own = self.corruption
-        return None if own is None else corruption.make_corruption(own.kind, own.settings)
+        return None if own is None else own.once(corruption, lambda it: corruption.corruption_of(it.kind, it.settings))
 
     @property
     def knowledge(self) -> Knowledge:
@@ -236,8 +247,12 @@ class Study:
 
     @cached_property
     def id(self) -> bytes:
-        """Eight bytes that no two different studies share: a hash of every setting."""
-        return blake2b(repr(self.table()).encode(), digest_size=8).digest()
+        """Eight bytes that no two different studies share: `fedpriv.studies.identity` says of what."""
+        return id_of(self)
+
+
+def _made_attack(table: Kind) -> Attack:
+    return table.once(ATTACKS, lambda own: attack_of(own.kind, own.settings))
 
 
 def _table(value: Any) -> dict[str, Any]:

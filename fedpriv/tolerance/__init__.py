@@ -16,11 +16,11 @@ from typing import get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedpriv import tolerance_published
-from fedpriv.arrays import Vector, finite
-from fedpriv.errors import FedprivError, at_most, one_of, positive, whole
+from fedpriv._base.arrays import Vector, finite
+from fedpriv.errors import FedprivError, at_most, natural, one_of, positive, whole
 from fedpriv.mechanisms import Mechanism, Ternarize, Ternary
-from fedpriv.tolerance_ballots import Attack, Ballot, Polled, attackers_ballot, chances, honest_ballot, polled
+from fedpriv.tolerance import _published as tolerance_published
+from fedpriv.tolerance.ballots import Attack, Ballot, Polled, attackers_ballot, chances, honest_ballot, polled
 
 MOST_VOTES = 10**9  # of all honest clients together
 MOST_TRIED = 1 << 18  # numbers of attackers, past those that are certified
@@ -132,7 +132,7 @@ class Vote:
 
     def tolerates(self, attackers: int) -> bool:
         """Whether so many attackers, and every smaller number of them, are tolerated, each honest client at x̄."""
-        whole(0, attackers=attackers)
+        natural(attackers=attackers)
         first = 0 if self.hoeffding is None else self.hoeffding + 1
         if self.attack == "omniscient" and self.probability is None:
             first = max(first, attackers)  # fewer of them can only harm less: the honest votes outweigh them, or not

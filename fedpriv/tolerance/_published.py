@@ -8,7 +8,7 @@ from __future__ import annotations
 from math import expm1, log, sqrt
 
 from fedpriv.mechanisms import Ternarize, Ternary
-from fedpriv.tolerance_ballots import Attack, Polled
+from fedpriv.tolerance.ballots import Attack, Polled
 
 
 def published(

@@ -14,13 +14,13 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedpriv.arrays import Vector
+from fedpriv._base.arrays import Vector
 from fedpriv.errors import FedprivError, real
 from fedpriv.mechanisms import Binomial, Cldp, Mechanism, StochasticSign, Ternarize, Ternary
 
 Attack = Literal["blind", "omniscient"]
 Polled = Binomial | StochasticSign | Ternary | Ternarize
-KINDS = ("Binomial", "StochasticSign", "Cldp", "Ternary", "Ternarize")
+POLLED = ("Binomial", "StochasticSign", "Cldp", "Ternary", "Ternarize")
 
 ROUNDING = float(np.finfo(np.float64).eps)
 TAIL = 1e-16  # probability of sums outside the period of the transform
@@ -57,7 +57,9 @@ def polled(mechanism: Mechanism) -> Polled:
     if isinstance(mechanism, Cldp):
         return mechanism.sign
     if not isinstance(mechanism, Polled):
-        raise FedprivError(f"{type(mechanism).__name__} has no tolerance here; mechanisms with one: {', '.join(KINDS)}")
+        raise FedprivError(
+            f"{type(mechanism).__name__} has no tolerance here; mechanisms with one: {', '.join(POLLED)}"
+        )
     return mechanism
 
 

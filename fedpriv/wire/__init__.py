@@ -8,19 +8,29 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
-from math import sqrt
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedpriv import sparse
 from fedpriv.errors import FedprivError
-from fedpriv.frames import CLIENT, FRONT, framed, taken_apart
-from fedpriv.mechanisms import Mechanism, Ternarize, Ternary
-from fedpriv.packed_forms import Bytes, Trits
-from fedpriv.packing import packing, whole_numbers
-from fedpriv.replies import REASONS, Rejected, frames_of, reply
+from fedpriv.mechanisms import Mechanism
+from fedpriv.packed import sparse
+from fedpriv.packed.forms import Bytes, Trits
+from fedpriv.packed.symbols import packing, whole_numbers
+from fedpriv.wire._sizes import (
+    HEADER,
+    SETTING,
+    Size,
+    alone,
+    client_bytes,
+    masked_bits,
+    packed_bits,
+    settings_bytes,
+    varies,
+)
+from fedpriv.wire.frames import CLIENT, FRONT, framed, taken_apart
+from fedpriv.wire.replies import REASONS, Rejected, frames_of, reply
 
 __all__ = [
     "HEADER", "REASONS", "Adapted", "Expected", "Messages", "Rejected", "Size", "Sum", "adapted", "alone",
@@ -31,11 +41,8 @@ __all__ = [
 Numbers = NDArray[np.int64]
 
 _DENSE, _SPARSE, _ADAPTED = 0, 1, 6
-_SETTING = np.dtype("<f8")
 _ALONE = struct.Struct("<Q")
 _SUMS: dict[int, np.dtype[Any]] = {2: np.dtype("<i1"), 3: np.dtype("<i2"), 4: np.dtype("<i4"), 5: np.dtype("<i8")}
-
-HEADER = FRONT + CLIENT.itemsize  # bytes a client that sends alone pays besides its payload
 
 
 @dataclass(frozen=True)
@@ -109,7 +116,7 @@ def adapted(study: bytes, round: int, clients: Numbers, settings: NDArray[np.flo
     >>> opened(adapted(b"eightful", 3, np.array([7]), np.array([[0.5]])), expected)
     Adapted(clients=array([7]), settings=array([[0.5]]))
     """
-    return framed(_ADAPTED, study, round, clients, settings.shape[1], settings.astype(_SETTING).tobytes())
+    return framed(_ADAPTED, study, round, clients, settings.shape[1], settings.astype(SETTING).tobytes())
 
 
 def opened(frame: bytes | memoryview, expected: Expected) -> Messages | Sum | Adapted:
@@ -135,26 +142,21 @@ def opened(frame: bytes | memoryview, expected: Expected) -> Messages | Sum | Ad
 
 
 def _opened_settings(count: int, settings: int, who: memoryview, content: memoryview, expected: Expected) -> Adapted:
-    if settings != expected.settings or len(content) != count * settings * _SETTING.itemsize:
+    if settings != expected.settings or len(content) != count * settings * SETTING.itemsize:
         raise Rejected("shape", f"{len(content)} bytes for {count} × {settings} settings")
     clients = _checked_clients(np.frombuffer(who, CLIENT).astype(np.int64), expected)
-    return Adapted(clients, np.frombuffer(content, _SETTING).astype(np.float64).reshape(count, settings))
+    return Adapted(clients, np.frombuffer(content, SETTING).astype(np.float64).reshape(count, settings))
 
 
 def _opened_sum(clients: Numbers, form: int, content: memoryview, expected: Expected) -> Sum:
     numbers = expected.dimension * _SUMS[form].itemsize
     total = _checked_total(np.frombuffer(content[:numbers], _SUMS[form]), len(clients), expected)
-    if not _varies(expected.mechanism, expected.masked):
+    if not varies(expected.mechanism, expected.masked):
         return Sum(clients, total)
     (alone,) = _ALONE.unpack(content[numbers:])
     if not len(clients) * HEADER <= alone <= len(clients) * (HEADER + _size(expected)):
         raise Rejected("shape", f"{len(clients)} messages take no {alone} bytes")
     return Sum(clients, total, alone)
-
-
-def _varies(mechanism: Mechanism, masked: int | None) -> bool:
-    """Whether what a message takes depends on what it says: ternary ones are sparse where that is shorter."""
-    return masked is None and isinstance(packing(mechanism), Trits)
 
 
 def _most(expected: Expected) -> int:
@@ -163,7 +165,7 @@ def _most(expected: Expected) -> int:
     return (
         FRONT
         + clients * CLIENT.itemsize
-        + max(_size(expected) * clients, 8 * dimension + _ALONE.size, _SETTING.itemsize * expected.settings * clients)
+        + max(_size(expected) * clients, 8 * dimension + _ALONE.size, SETTING.itemsize * expected.settings * clients)
     )
 
 
@@ -177,7 +179,7 @@ def _lengths(form: int, count: int, expected: Expected) -> range:
         return range(count * _size(expected))
     exact = {_DENSE: count * _size(expected)}
     if whole_numbers(expected.mechanism) is not None:
-        told = _ALONE.size if _varies(expected.mechanism, expected.masked) else 0
+        told = _ALONE.size if varies(expected.mechanism, expected.masked) else 0
         exact |= {key: kind.itemsize * expected.dimension + told for key, kind in _SUMS.items()}
     return range(exact[form], exact[form] + 1) if form in exact else range(0)
 
@@ -227,19 +229,6 @@ def _checked_messages(clients: Numbers, payload: Bytes, expected: Expected) -> M
     return Messages(clients[good], payload[good], clients[~good])
 
 
-def masked_bits(mechanism: Mechanism, clients: int) -> int:
-    """Bits a coordinate under secure aggregation: ⌈log₂(M·n + 1)⌉, where one message has M + 1 values.
-
-    >>> from fedpriv.mechanisms import Binomial
-    >>> masked_bits(Binomial(clip=1, scale=2, trials=4), 1437)
-    13
-    """
-    alphabet = whole_numbers(mechanism)
-    if alphabet is None:
-        raise FedprivError(f"{type(mechanism).__name__} sends reals, which secure aggregation cannot add")
-    return ((len(alphabet) - 1) * clients).bit_length()
-
-
 def wrapped(total: Numbers, count: int, mechanism: Mechanism, clients: int) -> Numbers:
     """A sum of `count` messages as secure aggregation shows it: steps from the least there can be, modulo 2ʷ.
 
@@ -253,76 +242,3 @@ def wrapped(total: Numbers, count: int, mechanism: Mechanism, clients: int) -> N
     assert alphabet is not None  # or there would be no sum
     steps = (total - count * alphabet[0]) // alphabet.step
     return count * alphabet[0] + alphabet.step * (steps & ((1 << masked_bits(mechanism, clients)) - 1))
-
-
-def alone(mechanism: Mechanism, dimension: int, payload: Bytes) -> int | None:
-    """Bytes that these messages would take, were each sent by itself; None where each takes the same.
-
-    >>> from fedpriv.mechanisms import StochasticSign, Ternary
-    >>> silent = np.full((3, 200), 121, np.uint8)
-    >>> alone(Ternary(clip=1, spread=2, scale=4), 1000, silent) - 3 * HEADER
-    12
-    >>> alone(StochasticSign(clip=1, scale=2), 1000, silent)
-    """
-    if not _varies(mechanism, None):
-        return None
-    return HEADER * len(payload) + int(sparse.sizes(payload, dimension).sum())
-
-
-class Size(NamedTuple):
-    """What a client sends in a round: bytes, and whether that is "exact", "expected", or "at most" that expected."""
-
-    bytes: float
-    word: str
-
-    @property
-    def whole(self) -> int:
-        """To the nearest byte."""
-        return round(self.bytes)
-
-
-def client_bytes(
-    mechanism: Mechanism, dimension: int, masked_clients: int | None, settings: int = 0, *, boxed: bool = False
-) -> Size:
-    """Payload and header of one client that sends alone; at the masked width where so many are added up unseen.
-
-    Settings that adapt travel in a frame of their own. A ternary message is as short as it speaks rarely: of `Ternary`
-    each coordinate does with probability A/B, whatever it is; of `Ternarize` with |x|/B, which is at most
-    min(r, c/√d)/B on average, or r/B where coordinates alone are bounded (`boxed`).
-
-    >>> from fedpriv.mechanisms import Ternary
-    >>> client_bytes(Ternary(clip=1, peak=0.1, spread=1, scale=10), 100_000, None).whole
-    11296
-    """
-    if settings:
-        own = client_bytes(mechanism, dimension, masked_clients, boxed=boxed)
-        return Size(own.bytes + settings_bytes(settings), own.word)
-    if masked_clients is not None:
-        return Size(HEADER + -(-dimension * masked_bits(mechanism, masked_clients) // 8), "exact")
-    if isinstance(mechanism, Ternary):
-        return Size(HEADER + sparse.expected_size(dimension, mechanism.spread / mechanism.scale), "expected")
-    if isinstance(mechanism, Ternarize):
-        largest = mechanism.peak if boxed else min(mechanism.peak, mechanism.clip / sqrt(dimension))
-        return Size(HEADER + sparse.largest_expected_size(dimension, largest / mechanism.scale), "at most")
-    return Size(HEADER + packing(mechanism).size(dimension), "exact")
-
-
-def settings_bytes(settings: int) -> int:
-    """What a client sends besides where so many settings of its release adapt."""
-    return HEADER + _SETTING.itemsize * settings if settings else 0
-
-
-def packed_bits(mechanism: Any, dimension: int, *, boxed: bool = False) -> tuple[float, str]:
-    """Bits a coordinate of one message of so many takes when it is sent alone, headers aside; and what that is.
-
-    >>> from fedpriv.mechanisms import Ternary
-    >>> bits, word = packed_bits(Ternary(clip=1, peak=0.1, spread=1, scale=10), 100_000)
-    >>> round(bits, 4), word
-    (0.9004, 'expected')
-    """
-    if not isinstance(mechanism, Ternary | Ternarize):
-        return float(mechanism.bits), "exact"
-    found, word = client_bytes(mechanism, dimension, None, boxed=boxed)
-    if found - HEADER >= packing(mechanism).size(dimension):
-        return float(mechanism.bits), "exact"
-    return 8 * (found - HEADER) / dimension, word

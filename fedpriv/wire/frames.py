@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fedpriv.replies import Rejected
+from fedpriv.wire.replies import Rejected
 
 _MAGIC, _VERSION = b"fdpv", 1
 _HEAD = struct.Struct("<4sBB8sIIIQ")  # magic, version, form, study, round, clients, dimension, bytes of content

@@ -15,12 +15,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Any
 
-from clients.place import MODULES
-from fedpriv import study_file
+from clients.flower.place import MODULES
+from fedpriv import records
+from fedpriv._base.files import replaced
 from fedpriv.errors import FedprivError
-from fedpriv.files import replaced
-from fedpriv.study import Study
+from fedpriv.studies import file as study_file
+from fedpriv.studies import identity
+from fedpriv.studies.study import Study
 
 STUDY, ENVIRONMENT = "study.toml", "environment.json"
 WRITTEN = {STUDY, ENVIRONMENT, "checkpoint.npz", "records.jsonl", "result.json", "error.json"}  # by `files.replaced`
@@ -63,13 +66,14 @@ def prepare(directory: Path, study: Study, resume: bool, where: str | None = Non
     with kept(directory):
         _remove_halves(directory)
         if resume:
+            check_format(directory)
             _check_unchanged(file, study)
         elif file.exists():
             raise FedprivError(
                 f"{directory}: holds a run already: --resume {directory} goes on with it, --out names another"
             )
         else:
-            about = _environment() | {"data": where, "run": secrets.token_hex(8)}
+            about = _environment() | {"data": where, "run": secrets.token_hex(8), "study_format": identity.FORMAT}
             replaced(directory / ENVIRONMENT, (json.dumps(about, indent=1) + "\n").encode(), mode=0o644)
             replaced(file, study_file.text(study).encode(), mode=0o644)
         yield _name(directory / ENVIRONMENT)
@@ -84,10 +88,41 @@ def data_place(directory: Path) -> str | None:
     return found if isinstance(found, str) else None
 
 
-def _name(file: Path) -> str:
+def check_format(directory: Path) -> None:
+    """Refuse to go on with a run whose ids are of another format than those made here."""
+    if (found := format_of(directory)) != identity.FORMAT:
+        raise FedprivError(
+            f"{directory}: a run of format {found}, where this version goes on with format {identity.FORMAT}: fedpriv "
+            "report, certify and audit read it; --out begins another run"
+        )
+
+
+def format_of(directory: Path) -> int:
+    """The format of the ids in a run's files: 0 where an earlier version began it, which did not say."""
+    return int(_about(directory / ENVIRONMENT).get("study_format", 0))
+
+
+def id_of(directory: Path, study: Study) -> bytes:
+    """The id that a run's files know its study by; in another format than this version's, as its records have it."""
+    if format_of(directory) == identity.FORMAT:
+        return study.id
+    told = records.read(directory / "records.jsonl").header["study"]
     try:
-        return str(json.loads(file.read_text(encoding="utf-8")).get("run", ""))
-    except (OSError, ValueError, AttributeError) as error:
+        return bytes.fromhex(told)
+    except ValueError:
+        raise FedprivError(f"{directory / 'records.jsonl'}:1: study must be an id, got {told!r}") from None
+
+
+def _name(file: Path) -> str:
+    return str(_about(file).get("run", ""))
+
+
+def _about(file: Path) -> dict[str, Any]:
+    try:
+        found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+        int(found.get("study_format", 0))
+        return found
+    except (OSError, ValueError, AttributeError, TypeError) as error:
         raise FedprivError(f"{file}: damaged ({error!r}): it says which run of the study this is") from None
 
 
@@ -100,11 +135,11 @@ def _remove_halves(directory: Path) -> None:
 
 def _check_unchanged(file: Path, study: Study) -> None:
     """Refuse to go on with another study than the one that the file holds."""
-    was, text = (study_file.text(each) for each in (study_file.read(str(file.absolute())), study))
-    if was != text:
-        lines = difflib.ndiff(was.splitlines(), text.splitlines())
+    was = study_file.read(str(file.absolute()))
+    if identity.words(was) != identity.words(study):
+        lines = difflib.ndiff(study_file.text(was).splitlines(), study_file.text(study).splitlines())
         changes = [line for line in lines if line[:1] in "+-" and line[2:]]
-        raise FedprivError(f"{file.parent}: the study has changed since: {'; '.join(changes)[:300]}")
+        raise FedprivError(f"{file.parent}: holds another study than is asked for: {'; '.join(changes)[:300]}")
 
 
 def _environment() -> dict[str, str | None]:

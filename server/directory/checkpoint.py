@@ -10,15 +10,17 @@ import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedpriv.arrays import Vector
+from fedpriv._base.arrays import Vector
+from fedpriv._base.files import replaced
+from fedpriv.aggregation.optimisers import Memory, Optimiser
 from fedpriv.errors import FedprivError
-from fedpriv.files import replaced
-from fedpriv.optimisers import Memory, Optimiser
-from fedpriv.study import Study
+from fedpriv.studies import identity
+from fedpriv.studies.study import Study
 
 FILE = "checkpoint.npz"
 
@@ -62,7 +64,7 @@ def save(directory: Path, state: State, study: bytes) -> None:
     content = io.BytesIO()
     np.savez(
         content, round=state.round, weights=state.weights, settings=state.settings, **state.memory._asdict(),
-        study=np.frombuffer(study, "u1"),
+        study=np.frombuffer(study, "u1"), study_format=identity.FORMAT,
     )  # fmt: skip
     target = directory / FILE
     try:
@@ -83,7 +85,7 @@ def load(directory: Path, study: bytes, start: State) -> State | None:
                 Memory(file["velocity"], file["squares"], int(file["steps"])), file["settings"],
             )  # fmt: skip
             if file["study"].tobytes() != study:
-                raise FedprivError(f"{path}: is the checkpoint of another study")
+                raise FedprivError(f"{path}: is the checkpoint of {_whose(file)}")
     except (OSError, KeyError, ValueError, zipfile.BadZipFile, EOFError) as error:
         if isinstance(error, FedprivError):
             raise
@@ -95,6 +97,13 @@ def load(directory: Path, study: bytes, start: State) -> State | None:
         if own != (wanted := _shapes(start)[name]):
             raise FedprivError(f"{path}: holds {name} of shape {own}, the study's are {wanted}")
     return found
+
+
+def _whose(file: Mapping[str, Any]) -> str:
+    found = int(file["study_format"]) if "study_format" in file else 0
+    return (
+        "another study" if found == identity.FORMAT else f"a study of format {found}, this one's is {identity.FORMAT}"
+    )
 
 
 def _shapes(state: State) -> dict[str, tuple[int, ...]]:

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from fedpriv.errors import FedprivError
 from fedpriv.records import Writer
-from fedpriv.study import Study
+from fedpriv.studies import identity
+from fedpriv.studies.study import Study
 
 FILE = "ledger.jsonl"
 FORMAT = 1
@@ -35,7 +36,8 @@ class Journal:
         if known and self._path.stat().st_size:
             self._read()
         else:
-            head = {"format": FORMAT, "kind": "ledger", "study": study.id.hex(), "release": release}
+            head = {"format": FORMAT, "kind": "ledger", "study": study.id.hex(), "study_format": identity.FORMAT,
+                    "release": release}  # fmt: skip
             self._lines.append(head, durable=True)
 
     def charge(self, round: int, clients: Numbers, again: bool) -> None:
@@ -79,8 +81,11 @@ class Journal:
     def _read(self) -> None:
         head, *lines = self._path.read_text(encoding="utf-8").splitlines()
         try:
-            if json.loads(head)["study"] != self._study.id.hex():
-                raise FedprivError(f"{self._path}: is the ledger of another study")
+            about = json.loads(head)
+            if about["study"] != self._study.id.hex():
+                found = about.get("study_format", 0)
+                own = "another study" if found == identity.FORMAT else f"a study of format {found}"
+                raise FedprivError(f"{self._path}: is the ledger of {own}")
             for line in map(json.loads, lines):
                 own = line["clients"]
                 self._count(int(line["round"]), None if own is None else np.array(own, np.int64))

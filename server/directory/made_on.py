@@ -6,18 +6,18 @@ import json
 from pathlib import Path
 from typing import NamedTuple
 
-from clients.cohort import pool_of
-from clients.data import make_data
-from clients.data_identity import Line, identity, in_words, same
+from clients.data import DATA_SETS
+from clients.data.identity import Line, identity, in_words, same
+from clients.training.prepared import pool_of
 from fedpriv.errors import FedprivError
-from fedpriv.study import Study
+from fedpriv.studies.study import Study
 from server.directory import data_place
 
 RECORDS = "records.jsonl"
 
 
 class Made(NamedTuple):
-    """What was read, None where a run does not say, and where it lay."""
+    """What was read, None where a run of an earlier version does not say, and where it lay."""
 
     data: Line | None
     where: str | None
@@ -35,7 +35,7 @@ def here(study: Study) -> Made:
 
 def where(study: Study) -> str | None:
     """Where they lie; a data set of one's own need not say."""
-    return getattr(make_data(study.data.kind, study.data.settings), "where", None)
+    return getattr(DATA_SETS.of(study.data), "where", None)
 
 
 def told(directory: Path) -> Made | None:
@@ -50,20 +50,14 @@ def told(directory: Path) -> Made | None:
 
 def check(directory: Path, study: Study) -> None:
     """Refuse to go on with a run on other data than it was made on, naming both."""
-    was = told(directory)
-    if was is None:
-        return
-    if was.data is None:
-        raise FedprivError(
-            f"{directory}: an earlier version made it, which did not say on which data, so that nothing shows whether "
-            "these are the same: fedpriv report reads it, but --resume cannot go on with it"
-        )
-    check_same(str(directory), was, study)
+    if (was := told(directory)) is not None:
+        check_same(str(directory), was, study)
 
 
 def check_same(name: str, was: Made, study: Study) -> None:
     """Refuse a study whose data here are others than those something was made on."""
-    assert was.data is not None
+    if was.data is None:
+        raise FedprivError(f"{name}: does not say on which data it was made, so that these may be others")
     try:
         now = here(study)
     except FedprivError as error:

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from fedpriv._base.files import replaced
 from fedpriv.errors import FedprivError
-from fedpriv.files import replaced
 from server.directory import kept
 
 ERROR = "error.json"

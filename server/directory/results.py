@@ -1,41 +1,77 @@
-"""What a run has come to, from its records alone."""
+"""What a run has come to: counted as its rounds pass, so that its records are written and never read back."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from fedpriv import records
-from fedpriv.files import replaced
+from fedpriv._base.files import replaced
 from server.directory import data_place
 
 NOTHING = "no round counted"  # why a run has ended whose every round was skipped
+Line = Mapping[str, Any]
 
 
-def written_result(directory: Path, header: dict[str, Any], end: dict[str, Any]) -> dict[str, Any]:
-    """result.json: what `fedpriv run --json` prints."""
-    found = result(directory, header, end)
-    replaced(directory / "result.json", records.written(found), mode=0o644)
-    return found
+@dataclass
+class Totals:
+    """Of all rounds so far: a run that goes on begins with those in its files."""
+
+    counted: int = 0  # rounds that were not skipped
+    skipped: int = 0
+    accuracy: float | None = None  # when it was last looked at
+    tolerance: Any = None
+    bytes_up: int = 0
+    bytes_transport: int = 0
+    seconds: float = 0.0
+    rejected: Counter[str] = field(default_factory=Counter)
+    failed: Counter[str] = field(default_factory=Counter)
+    why_no_attack: str | None = None  # of the first round whose attack failed
+    acted: bool = False  # whether any attacker did something in such a round
+    others: list[int] = field(default_factory=list)  # rounds in which no attack failed
+
+    @staticmethod
+    def of(rounds: list[dict[str, Any]], timings: Mapping[int, Line]) -> Totals:
+        """Those of rounds that are on disk; a kill may have kept the timing of the last one from it."""
+        found = Totals()
+        for line in rounds:
+            found.add(line, timings.get(line["round"]))
+        return found
+
+    def add(self, line: Line, timing: Line | None) -> None:
+        """One round more."""
+        self.counted += line["skipped"] is None
+        self.skipped += line["skipped"] is not None
+        self.accuracy = self.accuracy if line["accuracy"] is None else line["accuracy"]
+        self.tolerance = self.tolerance if line.get("tolerance") is None else line["tolerance"]
+        self.bytes_up += line["bytes_up"]
+        self.rejected.update(line["rejected"])
+        self.failed.update(line["failed"])
+        if "attack_failed" in line:
+            self.why_no_attack = self.why_no_attack or line["attack_failed"]["why"]
+            self.acted = self.acted or bool(line["attack_failed"]["acted"])
+        else:
+            self.others.append(line["round"])
+        if timing is not None:
+            self.seconds += timing["seconds"]
+            self.bytes_transport += timing["bytes_transport"]
 
 
-def result(directory: Path, header: dict[str, Any], end: dict[str, Any]) -> dict[str, Any]:
-    """Accuracy, cost and guarantee of all rounds so far."""
-    rounds = records.read(directory / "records.jsonl").rounds
-    known = records.read_timings(directory / "timings.jsonl")
-    timings = [known[line["round"]] for line in rounds if line["round"] in known]
-    accuracies = [line["accuracy"] for line in rounds if line["accuracy"] is not None]
+def written_result(directory: Path, header: Line, end: Line, totals: Totals) -> dict[str, Any]:
+    """Accuracy, cost and guarantee of all rounds so far, in result.json: what `fedpriv run --json` prints."""
     release = header["release"]
-    return {
+    found = {
         "directory": str(directory),
         "name": header["name"],
         "data": header["data"] | {"path": data_place(directory)},
-        "accuracy": accuracies[-1] if accuracies else None,
+        "accuracy": totals.accuracy,
         "rounds": end["rounds"],
         "clients": header["clients"],
         "byzantine": header["byzantine"],
-        "seconds": sum(line["seconds"] for line in timings),
+        "seconds": totals.seconds,
         "epsilon": end["epsilon"],
         "delta": header["delta"],
         **{name: header[name] for name in ("epsilons", "left_out") if name in header},
@@ -46,19 +82,14 @@ def result(directory: Path, header: dict[str, Any], end: dict[str, Any]) -> dict
         "worst_client": end["worst_client"],
         "client_bytes": header["client_bytes"],
         **({"client_bytes_are": header["client_bytes_are"]} if "client_bytes_are" in header else {}),
-        "bytes_up": sum(line["bytes_up"] for line in rounds),
-        "bytes_transport": sum(line["bytes_transport"] for line in timings),
-        "rejected": _added(line["rejected"] for line in rounds),
-        "failed": _added(line["failed"] for line in rounds),
-        "skipped": sum(line["skipped"] is not None for line in rounds),
-        "tolerance": next((found for line in reversed(rounds) if (found := line.get("tolerance")) is not None), None),
+        "bytes_up": totals.bytes_up,
+        "bytes_transport": totals.bytes_transport,
+        "rejected": dict(sorted(totals.rejected.items())),
+        "failed": dict(sorted(totals.failed.items())),
+        "skipped": totals.skipped,
+        "tolerance": totals.tolerance,
         "not_tried": end.get("not_tried"),
         "why": end["why"],
     }
-
-
-def _added(counts: Any) -> dict[str, int]:
-    total: Counter[str] = Counter()
-    for each in counts:
-        total.update(each)
-    return dict(sorted(total.items()))
+    replaced(directory / "result.json", records.written(found), mode=0o644)
+    return found

@@ -10,8 +10,21 @@ from statistics import median
 from typing import Any, Self, TextIO
 
 from fedpriv.trust import sums_only
-from server.live_line import LiveLine
-from server.words import ASSUMED_HERE, MASKED_HERE, NOT_TRIED, both, down, duration, how, share, size, small, tally, up
+from server.progress.live_line import LiveLine
+from server.progress.words import (
+    ASSUMED_HERE,
+    MASKED_HERE,
+    NOT_TRIED,
+    both,
+    down,
+    duration,
+    how,
+    share,
+    size,
+    small,
+    tally,
+    up,
+)
 
 REMEMBERED = 20  # rounds whose pace counts
 

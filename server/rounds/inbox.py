@@ -9,18 +9,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedpriv import directions, wire
-from fedpriv.arrays import Vector
+from fedpriv import wire
+from fedpriv._base.arrays import Vector
 from fedpriv.errors import FedprivError
-from fedpriv.packing import packing
-from fedpriv.participation import attackers
-from fedpriv.private_sums import at
-from fedpriv.replies import ABSENT, BROKEN, NOT_FINITE
-from fedpriv.study import Study
-from fedpriv.tally import Tally
+from fedpriv.packed.symbols import packing
+from fedpriv.packed.tally import Tally
+from fedpriv.population.participation import attackers
+from fedpriv.releases import at
+from fedpriv.studies import directions
+from fedpriv.studies.study import Study
 from fedpriv.tolerance import covered
 from fedpriv.trust import curated
-from server.driver import Answer
+from fedpriv.wire.replies import ABSENT, BROKEN, NOT_FINITE
+from server.rounds.driver import Answer
 
 Numbers = NDArray[np.int64]
 

@@ -1,4 +1,4 @@
-"""Rounds whose sums nobody sees the parts of: the phases of `server.masking`, over whoever carries messages."""
+"""Rounds whose sums nobody sees the parts of: the phases of `server.rounds.masking`, over whoever carries messages."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from numpy.typing import NDArray
 
 from clients.masking import vector
 from clients.masking.roster import terms_of
-from fedpriv import study_file, wire
+from fedpriv import wire
 from fedpriv.errors import FedprivError
-from fedpriv.study import Study
+from fedpriv.studies import file as study_file
+from fedpriv.studies.study import Study
 from fedpriv.trust import sums_only
-from server.driver import Answer, Driver, Task
-from server.masking import Session
+from server.rounds.driver import Answer, Driver, Task
+from server.rounds.masking import Session
 
 Numbers = NDArray[np.int64]
 Take = Callable[[int, bytes], None]

@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedpriv import directions
-from fedpriv.aggregation import PrivateMean
-from fedpriv.audit.pairs import LONGER, keys_of
+from fedpriv.accounting.event import Event
+from fedpriv.auditing.pairs import LONGER, keys_of
 from fedpriv.errors import FedprivError
-from fedpriv.event import Event
-from fedpriv.study import Study
+from fedpriv.estimation.private_mean import PrivateMean
+from fedpriv.studies import directions
+from fedpriv.studies.study import Study
 from simulations.audit.trials import Scored
 
 DIMENSION = 16  # coordinates: the mean clips rows by their norm and draws each coordinate's noise alone
@@ -33,7 +33,7 @@ class Means:
     rounds: int
 
     in_a_tail, ranked = False, True
-    holds = None
+    holds = most = None
 
     @property
     def rule(self) -> PrivateMean:

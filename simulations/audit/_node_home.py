@@ -1,7 +1,7 @@
 """A node's directory, which is read and never written; and the copy of it that is asked in its place.
 
-The copy is named where the audit's own files go, is its owner's alone, and is removed at the end: it holds the key by
-which the node deals its records, for the copy has to deal them as the node does.
+The copy is its owner's alone, and is removed at the end, or by the next audit where this one is killed: it holds the
+key by which the node deals its records, for the copy has to deal them as the node does.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import fcntl
 import json
 import os
 import shutil
-import tempfile
 import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,15 +17,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from clients.own_key import BYTES, DEALING
-from clients.own_ledger import ANSWERS, FILE
-from clients.policy import Policy, read
+from clients.node.own_key import DEALING
+from clients.node.own_ledger import ANSWERS, FILE
+from clients.node.policy import Policy, read
+from fedpriv._base.tables import toml
 from fedpriv.errors import FedprivError
-from fedpriv.study import Kind
-from fedpriv.tables import toml
+from fedpriv.randomness.cryptographic import KEY_BYTES
+from fedpriv.studies.study import Kind
+from simulations.audit._places import own_directory
 
 POLICY, LEDGER, DATA, NODE = "policy.toml", "ledger", "data", "node"
-MEMORY, PREFIX = Path("/dev/shm"), "fedpriv-audit-"  # a file system in memory, where there is one
+MEMORY = Path("/dev/shm")  # a file system in memory, where there is one
 
 
 @dataclass(frozen=True)
@@ -71,25 +72,50 @@ def policy_of(directory: Path) -> tuple[Policy, dict[str, Any]]:
     return policy, tomllib.loads(file.read_text(encoding="utf-8-sig"))
 
 
+def lines_of(file: Path, after: int = 0) -> list[dict[str, Any]]:
+    """A ledger's lines after so many. Half a line at the end is what a kill leaves, and a node takes away."""
+    *whole, last = file.read_text(encoding="utf-8").split("\n")
+    found = []
+    for number, line in enumerate(([*whole, last] if last else whole)[after:], after + 1):
+        try:
+            found.append(own := json.loads(line))
+            if not isinstance(own, dict):
+                raise ValueError("no table")
+        except ValueError as error:
+            if number > len(whole):
+                break
+            raise FedprivError(f"{file}: damaged ledger (line {number}: {error})") from None
+    return found
+
+
 def _place(file: Path) -> tuple[int, int]:
     """The partition that a ledger is of."""
     try:
-        lines = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
-        own, of = [line["place"] for line in lines if "place" in line][-1]
-        return int(own), int(of)
+        found = [line["place"] for line in lines_of(file) if "place" in line]
+        own, of = map(int, found[-1])
+        if not 0 <= own < of:
+            raise ValueError(f"place {found[-1]}, where a node is partition p of P, 0 ≤ p < P")
+        return own, of
+    except FedprivError:
+        raise
     except OSError as error:
         why = "this node has no ledger yet" if isinstance(error, FileNotFoundError) else str(error.strerror)
         raise FedprivError(f"{file}: {why}: fedpriv deploy up makes it, and so does a node's first round") from None
-    except (ValueError, KeyError, IndexError, TypeError) as error:
+    except IndexError:
+        raise FedprivError(f"{file}: damaged ledger (no line says which partition it is of)") from None
+    except (ValueError, TypeError) as error:
         raise FedprivError(f"{file}: damaged ledger ({error})") from None
 
 
 def _key(file: Path) -> bytes:
     """The node's key; where it has none yet, one of this audit's, as any it makes will do."""
     try:
-        return file.read_bytes() if file.exists() else os.urandom(BYTES)
+        found = file.read_bytes() if file.exists() else os.urandom(KEY_BYTES)
     except OSError as error:
         raise FedprivError(f"{file}: cannot be read ({error.strerror})") from None
+    if len(found) != KEY_BYTES:
+        raise FedprivError(f"{file}: is no key of {KEY_BYTES} bytes: remove it, and the node makes another")
+    return found
 
 
 @dataclass(frozen=True)
@@ -98,6 +124,14 @@ class Copy:
 
     home: Home
     directory: Path  # which is this audit's alone
+    beside: Path  # on disk, for the data of a neighbour
+
+    def named(self, words: str) -> str:
+        """Words about the copy as those about the node: nobody else will find the copy's files."""
+        path = self.home.policy.data.settings.get("path", "data") if self.home.policy.data else "data"
+        for own, known in ((DATA, path), (LEDGER, self.home.ledger), (POLICY, self.home.directory / POLICY)):
+            words = words.replace(str(self.directory / own), str(known))
+        return words
 
     @property
     def config(self) -> dict[str, Any]:
@@ -110,8 +144,8 @@ class Copy:
         """Where it is charged."""
         return self.directory / LEDGER
 
-    def lay(self, data: Kind | None) -> None:
-        """Write the policy, with these data in the place of its own; paths are the same whatever the data are.
+    def lay(self, data: Kind | None, budget: float | None = None) -> None:
+        """Write the policy, with these data, and so much ε, in the place of its own; paths are the same for all data.
 
         How long a round may take ends a process, and time is not audited.
         """
@@ -124,6 +158,8 @@ class Copy:
                 link.symlink_to(settings["path"])
                 settings["path"] = str(link)
             table["data"] = {"kind": data.kind} | settings
+        if budget is not None:
+            table["budget"] = table["budget"] | {"epsilon": budget}
         (self.directory / POLICY).write_text(toml(table), encoding="utf-8")
 
     def begin(self, *, as_it_stands: bool = False) -> None:
@@ -135,29 +171,26 @@ class Copy:
             _copied(self.home.ledger, self.ledger)
 
 
+def ledger_of(copy: Copy, after: int = 0) -> list[dict[str, Any]]:
+    """The lines of a copy's ledger after so many."""
+    file = copy.ledger / FILE
+    return lines_of(file, after) if file.exists() else []
+
+
 @contextmanager
 def copied(home: Home, place: Path) -> Iterator[Copy]:
-    """A copy that is gone afterwards, and so is what one that was killed has left.
+    """A copy that is gone afterwards, and so is what killed audits have left.
 
     Every answer is on disk before it leaves, so a copy that is asked thousands of times stands in memory where it can.
     """
-    _gone(place)
-    place.mkdir(mode=0o700, parents=True)
-    try:
-        if os.access(MEMORY, os.W_OK | os.X_OK):
-            (place / NODE).symlink_to(tempfile.mkdtemp(prefix=PREFIX, dir=MEMORY))
-        else:
-            (place / NODE).mkdir(mode=0o700)
-        yield Copy(home, place / NODE)
-    finally:
-        _gone(place)
-
-
-def _gone(place: Path) -> None:
-    """Remove a copy, where it stands in memory too."""
-    if (link := place / NODE).is_symlink() and (made := link.readlink()).match(f"{MEMORY}/{PREFIX}*"):
-        shutil.rmtree(made, ignore_errors=True)
-    shutil.rmtree(place, ignore_errors=True)
+    memory = MEMORY if os.access(MEMORY, os.W_OK | os.X_OK) else place
+    with own_directory(place) as beside, own_directory(memory) as own:
+        (own / NODE).mkdir(mode=0o700)
+        copy = Copy(home, own / NODE, beside)
+        try:
+            yield copy
+        except FedprivError as error:
+            raise FedprivError(copy.named(str(error))) from None
 
 
 def _copied(source: Path, target: Path) -> None:

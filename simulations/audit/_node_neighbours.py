@@ -16,11 +16,11 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from clients.own_records import AT_ONCE
-from clients.pool import Pool, scaled
-from clients.splits import Division, Uneven, records_of
+from clients.data.pool import Pool, scaled
+from clients.data.splits import Division, Uneven, records_of
+from clients.node.own_records import AT_ONCE
 from fedpriv.errors import FedprivError
-from fedpriv.study import Kind
+from fedpriv.studies.study import Kind
 
 CANDIDATES = 10
 Numbers = NDArray[np.int64]

@@ -9,23 +9,22 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln, logsumexp
 
-from fedpriv.arrays import Vector
-from fedpriv.audit.laws import SURE
+from fedpriv._base.arrays import Vector
+from fedpriv.auditing.laws import SURE
 from fedpriv.errors import FedprivError
 from fedpriv.mechanisms import (
     Binomial,
     BinomialNoise,
-    Cldp,
     DiscreteGaussian,
     Gaussian,
     Laplace,
     Mechanism,
     NoisySign,
     Skellam,
-    StochasticSign,
     Ternarize,
     Ternary,
 )
+from fedpriv.mechanisms.votes import Votes
 
 Rows = NDArray[Any]
 Score = Callable[[Rows], float]
@@ -39,25 +38,26 @@ def of_messages(mechanism: Mechanism, x: Rows, y: Rows) -> Score:
     >>> round(score(np.array([[1, -1]])), 4)
     1.0986
     """
-    own = mechanism.sign if isinstance(mechanism, Cldp) else mechanism
-    match own:
+    match mechanism:
         case Gaussian(noise=noise):
-            return lambda seen: _total((own.decode(seen, 1) - (x + y) / 2) * ((x - y) / noise**2))
+            return lambda seen: _total((mechanism.decode(seen, 1) - (x + y) / 2) * ((x - y) / noise**2))
         case Laplace(noise=noise):
-            return lambda seen: _total((np.abs(own.decode(seen, 1) - y) - np.abs(own.decode(seen, 1) - x)) / noise)
+            return lambda seen: _total(
+                (np.abs(mechanism.decode(seen, 1) - y) - np.abs(mechanism.decode(seen, 1) - x)) / noise
+            )
         case DiscreteGaussian():
-            i, j = own.grid.index(x), own.grid.index(y)
-            return lambda seen: _total((np.asarray(seen, float) - (i + j) / 2) * ((i - j) / own.sigma**2))
+            i, j = mechanism.grid.index(x), mechanism.grid.index(y)
+            return lambda seen: _total((np.asarray(seen, float) - (i + j) / 2) * ((i - j) / mechanism.sigma**2))
         case BinomialNoise() | Skellam():
-            return _on_a_grid(own, own.grid.index(x), own.grid.index(y))
-        case Binomial() | StochasticSign() | NoisySign():
-            votes = isinstance(own, Binomial)
-            trials = own.trials if isinstance(own, Binomial) else 1
-            plus, minus = _logs(own.chance(x.copy()), own.chance(y.copy()))
+            return _on_a_grid(mechanism, mechanism.grid.index(x), mechanism.grid.index(y))
+        case Votes():
+            votes = isinstance(mechanism, Binomial)
+            trials = mechanism.trials if isinstance(mechanism, Binomial) else 1
+            plus, minus = _logs(mechanism.chance(x.copy()), mechanism.chance(y.copy()))
             return lambda seen: _total(_chosen(_votes(seen, votes=votes), trials, plus, minus))
         case Ternary() | Ternarize():
-            up, down = (_logs(side(x), side(y))[0] for side in (own.plus, own.minus))
-            none = _logs(1 - own.plus(x) - own.minus(x), 1 - own.plus(y) - own.minus(y))[0]
+            up, down = (_logs(side(x), side(y))[0] for side in (mechanism.plus, mechanism.minus))
+            none = _logs(1 - mechanism.plus(x) - mechanism.minus(x), 1 - mechanism.plus(y) - mechanism.minus(y))[0]
             return lambda seen: _total(np.where(seen > 0, up, np.where(seen < 0, down, none)))
         case _:
             raise FedprivError(f"no likelihood of {type(mechanism).__name__} is known")

@@ -13,36 +13,28 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.random import Generator
 from numpy.typing import NDArray
 
-from clients import own_ledger
-from clients.cohort import Cohort, division_of, net_of, pool_of
-from clients.gradients import Net
-from clients.guard import Node
-from clients.per_record import together
-from clients.pool import Pool
-from clients.splits import records_of
-from fedpriv import study_file, wire
-from fedpriv.arrays import Vector
-from fedpriv.audit.pairs import keys_of, told_apart
-from fedpriv.channel import Channel
-from fedpriv.clipping import clip_factors
-from fedpriv.encoding import Fresh
-from fedpriv.event import Event
-from fedpriv.mechanisms import Binomial, Cldp, Mechanism
-from fedpriv.packing import packing
-from fedpriv.private_sums import PrivateSum
-from fedpriv.random_streams import stream
-from fedpriv.study import Kind, Study
+from clients.node.guard import Node
+from clients.training.prepared import division_of, pool_of
+from fedpriv import wire
+from fedpriv._base.arrays import Vector
+from fedpriv.accounting.event import Event
+from fedpriv.auditing.pairs import keys_of, told_apart
+from fedpriv.mechanisms import Mechanism
+from fedpriv.packed.symbols import packing
+from fedpriv.randomness.streams import stream
+from fedpriv.releases import PrivateSum
+from fedpriv.studies import file as study_file
+from fedpriv.studies.study import Kind, Study
 from fedpriv.trust import Sums
-from simulations.audit.node_asks import Ask, Heard, heard
-from simulations.audit.node_home import Copy
-from simulations.audit.node_neighbours import Change, Held
-from simulations.audit.node_ratio import Score, of_messages, of_releases, of_sums
+from simulations.audit._node_asks import Ask, Heard, heard
+from simulations.audit._node_home import Copy
+from simulations.audit._node_messages import others_of, release_of, sent_by
+from simulations.audit._node_neighbours import Change, Held
+from simulations.audit._node_ratio import Score, of_messages, of_releases, of_sums
 from simulations.audit.trials import Scored
 
-AT_ONCE = 1 << 22  # symbols of others drawn at a time
 Numbers = NDArray[np.int64]
 Rows = NDArray[np.float32]
 
@@ -56,9 +48,9 @@ class World:
     change: Change | None = None
 
     @contextmanager
-    def at(self, copy: Copy) -> Iterator[None]:
+    def at(self, copy: Copy, budget: float | None = None) -> Iterator[None]:
         """The copy holds it meanwhile. Where the data are the study's, it is the node's own door that says so."""
-        copy.lay(self.data)
+        copy.lay(self.data, budget)
         if self.change is None:
             yield
             return
@@ -136,14 +128,12 @@ class NodeTrials:
     asked: Asked = field(repr=False)
     weights: Rows = field(repr=False)
 
-    holds = None
+    holds = most = None
     weight = 1 << 22  # coordinates: a trial is many messages, each through policy and ledger
 
     def checks_repeats(self, trials: int) -> bool:
-        """Whether no two honest messages can be the same: of sums and releases none is looked at."""
-        if self.private is not None or isinstance(self.event.trust, Sums):
-            return False
-        return told_apart(self.event, trials * self.event.rounds)
+        """Whether no two honest messages can be the same, nor two sums, in which there is more noise than in one."""
+        return told_apart(self.event, trials * self.event.rounds * len(self.asked.clients))
 
     @property
     def in_a_tail(self) -> bool:
@@ -176,8 +166,11 @@ class NodeTrials:
         total, keys = 0.0, []
         for ask, found in session(self.copy, self.asked, self.weights):
             for frame in found.frames:
-                if isinstance(frame, wire.Messages):
-                    keys.append(keys_of(frame.payload))
+                match frame:
+                    case wire.Messages():
+                        keys.append(keys_of(frame.payload))
+                    case wire.Sum():
+                        keys.append(keys_of(frame.total[None].view(np.uint8)))
                 if not isinstance(frame, wire.Adapted):
                     total += self._said(ask.round, frame, number)
         return total, keys
@@ -231,75 +224,3 @@ def _of_either(own: Mechanism, x: Vector, y: Vector) -> Score:
     """Of messages one by one; where a node adds up those of its clients, which is smaller, of their sum."""
     alone, added, many = of_messages(own, x, y), of_sums(own, x, y, len(x)), len(x)
     return lambda seen: alone(seen) if len(seen) == many else added(seen.sum(axis=0))
-
-
-def others_of(channel: Channel, count: int, d: int, rng: Generator) -> Vector:
-    """The sum of so many messages whose update is 0: of votes by the law of their number, else one by one."""
-    if not isinstance(channel.mechanism, Cldp) and hasattr(channel.mechanism, "chance"):
-        own: Any = channel.mechanism
-        trials = count * getattr(own, "trials", 1)
-        votes = rng.binomial(trials, own.chance(np.zeros(d)))
-        return np.asarray(votes if isinstance(own, Binomial) else 2 * votes - trials, float)
-    total = np.zeros(d)
-    for start in range(0, count, most := max(1, AT_ONCE // d)):
-        some = min(most, count - start)
-        payload = channel.messages(np.zeros((some, d), np.float32), Fresh(rng, some))
-        total += packing(channel.mechanism).unpack(payload, d).sum(axis=0, dtype=np.float64)
-    return total
-
-
-def sent_by(study: Study, held: Held, clients: Numbers, rounds: int, weights: Rows) -> list[Vector]:
-    """What these clients' messages are drawn from, round by round: updates as the cohort makes and bounds them."""
-    cohort = Cohort(study, held, "seeded", answers=True)
-    found: list[Vector] = []
-    peak = getattr(study.privacy.chosen, "peak", np.inf)
-    for round in range(1, rounds + 1):
-        out = np.empty((len(clients), weights.size), np.float32)
-        for start in range(0, len(clients), cohort.net.chunk):
-            some = slice(start, start + cohort.net.chunk)
-            failed = cohort._train(weights, round, clients[some], out[some])
-            out[some][list(failed)] = 0
-        out[~cohort.channel.bounded(out).finite] = 0
-        found.append(np.clip(cohort.channel.bounded(out).applied.astype(np.float64), -peak, peak))
-    return found
-
-
-def release_of(study: Study, held: tuple[Held, Held], client: int, weights: Rows) -> tuple[int, Vector, Vector, float]:
-    """Of one client: which world has more, what is expected without that, how much more, and all other variance."""
-    own = study.privacy.private_sum
-    assert own is not None
-    sides = [(pool, records_of(division, client)) for pool, division in held]
-    net, sign = net_of(study, sides[0][0]), 1
-    if len(sides[1][1]) > len(sides[0][1]):
-        sides, sign = sides[::-1], -1
-    more, base = (_summed(net, own, *side, weights)[0] for side in sides)
-    way = more - base
-    steps, length = study.training.local_steps, float(np.linalg.norm(way))
-    beside = _summed(net, own, *sides[1], weights, way / length)[1] if length else 0.0
-    noise = float(getattr(own, "noise", 1.0)) * own.clip
-    spread = steps * (noise**2 + own.sampling * (1 - own.sampling) * beside)
-    return sign, steps * own.sampling * base, way, spread
-
-
-def _summed(
-    net: Net, own: PrivateSum, pool: Pool, records: Numbers, weights: Rows, along: Vector | None = None
-) -> tuple[Vector, float]:
-    """The sum of the clipped gradients of some records, and of their squares along a direction."""
-    total, squares = np.zeros(net.dimension), 0.0
-    for start in range(0, len(records), size := together(net.dimension)):
-        some = records[start : start + size]
-        x, y = pool.batch(some[None])
-        rows = np.empty((len(some), net.dimension), np.float32)
-        net.each(weights, x[0], y[0], rows)
-        factors = clip_factors(rows, own.clip, own.norm)
-        usable = np.isfinite(factors)
-        clipped = rows[usable].astype(np.float64) * factors[usable, None]
-        total += clipped.sum(axis=0)
-        squares += 0.0 if along is None else float(((clipped @ along) ** 2).sum())
-    return total, squares
-
-
-def event_of(copy: Copy) -> tuple[Event, ...]:
-    """What the copy's ledger has come to, for one unit of its policy."""
-    with own_ledger.opened(copy.ledger, copy.home.place) as ledger:
-        return ledger.events(unit=copy.home.policy.unit)

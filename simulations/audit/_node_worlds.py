@@ -9,19 +9,19 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from clients.cohort import net_of
-from clients.own_records import pool_of_policy, wrong_with_data
-from clients.pool import Pool
-from fedpriv import guarantee
+from clients.data.pool import Pool
+from clients.node.own_records import pool_of_policy, wrong_with_data
+from clients.training.prepared import net_of
+from fedpriv.accounting.event import Event
 from fedpriv.errors import FedprivError
-from fedpriv.event import Event
-from fedpriv.participation import attackers
-from fedpriv.study import Study
-from server.rounds import Plan
-from simulations.audit.node_asks import masked
-from simulations.audit.node_home import POLICY, Copy, Home, policy_of
-from simulations.audit.node_neighbours import Change, Difference, How, candidates, most_telling, written
-from simulations.audit.node_trials import World, held_by, release_of, sent_by
+from fedpriv.studies import promise as guarantee
+from fedpriv.studies.study import Study
+from server.rounds import planned
+from simulations.audit._node_asks import drawn, honest, masked
+from simulations.audit._node_home import POLICY, Copy, Home, policy_of
+from simulations.audit._node_messages import release_of, sent_by
+from simulations.audit._node_neighbours import Change, Difference, How, candidates, most_telling, written
+from simulations.audit._node_trials import World, held_by
 
 LOOKED_AT = 3  # rounds in which candidates are compared
 Rows = NDArray[np.float32]
@@ -59,8 +59,8 @@ class Subject:
         study, pool = _resolved(study, own)
         policy.check(study)
         weights = net_of(study, pool).initial()
-        event = policy.events(study, weights.size, masked=masked(copy, study))[0]
-        return Subject(copy, study, pool, weights, event)
+        policy.events(study, weights.size, masked=masked(copy, study))  # or why this policy takes none
+        return Subject(copy, study, pool, weights, drawn(copy, study, weights.size)[0])
 
     @property
     def node(self) -> World:
@@ -70,12 +70,11 @@ class Subject:
     @property
     def honest(self) -> NDArray[np.int64]:
         """The node's clients, but for those that a study has play attackers."""
-        (own, of), count, bad = self.copy.home.place, self.study.clients.count, self.study.clients.attackers
-        held = np.arange(own * count // of, (own + 1) * count // of)
-        honest = np.setdiff1d(held, attackers(count, bad, self.study.run.seed)) if bad else held
-        if not honest.size:
+        found = honest(self.copy.home, self.study)
+        if not found.size:
+            (own, of), count = self.copy.home.place, self.study.clients.count
             raise FedprivError(f"partition {own} of {of} hosts no honest client of the {count} of {self.study.name!r}")
-        return honest
+        return found
 
     def changed(self) -> Pair:
         """The one of ten changes that changes messages most."""
@@ -86,7 +85,7 @@ class Subject:
         words = f"its neighbour, {best.words}"
         if not own_data:
             return Pair((self.node, World(words, None, best)), words)
-        data = written(best.made(self.pool), self.copy.directory.parent / "neighbour")
+        data = written(best.made(self.pool), self.copy.beside / "neighbour")
         return Pair((self.node, World(words, data)), words)
 
     @property
@@ -131,9 +130,9 @@ class Subject:
 def _resolved(study: Study, own: Pool | None) -> tuple[Study, Pool]:
     """The study as a server would send it, and the records it is asked about."""
     if own is None:
-        plan = Plan.of(study)
+        plan = planned(study)
         return plan.study, plan.pool
-    return guarantee.resolved(study, net_of(study, own).dimension), own
+    return guarantee.calibrated(study, net_of(study, own).dimension), own
 
 
 def _check_same(home: Home, directory: Path, table: dict[str, Any]) -> None:

@@ -15,21 +15,24 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln, logsumexp
 
-from clients.byzantine import Byzantine
-from clients.corrupting import Corrupting
-from clients.gradients import Net
-from clients.pool import Pool
-from clients.releasing import Releasing
-from fedpriv.arrays import Vector
-from fedpriv.audit.pairs import keys_of
-from fedpriv.event import Event
-from fedpriv.private_sums import AdaptiveDpSgd, PrivateSum, Ptr, event_of_sum
-from fedpriv.ptr import step_ratio
-from fedpriv.study import Study
+from clients.data.pool import Pool
+from clients.models.gradients import Net
+from clients.training.byzantine import Byzantine
+from clients.training.corrupting import Corrupting
+from clients.training.releasing import Releasing
+from fedpriv._base.arrays import Vector
+from fedpriv.accounting.event import Event
+from fedpriv.auditing.pairs import keys_of
+from fedpriv.releases import AdaptiveDpSgd, PrivateSum, Ptr, event_of_sum
+from fedpriv.releases.ptr import step_ratio
+from fedpriv.studies.study import Study
+from simulations.audit._settings import halves_of
 from simulations.audit.trials import Scored
 
 CANARY, OTHERS = 1e3, 1e4  # lengths before clipping, in clip norms
 DIMENSION = 16  # coordinates: a release clips by the norm and draws each coordinate's noise alone
+FEWEST, FAR = 16, 0.7  # counts of which a spread is measured; the share of what is described that is believed
+STILL = 0.05  # records, which a spread is taken for at least
 Numbers = NDArray[np.int64]
 Rows = NDArray[np.float32]
 
@@ -42,7 +45,7 @@ class Records:
     rounds: int
 
     in_a_tail, ranked = True, False
-    holds = None
+    holds = most = None
 
     @property
     def private(self) -> PrivateSum:
@@ -92,7 +95,7 @@ class Records:
             assert not failures  # frozen gradients are finite
             keys.append(keys_of(out.view(np.uint8).reshape(len(out), -1)))
             moved = releasing.moved()[1] if releasing.adapted else settings
-            scores += self._said(out, settings, moved)
+            scores += self._said(out, settings, moved, chosen=(numbers - self.study.clients.count) % 2 == 0)
             settings = moved
         return Scored(scores, np.concatenate(keys))
 
@@ -115,14 +118,20 @@ class Records:
         rows[-1] = CANARY * clip * _ALONG
         return rows
 
-    def _said(self, out: Rows, before: Vector, after: Vector) -> Vector:
-        """ln of the likelihood ratio of what leaves after a round: L = Σ_j Bin(K, q)(j)·φ(z − j)/φ(z), z in noises."""
+    def _said(self, out: Rows, before: Vector, after: Vector, *, chosen: NDArray[np.bool_]) -> Vector:
+        """ln of the likelihood ratio of what leaves after a round: L = Σ_j Bin(K, q)(j)·φ(z − j)/φ(z), z in noises.
+
+        The `chosen` trials tell how far a count really spreads: no threshold is judged on them.
+        """
         own, expected = self.private, self.private.sampling * self.study.clients.records
         along = out.astype(float) @ _ALONG * expected
         clip, noise = np.full(len(out), own.clip), np.full(len(out), float(cast(Any, own).noise))
         beside: Vector = np.zeros(len(out))
         if isinstance(own, AdaptiveDpSgd):
-            clip, beside = before[:, 0], _counted(own, before[:, 0], after[:, 0], expected)
+            clip, beside = (
+                before[:, 0],
+                _counted(own, before[:, 0], after[:, 0], expected, self.study.training.local_steps, chosen),
+            )
         if isinstance(own, Ptr):
             along, noise = _tested(own, before[:, 0], after[:, 0], expected, along)
         steps = self.study.training.local_steps
@@ -138,10 +147,17 @@ def _mixed(along: Vector, noise: Vector, steps: int, sampling: float, beside: Ve
     return np.asarray(logsumexp(chances + said, axis=1))
 
 
-def _counted(own: AdaptiveDpSgd, before: Vector, after: Vector, expected: float) -> Vector:
-    """What the clip norm's step says: a record too long takes half of one from a noisy count."""
-    halves = (own.quantile - 0.5 - np.log(after / before) / own.rate) * expected
-    return np.asarray((-0.5 * halves - 0.125) / own.count_noise**2)
+def _counted(
+    own: AdaptiveDpSgd, before: Vector, after: Vector, expected: float, steps: int, chosen: NDArray[np.bool_]
+) -> Vector:
+    """What the clip norm's step says: a record too long takes half of one from a noisy count.
+
+    A guesser weighs it by the noise that is there: by what is described, unless the counts spread far less.
+    """
+    halves = halves_of(own, before, after, expected, steps)
+    spread = float(halves[chosen].std()) / sqrt(steps) if chosen.sum() >= FEWEST else own.count_noise
+    noise = own.count_noise if spread > FAR * own.count_noise else max(spread, STILL)
+    return np.asarray((-0.5 * halves - 0.125) / (noise**2 * steps))
 
 
 def _tested(own: Ptr, before: Vector, after: Vector, expected: float, along: Vector) -> tuple[Vector, Vector]:

@@ -17,20 +17,20 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from clients.cohort import noise_of
-from fedpriv.arrays import Vector
-from fedpriv.audit.laws import Ratio, log_ratio, of_sums, power, symbol_law
-from fedpriv.audit.pairs import LONGER, Canaries, Pair, keys_of, pair_of, told_apart
-from fedpriv.audit.statistic import mu_of_share
+from clients.training.cohort import noise_of
+from fedpriv._base.arrays import Vector
+from fedpriv.accounting.event import Event
+from fedpriv.auditing.laws import Ratio, log_ratio, of_sums, power, symbol_law
+from fedpriv.auditing.pairs import LONGER, Canaries, Pair, keys_of, most_told, pair_of, told_apart
+from fedpriv.auditing.statistic import mu_of_share
+from fedpriv.bounds.coins import log_binomial
 from fedpriv.channel import Channel
-from fedpriv.coins import log_binomial
 from fedpriv.errors import FedprivError
-from fedpriv.event import Event
-from fedpriv.fine_grid import FineGrid
 from fedpriv.mechanisms import Gaussian, Laplace, Ternary
-from fedpriv.packing import packing
-from fedpriv.random_streams import stream
-from fedpriv.study_tables import Noise
+from fedpriv.packed.symbols import packing
+from fedpriv.randomness.grid import FineGrid
+from fedpriv.randomness.streams import stream
+from fedpriv.studies.tables import Noise
 from fedpriv.trust import Central, Local, Sums
 from simulations.audit.trials import Scored
 
@@ -83,6 +83,11 @@ class Messages:
     def holds(self) -> float | None:
         """μ of the pair itself, at the threshold of right guesses; None of sums, where it is not worked out."""
         return mu_of_share((1 + self.pair.advantage) / 2) if isinstance(self.event.trust, Local) else None
+
+    @property
+    def most(self) -> float | None:
+        """The share of coins that the pair allows to be told; None of sums."""
+        return most_told(self.event, self.pair) if isinstance(self.event.trust, Local) else None
 
     @property
     def weight(self) -> int:

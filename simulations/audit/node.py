@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -12,17 +12,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedpriv import guarantee, study_file
+from fedpriv.accounting.event import Event
 from fedpriv.errors import FedprivError
-from fedpriv.event import Event
-from fedpriv.study import Study
+from fedpriv.studies import file as study_file
+from fedpriv.studies import promise as guarantee
+from fedpriv.studies.study import Study
 from fedpriv.trust import Sums
-from simulations.audit.node_asks import in_flower, masked
-from simulations.audit.node_home import POLICY, Copy, Home, copied
-from simulations.audit.node_neighbours import Held, digests, moved
-from simulations.audit.node_seen import Fault, Seen, compared
-from simulations.audit.node_trials import Asked, NodeTrials, World, event_of, held_by, session
-from simulations.audit.node_worlds import Subject
+from simulations.audit._node_asks import in_flower, masked
+from simulations.audit._node_home import POLICY, Copy, Home, copied
+from simulations.audit._node_messages import event_of
+from simulations.audit._node_neighbours import Held, digests, moved
+from simulations.audit._node_seen import Fault, Seen, compared
+from simulations.audit._node_trials import Asked, NodeTrials, World, held_by, session
+from simulations.audit._node_worlds import Subject
+from simulations.audit._places import alone
 from simulations.audit.sources import Audit
 
 TRIED = "digits"  # what a policy that takes any study is tried with
@@ -56,7 +59,7 @@ def examined(
     home = Home.of(directory)
     if place.resolve().is_relative_to(directory.resolve()):
         raise FedprivError(f"{place}: lies in the node's directory, in which nothing is written: --out names another")
-    with copied(home, place / "copy") as copy, in_flower():
+    with alone(place), copied(home, place) as copy, in_flower():
         yield _examined(copy, neighbour, named(home, study, overrides), told)
 
 
@@ -69,10 +72,10 @@ def named(home: Home, study: str | None, overrides: list[str]) -> Study:
         )
     source = study or (accepted[0] if accepted else TRIED)
     try:
-        return study_file.read(source, overrides)
+        study_file.read(source, [] if study is None else overrides)
     except FedprivError as error:
-        hint = "" if study else ": --study names its file"
-        raise FedprivError(f"{error}{hint}") from None
+        raise FedprivError(f"{error}{': --study names its file' if study is None else ''}") from None
+    return study_file.read(source, overrides)
 
 
 def _examined(copy: Copy, neighbour: Path | None, study: Study, told: Callable[[str], None]) -> Examined:
@@ -87,7 +90,7 @@ def _examined(copy: Copy, neighbour: Path | None, study: Study, told: Callable[[
             "node's certificate is of one record more or less"
         )
     asked = Asked(subject.study, guarantee.releases_of_worst(subject.study), np.array(differ, np.int64))
-    charged = _charged(copy, pair.worlds, asked, subject.weights)
+    charged = _charged(subject, pair.worlds, asked)
     told("asking both")
     seen = compared(copy, pair.worlds, asked, subject.weights, lambda: None)
     if len(differ) > 1:
@@ -115,16 +118,20 @@ def _dealt_to_many(words: str, clients: list[int]) -> Fault:
     return Fault("dealing", found)
 
 
-def _charged(copy: Copy, worlds: tuple[World, World], asked: Asked, weights: Rows) -> Event:
-    """What the copy's ledger is charged for all rounds, where either world answers any."""
-    words = ""
+def _charged(subject: Subject, worlds: tuple[World, World], asked: Asked) -> Event:
+    """What the copy's ledger is charged for all rounds, where either world answers any.
+
+    A ledger that is charged nothing, or several things, promises nothing: there it is what the channel draws.
+    """
+    copy, words = subject.copy, ""
     for world in worlds:
         with world.at(copy):
             copy.begin()
-            found = [had for _, had in session(copy, asked, weights)]
+            found = [had for _, had in session(copy, asked, subject.weights)]
             events = event_of(copy)
-        if any(had.content for had in found) and len(events) == 1:
-            return events[0]
+        if any(had.content for had in found):
+            own = subject.event
+            return events[0] if len(events) == 1 else replace(own, rounds=own.rounds * asked.rounds)
         words = words or found[0].words
     raise FedprivError(f"the node answers no round of {asked.study.name!r}: {words}")
 
@@ -137,7 +144,8 @@ def _trial(copy: Copy, asked: Asked, words: str, trust: Any) -> str:
         case Sums(certain) if masked(copy, asked.study):
             return f"{seen}; masks off, each in a sum with {max(certain - clients, 0):,} others drawn anew"
         case Sums(certain):
-            return f"{seen}, each in a sum with {max(certain - clients, 0):,} others drawn anew, as its policy believes"
+            sums = f"{seen}, each in a sum with {max(certain - clients, 0):,} others drawn anew, as its policy believes"
+            return f"{sums}: simulated, no mask hides them, so a server sees each message, and nothing here is of that"
         case _:
             return seen
 

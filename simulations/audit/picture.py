@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from textwrap import wrap
 from typing import Any
 
 import matplotlib as mpl
@@ -12,11 +13,12 @@ mpl.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
 
-from fedpriv.accounting import Account
-from fedpriv.audit.statistic import Trials
-from fedpriv.event import Event
-from fedpriv.tradeoff import Tradeoff
-from simulations.plots import COLOURS, tradeoff_bounds
+from fedpriv.accounting.account import Account
+from fedpriv.accounting.event import Event
+from fedpriv.auditing.statistic import Trials
+from fedpriv.auditing.verdict import as_level
+from fedpriv.curves.tradeoff import Tradeoff
+from simulations.figures.curves import COLOURS, tradeoff_bounds
 
 DIGITS = 6
 
@@ -49,10 +51,10 @@ def picture(found: dict[str, Any]) -> bytes:
     axes.plot(alpha, own["explicit"], color=COLOURS[0], lw=1, ls=":", label="explicit data get here")
     axes.plot(own["trials"]["alpha"], own["trials"]["beta"], color=COLOURS[1], lw=1.6,
               label=f"{found['canaries']:,} canaries, as they came")  # fmt: skip
-    words = f"G_μ, μ = {found['mu']['audited']:.4g}: proved at {found['confidence']:g} to be no lower bound"
+    words = f"G_μ, μ = {found['mu']['audited']:.4g}: proved at {as_level(found['confidence'])} to be no lower bound"
     axes.plot(alpha, own["audited"], color=COLOURS[1], lw=1, ls="--", label=words)
     axes.set(xlabel="type I error α", ylabel="type II error β", xlim=(0, 1), ylim=(0, 1), aspect="equal")
-    axes.set_title(f"{found['name']}, {found['kind']}", fontsize=10)
+    figure.suptitle("\n".join(wrap(f"{found['name']}, {found['kind']}", 70)), fontsize=10)
     figure.legend(fontsize=8, loc="outside lower left", frameon=False)
     content = io.BytesIO()
     try:

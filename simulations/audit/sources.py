@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple, assert_never
 
-from clients.cohort import net_of, pool_of
-from fedpriv import guarantee
+from clients.training.prepared import net_of, pool_of
 from fedpriv.errors import FedprivError
-from fedpriv.study import Study
+from fedpriv.studies import promise as guarantee
+from fedpriv.studies.study import Study
 from fedpriv.trust import Central, Local, Sums
-from simulations.audit.central import Means
+from simulations.audit._central import Means
+from simulations.audit._records import Records
 from simulations.audit.messages import Messages
-from simulations.audit.records import Records
 from simulations.audit.trials import Source
 
 Of = Literal["messages", "sums", "records", "means", "node"]

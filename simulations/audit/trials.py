@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import io
 import json
+import time
 from collections.abc import Callable
-from hashlib import blake2b
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedpriv.arrays import Vector
-from fedpriv.audit.pairs import repeated
-from fedpriv.audit.statistic import Trials
+from fedpriv._base.arrays import Vector
+from fedpriv._base.files import replaced
+from fedpriv._base.syntax import digest
+from fedpriv.accounting.event import Event
+from fedpriv.auditing.pairs import repeated
+from fedpriv.auditing.statistic import Trials
 from fedpriv.errors import FedprivError
-from fedpriv.event import Event
-from fedpriv.files import replaced
-from fedpriv.random_streams import stream
+from fedpriv.randomness.streams import stream
 
 BLOCKS = 50  # at least, so that there is something to see
 COORDINATES = 1 << 24  # a block draws, at most
@@ -57,6 +58,10 @@ class Source(Protocol):
         """μ of the inputs that canaries hold, where it is known."""
 
     @property
+    def most(self) -> float | None:
+        """The share of coins that these inputs allow to be told, where it is known: more is another noise or bound."""
+
+    @property
     def weight(self) -> int:
         """Coordinates a trial draws."""
 
@@ -72,6 +77,7 @@ class Audited(NamedTuple):
 
     trials: Trials
     repeated: int | None
+    before: float  # seconds of the blocks that an earlier sitting has left
 
 
 def conducted(
@@ -81,18 +87,21 @@ def conducted(
     held = stream(seed, "audit coins").integers(0, 2, canaries).astype(bool)
     size = max(1, min(-(-canaries // BLOCKS), COORDINATES // max(source.weight, 1)))
     journal = _Journal(state, _fingerprint(source, canaries, seed, first, size))
-    found: list[Scored] = []
+    found, before = list[Scored](), 0.0
     for start in range(0, canaries, size):
         rows = slice(start, min(start + size, canaries))
-        block = journal.known(start)
-        if block is None:
+        if (known := journal.known(start)) is not None:
+            block, seconds = known
+            before += seconds
+        else:
+            began = time.monotonic()
             block = source.scored(held[rows], first + np.arange(rows.start, rows.stop))
-            journal.keep(start, block)
+            journal.keep(start, block, time.monotonic() - began)
         found.append(block)
         told(rows.stop)
     keys = np.concatenate([block.keys for block in found])
     repeats = repeated(keys) if source.checks_repeats(canaries) else None
-    return Audited(Trials(held, np.concatenate([block.scores for block in found])), repeats)
+    return Audited(Trials(held, np.concatenate([block.scores for block in found])), repeats, before)
 
 
 class _Journal:
@@ -106,18 +115,18 @@ class _Journal:
             directory.mkdir(parents=True, exist_ok=True)
             replaced(named, fingerprint.encode())
 
-    def known(self, start: int) -> Scored | None:
+    def known(self, start: int) -> tuple[Scored, float] | None:
         try:
             with np.load(self._directory / f"block-{start}.npz") as kept:
-                return Scored(kept["scores"], kept["keys"])
+                return Scored(kept["scores"], kept["keys"]), float(kept["seconds"])
         except FileNotFoundError:
             return None
         except (OSError, ValueError, KeyError) as error:
             raise FedprivError(f"{self._directory}: damaged ({error}): remove it to begin anew") from None
 
-    def keep(self, start: int, block: Scored) -> None:
+    def keep(self, start: int, block: Scored, seconds: float) -> None:
         content = io.BytesIO()
-        np.savez(content, scores=block.scores, keys=block.keys)
+        np.savez(content, scores=block.scores, keys=block.keys, seconds=seconds)
         replaced(self._directory / f"block-{start}.npz", content.getbuffer())
 
 
@@ -130,9 +139,5 @@ def forget(directory: Path) -> None:
 
 def _fingerprint(source: Source, *facts: int) -> str:
     """What is audited, how, and with which code."""
-    digest = blake2b(digest_size=16)
     top = Path(__file__).resolve().parents[2]
-    for package in PACKAGES:
-        for path in sorted((top / package).rglob("*.py")):
-            digest.update(path.read_bytes())
-    return json.dumps([repr(source), *facts, digest.hexdigest()])
+    return json.dumps([repr(source), *facts, digest(top / package for package in PACKAGES)])

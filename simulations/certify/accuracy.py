@@ -11,17 +11,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from clients.certifying import Terms, Verdict
-from clients.gradients import blocks
+from clients.models.gradients import blocks
+from clients.robustness.certifying import Terms, Verdict
+from fedpriv._base.files import replaced
 from fedpriv.certified.smoothing import in_linf
-from fedpriv.files import replaced
-from simulations.certified_run import Trained
-from simulations.plots import COLOURS
-from simulations.report import facts, runs
-from simulations.report.facts import aligned
+from simulations.certify.run import Trained
+from simulations.figures.curves import COLOURS
+from simulations.report.run import facts
+from simulations.report.run.facts import aligned
+from simulations.report.run.runs import load
 
 if TYPE_CHECKING:
-    from simulations.reproduce.panels import Panel
+    from simulations.figures.panels import Panel
 
 MOST_ROWS = 10
 
@@ -29,7 +30,7 @@ MOST_ROWS = 10
 def summary(trained: Trained, terms: Terms, found: Sequence[Verdict]) -> dict[str, Any]:
     """The run's certified accuracy as plain data."""
     norm, dimension, right = terms.smoothing.norm, trained.x[0].size, _right(trained, found)
-    radii, run = steps(max(verdict.radius for verdict in found)), runs.load(trained.directory)
+    radii, run = steps(max(verdict.radius for verdict in found)), load(trained.directory)
     return {
         "directory": str(trained.directory), "round": trained.round, "images": len(found), "draws": terms.draws,
         "confidence": terms.confidence, "by": terms.by,
@@ -121,7 +122,7 @@ def drawn(
     trained: Trained, terms: Terms, found: Sequence[Verdict], path: Path, attacked: Sequence[dict[str, Any]] = ()
 ) -> Path:
     """Certified accuracy against radius; accuracy under attack where there is some, its size in ℓ∞."""
-    from simulations.reproduce.panels import DASHED, Line, Panel, written  # matplotlib takes a while
+    from simulations.figures.panels import DASHED, Line, Panel, written  # matplotlib takes a while
 
     right, largest = _right(trained, found), max((v.radius for v in found if v.radius < inf), default=0.0)
     radii = np.linspace(0, largest or 1.0, 200)
@@ -141,7 +142,7 @@ def drawn(
 
 def _under_attack(certified: float, by_most: float, attacked: Sequence[dict[str, Any]]) -> Panel:
     """Accuracy by the size of the attack, from none; certified accuracy below all of them."""
-    from simulations.reproduce.panels import DASHED, Line, Panel
+    from simulations.figures.panels import DASHED, Line, Panel
 
     sizes = np.array([0.0, *(row["size"] for row in attacked)])
     curves = {name: [row["attacks"][name]["accuracy"] for row in attacked] for name in attacked[0]["attacks"]}

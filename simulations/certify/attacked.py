@@ -11,16 +11,16 @@ from typing import Any
 
 from torch import nn
 
-from clients.attacked import STEPS, WORST, Attacked, accuracies, attacked
-from clients.certifying import Terms, Verdict
+from clients.robustness.attacked import STEPS, WORST, Attacked, accuracies, attacked
+from clients.robustness.certifying import Terms, Verdict
 from fedpriv import records
+from fedpriv._base.files import replaced
 from fedpriv.certified.smoothing import in_linf
 from fedpriv.errors import FedprivError, positive
-from fedpriv.files import replaced
 from server.directory import kept
-from server.live_line import LiveLine
-from simulations.certified_run import Trained
-from simulations.report.facts import aligned
+from server.progress.live_line import LiveLine
+from simulations.certify.run import Trained
+from simulations.report.run.facts import aligned
 
 Rows = list[dict[str, Any]]
 

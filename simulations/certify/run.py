@@ -13,21 +13,21 @@ from typing import Any
 import numpy as np
 from torch import nn
 
-from clients.arrays import Floats
-from clients.certifying import Terms, Verdict, check_inputs
-from clients.cohort import net_of, pool_of
-from clients.idx import idx_files, read_idx
-from clients.place import look_for_modules
-from clients.pool import Pool, Records, Whole
-from clients.pool import pool_of as checked
-from clients.randomised import network_of
-from clients.reading import mapped
-from fedpriv import records, study_file
-from fedpriv.errors import FedprivError, whole
-from server import checkpoint, made_on
-from server.checkpoint import State
-from server.directory import STUDY, kept
-from simulations.run_directory import modules_of
+from clients.data.idx import idx_files, read_idx
+from clients.data.pool import Pool, Records, Whole
+from clients.data.pool import pool_of as checked
+from clients.data.reading import mapped
+from clients.flower.place import look_for_modules
+from clients.models.arrays import Floats
+from clients.models.randomised import network_of
+from clients.robustness.certifying import Terms, Verdict, check_inputs
+from clients.training.prepared import net_of, pool_of
+from fedpriv import records
+from fedpriv.errors import FedprivError, natural
+from fedpriv.studies import file as study_file
+from server.directory import STUDY, checkpoint, id_of, kept, made_on
+from server.directory.checkpoint import State
+from simulations.runs.directory import modules_of
 
 FORMAT = 1
 REAL = ("radius", "published", "lower", "upper")  # which infinity may be, a word in JSON
@@ -58,7 +58,8 @@ def load(directory: Path, data: Path | None, images: int | None) -> Trained:
         made_on.check_same(str(directory), was, study)
     pool = pool_of(study)
     net = net_of(study, pool)
-    state = checkpoint.load(directory, study.id, State.begun(study, net.initial()))
+    named = id_of(directory, study)
+    state = checkpoint.load(directory, named, State.begun(study, net.initial()))
     if state is None:
         raise FedprivError(
             f"{directory}: no round has been saved yet: fedpriv run --resume {directory} goes on with it"
@@ -71,7 +72,7 @@ def load(directory: Path, data: Path | None, images: int | None) -> Trained:
     x, y = x[:images], y[:images]
     check_inputs(x)
     network = network_of(net, state.weights.astype(np.float32))
-    return Trained(directory, study.id.hex(), network, state.round, x, y, digest, labels)
+    return Trained(directory, named.hex(), network, state.round, x, y, digest, labels)
 
 
 def _read(folder: Path, pool: Pool) -> tuple[Floats, Whole]:
@@ -126,7 +127,7 @@ class Known:
     def _verdict(self, number: int, line: bytes) -> Verdict:
         try:
             found: dict[str, Any] = json.loads(line)
-            whole(at_least=0, image=found["image"])
+            natural(image=found["image"])
             return Verdict(**found | {name: float(found[name]) for name in REAL})
         except (KeyError, TypeError, ValueError) as error:
             raise FedprivError(f"{self.path}:{number}: is no verdict ({error}): remove the line") from None

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from fedpriv.arrays import Vector
+from fedpriv._base.arrays import Vector
 from fedpriv.errors import FedprivError, reason
 
 FORMS = ".npy, .csv or .parquet"

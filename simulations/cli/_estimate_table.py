@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from fedpriv.accounting import Account
+from fedpriv.accounting.account import Account
+from fedpriv.accounting.event import Event, described
 from fedpriv.estimation import Estimate
-from fedpriv.event import Event, described
-from server.words import down, duration, small, up
+from server.progress.words import down, duration, small, up
 
 SHOWN = 8  # coordinates of the mean
 CRYPTOGRAPHIC = "ChaCha20, keyed by the operating system"

@@ -1,21 +1,20 @@
-"""`fedpriv account`, `fedpriv calibrate` and `fedpriv list`: the privacy core from the command line."""
+"""`fedpriv account` and `fedpriv calibrate`: the privacy core from the command line."""
 
 from __future__ import annotations
 
 import argparse
 import json
 from collections.abc import Iterable
-from dataclasses import MISSING, fields
 from typing import Any
 
-from fedpriv import aggregation, attacks, estimation, kept, private_sums, records, study_file
-from fedpriv.accounting import Account, Cost
+from fedpriv import records
+from fedpriv.accounting.account import Account, Cost
+from fedpriv.accounting.calibration import calibrate
+from fedpriv.accounting.event import Event, by_hand, described
+from fedpriv.accounting.published.comparisons import asymptotics, published
 from fedpriv.bounds import geometry_of
-from fedpriv.calibration import calibrate
-from fedpriv.comparisons import asymptotics, published
 from fedpriv.errors import FedprivError, whole
-from fedpriv.event import Event, by_hand, described
-from fedpriv.mechanisms import KINDS, make_release
+from fedpriv.mechanisms import COSTED
 from fedpriv.trust import sums_only
 from fedpriv.wire import packed_bits
 
@@ -38,10 +37,10 @@ example:
 
 
 def add_to(commands: Any) -> None:
-    """Add the three commands to a parser's."""
+    """Add both commands to a parser's."""
     text = argparse.RawDescriptionHelpFormatter
     account = commands.add_parser(
-        "account", help="what a release gives away", description="What a release gives away, from both sides.",
+        "account", description="What a release gives away, from both sides.",
         epilog=ACCOUNT_HELP, formatter_class=text,
     )  # fmt: skip
     _add_release(account)
@@ -52,18 +51,12 @@ def add_to(commands: Any) -> None:
     )
     account.set_defaults(run=run_account)
     calibration = commands.add_parser(
-        "calibrate", help="the setting that meets a target", description="The setting that meets a target (ε, δ).",
+        "calibrate", description="The setting that meets a target (ε, δ).",
         epilog=CALIBRATE_HELP, formatter_class=text,
     )  # fmt: skip
     _add_release(calibration)
     calibration.add_argument("--free", metavar="NAME", help="the setting to find, where more than one could be")
     calibration.set_defaults(run=run_calibrate)
-    listing = commands.add_parser(
-        "list", help="mechanisms, attacks, rules and studies, each in a line", epilog="example:\n  fedpriv list",
-        formatter_class=text,
-    )  # fmt: skip
-    listing.add_argument("--json", action="store_true", help="one JSON object on standard output")
-    listing.set_defaults(run=run_list)
 
 
 def _add_release(command: argparse.ArgumentParser) -> None:
@@ -109,7 +102,7 @@ def run_account(options: argparse.Namespace) -> None:
     accounts = [Account((_event(kind, settings, options),)) for kind, settings in named]
     reports = [report(account, options.delta, options.epsilon) for account in accounts]
     if options.plot is not None:
-        from simulations.plots import plot_tradeoff  # matplotlib only where a plot is wanted
+        from simulations.figures.curves import plot_tradeoff  # matplotlib only where a plot is wanted
 
         plot_tradeoff([(_title(own), account) for own, account in zip(reports, accounts, strict=True)], options.plot)
     if options.json:
@@ -136,33 +129,6 @@ def run_calibrate(options: argparse.Namespace) -> None:
         print_json(found)
     else:
         print(_table(found))
-
-
-def run_list(options: argparse.Namespace) -> None:
-    """Print every kind there is: of mechanism, release, attack, rule, what precedes it, estimator; and the studies."""
-    kinds = {
-        "mechanisms": KINDS, "releases": private_sums.KINDS | kept.KINDS, "attacks": attacks.KINDS,
-        "rules": aggregation.RULES, "pre-aggregators": aggregation.BEFORE, "estimators": estimation.METHODS,
-    }  # fmt: skip
-    ships = study_file.shipped().items()
-    studies = {name: study_file.tables(path.read_text(encoding="utf-8"))["about"] for name, path in ships}
-    if options.json:
-        found: dict[str, Any] = {
-            noun: [{"kind": name, "settings": _defaults(cls), "is": _first_line(cls)} for name, cls in known.items()]
-            for noun, known in kinds.items()
-        }
-        print_json(found | {"studies": [{"name": name, "is": about} for name, about in studies.items()]})
-        return
-    tables = [(noun, [(_signature(cls), _first_line(cls)) for cls in known.values()]) for noun, known in kinds.items()]
-    for noun, rows in [*tables, ("studies", list(studies.items()))]:
-        width = max(len(signature) for signature, _ in rows)
-        print(noun)
-        for signature, doc in rows:
-            print(f"  {signature:<{width}}  {doc}")
-
-
-def _first_line(cls: type[Any]) -> str:
-    return (cls.__doc__ or "").split("\n")[0]
 
 
 def report(
@@ -206,7 +172,7 @@ def _proof(cost: Cost) -> dict[str, str]:
 
 
 def _event(kind: str, words: Iterable[str], options: argparse.Namespace) -> Event:
-    return by_hand(make_release(kind, settings_from(words)), **_facts(options))
+    return by_hand(COSTED.made(kind, settings_from(words)), **_facts(options))
 
 
 def _facts(options: argparse.Namespace) -> dict[str, Any]:
@@ -262,21 +228,6 @@ def as_real(text: str) -> float:
         return float(text)
     except ValueError:
         raise argparse.ArgumentTypeError(f"must be a number, got {text!r}") from None
-
-
-def _signature(cls: type[Any]) -> str:
-    settings = [field.name if field.default is MISSING else f"[{field.name}]" for field in fields(cls)]
-    return " ".join([cls.__name__, *settings, *(["[knowledge]"] if len(_knowledge(cls)) > 1 else [])])
-
-
-def _defaults(cls: type[Any]) -> dict[str, Any]:
-    found = {field.name: "needed" if field.default is MISSING else field.default for field in fields(cls)}
-    return found | ({"knowledge": levels[0]} if (levels := _knowledge(cls)) else {})
-
-
-def _knowledge(cls: type[Any]) -> tuple[str, ...]:
-    """What an attack can work with, the default first."""
-    return tuple(getattr(cls, "knowledge", ()))
 
 
 def _title(own: dict[str, Any]) -> str:

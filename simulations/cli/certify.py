@@ -7,19 +7,19 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fedpriv import study_file
 from fedpriv.errors import FedprivError, one_of, positive, whole
-from fedpriv.kept import mechanism_of
+from fedpriv.releases.kept import mechanism_of
+from fedpriv.studies import file as study_file
 from server.directory import STUDY
-from simulations.account_commands import as_real, as_whole, print_json
-from simulations.surroundings import cores
+from simulations.cli.account import as_real, as_whole, print_json
+from simulations.flower.surroundings import cores
 
 if TYPE_CHECKING:
     from torch import nn
 
-    from clients.certifying import Terms, Verdict
+    from clients.robustness.certifying import Terms, Verdict
     from fedpriv.certified import Smoothing
-    from simulations.certified_run import Trained
+    from simulations.certify.run import Trained
 
 HELP = """\
 Noise is added to every input, M times; the prediction is the class that most of the noised inputs are taken for. Where
@@ -47,7 +47,7 @@ NOISE, PSI = 0.25, 2.0
 def add_to(commands: Any) -> None:
     """Add the command to a parser's."""
     command = commands.add_parser(
-        "certify", help="how far inputs may be moved before a run's predictions change", epilog=HELP,
+        "certify", epilog=HELP,
         description="Certified predictions of a run's network: a radius and a confidence for every input, or none.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip
@@ -78,12 +78,12 @@ def run(options: argparse.Namespace) -> None:
         for name in names:
             if getattr(options, name) is not None:
                 check(**{name: getattr(options, name)})
-    from clients.gradients import one_thread
-    from simulations import attacked_accuracy
-    from simulations.certified_accuracy import drawn, summary, table
-    from simulations.certified_run import load
+    from clients.models.gradients import torch_on_one_thread
+    from simulations.certify import attacked as attacked_accuracy
+    from simulations.certify.accuracy import drawn, summary, table
+    from simulations.certify.run import load
 
-    one_thread()
+    torch_on_one_thread()
     sizes = attacked_accuracy.sizes_of(options.attack) if options.attack else []
     trained = load(Path(options.run_directory), options.data and Path(options.data), options.images)
     network, terms = _randomised(options, trained)
@@ -104,7 +104,7 @@ def run(options: argparse.Namespace) -> None:
 
 def _randomised(options: argparse.Namespace, trained: Trained) -> tuple[nn.Module, Terms]:
     """The network with the noise that is asked for, and the terms it is judged on."""
-    from clients.certifying import Terms
+    from clients.robustness.certifying import Terms
 
     network, smoothing = _smoothed(options, trained)
     return network, Terms(
@@ -113,8 +113,8 @@ def _randomised(options: argparse.Namespace, trained: Trained) -> tuple[nn.Modul
 
 
 def _smoothed(options: argparse.Namespace, trained: Trained) -> tuple[nn.Module, Smoothing]:
-    from clients.randomised import as_trained, noised
-    from clients.stobatch_certificate import smoothed
+    from clients.models.randomised import as_trained, noised
+    from clients.robustness.stobatch import smoothed
     from fedpriv.certified import GaussianSmoothing, LaplaceSmoothing
 
     kept, dimension = kept_noise(trained.directory), trained.x[0].size
@@ -149,9 +149,9 @@ def _all(
     trained: Trained, network: nn.Module, terms: Terms, options: argparse.Namespace
 ) -> tuple[list[Verdict], Path, float]:
     """A verdict on every image, and how long the new ones took."""
-    from clients.certifying import verdicts
-    from server.live_line import LiveLine
-    from simulations.certified_run import Known
+    from clients.robustness.certifying import verdicts
+    from server.progress.live_line import LiveLine
+    from simulations.certify.run import Known
 
     known, line, count = Known(trained, terms), LiveLine(options.quiet), len(trained.x)
     workers = options.workers or cores()

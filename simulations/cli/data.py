@@ -11,7 +11,7 @@ from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from clients.data_identity import PUBLISHED, digest, title
+from clients.data.identity import PUBLISHED, digest, title
 from fedpriv.errors import FedprivError, one_of
 
 if TYPE_CHECKING:
@@ -24,8 +24,7 @@ EXAMPLES = "examples:\n  fedpriv data list\n  fedpriv data fetch fashion-mnist\n
 def add_to(commands: Any) -> None:
     """Add the command to a parser's."""
     text = argparse.RawDescriptionHelpFormatter
-    data = commands.add_parser("data", help="data sets: which are here, how to get the others",
-                               description="Data sets: which are here, how to get the others.",
+    data = commands.add_parser("data", description="Data sets: which are here, how to get the others.",
                                epilog=EXAMPLES, formatter_class=text)  # fmt: skip
     actions = data.add_subparsers(dest="action", metavar="list|fetch", required=True)
     listing = actions.add_parser("list", help="every set, each in a line")
@@ -38,9 +37,9 @@ def add_to(commands: Any) -> None:
 
 def run_list(options: argparse.Namespace) -> None:
     """Print every set: whether it is here, how many records it has, and of what shape."""
-    from clients.data import SETS
+    from clients.data import DATA_SETS
 
-    rows = [_described(kind, cls) for kind, cls in SETS.items()]
+    rows = [_described(kind, cls) for kind, cls in DATA_SETS.items()]
     if options.json:
         print(json.dumps({"data": rows}, indent=1, ensure_ascii=False))
         return
@@ -53,7 +52,7 @@ def run_list(options: argparse.Namespace) -> None:
 def run_fetch(options: argparse.Namespace) -> None:
     """Confirm that a set is here; where it is not, an error says how to get it."""
     from clients.data import Digits, Idx
-    from clients.idx import FOUR_FILES, idx_files
+    from clients.data.idx import FOUR_FILES, idx_files
 
     one_of(["digits", *PUBLISHED], name=options.name)
     if options.name == "digits":

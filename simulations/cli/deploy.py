@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from fedpriv.errors import FedprivError, whole
-from simulations.account_commands import print_json
+from simulations.cli.account import print_json
 
 HELP = """\
 Separate processes on loopback: a SuperLink, and N SuperNodes with a policy and a ledger each. With --tls they prove who
@@ -43,7 +43,7 @@ WHY = "           # for trying: the simulation's own bits, and who knows the stu
 def add_to(commands: Any) -> None:
     """Add the command to a parser's."""
     command = commands.add_parser(
-        "deploy", help="start and stop a local deployment: SuperLink and SuperNodes", description=HELP,
+        "deploy", description=HELP,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip
     verbs = command.add_subparsers(dest="verb", metavar="up|status|down|check", required=True)
@@ -71,7 +71,7 @@ def add_to(commands: Any) -> None:
 
 def up(options: argparse.Namespace) -> int:
     """Start a deployment, or what has ended of it."""
-    from simulations import deploy_processes
+    from simulations.flower import deploy_processes
 
     whole(nodes=options.nodes)
     directory = _directory(options)
@@ -86,7 +86,7 @@ def up(options: argparse.Namespace) -> int:
 
 def status(options: argparse.Namespace) -> int:
     """Say what runs."""
-    from simulations.deploy_state import HOME, NAME, Deployment, default_directory
+    from simulations.flower.deploy_state import HOME, NAME, Deployment, default_directory
 
     directory = _directory(options)
     found = Deployment.load(directory)
@@ -113,7 +113,7 @@ def status(options: argparse.Namespace) -> int:
 
 def down(options: argparse.Namespace) -> int:
     """End a deployment."""
-    from simulations import deploy_processes
+    from simulations.flower import deploy_processes
 
     directory = _directory(options)
     ended = deploy_processes.down(directory)
@@ -124,7 +124,7 @@ def down(options: argparse.Namespace) -> int:
 
 def check(options: argparse.Namespace) -> int:
     """Look at the policy and the data of a node on this machine."""
-    from clients.own_records import wrong_with_data
+    from clients.node.own_records import wrong_with_data
 
     if wrong := wrong_with_data(options.policy):
         raise FedprivError(f"{options.policy}: this node's data allow no answer: {wrong}")
@@ -133,7 +133,7 @@ def check(options: argparse.Namespace) -> int:
 
 
 def _directory(options: argparse.Namespace) -> Path:
-    from simulations.deploy_state import default_directory
+    from simulations.flower.deploy_state import default_directory
 
     found: Path = options.directory or default_directory()
     return found.expanduser().absolute()

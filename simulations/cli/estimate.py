@@ -15,20 +15,20 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
-from fedpriv.errors import FedprivError, whole
-from fedpriv.estimation import METHODS, method_of, spelled
-from fedpriv.event import Event
-from fedpriv.kinds import built
-from simulations.account_commands import as_real, as_whole, print_json
-from simulations.estimate_data import FORMS, records_of
-from simulations.estimate_table import report, table
+from fedpriv.accounting.event import Event
+from fedpriv.errors import FedprivError, natural
+from fedpriv.estimation import ESTIMATORS, method_of, spelled
+from fedpriv.registry import built
+from simulations.cli._estimate_data import FORMS, records_of
+from simulations.cli._estimate_table import report, table
+from simulations.cli.account import as_real, as_whole, print_json
 
 HELP = f"""\
 The guarantee is for one record, replaced by any other, against whoever sees the mean and every noisy number on the way.
 Who runs this sees the records themselves. All of the plan is charged before the first access; a check that fails gives
 no mean, exit code 1, and costs the same. Further settings of a method are given as name=value (fedpriv list).
 
-methods: {", ".join(spelled(name) for name in METHODS)}
+methods: {", ".join(spelled(name) for name in ESTIMATORS)}
 
 examples:
   fedpriv estimate sample.npy --method prime --epsilon 5 --delta 1e-5 --corruption 0.05 --json
@@ -42,7 +42,7 @@ OPTIONS = ("epsilon", "delta", "corruption", "bound")
 def add_to(commands: Any) -> None:
     """Add the command to a parser's."""
     command = commands.add_parser(
-        "estimate", help="the private and robust mean of a file's records", epilog=HELP,
+        "estimate", epilog=HELP,
         description="The mean of a file's records, private and robust as the method is.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip
@@ -126,7 +126,7 @@ def chosen(options: argparse.Namespace) -> Any:
 
 
 def _heavy_tailed(cls: type[Any]) -> type[Any]:
-    found = METHODS.get(f"{cls.__name__.removesuffix('HeavyTailed')}HeavyTailed")
+    found = ESTIMATORS.get(f"{cls.__name__.removesuffix('HeavyTailed')}HeavyTailed")
     if found is None:
         raise FedprivError(f"--heavy-tailed: {spelled(cls.__name__)} has no such form; prime has")
     return found
@@ -146,12 +146,12 @@ def _value(text: str) -> Any:
 
 def _generator(seed: int | None) -> Generator:
     if seed is None:
-        from clients.noise import cryptographic_generator
+        from fedpriv.randomness.cryptographic import cryptographic_generator
 
         return cryptographic_generator()
-    from fedpriv.random_streams import stream
+    from fedpriv.randomness.streams import stream
 
-    whole(at_least=0, seed=seed)
+    natural(seed=seed)
     return stream(seed, "estimate")
 
 
@@ -175,7 +175,7 @@ def _target(out: str | None, data: str) -> Path | None:
 
 def _written(target: Path, mean: Any, names: list[str] | None) -> bool:
     """Whether it could be."""
-    from fedpriv.files import replaced
+    from fedpriv._base.files import replaced
 
     if target.suffix.lower() == ".csv":
         text = io.StringIO()

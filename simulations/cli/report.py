@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
-from fedpriv.errors import FedprivError
-from server.words import LETTERS
-from simulations.account_commands import print_json
-from simulations.report import audit_facts, facts, sweep_cells, sweep_report
-from simulations.report.facts import aligned
-from simulations.report.files import put
-from simulations.report.runs import Run, labels, load
-from simulations.report.sweep_grid import Grid
+from simulations.cli.account import print_json
+from simulations.report.run import audit_facts, facts
+from simulations.report.run.facts import aligned
+from simulations.report.run.runs import Run, labels
+from simulations.report.sweep import cells as sweep_cells
+from simulations.report.sweep import report as sweep_report
+from simulations.report.written import runs_of, sweep_of, write
 
 HELP = """\
 examples:
@@ -27,7 +25,7 @@ examples:
 def add_to(commands: Any) -> None:
     """Add the command to a parser's."""
     command = commands.add_parser(
-        "report", help="tables, figures and page of a run or a sweep", epilog=HELP,
+        "report", epilog=HELP,
         description="What a run or a sweep did, by its records: a table here, figures and an HTML page in DIR/report.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip
@@ -43,9 +41,7 @@ def run_report(options: argparse.Namespace) -> None:
     if any(map(sweep_cells.is_sweep, options.directories)):
         _sweep(options)
         return
-    if len(options.directories) > len(LETTERS):
-        raise FedprivError(f"at most {len(LETTERS)} runs can be compared, got {len(options.directories)}")
-    runs = [load(directory) for directory in options.directories]
+    runs = runs_of(options.directories)
     files = [] if options.no_html else write(runs)
     if options.json:
         first, *others = [facts.summary(run) | audit_facts.summary(run) for run in runs]
@@ -59,35 +55,13 @@ def run_report(options: argparse.Namespace) -> None:
 
 def _sweep(options: argparse.Namespace) -> None:
     """Print the answer of a sweep; write its page, figures and tables."""
-    if len(options.directories) > 1:
-        raise FedprivError("a sweep is reported by itself: give its directory alone")
-    grid = Grid(sweep_cells.load(options.directories[0]))
+    grid = sweep_of(options.directories)
     files = [] if options.no_html else sweep_report.write(grid)
     if options.json:
         written = {"page": str(files[0]), "files": list(map(str, files[1:]))} if files else {}
         print_json(sweep_report.summary(grid) | written)
         return
     print(sweep_report.text(grid) + (f"\n\npage: {files[0]}" if files else ""))
-
-
-def write(runs: Sequence[Run]) -> list[Path]:
-    """The page of the first run, beside the others where there are any, and its figures; the page comes first."""
-    from simulations.report import (
-        audited,
-        comparison,
-        figures,
-        page,
-    )  # matplotlib takes a while, and a table needs none
-
-    run, names, section = runs[0], labels(runs), ""
-    drawn = figures.pictures(run)
-    together = comparison.pictures(runs, names) if len(runs) > 1 else []
-    if len(runs) > 1:
-        section = page.comparison(runs, names, together)
-    canaries = audited.pictures(run)
-    html = page.page(run, drawn, section, audited.section(run, canaries))
-    pictures = {f"{each.name}.png": each.png for each in [*drawn, *canaries, *together]}
-    return put(run.directory / "report", {"index.html": html.encode(), **pictures})
 
 
 def table(run: Run) -> str:

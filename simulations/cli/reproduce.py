@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from fedpriv._base.files import replaced
 from fedpriv.errors import FedprivError, nearest, positive
-from fedpriv.files import replaced
-from simulations.account_commands import as_real, as_whole
+from simulations.cli.account import as_real, as_whole
 
 HELP = """\
 A figure: writes NAME.png and NAME.csv, and prints each claim or number of the paper beside ours. A difference that is
@@ -31,7 +31,7 @@ examples:
 def add_to(commands: Any) -> None:
     """Add the command to a parser's."""
     command = commands.add_parser(
-        "reproduce", help="a figure or a table of a paper from our own numbers", epilog=HELP,
+        "reproduce", epilog=HELP,
         description="Reproduce a figure or a table of a paper from our own numbers; check what the paper says of it.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip
@@ -63,8 +63,8 @@ def add_to(commands: Any) -> None:
 def run(options: argparse.Namespace) -> int:
     """Draw or train, write, check: 1 where a check or a cell failed."""
     from simulations.reproduce.catalogue import CATALOGUE  # matplotlib only where something is drawn
-    from simulations.reproduce.ptr_tables_published import TABLES
-    from simulations.reproduce.stobatch_published import FIGURES
+    from simulations.reproduce.ptr.tables_published import TABLES
+    from simulations.reproduce.stobatch.published import FIGURES
 
     if options.budget is not None:
         positive(budget=options.budget)
@@ -93,7 +93,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _reproduce(name: str, out: Path, minutes: float | None) -> int:
-    from simulations.reproduce import checks, panels
+    from simulations.figures import checks, panels
     from simulations.reproduce.catalogue import CATALOGUE
 
     chosen = CATALOGUE[name]
@@ -109,10 +109,11 @@ def _reproduce(name: str, out: Path, minutes: float | None) -> int:
 
 
 def _train(name: str, out: Path, minutes: float | None, data: str | None) -> int:
-    from simulations.report.facts import aligned
-    from simulations.reproduce import ptr_tables_page, ptr_tables_words
-    from simulations.reproduce.ptr_tables_found import Found
-    from simulations.reproduce.ptr_tables_run import worked
+    from simulations.report.run.facts import aligned
+    from simulations.reproduce.ptr import tables_page as ptr_tables_page
+    from simulations.reproduce.ptr import tables_words as ptr_tables_words
+    from simulations.reproduce.ptr.tables_found import Found
+    from simulations.reproduce.ptr.tables_run import worked
 
     worked(name, out, minutes, data)
     found = Found.of(out)
@@ -129,10 +130,11 @@ def _train(name: str, out: Path, minutes: float | None, data: str | None) -> int
 
 
 def _measure(name: str, out: Path, minutes: float | None, data: str | None, images: int | None) -> int:
-    from simulations.report.facts import aligned
-    from simulations.reproduce import checks, stobatch_page
-    from simulations.reproduce.stobatch_found import Found
-    from simulations.reproduce.stobatch_run import worked
+    from simulations.figures import checks
+    from simulations.report.run.facts import aligned
+    from simulations.reproduce.stobatch import page as stobatch_page
+    from simulations.reproduce.stobatch.found import Found
+    from simulations.reproduce.stobatch.run import worked
 
     scale, results, failed = worked(name, out, minutes, data, images)
     found = Found(name, scale, results)

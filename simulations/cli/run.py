@@ -5,22 +5,18 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
-from shlex import quote
 from typing import Any
 
-from clients.data_identity import in_words
-from clients.place import look_for_modules
-from fedpriv import records, study_file
-from fedpriv.errors import FedprivError, one_of, whole
-from fedpriv.study import Study
-from server.directory import STUDY
-from server.driver import Driver
-from server.results import NOTHING
-from server.words import NOT_TRIED
-from simulations.account_commands import print_json
-from simulations.run_directory import modules_of, take_back, taken
+from clients.data.identity import in_words
+from fedpriv import records
+from fedpriv.errors import whole
+from fedpriv.studies.study import Study
+from server.directory.results import NOTHING
+from server.progress.words import NOT_TRIED
+from simulations.cli.account import print_json
+from simulations.runs.directory import taken
+from simulations.runs.running import Way, begun, interrupted, ran, study_of
 
-DRIVERS = ("flower", "direct")
 HELP = """\
 Without STUDY: digits, from an embedded data set. A run's directory holds its resolved study, records, ledger,
 checkpoint and result; nothing is ever written over.
@@ -38,7 +34,7 @@ examples:
 def add_to(commands: Any) -> None:
     """Add the command to a parser's."""
     command = commands.add_parser(
-        "run", help="run a study", description="Run a study: train, aggregate, and account for every message.",
+        "run", description="Run a study: train, aggregate, and account for every message.",
         epilog=HELP, formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip
     add = command.add_argument
@@ -66,29 +62,18 @@ def add_to(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Run the study, or say what it would cost; 1 where no round counted, or its attack was not tried."""
-    one_of(DRIVERS, driver=options.driver)
-    if options.dry_run:
-        _show(_forecast(_study(options)), options.json)
-        return 0
-    if options.ray is not None and options.driver != "direct":
-        raise FedprivError("--ray is for --driver direct: Flower's simulation starts a Ray of its own")
-    if options.superlink and (options.driver != "flower" or options.workers or options.cohorts):
-        raise FedprivError("--superlink names nodes that exist: no --driver direct, --workers or --cohorts with it")
+    way = Way(driver=options.driver, workers=options.workers, cohorts=options.cohorts, ray=options.ray,
+              superlink=options.superlink)  # fmt: skip
     study = _study(options)
+    if options.dry_run:
+        _show(_forecast(study), options.json)
+        return 0
     directory, made = taken(options.study or "digits", options.out, options.resume)
-    try:
-        result = _run(study, directory, options)
-    except BaseException as error:
-        take_back(directory, made)
-        if isinstance(error, KeyboardInterrupt):
-            raise _interrupted(directory) from None
-        if isinstance(error, OSError) and not isinstance(error, BrokenPipeError):
-            raise FedprivError(f"{error.filename or directory}: {error.strerror or error}") from error
-        raise
+    result = ran(study, directory, made, way, resume=options.resume is not None, quiet=options.quiet)
     if options.json:
         print_json(result)
     if result["why"] == "interrupted":
-        raise _interrupted(directory)
+        raise interrupted(directory)
     if result["why"] == NOTHING:
         print(f"fedpriv: {directory}: {NOTHING}: {_why_skipped(directory)}", file=sys.stderr)
         return 1
@@ -98,42 +83,10 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _run(study: Study, directory: Path, options: argparse.Namespace) -> dict[str, Any]:
-    resume, quiet = options.resume is not None, options.quiet
-    if options.driver == "direct":
-        from server import rounds  # torch, only where it is needed
-        from simulations import direct
-
-        many = options.workers is not None and options.workers > 1
-        if many or options.ray is not None:
-            driver: Driver = direct.OnRay(options.workers, options.cohorts, options.ray)
-        else:
-            driver = direct.Here(options.cohorts or 1)
-        try:
-            return rounds.run(study, directory, driver, resume=resume, quiet=quiet)
-        finally:
-            driver.close()
-    from simulations import launch
-
-    if options.superlink:
-        return launch.superlink_run(study, directory, options.superlink, resume=resume, quiet=quiet)
-    return launch.simulate(
-        study, directory, workers=options.workers, cohorts=options.cohorts, resume=resume, quiet=quiet
-    )
-
-
 def _study(options: argparse.Namespace) -> Study:
     if options.resume is None or options.study is not None:
-        source = options.study or "digits"
-        look_for_modules(Path(source).parent)
-        return study_file.read(source, options.overrides)
-    place = Path(options.resume)
-    if not (place / STUDY).is_file():
-        raise FedprivError(
-            f"{place}: holds no run to go on with ({STUDY} is missing): fedpriv run … --out {place} begins one"
-        )
-    look_for_modules(modules_of(place))
-    return study_file.read(str((place / STUDY).absolute()), options.overrides)
+        return study_of(options.study or "digits", options.overrides)
+    return begun(Path(options.resume), options.overrides)
 
 
 def _why_skipped(directory: Path) -> str:
@@ -142,14 +95,9 @@ def _why_skipped(directory: Path) -> str:
     return f"all {len(lines):,} were skipped, the first for {lines[0]['skipped']}{note}"
 
 
-def _interrupted(directory: Path) -> KeyboardInterrupt:
-    goes_on = [f"fedpriv run --resume {quote(str(directory))} goes on"] if (directory / STUDY).exists() else []
-    return KeyboardInterrupt(*goes_on)
-
-
 def _forecast(study: Study) -> dict[str, Any]:
     """What the study promises and what it would take, by training one chunk of clients."""
-    from simulations.forecast import forecast
+    from simulations.runs.forecast import forecast
 
     return forecast(study)
 
@@ -164,7 +112,7 @@ def _show(found: dict[str, Any], as_json: bool) -> None:
     print(f"  {found['mechanism']}")
     print(f"  ε at δ = {found['delta']:g}     at most {epsilon['upper']:.7g}, at least {epsilon['lower']:.7g}")
     if found["epsilons"]:
-        from server.words import both
+        from server.progress.words import both
 
         print("  records kept      {}\n                    {}".format(*both(found["epsilons"])))
     print(f"  guarantee         {found['unit']} level, {found['adjacency']}, {found['trust']} trust")

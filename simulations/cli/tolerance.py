@@ -6,11 +6,11 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from fedpriv._base.files import replaced
 from fedpriv.errors import FedprivError
-from fedpriv.files import replaced
-from fedpriv.mechanisms import make, settings_of
+from fedpriv.mechanisms import MECHANISMS, settings_of
 from fedpriv.tolerance import Vote
-from simulations.account_commands import as_real, as_whole, print_json, settings_from
+from simulations.cli.account import as_real, as_whole, print_json, settings_from
 
 HELP = """\
 published   what the theorem of [F] that speaks of these attackers says: a Chernoff bound, for any honest data
@@ -45,7 +45,7 @@ NOTHING = {
 def add_to(commands: Any) -> None:
     """Add the command to a parser's."""
     command = commands.add_parser(
-        "tolerance", help="how many attackers a vote survives", epilog=HELP,
+        "tolerance", epilog=HELP,
         description="How many attackers the vote on one coordinate survives: by theorem, certified, counted exactly.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip
@@ -65,7 +65,7 @@ def run(options: argparse.Namespace) -> None:
     """Print how many attackers are survived, and draw it where that is asked for."""
     if options.attack is not None and options.probability is not None:
         raise FedprivError("give --attack or --probability, not both")
-    mechanism = make(options.kind, settings_from(options.settings))
+    mechanism = MECHANISMS.made(options.kind, settings_from(options.settings))
     vote = Vote(
         mechanism=mechanism, honest=options.honest, mean=options.mean, attack=options.attack or "blind",
         probability=options.probability,
@@ -127,8 +127,8 @@ def plot(vote: Vote, path: Path) -> None:
     form = path.suffix.lower()
     if form not in (".png", ".svg", ".pdf"):
         raise FedprivError(f"--plot {path}: the name must end in .png, .svg or .pdf")
-    from simulations import tolerance_plot  # matplotlib only where a plot is wanted
-    from simulations.reproduce.panels import written
+    from simulations.figures import tolerance as tolerance_plot  # matplotlib only where a plot is wanted
+    from simulations.figures.panels import written
 
     panels = tolerance_plot.panels_of(vote)
     note = f"{tolerance_plot.kinds(panels)}\n{who(vote).capitalize()}."

@@ -13,11 +13,11 @@ import matplotlib.pyplot as plt
 import numpy as np
 from scipy.special import ndtri
 
-from fedpriv.accounting import Account
-from fedpriv.arrays import Vector
+from fedpriv._base.arrays import Vector
+from fedpriv.accounting.account import Account
+from fedpriv.curves.compose import ROUGH
+from fedpriv.curves.tradeoff import Tradeoff
 from fedpriv.errors import FedprivError
-from fedpriv.privacy_loss import ROUGH
-from fedpriv.tradeoff import Tradeoff
 from fedpriv.trust import sums_only, word_of
 
 COLOURS = ("#0b3de0", "#d5650e", "#33a08b", "#bb6bdd", "#623b14")  # told apart by colour-blind eyes too

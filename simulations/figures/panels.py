@@ -13,8 +13,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
-from fedpriv.arrays import Vector
-from simulations.report.style import CARD, MUTED, house_style, label_ends
+from fedpriv._base.arrays import Vector
+from simulations.figures.style import CARD, MUTED, house_style, label_ends
 
 SOLID, DASHED, DOTTED = "-", (0, (4, 2)), (0, (1, 1.5))
 Dashes = str | tuple[float, tuple[float, ...]]

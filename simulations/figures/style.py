@@ -14,7 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from simulations.plots import COLOURS
+from simulations.figures.curves import COLOURS
 
 BLUE, RED, GREEN, PURPLE, GOLD = COLOURS
 INK, MUTED, GRID, CARD = "#22262b", "#6b7280", "#e3e6ea", "#ffffff"

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedpriv.arrays import Vector
+from fedpriv._base.arrays import Vector
 from fedpriv.errors import FedprivError
 from fedpriv.tolerance import Vote
-from simulations.plots import COLOURS
-from simulations.reproduce.panels import DASHED, DOTTED, SOLID, Line, Panel
+from simulations.figures.curves import COLOURS
+from simulations.figures.panels import DASHED, DOTTED, SOLID, Line, Panel
 
-KINDS = {
+LEGEND = {
     SOLID: "Solid: counted, every honest client at the mean.",
     DOTTED: "Dotted: certified for any honest data of that mean.",
     DASHED: "Dashed: [F]'s theorem.",
@@ -46,7 +46,7 @@ def panels_of(vote: Vote) -> list[Panel]:
 def kinds(panels: Sequence[Panel]) -> str:
     """What the lines are that are there."""
     there = {line.dashes for panel in panels for line in panel.lines if np.isfinite(line.y).any()}
-    return " ".join(words for dashes, words in KINDS.items() if dashes in there)
+    return " ".join(words for dashes, words in LEGEND.items() if dashes in there)
 
 
 def resilience(title: str, x: str, at: Any, survived: Survived, log: int | None = None) -> Panel:

@@ -9,14 +9,14 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from clients.own_ledger import opened
-from clients.own_records import told_at_start
-from clients.policy import read
+from clients.node.own_ledger import opened
+from clients.node.own_records import told_at_start
+from clients.node.policy import read
 from fedpriv.errors import FedprivError
-from simulations.deploy_certificates import AUTHORITY, CERTIFICATE, KEY, write_identity
-from simulations.deploy_state import HOME, MARK, NAME, PART, Deployment, Process
-from simulations.own_superlink import HOST, STARTS, healthy, port_of
-from simulations.surroundings import began, environment, wait_until
+from simulations.flower._deploy_certificates import AUTHORITY, CERTIFICATE, KEY, write_identity
+from simulations.flower._own_superlink import HOST, STARTS, healthy, port_of
+from simulations.flower.deploy_state import HOME, MARK, NAME, PART, Deployment, Process
+from simulations.flower.surroundings import began, environment, wait_until
 
 POLICY, LINK = "policy.toml", "superlink"
 NODE_KEY, IDENTITY, PEERS = "node.key", "identity", "peers"

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from fedpriv.errors import FedprivError
-from simulations.surroundings import end_all, environment, wait_until
+from simulations.flower.surroundings import end_all, environment, wait_until
 
 HOST = "127.0.0.1"
 STARTS = 60.0  # seconds it may take

@@ -1,4 +1,5 @@
-"""The process in which Flower's simulation runs, started by `simulations.launch`: the leader of a group of its own.
+"""The process in which Flower's simulation runs, started by `simulations.flower.launch`: the leader of a group of its
+own.
 
 Whatever happens, this process is what ends the group: when the run has ended and its outcome is on disk, when Ray
 cannot start, and (after the round's records) when the process that started it is gone. Flower's own way to end takes
@@ -19,8 +20,8 @@ from threading import Thread
 from typing import Any
 
 from server.directory import KEPT
-from server.outcome import STOP, Job, fail
-from simulations.surroundings import init_ray, kill_what_it_started
+from server.directory.outcome import STOP, Job, fail
+from simulations.flower.surroundings import init_ray, kill_what_it_started
 
 # Ray's own settings travel with the resources of a worker: one that dies is started anew, and its message redone.
 # Flower by itself keeps a dead worker in its pool, where it attracts every message and fails it.
@@ -64,7 +65,7 @@ def _simulate(job: Job, cohorts: int, workers: int) -> None:
         finally:
             _end()
 
-    # Deprecated, but see `simulations.launch` for why not `flwr run`.
+    # Deprecated, but see `simulations.flower.launch` for why not `flwr run`.
     run_simulation(server, clients.app.app, cohorts, backend_config={"client_resources": WORKER})
 
 

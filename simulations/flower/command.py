@@ -19,13 +19,13 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
-from fedpriv import study_file
 from fedpriv.errors import FedprivError
-from fedpriv.study import Study
-from server.outcome import ERROR, STOP, Job, expect, met, outcome, over
-from simulations.deploy_state import NAME, home_of
-from simulations.own_superlink import own_superlink
-from simulations.surroundings import cores, end_all, environment, scratch_directory, wait_until
+from fedpriv.studies import file as study_file
+from fedpriv.studies.study import Study
+from server.directory.outcome import ERROR, STOP, Job, expect, met, outcome, over
+from simulations.flower._own_superlink import own_superlink
+from simulations.flower.deploy_state import NAME, home_of
+from simulations.flower.surroundings import cores, end_all, environment, scratch_directory, wait_until
 
 APP = """\
 # Written by fedpriv: a Flower App whose code is the installed package's.
@@ -54,7 +54,7 @@ ENDS = 60.0  # seconds Flower may take to end after the run has
 
 def app_directory(run: Path) -> Path:
     """The directory of the Flower App: the repository, or where there is none, one written into the run's directory."""
-    repository = Path(__file__).parent.parent
+    repository = Path(__file__).parents[2]
     project = repository / "pyproject.toml"
     if project.exists() and "[tool.flwr.app]" in project.read_text(encoding="utf-8"):
         return repository
@@ -190,7 +190,7 @@ def _toml(value: str | bool) -> str:
 
 
 def main() -> int:
-    """`python -m simulations.flower_command [STUDY] [--set table.key=value]… [--out DIR]`, for `make flwr-run`."""
+    """`python -m simulations.flower.command [STUDY] [--set table.key=value]… [--out DIR]`, for `make flwr-run`."""
     parser = argparse.ArgumentParser(description="Run a study by Flower's own command, on a SuperLink of its own.")
     parser.add_argument("study", nargs="?", default="digits")
     parser.add_argument("--set", metavar="table.key=value", action="append", default=[], dest="overrides")

@@ -9,14 +9,14 @@ import tomllib
 from collections.abc import Callable
 from pathlib import Path
 
-from clients.own_records import wrong_with_data
-from clients.policy import read
+from clients.node.own_records import wrong_with_data
+from clients.node.policy import read
 from fedpriv.errors import FedprivError
-from simulations import deploy_parts as parts
-from simulations.deploy_certificates import write_certificates, write_node_key
-from simulations.deploy_state import STATE, Deployment, Process, held
-from simulations.own_superlink import HOST, port_of
-from simulations.surroundings import kill_what_it_started, send, wait_until
+from simulations.flower import _deploy_parts as parts
+from simulations.flower._deploy_certificates import write_certificates, write_node_key
+from simulations.flower._own_superlink import HOST, port_of
+from simulations.flower.deploy_state import STATE, Deployment, Process, held
+from simulations.flower.surroundings import kill_what_it_started, send, wait_until
 
 ENDS = 15.0  # seconds the processes may take to end by themselves
 Say = Callable[[str], None]

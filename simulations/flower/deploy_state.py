@@ -14,9 +14,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from fedpriv._base.files import replaced
 from fedpriv.errors import FedprivError
-from fedpriv.files import replaced
-from simulations.surroundings import began
+from simulations.flower.surroundings import began
 
 STATE, FORMAT = "deployment.json", 1
 MARK, PART = "FEDPRIV_DEPLOYMENT", "FEDPRIV_PART"  # in the environment: of which deployment, and of which of its parts

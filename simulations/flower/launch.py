@@ -18,12 +18,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from fedpriv import study_file
-from fedpriv.study import Study
+from fedpriv.studies import file as study_file
+from fedpriv.studies.study import Study
 from server.directory import KEPT, kept
-from server.outcome import ERROR, LOG, STOP, Job, expect, outcome
-from simulations.flower_command import app_directory, flower_run, superlink_run
-from simulations.surroundings import cores, end_all, environment, scratch_directory, start_ray
+from server.directory.outcome import ERROR, LOG, STOP, Job, expect, outcome
+from simulations.flower.command import app_directory, flower_run, superlink_run
+from simulations.flower.surroundings import cores, end_all, environment, scratch_directory, start_ray
 
 __all__ = ["app_directory", "flower_run", "simulate", "start_ray", "superlink_run"]
 
@@ -65,7 +65,7 @@ def simulate(
 def _run_in_a_group(told: dict[str, Any], scratch: Path, directory: Path, lock: int) -> None:
     """Start the simulation's process, and see its group off."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "simulations.simulation"],
+        [sys.executable, "-m", "simulations.flower._simulation"],
         stdin=subprocess.PIPE,
         env=environment(scratch) | {KEPT: str(lock)},
         pass_fds=[lock],  # that process keeps the directory where this one is killed

@@ -17,7 +17,7 @@ from contextlib import chdir, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from clients.place import HOME
+from clients.flower.place import HOME
 from fedpriv.errors import FedprivError, reason
 
 REMEMBERED = ("RAY_AUTH_TOKEN",)  # what Ray reads once a process: a second one started there must be told the same
@@ -202,7 +202,7 @@ def watched(scratch: Path) -> subprocess.Popen[Any]:
 
     Its input ends with this process. Where it is closed before, that is the end, too.
     """
-    words = [sys.executable, "-m", "simulations.afterwards", str(scratch)]
+    words = [sys.executable, "-m", "simulations.runs.afterwards", str(scratch)]
     return subprocess.Popen(words, stdin=subprocess.PIPE, text=True, start_new_session=True)
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from html import escape
 
-from simulations.report.style import Picture
+from simulations.figures.style import Picture
 
 Row = Sequence[str | tuple[str, str]]  # words, or words and their class
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from simulations.reproduce import curves, prime_figures, ptr_release, ptr_sampled, resilience
+from simulations.reproduce.fdp import curves, resilience
+from simulations.reproduce.prime import figures as prime_figures
+from simulations.reproduce.ptr import release as ptr_release
+from simulations.reproduce.ptr import sampled as ptr_sampled
 
 
 @dataclass(frozen=True)

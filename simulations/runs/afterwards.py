@@ -10,7 +10,7 @@ import signal
 import sys
 from pathlib import Path
 
-from simulations.surroundings import began, clear, kill_what_it_started, send, wait_until
+from simulations.flower.surroundings import began, clear, kill_what_it_started, send, wait_until
 
 ENDS = 30.0  # seconds what was killed may take to be gone
 

@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from clients import cohort
-from clients.gradients import one_thread
-from clients.place import MODULES, look_for_modules
+from clients.flower.place import MODULES, look_for_modules
+from clients.models.gradients import torch_on_one_thread
+from clients.training import cohort
 from fedpriv.errors import FAULTS, reason
-from server.driver import Answer, Task
-from simulations.surroundings import cores, reach_ray
+from server.rounds.driver import Answer, Task
+from simulations.flower.surroundings import cores, reach_ray
 
 Numbers = NDArray[np.int64]
 
@@ -40,7 +40,7 @@ class Here:
 
     def __init__(self, cohorts: int = 1) -> None:
         self._cohorts = cohorts
-        one_thread()
+        torch_on_one_thread()
 
     def ask(self, task: Task) -> Iterator[Answer]:
         """The answers, as they are made."""
@@ -113,7 +113,7 @@ class _Worker:
             os.chdir(home)
         if modules:
             look_for_modules(Path(modules))
-        one_thread()
+        torch_on_one_thread()
 
     def answer(self, study: str, weights: NDArray[np.float32], round: int, clients: Numbers, settings: Any) -> bytes:
         return cohort.answer(study, weights, round, clients, settings)

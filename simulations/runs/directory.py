@@ -8,7 +8,7 @@ from pathlib import Path
 
 from fedpriv.errors import FedprivError
 from server.directory import ENVIRONMENT, STUDY
-from server.outcome import ERROR, LOG, STOP
+from server.directory.outcome import ERROR, LOG, STOP
 
 BEFORE = {ERROR, STOP, LOG, ENVIRONMENT, "app"}  # what a run leaves that was killed before it began
 

@@ -11,56 +11,56 @@ from contextlib import suppress
 from time import perf_counter
 from typing import Any
 
-from clients.cohort import Cohort
-from clients.data_identity import identity
-from clients.gradients import one_thread
-from fedpriv import guarantee
+from clients.data.identity import identity
+from clients.models.gradients import torch_on_one_thread
+from clients.training.cohort import Cohort
+from clients.training.prepared import Prepared
 from fedpriv.errors import FedprivError
-from fedpriv.participation import Numbers, rounds_of_each
-from fedpriv.study import Study
-from server.driver import Answer
-from server.inbox import Inbox
-from server.made_on import where
-from server.rounds import Plan
-from server.words import named
+from fedpriv.population.participation import Numbers, rounds_of_each
+from fedpriv.studies.study import Study
+from server.directory.made_on import where
+from server.progress.words import named
+from server.rounds import planned, size_of
+from server.rounds.driver import Answer
+from server.rounds.inbox import Inbox
 
 START = 6.0  # seconds Flower and Ray take, measured on two cores
 
 
 def forecast(study: Study) -> dict[str, Any]:
     """The guarantee is what the run will report; the time is that of a few clients, multiplied."""
-    one_thread()
-    plan = Plan.of(study)
-    study = plan.study
+    torch_on_one_thread()
+    ready = planned(study)
+    plan, study, size = ready.plan, ready.study, size_of(ready.plan)
     asked = int(rounds_of_each(study.clients.chosen, study.clients.count, study.run.seed, study.run.rounds).sum())
     own = study.privacy
     carried = [named(each.table()) for each in (own.release, own.mechanism) if each is not None]
-    event = guarantee.event(study, plan.net.dimension) if study.privacy.promises else None
+    event = plan.event() if study.privacy.promises else None
     looks = -(-study.run.rounds // study.run.evaluate_every)
     return {
-        "name": study.name, "data": identity(study.data.kind, plan.pool) | {"path": where(study)},
+        "name": study.name, "data": identity(study.data.kind, ready.pool) | {"path": where(study)},
         "clients": study.clients.count, "byzantine": study.clients.attackers,
-        "rounds": study.run.rounds, "dimension": plan.net.dimension, "mechanism": ", then ".join(carried),
-        "epsilon": guarantee.epsilon(study, plan.net.dimension, guarantee.releases_of_worst(study))._asdict(),
-        "epsilons": guarantee.both_epsilons(study),
+        "rounds": study.run.rounds, "dimension": plan.dimension, "mechanism": ", then ".join(carried),
+        "epsilon": plan.epsilon(plan.releases_of_worst)._asdict(),
+        "epsilons": plan.both_epsilons,
         "delta": study.privacy.delta, "unit": event.unit if event else "client", "trust": study.privacy.trust,
         "adjacency": event.adjacency if event else None, "seen": event.seen if event else None,
-        "client_bytes": plan.size.whole, "client_bytes_are": plan.size.word, "bytes_up": round(asked * plan.size.bytes),
-        "seconds": asked * _seconds_a_client(plan) + looks * _seconds_a_look(plan), "start_seconds": START,
+        "client_bytes": size.whole, "client_bytes_are": size.word, "bytes_up": round(asked * size.bytes),
+        "seconds": asked * _seconds_a_client(ready) + looks * _seconds_a_look(ready), "start_seconds": START,
     }  # fmt: skip
 
 
-def _seconds_a_client(plan: Plan) -> float:
+def _seconds_a_client(ready: Prepared) -> float:
     """From one chunk and from several: what a reply takes whoever is in it is not a client's."""
-    cohort, weights, chunk = Cohort(plan.study), plan.net.initial(), plan.net.chunk
-    dimension = plan.net.dimension
-    asked = plan.study.clients.chosen.asked(plan.study.clients.count, plan.study.run.seed, 1)
+    cohort, weights, chunk = Cohort(ready), ready.net.initial(), ready.net.chunk
+    study, plan = ready.study, ready.plan
+    asked = plan.participation.asked(study.clients.count, study.run.seed, 1)
     clients = asked[:: max(1, len(asked) // (4 * chunk))][: 4 * chunk]  # their sizes may grow with their number
     if not clients.size:
         return 0.0
 
     def round(some: Numbers) -> None:
-        inbox = Inbox(plan.study, dimension, 1, some)
+        inbox = Inbox(study, plan.dimension, 1, some)
         inbox.take(Answer(some, cohort.reply(weights, 1, some)))
         with suppress(FedprivError):  # too few for the rule
             if inbox.answered:  # or all have failed
@@ -76,11 +76,11 @@ def _seconds_a_client(plan: Plan) -> float:
     return max(seconds(clients) - seconds(few), 0.0) / (len(clients) - len(few))
 
 
-def _seconds_a_look(plan: Plan) -> float:
-    """What is looked at after a round, half-way through the run."""
-    study, net, pool = plan.study, plan.net, plan.pool
-    releases = max(guarantee.releases_of_worst(study) // 2, 1)
-    seconds = _timed(lambda: guarantee.epsilon(study, net.dimension, releases))
+def _seconds_a_look(ready: Prepared) -> float:
+    """What is looked at after a round: of ε, all that is prepared for many rounds is ready by the end of the run."""
+    plan, net, pool = ready.plan, ready.net, ready.pool
+    plan.epsilon(plan.releases_of_worst)
+    seconds = _timed(lambda: plan.epsilon(max(plan.releases_of_worst - 1, 0)))
     if len(pool.y_test):
         seconds += _timed(lambda: net.evaluate(net.initial(), pool.x_test, pool.y_test))
     return seconds

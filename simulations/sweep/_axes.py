@@ -14,9 +14,9 @@ from itertools import combinations
 from math import prod
 from typing import Any
 
+from fedpriv._base.tables import Table, flat
 from fedpriv.errors import FedprivError, nearest
-from fedpriv.study import Study
-from fedpriv.tables import Table, flat
+from fedpriv.studies.study import Study
 
 KNOWN = [each.name for each in fields(Study)]
 MOST = 1_000_000  # cells; a larger grid is a slip

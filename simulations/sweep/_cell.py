@@ -6,13 +6,13 @@ import shutil
 import time
 from pathlib import Path
 
-from fedpriv import study_file
 from fedpriv.errors import FAULTS, FedprivError, reason
+from fedpriv.studies import file as study_file
 from server import rounds
 from server.directory import kept
-from server.made_on import Made, check_same
-from server.outcome import ERROR, fail, met
-from simulations.direct import Here
+from server.directory.made_on import Made, check_same
+from server.directory.outcome import ERROR, fail, met
+from simulations.runs.direct import Here
 from simulations.sweep.directory import untried
 
 PATIENCE = 60.0  # seconds that a worker of a sweep that was killed may take to notice

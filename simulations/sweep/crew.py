@@ -1,7 +1,7 @@
-"""Cells side by side on Ray: a few workers, each of which is given another cell when it has done one.
+"""Jobs side by side on Ray: a few workers, each of which is given another job when it has done one.
 
-A worker keeps what cells share: the data, and every ε it has worked out. Ray is started here, or is a cluster that is
-there already, whose machines have fedpriv and see the sweep's directory.
+A worker keeps what jobs share: the data, and every ε it has worked out. Ray is started here, or is a cluster that is
+there already, whose machines have fedpriv and see the directory that is worked in.
 """
 
 from __future__ import annotations
@@ -9,33 +9,48 @@ from __future__ import annotations
 import os
 import sys
 from collections import Counter, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from math import inf
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
-from clients.place import MODULES, look_for_modules
-from fedpriv import study_file
+from clients.flower.place import MODULES, look_for_modules
 from fedpriv.errors import FedprivError, reason
-from server.outcome import fail
-from simulations.surroundings import cores, reach_ray
-from simulations.sweep.directory import INDEX, place_of
-from simulations.sweep.grid import Cell
+from simulations.flower.surroundings import cores, reach_ray
 
-if TYPE_CHECKING:
-    from server.made_on import Made
-
-TRIES = 2  # of a cell whose worker dies
-AHEAD = 4  # cells a worker that one is chosen from
+TRIES = 2  # of a job whose worker dies
+AHEAD = 4  # jobs a worker that one is chosen from
 TICK = 1.0  # seconds without news after which whoever waits is told so
 
 
-class Done(NamedTuple):
-    """A cell that has ended, how long that took, and in a line why it failed if it did."""
+class Job(Protocol):
+    """What one worker does at a time, and what is said of it."""
 
-    cell: Cell
+    @property
+    def id(self) -> str:
+        """No two jobs share it."""
+
+    @property
+    def title(self) -> str:
+        """What it is, in words."""
+
+    @property
+    def alike(self) -> str:
+        """Jobs that share it take about as long."""
+
+    def call(self) -> Callable[[], str | None]:
+        """What is sent to a worker and called there; it gives None, or in a line why it failed."""
+
+    def died(self, fault: str) -> None:
+        """Write down that every worker which tried has died."""
+
+
+class Done(NamedTuple):
+    """A job that has ended, how long that took, and in a line why it failed if it did."""
+
+    job: Job
     seconds: float
     fault: str | None
 
@@ -52,19 +67,18 @@ class Crew:
         self._ray: Any = ray
         self._class: Any = ray.remote(num_cpus=1, max_restarts=0, max_task_retries=0)(Hand)
         self.size: int = size or max(1, int(self._ray.cluster_resources().get("CPU", 1)))
-        self._left, self._tries = deque[Cell](), Counter[str]()
-        self._took: dict[str, float] = {}  # seconds of the last cell in a place, whatever its seed
+        self._left, self._tries = deque[Job](), Counter[str]()
+        self._took: dict[str, float] = {}  # seconds of the last of those that are alike
         self._busy: dict[Any, Busy] = {}  # by what it will tell
-        self._made: dict[str, Made] = {}  # the data of cells, as they are when the first of them is given away
         for _ in range(self.size):
             self._hire()
 
-    def work(self, cells: Sequence[Cell], out: Path) -> Iterator[Done | None]:
-        """Each cell when it has ended, in any order; None now and then, so that whoever waits can say so."""
-        self._left.extend(cells)
+    def work(self, jobs: Sequence[Job]) -> Iterator[Done | None]:
+        """Each job when it has ended, in any order; None now and then, so that whoever waits can say so."""
+        self._left.extend(jobs)
         while self._busy:
             told, _ = self._ray.wait(list(self._busy), timeout=TICK)
-            yield from (self._heard(each, out.absolute()) for each in told or [None])
+            yield from (self._heard(each) for each in told or [None])
 
     def close(self) -> None:
         """Nobody works on, and Ray ends where it was started here."""
@@ -75,88 +89,72 @@ class Crew:
             self._ray.kill(hand)
 
     def _hire(self) -> None:
-        """One more worker; cells are given to it when it is there, for a cluster may have no room yet."""
+        """One more worker; jobs are given to it when it is there, for a cluster may have no room yet."""
         hand = self._class.remote(os.getcwd(), os.environ.get(MODULES))
         self._busy[hand.ready.remote()] = Busy(hand, None, monotonic())
 
-    def _heard(self, told: Any, out: Path) -> Done | None:
-        """What has become of a cell, if anything; whoever has told it is given another."""
+    def _heard(self, told: Any) -> Done | None:
+        """What has become of a job, if anything; whoever has told it is given another."""
         if told is None:
             return None
-        hand, cell, since = self._busy.pop(told)
+        hand, job, since = self._busy.pop(told)
         try:
             fault = self._ray.get(told)
-            self._give(hand, out)
+            self._give(hand)
         except self._ray.exceptions.RayTaskError as error:
             raise FedprivError(f"Ray's workers cannot begin: {reason(error.cause)}") from None
         except self._ray.exceptions.RayError as error:
-            if cell is None:
+            if job is None:
                 raise FedprivError(f"Ray's workers cannot begin: {reason(error)}") from None
             self._hire()
-            if self._tries[cell.id] < TRIES:
-                self._left.appendleft(cell)
+            if self._tries[job.id] < TRIES:
+                self._left.appendleft(job)
                 return None
             fault = f"its worker died, {TRIES} times: {reason(error)}"
-            fail(place_of(out, cell), RuntimeError(fault))
-        if cell is None:
+            job.died(fault)
+        if job is None:
             return None
-        self._took[_place(cell)] = seconds = monotonic() - since
-        return Done(cell, seconds, fault)
+        self._took[job.alike] = seconds = monotonic() - since
+        return Done(job, seconds, fault)
 
-    def _next(self) -> Cell:
-        """Of the next few cells the one expected to take longest, so that none ends long after the others."""
+    def _next(self) -> Job:
+        """Of the next few jobs the one expected to take longest, so that none ends long after the others."""
         near = islice(self._left, AHEAD * self.size)
-        cell = max(near, key=lambda cell: self._took.get(_place(cell), inf))
-        self._left.remove(cell)
-        return cell
+        job = max(near, key=lambda job: self._took.get(job.alike, inf))
+        self._left.remove(job)
+        return job
 
-    def _give(self, hand: Any, out: Path) -> None:
+    def _give(self, hand: Any) -> None:
         if not self._left:
             self._ray.kill(hand)
             return
-        cell = self._next()
-        self._tries[cell.id] += 1
-        told = hand.run.remote(study_file.text(cell.study), str(out), str(place_of(out, cell)), self._data(cell))
-        self._busy[told] = Busy(hand, cell, monotonic())
-
-    def _data(self, cell: Cell) -> Made:
-        from server.made_on import here  # torch, which `--help` needs not
-
-        if (name := repr(cell.study.data)) not in self._made:
-            self._made[name] = here(cell.study)
-        return self._made[name]
-
-
-def _place(cell: Cell) -> str:
-    return repr(cell.place)
+        job = self._next()
+        self._tries[job.id] += 1
+        self._busy[hand.run.remote(job.call())] = Busy(hand, job, monotonic())
 
 
 class Busy(NamedTuple):
-    """A worker, the cell it has (none while it loads), and since when."""
+    """A worker, the job it has (none while it loads), and since when."""
 
     hand: Any
-    cell: Cell | None
+    job: Job | None
     since: float
 
 
 class Hand:
-    """A worker: one process of Ray's, in the directory that the sweep was started from."""
+    """A worker: one process of Ray's, in the directory that the work was started from."""
 
     def __init__(self, home: str, modules: str | None) -> None:
         self._home, self._modules = home, modules
 
     def ready(self) -> None:
-        """Load what cells need, torch above all."""
-        if Path(self._home).is_dir():  # where it is not, `run` will say so
+        """Load what jobs need, torch above all."""
+        if Path(self._home).is_dir():  # where it is not, a job will say so
             os.chdir(self._home)
         if self._modules:
             look_for_modules(Path(self._modules))
-        import simulations.sweep.cell  # noqa: F401
+        import simulations.sweep._cell  # noqa: F401
 
-    def run(self, study: str, out: str, place: str, made: Made) -> str | None:
-        """One cell, of that data; in a line why it failed, if it did."""
-        from simulations.sweep.cell import run_cell
-
-        if not (Path(out) / INDEX).is_file():
-            raise FedprivError(f"{out} is not there on every machine: --out must be on a disk that all of them share")
-        return run_cell(study, Path(place), made)
+    def run(self, call: Callable[[], str | None]) -> str | None:
+        """One job; in a line why it failed, if it did."""
+        return call()

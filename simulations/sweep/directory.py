@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from fedpriv import records
+from fedpriv._base.files import replaced
+from fedpriv._base.tables import Table, flat, toml
 from fedpriv.errors import FedprivError
-from fedpriv.files import replaced
-from fedpriv.tables import Table, flat, toml
+from fedpriv.studies import identity
 from server.directory import kept
-from server.outcome import ERROR
-from server.words import NOT_TRIED
+from server.directory.outcome import ERROR
+from server.progress.words import NOT_TRIED
 from simulations.sweep.grid import Cell, Grid
 
 STUDY, INDEX, CELLS = "study.toml", "sweep.json", "cells"
@@ -25,6 +26,7 @@ FORMAT = 1
 def check(out: Path, grid: Grid) -> None:
     """Refuse a directory that holds anything else."""
     if (out / STUDY).is_file():
+        _check_format(out)
         _check_same(out, toml(grid.table))
     elif out.exists() and (not out.is_dir() or any(not file.name.startswith(".") for file in out.iterdir())):
         raise FedprivError(f"{out}: is there already and holds no sweep: --out names another place")
@@ -43,25 +45,13 @@ def opened(out: Path, grid: Grid) -> Iterator[None]:
 
 
 def check_data(out: Path, cells: Sequence[Cell]) -> None:
-    """Refuse to add cells to those that were made on other data, or on data that nobody can tell: one table holds all.
+    """Refuse to add cells to those that were made on other data: one table holds all."""
+    from server.directory.made_on import check_same, told  # torch, only where it is needed
 
-    An unfinished cell that does not say begins anew.
-    """
-    from server.made_on import check_same, told  # torch, only where it is needed
-
-    missing = [cell for cell in cells if not finished(place_of(out, cell))]
     for cell in sorted(cells, key=lambda cell: repr(cell.study.data)):  # each set is read once
         place = place_of(out, cell)
-        if (was := told(place)) is None:
-            continue
-        if was.data is not None:
+        if (was := told(place)) is not None:
             check_same(f"{place} ({cell.title})", was, cell.study)
-        elif missing and cell not in missing:
-            raise FedprivError(
-                f"{place} ({cell.title}): an earlier version made it, which did not say on which data, so that what "
-                f"is missing ({len(missing):,} of {len(cells):,} cells) could be of others: fedpriv report {out} reads "
-                "what is there, --out begins another sweep"
-            )
 
 
 def complete(out: Path) -> bool:
@@ -101,7 +91,23 @@ def _index(grid: Grid) -> dict[str, Any]:
     axes = [{"path": axis.path, "values": [choice.label for choice in axis.choices]} for axis in grid.axes]
     cells = [{"id": cell.id, "place": dict(cell.place), "seed": cell.study.run.seed} for cell in grid.cells]
     about = grid.cells[0].study.about
-    return {"format": FORMAT, "name": grid.name, "about": about, "axes": axes, "seeds": grid.seeds, "cells": cells}
+    return {"format": FORMAT, "study_format": identity.FORMAT, "name": grid.name, "about": about, "axes": axes,
+            "seeds": grid.seeds, "cells": cells}  # fmt: skip
+
+
+def _check_format(out: Path) -> None:
+    """Refuse cells that go by ids of another format; where a kill left no index, there are none."""
+    try:
+        found = json.loads((out / INDEX).read_text(encoding="utf-8")).get("study_format", 0)
+    except FileNotFoundError:
+        return
+    except (OSError, ValueError, AttributeError) as error:
+        raise FedprivError(f"{out / INDEX}: cannot be read ({error})") from None
+    if found != identity.FORMAT:
+        raise FedprivError(
+            f"{out}: a sweep of format {found}, where this version goes on with format {identity.FORMAT}: fedpriv "
+            "report reads it; --out names another place"
+        )
 
 
 def _check_same(out: Path, text: str) -> None:

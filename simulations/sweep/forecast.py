@@ -9,12 +9,14 @@ from statistics import fmean, median
 from time import perf_counter
 from typing import Any
 
-from clients.cohort import net_of, pool_of
-from fedpriv import guarantee, records
-from fedpriv.random_streams import stream
-from fedpriv.study import Study
-from server import made_on, rounds
-from simulations.direct import Here
+from clients.training.prepared import net_of, pool_of
+from fedpriv import records
+from fedpriv.randomness.streams import stream
+from fedpriv.studies import promise as guarantee
+from fedpriv.studies.study import Study
+from server import rounds
+from server.directory import made_on
+from simulations.runs.direct import Here
 from simulations.sweep.grid import Grid
 
 SAMPLE, ROUNDS, ENOUGH = 16, 3, 30.0  # cells, rounds of each, seconds

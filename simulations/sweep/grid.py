@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
 
+from fedpriv._base.tables import Table
 from fedpriv.errors import FedprivError
-from fedpriv.study import Study
-from fedpriv.study_file import change, content_of, study_of, tables
-from fedpriv.tables import Table
-from simulations.sweep.axes import Axis, Choice, axes_of, skips
+from fedpriv.studies.file import change, content_of, study_of, tables
+from fedpriv.studies.study import Study
+from simulations.sweep._axes import Axis, Choice, axes_of, skips
 
 SEED = "run.seed"
 SHOWN = 20  # different reasons why cells cannot be run

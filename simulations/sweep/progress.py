@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable
 from typing import Any, Self, TextIO
 
-from server.live_line import LiveLine
-from server.words import duration
+from server.progress.live_line import LiveLine
+from server.progress.words import duration
 
 
 class SweepProgress:

@@ -18,12 +18,13 @@ from hypothesis import strategies as st
 
 import clients
 from clients import app as client
-from clients.cohort import answer
-from fedpriv import study_file
+from clients.flower import answering
+from clients.training.cohort import answer
 from fedpriv.errors import FedprivError
-from server.driver import Answer, Task
+from fedpriv.studies import file as study_file
+from server.directory.outcome import STOP, UNFINISHED, expect, fail, met, outcome, over
 from server.nodes import GridDriver
-from server.outcome import STOP, UNFINISHED, expect, fail, met, outcome, over
+from server.rounds.driver import Answer, Task
 
 STUDY = """
 name = "tiny"
@@ -102,7 +103,7 @@ def holding(clients: Iterable[int], answers: Iterable[Answer]) -> dict[int, Answ
     return found
 
 
-def raw(message: Message, stype: str = client.RAW, outer: str = "answer", inner: str = "frames") -> Message:
+def raw(message: Message, stype: str = answering.RAW, outer: str = "answer", inner: str = "frames") -> Message:
     array = Array("uint8", (3,), stype, b"abc")
     return Message(RecordDict({outer: ArrayRecord({inner: array})}), reply_to=message)
 
@@ -166,7 +167,10 @@ def test_a_client_that_cannot_be_imported_says_so_at_the_start() -> None:
         (lambda message: raw(message, inner="arrays"), "malformed"),
         (lambda message: Message(RecordDict({"answer": ConfigRecord({"a": 1})}), reply_to=message), "malformed"),
         (lambda message: Message(RecordDict(), reply_to=message), "malformed"),
-        (lambda message: Message(Error(client.RAISED, "ValueError: boo"), reply_to=message), "raised: ValueError: boo"),
+        (
+            lambda message: Message(Error(answering.RAISED, "ValueError: boo"), reply_to=message),
+            "raised: ValueError: boo",
+        ),
         (lambda message: Message(Error(0, "ActorDied\nmore"), reply_to=message), "lost: ActorDied"),
         (lambda message: Message(Error(3), reply_to=message), "lost: no reason given"),
         (lambda message: None, "late: no answer within 0.05 s"),
@@ -271,13 +275,13 @@ def test_a_wish_to_stop_is_an_interrupt_where_the_server_waits() -> None:
 
 
 def test_a_message_that_waited_behind_a_hung_worker_is_not_computed() -> None:
-    with pytest.raises(TimeoutError), client.ended_when_late({"until": 1.0, "restarted": True, "seconds": 1.0}):
+    with pytest.raises(TimeoutError), answering.ended_when_late({"until": 1.0, "restarted": True, "seconds": 1.0}):
         raise AssertionError("computed")
 
 
 def test_a_hung_client_ends_its_process_at_the_time_out() -> None:
     words = (
-        "import time\nfrom clients.app import ended_when_late\n"
+        "import time\nfrom clients.flower.answering import ended_when_late\n"
         "with ended_when_late({'until': 0.0, 'restarted': True, 'seconds': 0.2}): time.sleep(60)"
     )
     ended = subprocess.run([sys.executable, "-c", words], capture_output=True, text=True, timeout=50)
@@ -286,7 +290,7 @@ def test_a_hung_client_ends_its_process_at_the_time_out() -> None:
 
 
 def test_a_client_in_time_ends_nothing() -> None:
-    with client.ended_when_late({"until": 0.0, "restarted": True, "seconds": 0.05}):
+    with answering.ended_when_late({"until": 0.0, "restarted": True, "seconds": 0.05}):
         pass
     time.sleep(0.1)  # and this process is still here
 

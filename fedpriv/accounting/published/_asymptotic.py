@@ -1,7 +1,7 @@
 """Central-limit and Edgeworth approximations of composed privacy: to look at, never to certify.
 
 Every number here may lie on the wrong side of the truth, and does: a Poisson-subsampled Gaussian at q = 0.01, σ = 1,
-T = 1,000 gets ε(1e−5) = 1.618 where the truth is 1.828. The certificates are in `privacy_loss`.
+T = 1,000 gets ε(1e−5) = 1.618 where the truth is 1.828. Certificates are those of `fedpriv.curves`.
 """
 
 from __future__ import annotations
@@ -12,12 +12,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.optimize import brentq
 from scipy.special import log_ndtr, ndtr
 
-from fedpriv.arrays import Vector
+from fedpriv._base.arrays import Vector
+from fedpriv.curves.tradeoff import Tradeoff
 from fedpriv.errors import FedprivError, positive, probability, real, whole
-from fedpriv.tradeoff import Tradeoff
 
 
 def subsampled_mu(mu: float, rate: float, rounds: int) -> float:
@@ -164,7 +163,11 @@ def edgeworth_epsilon(p: ArrayLike, q: ArrayLike, rounds: int, delta: float) -> 
     largest = rounds * float(loss.max())
     if excess(0.0) <= 0:
         return 0.0
-    return largest if excess(largest) >= 0 else float(brentq(excess, 0.0, largest, xtol=1e-12))
+    if excess(largest) >= 0:
+        return largest
+    from scipy.optimize import brentq  # a tenth of a second to load
+
+    return float(brentq(excess, 0.0, largest, xtol=1e-12))
 
 
 def edgeworth_tradeoff(p: ArrayLike, q: ArrayLike, rounds: int, alpha: ArrayLike) -> Any:

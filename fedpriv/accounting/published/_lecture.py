@@ -8,10 +8,10 @@ from __future__ import annotations
 from math import log, sqrt
 from typing import Any
 
+from fedpriv.accounting.event import Event
 from fedpriv.bounds import geometry_of
-from fedpriv.event import Event
 from fedpriv.mechanisms import Gaussian, Laplace
-from fedpriv.ptr_renyi import black_box_lower
+from fedpriv.mechanisms.ptr_renyi import black_box_lower
 from fedpriv.trust import sums_only, touched, word_of
 
 Found = dict[str, Any]
@@ -22,7 +22,7 @@ BEYOND = "past 1, where it is not proved"
 def lecture_published(event: Event, delta: float, target: float | None = None) -> dict[str, Found]:
     """By formula: ε of this noise; where ε is a `target`, also the noise that one release needs for it.
 
-    >>> from fedpriv.event import by_hand
+    >>> from fedpriv.accounting.event import by_hand
     >>> one = by_hand(Gaussian(clip=1, noise=3.7304))
     >>> found = lecture_published(one, 1e-5, target=1.0)
     >>> round(found["[L] Gaussian mechanism, calibrated"]["noise"], 2)

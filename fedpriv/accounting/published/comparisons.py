@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from math import inf, sqrt
 from typing import Any
 
-from fedpriv import asymptotic, secure_aggregation, vectors
-from fedpriv.accounting import Account
+from fedpriv.accounting._witnesses import Witness
+from fedpriv.accounting.account import Account
+from fedpriv.accounting.published import _asymptotic as asymptotic
+from fedpriv.accounting.published._lecture import lecture_published
+from fedpriv.accounting.published.ptr import ptr_published
+from fedpriv.accounting.routes import share_at
+from fedpriv.bounds import sums as secure_aggregation
+from fedpriv.bounds import vectors
+from fedpriv.curves.compose import Part, compose
+from fedpriv.curves.tradeoff import Tradeoff
 from fedpriv.errors import FedprivError
-from fedpriv.lecture import lecture_published
 from fedpriv.mechanisms import Binomial, Cldp, Ptr, StochasticSign
-from fedpriv.privacy_loss import Part, compose
-from fedpriv.ptr_published import ptr_published
-from fedpriv.routes import share_at
-from fedpriv.tradeoff import Tradeoff
 from fedpriv.trust import sums_only, word_of
 
 
@@ -71,18 +75,18 @@ def asymptotics(account: Account, delta: float) -> dict[str, float]:
         return {}
 
 
-def clt_epsilon(account: Account, delta: float) -> float | None:
-    """What the central limit theorem says of ε(δ) of the worst explicit data; None where it says nothing.
+def clt_epsilon(witnesses: Sequence[Witness], delta: float) -> float | None:
+    """What the central limit theorem says of ε(δ) of the worst of explicit data; None where it says nothing.
 
     The losses of all parts are added up: μ = Σ(KL(P‖Q) + KL(Q‖P))/√ΣVar, as in [F] Remark 13 and Dong–Roth–Su 3.4.
 
     >>> from fedpriv.mechanisms import StochasticSign
-    >>> from fedpriv.event import by_hand
+    >>> from fedpriv.accounting.event import by_hand
     >>> sign = StochasticSign(clip=1, scale=20)
-    >>> round(clt_epsilon(Account((by_hand(sign, rounds=100),)), 1e-5), 2)
+    >>> round(clt_epsilon(Account((by_hand(sign, rounds=100),)).witnesses, 1e-5), 2)
     4.38
     """
-    found = [_clt_mu(witness.parts) for witness in account.witnesses]
+    found = [_clt_mu(witness.parts) for witness in witnesses]
     mus = [mu for mu in found if mu is not None]
     return Tradeoff.gaussian(max(mus)).epsilon(delta) if mus and 0 < delta < 1 else None
 
@@ -90,16 +94,23 @@ def clt_epsilon(account: Account, delta: float) -> float | None:
 def _clt_mu(parts: Sequence[Part]) -> float | None:
     drift = variance = 0.0
     for curve, count in parts:
-        if curve.gaussian_mu is not None:
-            drift, variance = drift + count * curve.gaussian_mu**2, variance + count * curve.gaussian_mu**2
-            continue
-        pair = curve.below
-        try:
-            forward, backward = asymptotic.moments(pair.p, pair.q), asymptotic.moments(pair.q, pair.p)
-        except FedprivError:  # infinite losses have no limit
+        if (found := _loss_of(curve)) is None:
             return None
-        drift, variance = drift + count * (forward.kl + backward.kl), variance + count * forward.variance
+        drift, variance = drift + count * found[0], variance + count * found[1]
     return drift / sqrt(variance) if 0 < variance < inf and drift < inf else None
+
+
+@lru_cache(maxsize=32)  # the same curves are met after every round
+def _loss_of(curve: Tradeoff) -> tuple[float, float] | None:
+    """KL(P‖Q) + KL(Q‖P) and the variance of the loss of one curve; None where infinite losses leave no limit."""
+    if curve.gaussian_mu is not None:
+        return curve.gaussian_mu**2, curve.gaussian_mu**2
+    pair = curve.below
+    try:
+        forward, backward = asymptotic.moments(pair.p, pair.q), asymptotic.moments(pair.q, pair.p)
+    except FedprivError:
+        return None
+    return forward.kl + backward.kl, forward.variance
 
 
 def _gauss(mu: float) -> Tradeoff:

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from fedpriv import ptr_renyi, renyi
-from fedpriv.mechanisms import Ptr
-from fedpriv.privacy_loss import QUICK, compose
-from fedpriv.tradeoff import Tradeoff
+from fedpriv.bounds import renyi
+from fedpriv.curves.compose import QUICK, compose
+from fedpriv.curves.tradeoff import Tradeoff
+from fedpriv.mechanisms import Ptr, ptr_renyi
 
 Found = dict[str, Any]
 ORDERS = range(2, 201)  # [P] searches α in [1, 200]

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from fedpriv.errors import FedprivError
-from simulations.report.runs import Run
+from simulations.report.run.runs import Run
 
 Rows = list[tuple[str, str]]
 MOST = 4  # radii in a row

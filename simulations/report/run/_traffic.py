@@ -10,10 +10,9 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
 from fedpriv.trust import sums_only
-from server.words import duration, less, ranges, size, tally
-from simulations.plots import COLOURS
-from simulations.report.runs import Run
-from simulations.report.style import (
+from server.progress.words import duration, less, ranges, size, tally
+from simulations.figures.curves import COLOURS
+from simulations.figures.style import (
     BLUE,
     CARD,
     GOLD,
@@ -27,6 +26,7 @@ from simulations.report.style import (
     new,
     over_rounds,
 )
+from simulations.report.run.runs import Run
 
 
 def bytes_sent(run: Run) -> Drawn:

@@ -6,8 +6,8 @@ import json
 from typing import Any
 
 from fedpriv.errors import FedprivError
-from simulations.audit.words import in_a_line, rows, without_curves
-from simulations.report.runs import Run
+from simulations.report.run.audit_words import in_a_line, rows, without_curves
+from simulations.report.run.runs import Run
 
 Found = dict[str, Any]
 FILE = ("audit", "audit.json")

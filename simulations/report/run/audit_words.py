@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from fedpriv.auditing.verdict import as_level
+
 Rows = list[tuple[str, str]]
 MEANINGS = {
     "guesses": "each canary held one of two inputs by a fair coin, and a guesser who knows both inputs and every "
@@ -39,12 +41,13 @@ def rows(found: Mapping[str, Any]) -> Rows:
 
 
 def _beside_messages(found: Mapping[str, Any]) -> Rows:
-    """What else a server sees of a node, and what tells it from its neighbour."""
-    if "seen" not in found:
+    """What is wrong beside the count; else, of a node, how much of what a server sees was compared."""
+    if faults := [(f"FAULT: {each['about']}", each["words"]) for each in found.get("faults", ())]:
+        return faults
+    if (seen := found.get("seen")) is None:
         return []
-    seen = found["seen"]
     alike = f"{seen['asks']:,} questions, {seen['answers']:,} answers, of both alike: what was seen of them is the same"
-    return [(f"FAULT: {each['about']}", each["words"]) for each in found["faults"]] or [("all else", alike)]
+    return [("all else", alike)]
 
 
 def verdict(found: Mapping[str, Any]) -> str:
@@ -58,7 +61,7 @@ def confident(confidence: float) -> str:
     >>> confident(0.99), confident(0.9999)
     ('at 99% confidence', 'at 0.9999 confidence')
     """
-    return f"at {confidence:.0%} confidence" if confidence < 0.995 else f"at {confidence:g} confidence"
+    return f"at {confidence:.0%} confidence" if confidence < 0.995 else f"at {as_level(confidence)} confidence"
 
 
 def in_a_line(found: Mapping[str, Any]) -> str:
@@ -66,8 +69,15 @@ def in_a_line(found: Mapping[str, Any]) -> str:
     mu = found["mu"]
     return (
         f"μ at least {mu['audited']:.4g} {confident(found['confidence'])} of {found['canaries']:,} canaries, certified "
-        f"at most {mu['certified']:.4g}: {verdict(found)}"
+        f"at most {mu['certified']:.4g}: {verdict(found)}{_faults(found)}"
     )
+
+
+def _faults(found: Mapping[str, Any]) -> str:
+    """What refutes a certificate beside the count."""
+    faults = [f"FAULT: {each['about']}: {each['words']}" for each in found.get("faults", ())]
+    repeated = [f"{found['repeated']:,} messages are the same as another"] if found["repeated"] else []
+    return "".join(f"; {each}" for each in (*faults, *repeated))
 
 
 def _beside(mu: Mapping[str, Any]) -> str:

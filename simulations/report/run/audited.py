@@ -7,11 +7,11 @@ from html import escape
 
 import numpy as np
 
-from simulations.audit.words import MEANINGS, confident, in_a_line, rows
-from simulations.report.audit_facts import Found, found_of
-from simulations.report.document import figure
-from simulations.report.runs import Run
-from simulations.report.style import BLUE, MUTED, RED, Drawn, Picture, key, new, picture
+from simulations.figures.style import BLUE, MUTED, RED, Drawn, Picture, key, new, picture
+from simulations.report._document import figure
+from simulations.report.run.audit_facts import Found, found_of
+from simulations.report.run.audit_words import MEANINGS, confident, in_a_line, rows
+from simulations.report.run.runs import Run
 
 
 def pictures(run: Run) -> list[Picture]:

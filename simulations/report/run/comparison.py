@@ -8,11 +8,11 @@ from math import isfinite
 import numpy as np
 from matplotlib.ticker import MaxNLocator
 
-from server.words import LETTERS, share, size
-from simulations.plots import COLOURS
-from simulations.report.figures import evaluated
-from simulations.report.runs import Run
-from simulations.report.style import Drawn, Picture, key, label_ends, new, over_rounds, picture
+from server.progress.words import LETTERS, share, size
+from simulations.figures.curves import COLOURS
+from simulations.figures.style import Drawn, Picture, key, label_ends, new, over_rounds, picture
+from simulations.report.run.figures import evaluated
+from simulations.report.run.runs import Run
 
 
 def pictures(runs: Sequence[Run], names: Sequence[str]) -> list[Picture]:

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from clients.data_identity import in_words, title
-from fedpriv.kept import KINDS as KEPT
-from fedpriv.mechanisms import KINDS
-from fedpriv.private_sums import KINDS as SUMS
+from clients.data.identity import in_words, title
+from fedpriv.mechanisms import MECHANISMS
+from fedpriv.studies.kinds import RELEASES
 from fedpriv.trust import sums_only
-from server.words import (
+from server.progress.words import (
     ASSUMED,
     ASSUMED_HERE,
     ASYMPTOTIC,
@@ -32,8 +31,8 @@ from server.words import (
     tally,
     up,
 )
-from simulations.report import robustness
-from simulations.report.runs import Run
+from simulations.report.run import _robustness as robustness
+from simulations.report.run.runs import Run
 
 Rows = list[tuple[str, str]]
 
@@ -143,11 +142,11 @@ def promise(run: Run) -> list[str]:
 
 def meanings(run: Run) -> dict[str, str]:
     """What the release and the mechanism do, each by its own description."""
-    own = _described(KINDS.get(kind(run.header["mechanism"])))
+    own = _described(MECHANISMS.get(kind(run.header["mechanism"])))
     if not run.released:
         return {"mechanism": own}
     carried = f"Carries the release. {own}" if own else "Carries the release as it is, in float32."
-    return {"release": _described((SUMS | KEPT).get(kind(run.released))), "mechanism": carried}
+    return {"release": _described(RELEASES.get(kind(run.released))), "mechanism": carried}
 
 
 def _described(cls: type[Any] | None) -> str:

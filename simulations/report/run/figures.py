@@ -7,12 +7,12 @@ from math import isfinite, nan
 import numpy as np
 from matplotlib.ticker import MaxNLocator
 
-from fedpriv.tradeoff import Tradeoff
-from server.words import ASYMPTOTIC, down, small, up
-from simulations.plots import gaussian_beside, tradeoff_bounds
-from simulations.report.runs import Run
-from simulations.report.style import BLUE, MUTED, RED, Drawn, Picture, curve, label_ends, new, over_rounds, picture
-from simulations.report.traffic import bytes_sent, participation, seconds
+from fedpriv.curves.tradeoff import Tradeoff
+from server.progress.words import ASYMPTOTIC, down, small, up
+from simulations.figures.curves import gaussian_beside, tradeoff_bounds
+from simulations.figures.style import BLUE, MUTED, RED, Drawn, Picture, curve, label_ends, new, over_rounds, picture
+from simulations.report.run._traffic import bytes_sent, participation, seconds
+from simulations.report.run.runs import Run
 
 POINTS = 14  # values of ε at which a tradeoff curve is asked for: a report is to be quick
 

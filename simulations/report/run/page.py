@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 
-from server.words import ASYMPTOTIC, LETTERS, kind, less, share, size, small, up
-from simulations.report import facts
-from simulations.report.comparison import colour
-from simulations.report.document import document, figure, folded, table, tile
-from simulations.report.runs import Run
-from simulations.report.style import ON_PAGE, Picture
+from server.progress.words import ASYMPTOTIC, LETTERS, kind, less, share, size, small, up
+from simulations.figures.style import ON_PAGE, Picture
+from simulations.report._document import document, figure, folded, table, tile
+from simulations.report.run import facts
+from simulations.report.run.comparison import colour
+from simulations.report.run.runs import Run
 
 
 def page(run: Run, pictures: Sequence[Picture], others: str = "", audited: str = "") -> str:

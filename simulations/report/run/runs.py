@@ -9,15 +9,15 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from clients.data_identity import short
-from fedpriv.accounting import Account
+from clients.data.identity import short
+from fedpriv.accounting.account import Account
+from fedpriv.accounting.event import Event, event_of
 from fedpriv.errors import FedprivError
-from fedpriv.event import Event, event_of
-from fedpriv.mechanisms import KINDS, kind_of
-from fedpriv.private_sums import KINDS as SUMS
+from fedpriv.mechanisms import COSTED, MECHANISMS
 from fedpriv.records import Line, Records, read, read_timings
+from fedpriv.releases import SUMS
 from server.directory import data_place
-from server.words import kind, named, settings, value_of
+from server.progress.words import kind, named, settings, value_of
 
 ENDS = {
     "finished": "finished",
@@ -207,9 +207,9 @@ def _facts(run: Run) -> dict[str, str]:
 
 def _effects(run: Run) -> dict[str, int]:
     """Which way settings move ε, by what `_facts` calls them."""
-    own = dict(getattr(KINDS.get(kind(run.header["mechanism"])), "effects", {}))
+    own = dict(getattr(MECHANISMS.get(kind(run.header["mechanism"])), "effects", {}))
     if (cls := SUMS.get(kind(run.released))) is not None:
-        own |= {f"release {name}": way for name, way in kind_of(cls.kind_of_cost).effects.items()}
+        own |= {f"release {name}": way for name, way in COSTED.named(cls.kind_of_cost).effects.items()}
     return own
 
 

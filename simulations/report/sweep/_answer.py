@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from statistics import fmean
 
-from clients.data_identity import in_words
+from clients.data.identity import in_words
 from fedpriv.trust import Word, sums_only
-from server.words import ASSUMED, how, ranges, share, small, tally, up
-from simulations.report.sweep_cells import Cell, Ran, State, Sweep
-from simulations.report.sweep_grid import Grid
-from simulations.report.sweep_spots import Field, Spread
-from simulations.report.sweep_standing import KEPT, UNTRIED, Standing, Standings
+from server.progress.words import ASSUMED, how, ranges, share, small, tally, up
+from simulations.report.sweep._spots import Field, Spread
+from simulations.report.sweep._standing import KEPT, UNTRIED, Standing, Standings
+from simulations.report.sweep.cells import Cell, Ran, State, Sweep
+from simulations.report.sweep.grid import Grid
 
 SAME = 0.95  # bounds that lie no farther apart are of one target
 STATES: dict[State, str] = {

@@ -8,14 +8,14 @@ from math import inf, isfinite, log
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 
-from server.words import up
-from simulations.report.style import MUTED, Drawn, Picture, label_ends, new
-from simulations.report.sweep_answer import SAME
-from simulations.report.sweep_axes import number
-from simulations.report.sweep_cells import Axis
-from simulations.report.sweep_grid import Grid
-from simulations.report.sweep_lines import Line, Names, accuracy_axis, draw
-from simulations.report.sweep_panels import Group, alt, groups, lines_of, note, pictures
+from server.progress.words import up
+from simulations.figures.style import MUTED, Drawn, Picture, label_ends, new
+from simulations.report.sweep._answer import SAME
+from simulations.report.sweep._axes import number
+from simulations.report.sweep._lines import Line, Names, accuracy_axis, draw
+from simulations.report.sweep._panels import Group, alt, groups, lines_of, note, pictures
+from simulations.report.sweep.cells import Axis
+from simulations.report.sweep.grid import Grid
 
 
 def epsilon(grid: Grid) -> tuple[list[Picture], int]:

@@ -6,12 +6,12 @@ from math import nan
 
 from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator
 
-from simulations.report.style import Drawn, Picture, new, over_rounds
-from simulations.report.sweep_axes import ATTACKERS, number
-from simulations.report.sweep_grid import Grid
-from simulations.report.sweep_lines import Line, accuracy_axis, draw
-from simulations.report.sweep_panels import Group, Measure, alt, groups, lines_of, note, pictures
-from simulations.report.sweep_spots import Key, Spot
+from simulations.figures.style import Drawn, Picture, new, over_rounds
+from simulations.report.sweep._axes import ATTACKERS, number
+from simulations.report.sweep._lines import Line, accuracy_axis, draw
+from simulations.report.sweep._panels import Group, Measure, alt, groups, lines_of, note, pictures
+from simulations.report.sweep._spots import Key, Spot
+from simulations.report.sweep.grid import Grid
 
 WIDE = 20  # numbers of attackers so far apart stand as far from each other as their logarithms
 

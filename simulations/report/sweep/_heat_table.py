@@ -8,9 +8,9 @@ from itertools import groupby
 
 from matplotlib.colors import to_hex
 
-from simulations.report.sweep_grid import Grid
-from simulations.report.sweep_heatmap import MAP, HeatMap, Scale, said
-from simulations.report.sweep_spots import Field
+from simulations.report.sweep._heatmap import MAP, HeatMap, Scale, said
+from simulations.report.sweep._spots import Field
+from simulations.report.sweep.grid import Grid
 
 MAP_STYLE = """
 .heat { table-layout: fixed; border-collapse: separate; border-spacing: 3px; margin: 0 0 1rem; }

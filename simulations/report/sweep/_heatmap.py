@@ -12,9 +12,9 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from simulations.report.style import CARD, INK, MUTED, Drawn, Picture, picture
-from simulations.report.sweep_grid import Grid, ordered
-from simulations.report.sweep_spots import Field, Key
+from simulations.figures.style import CARD, INK, MUTED, Drawn, Picture, picture
+from simulations.report.sweep._spots import Field, Key
+from simulations.report.sweep.grid import Grid, ordered
 
 COLUMNS = 8  # side by side on a page
 ROWS = 24  # in one picture

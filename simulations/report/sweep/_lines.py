@@ -11,9 +11,9 @@ from textwrap import fill
 import numpy as np
 from matplotlib.axes import Axes
 
-from server.words import LETTERS
-from simulations.plots import COLOURS
-from simulations.report.style import MUTED, key, key_rows, label_ends
+from server.progress.words import LETTERS
+from simulations.figures.curves import COLOURS
+from simulations.figures.style import MUTED, key, key_rows, label_ends
 
 MARKS = "os^DvPX*<>"  # nobody has to tell lines apart by their colours alone
 MOST = len(MARKS)  # lines with a colour; the others are drawn thin and grey

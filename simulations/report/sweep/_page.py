@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from html import escape
 
-from server.words import ranges
-from simulations.report import sweep_costs as costs
-from simulations.report import sweep_figures as figures
-from simulations.report import sweep_heat_table as heat_table
-from simulations.report import sweep_heatmap as heatmap
-from simulations.report.document import document, figure, folded, table, tile
-from simulations.report.style import Picture
-from simulations.report.sweep_answer import answer, caveats, epsilon_range, lacking, progress, under
-from simulations.report.sweep_cells import WORDS
-from simulations.report.sweep_grid import Grid
-from simulations.report.sweep_standing import Standings
-from simulations.report.sweep_survivors import STYLE as VERDICTS
-from simulations.report.sweep_survivors import survivors
-from simulations.report.sweep_tables import Table, cells_in_words, summary_in_words
+from server.progress.words import ranges
+from simulations.figures.style import Picture
+from simulations.report._document import document, figure, folded, table, tile
+from simulations.report.sweep import _costs as costs
+from simulations.report.sweep import _figures as figures
+from simulations.report.sweep import _heat_table as heat_table
+from simulations.report.sweep import _heatmap as heatmap
+from simulations.report.sweep._answer import answer, caveats, epsilon_range, lacking, progress, under
+from simulations.report.sweep._standing import Standings
+from simulations.report.sweep._survivors import STYLE as VERDICTS
+from simulations.report.sweep._survivors import survivors
+from simulations.report.sweep._tables import Table, cells_in_words, summary_in_words
+from simulations.report.sweep.cells import WORDS
+from simulations.report.sweep.grid import Grid
 
 LISTED = 40  # cells that do not count, before the rest is left to the tables
 ROWS = 1000  # of a table on the page

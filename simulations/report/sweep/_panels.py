@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from math import nan
 from statistics import fmean
 
-from server.words import share
-from simulations.report.style import Drawn, Picture, picture
-from simulations.report.sweep_axes import Role, role
-from simulations.report.sweep_cells import Axis
-from simulations.report.sweep_grid import Grid
-from simulations.report.sweep_lines import MOST as COLOURED
-from simulations.report.sweep_lines import WORST, Line, Names
-from simulations.report.sweep_spots import Key, Spot
+from server.progress.words import share
+from simulations.figures.style import Drawn, Picture, picture
+from simulations.report.sweep._axes import Role, role
+from simulations.report.sweep._lines import MOST as COLOURED
+from simulations.report.sweep._lines import WORST, Line, Names
+from simulations.report.sweep._spots import Key, Spot
+from simulations.report.sweep.cells import Axis
+from simulations.report.sweep.grid import Grid
 
 Measure = Callable[[Spot], float | None]
 

@@ -8,9 +8,9 @@ from functools import cached_property
 from statistics import fmean, stdev
 from typing import NamedTuple
 
-from server.words import share
-from simulations.report.sweep_axes import Role
-from simulations.report.sweep_cells import Cell
+from server.progress.words import share
+from simulations.report.sweep._axes import Role
+from simulations.report.sweep.cells import Cell
 
 Key = tuple[int, ...]  # which value of each axis of one role, in the order of the axes
 

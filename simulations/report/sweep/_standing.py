@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from statistics import fmean
 
-from simulations.report.sweep_axes import amount, number
-from simulations.report.sweep_grid import Grid
-from simulations.report.sweep_spots import Condition, Field, Key, Spot, at_most
+from simulations.report.sweep._axes import amount, number
+from simulations.report.sweep._spots import Condition, Field, Key, Spot, at_most
+from simulations.report.sweep.grid import Grid
 
 NOBODY = "–"  # attacks
 UNTRIED = "not tried"  # the attack failed by itself

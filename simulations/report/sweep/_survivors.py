@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
-from simulations.report.document import Row, folded, table
-from simulations.report.sweep_standing import Standing, Standings
+from simulations.report._document import Row, folded, table
+from simulations.report.sweep._standing import Standing, Standings
 
 BEST = 12  # defences, before the rest is folded away
 WIDE = 8  # columns side by side

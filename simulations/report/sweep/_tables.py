@@ -7,12 +7,12 @@ import io
 from collections.abc import Sequence
 from typing import Any
 
-from server.words import down, share, size, tally, up
-from simulations.report.sweep_answer import plus_minus
-from simulations.report.sweep_axes import ROLES, Role
-from simulations.report.sweep_cells import WORDS, Cell
-from simulations.report.sweep_grid import Grid
-from simulations.report.sweep_spots import Spot
+from server.progress.words import down, share, size, tally, up
+from simulations.report.sweep._answer import plus_minus
+from simulations.report.sweep._axes import ROLES, Role
+from simulations.report.sweep._spots import Spot
+from simulations.report.sweep.cells import WORDS, Cell
+from simulations.report.sweep.grid import Grid
 
 Table = tuple[Sequence[str], Sequence[Sequence[Any]]]  # what the columns are called, and the rows
 

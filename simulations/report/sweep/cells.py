@@ -14,8 +14,8 @@ from fedpriv import records
 from fedpriv.errors import FedprivError
 from fedpriv.trust import Word
 from server.directory import data_place
-from server.words import kind, named
-from simulations.report.runs import Run
+from server.progress.words import kind, named
+from simulations.report.run.runs import Run
 
 FORMAT = 1
 INDEX = "sweep.json"

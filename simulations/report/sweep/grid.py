@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, TypeVar
 
-from simulations.report.sweep_axes import ROLES, Role, phrase, role
-from simulations.report.sweep_cells import Axis, Cell, Sweep
-from simulations.report.sweep_spots import Condition, Field, Key, Spot
+from simulations.report.sweep._axes import ROLES, Role, phrase, role
+from simulations.report.sweep._spots import Condition, Field, Key, Spot
+from simulations.report.sweep.cells import Axis, Cell, Sweep
 
 Place = TypeVar("Place", bound=tuple[Any, ...])
 

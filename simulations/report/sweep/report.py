@@ -6,13 +6,13 @@ from pathlib import Path
 from textwrap import fill
 from typing import Any, get_args
 
-from simulations.report.facts import aligned
-from simulations.report.files import put
-from simulations.report.sweep_answer import answer, caveats, progress
-from simulations.report.sweep_cells import WORDS, State
-from simulations.report.sweep_grid import Grid
-from simulations.report.sweep_standing import Standing, Standings
-from simulations.report.sweep_tables import files
+from simulations.figures.files import put
+from simulations.report.run.facts import aligned
+from simulations.report.sweep._answer import answer, caveats, progress
+from simulations.report.sweep._standing import Standing, Standings
+from simulations.report.sweep._tables import files
+from simulations.report.sweep.cells import WORDS, State
+from simulations.report.sweep.grid import Grid
 
 PICTURES = ("heat-map-", "attackers-", "epsilon-", "bytes-", "rounds-")  # what names of figures begin with
 BEST = 12  # defences on a terminal
@@ -21,7 +21,7 @@ FAILED = 5  # cells
 
 def write(grid: Grid) -> list[Path]:
     """The page, the figures and the tables; the page comes first."""
-    from simulations.report.sweep_page import report  # matplotlib takes a while, and a table needs none
+    from simulations.report.sweep._page import report  # matplotlib takes a while, and a table needs none
 
     html, pictures = report(grid)
     content = {"index.html": html.encode(), **{f"{each.name}.png": each.png for each in pictures}, **files(grid)}

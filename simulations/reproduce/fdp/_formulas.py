@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import bdtr, bdtrc, gammaln, ndtr, xlog1py, xlogy
 
-from fedpriv.arrays import Vector
+from fedpriv._base.arrays import Vector
 
 Whole = NDArray[np.integer[Any]]
 

@@ -8,13 +8,13 @@ from math import log
 
 import numpy as np
 
-from fedpriv.arrays import Vector
+from fedpriv._base.arrays import Vector
+from fedpriv.curves.tradeoff import Tradeoff
 from fedpriv.mechanisms import BinomialNoise, NoisySign, StochasticSign, Ternary
-from fedpriv.tradeoff import Tradeoff
-from simulations.plots import COLOURS
-from simulations.reproduce import formulas
-from simulations.reproduce.checks import Check
-from simulations.reproduce.panels import DASHED, DOTTED, Line, Panel, tradeoffs
+from simulations.figures.checks import Check
+from simulations.figures.curves import COLOURS
+from simulations.figures.panels import DASHED, DOTTED, Line, Panel, tradeoffs
+from simulations.reproduce.fdp import _formulas as formulas
 
 ALPHA = np.unique(np.concatenate((np.linspace(0, 1, 1001), np.geomspace(1e-6, 0.1, 200))))
 SAME = 1e-12  # between two routes to one curve

@@ -9,16 +9,16 @@ import numpy as np
 
 from fedpriv.mechanisms import Binomial, Ternary
 from fedpriv.tolerance import Vote
-from simulations.plots import COLOURS
-from simulations.reproduce import formulas
-from simulations.reproduce.checks import Check
-from simulations.reproduce.curves import ALPHA, Figure, rising, same_curve
-from simulations.reproduce.panels import Line, tradeoffs
-from simulations.tolerance_plot import KINDS, resilience, shares
+from simulations.figures.checks import Check
+from simulations.figures.curves import COLOURS
+from simulations.figures.panels import Line, tradeoffs
+from simulations.figures.tolerance import LEGEND, resilience, shares
+from simulations.reproduce.fdp import _formulas as formulas
+from simulations.reproduce.fdp.curves import ALPHA, Figure, rising, same_curve
 
 CLIP = MEAN = 0.1  # c of the tradeoff curves, x̄ of the votes
 FEW, MANY = 100, 1000  # N, which the paper's text does not give for Figures 7 and 8
-NOTE = " ".join(KINDS.values()) + (
+NOTE = " ".join(LEGEND.values()) + (
     f"\nBlind attackers, x̄ = {MEAN:g}. The paper's text does not say which values are varied, nor N."
 )
 Own = Binomial | Ternary

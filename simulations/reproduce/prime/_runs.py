@@ -10,12 +10,12 @@ from time import perf_counter
 
 import numpy as np
 
-from fedpriv.arrays import Vector
+from fedpriv._base.arrays import Vector
 from fedpriv.errors import FedprivError
 from fedpriv.estimation import DpMean, Estimator, Prime
-from fedpriv.random_streams import stream
-from server.live_line import LiveLine
-from simulations.reproduce.prime_published import SHIFT, Setting
+from fedpriv.randomness.streams import stream
+from server.progress.live_line import LiveLine
+from simulations.reproduce.prime._published import SHIFT, Setting
 
 FULL = 10**6  # records of the paper
 SIZES = (FULL, 500_000, 200_000, 100_000, 50_000, 20_000, 5_000)

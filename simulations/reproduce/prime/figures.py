@@ -7,14 +7,14 @@ from math import isnan
 
 import numpy as np
 
-from fedpriv.arrays import Vector
-from simulations.plots import COLOURS
-from simulations.reproduce import prime_published as paper
-from simulations.reproduce.checks import Check
-from simulations.reproduce.curves import Figure
-from simulations.reproduce.panels import DASHED, DOTTED, Line, Panel
-from simulations.reproduce.prime_published import Setting, covariance_noise, printed_error, signal
-from simulations.reproduce.prime_runs import FULL, Errors, swept
+from fedpriv._base.arrays import Vector
+from simulations.figures.checks import Check
+from simulations.figures.curves import COLOURS
+from simulations.figures.panels import DASHED, DOTTED, Line, Panel
+from simulations.reproduce.fdp.curves import Figure
+from simulations.reproduce.prime import _published as paper
+from simulations.reproduce.prime._published import Setting, covariance_noise, printed_error, signal
+from simulations.reproduce.prime._runs import FULL, Errors, swept
 
 DIMENSIONS = (2, 10, 25, 50, 100)
 LARGE = [Setting(FULL, d, 0.05, 20.0) for d in DIMENSIONS]

@@ -8,7 +8,7 @@ from math import exp, log, log1p
 import numpy as np
 from scipy.special import log_ndtr, ndtr
 
-from fedpriv.arrays import Vector
+from fedpriv._base.arrays import Vector
 from fedpriv.mechanisms import Ptr
 
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(200)

@@ -10,11 +10,11 @@ from dataclasses import asdict
 from typing import Any
 
 from clients.data import Digits, Idx
-from clients.data_identity import digest, title
+from clients.data.identity import digest, title
+from fedpriv._base.tables import Table
 from fedpriv.errors import FedprivError
-from fedpriv.study import Study
-from fedpriv.tables import Table
-from simulations.reproduce.ptr_tables_published import DPSGD, GAUSSIAN, PTR, RELEASES, TABLES
+from fedpriv.studies.study import Study
+from simulations.reproduce.ptr.tables_published import DPSGD, GAUSSIAN, PTR, RELEASES, TABLES
 
 CORRUPTION, EPSILON, RELEASE = "corruption", "privacy.epsilon", "privacy.release"  # the axes
 DIGITS = "digits"  # the data that are always there

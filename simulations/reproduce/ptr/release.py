@@ -7,17 +7,17 @@ from math import nan
 
 import numpy as np
 
-from fedpriv.accounting import Account
-from fedpriv.event import by_hand
+from fedpriv.accounting.account import Account
+from fedpriv.accounting.event import by_hand
+from fedpriv.accounting.published.ptr import ptr_published
+from fedpriv.curves.tradeoff import Tradeoff
 from fedpriv.mechanisms import Ptr
-from fedpriv.ptr_published import ptr_published
-from fedpriv.ptr_renyi import gaussian_term
-from fedpriv.tradeoff import Tradeoff
-from simulations.plots import COLOURS
-from simulations.reproduce import ptr_formulas
-from simulations.reproduce.checks import Check
-from simulations.reproduce.curves import Figure
-from simulations.reproduce.panels import DASHED, DOTTED, Line, Panel
+from fedpriv.mechanisms.ptr_renyi import gaussian_term
+from simulations.figures.checks import Check
+from simulations.figures.curves import COLOURS
+from simulations.figures.panels import DASHED, DOTTED, Line, Panel
+from simulations.reproduce.fdp.curves import Figure
+from simulations.reproduce.ptr import _formulas as ptr_formulas
 
 DELTA = 1e-5
 FAILURES = np.array([1e-10, 1e-8, 1e-7, 1e-6, 4e-6, 8e-6, 9.9e-6, 9.999e-6, 1e-5, 1e-4, 1e-3])

@@ -7,17 +7,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedpriv.accounting import Account
-from fedpriv.arrays import Vector
-from fedpriv.event import by_hand
+from fedpriv._base.arrays import Vector
+from fedpriv.accounting.account import Account
+from fedpriv.accounting.event import by_hand
+from fedpriv.accounting.published.ptr import ptr_published
 from fedpriv.mechanisms import Ptr
-from fedpriv.ptr_published import ptr_published
-from fedpriv.ptr_renyi import black_box, black_box_lower, condition_of_4_4, theorem_4_3, theorem_4_4
-from simulations.plots import COLOURS
-from simulations.reproduce import ptr_formulas
-from simulations.reproduce.checks import Check
-from simulations.reproduce.curves import Figure
-from simulations.reproduce.panels import DASHED, DOTTED, Dashes, Line, Panel
+from fedpriv.mechanisms.ptr_renyi import black_box, black_box_lower, condition_of_4_4, theorem_4_3, theorem_4_4
+from simulations.figures.checks import Check
+from simulations.figures.curves import COLOURS
+from simulations.figures.panels import DASHED, DOTTED, Dashes, Line, Panel
+from simulations.reproduce.fdp.curves import Figure
+from simulations.reproduce.ptr import _formulas as ptr_formulas
 
 DELTA = 1e-5
 OURS = "Solid: ours{}. Others: the paper's theorems, its slips put right."

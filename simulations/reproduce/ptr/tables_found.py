@@ -12,11 +12,12 @@ from statistics import fmean, stdev
 
 from scipy.special import ndtri, stdtrit
 
-from fedpriv import records, study_file
-from fedpriv.study import Study
-from simulations.report.sweep_cells import Cell, Sweep, load
-from simulations.reproduce.ptr_tables import CORRUPTION, EPSILON, RELEASE
-from simulations.reproduce.ptr_tables_published import PTR
+from fedpriv import records
+from fedpriv.studies import file as study_file
+from fedpriv.studies.study import Study
+from simulations.report.sweep.cells import Cell, Sweep, load
+from simulations.reproduce.ptr._tables import CORRUPTION, EPSILON, RELEASE
+from simulations.reproduce.ptr.tables_published import PTR
 
 CONFIDENCE = 0.975  # on either side: a difference is told from none at 95%
 

@@ -9,13 +9,13 @@ from datetime import date
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from simulations.plots import COLOURS
-from simulations.report.style import CARD, MUTED, house_style
-from simulations.reproduce import markdown
-from simulations.reproduce.ptr_tables import CORRUPTION, EPSILON, MEANING, RELEASE, data_of, scaled_down
-from simulations.reproduce.ptr_tables_found import Found, mean_of
-from simulations.reproduce.ptr_tables_published import DPSGD, GAUSSIAN, PTR, RELEASES, TABLES
-from simulations.reproduce.ptr_tables_words import finding, signed, standing, why
+from simulations.figures import markdown
+from simulations.figures.curves import COLOURS
+from simulations.figures.style import CARD, MUTED, house_style
+from simulations.reproduce.ptr._tables import CORRUPTION, EPSILON, MEANING, RELEASE, data_of, scaled_down
+from simulations.reproduce.ptr.tables_found import Found, mean_of
+from simulations.reproduce.ptr.tables_published import DPSGD, GAUSSIAN, PTR, RELEASES, TABLES
+from simulations.reproduce.ptr.tables_words import finding, signed, standing, why
 
 MARKS = dict(zip(RELEASES, "sDo", strict=True))
 

@@ -8,17 +8,18 @@ from math import inf, isfinite
 from pathlib import Path
 from time import monotonic
 
+from fedpriv._base.tables import toml
 from fedpriv.errors import FedprivError
-from fedpriv.study import Study
-from fedpriv.tables import toml
-from server.live_line import LiveLine
-from server.rounds import Plan
-from server.words import duration
-from simulations.reproduce.ptr_tables import DIGITS, studies
-from simulations.surroundings import cores
+from fedpriv.studies.study import Study
+from server.progress.live_line import LiveLine
+from server.progress.words import duration
+from server.rounds import planned
+from simulations.flower.surroundings import cores
+from simulations.reproduce.ptr._tables import DIGITS, studies
 from simulations.sweep.crew import Crew
 from simulations.sweep.directory import STUDY, check_data, finished, opened, place_of
 from simulations.sweep.grid import Cell, Grid, grid_of
+from simulations.sweep.jobs import cell_jobs
 from simulations.sweep.stop import Stop
 
 REPORT = 8.0  # seconds that are kept for ending Ray and writing the page
@@ -55,7 +56,7 @@ def _grid(name: str, out: Path, minutes: float | None, data: str | None) -> Grid
 
 def _resolved(study: Study, stop: Stop) -> Study:
     stop.check()
-    return Plan.of(study).study
+    return planned(study).study
 
 
 def _work(grid: Grid, missing: list[Cell], out: Path, until: float | None, stop: Stop) -> None:
@@ -63,12 +64,12 @@ def _work(grid: Grid, missing: list[Cell], out: Path, until: float | None, stop:
     begun, busy, ended = monotonic(), 0.0, 0
     crew, line = Crew(None, None), LiveLine(quiet=False)
     try:
-        for done in crew.work(missing, out):
+        for done in crew.work(cell_jobs(missing, out)):
             stop.check()
             if done is not None:
                 ended, busy = ended + 1, busy + done.seconds
                 if done.fault is not None:
-                    line.say(f"failed: {done.cell.title}: {done.fault}")
+                    line.say(f"failed: {done.job.title}: {done.fault}")
             by_cells = busy / ended * (len(missing) - ended) / crew.size if ended else inf
             seconds = by_cells if until is None else min(by_cells, max(until - monotonic(), 0.0))
             _show(line, grid, len(missing) - ended, seconds, monotonic() - begun)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from math import sqrt
 
-from server.words import ranges
-from simulations.reproduce.ptr_tables import BOUND
-from simulations.reproduce.ptr_tables_found import Difference, Found
-from simulations.reproduce.ptr_tables_published import DPSGD, GAUSSIAN, NONE, PTR, TABLES, PaperTable
+from server.progress.words import ranges
+from simulations.reproduce.ptr._tables import BOUND
+from simulations.reproduce.ptr.tables_found import Difference, Found
+from simulations.reproduce.ptr.tables_published import DPSGD, GAUSSIAN, NONE, PTR, TABLES, PaperTable
 
 Spot = tuple[str, float]  # row and ε
 

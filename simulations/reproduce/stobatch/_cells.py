@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from clients.data import Arrays, Digits, Idx, make_data
-from clients.data_identity import digest, title
+from clients.data import DATA_SETS, Arrays, Digits, Idx
+from clients.data.identity import digest, title
+from fedpriv._base.tables import Table
 from fedpriv.errors import FedprivError
-from fedpriv.tables import Table
-from simulations.reproduce.stobatch_published import (
+from simulations.reproduce.stobatch.published import (
     ADLM,
     DPSGD,
     EACH,
@@ -35,7 +35,7 @@ NOISE = {
 DELTA, LABELS = 1e-5, 0.1  # δ of what is certified; ε₂
 PAIRS, BATCH = 12, 2499  # of MNIST: m, and how often 2m goes into 60,000
 TRAVEL, LONGEST = 0.3, 0.02
-KINDS = {STOBATCH: "StoBatch", ADLM: "AdLm"}
+RELEASED = {STOBATCH: "StoBatch", ADLM: "AdLm"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,8 +116,8 @@ def study(cell: Cell, scale: Scale) -> Table:
     alone = {"count": 1, "records": scale.records}
     asked: Table = {"participation": {"kind": "Fixed", "number": 1}} if scale.clients > 1 else {}
     own: Table = {"clients": alone, "privacy": {"mechanism": {"kind": "Plain"}}, "training": {"batch": scale.batch}}
-    if cell.method in KINDS:
-        release: Table = {"kind": KINDS[cell.method], "batch": scale.batch, "epsilon_2": LABELS}
+    if cell.method in RELEASED:
+        release: Table = {"kind": RELEASED[cell.method], "batch": scale.batch, "epsilon_2": LABELS}
         release |= {"steps": scale.inner} if cell.method == STOBATCH else {}
         target = {"epsilon": cell.epsilon} if cell.draw == HONEST else {}
         release |= {} if target else {"epsilon": cell.epsilon}
@@ -172,7 +172,7 @@ def called(scale: Scale) -> str:
     """The data in words."""
     if scale.data["kind"] == "Digits":
         return "scikit-learn's digits"
-    found = make_data(scale.data["kind"], _settings(scale.data)).load()
+    found = DATA_SETS.made(scale.data["kind"], _settings(scale.data)).load()
     return title(digest(found)) or f"the images in {scale.data['path']}"
 
 

@@ -14,25 +14,26 @@ import numpy as np
 import torch
 from torch import nn
 
-from clients.attacked import WORST, accuracies, attacked
-from clients.certifying import Terms, Verdict, verdicts
-from clients.gradients import blocks, one_thread
-from clients.randomised import as_trained, network_of
-from clients.stobatch_certificate import smoothed
-from fedpriv import study_file
+from clients.models.gradients import blocks, torch_on_one_thread
+from clients.models.randomised import as_trained, network_of
+from clients.robustness.attacked import WORST, accuracies, attacked
+from clients.robustness.certifying import Terms, Verdict, verdicts
+from clients.robustness.stobatch import smoothed
+from clients.training.prepared import Prepared
+from fedpriv._base.files import replaced
+from fedpriv._base.tables import toml
 from fedpriv.certified import GaussianSmoothing, Smoothing
 from fedpriv.certified.smoothing import in_linf
-from fedpriv.files import replaced
-from fedpriv.kept import mechanism_of
-from fedpriv.tables import toml
-from server import checkpoint, rounds
-from server.checkpoint import State
-from server.directory import STUDY
-from server.rounds import Plan
-from simulations.direct import Here
-from simulations.reproduce.stobatch_cells import Cell, Scale, study
-from simulations.reproduce.stobatch_printed import as_printed, noise_of_inputs
-from simulations.reproduce.stobatch_published import PRINTED, STOBATCH
+from fedpriv.releases.kept import mechanism_of
+from fedpriv.studies import file as study_file
+from server import rounds
+from server.directory import STUDY, checkpoint
+from server.directory.checkpoint import State
+from server.rounds import planned
+from simulations.reproduce.stobatch._cells import Cell, Scale, study
+from simulations.reproduce.stobatch._printed import as_printed, noise_of_inputs
+from simulations.reproduce.stobatch.published import PRINTED, STOBATCH
+from simulations.runs.direct import Here
 
 RADII = (0.0, 0.001, 0.002, 0.005, 0.01, 0.02, 0.03, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6)  # in ℓ∞
 CONFIDENCE, PSI = 0.999, 2.0  # of each verdict; ψ, what StoBatch's noise is divided by in use
@@ -51,9 +52,9 @@ def measured(cell: Cell, scale: Scale, sizes: Sequence[float], folder: Path) -> 
     if file.is_file():
         known: dict[str, Any] = json.loads(file.read_text())
         return known
-    one_thread()
+    torch_on_one_thread()
     begun = time.monotonic()
-    plan = Plan.of(study_file.parsed(toml(study(cell, scale))))
+    plan = planned(study_file.parsed(toml(study(cell, scale))))
     judged, epsilon = _trained(cell, plan, folder / scale.trained(cell))
     seconds = time.monotonic() - begun
     found = {"cell": asdict(cell), "seconds": seconds, "example_epsilon": epsilon}
@@ -62,7 +63,7 @@ def measured(cell: Cell, scale: Scale, sizes: Sequence[float], folder: Path) -> 
     return found
 
 
-def _trained(cell: Cell, plan: Plan, place: Path) -> tuple[Judged, float | None]:
+def _trained(cell: Cell, plan: Prepared, place: Path) -> tuple[Judged, float | None]:
     """The network, and the certified ε of an example; None where nothing protects it."""
     if cell.draw == PRINTED:
         as_printed(plan, place)
@@ -73,13 +74,13 @@ def _trained(cell: Cell, plan: Plan, place: Path) -> tuple[Judged, float | None]
     return _judged(cell, plan, _weights(plan, place), None), epsilon if epsilon < inf else None
 
 
-def _weights(plan: Plan, place: Path) -> np.ndarray[Any, np.dtype[np.float32]]:
+def _weights(plan: Prepared, place: Path) -> np.ndarray[Any, np.dtype[np.float32]]:
     state = checkpoint.load(place, plan.study.id, State.begun(plan.study, plan.net.initial()))
     assert state is not None  # the run has ended
     return state.weights.astype(np.float32)
 
 
-def _judged(cell: Cell, plan: Plan, weights: Any, kept: torch.Tensor | None) -> Judged:
+def _judged(cell: Cell, plan: Prepared, weights: Any, kept: torch.Tensor | None) -> Judged:
     network = network_of(plan.net, weights)
     noised: tuple[nn.Module, Smoothing | None] = as_trained(network, plan.pool.shape) or (network, None)
     if cell.method == STOBATCH and (own := plan.study.privacy.kept) is not None:
@@ -102,7 +103,7 @@ class _Shifted(nn.Module):
         return moved
 
 
-def _asked(judged: Judged, plan: Plan, scale: Scale, sizes: Sequence[float]) -> dict[str, Any]:
+def _asked(judged: Judged, plan: Prepared, scale: Scale, sizes: Sequence[float]) -> dict[str, Any]:
     x, y = plan.pool.x_test[: scale.images], plan.pool.y_test[: scale.images]
     smoothing = judged.smoothing or GaussianSmoothing(noise=1.0)  # which nothing is judged by where there is none
     terms = Terms(smoothing=smoothing, draws=scale.draws, confidence=CONFIDENCE)

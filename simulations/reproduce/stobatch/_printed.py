@@ -14,21 +14,20 @@ import numpy as np
 import torch
 from numpy.random import Generator
 
-from clients.arrays import Floats
-from clients.byzantine import Byzantine
-from clients.cohort import division_of
-from clients.corrupting import Corrupting
-from clients.stobatch import Keeping
-from clients.stobatch_network import encoded_of
-from clients.stobatch_noise import seeded
-from fedpriv.arrays import Vector
+from clients.models.arrays import Floats
+from clients.models.stobatch import encoded_of
+from clients.training.byzantine import Byzantine
+from clients.training.corrupting import Corrupting
+from clients.training.prepared import Prepared, division_of
+from clients.training.stobatch import Keeping
+from clients.training.stobatch_noise import seeded
+from fedpriv._base.arrays import Vector
 from fedpriv.certified import FunctionalMechanism
 from fedpriv.errors import FedprivError
-from fedpriv.kept import mechanism_of
-from fedpriv.random_streams import stream
-from server import checkpoint
-from server.checkpoint import State
-from server.rounds import Plan
+from fedpriv.randomness.streams import stream
+from fedpriv.releases.kept import mechanism_of
+from server.directory import checkpoint
+from server.directory.checkpoint import State
 
 
 @dataclass(frozen=True)
@@ -37,6 +36,11 @@ class OneDraw:
 
     mechanism: FunctionalMechanism
     seed: int
+
+    @property
+    def noise(self) -> float:
+        """The Laplace scale of every input."""
+        return self.mechanism.noise
 
     @property
     def kept(self) -> Vector:
@@ -56,26 +60,25 @@ class OneDraw:
         return stream(self.seed, "labels as printed").laplace(0, self.mechanism.label_noise, count)
 
 
-def one_draw(plan: Plan) -> OneDraw:
+def one_draw(plan: Prepared) -> OneDraw:
     """What a study's noise is, drawn so."""
     kept = plan.study.privacy.kept
     assert kept is not None
     return OneDraw(mechanism_of(kept), plan.study.run.seed)
 
 
-def noise_of_inputs(plan: Plan) -> torch.Tensor:
+def noise_of_inputs(plan: Prepared) -> torch.Tensor:
     """What all of a study's inputs have in common."""
     return torch.tensor(one_draw(plan).kept.reshape(plan.pool.shape), dtype=torch.float32)
 
 
-def as_printed(plan: Plan, place: Path) -> None:
+def as_printed(plan: Prepared, place: Path) -> None:
     """Train a study so, its state in `place` as a run's is: what was interrupted goes on there."""
     study, kept, once = plan.study, plan.study.privacy.kept, one_draw(plan)
     assert kept is not None
-    parts = Byzantine(study), Corrupting(study, plan.pool.classes), seeded(study.run.seed, once.mechanism)
+    parts = Byzantine(study), Corrupting(study, plan.pool.classes), once, seeded(study.run.seed, once.mechanism)
     keeping = Keeping(study, kept, plan.pool, plan.net, division_of(study, plan.pool), *parts)
-    keeping._mechanism = once  # type: ignore[assignment]
-    last = encoded_of(plan.net)[1].last.weight.numel()  # the last of the parameters
+    last = encoded_of(plan.net).last.weight.numel()  # the last of the parameters
     place.mkdir(parents=True, exist_ok=True)
     begun = State.begun(study, plan.net.initial())
     state = checkpoint.load(place, study.id, begun) or begun

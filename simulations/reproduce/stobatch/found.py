@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from simulations.reproduce.checks import Check
-from simulations.reproduce.stobatch_cells import Cell, Scale, called, cells, full
-from simulations.reproduce.stobatch_published import (
+from simulations.figures.checks import Check
+from simulations.reproduce.stobatch._cells import Cell, Scale, called, cells, full
+from simulations.reproduce.stobatch.published import (
     ADLM,
     DPSGD,
     EACH,

@@ -12,14 +12,14 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from simulations.plots import COLOURS
-from simulations.report.style import CARD, house_style
-from simulations.reproduce import markdown
-from simulations.reproduce.checks import lines
-from simulations.reproduce.panels import DASHED, DOTTED, SOLID, Dashes
-from simulations.reproduce.stobatch_cells import DELTA, NOISE, Cell, called, cells, full
-from simulations.reproduce.stobatch_found import ATTACKS, Found, Value, under
-from simulations.reproduce.stobatch_published import (
+from simulations.figures import markdown
+from simulations.figures.checks import lines
+from simulations.figures.curves import COLOURS
+from simulations.figures.panels import DASHED, DOTTED, SOLID, Dashes
+from simulations.figures.style import CARD, house_style
+from simulations.reproduce.stobatch._cells import DELTA, NOISE, Cell, called, cells, full
+from simulations.reproduce.stobatch.found import ATTACKS, Found, Value, under
+from simulations.reproduce.stobatch.published import (
     ADLM,
     DPSGD,
     DRAWS,

@@ -1,28 +1,30 @@
-"""Running a figure of [S] for so many minutes: its trainings in processes, what is finished already taken as it is."""
+"""Running a figure of [S] for so many minutes: its trainings by a crew, what is finished already taken as it is."""
 
 from __future__ import annotations
 
 import json
-import multiprocessing
-import signal
 import time
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from concurrent.futures.process import BrokenProcessPool
-from dataclasses import asdict, replace
+from collections.abc import Callable
+from contextlib import redirect_stdout
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from clients.data_identity import identity, in_words, same
-from clients.pool import Pool
+from clients.data.identity import identity, in_words, same
+from clients.data.pool import Pool
+from fedpriv._base.files import replaced
 from fedpriv.errors import FAULTS, FedprivError, reason
-from fedpriv.files import replaced
-from server.live_line import LiveLine
-from server.words import duration
-from simulations.reproduce.stobatch_cells import Cell, Scale, cells, data, full
-from simulations.reproduce.stobatch_published import ADLM, FIGURES, PIXELDP, PLAIN, SECURE, STOBATCH
-from simulations.surroundings import cores
+from server.progress.live_line import LiveLine
+from server.progress.words import duration
+from simulations.flower.surroundings import cores
+from simulations.reproduce.stobatch._cells import Cell, Scale, cells, data, full
+from simulations.reproduce.stobatch.published import ADLM, FIGURES, PIXELDP, PLAIN, SECURE, STOBATCH
+from simulations.sweep.crew import Crew
+from simulations.sweep.stop import Stop
 
 SCALE = "scale.json"
 SEEDS = 3
@@ -51,45 +53,70 @@ def worked(
 
 
 def _work(name: str, missing: list[Cell], scale: Scale, folder: Path, until: float | None) -> list[str]:
-    """Cells side by side, one seed's before the next one's, until all are done or the time is up."""
-    line, failed = LiveLine(quiet=False), list[str]()
-    crew = ProcessPoolExecutor(cores(), mp_context=multiprocessing.get_context("spawn"), initializer=_quiet)
-    asked = [crew.submit(_one, (cell, scale, FIGURES[name].sizes, folder)) for cell in missing]
+    """Cells side by side, one seed's before the next one's, until all are done or the time is up; why some failed."""
+    jobs = [Training(cell, scale, FIGURES[name].sizes, folder) for cell in missing]
+    ended, failed, line = 0, list[str](), LiveLine(quiet=False)
     try:
-        left = None if until is None else max(until - time.monotonic(), 0.01)
-        for done, found in enumerate(as_completed(asked, timeout=left), 1):
-            failed += [why] if (why := found.result()) else []
-            words = [] if until is None else [f"at most {duration(max(until - time.monotonic(), 0.0))} left"]
-            line.show(f"training {done} of {len(missing)}", done / len(missing), words)
-    except TimeoutError:
-        pass
-    except BrokenProcessPool:
-        failed.append("a process that trained was killed, for want of memory perhaps: the same command goes on")
+        with Stop() as stop, redirect_stdout(StringIO()):  # where Ray tells of workers that died
+            crew = Crew(None, None)
+            try:
+                for done in crew.work(jobs):
+                    stop.check()
+                    if done is not None:
+                        ended += 1
+                        failed += [] if done.fault is None else [f"{done.job.title}: {done.fault}"]
+                    left = [] if until is None else [f"at most {duration(max(until - time.monotonic(), 0.0))} left"]
+                    line.show(f"training {ended} of {len(missing)}", ended / len(missing), left)
+                    if until is not None and time.monotonic() > until:
+                        break
+            finally:
+                line.clear()
+                crew.close()
     except KeyboardInterrupt:
         raise KeyboardInterrupt("the same command goes on") from None
-    finally:
-        line.clear()
-        for process in multiprocessing.active_children():
-            process.kill()
-        crew.shutdown(cancel_futures=True)
     return failed
 
 
-def _quiet() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # who began them ends them
+@dataclass(frozen=True)
+class Training:
+    """One training and what it is asked. See `simulations.sweep.crew.Job`."""
+
+    cell: Cell
+    scale: Scale
+    sizes: tuple[float, ...]
+    folder: Path
+
+    @property
+    def id(self) -> str:
+        """Of the file of what is found."""
+        return self.scale.name(self.cell)
+
+    @property
+    def title(self) -> str:
+        """The cell's."""
+        return self.cell.title
+
+    @property
+    def alike(self) -> str:
+        """Only itself: the most telling come first, however long they take."""
+        return self.id
+
+    def call(self) -> Callable[[], str | None]:
+        """The training, in whichever process."""
+        return partial(_trained, self.cell, self.scale, self.sizes, self.folder.absolute())
+
+    def died(self, fault: str) -> None:
+        """Nothing says so on disk: the same command tries it again."""
 
 
-def _one(task: tuple[Cell, Scale, tuple[float, ...], Path]) -> str:
-    """One training in a process of its own; why it failed."""
-    from simulations.reproduce.stobatch_measured import measured
+def _trained(cell: Cell, scale: Scale, sizes: tuple[float, ...], folder: Path) -> str | None:
+    from simulations.reproduce.stobatch._measured import measured
 
     try:
-        measured(*task)
-    except FedprivError as error:
-        return f"{task[0].title}: {error}"
+        measured(cell, scale, sizes, folder)
     except FAULTS as error:
-        return f"{task[0].title}: {reason(error)}"
-    return ""
+        return str(error) if isinstance(error, FedprivError) else reason(error)
+    return None
 
 
 def _scale(name: str, out: Path, minutes: float | None, named: str | None, images: int | None) -> Scale:
@@ -139,10 +166,10 @@ def _held_out(scale: Scale, images: int) -> int:
 
 
 def _pool(scale: Scale) -> Pool:
-    from clients.data import make_data
+    from clients.data import DATA_SETS
 
     own = {name: value for name, value in scale.data.items() if name != "kind"}
-    return make_data(str(scale.data["kind"]), own).load()
+    return DATA_SETS.made(str(scale.data["kind"]), own).load()
 
 
 def _fitting(name: str, scale: Scale, seconds: float) -> Scale:
@@ -180,13 +207,13 @@ def _asking(cell: Cell, scale: Scale, sizes: int, unit: float) -> float:
 
 def _unit(scale: Scale) -> float:
     """Seconds of a pass, on this machine and now."""
-    from clients.gradients import one_thread
-    from clients.models import make_model
+    from clients.models import MODELS
+    from clients.models.gradients import torch_on_one_thread
 
-    one_thread()
+    torch_on_one_thread()
     pool = _pool(scale)
     kind = {name: value for name, value in scale.model.items() if name != "kind"}
-    net = make_model(str(scale.model["kind"]), kind).build(pool.shape, pool.classes, 1)
+    net = MODELS.made(str(scale.model["kind"]), kind).build(pool.shape, pool.classes, 1)
     x, y = pool.x_test[None, :128], pool.y_test[None, :128]
     out, times = np.empty((1, net.dimension), np.float32), list[float]()
     for _ in range(4):

@@ -24,12 +24,12 @@ from numpy.typing import NDArray
 from pytest import approx
 
 from clients import data as data_module
-from clients.data import DEBIAN, SETS, Arrays, Digits, Hub, Idx, Synthetic, make_data
-from clients.data_identity import PUBLISHED, Published, digest, identity, in_words, title
-from clients.pool import Pool
-from fedpriv.attacks.data import LabelFlip
+from clients.data import DATA_SETS, DEBIAN, Arrays, Digits, Hub, Idx, Synthetic
+from clients.data.identity import PUBLISHED, Published, digest, identity, in_words, title
+from clients.data.pool import Pool
+from fedpriv.attacks._data import LabelFlip
 from fedpriv.errors import FedprivError
-from simulations import data_commands
+from simulations.cli import data as data_commands
 
 NAMES = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte")
 fashion = pytest.mark.skipif(
@@ -491,7 +491,7 @@ def test_without_flower_datasets_the_hub_says_how_to_get_it(monkeypatch: pytest.
 )
 def test_settings_that_no_set_of_the_hub_has_are_refused(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(FedprivError, match=re.escape(message)):
-        make_data("Hub", settings)
+        DATA_SETS.made("Hub", settings)
 
 
 @pytest.fixture
@@ -679,12 +679,11 @@ def test_a_resolved_choice_names_the_same_place_from_everywhere(
 
 
 def test_every_set_can_be_made_by_its_name() -> None:
-    assert make_data("Digits", {"held_out": 300}) == Digits(held_out=300)
-    assert make_data("Idx", {}) == Idx()
-    assert make_data("Arrays", {"path": "mine"}) == Arrays("mine")
-    assert make_data("Synthetic", {"records": 50}) == Synthetic(records=50)
-    assert make_data("Hub", {"name": "a/b"}) == Hub("a/b")
-    assert list(SETS) == ["Digits", "Idx", "Arrays", "Hub", "Synthetic"]
+    assert DATA_SETS.made("Digits", {"held_out": 300}) == Digits(held_out=300)
+    assert DATA_SETS.made("Idx", {}) == Idx()
+    assert DATA_SETS.made("Arrays", {"path": "mine"}) == Arrays("mine")
+    assert DATA_SETS.made("Synthetic", {"records": 50}) == Synthetic(records=50)
+    assert DATA_SETS.made("Hub", {"name": "a/b"}) == Hub("a/b")
 
 
 REFUSED = [
@@ -714,7 +713,7 @@ REFUSED = [
 @pytest.mark.parametrize(("kind", "settings", "words"), REFUSED, ids=[words for _, _, words in REFUSED])
 def test_a_wrong_choice_is_refused_before_anything_is_read(kind: str, settings: dict[str, Any], words: str) -> None:
     with pytest.raises(FedprivError, match=re.escape(words)):
-        make_data(kind, settings)
+        DATA_SETS.made(kind, settings)
 
 
 def test_more_digits_than_there_are_cannot_be_held_out() -> None:
@@ -724,7 +723,7 @@ def test_more_digits_than_there_are_cannot_be_held_out() -> None:
 
 def test_choosing_data_loads_neither_scikit_learn_nor_torch() -> None:
     script = (
-        "import sys, clients.data, clients.splits, simulations.data_commands;"
+        "import sys, clients.data, clients.data.splits, simulations.cli.data;"
         "sys.exit(', '.join({'sklearn', 'torch', 'flwr', 'ray'} & set(sys.modules)) or None)"
     )
     outcome = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
@@ -750,12 +749,12 @@ def test_the_list_says_what_is_here_and_what_is_not(
     assert lines[1].split(maxsplit=1) == ["Digits", "1,437 records and 360 held out, 8 × 8, 10 classes"]
     assert "not here: " in lines[2]
     assert "apt-get install dataset-fashion-mnist" in lines[2]
-    assert len(lines) == 1 + len(SETS)
+    assert len(lines) == 1 + len(DATA_SETS)
     write_idx(tmp_path / "idx")
     monkeypatch.setenv("FEDPRIV_DATA", str(tmp_path / "idx"))
     command("list", "--json")
     rows = {row["kind"]: row for row in json.loads(capsys.readouterr().out)["data"]}
-    assert {kind: row["here"] for kind, row in rows.items()} == dict.fromkeys(SETS, True) | {
+    assert {kind: row["here"] for kind, row in rows.items()} == dict.fromkeys(DATA_SETS, True) | {
         "Arrays": False,
         "Hub": False,
     }

@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 from pytest import approx
 from scipy.special import chdtrc
 
-from clients.batches import drawn, drawn_unevenly, used, widths
-from clients.counter_hash import hashed
-from clients.splits import Even, Uneven, division
+from clients.data.counter_hash import hashed
+from clients.data.splits import Even, Uneven, division
+from clients.training._batches import drawn, drawn_unevenly, used, widths
 from fedpriv.errors import FedprivError
-from fedpriv.random_streams import stream
+from fedpriv.randomness.streams import stream
 
 SPLITS = ("iid", "by-label", "pool")
 LABELS = np.random.default_rng(0).integers(0, 10, 6000)
@@ -83,8 +83,8 @@ def test_another_seed_divides_otherwise(split: str) -> None:
 def test_a_seed_divides_alike_in_every_process(split: str) -> None:
     script = f"""
 import numpy as np
-from clients.batches import drawn
-from clients.splits import division
+from clients.training._batches import drawn
+from clients.data.splits import division
 labels = np.arange(6000) % 10
 print(division({split!r}, labels, 30, 7, 5).of(np.array([29, 3])).tolist())
 print(drawn(7, 3, 5, 2, np.array([29, 3]), 1).tolist())

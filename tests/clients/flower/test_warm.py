@@ -19,9 +19,10 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, RecordD
 from flwr.supercore.task_identity import TaskIdentity
 
 from clients import app as client
-from clients import warm, warm_worker
-from clients.policy import Policy
-from fedpriv import study_file
+from clients.flower import answering, warm, warm_worker
+from clients.flower.code import code
+from clients.node.policy import Policy
+from fedpriv.studies import file as study_file
 
 POLICY = """
 studies = "any"
@@ -41,7 +42,10 @@ run.rounds = 2
 SUM: dict[str, Any] = {"trust": "secure-aggregation", "action": "train.mask", "overrides": ("masking.threshold=0.7",)}
 Frames = bytes | str  # an answer, or why there is none
 
-pytestmark = pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="workers are Linux's alone")
+pytestmark = [
+    pytest.mark.flower,
+    pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="workers are Linux's alone"),
+]
 
 
 @pytest.fixture(autouse=True)
@@ -49,7 +53,7 @@ def executor(monkeypatch: pytest.MonkeyPatch) -> None:
     """This process as one that Flower starts for a message; messages are made inside its runtime only."""
     for name in ("_task_id", "_run_id", "_node_id"):
         monkeypatch.setattr(TaskIdentity, name, 1)
-    monkeypatch.setattr(sys, "argv", [f"/somewhere/{client.EXECUTOR}"])
+    monkeypatch.setattr(sys, "argv", [f"/somewhere/{answering.EXECUTOR}"])
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +83,7 @@ def processes(folder: Path) -> list[int]:
             words = (own / "cmdline").read_bytes().split(b"\0")
         except OSError:
             continue
-        if b"clients.warm_worker" in words and str(folder / "ledger").encode() in words:
+        if b"clients.flower.warm_worker" in words and str(folder / "ledger").encode() in words:
             found.append(int(own.name))
     return sorted(found)
 
@@ -97,13 +101,13 @@ def message(
 ) -> tuple[Message, Context]:
     text = study_file.text(study_file.parsed(STUDY.replace("TRUST", trust), overrides=overrides))
     task: dict[str, Any] = {
-        "study": text, "round": 1, "seconds": 60.0, "until": 0.0, "restarted": False, "code": client.code(),
+        "study": text, "round": 1, "seconds": 60.0, "until": 0.0, "restarted": False, "code": code(),
         "run": "first",
     }  # fmt: skip
     task |= {name: value for name, value in changes.items() if name != "body"}
     arrays = {"clients": Array(np.arange(10)), "weights": Array(np.zeros(18, np.float32))}
     if "body" in changes:
-        arrays["body"] = Array("uint8", (len(changes["body"]),), client.RAW, changes["body"])
+        arrays["body"] = Array("uint8", (len(changes["body"]),), answering.RAW, changes["body"])
     content = RecordDict({"task": ConfigRecord(task), "arrays": ArrayRecord(arrays)})
     config: Any = {"policy": str(folder / "policy.toml"), "partition-id": 0, "num-partitions": 2}
     context = Context(run_id=1, node_id=1, node_config=config, state=RecordDict(), run_config={})
@@ -124,7 +128,7 @@ def nowhere_else(monkeypatch: pytest.MonkeyPatch) -> None:
     def answered(*_: Any) -> Any:
         raise AssertionError("it was answered in the process of the message")
 
-    monkeypatch.setattr(client, "answered", answered)
+    monkeypatch.setattr(answering, "answered", answered)
 
 
 # --- the same answers ---------------------------------------------------------------------------------------------
@@ -169,7 +173,7 @@ def test_two_messages_at_once_are_both_answered(shared: Path) -> None:
     (shared / "policy.toml").write_text(POLICY)
     both = [message(shared, run=run) for run in ("here", "there")]
     with ThreadPoolExecutor() as pool:
-        found = list(pool.map(lambda each: warm.answered(client.code(), "", each[0].content, each[1]), both))
+        found = list(pool.map(lambda each: warm.answered(code(), "", each[0].content, each[1]), both))
     assert all(each and each[0] and not each[1] for each in found)
 
 
@@ -224,9 +228,9 @@ def test_a_worker_of_other_code_is_replaced_and_a_message_that_none_suits_is_ans
 
 
 def test_a_worker_ends_with_its_node(place: Path) -> None:
-    words = "import sys; from clients import warm; warm.begin({'policy': sys.argv[1]})"
+    words = "import sys; from clients.flower import warm; warm.begin({'policy': sys.argv[1]})"
     starts = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {words!r}, sys.argv[1]]); input()"
-    root = {"PYTHONPATH": str(Path(__file__).resolve().parent.parent)}
+    root = {"PYTHONPATH": str(Path(__file__).resolve().parents[3])}
     command = [sys.executable, "-c", starts, str(place / "policy.toml")]
     with subprocess.Popen(command, stdin=subprocess.PIPE, env=os.environ | root) as supernodes:
         until(lambda: processes(place))
@@ -295,7 +299,7 @@ def test_where_a_worker_cannot_be_had_there_is_none(wrong: str, place: Path) -> 
         (place / "policy.toml").write_text("[")
     else:
         (place / "policy.toml").unlink()
-    assert warm.answered(client.code(), "", asking.content, context) is None
+    assert warm.answered(code(), "", asking.content, context) is None
     assert not processes(place)
 
 
@@ -306,7 +310,7 @@ def test_a_stranger_at_the_workers_name_is_not_told_the_message(place: Path, mon
         stranger.listen()
         monkeypatch.setattr(warm, "own", lambda connection: False)
         asking, context = message(place)
-        assert warm.answered(client.code(), "", asking.content, context) is None
+        assert warm.answered(code(), "", asking.content, context) is None
         connection, _ = stranger.accept()
         assert connection.recv(1) == b""
         connection.close()
@@ -314,7 +318,7 @@ def test_a_stranger_at_the_workers_name_is_not_told_the_message(place: Path, mon
 
 def test_the_process_of_a_message_loads_neither_torch_nor_numba_nor_scipy() -> None:
     words = "import sys; from clients import app; print({'torch', 'numba', 'scipy'} & set(sys.modules))"
-    root = Path(__file__).resolve().parent.parent
+    root = Path(__file__).resolve().parents[3]
     done = subprocess.run([sys.executable, "-c", words], cwd=root, capture_output=True, text=True)
     assert done.stdout == "set()\n", done.stderr
 

@@ -18,8 +18,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy.stats import hypergeom
 
-from clients.masking import graph, keys, masks, member, shamir
-from clients.masking.graph import arranged
+from clients.masking import _graph as graph
+from clients.masking import keys, masks, member, shamir
+from clients.masking._graph import arranged
 from clients.masking.identity import SIGNATURE, Identity
 from clients.masking.roster import Entry, Roster
 from clients.masking.survivors import SIGNED, SPEAKS
@@ -530,11 +531,11 @@ def test_any_threshold_of_shares_gives_the_secret_and_one_fewer_fits_every_secre
     shares = dict(zip(places, shamir.split(secret, places, threshold), strict=True))
     chosen = data.draw(st.permutations(places))[:threshold]
     base = {place: shares[place] for place in chosen}
-    assert shamir.joined(base) == secret
+    assert shamir.secret_of(shamir.curve(base)) == secret
     assert all(shamir.at(shamir.curve(base), place) == int.from_bytes(share) for place, share in shares.items())
     fewer = {place: shares[place] for place in chosen[1:]}
     other = shamir.at(shamir.curve({0: bytes(shamir.SHARE)} | fewer), 501)  # a secret of zeros fits them as well
-    assert shamir.joined({501: other.to_bytes(shamir.SHARE)} | fewer) == bytes(32)
+    assert shamir.secret_of(shamir.curve({501: other.to_bytes(shamir.SHARE)} | fewer)) == bytes(32)
 
 
 @pytest.mark.parametrize(("places", "threshold"), [([1, 1], 1), ([0, 1], 1), ([1, 2], 3), ([1, 2], 0), ([], 0)])

@@ -16,8 +16,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clients.masking import graph, member
-from clients.masking.graph import Arrangement
+from clients.masking import _graph as graph
+from clients.masking import member
+from clients.masking._graph import Arrangement
 from clients.masking.roster import Owner
 from clients.masking.survivors import SIGNED
 from fedpriv.errors import FedprivError

@@ -12,19 +12,21 @@ import pytest
 from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Error, Message, RecordDict
 from flwr.supercore.task_identity import TaskIdentity
 
-from clients import app as client
+from clients.flower import answering
 from clients.masking import node as masked
 from clients.masking.identity import Identity
-from fedpriv import guarantee, study_file
 from fedpriv.errors import FedprivError
-from fedpriv.study import Study
+from fedpriv.studies import file as study_file
+from fedpriv.studies import promise as guarantee
+from fedpriv.studies.study import Study
 from fedpriv.trust import Sums
 from server import rounds
-from server.driver import Answer, Task
-from server.masked_sums import MaskedSums, masks
 from server.nodes import GridDriver
-from simulations import direct, launch
-from tests.test_nodes import FakeGrid
+from server.rounds.driver import Answer, Task
+from server.rounds.masked_sums import MaskedSums, masks
+from simulations.flower import launch
+from simulations.runs import direct
+from tests.server.test_nodes import FakeGrid
 
 STUDY = """
 name = "tiny"
@@ -89,17 +91,18 @@ def directly(directory: Path, *overrides: str) -> bytes:
 
 
 def bytes_reply(message: Message, content: bytes) -> Message:
-    array = Array("uint8", (len(content),), client.RAW, content)
+    array = Array("uint8", (len(content),), answering.RAW, content)
     return Message(RecordDict({"answer": ArrayRecord({"frames": array})}), reply_to=message)
 
 
 def lost(message: Message) -> Message:
-    return Message(Error(client.RAISED, "ValueError: boo"), reply_to=message)
+    return Message(Error(answering.RAISED, "ValueError: boo"), reply_to=message)
 
 
 # --- the same bits ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.flower
 def test_flowers_simulation_rehearses_masks_to_the_bits_of_the_direct_sum(tmp_path: Path) -> None:
     settings = ("run.rounds=1", "attack.kind=Residue", "clients.byzantine=2")
     wanted = directly(tmp_path / "direct", *settings)
@@ -294,7 +297,7 @@ def test_thresholds_that_no_round_can_rest_on_are_refused_before_anybody_is_aske
     overrides: list[str], words: str
 ) -> None:
     with pytest.raises(FedprivError, match=words):
-        guarantee.resolved(study(*overrides), 18)
+        guarantee.calibrated(study(*overrides), 18)
 
 
 @pytest.mark.parametrize(("threshold", "clients"), [("0.7", 28), ("30", 30), ("1.0", 40), ("0.69", 28)])

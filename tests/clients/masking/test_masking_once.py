@@ -19,16 +19,17 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 from flwr.app import Array, ArrayRecord, ConfigRecord, Context, RecordDict
 
-from clients import app as client
+from clients.flower import answering
+from clients.flower.code import code
 from clients.masking import once, vector
 from clients.masking.once import Marker
 from clients.masking.roster import hosted, terms_of
 from clients.masking.survivors import SIGNED, SPEAKS
-from clients.policy import Policy, Refused, read
-from fedpriv import study_file
+from clients.node.policy import Policy, Refused, read
+from fedpriv.accounting.ledger import Budget
 from fedpriv.errors import FedprivError
-from fedpriv.ledger import Budget
-from server.masking import Session
+from fedpriv.studies import file as study_file
+from server.rounds.masking import Session
 
 NODES, OWN = 5, 8
 STUDY = """
@@ -86,13 +87,13 @@ class Deployed:
         state = self.states.get(each, RecordDict())
         context = Context(run_id=1, node_id=each, node_config=config, state=state, run_config={})
         task = {"study": self.text, "round": 1, "seconds": 300.0, "until": 0.0, "restarted": False,
-                "code": client.code(), "run": self.run, "phase": phase}  # fmt: skip
+                "code": code(), "run": self.run, "phase": phase}  # fmt: skip
         arrays = {"clients": Array(np.arange(OWN * each, OWN * each + clients)),
-                  "body": Array("uint8", (len(body),), client.RAW, body)}  # fmt: skip
+                  "body": Array("uint8", (len(body),), answering.RAW, body)}  # fmt: skip
         if phase == "vector":
             arrays["weights"] = Array(WEIGHTS)
         content = RecordDict({"task": ConfigRecord(task), "arrays": ArrayRecord(arrays)})  # type: ignore[arg-type]
-        found = client.answered("mask", content, context)
+        found = answering.answered("mask", content, context)
         self.states[each] = context.state
         return found
 

@@ -15,19 +15,19 @@ from numpy.testing import assert_allclose, assert_array_equal
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from clients.autograd import Autograd
-from clients.gradients import Net, one_thread
 from clients.models import Cnn, Logistic, Mlp, Model, Module
+from clients.models._autograd import Autograd
+from clients.models.gradients import Net, torch_on_one_thread
 from fedpriv.errors import FedprivError
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[3]
 Arrays = tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.int64]]  # weights, x, y
 
 
 @pytest.fixture(autouse=True)
 def _one_thread() -> Iterator[None]:
     before = torch.get_num_threads()
-    one_thread()
+    torch_on_one_thread()
     yield
     torch.set_num_threads(before)
 
@@ -393,7 +393,7 @@ SCRIPT = """
 import hashlib, sys
 import numpy as np
 import torch
-sys.path.insert(0, "tests")
+sys.path.insert(0, "tests/clients/models")
 from test_gradients import EVERY, digest
 torch.set_num_threads(1)
 junk = [np.empty(17 * size, np.uint8) for size in range(1, 99)]  # other addresses

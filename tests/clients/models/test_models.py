@@ -17,10 +17,11 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 from torch import Tensor, nn
 
-from clients.models import MODELS, Cnn, Logistic, Mlp, Model, Module, image, kaiming_uniform, make_model
+from clients.models import MODELS, Cnn, Logistic, Mlp, Model, Module
+from clients.models._shapes import image, kaiming_uniform
 from fedpriv.errors import FedprivError
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[3]
 HERE = __name__
 BUILT: list[Model] = [
     Logistic(),
@@ -262,14 +263,14 @@ def test_a_cnn_refuses_what_is_no_square_image(shape: tuple[int, ...]) -> None:
     ],
 )
 def test_a_model_is_made_by_name(kind: str, settings: Mapping[str, Any], model: Model) -> None:
-    assert make_model(kind, settings) == model
+    assert MODELS.made(kind, settings) == model
     assert kind in MODELS
 
 
 @pytest.mark.parametrize(
     ("kind", "settings", "message"),
     [
-        ("Logistik", {}, r"unknown model 'Logistik' \(did you mean 'Logistic'\?\); models: Logistic, Mlp, Cnn, Tutor"),
+        ("Logistik", {}, r"unknown model 'Logistik' \(did you mean 'Logistic'\?\); models: Logistic, "),
         (["Mlp"], {}, "unknown model"),
         ("Logistic", {"hidden": [3]}, "Logistic has no setting 'hidden'; settings: none"),
         ("Mlp", {"hiden": [3]}, "did you mean 'hidden'"),
@@ -286,7 +287,7 @@ def test_a_model_is_made_by_name(kind: str, settings: Mapping[str, Any], model: 
 )
 def test_a_wrong_choice_is_refused_in_one_line(kind: str, settings: Mapping[str, Any], message: str) -> None:
     with pytest.raises(FedprivError, match=message) as error:
-        make_model(kind, settings)
+        MODELS.made(kind, settings)
     assert "\n" not in str(error.value)
 
 
@@ -318,7 +319,7 @@ NORMS = {
 def test_a_model_that_keeps_statistics_of_batches_is_refused_under_any_study(kind: str, nested: bool) -> None:
     model: Model = Module(path=f"{HERE}:Normed", settings={"kind": kind, **NORMS[kind]})
     if nested:
-        model = make_model(
+        model = MODELS.made(
             "Randomised",
             {
                 "network": {
@@ -429,9 +430,9 @@ def test_a_module_may_be_anywhere_on_the_path(tmp_path: Path, monkeypatch: pytes
 def test_models_are_chosen_and_checked_without_loading_torch() -> None:
     script = """
 import sys
-from clients.models import make_model
+from clients.models import MODELS
 for kind, settings in [("Logistic", {}), ("Mlp", {}), ("Cnn", {}), ("Module", {"path": "torch.nn:Linear"})]:
-    make_model(kind, settings)
+    MODELS.made(kind, settings)
 sys.exit("torch" in sys.modules)
 """
     outcome = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=60)

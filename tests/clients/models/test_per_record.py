@@ -9,11 +9,11 @@ import pytest
 import torch
 from torch import nn
 
-from clients import per_record
-from clients.gradients import Net
-from clients.models import make_model
-from clients.per_record import MaxOfFour
-from clients.stobatch_network import small
+from clients.models import MODELS as KINDS
+from clients.models import per_record
+from clients.models.gradients import Net
+from clients.models.per_record import MaxOfFour
+from clients.models.stobatch import small
 from fedpriv.errors import FedprivError
 
 MODELS: dict[str, tuple[str, dict[str, Any], tuple[int, ...]]] = {
@@ -154,7 +154,7 @@ def encoded() -> nn.Module:
 
 def net(name: str) -> Net:
     kind, settings, shape = MODELS[name]
-    return make_model(kind, settings).build(shape, 4, 1)
+    return KINDS.made(kind, settings).build(shape, 4, 1)
 
 
 def some(own: Net, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -189,7 +189,7 @@ def test_the_bits_of_a_row_do_not_depend_on_the_batch(name: str) -> None:
 
 
 def test_a_module_with_dropout_drops_others_for_every_record_and_step() -> None:
-    own = make_model("Module", {"path": "test_per_record:dropping"}).build((6, 6), 4, 1)
+    own = KINDS.made("Module", {"path": "test_per_record:dropping"}).build((6, 6), 4, 1)
     weights, x, y = own.initial(), np.ones((2, 6, 6), np.float32), np.zeros(2, np.int64)
     x[1] *= 2
     rows, again, later = (np.empty((2, own.dimension), np.float32) for _ in range(3))
@@ -258,6 +258,6 @@ def test_only_rows_of_layers_whose_products_are_known_are_done_by_hand() -> None
 
 
 def test_the_tutorials_network_has_the_papers_size_and_names_images_that_are_too_small() -> None:
-    assert make_model("TutorialCnn", {}).build((784,), 10, 1).dimension == 26010
+    assert KINDS.made("TutorialCnn", {}).build((784,), 10, 1).dimension == 26010
     with pytest.raises(FedprivError, match="TutorialCnn needs images of a side of at least 13"):
-        make_model("TutorialCnn", {}).build((8, 8), 10, 1)
+        KINDS.made("TutorialCnn", {}).build((8, 8), 10, 1)

@@ -21,9 +21,10 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, RecordD
 from flwr.supercore.task_identity import TaskIdentity
 
 from clients import app as client
-from clients import own_ledger
-from clients.policy import total
-from fedpriv import study_file
+from clients.flower.code import code
+from clients.node import own_ledger
+from clients.node.policy import total
+from fedpriv.studies import file as study_file
 
 POLICY = """
 studies = "any"
@@ -65,7 +66,7 @@ def identity(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def asked(folder: Path, study: str | None = STUDY, **changes: Any) -> Message:
     """The client's reply to a server that asks for this; None leaves a part out."""
-    task = {"study": study, "round": 1, "seconds": 300.0, "until": 0.0, "restarted": False, "code": client.code(),
+    task = {"study": study, "round": 1, "seconds": 300.0, "until": 0.0, "restarted": False, "code": code(),
             "run": "first"}  # fmt: skip
     arrays = {"weights": np.zeros(18, np.float32), "clients": np.arange(10), "settings": None}
     task |= {name: value for name, value in changes.items() if name in task}
@@ -245,7 +246,7 @@ def limited(folder: Path) -> None:
 
 def test_absurd_settings_are_refused_or_harmless_and_take_no_memory_to_speak_of(tmp_path: Path) -> None:
     command = [sys.executable, __file__, str(tmp_path)]
-    root = {"PYTHONPATH": str(Path(__file__).resolve().parent.parent)}
+    root = {"PYTHONPATH": str(Path(__file__).resolve().parents[3])}
     done = subprocess.run(command, env={**os.environ, **root}, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     lines = [json.loads(line) for line in done.stdout.splitlines()]

@@ -21,25 +21,29 @@ from flwr.supercore.task_identity import TaskIdentity
 from scipy.stats import norm
 
 from clients import app as client
-from clients import own_ledger
-from clients.cohort import Cohort
-from clients.guard import UNUSABLE, Node
-from clients.own_key import DEALING
-from clients.own_records import pool_of_policy, wrong_with_data
-from clients.policy import Policy, total
-from clients.splits import records_of
-from fedpriv import study_file, wire
-from fedpriv.accounting import Account
-from fedpriv.event import Event, by_hand
-from fedpriv.kept import KINDS as KEPT
-from fedpriv.ledger import Budget
+from clients.data.splits import records_of
+from clients.flower.answering import RAW
+from clients.flower.code import code
+from clients.node import own_ledger
+from clients.node.guard import UNUSABLE, Node
+from clients.node.own_key import DEALING
+from clients.node.own_records import pool_of_policy, wrong_with_data
+from clients.node.policy import Policy, total
+from clients.training.cohort import Cohort
+from clients.training.prepared import prepared
+from fedpriv import wire
+from fedpriv.accounting.account import Account
+from fedpriv.accounting.event import Event, by_hand
+from fedpriv.accounting.ledger import Budget
 from fedpriv.mechanisms import Gaussian, Mechanism, settings_of
-from fedpriv.private_sums import KINDS as SUMS
-from fedpriv.study import Kind
+from fedpriv.releases import SUMS
+from fedpriv.releases.kept import KEPT
+from fedpriv.studies import file as study_file
+from fedpriv.studies.study import Kind
 from fedpriv.trust import Local, Sums
-from server.rounds import Plan
-from tests.test_masking_once import Deployed
-from tests.test_mechanisms import ALL
+from server.rounds import planned
+from tests.clients.masking.test_masking_once import Deployed
+from tests.fedpriv.mechanisms.test_mechanisms import ALL
 
 REFUSAL = f"refused: {UNUSABLE}"
 TERMS = """
@@ -132,7 +136,7 @@ def asked(
     """What a server hears."""
     study = study_file.parsed(text, overrides=overrides)
     task = {"study": study_file.text(study), "round": round, "seconds": 300.0, "until": 0.0, "restarted": False,
-            "code": client.code(), "run": "first"}  # fmt: skip
+            "code": code(), "run": "first"}  # fmt: skip
     clients = np.arange(study.clients.count) if who is None else np.asarray(who)
     arrays = {"weights": Array(model), "clients": Array(clients)}
     if study.first_settings:
@@ -140,8 +144,27 @@ def asked(
     content = RecordDict({"task": ConfigRecord(task), "arrays": ArrayRecord(arrays)})  # type: ignore[arg-type]
     place: Any = {"policy": str(folder / "policy.toml"), "partition-id": 0, "num-partitions": 1}
     context = Context(run_id=1, node_id=1, node_config=place, state=RecordDict(), run_config={})
-    reply = client.app(Message(content, 1, "train"), context)
-    return str(reply.error.reason) if reply.has_error() else reply.content.array_records["answer"]["frames"].data
+    message = Message(content, 1, "train")
+    reply = client.app(message, context)
+    check_plain(message, reply)
+    return str(reply.error.reason) if reply.has_error() else frames_alone(reply.content)
+
+
+def frames_alone(content: RecordDict) -> bytes:
+    """The frames of an answer, beside which nothing stands, and which say of themselves how long they are."""
+    assert list(content) == ["answer"]
+    assert list(content.array_records["answer"]) == ["frames"]
+    array = content.array_records["answer"]["frames"]
+    assert (array.dtype, tuple(array.shape), array.stype) == ("uint8", (len(array.data),), RAW)
+    return array.data
+
+
+def check_plain(message: Message, reply: Message) -> None:
+    """Nothing in the metadata but what those of any reply to it say."""
+    own, plain = (dict(vars(each.metadata)) for each in (reply, Message(RecordDict(), reply_to=message)))
+    times = [each.pop("_created_at") + each.pop("_ttl") for each in (own, plain)]
+    assert own == plain
+    assert times[0] == pytest.approx(times[1], abs=1e-3)
 
 
 def charged(folder: Path) -> list[str]:
@@ -220,7 +243,7 @@ def test_a_client_without_records_answers_as_one_whose_update_is_zero(tmp_path: 
         answers = {len(asked(each, text)) for each in (few, directory(tmp_path / f"many{len(text)}"))}
         assert len(answers) == 1
     study = study_file.parsed(CLIENTS, overrides=["privacy.mechanism.noise=1e-9"])
-    cohort = Cohort(study, node(few)._data(study), answers=True)
+    cohort = Cohort(prepared(study, node(few)._data(study)), answers=True)
     out = np.full((50, 18), np.nan, np.float32)
     assert cohort._train(MODEL, 1, np.arange(50), out) == {}
     assert [bool(row.any()) for row in out] == [bool(own) for own in held(few)]
@@ -238,7 +261,7 @@ def test_the_releases_of_a_whole_node_are_no_further_apart_than_one_records_is_c
     study = study_file.parsed(RECORDS, overrides=["privacy.release.noise=1e-9"])
     sums = []
     for folder in pair(tmp_path, more(0)):
-        own = Cohort(study, node(folder)._data(study), "seeded", answers=True)
+        own = Cohort(prepared(study, node(folder)._data(study)), "seeded", answers=True)
         out = np.zeros((50, 18), np.float32)
         assert own.releasing is not None
         own.releasing.updates(MODEL, 1, np.arange(50), out)
@@ -271,7 +294,7 @@ def test_no_rate_and_no_divisor_of_a_release_is_a_clients_own_number_of_records(
     found = {}
     for count in (8, 16):
         folder = directory(tmp_path / str(count), lambda x, y: (np.full_like(x, 0.1), np.zeros_like(y)), count=count)
-        cohort = Cohort(release, node(folder)._data(release), "seeded", answers=True)
+        cohort = Cohort(prepared(release, node(folder)._data(release)), "seeded", answers=True)
         out = np.zeros((1, 18), np.float32)
         assert cohort.releasing is not None
         cohort.releasing.updates(MODEL, 1, np.array([0]), out)
@@ -324,7 +347,7 @@ def kept_study(batch: int = 12, clients: int = 1, kind: str = "AdLm") -> tuple[s
     """As a server sends it: the sizes of its model written out."""
     overrides = [ENCODED, f"privacy.release.batch={batch}", f"clients.count={clients}"]
     each = batch * KEPT[kind].batches
-    plan = Plan.of(
+    plan = planned(
         study_file.parsed(KEPT_STUDY.replace("KIND", kind), overrides=[*overrides, f"clients.records={each}"])
     )
     return study_file.text(plan.study), plan.net.initial()
@@ -422,7 +445,7 @@ def test_what_fails_within_training_is_said_in_the_same_words(tmp_path: Path, mo
 
     good, bad = pair(tmp_path, same)
     assert isinstance(asked(good), bytes)
-    monkeypatch.setattr("clients.cohort.Cohort.reply", fails)
+    monkeypatch.setattr("clients.training.cohort.Cohort.reply", fails)
     assert asked(bad) == REFUSAL
     assert charged(good) == charged(bad)
 

@@ -17,19 +17,22 @@ from flwr.app import Context, Message, RecordDict
 from flwr.supercore.task_identity import TaskIdentity
 
 from clients import app as client
-from clients import own_ledger
-from clients.cohort import answer
-from clients.guard import Node
-from clients.policy import Refused, read, total
-from clients.splits import Uneven
-from fedpriv import files, guarantee, study_file, wire
-from fedpriv.ledger import Ledger
-from fedpriv.tables import toml
+from clients.data.splits import Uneven
+from clients.node import own_ledger
+from clients.node.guard import Node
+from clients.node.policy import Refused, read, total
+from clients.training.cohort import answer
+from fedpriv import wire
+from fedpriv._base import files
+from fedpriv._base.tables import toml
+from fedpriv.accounting.ledger import Ledger
+from fedpriv.studies import file as study_file
+from fedpriv.studies import promise as guarantee
 from server import rounds
-from server.driver import Answer, Task
-from server.inbox import Inbox
 from server.nodes import GridDriver
-from simulations import direct
+from server.rounds.driver import Answer, Task
+from server.rounds.inbox import Inbox
+from simulations.runs import direct
 
 TERMS = """
 studies = "any"
@@ -61,7 +64,7 @@ def node(folder: Path, terms: str = TERMS, place: tuple[int, int] = (0, 2)) -> N
 
 
 def study(*overrides: str, text: str = STUDY) -> str:
-    return study_file.text(guarantee.resolved(study_file.parsed(text, overrides=overrides), 18))
+    return study_file.text(guarantee.calibrated(study_file.parsed(text, overrides=overrides), 18))
 
 
 def charged(folder: Path) -> list[dict[str, Any]]:
@@ -258,7 +261,7 @@ def test_a_crash_between_charge_and_answer_wastes_budget_and_hides_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr("clients.cohort.Cohort.reply", lambda *_: os._exit(9))
+        patch.setattr("clients.training.cohort.Cohort.reply", lambda *_: os._exit(9))
         _in_another_process(lambda: node(tmp_path).answer(study(), MODEL, 1, HELD))
     assert len(charged(tmp_path)) == 1
     first = node(tmp_path).answer(study(), MODEL, 1, HELD)
@@ -315,7 +318,7 @@ def test_a_full_disk_refuses_to_release(tmp_path: Path, monkeypatch: pytest.Monk
 
     drawn: list[int] = []
     whole_reply = node(tmp_path)
-    monkeypatch.setattr("clients.cohort.Cohort.reply", lambda *_: drawn.append(1) or b"reply")
+    monkeypatch.setattr("clients.training.cohort.Cohort.reply", lambda *_: drawn.append(1) or b"reply")
     with monkeypatch.context() as patch:
         if full == "ledger":
             patch.setattr("fedpriv.records.os.fsync", no_space)
@@ -490,7 +493,7 @@ def test_a_server_of_another_version_is_refused_by_the_client(
     monkeypatch.setattr(GridDriver, "_introduced", partialmethod(_taken_in))  # one that does not look
     monkeypatch.setattr("server.nodes.code", lambda: "another")
     (refused,) = asked(TERMS)
-    assert refused.error == "refused: the server runs another version of fedpriv than this client"
+    assert refused.error == "refused: the server runs other code than this client: one version for both"
 
 
 def _taken_in(driver: Any, node: int, _: Message) -> None:

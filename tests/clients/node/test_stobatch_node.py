@@ -10,25 +10,25 @@ import numpy as np
 import pytest
 import torch
 
-from clients import own_ledger
-from clients.certifying import Terms, averaged, verdicts
-from clients.guard import UNUSABLE, Node
-from clients.input_attacks import Pgd
-from clients.own_key import KEPT, key_in
-from clients.policy import Refused, total
-from clients.pool import Pool
-from clients.stobatch_certificate import smoothed
-from clients.stobatch_noise import secret
-from fedpriv import study_file
-from fedpriv.accounting import Account
+from clients.data.pool import Pool
+from clients.node import own_ledger
+from clients.node.guard import UNUSABLE, Node
+from clients.node.own_key import KEPT, key_in
+from clients.node.policy import Refused, total
+from clients.robustness.certifying import Terms, averaged, verdicts
+from clients.robustness.input_attacks import Pgd
+from clients.robustness.stobatch import smoothed
+from clients.training.stobatch_noise import secret
+from fedpriv.accounting.account import Account
+from fedpriv.accounting.event import Event
 from fedpriv.certified import FunctionalMechanism
 from fedpriv.errors import FedprivError
-from fedpriv.event import Event
-from fedpriv.kept import mechanism_of
-from server.rounds import Plan
-from simulations.certified_run import load
+from fedpriv.releases.kept import mechanism_of
+from fedpriv.studies import file as study_file
+from server.rounds import planned
+from simulations.certify.run import load
 from simulations.command_line import main
-from tests.test_stobatch import study
+from tests.clients.training.test_stobatch import study
 
 TERMS = """
 studies = "any"
@@ -46,7 +46,7 @@ def node(folder: Path, terms: str = TERMS) -> Node:
 
 
 def asked(own: Node, *overrides: str, round: int = 1, run: str = "", name: str = "kept") -> bytes:
-    plan = Plan.of(study(*overrides, f"name={name}"))
+    plan = planned(study(*overrides, f"name={name}"))
     return own.answer(study_file.text(plan.study), plan.net.initial(), round, np.array([1]), run=run)
 
 
@@ -60,7 +60,7 @@ def test_any_number_of_rounds_runs_and_studies_is_charged_once(tmp_path: Path) -
     first = asked(own)
     assert asked(own) == first
     charge = released(tmp_path)
-    kept = Plan.of(study()).study.privacy.kept
+    kept = planned(study()).study.privacy.kept
     assert kept is not None
     assert charge == mechanism_of(kept).events
     asked(own, round=2), asked(own, run="another run"), asked(own, "server.step=1.0", name="another study")
@@ -122,7 +122,7 @@ def test_the_ledger_and_the_key_survive_a_restart_and_a_lost_key_is_a_new_releas
 def test_a_server_that_asks_for_what_cannot_be_is_refused_before_anything_is_charged(
     change: str, why: str, tmp_path: Path
 ) -> None:
-    plan = Plan.of(study())
+    plan = planned(study())
     text, (old, new) = study_file.text(plan.study), change.split("|")
     assert old in text
     with pytest.raises(Refused, match=why):
@@ -140,7 +140,7 @@ def test_a_server_that_asks_for_what_cannot_be_is_refused_before_anything_is_cha
 def test_what_does_not_fit_the_data_is_charged_once_like_what_does_and_said_in_the_nodes_log_alone(
     change: str, why: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    plan, own = Plan.of(study()), node(tmp_path, TERMS.replace("60.0", "200.0"))
+    plan, own = planned(study()), node(tmp_path, TERMS.replace("60.0", "200.0"))
     text, (old, new) = study_file.text(plan.study), change.split("|")
     assert old in text
     for round in (1, 2):
@@ -230,7 +230,7 @@ def test_a_key_is_made_once(tmp_path: Path) -> None:
 )
 def test_bad_input_is_refused_in_one_line_before_anything_is_spent(overrides: list[str], why: str) -> None:
     with pytest.raises(FedprivError, match=why) as found:
-        Plan.of(study(*overrides))
+        planned(study(*overrides))
     assert "\n" not in str(found.value)
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from clients.input_attacks import KINDS, Ensemble, Fgsm, IFgsm, Mim, Pgd, make_input_attack
+from clients.robustness.input_attacks import INPUT_ATTACKS, Ensemble, Fgsm, IFgsm, Mim, Pgd
 from fedpriv.errors import FedprivError
 
 NORMS = ("linf", "l2")
@@ -36,7 +36,7 @@ def losses(model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
 
 
 def attacks(size: float, norm: Any) -> list[Any]:
-    single = [kind(size=size, norm=norm) for kind in KINDS.values()]
+    single = [kind(size=size, norm=norm) for kind in INPUT_ATTACKS.values()]
     return [*single, Pgd(size=size, steps=3, restarts=3, norm=norm), Ensemble(attacks=tuple(single))]
 
 
@@ -124,7 +124,7 @@ def test_a_record_is_attacked_alike_in_any_batch() -> None:
 )
 def test_wrong_settings_are_named(kind: str, wrong: dict[str, Any], words: str) -> None:
     with pytest.raises(FedprivError, match=words):
-        make_input_attack(kind, wrong)
+        INPUT_ATTACKS.made(kind, wrong)
 
 
 @pytest.mark.parametrize("value", [1.5, float("nan")])

@@ -13,22 +13,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from clients.cohort import Cohort
-from fedpriv import guarantee, records, study_file, wire
-from fedpriv.accounting import Account
+from clients.training.cohort import Cohort
+from clients.training.prepared import prepared
+from fedpriv import records, wire
+from fedpriv.accounting.account import Account
+from fedpriv.accounting.event import by_hand
+from fedpriv.curves.compose import compose
+from fedpriv.curves.joint import joint
+from fedpriv.curves.tradeoff import Tradeoff
 from fedpriv.errors import FedprivError
-from fedpriv.event import by_hand
-from fedpriv.joint import joint
 from fedpriv.mechanisms import Gaussian, StochasticSign
-from fedpriv.privacy_loss import compose
-from fedpriv.private_sums import KINDS, Batch, at, make_sum
-from fedpriv.study import Study
-from fedpriv.tradeoff import Tradeoff
+from fedpriv.releases import SUMS, Batch, at
+from fedpriv.studies import file as study_file
+from fedpriv.studies import promise as guarantee
+from fedpriv.studies.study import Study
 from server import rounds
-from server.driver import Answer
-from server.inbox import Inbox
-from server.rounds import Plan
-from simulations.direct import Here, OnRay
+from server.rounds import planned, size_of
+from server.rounds.driver import Answer
+from server.rounds.inbox import Inbox
+from simulations.runs.direct import Here, OnRay
 
 STUDY = """
 data.kind = "Digits"
@@ -90,7 +93,7 @@ def study(*overrides: str) -> Study:
 
 
 def batch(kind: str, rows: Any, **changed: Any) -> tuple[Any, Batch]:
-    release = make_sum(kind, SETTINGS[kind] | changed)
+    release = SUMS.made(kind, SETTINGS[kind] | changed)
     matrix = np.asarray(rows, np.float32)
     return release, Batch.of(release, matrix, np.arange(len(matrix)), 10.0)
 
@@ -104,7 +107,7 @@ def exact(kind: str, rows: Any, **changed: Any) -> np.ndarray:
 # The sum
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", SUMS)
 def test_the_noise_has_the_deviation_that_is_costed(kind: str) -> None:
     release, own = batch(kind, np.zeros((5, 100_000)))
     noise = release.released(own, np.random.default_rng(1)).total
@@ -113,7 +116,7 @@ def test_the_noise_has_the_deviation_that_is_costed(kind: str) -> None:
     assert noise.std() == pytest.approx(deviation, rel=4 / (2 * 100_000) ** 0.5)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", SUMS)
 def test_an_empty_batch_is_released_as_noise(kind: str) -> None:
     release, own = batch(kind, np.zeros((0, 100_000)))
     assert release.released(own, np.random.default_rng(2)).total.std() == pytest.approx(
@@ -121,7 +124,7 @@ def test_an_empty_batch_is_released_as_noise(kind: str) -> None:
     )
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", SUMS)
 @given(seed=st.integers(0, 10**6), count=st.integers(0, 12), norm=st.sampled_from(["clip", "normalise"]))
 def test_one_record_more_moves_the_sum_by_the_clip_norm_at_most(kind: str, seed: int, count: int, norm: str) -> None:
     rng = np.random.default_rng(seed)
@@ -129,7 +132,7 @@ def test_one_record_more_moves_the_sum_by_the_clip_norm_at_most(kind: str, seed:
     rows[rng.random(count + 1) < 0.1] = np.nan
     rows[rng.random(count + 1) < 0.3] = [3, 0, 0, 0]  # of equal length
     changed = {"noise": 1e-12} | ({"norm": norm} if kind != "Ptr" else {})
-    numbers, release = rng.permutation(100)[: count + 1], make_sum(kind, SETTINGS[kind] | changed)
+    numbers, release = rng.permutation(100)[: count + 1], SUMS.made(kind, SETTINGS[kind] | changed)
     totals = []
     for chosen in (np.arange(count + 1), rng.permutation(count)):  # whatever the order of the batch
         own = Batch.of(release, rows[chosen].astype(np.float32), numbers[chosen], 10.0)
@@ -171,7 +174,7 @@ def test_where_the_test_passes_one_record_more_moves_the_sum_by_the_bound_at_mos
 ) -> None:
     rng = np.random.default_rng(seed)
     rows = (rng.normal(size=(count + 1, 4)) * rng.choice([0.1, 0.12, 2], (count + 1, 1))).astype(np.float32)
-    release = make_sum("Ptr", SETTINGS["Ptr"] | PASSES | {"noise": 1e-12, "trimmed": trimmed})
+    release = SUMS.made("Ptr", SETTINGS["Ptr"] | PASSES | {"noise": 1e-12, "trimmed": trimmed})
     batches = [Batch.of(release, rows[:many], np.arange(many), 20.0) for many in (count, count + 1)]
     long = [int((np.minimum(own.lengths, 0.5) > 0.25).sum()) for own in batches]
     one, other = [release.released(own, np.random.default_rng(1)).total for own in batches]
@@ -190,7 +193,7 @@ def test_f_rises_where_the_test_fails_and_falls_where_it_passes_within_its_bound
 
 def test_the_clip_norm_comes_to_the_quantile_of_the_lengths() -> None:
     rows = np.random.default_rng(1).exponential(size=(200, 1)).astype(np.float32)
-    release = make_sum("AdaptiveDpSgd", SETTINGS["AdaptiveDpSgd"] | {"clip": 0.01, "quantile": 0.7})
+    release = SUMS.made("AdaptiveDpSgd", SETTINGS["AdaptiveDpSgd"] | {"clip": 0.01, "quantile": 0.7})
     norms, rng = [], np.random.default_rng(2)
     for _ in range(300):
         found = release.released(Batch.of(release, rows, np.arange(200), 200.0), rng)
@@ -203,7 +206,7 @@ def test_the_clip_norm_comes_to_the_quantile_of_the_lengths() -> None:
 
 
 def test_a_sum_and_a_count_on_one_sample_cost_what_the_joint_pair_does() -> None:
-    release = make_sum("AdaptiveDpSgd", SETTINGS["AdaptiveDpSgd"])
+    release = SUMS.made("AdaptiveDpSgd", SETTINGS["AdaptiveDpSgd"])
     both = joint([(Tradeoff.gaussian(1 / 1.2), 1), (Tradeoff.gaussian(0.5 / 2.0), 1)]).subsampled(0.2)
     one = Tradeoff.gaussian(1 / release.mechanism.noise).subsampled(0.2)  # type: ignore[union-attr]
     bounds, found = compose([(both, 10)]).epsilon(1e-5), compose([(one, 10)]).epsilon(1e-5)
@@ -214,7 +217,7 @@ def test_a_sum_and_a_count_on_one_sample_cost_what_the_joint_pair_does() -> None
 
 @pytest.mark.parametrize("kind", [PTR, ADAPTIVE, TRIMMED])
 def test_every_release_is_calibrated_and_costs_what_its_mechanism_does(kind: str) -> None:
-    found = Plan.of(study(kind.replace(" noise=1.2,", ""), "privacy.epsilon=60.0")).study
+    found = planned(study(kind.replace(" noise=1.2,", ""), "privacy.epsilon=60.0")).study
     upper = guarantee.epsilon(found, 650, 3).upper
     assert 59.8 < upper <= 60.0
     private = found.privacy.private_sum
@@ -222,7 +225,7 @@ def test_every_release_is_calibrated_and_costs_what_its_mechanism_does(kind: str
     seen = "branch" if found.privacy.release.kind == "Ptr" else None
     facts: Any = {"sampling": 0.2, "rounds": 3, "dimension": 650, "geometry": "l2", "unit": "record", "seen": seen}
     release = by_hand(mechanism=private.mechanism, **facts)
-    assert upper == Account((release,)).epsilon(1e-5).bounds.upper
+    assert upper == pytest.approx(Account((release,)).epsilon(1e-5).bounds.upper, rel=1e-4)
 
 
 @pytest.mark.parametrize("steps", [1, 3])
@@ -230,7 +233,7 @@ def test_a_run_costs_what_the_accountant_says_of_its_releases(steps: int, tmp_pa
     result = rounds.run(study(f"training.local_steps={steps}"), tmp_path, Here(), quiet=True)
     release = by_hand(mechanism=Gaussian(clip=1, noise=1.2), sampling=0.2, rounds=3 * steps, dimension=650,
                       geometry="l2", unit="record")  # fmt: skip
-    assert result["epsilon"]["upper"] == Account((release,)).epsilon(1e-5).bounds.upper
+    assert result["epsilon"]["upper"] == pytest.approx(Account((release,)).epsilon(1e-5).bounds.upper, rel=1e-4)
     assert (result["unit"], result["adjacency"], result["trust"]) == ("record", "add-remove", "local")
     header = records.read(tmp_path / "records.jsonl").header
     assert header["release"]["sampling"] == 0.2
@@ -238,7 +241,7 @@ def test_a_run_costs_what_the_accountant_says_of_its_releases(steps: int, tmp_pa
 
 
 def test_noise_left_out_is_calibrated_to_the_epsilon_asked_for() -> None:
-    found = Plan.of(study("privacy.release={kind='DpSgd', clip=0.5, sampling=0.2}", "privacy.epsilon=2.0")).study
+    found = planned(study("privacy.release={kind='DpSgd', clip=0.5, sampling=0.2}", "privacy.epsilon=2.0")).study
     assert 1.99 < guarantee.epsilon(found, 650, 3).upper <= 2.0
     assert found.privacy.release is not None
     assert found.privacy.release.settings["noise"] > 0.5
@@ -251,19 +254,19 @@ FAINT = "privacy.mechanism={kind='StochasticSign', clip=1.0, peak=0.1, scale=200
 
 @pytest.mark.parametrize("own", [[], [TRIMMED], [PTR], [ADAPTIVE]])
 def test_what_carries_the_release_costs_nothing_more(own: list[str]) -> None:
-    plain, carried = Plan.of(study(*own)).study, Plan.of(study(SIGN, *own)).study
+    plain, carried = planned(study(*own)).study, planned(study(SIGN, *own)).study
     cost = guarantee.epsilon(carried, 650, 3)
     assert cost.upper == guarantee.epsilon(plain, 650, 3).upper
     assert cost.lower == 0  # who tells the releases apart need not tell their signs apart
 
 
 def test_a_message_that_says_less_than_the_release_it_carries_is_what_is_paid_for() -> None:
-    found = Plan.of(study(FAINT, "training.local_steps=2")).study
+    found = planned(study(FAINT, "training.local_steps=2")).study
     messages = by_hand(
         mechanism=found.privacy.chosen, rounds=3, dimension=650, geometry="l2", unit="record", adjacency="replace"
     )
     upper = guarantee.epsilon(found, 650, 3).upper
-    assert upper == Account((messages,)).epsilon(1e-5).bounds.upper
+    assert upper == pytest.approx(Account((messages,)).epsilon(1e-5).bounds.upper, rel=1e-4)
     assert upper < guarantee.epsilon(study("training.local_steps=2"), 650, 3).upper / 10
 
 
@@ -326,6 +329,7 @@ def test_records_are_the_same_bytes_for_any_division_into_cohorts(name: str, tmp
     assert result["skipped"] == 0
 
 
+@pytest.mark.flower
 def test_records_are_the_same_bytes_in_two_worker_processes_and_after_a_stop(tmp_path: Path) -> None:
     rounds.run(study(ADAPTIVE), tmp_path / "here", Here(), quiet=True)
     driver = OnRay(2, 3)
@@ -372,7 +376,7 @@ def test_settings_that_nobody_could_have_are_refused_and_others_are_not_touched(
 
 
 def test_what_adapts_is_counted_in_what_a_client_sends() -> None:
-    plain, adapting = (Plan.of(study(*own)).size.whole for own in ([], [ADAPTIVE]))
+    plain, adapting = (size_of(planned(study(*own)).plan).whole for own in ([], [ADAPTIVE]))
     frame = wire.adapted(b"eightful", 1, np.array([0]), np.array([[0.5]]))
     assert adapting - plain == len(frame)
 
@@ -418,9 +422,9 @@ def test_memory_does_not_grow_with_a_batch_that_is_only_added_up(tmp_path: Path)
 def test_a_batch_in_blocks_is_released_to_the_bits_of_a_whole_one(
     release: str, corruption: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole, parts = (Cohort(study(release, *corruption, "training.local_steps=2")) for _ in range(2))
+    whole, parts = (Cohort(prepared(study(release, *corruption, "training.local_steps=2"))) for _ in range(2))
     wanted = released(whole, 3)
-    monkeypatch.setattr("clients.per_record.WEIGHTS", 10 * whole.net.dimension)
+    monkeypatch.setattr("clients.models.per_record.WEIGHTS", 10 * whole.net.dimension)
     assert (released(parts, 3) == wanted).all()
 
 
@@ -446,7 +450,7 @@ def released(cohort: Cohort, rounds: int) -> np.ndarray:
 
 
 def test_a_clients_release_is_unbiased_for_the_mean_of_its_clipped_gradients() -> None:
-    cohort = Cohort(study("privacy.release.noise=0.05"))
+    cohort = Cohort(prepared(study("privacy.release.noise=0.05")))
     own = cohort.division.of(np.array([0]))[0]  # type: ignore[call-arg]
     rows = np.empty((60, 650), np.float32)
     cohort.net.each(cohort.net.initial(), *(part[0] for part in cohort.pool.batch(own[None])), rows)
@@ -458,7 +462,7 @@ def test_a_clients_release_is_unbiased_for_the_mean_of_its_clipped_gradients() -
 
 
 def test_a_clients_batches_are_poisson_samples_of_its_records() -> None:
-    cohort, sizes = Cohort(study()), []
+    cohort, sizes = Cohort(prepared(study())), []
     original = cohort.net.each
     cohort.net.each = lambda weights, x, y, out: (sizes.append(len(y)), original(weights, x, y, out))[1]  # type: ignore
     released(cohort, 1000)
@@ -468,13 +472,13 @@ def test_a_clients_batches_are_poisson_samples_of_its_records() -> None:
 
 def test_the_divisor_and_the_rate_are_the_studys_whatever_number_of_records_a_client_has() -> None:
     """A client of a third of the records, and one of none: what is divided by is public, and the rate is."""
-    cohort = Cohort(study("privacy.release.noise=1e-9"))
+    cohort = Cohort(prepared(study("privacy.release.noise=1e-9")))
     whole, sizes = cohort.division.of(np.array([0]))[0], []  # type: ignore[call-arg]
     original = cohort.net.each
     cohort.net.each = lambda weights, x, y, out: (sizes.append(len(y)), original(weights, x, y, out))[1]  # type: ignore
     for own in (whole, whole[:20], whole[:0]):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("clients.releasing.records_of", lambda division, client, own=own: own)
+            patch.setattr("clients.training.releasing.records_of", lambda division, client, own=own: own)
             sizes.clear()
             mean = released(cohort, 300).mean(axis=0)
         rows = np.empty((len(own), 650), np.float32)
@@ -485,9 +489,9 @@ def test_the_divisor_and_the_rate_are_the_studys_whatever_number_of_records_a_cl
 
 
 def test_cryptographic_batches_and_noise_are_drawn_anew(tmp_path: Path) -> None:
-    cohort = Cohort(study("privacy.noise=cryptographic"))
+    cohort = Cohort(prepared(study("privacy.noise=cryptographic")))
     assert not np.array_equal(released(cohort, 1), released(cohort, 1))
-    assert np.array_equal(*[released(Cohort(study()), 1) for _ in range(2)])
+    assert np.array_equal(*[released(Cohort(prepared(study())), 1) for _ in range(2)])
 
 
 def test_records_whose_gradient_cannot_be_had_are_dropped_and_counted_and_charged(tmp_path: Path) -> None:
@@ -497,8 +501,8 @@ def test_records_whose_gradient_cannot_be_had_are_dropped_and_counted_and_charge
         np.save(tmp_path / f"{name}.npy", part)
     own = [f'data={{kind="Arrays", path="{tmp_path}"}}', "clients={count=2, records=60}",
            "privacy.release.sampling=1.0", "training.model={kind='Mlp', hidden=[4]}"]  # fmt: skip
-    plan = Plan.of(study(*own))
-    cohort = Cohort(plan.study)
+    plan = planned(study(*own))
+    cohort = Cohort(plan)
     out = np.empty((2, plan.net.dimension), np.float32)
     weights = plan.net.initial() * 1e6
     assert cohort.releasing is not None
@@ -517,7 +521,7 @@ def test_nobody_foresees_others_whose_releases_adapt() -> None:
 
 def test_a_count_that_costs_more_than_epsilon_allows_is_named() -> None:
     with pytest.raises(FedprivError, match=r"count_noise = 0\.1 alone costs more than ε allows"):
-        Plan.of(study(ADAPTIVE.replace(" noise=1.2,", "").replace("2.0", "0.1"), "privacy.epsilon=1.0"))
+        planned(study(ADAPTIVE.replace(" noise=1.2,", "").replace("2.0", "0.1"), "privacy.epsilon=1.0"))
 
 
 @pytest.mark.parametrize(
@@ -529,7 +533,7 @@ def test_a_count_that_costs_more_than_epsilon_allows_is_named() -> None:
         ("privacy.release.clip=0", "clip must be positive, got 0"),
         ("privacy.release.noise=0", "noise must be positive, got 0"),
         ("privacy.release.norm=coordinates", "norm 'coordinates' is unknown"),
-        ("privacy.release.kind=DpSdg", "release 'DpSdg' is unknown (did you mean 'DpSgd'?)"),
+        ("privacy.release.kind=DpSdg", "unknown release 'DpSdg' (did you mean 'DpSgd'?)"),
         ("privacy.release={kind='DpSgd', clip=1.0, sampling=0.1}", "DpSgd needs noise"),
         ("privacy.release={kind='DpSgd', clip=1.0, noise=1.0, sampling=0.1, trimmed=3}", "no setting 'trimmed'"),
         (TRIMMED.replace("0.25", "12"), "trimmed must be less than the expected batch of 12, got 12"),
@@ -537,7 +541,7 @@ def test_a_count_that_costs_more_than_epsilon_allows_is_named() -> None:
         (TRIMMED.replace("0.25", "-1"), "trimmed must be at least 0, got -1"),
         (PTR.replace("trimmed=4", "trimmed=12"), "trimmed must be less than the expected batch of 12, got 12"),
         (PTR.replace("trimmed=4", "trimmed=2"), "trimmed must be at least 3 for the test to pass"),
-        (PTR.replace("bound=0.5", "bound=1.5"), "bound is the ratio τ/R, in (0, 1], got 1.5"),
+        (PTR.replace("bound=0.5", "bound=1.5"), "0.667 for τ = 2 and R = 3, got 1.5"),
         (PTR.replace("failure=1e-5", "failure=0.6"), "failure must be between"),
         (PTR.replace("bound=0.5", "bound=0.0"), "bound must be positive, got 0.0"),
         (PTR.replace("bound=0.5", "bound=nan"), "bound must be finite, got nan"),
@@ -572,7 +576,7 @@ def test_a_count_that_costs_more_than_epsilon_allows_is_named() -> None:
 )
 def test_what_no_release_can_be_is_refused_in_one_line(override: str, message: str) -> None:
     with pytest.raises(FedprivError) as caught:
-        Plan.of(study(override))
+        planned(study(override))
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
 

@@ -6,25 +6,29 @@ import json
 from collections import Counter
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
 import torch
+from polynomials import label_loss, reconstruction
 
-from clients.cohort import Cohort, answer
-from clients.splits import records_of
-from clients.stobatch import Batch, adversarial, gradient
-from clients.stobatch_network import encoded_of, sizes_of
-from fedpriv import guarantee, kept, records, study_file
-from fedpriv.accounting import Account
-from fedpriv.certified.functional import label_loss, reconstruction
+from clients.data.splits import records_of
+from clients.models.stobatch import Encoded, encoded_of, sizes_of
+from clients.training.cohort import Cohort, answer
+from clients.training.prepared import Prepared, prepared
+from clients.training.stobatch import Batch, adversarial, gradient
+from fedpriv import records
+from fedpriv.accounting.account import Account
 from fedpriv.errors import FedprivError
-from fedpriv.study import Study
+from fedpriv.releases import kept
+from fedpriv.studies import file as study_file
+from fedpriv.studies import promise as guarantee
+from fedpriv.studies.study import Study
 from server import rounds
-from server.rounds import Plan
+from server.rounds import planned
 from simulations.command_line import main
-from simulations.direct import Here
+from simulations.runs.direct import Here
 
 STUDY = """
 name = "kept"
@@ -43,12 +47,12 @@ def study(*overrides: str) -> Study:
     return study_file.parsed(STUDY, overrides=[MODEL, *overrides])
 
 
-def plan(*overrides: str) -> Plan:
-    return Plan.of(study(*overrides))
+def plan(*overrides: str) -> Prepared:
+    return planned(study(*overrides))
 
 
 def cohort(*overrides: str) -> Cohort:
-    return Cohort(plan(*overrides).study)
+    return Cohort(prepared(plan(*overrides).study))
 
 
 def kept_of(own: Cohort, client: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -104,7 +108,7 @@ def test_all_rounds_together_cost_what_the_noise_costs_once_and_both_epsilons_ar
 def test_a_target_is_met_by_epsilon_1_and_a_budget_below_the_one_price_is_refused() -> None:
     own = plan("privacy.release={kind='StoBatch', epsilon_2=0.5}", "privacy.epsilon=20.0")
     assert 19.9 < guarantee.epsilon(own.study, own.net.dimension, 2).upper <= 20
-    assert guarantee.resolved(own.study, own.net.dimension) == own.study
+    assert guarantee.calibrated(own.study, own.net.dimension) == own.study
     price = guarantee.epsilon(plan().study, 1, 1).upper
     assert guarantee.affordable(plan(f"privacy.budget={price}").study, 1) == 2
     with pytest.raises(FedprivError, match="does not pay for one round"):
@@ -170,7 +174,7 @@ def test_who_tells_two_records_apart_by_what_is_kept_wins_no_more_than_the_certi
 
 def test_gradients_are_those_of_the_polynomials_as_they_are_written() -> None:
     own = plan("privacy.release.hidden_noise=0.0")
-    _, module = encoded_of(own.net)
+    module = encoded_of(own.net)
     rng = np.random.default_rng(3)
     x, y = torch.from_numpy(rng.normal(size=(3, 1, 8, 8))).float(), torch.from_numpy(rng.normal(size=(3, 10)))
     batch = Batch(x, y.float())
@@ -217,10 +221,8 @@ def test_gradients_are_those_of_the_polynomials_as_they_are_written() -> None:
 
 def test_columns_of_the_first_layer_stay_within_norm_one_whatever_the_server_sends() -> None:
     own = plan()
-    engine, module = encoded_of(own.net)
     for scale in (0.0, 1e-3, 1.0, 1e6):
-        engine.load(torch.tensor(own.net.initial() * np.float32(scale))[None])
-        engine._reset(engine._weights[0], train=False)
+        module = cast(Encoded, own.net.module(own.net.initial() * np.float32(scale)))
         norms = module.first.theta.detach().double().abs().sum((1, 2, 3))
         assert float(norms.max()) <= 1
     assert sizes_of(own.net) == (64, 9, 16, 4)
@@ -228,7 +230,7 @@ def test_columns_of_the_first_layer_stay_within_norm_one_whatever_the_server_sen
 
 @pytest.mark.parametrize("kind", ["Fgsm", "IFgsm", "Mim", "Pgd"])
 def test_adversarial_examples_stay_within_their_size_outside_of_the_box_too_and_never_help(kind: str) -> None:
-    _, module = encoded_of(plan().net)
+    module = encoded_of(plan().net)
     x = torch.from_numpy(np.random.default_rng(4).normal(scale=3, size=(20, 1, 8, 8)).astype(np.float32))
     moved = adversarial(module, x, kind, 0.3, 4, torch.Generator().manual_seed(1))
     assert float((moved - x).abs().max()) == pytest.approx(0.3, abs=1e-4)
@@ -253,7 +255,7 @@ def test_adlm_is_the_benign_half_and_uses_every_batch() -> None:
     alone = cohort(
         "privacy.release={kind='AdLm', epsilon=2.0, epsilon_2=0.5, hidden_noise=0.0, batch=20}", "clients.records=40"
     )
-    first = encoded_of(both.net)[1].first.weight.numel()
+    first = encoded_of(both.net).first.weight.numel()
     assert both.keeping is not None
     assert alone.keeping is not None
     assert len(alone.keeping.batches(0)) == len(both.keeping.batches(0)) == 2

@@ -12,11 +12,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pytest import approx
+from tried import others
 
-from fedpriv.accounting import Account
-from fedpriv.comparisons import published
+from fedpriv.accounting.account import Account
+from fedpriv.accounting.event import Event, by_hand, described, event_of
+from fedpriv.accounting.published.comparisons import published
+from fedpriv.curves.compose import Bounds
+from fedpriv.curves.tradeoff import Tradeoff
 from fedpriv.errors import FedprivError
-from fedpriv.event import Event, by_hand, described, event_of
 from fedpriv.mechanisms import (
     Binomial,
     BinomialNoise,
@@ -31,8 +34,6 @@ from fedpriv.mechanisms import (
     Ternarize,
     Ternary,
 )
-from fedpriv.privacy_loss import Bounds
-from fedpriv.tradeoff import Tradeoff
 from fedpriv.trust import Central, Local
 
 WIDE = StochasticSign(clip=0.1, scale=10)
@@ -51,6 +52,7 @@ EVERY: list[Any] = [
     Gaussian(clip=1, noise=5),
     Laplace(clip=1, noise=10),
 ]
+EVERY += others(EVERY)
 SUMMED = [
     m for m in EVERY if isinstance(m, StochasticSign | Binomial | Cldp | NoisySign | BinomialNoise | Skellam | Gaussian)
 ]

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import ndtr
 
-from fedpriv.asymptotic import (
+from fedpriv.accounting.published import (
     clt_delta,
     clt_epsilon,
     clt_mu,
@@ -19,8 +19,8 @@ from fedpriv.asymptotic import (
     poisson_gaussian_mu,
     subsampled_mu,
 )
+from fedpriv.curves.tradeoff import Tradeoff
 from fedpriv.errors import FedprivError
-from fedpriv.tradeoff import Tradeoff
 
 approx = pytest.approx
 

@@ -12,17 +12,17 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 from torch import nn
 
-from clients.attacked import Attacked, accuracies, attacked
-from clients.certifying import Terms, verdicts
-from clients.gradients import Net
-from clients.large_models import CifarCnn, Randomised, ResNet18
-from clients.models import make_model
-from clients.randomised import Noised, as_trained, network_of, noised, stretch
-from clients.training_noise import TrainingNoise
-from fedpriv import guarantee, study_file
+from clients.models import MODELS, CifarCnn, Randomised, ResNet18
+from clients.models._training_noise import TrainingNoise
+from clients.models.gradients import Net
+from clients.models.randomised import Noised, as_trained, network_of, noised, stretch
+from clients.robustness.attacked import Attacked, accuracies, attacked
+from clients.robustness.certifying import Terms, verdicts
 from fedpriv.certified import GaussianSmoothing, LayerSmoothing
 from fedpriv.certified.smoothing import in_linf
 from fedpriv.errors import FedprivError
+from fedpriv.studies import file as study_file
+from fedpriv.studies import promise as guarantee
 
 INNER: list[dict[str, Any]] = [
     {"kind": "Mlp", "hidden": [12]},
@@ -50,7 +50,7 @@ def each(net: Net, x: Any, y: Any, weights: Any = None) -> Any:
 @pytest.mark.parametrize("inner", INNER, ids=lambda own: own["kind"])
 def test_noise_in_training_leaves_the_weights_and_what_is_in_use_as_they_are(inner: dict[str, Any], at: Any) -> None:
     x, y = images(6)
-    plain = make_model(inner["kind"], {k: v for k, v in inner.items() if k != "kind"}).build((14, 14), 5, seed=3)
+    plain = MODELS.made(inner["kind"], {k: v for k, v in inner.items() if k != "kind"}).build((14, 14), 5, seed=3)
     net = Randomised(network=inner, noise=0.5, at=at).build((14, 14), 5, seed=3)
     assert_array_equal(net.initial(), plain.initial())
     start = plain.initial() + np.float32(0.01)
@@ -75,7 +75,7 @@ def test_noise_is_fresh_in_every_step_for_every_record_and_client() -> None:
     twins = np.repeat(x, 2, axis=0) + np.array([0, 1e-6], np.float32)[:, None, None]
     first, other = each(net, twins, np.repeat(y, 2))
     assert np.abs(first - other).max() > 1e-3
-    bare = make_model("Mlp", {"hidden": [12]}).build((14, 14), 5, seed=3)
+    bare = MODELS.made("Mlp", {"hidden": [12]}).build((14, 14), 5, seed=3)
     step = net.initial() + np.float32(1e-6)
     assert np.abs(each(bare, x, y, step) - each(bare, x, y)).max() < 1e-4
     assert np.abs(each(net, x, y, step) - each(net, x, y)).max() > 1e-3
@@ -108,7 +108,7 @@ def test_robust_noise_buys_no_privacy_and_costs_none() -> None:
 )
 def test_wrong_settings_of_noise_are_named(wrong: dict[str, Any], words: str) -> None:
     with pytest.raises(FedprivError, match=words):
-        make_model("Randomised", {"network": INNER[0], **wrong}).build((14, 14), 5, 1)
+        MODELS.made("Randomised", {"network": INNER[0], **wrong}).build((14, 14), 5, 1)
 
 
 # --- its certificates ---------------------------------------------------------------------------------------------
@@ -139,7 +139,7 @@ def test_noise_in_use_is_that_of_training_in_its_place() -> None:
         assert isinstance(own, smoothing)
         assert own.noise == 0.3
         assert [layer.scale for layer in network.modules() if isinstance(layer, Noised)] == [0.3]
-    plain = make_model("Logistic", {}).build((14, 14), 5, seed=3)
+    plain = MODELS.made("Logistic", {}).build((14, 14), 5, seed=3)
     assert as_trained(network_of(plain, plain.initial()), (14, 14)) is None
 
 

@@ -13,12 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pytest import approx
 
-from fedpriv.accounting import Account
-from fedpriv.comparisons import published
-from fedpriv.event import Event, by_hand
-from fedpriv.lecture import ORDERS, moments_epsilon
+from fedpriv.accounting.account import Account
+from fedpriv.accounting.event import Event, by_hand
+from fedpriv.accounting.published._lecture import ORDERS, moments_epsilon
+from fedpriv.accounting.published.comparisons import published
 from fedpriv.mechanisms import Gaussian, Laplace
-from fedpriv.ptr_renyi import black_box_lower
+from fedpriv.mechanisms.ptr_renyi import black_box_lower
 from simulations.command_line import main
 
 GAUSSIAN, LAPLACE = "[L] Gaussian mechanism", "[L] Laplace mechanism"

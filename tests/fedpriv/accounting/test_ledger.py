@@ -14,10 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pytest import approx
 
-from fedpriv.accounting import Account, chosen_epsilon
+from fedpriv.accounting.account import Account, chosen_epsilon
+from fedpriv.accounting.event import Event, by_hand, described, event_of
+from fedpriv.accounting.ledger import FORMAT, Budget, Ledger
 from fedpriv.errors import BudgetExceeded, FedprivError
-from fedpriv.event import Event, by_hand, described, event_of
-from fedpriv.ledger import FORMAT, Budget, Ledger
 from fedpriv.mechanisms import (
     Binomial,
     BinomialNoise,

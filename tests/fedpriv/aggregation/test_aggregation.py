@@ -18,7 +18,7 @@ from numpy.random import default_rng
 from numpy.typing import NDArray
 from pytest import approx
 
-from fedpriv import records, study_file
+from fedpriv import records
 from fedpriv.aggregation import (
     Aid,
     Arc,
@@ -43,12 +43,13 @@ from fedpriv.aggregation import (
     SignGuard,
     TrimmedMean,
     WeightedVote,
-    make_rule,
+    rule_of,
 )
 from fedpriv.errors import FedprivError
-from fedpriv.study import Study
+from fedpriv.studies import file as study_file
+from fedpriv.studies.study import Study
 from server import rounds
-from simulations.direct import Here
+from simulations.runs.direct import Here
 
 Matrix = NDArray[Any]
 
@@ -472,7 +473,7 @@ def test_a_tie_at_random_is_fair_and_decided_by_the_generator_alone() -> None:
 )
 def test_a_slip_in_a_rule_is_named(kind: str, settings: dict[str, Any], message: str) -> None:
     with pytest.raises(FedprivError, match=message):
-        make_rule(kind, settings)
+        rule_of(kind, settings)
 
 
 def test_trust_without_anything_to_go_by_says_so() -> None:

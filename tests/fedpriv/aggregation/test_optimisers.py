@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 import torch
 
-from fedpriv import study_file
+from fedpriv.aggregation.optimisers import Adam, Optimiser, Sgd
 from fedpriv.errors import FedprivError
-from fedpriv.optimisers import Adam, Optimiser, Sgd
+from fedpriv.studies import file as study_file
 from server import rounds
-from simulations.direct import Here
+from simulations.runs.direct import Here
 
 STUDY = """
 data.kind = "Digits"

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedpriv import study_file
 from fedpriv.errors import FedprivError
+from fedpriv.studies import file as study_file
 from server import rounds
 from simulations.command_line import main
-from simulations.direct import Here
+from simulations.runs.direct import Here
 
 STUDY = """
 data = { kind = "Synthetic", records = 200, features = 6, classes = 3 }
@@ -237,7 +237,7 @@ def test_a_step_of_ones_own_precedes_any_rule(own: Any, tmp_path: Path) -> None:
 
 
 def test_the_example_of_the_page_is_called_with_its_settings(tmp_path: Path, monkeypatch: Any) -> None:
-    page = (Path(__file__).parent.parent / "docs" / "studies.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[3] / "docs" / "studies.md").read_text(encoding="utf-8")
     source = page.partition("## Rules of your own")[2].partition("```python\n")[2].partition("```")[0]
     (tmp_path / "pagerules.py").write_text("import numpy as np\n\n" + source, encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)

@@ -11,13 +11,14 @@ import pytest
 from pytest import approx
 from spies import NOTES, STUDY, Counts
 
-from fedpriv import study_file, wire
+from fedpriv import wire
 from fedpriv.mechanisms import StochasticSign
-from fedpriv.packing import packing
-from fedpriv.participation import attackers
+from fedpriv.packed.symbols import packing
+from fedpriv.population.participation import attackers
+from fedpriv.studies import file as study_file
 from server import rounds
-from server.driver import Answer, Task
-from simulations.direct import Here
+from server.rounds.driver import Answer, Task
+from simulations.runs.direct import Here
 
 PLAIN = "privacy.mechanism={kind='Plain', clip=1.0}"
 SECURE = ["privacy.trust=secure-aggregation", "aggregation={kind='Mean'}"]

@@ -10,8 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from spies import Scene
+from tried import others
 
-from fedpriv.attacks import KINDS, METHODS, View, make_attack
+from fedpriv import attacks
+from fedpriv.attacks import METHODS, View, attack_of
 from fedpriv.mechanisms import (
     Binomial,
     BinomialNoise,
@@ -24,7 +26,7 @@ from fedpriv.mechanisms import (
     Ternarize,
     Ternary,
 )
-from fedpriv.packing import packing
+from fedpriv.packed.symbols import packing
 
 NEEDED = {"TargetedFlip": {"source": 1, "target": 2}}
 VARIANTS = {
@@ -32,8 +34,8 @@ VARIANTS = {
     "MinMax": {"away": "mean"}, "MinSum": {"away": "sign"}, "OutputPoisoning": {"direction": "own"},
     "VoteAgainst": {"probability": 0.5}, "OmniscientVote": {"stealthy": True},
 }  # fmt: skip
-ATTACKS = [make_attack(kind, NEEDED.get(kind, {})) for kind in KINDS] + [
-    make_attack(*each) for each in VARIANTS.items()
+ATTACKS = [attack_of(kind, NEEDED.get(kind, {})) for kind in attacks.ATTACKS] + [
+    attack_of(*each) for each in VARIANTS.items()
 ]
 MECHANISMS: list[Any] = [
     Binomial(clip=1, scale=2, trials=1), Binomial(clip=1, scale=2, trials=4), StochasticSign(clip=1, scale=2),
@@ -41,6 +43,7 @@ MECHANISMS: list[Any] = [
     BinomialNoise(clip=1, levels=4, trials=20), DiscreteGaussian(clip=1, levels=7, noise=1),
     Skellam(clip=1, levels=7, noise=1), Gaussian(clip=1, noise=1),
 ]  # fmt: skip
+MECHANISMS += others(MECHANISMS)
 DIFFER = {"RandomNoise", "FangTrim", "BitFlip", "VoteAgainst", "FeatureNoise"}  # by a generator of their own
 
 
@@ -88,7 +91,7 @@ def test_every_kind_is_in_one_table_and_says_what_it_can_know() -> None:
         assert sum(hasattr(attack, method) for method in METHODS) == 1
         assert type(attack).knowledge  # type: ignore[attr-defined]
         assert "knowledge" not in [field.name for field in fields(attack)]  # type: ignore[arg-type]
-    assert {type(attack).__name__ for attack in ATTACKS} == set(KINDS)
+    assert {type(attack).__name__ for attack in ATTACKS} == set(attacks.ATTACKS)
 
 
 @pytest.mark.parametrize(("attack", "level"), UPDATES)
@@ -177,5 +180,5 @@ def test_data_keep_their_shape_and_classes_and_nobody_elses_change(
 
 def test_attackers_with_the_same_records_and_noise_of_their_own_differ() -> None:
     x, y = np.zeros((2, 1, 4), np.float32), np.zeros((2, 1), np.int64)
-    noisy, _ = make_attack("FeatureNoise", {}).on_data(x, y, 2, [np.random.default_rng(i) for i in (1, 2)])  # type: ignore[attr-defined]
+    noisy, _ = attack_of("FeatureNoise", {}).on_data(x, y, 2, [np.random.default_rng(i) for i in (1, 2)])  # type: ignore[attr-defined]
     assert (noisy[0] != noisy[1]).all()

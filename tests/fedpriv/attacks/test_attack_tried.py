@@ -10,13 +10,14 @@ from typing import Any
 
 import pytest
 
-from clients import cohort
-from fedpriv import records, study_file
+from clients.training import cohort
+from fedpriv import records
 from fedpriv.attacks import Silent
+from fedpriv.studies import file as study_file
 from server import rounds
 from simulations.command_line import main
-from simulations.direct import Here
-from simulations.sweep.cell import run_cell
+from simulations.runs.direct import Here
+from simulations.sweep._cell import run_cell
 from simulations.sweep.directory import complete, finished, opened, place_of
 from simulations.sweep.grid import grid_of
 

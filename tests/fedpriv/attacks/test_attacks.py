@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pytest import approx
 from spies import STUDY, Scene
 
-from fedpriv import study_file, wire
+from fedpriv import wire
 from fedpriv.aggregation import Krum, MajorityVote, TrimmedMean
 from fedpriv.attacks import (
     Alie,
@@ -38,10 +38,11 @@ from fedpriv.attacks import (
     VoteAgainst,
     Zero,
 )
-from fedpriv.attacks.crafted import deviations
+from fedpriv.attacks._crafted import deviations
 from fedpriv.errors import FedprivError
 from fedpriv.mechanisms import Binomial, NoisySign, StochasticSign, Ternary
-from server.rounds import Plan
+from fedpriv.studies import file as study_file
+from server.rounds import planned
 
 ROWS = np.array([[1.0, 4.0], [3.0, 4.0], [5.0, 1.0]])  # mean (3, 3), deviation (2, √3)
 OWN = np.array([[2.0, -1.0]], np.float32)
@@ -362,7 +363,7 @@ def test_what_cannot_be_is_refused_in_one_line(overrides: list[str], message: st
 
 def test_a_flip_of_a_label_that_is_not_there_is_refused_before_the_first_round() -> None:
     with pytest.raises(FedprivError, match=r"attack: source and target must be below 10, the number of classes"):
-        Plan.of(study("attack={kind='TargetedFlip', source=3, target=10}"))
+        planned(study("attack={kind='TargetedFlip', source=3, target=10}"))
 
 
 def test_a_study_writes_out_what_its_attackers_know_and_do() -> None:

@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from clients.cohort import Cohort
-from clients.corrupting import Corrupting
-from fedpriv import study_file
+from clients.training.cohort import Cohort
+from clients.training.corrupting import Corrupting
+from clients.training.prepared import prepared
 from fedpriv.errors import FedprivError
+from fedpriv.studies import file as study_file
 from server import rounds
-from server.rounds import Plan
-from simulations.direct import Here
+from server.rounds import planned
+from simulations.runs.direct import Here
 
 STUDY = """
 data.kind = "Digits"
@@ -50,7 +51,7 @@ def test_a_share_of_the_records_is_struck_whoever_holds_them() -> None:
 
 @pytest.mark.parametrize("kind", ON_DATA)
 def test_struck_data_are_changed_in_the_same_way_every_time_and_nothing_else_is(kind: str) -> None:
-    cohort = Cohort(study(f"{kind}, share=0.3"))
+    cohort = Cohort(prepared(study(f"{kind}, share=0.3")))
     numbers = np.arange(1000)
     x, y = clean(cohort, numbers)
     hit = cohort.corrupting.struck(numbers)
@@ -67,7 +68,7 @@ def test_labels_and_features_become_what_the_paper_says() -> None:
     numbers = np.arange(1000)
 
     def of(kind: str) -> tuple[Any, Any, Any, Any]:
-        cohort = Cohort(study(f"{kind}, share=1"))
+        cohort = Cohort(prepared(study(f"{kind}, share=1")))
         own = clean(cohort, numbers)
         return *own, *cohort.corrupting.data(*own, numbers)
 
@@ -85,7 +86,7 @@ def test_gradients_become_what_the_paper_says() -> None:
     numbers, rows = np.arange(50), np.random.default_rng(1).normal(size=(50, 650)).astype(np.float32)
 
     def of(kind: str) -> Any:
-        cohort, out = Cohort(study(f"{kind}, share=1", RELEASE)), rows.copy()
+        cohort, out = Cohort(prepared(study(f"{kind}, share=1", RELEASE))), rows.copy()
         cohort.corrupting.gradients(out, numbers, 1, 0, cohort.net, cohort.net.initial())
         return out
 
@@ -99,7 +100,7 @@ def test_gradients_become_what_the_paper_says() -> None:
 def test_what_becomes_of_a_gradient_depends_on_no_other_record(kind: str) -> None:
     """Else a record less would move the others' noise too, and the sum by more than its own gradient."""
     rows = np.random.default_rng(1).normal(size=(50, 650)).astype(np.float32)
-    cohort, few = Cohort(study(f"{kind}, share=0.6", RELEASE)), np.r_[:20, 21:50]
+    cohort, few = Cohort(prepared(study(f"{kind}, share=0.6", RELEASE))), np.r_[:20, 21:50]
     all_of_them, fewer = rows.copy(), rows[few].copy()
     for own, numbers in ((all_of_them, np.arange(50)), (fewer, few)):
         cohort.corrupting.gradients(own, numbers, 1, 0, cohort.net, cohort.net.initial())
@@ -138,8 +139,8 @@ def test_corrupted_records_cost_as_much_as_others(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("corruption", "message"),
     [
-        ("kind='LabelFlp', share=0.1", "corruption: kind 'LabelFlp' is unknown (did you mean 'LabelFlip'?)"),
-        ("kind='Alie', share=0.1", "kind 'Alie' is unknown"),
+        ("kind='LabelFlp', share=0.1", "corruption: unknown corruption 'LabelFlp' (did you mean 'LabelFlip'?)"),
+        ("kind='Alie', share=0.1", "unknown corruption 'Alie'"),
         ("kind='LabelFlip'", "LabelFlip needs share"),
         ("kind='LabelFlip', share=1.1", "share must be between 0 and 1, got 1.1"),
         ("kind='LabelFlip', share=nan", "share must be between 0 and 1, got nan"),
@@ -153,6 +154,6 @@ def test_corrupted_records_cost_as_much_as_others(tmp_path: Path) -> None:
 )
 def test_what_no_corruption_can_be_is_refused_in_one_line(corruption: str, message: str) -> None:
     with pytest.raises(FedprivError) as caught:
-        Plan.of(study(corruption))
+        planned(study(corruption))
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)

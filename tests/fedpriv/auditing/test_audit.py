@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
+import io
 import json
+import os
 from dataclasses import dataclass, replace
 from html import escape
 from pathlib import Path
@@ -10,13 +13,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from matplotlib.image import imread
 from numpy.typing import NDArray
 
-from fedpriv import encoding, study_file
-from fedpriv.audit.laws import log_ratio
-from fedpriv.audit.pairs import keys_of, pair_of, told_apart
-from fedpriv.audit.ranks import Lines, Ranks
-from fedpriv.audit.statistic import (
+from fedpriv.accounting.event import by_hand
+from fedpriv.auditing.laws import log_ratio
+from fedpriv.auditing.pairs import keys_of, pair_of, told_apart
+from fedpriv.auditing.ranks import Lines, Ranks
+from fedpriv.auditing.statistic import (
     Trials,
     at_least,
     epsilon_by_guesses,
@@ -24,12 +30,14 @@ from fedpriv.audit.statistic import (
     epsilon_lower,
     mu_of_epsilon,
 )
-from fedpriv.audit.verdict import verdict
+from fedpriv.auditing.verdict import as_level, more_than_held, verdict
 from fedpriv.bounds import Norm
+from fedpriv.bounds.sums import scalar_pair_lower, ternary_pair_lower
+from fedpriv.channel import encoding
+from fedpriv.curves.compose import compose
+from fedpriv.curves.tradeoff import Tradeoff
 from fedpriv.errors import FedprivError
-from fedpriv.estimation.noisy_means import noisy_mean
-from fedpriv.event import by_hand
-from fedpriv.fine_grid import FineGrid
+from fedpriv.estimation._noisy_means import noisy_mean
 from fedpriv.mechanisms import (
     Binomial,
     BinomialNoise,
@@ -43,17 +51,18 @@ from fedpriv.mechanisms import (
     Ternarize,
     Ternary,
 )
-from fedpriv.privacy_loss import compose
-from fedpriv.random_streams import stream
-from fedpriv.sampling_wide import rounded
-from fedpriv.secure_aggregation import scalar_pair_lower, ternary_pair_lower
-from fedpriv.tradeoff import Tradeoff
+from fedpriv.randomness.grid import FineGrid
+from fedpriv.randomness.streams import stream
+from fedpriv.randomness.wide import rounded
+from fedpriv.studies import file as study_file
 from fedpriv.trust import Sums
-from server.rounds import Plan
+from server.rounds import planned
+from simulations.audit.audited import audit
+from simulations.audit.picture import picture
 from simulations.audit.sources import source_of
 from simulations.audit.trials import Scored, conducted
-from simulations.audit.words import MEANINGS
 from simulations.command_line import main
+from simulations.report.run.audit_words import MEANINGS, in_a_line
 
 SMALL = """
 name = "small"
@@ -81,7 +90,7 @@ KINDS = [
 
 
 def resolved(text: str) -> Any:
-    return Plan.of(study_file.parsed(text)).study
+    return planned(study_file.parsed(text)).study
 
 
 def audited(text: str, canaries: int, place: Path, confidence: float = 0.99) -> dict[str, Any]:
@@ -123,6 +132,7 @@ def test_of_1_000_audits_of_a_pair_the_99_bound_is_above_its_mu_in_at_most_18_an
     assert above[1] >= 400
 
 
+@pytest.mark.slow
 def test_of_1_000_audits_by_ranks_the_99_bound_is_above_its_mu_in_at_most_18_and_the_50_bound_in_at_least_400():
     """Coin votes as above, and a Gaussian pair: a bound is above μ where fewer than so many simulated audits are."""
     share, rounds, count, rng = 0.529679551, 200, 400, np.random.default_rng(3)
@@ -144,6 +154,7 @@ def test_the_bound_by_ranks_is_the_largest_mu_that_is_rejected():
         assert ranks.largest(mu - 1e-3, 0.95) < ranks.score <= ranks.largest(mu + 1e-3, 0.95)
 
 
+@pytest.mark.slow
 def test_ranks_show_more_of_a_gaussian_pair_than_right_guesses_do_and_what_the_pair_itself_allows_is_above():
     """At ε of some 1 the bound is off by .80 of what the count's is: 2/φ(0)·½ deviations of guesses, 2 of ranks."""
     mu = 0.25
@@ -310,6 +321,7 @@ def test_the_certificate_of_sums_stands_and_coins_are_told_as_often_as_the_law_o
     assert found["right"] / 600 == pytest.approx((1 + advantage) / 2, abs=4 * 0.5 / np.sqrt(600))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", RECORDS)
 def test_the_certificate_of_records_stands_and_canaries_are_told_far_more_often_than_by_chance(name, tmp_path):
     found = audited(ONE + RECORDS[name], 1_000, tmp_path, SURE)
@@ -333,9 +345,9 @@ def test_a_curator_that_looks_more_than_once_is_not_audited():
 
 def test_an_audit_of_a_curators_means_catches_noise_halved_and_a_norm_that_is_not_clipped(tmp_path, monkeypatch):
     with monkeypatch.context() as patched:
-        patched.setattr("fedpriv.estimation.noisy_means.noisy_mean", mean_halved)
+        patched.setattr("fedpriv.estimation._noisy_means.noisy_mean", mean_halved)
         assert not audited(SMALL + CENTRAL, 1_600, tmp_path, SURE)["stands"]
-    monkeypatch.setattr("fedpriv.estimation.noisy_means.clipped", lambda rows, region: rows)
+    monkeypatch.setattr("fedpriv.estimation._noisy_means.clipped", lambda rows, region: rows)
     assert not audited(SMALL + CENTRAL, 800, tmp_path / "again", SURE)["stands"]
 
 
@@ -366,13 +378,15 @@ def test_an_audit_of_messages_catches_a_norm_that_is_not_clipped(tmp_path, monke
 
 def test_an_audit_of_messages_catches_one_stream_for_two_clients(tmp_path, monkeypatch):
     monkeypatch.setattr(
-        "clients.cohort.Seeded", lambda seed, round, clients: encoding.Seeded(seed, round, clients // 2)
+        "clients.training.cohort.Seeded", lambda seed, round, clients: encoding.Seeded(seed, round, clients // 2)
     )
     assert audited(SMALL + VOTES, 200, tmp_path, SURE)["repeated"]
 
 
 def test_an_audit_of_messages_catches_one_stream_for_two_rounds(tmp_path, monkeypatch):
-    monkeypatch.setattr("clients.cohort.Seeded", lambda seed, round, clients: encoding.Seeded(seed, 1, clients))
+    monkeypatch.setattr(
+        "clients.training.cohort.Seeded", lambda seed, round, clients: encoding.Seeded(seed, 1, clients)
+    )
     assert audited(SMALL + VOTES, 200, tmp_path, SURE)["repeated"]
 
 
@@ -381,6 +395,7 @@ THREE = FEW + LOCAL.format(epsilon=8.0, kind="Binomial", settings=", peak = 0.2,
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SUMMED)
 def test_the_certificate_of_sums_of_three_messages_stands_where_all_three_go_through_the_channel(name, tmp_path):
     text = FEW + SUMMED[name].replace("epsilon", SUMS, 1)
@@ -403,26 +418,70 @@ def test_an_audit_of_sums_catches_a_norm_that_is_not_clipped(tmp_path, monkeypat
 
 def test_an_audit_of_sums_catches_one_stream_for_two_clients(tmp_path, monkeypatch):
     monkeypatch.setattr(
-        "clients.cohort.Seeded", lambda seed, round, clients: encoding.Seeded(seed, round, clients // 2)
+        "clients.training.cohort.Seeded", lambda seed, round, clients: encoding.Seeded(seed, round, clients // 2)
     )
     assert audited(THREE, 200, tmp_path, SURE)["repeated"]
 
 
+@pytest.mark.slow
 def test_an_audit_of_records_catches_noise_halved(tmp_path, monkeypatch):
     monkeypatch.setattr(FineGrid, "law", lambda grid, noise, power: rounded(noise / 2 / grid.step, power))
     assert not audited(ONE + RECORDS["DpSgd"], 2_500, tmp_path, SURE)["stands"]
 
 
+@pytest.mark.slow
 def test_an_audit_of_records_catches_a_norm_that_is_not_clipped(tmp_path, monkeypatch):
-    monkeypatch.setattr("fedpriv.private_sums.batch.clip_factors", unclipped)
+    monkeypatch.setattr("fedpriv.releases._batch.clip_factors", unclipped)
     assert not audited(ONE + RECORDS["DpSgd"], 400, tmp_path, SURE)["stands"]
 
 
 def test_an_audit_of_records_catches_one_stream_for_two_clients(tmp_path, monkeypatch):
     monkeypatch.setattr(
-        "clients.releasing.stream", lambda seed, purpose, round, client: stream(seed, purpose, round, client // 2)
+        "clients.training.releasing.stream",
+        lambda seed, purpose, round, client: stream(seed, purpose, round, client // 2),
     )
     assert audited(ONE + RECORDS["DpSgd"], 100, tmp_path, SURE)["repeated"]
+
+
+def test_an_audit_of_records_catches_a_count_without_noise_behind_a_clip_norm(tmp_path, monkeypatch):
+    """Though it is charged for: σ_b = 20 beside a sum that costs nearly all of ε."""
+    real = FineGrid.noisy
+    assert audited(ONE + RECORDS["AdaptiveDpSgd"], 2_000, tmp_path / "honest", SURE)["stands"]
+    monkeypatch.setattr(
+        FineGrid,
+        "noisy",
+        lambda grid, total, *about: real(grid, total, *about) if np.ndim(total) else total * grid.step,
+    )
+    assert not audited(ONE + RECORDS["AdaptiveDpSgd"], 2_000, tmp_path, SURE)["stands"]
+
+
+LAPLACE = """
+name = "laplace"
+data = { kind = "Synthetic", records = 3000, features = 5, classes = 3, held_out = 20 }
+clients = { count = 50, records = 4 }
+privacy = { delta = 1e-5, trust = "local", mechanism = { kind = "Laplace", clip = 1.0, noise = 4.0 } }
+run.rounds = 10
+"""
+
+
+def test_noise_that_is_halved_within_what_a_certificate_allows_is_a_fault_of_its_own(tmp_path, monkeypatch):
+    """A certificate of Laplace noise allows more than canaries can hold, so its own count stands."""
+    honest = audit(LAPLACE, tmp_path / "honest", canaries=4_000, quiet=True)
+    assert honest["stands"]
+    monkeypatch.setattr(FineGrid, "law", lambda grid, noise, power: rounded(noise / 2 / grid.step, power))
+    found = audit(LAPLACE, tmp_path / "halved", canaries=4_000, quiet=True)
+    assert found["mu"]["audited"] < found["mu"]["certified"]
+    assert "another than described" in found["faults"][0]["words"]
+    assert not found["stands"]
+    assert "FAULT: the noise" in in_a_line(found)
+
+
+@settings(max_examples=20, deadline=None)
+@given(seed=st.integers(0, 2**32), share=st.floats(0.5, 0.9))
+def test_a_share_that_the_inputs_hold_is_no_fault(seed, share):
+    right = np.random.default_rng(seed).random(2_000) < share
+    held = np.arange(2_000) % 2 == 0
+    assert not more_than_held(Trials(held, np.where(right == held, 1.0, -1.0)), share)
 
 
 # going on
@@ -460,6 +519,7 @@ def test_an_audit_that_is_killed_goes_on_to_the_same_trials_and_draws_none_twice
         conducted(counting, 100, own.seed, own.first, tmp_path / "cut", killed)
     again = conducted(counting, 100, own.seed, own.first, tmp_path / "cut", lambda _: None)
     assert (again.trials.scores == whole.trials.scores).all()
+    assert 0 == whole.before < again.before  # seconds of the sitting that was cut
     assert sorted(counting.asked) == list(range(own.first, own.first + 100))
 
 
@@ -489,12 +549,21 @@ def test_the_command_says_what_was_found_and_leaves_it_in_a_directory(tmp_path, 
     assert found["epsilon"]["audited"] <= found["epsilon"]["upper"] <= 8
     assert sorted(path.name for path in place.iterdir()) == ["audit.json", "audit.png"]
     kept = json.loads((place / "audit.json").read_text())
+    check_title_is_whole(picture(kept | {"name": "a long name of " * 12}))
     curves = kept.pop("curves")
     assert kept == found
     certified, audited = (np.array(curves[name]) for name in ("certified", "audited"))
     assert (certified <= np.array(curves["explicit"]) + 1e-3).all()
     assert np.array(curves["trials"]["beta"])[[0, -1]].tolist() == [1, 0]
     assert np.interp(0.5, curves["alpha"], certified) <= np.interp(0.5, curves["alpha"], audited)
+
+
+def check_title_is_whole(png: bytes) -> None:
+    """Nothing reaches the edges."""
+    pixels = imread(io.BytesIO(png))[..., :3]
+    assert pixels.min() < 0.5
+    for edge in (pixels[:2], pixels[:, :2], pixels[:, -2:]):
+        assert (edge == 1).all()
 
 
 def test_the_command_ends_with_1_where_the_certificate_is_refuted(tmp_path, capsys, monkeypatch):
@@ -514,6 +583,10 @@ def test_the_command_ends_with_1_where_the_certificate_is_refuted(tmp_path, caps
         (["digits", "--confidence", "-1"], "confidence must be between 0 and 1"),
         (["stobatch"], "keeps its noise on records: what leaves are gradients"),
         (["no-such-study"], "no study 'no-such-study'"),
+        (["digits", "--confidence", "1e-320"], "further than 1e-16 from both"),
+        (["digits", "--out", ""], "--out: names nothing"),
+        (["--node", ""], "--node: names nothing"),
+        (["--node", "x", "--study", ""], "--study: names nothing"),
         (["digits", "--canaries", "0"], "must be a whole number of at least 1"),
     ],
 )  # fmt: skip
@@ -524,6 +597,55 @@ def test_what_cannot_be_audited_is_one_line(words, line, capsys, tmp_path, monke
     assert said.count("\n") == 1
     assert line in said
     assert list(tmp_path.iterdir()) == []
+
+
+NOTHING_FINITE = {
+    "BinomialNoise": "{kind='BinomialNoise', clip=1.0, levels=2, trials=3}",
+    "Ternarize": "{kind='Ternarize', clip=1.0, scale=3.0}",
+}
+
+
+@pytest.mark.parametrize("kind", NOTHING_FINITE)
+def test_a_study_of_which_nothing_finite_is_certified_is_one_line(kind, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "study.toml").write_text(LAPLACE)
+    assert main(["audit", "study.toml", "--set", f"privacy.mechanism={NOTHING_FINITE[kind]}", "--quiet"]) == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert "no finite ε is certified" in said
+    assert [path.name for path in tmp_path.iterdir()] == ["study.toml"]
+
+
+def test_what_is_in_an_audits_way_is_refused_before_its_trials_and_left_alone(tmp_path, capsys):
+    place, words = tmp_path / "out", ["audit", "digits", *SHORT, "--quiet", "--out", str(tmp_path / "out")]
+    for inside, line in (
+        ("audit.json/own", "that is no file"), ("audit.png/own", "that is no file"),
+        ("blocks/own", "no file of an audit's"),
+    ):  # fmt: skip
+        file = place / inside
+        file.parent.mkdir(parents=True)
+        file.write_text("own")
+        assert main(words) == 2
+        said = capsys.readouterr().err
+        assert line in said
+        assert said.count("\n") == 1
+        assert file.read_text() == "own"
+        file.unlink()
+        file.parent.rmdir()
+
+
+def test_two_audits_do_not_write_in_one_place(tmp_path, capsys):
+    lock = os.open(tmp_path, os.O_RDONLY)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    words = ["audit", "digits", *SHORT, "--quiet", "--canaries", "20", "--out", str(tmp_path)]
+    assert main(words) == 2
+    assert "another audit is at work there" in capsys.readouterr().err
+    os.close(lock)
+    assert main(words) == 0
+
+
+def test_a_confidence_next_to_1_is_not_said_to_be_1():
+    assert as_level(1 - 2**-53) == "0.9999999999999999"
 
 
 def test_a_run_is_audited_once_it_has_done_what_its_study_promises(tmp_path, capsys):
@@ -544,6 +666,11 @@ def test_a_run_is_audited_once_it_has_done_what_its_study_promises(tmp_path, cap
     assert (run / "audit" / "audit.json").is_file()
     check_reported(run, capsys)
     lines = (run / "records.jsonl").read_text().splitlines(keepends=True)
+    text = (run / "study.toml").read_text()
+    (run / "study.toml").write_text(text.replace("rounds = 4", "rounds = 3"))
+    assert main(["audit", str(run), "--quiet"]) == 2
+    assert "its records hold 4 rounds, where its study promises 3" in capsys.readouterr().err
+    (run / "study.toml").write_text(text)
     (run / "records.jsonl").write_text("".join(lines[:3]))
     assert main(["audit", str(run), "--quiet"]) == 2
     assert "promises 4 rounds and it did 2" in capsys.readouterr().err
@@ -565,6 +692,10 @@ def check_reported(run: Path, capsys: Any) -> None:
     assert json.loads(capsys.readouterr().out)["audit"] == {
         name: own for name, own in found.items() if name != "curves"
     }
+    kept.write_text(json.dumps(found | {"stands": False, "faults": [{"about": "the noise", "words": "is another"}]}))
+    assert main(["report", str(run)]) == 0
+    assert "FAULT: the noise: is another" in capsys.readouterr().out
+    assert "FAULT: the noise: is another" in (run / "report" / "index.html").read_text()
     kept.write_text(json.dumps(found | {"study": "another"}))
     assert main(["report", str(run), "--no-html"]) == 0
     assert "99% confidence" not in capsys.readouterr().out

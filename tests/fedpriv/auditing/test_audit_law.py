@@ -21,28 +21,31 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, RecordD
 from flwr.supercore.task_identity import TaskIdentity
 
 from clients import app as client
-from clients.cohort import Cohort, forget, net_of, pool_of
-from clients.own_key import DEALING
-from clients.own_records import dealt, owners_of, pool_of_policy
-from clients.policy import read
-from clients.pool import Records, own_pool
-from fedpriv import guarantee, mechanisms, study_file, wire
-from fedpriv.accounting import Account
-from fedpriv.aggregation import PrivateMean
-from fedpriv.audit.laws import log_ratio, of_sums, power, symbol_law
-from fedpriv.audit.statistic import Trials, mu_of_share
+from clients.data.pool import Records, own_pool
+from clients.flower.code import code
+from clients.node.own_key import DEALING
+from clients.node.own_records import dealt, owners_of, pool_of_policy
+from clients.node.policy import read
+from clients.training.cohort import Cohort
+from clients.training.prepared import forget_prepared, net_of, pool_of, prepared
+from fedpriv import mechanisms, wire
+from fedpriv.accounting.account import Account
+from fedpriv.accounting.event import Event, by_hand
+from fedpriv.auditing.laws import log_ratio, of_sums, power, symbol_law
+from fedpriv.auditing.statistic import Trials, mu_of_share
 from fedpriv.channel import Channel
+from fedpriv.curves.compose import ROUGH, compose
 from fedpriv.errors import FedprivError
-from fedpriv.event import Event
-from fedpriv.kept import AdLm, mechanism_of
+from fedpriv.estimation.private_mean import PrivateMean
 from fedpriv.mechanisms import settings_of
-from fedpriv.packing import packing
-from fedpriv.privacy_loss import ROUGH, compose
-from fedpriv.private_sums import KINDS as SUMS_OF_RECORDS
-from fedpriv.private_sums import event_of_sum, make_sum
-from fedpriv.random_streams import stream
+from fedpriv.packed.symbols import packing, sends_reals
+from fedpriv.randomness.streams import stream
+from fedpriv.releases import SUMS, event_of_sum
+from fedpriv.releases.kept import AdLm, mechanism_of
+from fedpriv.studies import file as study_file
+from fedpriv.studies import promise as guarantee
 from fedpriv.trust import Central, Local, Sums
-from tests.test_channel_laws import EVERY, HOWS, bounds_of
+from tests.fedpriv.channel.test_channel_laws import EVERY, HOWS, bounds_of
 
 SURE = 0.9999  # of each audit
 CERTAIN = 3  # clients of a sum
@@ -96,7 +99,7 @@ def kept_in(folder: Path, x: Any, y: Any) -> None:
     """Data of a directory; the last two are held out."""
     np.save(folder / "x.npy", np.concatenate([x, x[:2]]).astype(np.float32))
     np.save(folder / "y.npy", np.concatenate([y, [0, 1]]).astype(np.int64))
-    forget()
+    forget_prepared()
 
 
 @dataclass(frozen=True)
@@ -170,7 +173,7 @@ class Row:
 
 
 def of_cohort(text: str, dimension: int, own: Any = None) -> Ask:
-    cohort = Cohort(study_file.parsed(text), own, answers=True)
+    cohort = Cohort(prepared(study_file.parsed(text), own), answers=True)
     return lambda round, clients: cohort.reply(np.zeros(dimension, np.float32), round, clients)
 
 
@@ -182,7 +185,7 @@ def of_node(text: str, dimension: int, folder: Path, unit: str, data: str = "") 
 
     def answered(round: int, clients: Any) -> bytes:
         task = {"study": text, "round": round, "seconds": 300.0, "until": 0.0, "restarted": False,
-                "code": client.code()}  # fmt: skip
+                "code": code()}  # fmt: skip
         arrays = ArrayRecord({"clients": Array(clients), "weights": Array(np.zeros(dimension, np.float32))})
         content = RecordDict({"arrays": arrays, "task": ConfigRecord(task)})  # type: ignore[arg-type]
         reply = client.app(Message(content, 1, "train"), context)
@@ -239,10 +242,16 @@ def stands(trials: Trials, event: Event) -> bool:
 
 
 def legal(mechanism: Any, trust: str) -> bool:
-    return trust != "secure-aggregation" or f"{type(mechanism).__name__} {trust}" not in NOT_SUMMED
+    """Whether a study may draw it: sums are certified, or refused, and are of whole numbers."""
+    if trust != "secure-aggregation":
+        return True
+    try:
+        by_hand(mechanism, trust=trust, clients=CERTAIN)
+    except FedprivError:
+        return False
+    return not sends_reals(type(mechanism))
 
 
-NOT_SUMMED = {f"{kind} secure-aggregation" for kind in ("Ternarize", "DiscreteGaussian", "Laplace", "Gaussian")}
 ROWS = [
     pytest.param(mechanism, norm, trust, unit, id=f"{mechanism!r} {norm} {trust} {unit}")
     for mechanism, norm in product(EVERY, HOWS)
@@ -387,7 +396,7 @@ def audited_rows() -> set[str]:
         seen = Sums(CERTAIN) if trust == "secure-aggregation" else Local()
         found.add(named(channel.event(3, seen, unit=unit, rounds=1)))  # type: ignore[arg-type]
     for name, settings in RELEASES.items():
-        private = make_sum(name.split(",")[0], settings)
+        private = SUMS.made(name.split(",")[0], settings)
         if not isinstance(private.mechanism, mechanisms.Ptr):
             found.add(named(event_of_sum(private, 3, 1)))
     found.add(named(CENTRAL.event(3, 1)))
@@ -395,7 +404,7 @@ def audited_rows() -> set[str]:
     return found
 
 
-CENTRAL = PrivateMean(epsilon=1.0, delta=1e-5, bound=1.0)  # audited in tests/test_audit.py
+CENTRAL = PrivateMean(epsilon=1.0, delta=1e-5, bound=1.0)  # audited in tests/fedpriv/auditing/test_audit.py
 KEPT = mechanism_of(AdLm(epsilon_1=1.0, batch=4, sizes=(16, 4, 4, 8)))
 
 
@@ -428,7 +437,7 @@ def test_a_row_is_audited_or_named_with_the_reason_and_a_new_mechanism_is_neithe
 def test_what_studies_draw_is_audited() -> None:
     """Every event that a study's promise is made of, whatever its mechanism, bound, trust and release."""
     audited = audited_rows()
-    assert set(RELEASES) >= set(SUMS_OF_RECORDS)
+    assert set(RELEASES) >= set(SUMS)
     for mechanism, norm, trust in product(EVERY, HOWS, ("local", "secure-aggregation")):
         noise = f"mechanism = {written(type(mechanism).__name__, settings_of(mechanism))}"
         text = STUDY.format(data="none", count=9, rule="Mean", rounds=1, fewest=3, norm=norm, trust=trust, noise=noise)

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from scipy.optimize import brentq
 from scipy.special import ndtr
 
+from fedpriv.bounds.renyi import delta, epsilon, noisy_sign_curve, slope, slope_bound, vector_curve
+from fedpriv.curves.tradeoff import Tradeoff
 from fedpriv.errors import FedprivError
-from fedpriv.renyi import delta, epsilon, noisy_sign_curve, slope, slope_bound, vector_curve
-from fedpriv.tradeoff import Tradeoff
 
 approx = pytest.approx
 orders = st.floats(-3, 5).map(lambda t: 1 + 10**t)

@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 from pytest import approx
 from scipy.special import ndtri
 
-from fedpriv import renyi
+from fedpriv.bounds import renyi
+from fedpriv.bounds.vectors import Votes, published_theorem_7, spans, theorem_a
+from fedpriv.curves.tradeoff import Tradeoff
 from fedpriv.errors import FedprivError
 from fedpriv.mechanisms import (
     Binomial,
@@ -26,8 +28,6 @@ from fedpriv.mechanisms import (
     Ternarize,
     Ternary,
 )
-from fedpriv.tradeoff import Tradeoff
-from fedpriv.vectors import Votes, published_theorem_7, spans, theorem_a
 
 RNG = np.random.default_rng(12)
 MECHANISMS: list[Any] = [

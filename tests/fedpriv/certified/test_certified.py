@@ -11,40 +11,35 @@ import pytest
 import torch
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from polynomials import by_quadrature, label_loss, reconstruction, reconstruction_coefficients
 from pytest import approx
 from scipy.integrate import quad
 from scipy.special import bdtr, bdtrc, ndtr, ndtri
 from torch import nn
 
-from clients.certifying import Terms, averaged, estimated, verdicts
-from clients.input_attacks import Ensemble, Fgsm, IFgsm, Mim, Pgd
-from clients.randomised import Noised, noised
-from fedpriv.certified import FunctionalMechanism, GaussianSmoothing, LaplaceSmoothing, StoBatchSmoothing
-from fedpriv.certified.approximation import (
-    by_quadrature,
-    cut_off,
-    largest_error,
-    published_labels,
-    published_reconstruction,
-)
-from fedpriv.certified.confidence import bernstein, clopper_pearson, hoeffding, leading, of_scores
-from fedpriv.certified.cube import Cube
-from fedpriv.certified.functional import (
-    epsilon_1_of,
-    label_loss,
-    reconstruction,
-    reconstruction_coefficients,
-)
-from fedpriv.certified.radii import (
+from clients.models.randomised import Noised, noised
+from clients.robustness.certifying import Terms, averaged, estimated, verdicts
+from clients.robustness.input_attacks import Ensemble, Fgsm, IFgsm, Mim, Pgd
+from fedpriv.certified import (
+    FunctionalMechanism,
+    GaussianSmoothing,
+    LaplaceSmoothing,
+    StoBatchSmoothing,
     certifies,
-    composed_epsilon,
     gaussian_radius,
     laplace_radius,
+    largest_polynomial_error,
     pixeldp_radius,
+    polynomial_error,
+    published_label_error,
+    published_reconstruction_error,
     robustness_epsilon,
 )
+from fedpriv.certified._cube import Cube
+from fedpriv.certified.confidence import bernstein, clopper_pearson, hoeffding, leading, of_scores
+from fedpriv.certified.functional import epsilon_1_of
+from fedpriv.curves.tradeoff import Tradeoff
 from fedpriv.errors import FedprivError
-from fedpriv.tradeoff import Tradeoff
 
 shares = st.floats(0.001, 0.999)
 MNIST: dict[str, Any] = {"inputs": 784, "patch": 25, "hidden": 196, "last": 256, "batch": 2499, "epsilon_2": 0.1}
@@ -133,7 +128,7 @@ def test_appendix_n_prints_a_radius_that_what_it_draws_does_not_certify() -> Non
 def test_mechanisms_in_a_row_move_scores_by_the_sum_of_their_epsilons_at_most() -> None:
     """Lemma 5: two mechanisms' curve, composed exactly, lies above that of the sum."""
     both = [np.outer(*pair).ravel() for pair in zip(coin(0.5), coin(0.25), strict=True)]
-    exact, lemma = Tradeoff.between(*both), Tradeoff.pure(composed_epsilon(0.5, 0.25))
+    exact, lemma = Tradeoff.between(*both), Tradeoff.pure(0.5 + 0.25)
     levels = np.linspace(0, 1, 51)
     assert (exact(levels) >= lemma(levels) - 1e-12).all()
     assert exact(exp(-0.75) / 10) == approx(lemma(exp(-0.75) / 10))  # and meets it
@@ -240,8 +235,8 @@ def test_a_reconstruction_and_its_polynomial_differ_by_what_is_cut_off(seed: int
     z = theta @ h
     exact = (x * np.log1p(np.exp(-z)) + (1 - x) * np.log1p(np.exp(z))).sum()  # as the paper writes it
     error = exact - reconstruction(theta, *reconstruction_coefficients(x, h), h)
-    assert error == approx(cut_off(z, 1).sum(), abs=1e-12)
-    assert 0 <= error <= largest_error(d, 1, reach) + 1e-12 <= published_reconstruction(d)
+    assert error == approx(polynomial_error(z, 1).sum(), abs=1e-12)
+    assert 0 <= error <= largest_polynomial_error(d, 1, reach) + 1e-12 <= published_reconstruction_error(d)
 
 
 @given(seed=st.integers(0, 1000))
@@ -249,8 +244,8 @@ def test_a_label_loss_and_its_polynomial_differ_by_what_is_cut_off(seed: int) ->
     rng = np.random.default_rng(seed)
     z, y = rng.uniform(-1, 1, 10), np.eye(10)[seed % 10]
     exact = (np.log1p(np.exp(z)) - z * y).sum()
-    assert exact - label_loss(z, y) == approx(cut_off(z, 2).sum(), abs=1e-12)
-    assert abs(exact - label_loss(z, y)) <= largest_error(10, 2) <= published_labels(10)
+    assert exact - label_loss(z, y) == approx(polynomial_error(z, 2).sum(), abs=1e-12)
+    assert abs(exact - label_loss(z, y)) <= largest_polynomial_error(10, 2) <= published_label_error(10)
 
 
 @given(z=st.floats(-4, 4), order=st.sampled_from([1, 2]))
@@ -260,12 +255,14 @@ def test_what_is_cut_off_is_taylors_integral(z: float, order: int) -> None:
         return s * (1 - s) if order == 1 else s * (1 - s) * (1 - 2 * s)
 
     remainder, _ = quad(lambda t: derivative(t) * (z - t) ** order / order, 0, z)
-    assert by_quadrature(z, order) == approx(float(cut_off(z, order)), abs=1e-12) == approx(remainder, abs=1e-9)
+    assert (
+        by_quadrature(z, order) == approx(float(polynomial_error(z, order)), abs=1e-12) == approx(remainder, abs=1e-9)
+    )
 
 
 def test_appendix_os_bounds_fail_where_its_scores_leave_the_unit_interval() -> None:
-    assert largest_error(1, 1, 1.0) < published_reconstruction(1) < largest_error(1, 1, 4.0)
-    assert largest_error(1, 2, 1.0) < published_labels(1) < largest_error(1, 2, 4.0)
+    assert largest_polynomial_error(1, 1, 1.0) < published_reconstruction_error(1) < largest_polynomial_error(1, 1, 4.0)
+    assert largest_polynomial_error(1, 2, 1.0) < published_label_error(1) < largest_polynomial_error(1, 2, 4.0)
 
 
 def test_theorem_4_and_its_inverse_agree() -> None:

@@ -11,17 +11,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.random import default_rng
+from tried import TRIED
 
-from clients.cohort import Cohort
-from fedpriv import records, sparse, study_file, wire
-from fedpriv.mechanisms import KINDS, Binomial, Ternarize, Ternary
-from fedpriv.packed_forms import Trits
-from fedpriv.packing import packing
-from fedpriv.replies import Rejected, frames_of
+from clients.training.cohort import Cohort
+from fedpriv import records, wire
+from fedpriv.mechanisms import Binomial, Ternarize, Ternary
+from fedpriv.packed import sparse
+from fedpriv.packed.forms import Trits
+from fedpriv.packed.symbols import packing
+from fedpriv.studies import file as study_file
+from fedpriv.wire.replies import Rejected, frames_of
 from server import rounds
-from server.rounds import Plan
+from server.rounds import planned, size_of
 from simulations.command_line import main
-from simulations.direct import Here
+from simulations.runs.direct import Here
 
 RARE = "privacy.mechanism={kind='Ternary', clip=1.0, peak=0.2, spread=0.5, scale=20.0}"
 OFTEN = "privacy.mechanism={kind='Ternary', clip=1.0, peak=0.2, spread=0.9, scale=1.5}"
@@ -98,8 +101,8 @@ def test_records_count_the_bytes_of_each_client_alone_whoever_shares_its_frame(
     found = [rounds.run(study(*chosen), tmp_path / str(n), Here(n), quiet=True)["bytes_up"] for n in (1, 4, 80)]
     records_of = [(tmp_path / str(n) / "records.jsonl").read_bytes() for n in (1, 4, 80)]
     assert len(set(found)) == len(set(records_of)) == 1
-    plan = Plan.of(study(*chosen))
-    cohort, weights = Cohort(plan.study), plan.net.initial()
+    plan = planned(study(*chosen))
+    cohort, weights = Cohort(plan), plan.net.initial()
     first = 0
     for client in range(80):
         frames, _ = frames_of(cohort.reply(weights, 1, np.array([client])))
@@ -123,7 +126,7 @@ def test_a_dry_run_expects_what_is_sent(mechanism: str, tmp_path: Path, capsys: 
 @pytest.mark.parametrize("norm", ["normalise", "coordinates"])
 def test_what_depends_on_the_update_is_bounded(norm: str, tmp_path: Path) -> None:
     own = study(SIGNS, f"privacy.norm={norm}")
-    size = Plan.of(own).size
+    size = size_of(planned(own).plan)
     result = rounds.run(own, tmp_path, Here(4), quiet=True)
     assert size.word == result["client_bytes_are"] == "at most"
     assert result["bytes_up"] / 160 <= size.bytes
@@ -150,11 +153,8 @@ def test_a_node_that_counts_its_clients_bytes_wrongly_is_rejected() -> None:
             wire.opened(wire.summed(b"eightful", 1, clients, total, wrong), wanted)
 
 
-@pytest.mark.parametrize("kind", [name for name in KINDS if name not in ("Ternary", "Ternarize")])
-def test_all_other_mechanisms_take_the_bytes_they_always_took(kind: str) -> None:
-    cls: Any = KINDS[kind]
-    settings = {"clip": 1.0, "scale": 2.0, "trials": 4, "noise": 1.0, "levels": 8, "epsilon": 1.0}
-    mechanism = cls(**{name: value for name, value in settings.items() if name in cls.__dataclass_fields__})
+@pytest.mark.parametrize("mechanism", [own for own in TRIED if not isinstance(own, Ternary | Ternarize)], ids=str)
+def test_all_other_mechanisms_take_the_bytes_they_always_took(mechanism: Any) -> None:
     assert wire.client_bytes(mechanism, 650, None) == (wire.HEADER + packing(mechanism).size(650), "exact")
     assert wire.packed_bits(mechanism, 650) == (mechanism.bits, "exact")
 

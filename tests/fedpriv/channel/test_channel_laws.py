@@ -12,48 +12,29 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tried import TRIED
 
-from fedpriv.accounting import Account
+from fedpriv.accounting.account import Account
+from fedpriv.accounting.event import Event, by_hand, described, event_of
 from fedpriv.bounds import Bound, Box, Norm, Normalised
 from fedpriv.channel import Channel
-from fedpriv.encoding import Seeded
+from fedpriv.channel.encoding import Seeded
 from fedpriv.errors import FedprivError
-from fedpriv.event import Event, by_hand, described, event_of
 from fedpriv.mechanisms import (
-    KINDS,
-    Binomial,
+    MECHANISMS,
     BinomialNoise,
-    Cldp,
-    DiscreteGaussian,
     Gaussian,
     Laplace,
-    NoisySign,
-    Skellam,
-    StochasticSign,
     Ternarize,
-    Ternary,
 )
 from fedpriv.mechanisms.plain import Plain
-from fedpriv.packing import packing
-from fedpriv.study import Kind
-from fedpriv.study_tables import Privacy
+from fedpriv.packed.symbols import packing
+from fedpriv.studies.study import Kind
+from fedpriv.studies.tables import Privacy
 from fedpriv.trust import Central, Local, Sums
 
-ROOT = Path(__file__).parent.parent
-EVERY: list[Any] = [
-    StochasticSign(clip=1.0, peak=0.25, scale=2),
-    Binomial(clip=1.0, peak=0.5, scale=2, trials=4),
-    Cldp(clip=1.0, epsilon=0.5),
-    NoisySign(clip=1.0, peak=0.5, noise=8),
-    Ternary(clip=1.0, peak=0.5, spread=2, scale=4),
-    Ternarize(clip=1.0, scale=4),
-    BinomialNoise(clip=1.0, levels=4, trials=400),
-    BinomialNoise(clip=1.0, levels=2, trials=300, bias=0.3),
-    DiscreteGaussian(clip=1.0, levels=4, noise=4),
-    Skellam(clip=1.0, levels=4, noise=4),
-    Gaussian(clip=1.0, noise=5),
-    Laplace(clip=1.0, noise=10),
-]
+ROOT = Path(__file__).parents[3]
+EVERY = TRIED
 BOUNDLESS = (Ternarize, BinomialNoise)  # an outcome gives a client away for certain: ε = ∞ below their δ
 HOWS: list[Any] = ["clip", "normalise", "coordinates"]
 SIZES = [0.0, 1e-42, 1e-3, 0.2, 1.0, 7.0, 3e38]
@@ -66,7 +47,7 @@ def updates(size: float) -> np.ndarray[Any, Any]:
 
 
 def test_every_mechanism_there_is_keeps_these_laws() -> None:
-    assert {type(each).__name__ for each in EVERY} == set(KINDS)
+    assert {type(each).__name__ for each in EVERY} == set(MECHANISMS)
 
 
 @pytest.mark.parametrize("mechanism", [*EVERY, Plain(clip=1.0)], ids=repr)
@@ -191,14 +172,21 @@ def shuffled(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_a_trust_added_by_its_name_alone_does_not_pass_the_type_check(shuffled: Path) -> None:
     found = subprocess.run(
-        [sys.executable, "-m", "mypy", "--strict", "--no-incremental", "fedpriv/routes.py", "fedpriv/witnesses.py",
-         "fedpriv/guarantee.py", "server/words.py"],
+        [sys.executable, "-m", "mypy", "--strict", "--no-incremental", "fedpriv/accounting/routes.py",
+        "fedpriv/accounting/_witnesses.py", "fedpriv/studies/promise.py", "server/progress/words.py"],
         cwd=shuffled, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert found.returncode == 1, found.stdout + found.stderr
     silent = {line.split(":")[0] for line in found.stdout.splitlines() if "assert_never" in line}
-    needed = {"trust", "event", "routes", "witnesses", "guarantee", "study_tables"}
-    assert {f"fedpriv/{name}.py" for name in needed} | {"server/words.py"} <= silent
+    needed = {
+        "trust",
+        "accounting/event",
+        "accounting/routes",
+        "accounting/_witnesses",
+        "studies/promise",
+        "studies/tables",
+    }
+    assert {f"fedpriv/{name}.py" for name in needed} | {"server/progress/words.py"} <= silent
 
 
 @pytest.mark.parametrize(

@@ -14,21 +14,18 @@ from hypothesis.extra import numpy as arrays
 from numpy.random import PCG64, Generator
 from pytest import approx
 from scipy.special import ndtr
+from tried import others
 
-from clients.noise import cryptographic_generator
-from fedpriv import (
-    encoding_bulk,
-    encoding_coins,
-    encoding_counts,
-    encoding_ternary,
-    encoding_votes,
-    sampling_binomial,
-)
 from fedpriv.bounds import Box, Norm, Normalised
-from fedpriv.encoding import Fresh, Seeded, clip_factors, encoded, encoded_packed
+from fedpriv.channel import _bulk as encoding_bulk
+from fedpriv.channel import _coins as encoding_coins
+from fedpriv.channel import _counts as encoding_counts
+from fedpriv.channel import _ternary as encoding_ternary
+from fedpriv.channel import _votes as encoding_votes
+from fedpriv.channel.encoding import Fresh, Seeded, clip_factors, encoded, encoded_packed
 from fedpriv.errors import FedprivError
 from fedpriv.mechanisms import (
-    KINDS,
+    MECHANISMS,
     Binomial,
     BinomialNoise,
     Cldp,
@@ -42,9 +39,11 @@ from fedpriv.mechanisms import (
     Ternarize,
     Ternary,
 )
-from fedpriv.packing import packing
-from fedpriv.random_streams import Replayed, random_words, words_of_clients
-from fedpriv.sampling_binomial import Splits
+from fedpriv.packed.symbols import packing
+from fedpriv.randomness import binomial as sampling_binomial
+from fedpriv.randomness.binomial import Splits
+from fedpriv.randomness.cryptographic import cryptographic_generator
+from fedpriv.randomness.streams import Replayed, random_words, words_of_clients
 
 S = 105.0  # 1/S is rounded so that S times it is 1, and the number below S too
 COINS = [
@@ -79,7 +78,7 @@ OTHERS = [
 ]
 FAMILIES = (encoding_votes.Votes, encoding_coins.Coins, encoding_ternary.Signs, encoding_counts.Counts)
 BULK = [*COINS, *SIGNS, *COUNTS]
-EVERY = [*BULK, *OTHERS]
+EVERY = [*BULK, *OTHERS, *others([*BULK, *OTHERS])]
 kinds = pytest.mark.parametrize("mechanism", EVERY, ids=str)
 in_bulk = pytest.mark.parametrize("mechanism", BULK, ids=str)
 
@@ -105,7 +104,7 @@ def pcg(seed: int) -> Generator:
 
 
 def test_every_kind_is_tried() -> None:
-    assert {type(mechanism) for mechanism in EVERY} >= set(KINDS.values())
+    assert {type(mechanism) for mechanism in EVERY} >= set(MECHANISMS.values())
 
 
 # --- the same symbols ---------------------------------------------------------------------------------------------

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from pytest import approx
 from scipy.special import ndtri_exp
 
-from fedpriv.composed_mu import composed_mu
-from fedpriv.mechanisms import make
-from fedpriv.privacy_loss import compose
-from fedpriv.tradeoff import Tradeoff
+from fedpriv.curves._composed_mu import composed_mu
+from fedpriv.curves.compose import compose
+from fedpriv.curves.tradeoff import Tradeoff
+from fedpriv.mechanisms import MECHANISMS
 
 VOTE = Tradeoff.between([0.55, 0.45], [0.45, 0.55])
 masses = st.lists(st.floats(0.02, 1), min_size=3, max_size=3).map(lambda raw: [x / sum(raw) for x in raw])
@@ -84,7 +84,7 @@ def inverse(mass: mp.mpf) -> float:
 
 @pytest.mark.parametrize("rounds", [10**6, 10**18])
 def test_however_many_rounds_it_takes_no_time_and_holds_for_their_share(rounds):
-    curve = make("Binomial", {"clip": 0.1, "scale": 1, "trials": 16}).tradeoff("replace")
+    curve = MECHANISMS.made("Binomial", {"clip": 0.1, "scale": 1, "trials": 16}).tradeoff("replace")
     start = perf_counter()
     found = composed_mu(curve, rounds)
     assert perf_counter() - start < 5
@@ -97,7 +97,7 @@ def test_more_rounds_never_cost_less():
 
 
 def test_where_something_gives_a_record_away_for_certain_there_is_no_mu():
-    curve = make("BinomialNoise", {"clip": 0.05, "levels": 8, "trials": 20}).tradeoff("replace")
+    curve = MECHANISMS.made("BinomialNoise", {"clip": 0.05, "levels": 8, "trials": 20}).tradeoff("replace")
     assert composed_mu(curve, 10) == compose([(curve, 10)]).mu == inf
 
 

@@ -14,10 +14,10 @@ from hypothesis.extra.numpy import arrays
 from pytest import approx
 from scipy.special import ndtr
 
+from fedpriv.curves.compose import compose
+from fedpriv.curves.joint import joint
+from fedpriv.curves.tradeoff import Tradeoff
 from fedpriv.errors import FedprivError
-from fedpriv.joint import joint
-from fedpriv.privacy_loss import compose
-from fedpriv.tradeoff import Tradeoff
 
 between, gaussian, laplace = Tradeoff.between, Tradeoff.gaussian, Tradeoff.laplace
 

@@ -14,12 +14,12 @@ from hypothesis.extra.numpy import arrays
 from pytest import approx
 from scipy.special import bdtr, bdtrc, ndtr
 
+from fedpriv.bounds.sums import scalar_pair_lower
+from fedpriv.curves._lattice import gathered
+from fedpriv.curves.compose import compose
+from fedpriv.curves.tradeoff import Tradeoff
 from fedpriv.errors import FedprivError
-from fedpriv.lattice import gathered
 from fedpriv.mechanisms import BinomialNoise, DiscreteGaussian
-from fedpriv.privacy_loss import compose
-from fedpriv.secure_aggregation import scalar_pair_lower
-from fedpriv.tradeoff import Tradeoff
 
 between = Tradeoff.between
 DELTAS = (0.3, 1e-2, 1e-5, 1e-8, 1e-12)

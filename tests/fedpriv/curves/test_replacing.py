@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pytest import approx
 
+from fedpriv.curves.compose import compose
+from fedpriv.curves.tradeoff import Tradeoff
 from fedpriv.errors import FedprivError
-from fedpriv.privacy_loss import compose
-from fedpriv.tradeoff import Tradeoff
 
 rates = st.floats(1e-4, 0.99)
 shifts = st.floats(0.01, 4)

@@ -15,8 +15,8 @@ from pytest import approx
 from scipy.spatial import ConvexHull
 from scipy.special import ndtr, ndtri
 
+from fedpriv.curves.tradeoff import Tradeoff
 from fedpriv.errors import FedprivError
-from fedpriv.tradeoff import Tradeoff
 
 between = Tradeoff.between
 LEVELS = np.concatenate(([0.0, 1e-12, 1e-5], np.linspace(0.001, 0.999, 97), [1.0]))

@@ -13,12 +13,12 @@ from pytest import approx
 
 from fedpriv.errors import FedprivError
 from fedpriv.estimation import DpFilter, Prime, PrimeHeavyTailed, RobustFilter
-from fedpriv.estimation import range as ranges
-from fedpriv.estimation.estimate import records_of
-from fedpriv.estimation.filters import thinned
-from fedpriv.estimation.matrix_weights import normalised_exponential
+from fedpriv.estimation import _range as ranges
+from fedpriv.estimation._estimate import records_of
+from fedpriv.estimation._filters import thinned
+from fedpriv.estimation._matrix_weights import normalised_exponential
+from fedpriv.estimation._threshold import counts, edges, threshold
 from fedpriv.estimation.moments import Moments, lifted_sum, unit
-from fedpriv.estimation.threshold import counts, edges, threshold
 
 PRIVATE = [Prime, PrimeHeavyTailed, DpFilter]
 BUDGET = {"epsilon": 20.0, "delta": 0.01, "corruption": 0.05}

@@ -14,13 +14,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pytest import approx
 
-from fedpriv import aggregation, guarantee, study_file
-from fedpriv.accounting import Account
-from fedpriv.aggregation import Aid, PrivateMean
+from fedpriv import aggregation
+from fedpriv.accounting.account import Account
+from fedpriv.accounting.event import by_hand
+from fedpriv.aggregation import Aid
 from fedpriv.bounds import Norm
+from fedpriv.curves.tradeoff import Tradeoff
 from fedpriv.errors import FedprivError
 from fedpriv.estimation import (
-    METHODS,
+    ESTIMATORS,
     Coinpress,
     CoordinateMedian,
     DpMean,
@@ -32,17 +34,18 @@ from fedpriv.estimation import (
     method_of,
     spelled,
 )
-from fedpriv.estimation.covers import MOST_POINTS, directions, exponential, grid
-from fedpriv.estimation.trimmed import stability
-from fedpriv.estimation.tukey import depths
-from fedpriv.event import by_hand
+from fedpriv.estimation._covers import MOST_POINTS, directions, exponential, grid
+from fedpriv.estimation._trimmed import stability
+from fedpriv.estimation._tukey import depths
+from fedpriv.estimation.private_mean import PrivateMean
 from fedpriv.mechanisms import Exponential
-from fedpriv.random_streams import stream
-from fedpriv.tradeoff import Tradeoff
+from fedpriv.randomness.streams import stream
+from fedpriv.studies import file as study_file
+from fedpriv.studies import promise as guarantee
 from fedpriv.trust import Central
 from server import rounds
-from server.driver import Answer, Task
-from simulations import direct
+from server.rounds.driver import Answer, Task
+from simulations.runs import direct
 
 RHO_HALF = Tradeoff.gaussian(1.0).epsilon(1e-5)  # ρ = μ²/2 = .5
 PRIVATE: list[Any] = [
@@ -296,7 +299,7 @@ def test_the_spacing_that_is_named_is_small_enough() -> None:
 
 
 def test_every_method_is_found_by_the_name_it_is_spelled_by() -> None:
-    assert {method_of(spelled(name)) for name in METHODS} == set(METHODS.values())
+    assert {method_of(spelled(name)) for name in ESTIMATORS} == set(ESTIMATORS.values())
 
 
 def test_a_draw_is_costed_as_epsilon_and_the_chance_that_its_test_was_wrong() -> None:
@@ -323,7 +326,7 @@ def central(*overrides: str) -> study_file.Study:
 
 
 def test_a_round_of_a_private_rule_costs_what_it_was_given_and_rounds_are_composed() -> None:
-    study = guarantee.resolved(central(), 650)
+    study = guarantee.calibrated(central(), 650)
     release = guarantee.event(study, 650)
     assert (release.unit, release.trust, release.adjacency, release.bound) == (
         "client",
@@ -386,9 +389,9 @@ def test_a_private_rule_is_refused_where_it_would_promise_nothing(override: str,
 def test_too_few_clients_for_prime_are_refused_before_the_first_round() -> None:
     study = central("aggregation.method=prime", "aggregation.corruption=0.1", "aggregation.scale=0.05")
     with pytest.raises(FedprivError, match=r"too few for ε = 0\.5 .* would do"):
-        guarantee.resolved(study, 650)
+        guarantee.calibrated(study, 650)
     with pytest.raises(FedprivError, match="dropouts and colluding count only under secure-aggregation"):
-        guarantee.resolved(central("privacy.dropouts=1"), 650)
+        guarantee.calibrated(central("privacy.dropouts=1"), 650)
 
 
 class Losing(direct.Here):
@@ -412,7 +415,7 @@ def test_a_client_that_does_not_answer_moves_a_private_mean_by_its_bound_and_no_
         assert found["why"] == "finished"
         models.append(np.load(tmp_path / str(lost) / "checkpoint.npz")["weights"])
     assert 0 < np.linalg.norm(models[0] - models[1]) <= 2.0 / 400 * (1 + 1e-6)  # the same noise
-    noise = guarantee.event(guarantee.resolved(study, 650), 650).mechanism.noise / 400
+    noise = guarantee.event(guarantee.calibrated(study, 650), 650).mechanism.noise / 400
     assert 0.8 * noise < models[2].std() < 1.2 * noise
 
 

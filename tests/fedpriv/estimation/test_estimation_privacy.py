@@ -13,12 +13,14 @@ from hypothesis import strategies as st
 from pytest import approx
 from scipy.special import bdtri, ndtr
 
-from fedpriv.estimation import DpFilter, Prime, PrimeHeavyTailed, budget, moments, threshold
-from fedpriv.estimation import range as ranges
-from fedpriv.estimation.clipping import BLOCK, Region, clipped
-from fedpriv.estimation.curator import Curator
-from fedpriv.estimation.filters import Filter, remaining, thinned
-from fedpriv.ledger import Ledger
+from fedpriv.accounting.ledger import Ledger
+from fedpriv.estimation import DpFilter, Prime, PrimeHeavyTailed, moments
+from fedpriv.estimation import _budget as budget
+from fedpriv.estimation import _range as ranges
+from fedpriv.estimation import _threshold as threshold
+from fedpriv.estimation._clipping import BLOCK, Region, clipped
+from fedpriv.estimation._curator import Curator
+from fedpriv.estimation._filters import Filter, remaining, thinned
 from fedpriv.mechanisms import Gaussian, Histogram
 
 few = st.integers(-2, 2).map(float)  # small whole numbers, so that scores tie

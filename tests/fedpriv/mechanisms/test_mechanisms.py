@@ -9,10 +9,12 @@ import numpy as np
 import pytest
 from numpy.random import PCG64, Generator
 from pytest import approx
+from tried import decodes, others
 
+from fedpriv.curves.tradeoff import Tradeoff
 from fedpriv.errors import FedprivError
 from fedpriv.mechanisms import (
-    KINDS,
+    MECHANISMS,
     Binomial,
     BinomialNoise,
     Cldp,
@@ -24,10 +26,8 @@ from fedpriv.mechanisms import (
     StochasticSign,
     Ternarize,
     Ternary,
-    make,
     settings_of,
 )
-from fedpriv.tradeoff import Tradeoff
 
 SIGNS: list[Any] = [
     StochasticSign(clip=1, scale=1.5),
@@ -53,8 +53,10 @@ GRIDS: list[Any] = [
     Skellam(clip=1, levels=8, noise=0.6),
 ]
 REALS: list[Any] = [Gaussian(clip=1, noise=0.7), Laplace(clip=1, noise=0.7)]
-DISCRETE = SIGNS + COUNTS + THREE + GRIDS
-ALL = DISCRETE + REALS
+ADDED = others(SIGNS + COUNTS + THREE + GRIDS + REALS)
+FINITE = SIGNS + COUNTS + THREE + [own for own in ADDED if own.alphabet is not None]
+DISCRETE = FINITE + GRIDS
+ALL = DISCRETE + REALS + [own for own in ADDED if own.alphabet is None]
 LEVELS = (-1.0, -0.75, 0.0, 0.25, 1.0)  # inside every box above, and on every grid
 ALPHA = np.linspace(0, 1, 401)
 
@@ -75,7 +77,7 @@ def each(mechanisms: list[Any]) -> pytest.MarkDecorator:
 
 
 def test_every_kind_is_in_the_table() -> None:
-    assert {type(mechanism).__name__ for mechanism in ALL} == set(KINDS)
+    assert {type(mechanism).__name__ for mechanism in ALL} == set(MECHANISMS)
 
 
 @each([m for m in DISCRETE if m.alphabet is not None])
@@ -87,7 +89,7 @@ def test_every_message_is_in_the_alphabet_and_every_symbol_is_sent(mechanism: An
         assert set(np.unique(message).tolist()) == set(mechanism.alphabet)
 
 
-@each(SIGNS + COUNTS + THREE + GRIDS[:2])
+@each(FINITE + GRIDS[:2])
 def test_messages_have_the_smallest_integer_type(mechanism: Any) -> None:
     ends = mechanism.alphabet
     smallest = np.int8 if ends[0] < 0 else np.min_scalar_type(ends[-1])
@@ -150,7 +152,7 @@ def test_what_is_not_finite_is_refused(mechanism: Any, bad: float) -> None:
         mechanism.encode(x, rng())
 
 
-@each([m for m in ALL if not isinstance(m, NoisySign)])
+@each([m for m in ALL if decodes(m)])
 @pytest.mark.parametrize("x", LEVELS)
 def test_the_mean_decoder_is_unbiased(mechanism: Any, x: float) -> None:
     n = 40_000
@@ -160,7 +162,7 @@ def test_the_mean_decoder_is_unbiased(mechanism: Any, x: float) -> None:
     assert abs(float(mechanism.decode(message.sum(), n)) - x) <= 5 * error + 1e-12
 
 
-@each([m for m in ALL if not isinstance(m, NoisySign)])
+@each([m for m in ALL if decodes(m)])
 def test_the_mean_of_a_sum_is_the_mean_of_the_means(mechanism: Any) -> None:
     messages = mechanism.encode(rng(5).uniform(-1, 1, (50, 7)), rng()).astype(float)
     alone = np.mean([mechanism.decode(row, 1) for row in messages], axis=0)
@@ -254,7 +256,7 @@ def _entropy(mass: np.ndarray) -> float:
     return float(-(mass * np.log2(mass)).sum())
 
 
-@each(SIGNS + COUNTS + THREE)
+@each(FINITE)
 def test_the_entropy_is_the_most_that_any_input_has(mechanism: Any) -> None:
     most = 0.0
     for x in np.linspace(0, mechanism.peak, 101):
@@ -275,8 +277,8 @@ def test_the_entropy_of_added_noise_is_that_of_the_noise(mechanism: Any) -> None
 
 @each(ALL)
 def test_a_mechanism_is_what_its_settings_say(mechanism: Any) -> None:
-    assert make(type(mechanism).__name__, settings_of(mechanism)) == mechanism
-    assert hash(make(type(mechanism).__name__, settings_of(mechanism))) == hash(mechanism)
+    assert MECHANISMS.made(type(mechanism).__name__, settings_of(mechanism)) == mechanism
+    assert hash(MECHANISMS.made(type(mechanism).__name__, settings_of(mechanism))) == hash(mechanism)
 
 
 @each(ALL)
@@ -288,7 +290,7 @@ def test_every_setting_moves_epsilon_the_way_it_says(mechanism: Any) -> None:
             continue  # of vectors only: one coordinate knows the peak
         larger = settings[name] * 2 if isinstance(settings[name], int) else settings[name] * 1.05
         try:
-            other = make(type(mechanism).__name__, settings | {name: larger}).tradeoff("replace").delta(0.3)
+            other = MECHANISMS.made(type(mechanism).__name__, settings | {name: larger}).tradeoff("replace").delta(0.3)
         except FedprivError:
             continue
         assert effect * (other - one) >= -1e-12, name
@@ -429,7 +431,7 @@ BAD = [
 @pytest.mark.parametrize(("kind", "settings", "said"), BAD, ids=lambda value: str(value)[:40])
 def test_settings_that_cannot_be_are_refused_in_one_line(kind: str, settings: dict[str, Any], said: str) -> None:
     with pytest.raises(FedprivError) as error:
-        make(kind, settings)
+        MECHANISMS.made(kind, settings)
     assert said in str(error.value)
     assert "\n" not in str(error.value)
 

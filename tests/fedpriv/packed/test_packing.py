@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
-from fedpriv.bit_counter import BitCounter
 from fedpriv.errors import FedprivError
 from fedpriv.mechanisms import (
     Binomial,
@@ -28,9 +27,10 @@ from fedpriv.mechanisms import (
     Ternarize,
     Ternary,
 )
-from fedpriv.packed_forms import Planes
-from fedpriv.packing import packing
-from fedpriv.tally import Tally
+from fedpriv.packed._bit_counter import BitCounter
+from fedpriv.packed.forms import Planes
+from fedpriv.packed.symbols import packing
+from fedpriv.packed.tally import Tally
 
 SIGN = StochasticSign(clip=1, scale=2)
 TERNARY = Ternary(clip=1, spread=1.5, scale=4)

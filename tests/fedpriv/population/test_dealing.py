@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from pytest import approx
 
-from clients.splits import Division, Uneven, division
-from fedpriv import study_file
-from fedpriv.apportioning import rounded, with_least
-from fedpriv.dealing import Dealing, Dirichlet, Hands, LogNormalSizes, PowerSizes, Shards
+from clients.data.splits import Division, Uneven, division
 from fedpriv.errors import FedprivError
+from fedpriv.population._apportioning import rounded, with_least
+from fedpriv.population.dealing import Dealing, Dirichlet, Hands, LogNormalSizes, PowerSizes, Shards
+from fedpriv.studies import file as study_file
 
 LABELS = np.arange(20_000) % 10
 KINDS = [Dirichlet(alpha=0.1), Dirichlet(alpha=5.0, least=2), Shards(each=3), PowerSizes(exponent=1.5),
@@ -85,7 +85,7 @@ def test_another_seed_deals_otherwise(dealing: Dealing) -> None:
 def test_a_seed_deals_alike_in_every_process() -> None:
     script = f"""
 import numpy as np
-from fedpriv.dealing import *
+from fedpriv.population.dealing import *
 labels = np.arange(60) % 4
 for kind in {KINDS!r}:
     print([each.tolist() for each in kind.dealt(labels, 6, 5)])

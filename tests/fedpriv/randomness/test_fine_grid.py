@@ -18,19 +18,20 @@ from pytest import approx
 from scipy.special import chdtrc, ndtr
 
 from benchmarks.grid import parity
-from clients.noise import cryptographic_generator
-from fedpriv import fine_grid, sampling_wide
-from fedpriv.encoding import Seeded, encoded
+from fedpriv.accounting._witnesses import REACHED, witnesses_of
+from fedpriv.accounting.event import by_hand
+from fedpriv.channel.encoding import Seeded, encoded
 from fedpriv.errors import FedprivError
 from fedpriv.estimation import DpMean, moments
-from fedpriv.event import by_hand
-from fedpriv.fine_grid import FINE, FineGrid
 from fedpriv.mechanisms import Gaussian, Laplace, Ptr
-from fedpriv.private_sums import Batch, Blocks, DpSgd, PrivateSum, make_sum
-from fedpriv.ptr import passes
-from fedpriv.random_streams import random_words, stream
-from fedpriv.sampling_wide import BLOCK, Power, Rounded, in_cells, rounded
-from fedpriv.witnesses import REACHED, witnesses_of
+from fedpriv.randomness import grid as fine_grid
+from fedpriv.randomness import wide as sampling_wide
+from fedpriv.randomness.cryptographic import cryptographic_generator
+from fedpriv.randomness.grid import FINE, FineGrid
+from fedpriv.randomness.streams import random_words, stream
+from fedpriv.randomness.wide import BLOCK, Power, Rounded, in_cells, rounded
+from fedpriv.releases import SUMS, Batch, Blocks, DpSgd, PrivateSum
+from fedpriv.releases.ptr import passes
 
 POWERS: tuple[Power, ...] = (1, 2)
 SMALL: dict[str, dict[str, Any]] = {
@@ -245,7 +246,7 @@ def test_the_step_is_a_power_of_two_far_below_clip_and_noise(clip: float, noise:
 
 
 def test_a_sum_of_more_records_than_is_exact_is_refused_before_any_is_seen() -> None:
-    release = make_sum("DpSgd", {"clip": 1.0, "noise": 1e-6, "sampling": 0.5})
+    release = SUMS.made("DpSgd", {"clip": 1.0, "noise": 1e-6, "sampling": 0.5})
     release.check(2.0**18)
     with pytest.raises(FedprivError, match="are exact with more noise only"):
         release.check(2.0**21)
@@ -259,7 +260,7 @@ def rows_of(count: int, size: float = 1.0) -> np.ndarray[Any, Any]:
 
 
 def released(kind: str, rows: np.ndarray[Any, Any], seed: int = 1) -> tuple[PrivateSum, np.ndarray[Any, Any]]:
-    release = make_sum(kind, SMALL[kind])
+    release = SUMS.made(kind, SMALL[kind])
     batch = Batch.of(release, rows, np.arange(len(rows)), 10.0)
     return release, np.asarray(release.released(batch, np.random.default_rng(seed)).total)
 
@@ -291,7 +292,7 @@ def test_messages_of_many_clients_have_the_bits_of_each_alone(mechanism: Any) ->
 
 @pytest.mark.parametrize("kind", ["DpSgd", "AdaptiveDpSgd"])
 def test_a_sum_is_exact_so_that_neither_blocks_nor_order_show(kind: str) -> None:
-    release, rows = make_sum(kind, SMALL[kind]), rows_of(300)
+    release, rows = SUMS.made(kind, SMALL[kind]), rows_of(300)
     batch = Batch.of(release, rows, np.arange(300), 10.0)
     total = batch.summed(batch.usable, release)
     blocks = Blocks(release, 64, 10.0)
@@ -311,7 +312,7 @@ def test_each_record_of_a_sum_is_rounded_toward_zero_by_itself() -> None:
 
 @given(st.integers(0, 11), st.sampled_from(sorted(SMALL)))
 def test_a_record_moves_a_sum_by_no_more_than_the_clip_norm(left_out: int, kind: str) -> None:
-    release, rows = make_sum(kind, SMALL[kind]), rows_of(12)
+    release, rows = SUMS.made(kind, SMALL[kind]), rows_of(12)
     batch = Batch.of(release, rows, np.arange(12), 10.0)
     others = batch.usable
     others[left_out] = False
@@ -322,7 +323,7 @@ def test_a_record_moves_a_sum_by_no_more_than_the_clip_norm(left_out: int, kind:
 
 def test_rows_that_are_not_rounded_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """The mutant: sums of floats as they are, which leave their own low bits in what is released."""
-    monkeypatch.setattr("fedpriv.private_sums.batch._add", unrounded)
+    monkeypatch.setattr("fedpriv.releases._batch._add", unrounded)
     monkeypatch.setattr(FineGrid, "real", lambda grid, total, noise: (total + noise) * grid.step)
     with pytest.raises(AssertionError):
         test_every_released_number_is_a_multiple_of_the_step("DpSgd")

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.random import MT19937, PCG64, PCG64DXSM, SFC64, Generator, Philox
 
-from clients.noise import cryptographic_generator
 from fedpriv.errors import FedprivError
-from fedpriv.random_streams import random_bytes, random_words, stream
+from fedpriv.randomness.cryptographic import cryptographic_generator
+from fedpriv.randomness.streams import random_bytes, random_words, stream
 
 GENERATORS = [Philox, PCG64, PCG64DXSM, SFC64, MT19937, randomgen.ChaCha, randomgen.AESCounter, randomgen.HC128]
 names = st.tuples(st.integers(0, 2**70), st.text(max_size=3), st.integers(0, 2**64 - 1), st.integers(0, 2**64 - 1))

@@ -14,9 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.random import MT19937, PCG64, SFC64, Generator, Philox
 
-from fedpriv import sampling_binomial, sampling_bits, sampling_inversion
 from fedpriv.errors import FedprivError
-from fedpriv.sampling_exact import bernoulli, binomial, binomial_fixed, discrete_gaussian, poisson, skellam, ternary
+from fedpriv.randomness import _inversion as sampling_inversion
+from fedpriv.randomness import binomial as sampling_binomial
+from fedpriv.randomness import bits as sampling_bits
+from fedpriv.randomness.exact import bernoulli, binomial, binomial_fixed, discrete_gaussian, poisson, skellam, ternary
 
 GENERATORS = [Philox, PCG64, SFC64, MT19937, randomgen.ChaCha, randomgen.AESCounter]
 ALL_BYTES = np.repeat(np.arange(256, dtype=np.uint8), 256)  # the first bytes of all pairs of bytes

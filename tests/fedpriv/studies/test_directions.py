@@ -11,15 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.random import default_rng
+from tried import decodes, others
 
-from fedpriv import directions, study_file
+from fedpriv._base.tables import toml
 from fedpriv.aggregation import RULES, Aid, ClientVote, MajorityVote
 from fedpriv.attacks import OmniscientVote, View, VoteAgainst
-from fedpriv.attacks.votes import honest_vote
-from fedpriv.centre import past
+from fedpriv.attacks._votes import honest_vote
 from fedpriv.errors import FedprivError
 from fedpriv.mechanisms import (
-    KINDS,
+    MECHANISMS,
     Binomial,
     BinomialNoise,
     Cldp,
@@ -32,12 +32,14 @@ from fedpriv.mechanisms import (
     Ternarize,
     Ternary,
     settings_of,
-)  # fmt: skip
-from fedpriv.study import Study
-from fedpriv.tables import toml
-from fedpriv.tolerance_ballots import KINDS as POLLED
+)
+from fedpriv.mechanisms.centre import past
+from fedpriv.studies import directions
+from fedpriv.studies import file as study_file
+from fedpriv.studies.study import Study
+from fedpriv.tolerance.ballots import POLLED
 from server import rounds
-from simulations.direct import Here
+from simulations.runs.direct import Here
 
 BIASED = [BinomialNoise(clip=1, levels=levels, trials=trials, bias=bias)
           for levels, trials, bias in [(8, 20, 0.3), (7, 20, 0.9), (8, 400, 0.3), (1, 33, 0.01)]]  # fmt: skip
@@ -49,6 +51,7 @@ SENT: list[Any] = [
     Skellam(clip=1, levels=8, noise=0.5), *BIASED,
 ]  # fmt: skip
 REALS: list[Any] = [Gaussian(clip=1, noise=1), Laplace(clip=1, noise=1)]
+SENT += others(SENT + REALS)
 DIMENSION, CLIENTS = 400, 37
 
 each = pytest.mark.parametrize("mechanism", SENT, ids=str)
@@ -70,11 +73,11 @@ def messages(mechanism: Any, seed: int = 1) -> np.ndarray:
 
 
 def decoded(mechanism: Any, total: Any, count: int) -> np.ndarray:
-    return np.asarray(total, float) / count if isinstance(mechanism, NoisySign) else mechanism.decode(total, count)
+    return mechanism.decode(total, count) if decodes(mechanism) else np.asarray(total, float) / count
 
 
 def test_every_kind_of_mechanism_is_in_the_table() -> None:
-    assert {type(each).__name__ for each in [*SENT, *REALS]} == set(KINDS)
+    assert {type(each).__name__ for each in [*SENT, *REALS]} == set(MECHANISMS)
 
 
 @each

@@ -9,9 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedpriv import guarantee, participation, study_file
 from fedpriv.errors import FedprivError
-from fedpriv.participation import All, Fixed, Poisson, rounds_of_each
+from fedpriv.population import participation
+from fedpriv.population.participation import All, Fixed, Poisson, rounds_of_each
+from fedpriv.studies import file as study_file
+from fedpriv.studies import promise as guarantee
 from fedpriv.trust import Sums
 
 SMALL = """
@@ -59,7 +61,7 @@ def small(*overrides: str) -> study_file.Study:
         ("aggregation={kind='PrivateMean', epsilon=1.0, delta=1e-5}", "privacy.trust must be 'central', got 'local'"),
         ('clients.participation={kind="Poisson", rate=0}', "rate must be positive"),
         ("privacy.delta=2", "delta must be between 0 and 1"),
-        ("privacy.mechanism.kind=binomial", r"mechanism 'binomial' is unknown \(did you mean 'Binomial'\?\)"),
+        ("privacy.mechanism.kind=binomial", r"unknown mechanism 'binomial' \(did you mean 'Binomial'\?\)"),
         ("privacy.epsilon=0", "epsilon must be positive"),
         ("privacy.mechanism=3", "privacy.mechanism must be a table"),
         ("privacy=3", "privacy must be a table"),
@@ -170,13 +172,13 @@ def test_only_clients_certain_to_draw_noise_count_under_secure_aggregation() -> 
 def test_more_attackers_dropouts_and_colluders_than_clients_are_refused() -> None:
     study = study_file.read("digits", ["privacy.colluding=1000", "privacy.dropouts=300"])
     with pytest.raises(FedprivError, match="which leaves none certain to have drawn noise"):
-        guarantee.resolved(study, 650)
+        guarantee.calibrated(study, 650)
 
 
 def test_poisson_participation_needs_a_least_number_under_secure_aggregation() -> None:
     poisson = "clients.participation={kind='Poisson', rate=0.9}"
     with pytest.raises(FedprivError, match=r"server.fewest must be given"):
-        guarantee.resolved(study_file.read("digits", [poisson]), 650)
+        guarantee.calibrated(study_file.read("digits", [poisson]), 650)
     assert guarantee.trust(study_file.read("digits", [poisson, "server.fewest=1200"])) == Sums(1200 - 143)
 
 
@@ -186,9 +188,9 @@ def test_numbers_that_count_for_nothing_or_cannot_be_are_refused() -> None:
         ("server.fewest=101", r"server.fewest = 101, but a round asks 100 clients at most"),
     ):
         with pytest.raises(FedprivError, match=message):
-            guarantee.resolved(small(change), 650)
+            guarantee.calibrated(small(change), 650)
     with pytest.raises(FedprivError, match="dropouts = 1437 of 1437 clients leave none"):
-        guarantee.resolved(study_file.read("digits", ["privacy.dropouts=1437"]), 650)
+        guarantee.calibrated(study_file.read("digits", ["privacy.dropouts=1437"]), 650)
 
 
 def test_neighbours_of_a_study_replace_a_client_whatever_the_mechanism() -> None:
@@ -197,11 +199,11 @@ def test_neighbours_of_a_study_replace_a_client_whatever_the_mechanism() -> None
 
 
 def test_the_digits_are_calibrated_to_just_under_four() -> None:
-    study = guarantee.resolved(study_file.read("digits"), 650)
+    study = guarantee.calibrated(study_file.read("digits"), 650)
     found = guarantee.epsilon(study, 650, 40)
     assert 3.99 < found.upper <= 4
     assert found.lower < found.upper
-    assert guarantee.resolved(study, 650) == study
+    assert guarantee.calibrated(study, 650) == study
 
 
 def test_a_peak_however_small_has_its_bounds() -> None:
@@ -211,22 +213,22 @@ def test_a_peak_however_small_has_its_bounds() -> None:
 
 def test_a_delta_that_promises_nothing_is_refused() -> None:
     with pytest.raises(FedprivError, match="delta must be below 1"):
-        guarantee.resolved(small("privacy.delta=1"), 650)
+        guarantee.calibrated(small("privacy.delta=1"), 650)
     gaussian = ["privacy.mechanism={kind='Gaussian', clip=1.0, noise=1.0}", "privacy.delta=0"]
     with pytest.raises(FedprivError, match="privacy: delta = 0: no finite ε is certified"):
-        guarantee.resolved(small(*gaussian), 650)
+        guarantee.calibrated(small(*gaussian), 650)
     assert guarantee.epsilon(small("privacy.delta=0", "privacy.norm=coordinates"), 3, 3).upper < 15
-    guarantee.resolved(small("privacy.delta=0", "privacy.norm=coordinates"), 3)
+    guarantee.calibrated(small("privacy.delta=0", "privacy.norm=coordinates"), 3)
 
 
 def test_a_target_that_the_settings_miss_is_refused() -> None:
     with pytest.raises(FedprivError, match="epsilon = 1 is promised, but these settings give"):
-        guarantee.resolved(small("privacy.epsilon=1"), 650)
+        guarantee.calibrated(small("privacy.epsilon=1"), 650)
 
 
 def test_a_budget_too_small_for_one_round_is_refused() -> None:
     with pytest.raises(FedprivError, match="does not pay for one round"):
-        guarantee.resolved(small("privacy.budget=0.001"), 650)
+        guarantee.calibrated(small("privacy.budget=0.001"), 650)
 
 
 def test_a_budget_pays_for_the_most_rounds_that_fit() -> None:
@@ -239,7 +241,7 @@ def test_plain_updates_promise_nothing() -> None:
     plain = study_file.parsed(SMALL, overrides=["privacy.mechanism.kind=Plain"])
     assert guarantee.epsilon(plain, 650, 1).upper == float("inf")
     with pytest.raises(FedprivError, match="Plain promises nothing"):
-        guarantee.resolved(
+        guarantee.calibrated(
             study_file.parsed(SMALL, overrides=["privacy.mechanism.kind=Plain", "privacy.epsilon=1"]), 650
         )
 

@@ -18,15 +18,16 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from pytest import approx
 
-from fedpriv import records, study_file
+from fedpriv import records
 from fedpriv.errors import FedprivError
 from fedpriv.mechanisms import Binomial, Cldp, Gaussian, Mechanism, NoisySign, StochasticSign, Ternarize, Ternary
+from fedpriv.studies import file as study_file
 from fedpriv.tolerance import Vote, covered, least_mean
-from fedpriv.tolerance_published import theorem_5, theorem_6, theorem_10, theorem_11
+from fedpriv.tolerance._published import theorem_5, theorem_6, theorem_10, theorem_11
 from server import rounds
-from server.driver import Answer, Task
 from server.progress import Progress, table
-from simulations.direct import Here
+from server.rounds.driver import Answer, Task
+from simulations.runs.direct import Here
 
 
 def votes(scale: float, trials: int, clip: float = 0.1) -> Binomial:

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from fedpriv.errors import FedprivError
 from fedpriv.mechanisms import Binomial, BinomialNoise, DiscreteGaussian, Gaussian, Skellam, StochasticSign, Ternary
-from fedpriv.packing import packing
-from fedpriv.tally import Tally
+from fedpriv.packed.symbols import packing
+from fedpriv.packed.tally import Tally
 from fedpriv.wire import (
     HEADER,
     REASONS,

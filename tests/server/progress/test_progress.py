@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from server.live_line import REPEATED
 from server.progress import Progress
+from server.progress.live_line import REPEATED
 
 
 class Terminal(io.StringIO):

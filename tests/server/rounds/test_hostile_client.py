@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 
 from clients.masking.node import PHASES
 from fedpriv import wire
-from server.driver import Answer
-from server.inbox import Inbox
 from server.nodes import _reason
+from server.rounds.driver import Answer
+from server.rounds.inbox import Inbox
 
 
 @pytest.fixture(autouse=True)

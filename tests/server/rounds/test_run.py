@@ -15,17 +15,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedpriv import records, study_file
+from fedpriv import records
+from fedpriv._base.files import replaced
 from fedpriv.errors import FedprivError
-from fedpriv.files import replaced
+from fedpriv.studies import file as study_file
 from server import rounds
 from server.directory import KEPT, kept
-from server.driver import Answer, Task
-from simulations import launch
-from simulations.direct import Here, OnRay
+from server.rounds.driver import Answer, Task
+from simulations.flower import launch
+from simulations.runs.direct import Here, OnRay
 
 FEW = ["clients.count=60", "privacy.epsilon=20.0", "run.rounds=4"]
-FAULTS = str(Path(__file__).parent)
+FAULTS = str(Path(__file__).parents[2])
 
 
 def run(directory: Path, *overrides: str, cohorts: int = 1, driver: Any = None, resume: bool = False) -> dict[str, Any]:
@@ -88,6 +89,7 @@ def test_records_are_the_same_bytes_for_any_division_into_cohorts(name: str, tmp
     assert result["skipped"] == 0
 
 
+@pytest.mark.flower
 def test_records_are_the_same_bytes_in_two_worker_processes(tmp_path: Path) -> None:
     everything_known = [*LOCAL, 'attack={kind="MinMax", knowledge="everything"}']
     run(tmp_path / "here", *everything_known)
@@ -113,6 +115,7 @@ def test_the_shipped_study_learns_and_says_what_it_cost(tmp_path: Path) -> None:
 # Stopped and resumed
 
 
+@pytest.mark.slow
 def test_a_run_killed_at_any_moment_resumes_to_the_same_bytes(tmp_path: Path) -> None:
     chosen = [f"--set={each}" for each in [*FEW, "run.rounds=60", "run.checkpoint_every=7", "run.evaluate_every=10"]]
     run(tmp_path / "whole", "run.rounds=60", "run.checkpoint_every=7", "run.evaluate_every=10")
@@ -212,9 +215,11 @@ def test_a_study_edited_in_the_runs_directory_is_not_gone_on_with(tmp_path: Path
         file.write_text(text)
         return rounds.run(study_file.read(str(file)), tmp_path, Here(), resume=True, quiet=True)
 
-    with pytest.raises(FedprivError, match=r"study.toml was edited since the run began \(what differs: seed\)"):
+    with pytest.raises(
+        FedprivError, match=r"study.toml is not the study of the records beside it \(what differs: seed\)"
+    ):
         resumed(whole.replace("seed = 1", "seed = 2"))
-    with pytest.raises(FedprivError, match=r"was edited since the run began \(in what the records do not show\)"):
+    with pytest.raises(FedprivError, match=r"not the study of the records .* \(in what the records do not show\)"):
         resumed(whole.replace("step = 6.4", "step = 3.0"))
     assert resumed("# a remark\n" + whole)["why"] == "finished"
 
@@ -232,7 +237,7 @@ def test_a_checkpoint_cut_short_can_be_given_up(tmp_path: Path) -> None:
 
 def test_resuming_with_a_changed_study_is_refused_and_shows_the_difference(tmp_path: Path) -> None:
     run(tmp_path / "run")
-    with pytest.raises(FedprivError, match=r"the study has changed since: .*step = 6.4.*step = 3.0"):
+    with pytest.raises(FedprivError, match=r"holds another study than is asked for: .*step = 6.4.*step = 3.0"):
         run(tmp_path / "run", "server.step=3.0", resume=True)
     with pytest.raises(FedprivError, match="holds no run to go on with"):
         run(tmp_path / "nothing", resume=True)
@@ -274,9 +279,9 @@ def test_a_full_disk_leaves_the_old_checkpoint_whole(tmp_path: Path) -> None:
     program = f"""
 import resource, sys
 from pathlib import Path
-from fedpriv import study_file
+from fedpriv.studies import file as study_file
 from server import rounds
-from simulations.direct import Here
+from simulations.runs.direct import Here
 class Full(Here):
     def ask(self, task):
         if task.round == 3:

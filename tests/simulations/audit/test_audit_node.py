@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import subprocess
+import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,21 +16,33 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp
 
-from clients import own_ledger
-from clients.cohort import Cohort
-from clients.guard import Node
-from clients.own_ledger import OwnLedger
-from clients.own_records import in_order
-from clients.policy import Refused
-from fedpriv import study_file
-from fedpriv.audit.laws import log_ratio
+from clients.node import own_ledger
+from clients.node.guard import Node
+from clients.node.own_ledger import OwnLedger
+from clients.node.own_records import in_order
+from clients.node.policy import Refused
+from clients.training.cohort import Cohort
+from fedpriv.auditing.laws import log_ratio
 from fedpriv.mechanisms import Mechanism
+from fedpriv.studies import file as study_file
+from simulations.audit._node_home import MEMORY
+from simulations.audit._node_neighbours import turned
+from simulations.audit._node_ratio import of_messages, of_releases
 from simulations.audit.node import Examined, examined
-from simulations.audit.node_neighbours import turned
-from simulations.audit.node_ratio import of_messages, of_releases
 from simulations.command_line import main
-from tests.test_mechanisms import ALL
-from tests.test_neighbours import BARE, CLIENTS, RECORDS, TERMS, asked, directory, more, nobody, replaced, same
+from tests.clients.node.test_neighbours import (
+    BARE,
+    CLIENTS,
+    RECORDS,
+    TERMS,
+    asked,
+    directory,
+    more,
+    nobody,
+    replaced,
+    same,
+)
+from tests.fedpriv.mechanisms.test_mechanisms import ALL
 
 SHORT = RECORDS.replace("run.rounds = 4", "run.rounds = 2")
 Change = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
@@ -75,6 +91,7 @@ def everything(folder: Path) -> dict[str, tuple[int, int, bytes]]:
 # the command
 
 
+@pytest.mark.slow
 def test_nothing_of_an_audited_node_is_touched_and_nothing_of_its_copy_is_left(here: Path, capsys: Any) -> None:
     own = node(here / "own")
     with looked():
@@ -97,11 +114,12 @@ def test_nothing_of_an_audited_node_is_touched_and_nothing_of_its_copy_is_left(h
 
 
 def looked() -> Any:
-    from simulations.audit.node_asks import in_flower
+    from simulations.audit._node_asks import in_flower
 
     return in_flower()
 
 
+@pytest.mark.slow
 def test_a_node_without_data_of_its_own_is_audited_with_those_of_the_study(here: Path, capsys: Any) -> None:
     own = here / "node-0"
     own.mkdir()
@@ -114,12 +132,13 @@ def test_a_node_without_data_of_its_own_is_audited_with_those_of_the_study(here:
     said = capsys.readouterr().out
     assert "replaced" in said
     assert "what was seen of them is the same" in said
-    assert (here / "audits" / "node-0" / "audit.json").is_file()
+    assert len(list((here / "audits").glob("node-0-????????/audit.json"))) == 1
 
 
+@pytest.mark.slow
 def test_an_audit_of_a_node_that_is_killed_goes_on_with_the_blocks_it_has(here: Path, monkeypatch: Any) -> None:
     from simulations.audit import trials
-    from simulations.audit.node_trials import NodeTrials
+    from simulations.audit._node_trials import NodeTrials
 
     own, counted, real, keep = node(here / "own"), [0], NodeTrials._trial, trials._Journal.keep
 
@@ -127,8 +146,8 @@ def test_an_audit_of_a_node_that_is_killed_goes_on_with_the_blocks_it_has(here: 
         counted[0] += 1
         return real(self, number)
 
-    def killed(self: Any, start: int, block: Any) -> None:
-        keep(self, start, block)
+    def killed(self: Any, start: int, *block: Any) -> None:
+        keep(self, start, *block)
         if start >= 8:
             raise KeyboardInterrupt
 
@@ -137,19 +156,87 @@ def test_an_audit_of_a_node_that_is_killed_goes_on_with_the_blocks_it_has(here: 
     with monkeypatch.context() as dying:
         dying.setattr(trials._Journal, "keep", killed)
         assert main(words) == 130
-    assert not (here / "found" / "copy").exists()
+    assert not list((here / "found").glob("fedpriv-audit-*"))
     assert main(words) == 0
     assert counted[0] == 20
+
+
+def test_a_copy_of_a_killed_audit_goes_with_the_next_one_wherever_that_writes(here: Path) -> None:
+    """The key too: it stands in memory, and is found there though the killed one's own place is gone."""
+    own = node(here / "own")
+    words = ["--node", str(own), "--study", study(here), "--canaries", "100000", "--quiet", "--out", str(here / "out")]
+    known = copies()
+    audit = subprocess.Popen(
+        [sys.executable, "-m", "simulations.command_line", "audit", *words], cwd=here, env=ELSEWHERE
+    )
+    try:
+        while not (left := copies() - known) or not list(left.copy().pop().rglob("dealing.key")):
+            assert audit.poll() is None
+            time.sleep(0.05)
+    finally:
+        audit.kill()
+        audit.wait()
+    shutil.rmtree(here / "out")
+    assert left <= copies()
+    looked_at(own)
+    assert not left & copies()
+
+
+ELSEWHERE = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
+
+
+def copies() -> set[Path]:
+    return set(MEMORY.glob("fedpriv-audit-*")) if MEMORY.is_dir() else set()
+
+
+def test_what_is_called_copy_where_an_audit_writes_is_left_alone(here: Path) -> None:
+    own, mine = node(here / "own"), here / "out" / "copy" / "mine"
+    mine.parent.mkdir(parents=True)
+    mine.write_text("own")
+    looked_at(own)
+    assert mine.read_text() == "own"
+
+
+def test_half_a_last_line_is_mended_as_the_node_does_and_a_damaged_one_is_named(here: Path, capsys: Any) -> None:
+    own = node(here / "own")
+    with looked():
+        assert isinstance(asked(own, SHORT), bytes)
+    file = own / "ledger" / "ledger.jsonl"
+    content = file.read_text()
+    file.write_text(content + '{"study": "ha')
+    assert not looked_at(own).seen.faults
+    file.write_text(content.replace('"round"', '"round', 1))
+    assert "ledger.jsonl: damaged ledger (line 2: " in refused(capsys, "--node", str(own), "--study", study(here))
+    file.write_text(content.replace("[0, 1]", "[5, 3]").replace("[0,1]", "[5,3]", 1))
+    said = refused(capsys, "--node", str(own), "--study", study(here))
+    assert "ledger.jsonl: damaged ledger (place [5, 3]" in said
+
+
+def test_what_is_wrong_with_a_node_is_named_by_the_nodes_own_files(here: Path, capsys: Any) -> None:
+    own = node(here / "own")
+    (own / "ledger" / "dealing.key").write_bytes(b"short")
+    said = refused(capsys, "--node", str(own), "--study", study(here))
+    assert f"{own}/ledger/dealing.key: is no key of 32 bytes" in said
+    (own / "ledger" / "dealing.key").write_bytes(bytes(32))
+    (own / "data" / "y.npy").unlink()
+    said = refused(capsys, "--node", str(own), "--study", study(here))
+    assert str(own / "data") in said
+    assert "fedpriv-audit" not in said
+    said = refused(capsys, "--node", str(own), "--study", study(here), "--set", "foo")
+    assert "--study names its file" not in said
+    said = refused(capsys, "--node", str(own), "--set", "foo")
+    assert "--study names its file" not in said
 
 
 # what mutants of a node show
 
 
+@pytest.mark.slow
 def test_an_audit_catches_records_dealt_by_number(here: Path, monkeypatch: Any, capsys: Any) -> None:
     def by_number(pool: Any, key: bytes, clients: int, first: int, last: int) -> Any:
         return in_order(pool, clients, first, last)
 
-    monkeypatch.setattr("clients.guard.dealt", by_number)
+    monkeypatch.setattr("clients.node.guard.dealt", by_number)
     own, other = node(here / "own"), node(here / "other", more(0))
     words = ["--study", study(here), "--canaries", "30", "--json", "--quiet"]
     assert main(["audit", "--node", str(own), "--neighbour", str(other), *words]) == 1
@@ -158,6 +245,7 @@ def test_an_audit_catches_records_dealt_by_number(here: Path, monkeypatch: Any, 
     assert "the data of 50 clients are others (0, 1, 2, …), where a ledger counts one" in found["faults"][0]["words"]
 
 
+@pytest.mark.slow
 def test_an_audit_catches_a_retry_that_is_drawn_anew_and_not_charged(here: Path, monkeypatch: Any) -> None:
     real = OwnLedger.charge
 
@@ -173,6 +261,7 @@ def test_an_audit_catches_a_retry_that_is_drawn_anew_and_not_charged(here: Path,
     assert "different messages of client" in found["the ledger"]
 
 
+@pytest.mark.slow
 def test_an_audit_catches_another_run_that_is_not_charged(here: Path, monkeypatch: Any) -> None:
     real = OwnLedger.charge
 
@@ -185,6 +274,7 @@ def test_an_audit_catches_another_run_that_is_not_charged(here: Path, monkeypatc
     assert "left, and" in found["the ledger"]
 
 
+@pytest.mark.slow
 def test_an_audit_catches_a_refusal_that_tells(here: Path, monkeypatch: Any) -> None:
     real = Node._drawn
 
@@ -202,6 +292,7 @@ def test_an_audit_catches_a_refusal_that_tells(here: Path, monkeypatch: Any) -> 
     assert "left out: it refuses: refused: 1000000 records are asked for, of 199 here" in words
 
 
+@pytest.mark.slow
 def test_an_audit_catches_an_answer_that_only_some_data_allow(here: Path, monkeypatch: Any) -> None:
     real = Node._drawn
 
@@ -230,6 +321,7 @@ def test_data_that_only_the_neighbours_node_answers_with_are_a_fault_and_no_bad_
     assert "round 1" in faults(looked_at(node(here / "own")))
 
 
+@pytest.mark.slow
 def test_an_audit_catches_a_client_whose_absence_tells(here: Path, monkeypatch: Any) -> None:
     """Whose gradient overflows, and who is silent then where a deployed client answers as one whose update is 0."""
     real = Cohort.__init__
@@ -244,6 +336,7 @@ def test_an_audit_catches_a_client_whose_absence_tells(here: Path, monkeypatch: 
     assert any("not finite" in words or "no frame" in words for words in faults(looked_at(own, text, other)).values())
 
 
+@pytest.mark.slow
 def test_an_audit_catches_bytes_that_no_symbol_accounts_for(here: Path, monkeypatch: Any) -> None:
     real = Cohort.reply
 
@@ -280,6 +373,7 @@ TOLD: dict[str, tuple[str, str, str]] = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TOLD)
 def test_with_hardly_any_noise_every_coin_is_told_so_that_scores_mean_something(name: str, here: Path) -> None:
     override, terms, words = TOLD[name]
@@ -355,7 +449,7 @@ def test_data_that_allow_no_answer_are_one_line(name: str, here: Path, capsys: A
     before = everything(own)
     assert line in refused(capsys, "--node", str(own), "--study", study(here))
     assert everything(own) == before
-    assert not (here / "audits" / "own" / "copy").exists()
+    assert not (here / "audits").exists()
 
 
 CENTRAL = """

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from simulations.certified_accuracy import steps
+from simulations.certify.accuracy import steps
 from simulations.command_line import main
 
 RUN = ["run", "--driver", "direct", "--quiet", "--set", "clients.count=60", "--set", "run.rounds=2"]

@@ -259,14 +259,14 @@ def test_the_examples_of_the_help_work(
 
 
 def test_list_names_every_mechanism(capsys: pytest.CaptureFixture[str]) -> None:
-    from fedpriv.mechanisms import KINDS
+    from fedpriv.studies.kinds import CARRIERS
 
     assert main(["list"]) == 0
     text = capsys.readouterr().out
     assert main(["list", "--json"]) == 0
     kinds = [entry["kind"] for entry in parsed(capsys.readouterr().out)["mechanisms"]]
-    assert set(kinds) == set(KINDS)
-    assert all(kind in text for kind in KINDS)
+    assert set(kinds) == set(CARRIERS)
+    assert all(kind in text for kind in CARRIERS)
 
 
 def test_no_command_at_all_prints_the_help(capsys: pytest.CaptureFixture[str]) -> None:

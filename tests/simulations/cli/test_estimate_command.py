@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 from pytest import approx
 
-from fedpriv import files
-from fedpriv.estimation import METHODS, spelled
-from fedpriv.random_streams import stream
+from fedpriv._base import files
+from fedpriv.estimation import ESTIMATORS, spelled
+from fedpriv.randomness.streams import stream
+from simulations.cli._estimate_data import records_of
 from simulations.command_line import main
-from simulations.estimate_data import records_of
 
 BUDGET = ["--epsilon", "5", "--delta", "1e-5"]
 
@@ -198,7 +198,7 @@ def test_what_cannot_be_is_one_line_exit_code_2_and_nothing_is_spent(
     def spent(*_: object) -> None:
         raise AssertionError("records were looked at")
 
-    for kind in METHODS.values():
+    for kind in ESTIMATORS.values():
         monkeypatch.setattr(kind, "estimate", spent)
     assert main(["estimate", str(sample), "--quiet", *words.split()]) == 2
     out, err = capsys.readouterr()
@@ -258,7 +258,7 @@ def test_every_method_is_listed_and_in_the_help(capsys: pytest.CaptureFixture[st
     with pytest.raises(SystemExit):
         main(["estimate", "--help"])
     helped = capsys.readouterr().out
-    for name in METHODS:
+    for name in ESTIMATORS:
         assert f"  {name} " in listed
         assert spelled(name) in helped
 
@@ -277,7 +277,7 @@ print(*sorted(found))
 
 
 def test_what_hides_nothing_says_so(sample: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    open_ = [spelled(name) for name, cls in METHODS.items() if not getattr(cls, "private", True)]
+    open_ = [spelled(name) for name, cls in ESTIMATORS.items() if not getattr(cls, "private", True)]
     assert "robust-filter" in open_
     for method in open_:
         corruption = ["--corruption", "0.1"] if method == "robust-filter" else []

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from simulations.command_line import main
-from simulations.surroundings import environment
+from simulations.flower.surroundings import environment
 
 QUICK = ["--driver", "direct", "--quiet", "--set", "clients.count=60", "--set", "privacy.epsilon=20.0"]
 QUICK += ["--set", "run.rounds=2"]
@@ -87,14 +87,14 @@ def test_a_dry_run_says_what_it_would_cost_and_leaves_nothing(capsys: pytest.Cap
         (["--set", "data.kind=Digit"], "data: unknown data set 'Digit' (did you mean 'Digits'?)"),
         (["--set", "training.model.kind=Logistics"], "'Logistics' (did you mean 'Logistic'?)"),
         (["--set", "clients.count=2000"], "2000 clients of 1 record(s) each need 2,000 records, but there are 1,437"),
-        (["--set", "attack.kind=faults:Nothing"], "attack: Nothing has none of the methods"),
+        (["--set", "attack.kind=faults:Nothing"], "attack: faults:Nothing has none of the methods"),
         (["--set", "attack.kind=faults:Nowhere"], "attack 'faults:Nowhere' cannot be imported"),
         (["--set", "privacy.dropouts=1400"], "which leaves none certain to have drawn noise"),
         (["--resume", "nowhere"], "holds no run to go on with"),
         (["--superlink", "local"], "no --driver direct"),
         (["--out", "file"], "is there already"),
         (["--out", "file/run"], "fedpriv: file/run: Not a directory"),
-        (["--set", "privacy.mechanism.kind=plain"], "mechanism 'plain' is unknown (did you mean 'Plain'?)"),
+        (["--set", "privacy.mechanism.kind=plain"], "unknown mechanism 'plain' (did you mean 'Plain'?)"),
         (["--set", "privacy.delta=1"], "privacy: delta must be below 1"),
         (["--set", "privacy.delta=0"], "privacy: delta = 0: no finite ε is certified for these messages without a δ"),
         (["--set", f"clients.count={'9' * 5000}"], "--set takes numbers of fewer digits, got 99999999999999999999…"),
@@ -159,7 +159,7 @@ def test_ctrl_c_while_modules_are_loaded_is_one_line(module: str, tmp_path: Path
     (tmp_path / f"{module}.py").write_text(
         "import os, signal, time; os.kill(os.getpid(), signal.SIGINT); time.sleep(9)"
     )
-    paths = [str(tmp_path), str(Path(__file__).parent.parent)]
+    paths = [str(tmp_path), str(Path(__file__).parents[3])]
     command = [sys.executable, "-m", "simulations.command_line", "run", *QUICK]
     done = subprocess.run(
         command, env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)}, capture_output=True, text=True
@@ -180,7 +180,7 @@ def test_a_module_beside_the_study_is_found_here_by_workers_and_by_whoever_resum
 ) -> None:
     study = tmp_path / "mine" / "study.toml"
     study.parent.mkdir()
-    shutil.copy(Path(__file__).parent.parent / "simulations" / "studies" / "digits.toml", study)
+    shutil.copy(Path(__file__).parents[3] / "fedpriv" / "studies" / "catalogue" / "digits.toml", study)
     (study.parent / "flips_mine.py").write_text("class Flips:\n    def on_updates(self, updates, *_): return -updates")
     before = sys.path[:]
     assert main(["run", "mine/study.toml", *QUICK, "--set", "attack.kind=flips_mine:Flips", "--out", "run"]) == 0

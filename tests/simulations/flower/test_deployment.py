@@ -20,17 +20,18 @@ from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import load_ssh_private_key, load_ssh_public_key
 
-from clients.guard import UNUSABLE
 from clients.masking.identity import Identity
-from fedpriv import study_file
-from fedpriv.study import Study
+from clients.node.guard import UNUSABLE
+from fedpriv.studies import file as study_file
+from fedpriv.studies.study import Study
 from server import rounds
-from simulations import deploy_commands, direct
+from simulations.cli import deploy as deploy_commands
 from simulations.command_line import main
-from simulations.deploy_certificates import write_certificates, write_node_key
-from simulations.deploy_parts import IDENTITY, PEERS, write_peers
-from simulations.deploy_state import EXECUTOR, MARK, STATE, Deployment, Process
-from simulations.surroundings import began
+from simulations.flower._deploy_certificates import write_certificates, write_node_key
+from simulations.flower._deploy_parts import IDENTITY, PEERS, write_peers
+from simulations.flower.deploy_state import EXECUTOR, MARK, STATE, Deployment, Process
+from simulations.flower.surroundings import began
+from simulations.runs import direct
 
 NO_FLOWER = "fedpriv: flower-superlink is not there: Flower is not installed beside fedpriv"
 TINY = """
@@ -66,6 +67,7 @@ def tiny() -> Study:
     return study_file.parsed(TINY)
 
 
+@pytest.mark.flower
 def test_a_deployment_that_was_mended_runs_to_the_simulations_bits_and_every_client_charged_its_own_ledger(
     place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -112,6 +114,8 @@ def test_a_deployment_that_was_mended_runs_to_the_simulations_bits_and_every_cli
     assert deploy(capsys, place, "down")[:2] == (0, {"directory": str(place), "ended": 0})
 
 
+@pytest.mark.flower
+@pytest.mark.slow
 def test_a_node_whose_data_fail_the_check_says_which_record_in_its_own_log_and_one_sentence_to_the_server(
     place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -230,6 +234,7 @@ def test_another_deployment_than_the_one_that_stands_is_refused_in_one_line(
     assert sleeper.runs
 
 
+@pytest.mark.flower
 def test_what_never_came_up_is_ended_and_begun_anew(
     place: Path, sleeper: Process, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -241,6 +246,7 @@ def test_what_never_came_up_is_ended_and_begun_anew(
     assert not sleeper.runs
 
 
+@pytest.mark.flower
 def test_a_port_that_is_taken_is_one_clear_line_and_nothing_is_left(
     place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -254,6 +260,7 @@ def test_a_port_that_is_taken_is_one_clear_line_and_nothing_is_left(
     assert not (place / STATE).exists()
 
 
+@pytest.mark.flower
 def test_no_process_is_ended_that_only_bears_the_pid_of_one_that_was_started(place: Path) -> None:
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as stranger:
         place.mkdir()
@@ -267,6 +274,7 @@ def test_no_process_is_ended_that_only_bears_the_pid_of_one_that_was_started(pla
     assert not mine.runs
 
 
+@pytest.mark.flower
 def test_what_an_earlier_machine_left_behind_is_not_in_the_way(
     place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -280,7 +288,7 @@ def test_what_an_earlier_machine_left_behind_is_not_in_the_way(
 def without_flower(monkeypatch: pytest.MonkeyPatch, place: Path) -> None:
     """It comes as far as the first process of Flower's."""
     monkeypatch.setenv("PATH", str(place))
-    monkeypatch.setattr("simulations.surroundings.sys.executable", str(place / "python"))
+    monkeypatch.setattr("simulations.flower.surroundings.sys.executable", str(place / "python"))
 
 
 def test_a_damaged_state_and_a_number_of_nodes_that_is_none_are_one_line(

@@ -17,12 +17,13 @@ import numpy as np
 import pytest
 import soak
 
-from fedpriv import study_file
 from fedpriv.errors import FedprivError
-from fedpriv.study import Study
+from fedpriv.studies import file as study_file
+from fedpriv.studies.study import Study
 from server import rounds
-from simulations import direct, launch
-from simulations.surroundings import end_all, scratch_directory, wait_until
+from simulations.flower import launch
+from simulations.flower.surroundings import end_all, scratch_directory, wait_until
+from simulations.runs import direct
 
 TINY = """
 name = "tiny"
@@ -118,6 +119,7 @@ def troubled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return 'attack={kind="trouble:Trouble", folder=".."}'
 
 
+@pytest.mark.flower
 @pytest.mark.usefixtures("marked")
 def test_flower_leaves_the_files_of_a_function_call_also_where_a_worker_is_killed_and_releases_adapt(
     tmp_path: Path, troubled: str
@@ -140,6 +142,8 @@ def test_flower_leaves_the_files_of_a_function_call_also_where_a_worker_is_kille
     assert not {"error.json", "flower.log", "stop"} & {file.name for file in (tmp_path / "flower").iterdir()}
 
 
+@pytest.mark.flower
+@pytest.mark.slow
 @pytest.mark.usefixtures("marked")
 def test_clients_that_raise_or_hang_cost_their_own_cohort_some_rounds(tmp_path: Path, troubled: str) -> None:
     (tmp_path / "plan").write_text("well raises hangs")
@@ -165,12 +169,14 @@ def started(directory: Path, study: Path) -> subprocess.Popen[bytes]:
     return process
 
 
+@pytest.mark.flower
+@pytest.mark.slow
 @pytest.mark.parametrize("ended", [signal.SIGINT, signal.SIGKILL], ids=lambda ended: ended.name)
 def test_a_run_cut_short_is_whole_and_goes_on_to_the_same_bits(
     ended: signal.Signals, tmp_path: Path, marked: str
 ) -> None:
     file = tmp_path / "tiny.toml"
-    long = tiny("run.rounds=60", "run.checkpoint_every=7")
+    long = tiny("run.rounds=600", "run.checkpoint_every=7")
     file.write_text(study_file.text(long))
     process = started(tmp_path / "run", file)
     scratches = {Path(env["RAY_TMPDIR"]) for env in running(marked).values() if "RAY_TMPDIR" in env}
@@ -183,20 +189,21 @@ def test_a_run_cut_short_is_whole_and_goes_on_to_the_same_bits(
     assert last["kind"] == "end"
     assert last["why"] == "interrupted"
     assert [line["round"] for line in lines(tmp_path / "run")[1:-1]] == list(range(1, last["rounds"] + 1))
-    assert 3 < last["rounds"] < 60
+    assert 3 < last["rounds"] < 600
     while running(marked) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert [scratch.exists() for scratch in scratches] == [False]
     assert directly(long, tmp_path / "run", resume=True) == directly(long, tmp_path / "whole")
 
 
+@pytest.mark.flower
 @pytest.mark.usefixtures("marked")
 def test_flowers_own_command_leaves_the_same_records_and_nothing_else(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     home = tmp_path / "home"
     monkeypatch.setenv("HOME", str(home))
-    monkeypatch.setattr("simulations.flower_command.__file__", str(tmp_path / "simulations" / "installed.py"))
+    monkeypatch.setattr("simulations.flower.command.__file__", str(tmp_path / "simulations" / "installed.py"))
     app = launch.app_directory(tmp_path / "run")  # as it is where fedpriv is installed without its repository
     written = (app / "pyproject.toml").read_bytes()
     result = launch.flower_run(app, tiny(), tmp_path / "run", nodes=2)
@@ -209,9 +216,9 @@ def test_flowers_own_command_leaves_the_same_records_and_nothing_else(
 def test_the_repository_is_a_flower_app_and_flower_has_nothing_to_rewrite_in_it() -> None:
     import tomllib
 
-    from simulations.flower_command import APP
+    from simulations.flower.command import APP
 
-    repository = Path(__file__).parent.parent
+    repository = Path(__file__).parents[3]
     assert launch.app_directory(Path("unused")) == repository
     flower = tomllib.loads((repository / "pyproject.toml").read_text())["tool"]["flwr"]
     assert set(flower) == {"app"}
@@ -219,6 +226,7 @@ def test_the_repository_is_a_flower_app_and_flower_has_nothing_to_rewrite_in_it(
     assert {name: flower["app"][name] for name in ours} == ours
 
 
+@pytest.mark.flower
 @pytest.mark.usefixtures("marked")
 def test_what_keeps_ray_from_starting_is_the_error_and_the_log_stays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

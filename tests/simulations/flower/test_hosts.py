@@ -17,8 +17,8 @@ from soak import SHARED
 from soak_deployed import CLIENTS, alone, differing
 from wire import Wire, impossible
 
-from fedpriv import study_file
-from fedpriv.participation import attackers
+from fedpriv.population.participation import attackers
+from fedpriv.studies import file as study_file
 
 BYZANTINE = 8  # who write down what they send, and are honest
 TIMEOUT = 75.0  # seconds a round waits for a node that is cut off, and for nodes on a busy machine

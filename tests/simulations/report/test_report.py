@@ -20,10 +20,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedpriv.event import by_hand, described
-from fedpriv.mechanisms import make, make_release
+from fedpriv.accounting.event import by_hand, described
+from fedpriv.mechanisms import COSTED, MECHANISMS
 from fedpriv.records import Writer
-from server.words import down, ranges, up
+from server.progress.words import down, ranges, up
 from simulations.command_line import main
 
 COST = {"lower": 3.34465, "upper": 3.95222, "clt": 3.71}  # of forty rounds
@@ -48,7 +48,7 @@ def write_run(
     directory.mkdir(parents=True, exist_ok=True)
     done = rounds if done is None else done
     private = {"trust": trust, "clients": 1294 if trust == "secure-aggregation" else None}
-    release = by_hand(mechanism=make("Binomial", settings), dimension=650, geometry="l2", **private)
+    release = by_hand(mechanism=MECHANISMS.made("Binomial", settings), dimension=650, geometry="l2", **private)
     packed = release.mechanism.bits
     masked = (settings["trials"] * 1437).bit_length() if trust == "secure-aggregation" else None
     client_bytes = -(-650 * (masked or int(packed)) // 8) + 44
@@ -201,9 +201,9 @@ def test_every_tag_is_closed_and_every_id_that_is_used_is_there_once(page: str) 
     assert used <= set(reader.ids)
 
 
-def test_every_figure_on_the_page_has_words_for_who_cannot_see_it(page: str) -> None:
+def test_every_figure_on_the_page_has_words_for_who_cannot_see_it(poisoned: tuple[Path, str], page: str) -> None:
     drawings = [found for tag, found in Reader(page).attributes if tag == "svg"]
-    assert len(drawings) == 8
+    assert len(drawings) == len(list(poisoned[0].glob("*.png")))
     for found in drawings:
         assert found["role"] == "img"
         assert len(found["aria-label"]) > 30
@@ -223,7 +223,7 @@ def test_every_figure_is_a_png_large_enough_for_a_talk(poisoned: tuple[Path, str
     import matplotlib.image
 
     pictures = list(poisoned[0].glob("*.png"))
-    assert {picture.stem for picture in pictures} == {
+    assert {picture.stem for picture in pictures} >= {
         "accuracy", "bytes", "bytes-and-accuracy", "comparison", "epsilon", "participation", "seconds", "tradeoff",
     }  # fmt: skip
     for picture in pictures:
@@ -272,9 +272,10 @@ def test_the_table_says_how_the_run_ended(end: str | None, words: str, tmp_path:
 
 
 def test_of_a_run_cut_short_the_last_epsilon_recorded_is_given_with_a_warning(tmp_path: Path) -> None:
-    from simulations.report import facts, runs
+    from simulations.report.run import facts
+    from simulations.report.run.runs import load
 
-    run = runs.load(write_run(tmp_path / "run", done=10, end=None))
+    run = load(write_run(tmp_path / "run", done=10, end=None))
     said = " ".join(facts.promise(run))
     assert f"ε = {up(COST['upper'] / 2)}" in said
     assert "ledger" in said
@@ -364,7 +365,7 @@ def test_a_table_alone_writes_nothing(tmp_path: Path) -> None:
 
 
 def test_the_command_is_known_without_loading_matplotlib() -> None:
-    script = "import sys, simulations.report_commands; sys.exit('matplotlib' in sys.modules)"
+    script = "import sys, simulations.cli.report; sys.exit('matplotlib' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", script], timeout=60).returncode == 0
 
 
@@ -399,7 +400,7 @@ def test_ranges_name_every_number_and_no_other(numbers: set[int]) -> None:
     st.lists(st.tuples(st.floats(-10, 110), st.floats(1, 20)), min_size=1, max_size=5),
 )
 def test_labels_beside_lines_keep_their_order_and_never_meet(labels: list[tuple[float, float]]) -> None:
-    from simulations.report.style import apart
+    from simulations.figures.style import apart
 
     wanted, tall = zip(*labels, strict=True)
     places = apart(wanted, tall, 0.0, 100.0)
@@ -415,7 +416,7 @@ PTR = {"clip": 3.0, "bound": 0.5, "noise": 3.28, "test_noise": 3.0, "failure": 1
 def released(directory: Path, **header: Any) -> Path:
     """A run of one client that releases its records by Ptr, carried as they are unless the header says otherwise."""
     release = by_hand(
-        mechanism=make_release("Ptr", PTR | {"clip": 1.0}), dimension=650, geometry="l2", trust="local",
+        mechanism=COSTED.made("Ptr", PTR | {"clip": 1.0}), dimension=650, geometry="l2", trust="local",
         unit="record", adjacency="add-remove", sampling=0.25,
     )  # fmt: skip
     own = {"private_sum": {"kind": "Ptr", **PTR, "sampling": 0.25, "trimmed": 0.25}, "clients": 1, "byzantine": 0}

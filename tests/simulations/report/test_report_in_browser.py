@@ -20,7 +20,10 @@ from simulations.command_line import main
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), "")
 WIDTHS = (400, 700, 1200, 1280, 1600)
 
-pytestmark = pytest.mark.skipif(not CHROMIUM, reason="Chromium is not installed: no page was looked at in a browser")
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(not CHROMIUM, reason="Chromium is not installed: no page was looked at in a browser"),
+]
 
 # Each width is a frame of that width, all that is folded away opened in it: how far it reaches, said in the title.
 FRAMES = """<!DOCTYPE html><title>wait</title><body><script>

@@ -20,14 +20,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedpriv import study_file
 from fedpriv.records import Writer
+from fedpriv.studies import file as study_file
 from server import rounds
 from simulations.command_line import main
-from simulations.direct import Here
-from simulations.report.sweep_cells import load
-from simulations.report.sweep_grid import Grid
-from simulations.report.sweep_spots import spread
+from simulations.report.sweep._spots import spread
+from simulations.report.sweep.cells import load
+from simulations.report.sweep.grid import Grid
+from simulations.runs.direct import Here
 
 Place = Mapping[str, str]
 Told = Callable[[Place, int], Any]  # of a place and a seed: an accuracy, settings of a cell, or a word for its state

@@ -13,16 +13,17 @@ import numpy as np
 import pytest
 from pytest import approx
 
-from fedpriv import guarantee, records
+from fedpriv import records
+from fedpriv._base.tables import toml
 from fedpriv.errors import FedprivError
-from fedpriv.study import Kind
-from fedpriv.tables import toml
-from server.rounds import Plan
+from fedpriv.studies import promise as guarantee
+from fedpriv.studies.study import Kind
+from server.rounds import planned
 from simulations.command_line import main
-from simulations.reproduce.ptr_tables import _steps, data_of, scaled_down, studies
-from simulations.reproduce.ptr_tables_found import Difference, Found
-from simulations.reproduce.ptr_tables_published import DPSGD, GAUSSIAN, PTR, RELEASES, TABLES
-from simulations.reproduce.ptr_tables_run import worked
+from simulations.reproduce.ptr._tables import _steps, data_of, scaled_down, studies
+from simulations.reproduce.ptr.tables_found import Difference, Found
+from simulations.reproduce.ptr.tables_published import DPSGD, GAUSSIAN, PTR, RELEASES, TABLES
+from simulations.reproduce.ptr.tables_run import worked
 from simulations.sweep.grid import Grid, grid_of
 
 NAMES = sorted(TABLES)
@@ -49,7 +50,7 @@ def test_a_table_has_a_cell_for_every_row_epsilon_and_release_and_seeds_come_one
 def test_all_three_releases_are_certified_to_have_the_same_epsilon_in_the_same_steps() -> None:
     found = grid("ptr-table-1", corruption=[{"kind": "RandomLabel", "share": 0.1}])
     for cell in found.cells:
-        plan = Plan.of(cell.study)
+        plan = planned(cell.study)
         epsilon = guarantee.epsilon(plan.study, plan.net.dimension, plan.study.run.rounds)
         assert 0.998 * plan.study.privacy.epsilon < epsilon.upper <= plan.study.privacy.epsilon
         tested = plan.study.privacy.release.kind == "Ptr"  # of which no data are known to reach all on a sample
@@ -103,6 +104,7 @@ def accuracies(out: Path, release: str) -> dict[int, float]:
     return {seed: rounds[-1]["accuracy"] for seed, rounds in runs.items()}
 
 
+@pytest.mark.flower
 def test_the_table_holds_means_over_seeds_differences_by_seed_and_the_papers_numbers(ran: Path) -> None:
     page = (ran / "ptr-table-4.md").read_text(encoding="utf-8")
     row = next(line for line in page.splitlines() if line.startswith("| gradient 0.2 | 2.5 |"))
@@ -114,6 +116,7 @@ def test_the_table_holds_means_over_seeds_differences_by_seed_and_the_papers_num
     assert cells[5].startswith(f"{100 * ahead:+.1f}".replace("-", "−"))
 
 
+@pytest.mark.flower
 def test_the_page_says_what_was_run_on_what_and_names_places_that_have_no_run(ran: Path) -> None:
     page = (ran / "ptr-table-4.md").read_text(encoding="utf-8")
     for words in ("On scikit-learn's digits", "6 of 6 cells, seeds 1–2; without any: none, ε = 2, TSGD+Gaussian;",
@@ -121,6 +124,7 @@ def test_the_page_says_what_was_run_on_what_and_names_places_that_have_no_run(ra
         assert words in page
 
 
+@pytest.mark.flower
 def test_the_csv_has_every_cell_with_its_certified_epsilon(ran: Path) -> None:
     rows = list(csv.DictReader((ran / "ptr-table-4.csv").read_text(encoding="utf-8").splitlines()))
     assert len(rows) == 6
@@ -131,6 +135,7 @@ def test_the_csv_has_every_cell_with_its_certified_epsilon(ran: Path) -> None:
     assert noise[GAUSSIAN] == noise[DPSGD] < noise[PTR]  # the test costs something
 
 
+@pytest.mark.flower
 def test_how_often_the_test_passed_is_read_from_how_f_moved(ran: Path) -> None:
     found = Found.of(ran)
     cells = [cell for cell in found.sweep.done if cell.place["privacy.release"] == PTR]
@@ -142,6 +147,7 @@ def test_how_often_the_test_passed_is_read_from_how_f_moved(ran: Path) -> None:
     assert found.passed("gradient 0.2", 2.5) == approx(fmean(shares))
 
 
+@pytest.mark.flower
 def test_what_is_finished_is_not_run_again_and_the_same_pages_come_of_it(ran: Path) -> None:
     def state() -> dict[str, bytes]:
         return {str(each): each.read_bytes() for each in ran.rglob("*") if each.suffix in (".md", ".csv", ".jsonl")}
@@ -151,6 +157,7 @@ def test_what_is_finished_is_not_run_again_and_the_same_pages_come_of_it(ran: Pa
     assert state() == before
 
 
+@pytest.mark.flower
 def test_a_directory_of_other_data_or_of_another_table_is_refused(ran: Path, tmp_path: Path) -> None:
     with pytest.raises(FedprivError, match="holds 'ptr-table-4', not ptr-table-1"):
         worked("ptr-table-1", ran, None)
@@ -158,6 +165,7 @@ def test_a_directory_of_other_data_or_of_another_table_is_refused(ran: Path, tmp
         worked("ptr-table-4", ran, None, str(tmp_path))
 
 
+@pytest.mark.flower
 def test_a_budget_too_small_for_any_cell_says_so_and_can_be_gone_on_with(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -15,11 +15,13 @@ import pytest
 from pytest import approx
 
 from simulations.command_line import main
-from simulations.reproduce import formulas, prime_published, prime_runs
+from simulations.figures.checks import Check, lines
 from simulations.reproduce.catalogue import CATALOGUE
-from simulations.reproduce.checks import Check, lines
-from simulations.reproduce.ptr_tables_published import TABLES
-from simulations.reproduce.stobatch_published import FIGURES
+from simulations.reproduce.fdp import _formulas as formulas
+from simulations.reproduce.prime import _published as prime_published
+from simulations.reproduce.prime import _runs as prime_runs
+from simulations.reproduce.ptr.tables_published import TABLES
+from simulations.reproduce.stobatch.published import FIGURES
 
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
 DIFFER = {  # the claims that do not hold, each with its reason

@@ -12,16 +12,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from clients.data import make_data
-from clients.data_identity import identity
-from clients.stobatch import gradient
-from fedpriv.tables import toml
+from clients.data import DATA_SETS
+from clients.data.identity import identity
+from clients.training.stobatch import gradient
+from fedpriv._base.tables import toml
 from simulations.command_line import main
-from simulations.reproduce import stobatch_page
-from simulations.reproduce.stobatch_cells import Cell, Scale, cells, data, full, study
-from simulations.reproduce.stobatch_found import ATTACKS, Found
-from simulations.reproduce.stobatch_measured import RADII, measured
-from simulations.reproduce.stobatch_published import (
+from simulations.reproduce.stobatch import page as stobatch_page
+from simulations.reproduce.stobatch._cells import Cell, Scale, cells, data, full, study
+from simulations.reproduce.stobatch._measured import RADII, measured
+from simulations.reproduce.stobatch.found import ATTACKS, Found
+from simulations.reproduce.stobatch.published import (
     ADLM,
     DPSGD,
     EACH,
@@ -32,7 +32,7 @@ from simulations.reproduce.stobatch_published import (
     SECURE,
     STOBATCH,
 )
-from simulations.reproduce.stobatch_run import SCALE, SEEDS
+from simulations.reproduce.stobatch.run import SCALE, SEEDS
 
 MODEL = {"kind": "EncodedCnn", "maps": [4], "kernel": 3, "units": 8}
 SIZES = (0.02,)
@@ -77,7 +77,7 @@ def test_more_images_are_asked_of_a_training_that_is_done(
 ) -> None:
     cell = Cell(method=ADLM, epsilon=2.0, draw=draw)
     few = measured(cell, scale, SIZES, tmp_path)
-    monkeypatch.setattr("clients.stobatch.gradient", None)  # nothing can be trained any more
+    monkeypatch.setattr("clients.training.stobatch.gradient", None)  # nothing can be trained any more
     more = measured(cell, replace(scale, images=9), SIZES, tmp_path)
     withstood = [found["under"]["0.02"]["withstood"] for found in (few, more)]
     assert (len(withstood[0]), len(withstood[1])) == (5, 9)
@@ -98,7 +98,7 @@ def test_a_training_that_was_interrupted_goes_on_to_the_same_answers(
         return gradient(*given)
 
     wanted = measured(cell, scale, SIZES, tmp_path / "whole")
-    monkeypatch.setattr("clients.stobatch.gradient", interrupted)
+    monkeypatch.setattr("clients.training.stobatch.gradient", interrupted)
     with pytest.raises(KeyboardInterrupt):
         measured(cell, scale, SIZES, tmp_path / "parts")
     found = measured(cell, scale, SIZES, tmp_path / "parts")
@@ -121,7 +121,7 @@ def test_trainings_on_other_data_are_not_gone_on_with(scale: Scale, tmp_path: Pa
     for name, values in (("x", images), ("y", labels), ("x_test", images[:4]), ("y_test", labels[:4])):
         np.save(tmp_path / "data" / f"{name}.npy", values)
     own = {"kind": "Arrays", "path": str(tmp_path / "data"), "divide": 127.5, "subtract": 1.0}
-    made = identity("Arrays", make_data("Arrays", {"path": own["path"]}).load())
+    made = identity("Arrays", DATA_SETS.made("Arrays", {"path": own["path"]}).load())
     begun = {"figure": "stobatch-figure-6", "made": made, **asdict(replace(scale, data=own))}
     (tmp_path / SCALE).write_text(json.dumps(begun))
     np.save(tmp_path / "data" / "x.npy", images + 1)
@@ -145,7 +145,7 @@ def test_only_noise_drawn_for_each_example_is_a_run_and_has_an_epsilon(scale: Sc
 
 
 def test_every_training_of_a_figure_is_a_study_of_its_own_that_can_be_read(scale: Scale) -> None:
-    from fedpriv import study_file
+    from fedpriv.studies import file as study_file
 
     for name in FIGURES:
         own = cells(name, 1)
@@ -154,6 +154,8 @@ def test_every_training_of_a_figure_is_a_study_of_its_own_that_can_be_read(scale
             assert study_file.parsed(toml(study(cell, scale))).run.rounds == 3
 
 
+@pytest.mark.flower
+@pytest.mark.slow
 def test_the_command_makes_a_page_a_table_and_a_picture_and_goes_on_where_it_stopped(
     scale: Scale, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from simulations.surroundings import end_all, environment, scratch_directory
+from simulations.flower.surroundings import end_all, environment, scratch_directory
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[3]
 STUDY = """
 name = "spread"
 data = { kind = "Synthetic", records = 260, features = 5, classes = 3, held_out = 60 }
@@ -70,6 +70,8 @@ def address(told: dict[str, str]) -> Iterator[str]:
         end_all(process)
 
 
+@pytest.mark.flower
+@pytest.mark.slow
 def test_a_run_and_a_sweep_on_two_nodes_leave_the_bytes_of_one_process(
     told: dict[str, str], address: str, tmp_path: Path
 ) -> None:
@@ -90,6 +92,7 @@ def test_a_run_and_a_sweep_on_two_nodes_leave_the_bytes_of_one_process(
     assert cell.read_bytes() == (tmp_path / "here" / "records.jsonl").read_bytes()
 
 
+@pytest.mark.flower
 def test_an_address_where_no_cluster_is_and_a_driver_that_takes_none_are_one_line(
     told: dict[str, str], tmp_path: Path
 ) -> None:

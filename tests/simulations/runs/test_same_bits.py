@@ -13,9 +13,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedpriv import study_file
+from fedpriv.studies import file as study_file
 from server import rounds
-from simulations.direct import Here
+from simulations.runs.direct import Here
 
 NOISE = "privacy.mechanism={{kind='BinomialNoise', clip=1.0, levels={}, trials={}}}"
 SIGN = "privacy.mechanism={kind='StochasticSign', clip=1.0, peak=0.2, scale=0.9}"

@@ -15,12 +15,13 @@ from typing import Any
 
 import pytest
 
-from fedpriv import records, study_file
+from fedpriv import records
 from fedpriv.errors import FedprivError
+from fedpriv.studies import file as study_file
 from server import rounds
 from simulations.command_line import main
-from simulations.direct import Here
-from simulations.surroundings import start_ray
+from simulations.flower.surroundings import start_ray
+from simulations.runs.direct import Here
 from simulations.sweep.grid import Grid, grid_of
 from simulations.sweep.progress import SweepProgress
 
@@ -241,7 +242,7 @@ def sweep(*words: str) -> int:
 
 def resolved(source: str, *overrides: str) -> Grid:
     """The grid as it is run: every study calibrated."""
-    return grid_of(source, overrides).each(lambda study: rounds.Plan.of(study).study)
+    return grid_of(source, overrides).each(lambda study: rounds.planned(study).study)
 
 
 def run_alone(found: Grid) -> dict[str, bytes]:
@@ -261,6 +262,7 @@ def index(out: Path) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.flower
 @pytest.mark.usefixtures("ray", "study")
 def test_the_records_are_the_same_bytes_whatever_the_number_of_workers() -> None:
     assert sweep("small.toml", "--out", "one", "--workers", "1") == sweep("small.toml", "--out", "two") == 0
@@ -269,6 +271,7 @@ def test_the_records_are_the_same_bytes_whatever_the_number_of_workers() -> None
     assert len(alone) == 8
 
 
+@pytest.mark.flower
 @pytest.mark.usefixtures("ray", "study")
 def test_the_index_says_where_every_cell_stands(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["sweep", "small.toml", "--set", "run.rounds=1", "--json"]) == 0
@@ -293,6 +296,7 @@ def test_the_index_says_where_every_cell_stands(capsys: pytest.CaptureFixture[st
     assert [cell.id for cell in again.cells] == [cell["id"] for cell in found["cells"]]
 
 
+@pytest.mark.flower
 @pytest.mark.usefixtures("ray", "study")
 def test_only_what_is_missing_is_done_again() -> None:
     assert sweep("small.toml", "--out", "out") == 0
@@ -313,6 +317,7 @@ def test_only_what_is_missing_is_done_again() -> None:
     assert done == {lost.name, cut.name, failed.name, damaged.name}
 
 
+@pytest.mark.flower
 @pytest.mark.usefixtures("ray")
 def test_a_cell_that_fails_is_recorded_and_tried_again_and_the_rest_go_on(
     study: Path, capsys: pytest.CaptureFixture[str]
@@ -337,6 +342,7 @@ def test_a_cell_that_fails_is_recorded_and_tried_again_and_the_rest_go_on(
     assert contents(Path("out")) == run_alone(resolved("small.toml"))
 
 
+@pytest.mark.flower
 @pytest.mark.usefixtures("ray", "study")
 def test_the_directory_of_anything_else_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert sweep("small.toml", "--out", "out") == 0
@@ -356,6 +362,7 @@ def test_the_directory_of_anything_else_is_refused(capsys: pytest.CaptureFixture
     assert contents(Path("out")) == before
 
 
+@pytest.mark.flower
 @pytest.mark.usefixtures("ray", "study")
 def test_what_cannot_be_run_is_refused_before_anything_runs(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["small.toml", "--out", "out", "--set", "sweep.clients.records=[10, 11]", "--set", "sweep.run.seed=[1]"]
@@ -392,7 +399,7 @@ def command(*words: str) -> list[str]:
 
 def started(*words: str) -> subprocess.Popen[str]:
     environment = {name: text for name, text in os.environ.items() if not name.startswith("RAY_")}
-    environment["PYTHONPATH"] = str(Path(__file__).parent.parent)
+    environment["PYTHONPATH"] = str(Path(__file__).parents[3])
     return subprocess.Popen(command(*words), env=environment, stderr=subprocess.PIPE, text=True)
 
 
@@ -412,6 +419,8 @@ LONG = ["long.toml", "--out", "out", "--set", "run.rounds=120", "--set", "run.ev
 LONG += ["--set", "run.checkpoint_every=20", "--set", "sweep.run.seed=[1, 2]"]
 
 
+@pytest.mark.flower
+@pytest.mark.slow
 @pytest.mark.usefixtures("ray")
 def test_a_sweep_stopped_or_killed_goes_on_to_the_same_bytes(study: Path) -> None:
     study.rename("long.toml")
@@ -434,10 +443,11 @@ def test_a_sweep_stopped_or_killed_goes_on_to_the_same_bytes(study: Path) -> Non
     assert len(alone) == 8
 
 
+@pytest.mark.flower
 def test_a_cluster_that_is_there_already_does_the_work(ray: Any, study: Path) -> None:
     address = ray.get_runtime_context().gcs_address
     del study
-    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parent.parent)}
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[3])}
     words = command("small.toml", "--ray", address, "--workers", "2", "--json", "--quiet")
     outcome = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=60)
     assert outcome.returncode == 0, outcome.stderr
@@ -445,10 +455,11 @@ def test_a_cluster_that_is_there_already_does_the_work(ray: Any, study: Path) ->
     assert (found["finished"], found["workers"]) == (8, 2)
 
 
+@pytest.mark.flower
 @pytest.mark.usefixtures("study")
 def test_a_cluster_that_is_not_there_is_one_line() -> None:
     environment = {name: text for name, text in os.environ.items() if not name.startswith("RAY_")}
-    environment["PYTHONPATH"] = str(Path(__file__).parent.parent)
+    environment["PYTHONPATH"] = str(Path(__file__).parents[3])
     words = command("small.toml", "--ray", "127.0.0.1:1", "--out", "out", "--quiet")
     outcome = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=60)
     assert outcome.returncode == 2

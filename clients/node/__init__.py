@@ -1,0 +1,1 @@
+"""A deployed node: its policy, ledger, keys and records, and the guard that answers within them."""

@@ -1,0 +1,80 @@
+"""What sources say to Python, as a digest: comments, docstrings and layout change nothing in it, a constant does.
+
+Every Python reads the same: fields that are empty, which some versions lack, are left out.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from hashlib import blake2b
+from pathlib import Path
+
+from fedpriv._base.files import replaced
+
+SIZE = 8  # bytes
+
+
+def digest(folders: Iterable[Path], besides: Iterable[str] = ()) -> str:
+    """A digest of all modules in some folders, but those in the packages `besides`, each by its name and syntax tree.
+
+    Parsing them takes most of a second, so what was found is kept under a digest of the very bytes: beside the sources,
+    or in the user's own cache where nothing can be written there.
+    """
+    without = tuple(f"{each}/" for each in besides)
+    sources = [each for each in _sources(folders) if not each[0].startswith(without)]
+    written = blake2b(digest_size=16)
+    for name, content in sources:
+        written.update(f"{name}\0{len(content)}\0".encode() + content)
+    places = [folder / f"syntax-{written.hexdigest()}" for folder in _caches()]
+    for place in places:
+        with suppress(OSError, UnicodeError):
+            if re.fullmatch(f"[0-9a-f]{{{2 * SIZE}}}", known := place.read_text(encoding="ascii")):
+                return known
+    found = blake2b(digest_size=SIZE)
+    for name, content in sources:
+        found.update(f"{name}\0{meaning(content)}\0".encode())
+    for place in places:
+        with suppress(OSError):
+            place.parent.mkdir(parents=True, exist_ok=True)
+            replaced(place, found.hexdigest().encode())
+            break
+    return found.hexdigest()
+
+
+def meaning(source: str | bytes) -> str:
+    """A module's syntax tree, as text without positions and without strings that stand alone, as docstrings do.
+
+    >>> meaning("def f(x):\\n    'Twice.'\\n    return 2 * x  # of course") == meaning("def f(x): return (2 * x)")
+    True
+    >>> meaning("LIMIT = 2") == meaning("LIMIT = 2.0")
+    False
+    """
+    return repr(_said(ast.parse(source)))
+
+
+def _said(node: object) -> object:
+    if isinstance(node, ast.AST):
+        own = ((name, _said(value)) for name, value in ast.iter_fields(node))
+        return type(node).__name__, *((name, said) for name, said in own if said not in (None, []))
+    if isinstance(node, list):
+        return [_said(each) for each in node if not _stands_alone(each)]
+    return None if node is None else (type(node).__name__, repr(node))
+
+
+def _stands_alone(node: object) -> bool:
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+
+
+def _sources(folders: Iterable[Path]) -> Iterator[tuple[str, bytes]]:
+    for folder in folders:
+        for file in sorted(folder.rglob("*.py")):
+            yield f"{folder.name}/{file.relative_to(folder).as_posix()}", file.read_bytes()
+
+
+def _caches() -> tuple[Path, Path]:
+    own = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(__file__).parent / "__pycache__", Path(own) / "fedpriv"

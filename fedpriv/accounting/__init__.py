@@ -1,0 +1,1 @@
+"""What was released, and what it costs: events, accounts, calibration, ledgers."""

@@ -1,0 +1,167 @@
+"""What the same events, met again in every round, cost after each of them: the schedule is public, so ε is too.
+
+Routes and witnesses are those of `Account`. Each is made, and its transforms taken, once for all rounds between two
+powers of four (`curves.repeated`); a round then costs a power. Both bounds hold for each number of rounds by itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from math import inf
+
+from fedpriv.accounting._witnesses import Witness
+from fedpriv.accounting.account import Account
+from fedpriv.accounting.event import Event
+from fedpriv.accounting.routes import Route
+from fedpriv.bounds import renyi
+from fedpriv.bounds.vectors import OUTWARD
+from fedpriv.curves.compose import FINE, Bounds
+from fedpriv.curves.repeated import Repeated, first_of_block, last_of_block, scaled
+from fedpriv.errors import natural, probability
+
+NEAR = 1.2  # routes whose ε is about so many times the best are asked in every round
+COARSE = 1e-4  # relative error of ε that a lower bound aims at where it lies far below the upper one
+APART = 0.1  # of ε, which is far
+FEW = last_of_block(2)  # rounds for which witnesses are made that serve any more rounds
+
+
+@dataclass(frozen=True, eq=False)
+class _Upper:
+    """A route for `base` rounds, and its curves where it has any."""
+
+    route: Route
+    base: int
+    curves: Repeated | None
+
+    @staticmethod
+    def of(route: Route, base: int, delta: float) -> _Upper:
+        curves = Repeated(route.parts, base, delta) if route.divergence is None else None
+        return _Upper(route, base, curves)
+
+    def epsilon(self, rounds: int, delta: float) -> float:
+        """A failure that is set aside may come in each round, so it is counted by rounds too."""
+        aside = self.route.aside * rounds / self.base * OUTWARD
+        if delta < aside:
+            return inf
+        if self.curves is not None:
+            return self.curves.upper(rounds, aside=aside)
+        return renyi.epsilon(self._divergence(rounds), delta - aside)
+
+    def nearly(self, rounds: int, delta: float) -> float:
+        """What `epsilon` is, or less: without the certified maxima of votes' divergences, which take long."""
+        if self.curves is not None:
+            return self.curves.upper(rounds)
+        curve = self._divergence(rounds)
+        return renyi.epsilon(curve.floor if isinstance(curve, renyi.VoteCurve) else curve, delta)
+
+    def _divergence(self, rounds: int) -> renyi.Curve:
+        assert self.route.divergence is not None
+        return renyi.repeated(self.route.divergence, rounds / self.base)
+
+
+@dataclass(frozen=True, eq=False)
+class _Lower:
+    """The witnesses that reach farthest at either end of a block, and how exactly they are asked."""
+
+    curves: list[Repeated]
+    tolerance: float
+
+    def epsilon(self, rounds: int) -> float:
+        return max(one.lower(rounds, self.tolerance) for one in self.curves)
+
+
+@dataclass(frozen=True, eq=False)
+class Course:
+    """ε(δ) of `events`, which each round repeats, after any number of rounds, each bound by itself.
+
+    >>> from fedpriv.accounting.event import by_hand
+    >>> from fedpriv.mechanisms import StochasticSign
+    >>> course = Course((by_hand(StochasticSign(clip=0.1, scale=10)),), 1e-5)
+    >>> low, high = course.epsilon(100)
+    >>> low <= high < 0.9
+    True
+    """
+
+    events: tuple[Event, ...]  # what one round gives away
+    delta: float
+    _uppers: dict[int, list[_Upper]] = field(default_factory=dict)
+    _lowers: dict[int, _Lower] = field(default_factory=dict)
+    _known: dict[int, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        probability(delta=self.delta)
+
+    def epsilon(self, rounds: int) -> Bounds:
+        """ε(δ) after so many rounds, between two bounds."""
+        upper = self.upper(rounds)
+        if not upper:
+            return Bounds(0.0, 0.0)
+        lower = self._lower(rounds).epsilon(rounds)
+        if lower > upper * (1 + 1e-6) + 1e-9:  # a proof or its code is wrong: no number would be right
+            raise RuntimeError(f"after {rounds} rounds a lower bound of {lower} lies past an upper one of {upper}")
+        return Bounds(min(lower, upper), upper)
+
+    def upper(self, rounds: int) -> float:
+        """The upper bound of ε(δ) alone."""
+        natural(rounds=rounds)
+        if not rounds or not any(event.rounds for event in self.events):
+            return 0.0
+        if rounds not in self._known:
+            self._known[rounds] = min(one.epsilon(rounds, self.delta) for one in self._routes(rounds))
+        return self._known[rounds]
+
+    def witnesses(self, rounds: int) -> list[Witness]:
+        """Explicit data for so many rounds."""
+        base = min(last_of_block(rounds), FEW)
+        return [one._replace(parts=tuple(scaled(one.parts, rounds, base))) for one in self._made[base]]
+
+    @cached_property
+    def _made(self) -> dict[int, list[Witness]]:
+        """Witnesses of one round and of a few: some data can be met only once, some only in turns."""
+        return {base: Account(self._times(base)).witnesses for base in (1, FEW)}
+
+    @cached_property
+    def _curves(self) -> dict[int, list[Repeated]]:
+        """Their curves."""
+        return {base: [Repeated(one.parts, base, self.delta) for one in made] for base, made in self._made.items()}
+
+    def _times(self, rounds: int) -> tuple[Event, ...]:
+        return tuple(replace(event, rounds=event.rounds * rounds) for event in self.events)
+
+    def _routes(self, rounds: int) -> list[_Upper]:
+        """The routes that come near the best in this block, made for its first round."""
+        first, last = first_of_block(rounds), last_of_block(rounds)
+        if last not in self._uppers:
+            found = [_Upper.of(route, first, self.delta) for route in Account(self._times(first)).routes]
+            self._uppers[last] = found if len(found) == 1 else _near(found, first, last, self.delta)
+        return self._uppers[last]
+
+    def _lower(self, rounds: int) -> _Lower:
+        """The witnesses for this block; they are asked as exactly as the upper bound is near."""
+        first, last = first_of_block(rounds), last_of_block(rounds)
+        if last not in self._lowers:
+            curves = self._curves[min(last, FEW)]
+            upper = self.upper(last)
+            about = max(one.estimate(last) for one in curves)
+            apart = about.epsilon > 0 and upper - about.epsilon > APART * upper
+            tolerance = COARSE if apart and not about.doubt else FINE  # what is nearly Gaussian loses nothing
+            self._lowers[last] = _Lower(list({_farthest(curves, at, tolerance) for at in (first, last)}), tolerance)
+        return self._lowers[last]
+
+
+def _near(routes: list[_Upper], first: int, last: int, delta: float) -> list[_Upper]:
+    """The routes worth asking: about as good as the best at either end."""
+    ends = [[one.nearly(at, delta) for one in routes] for at in (first, last)]
+    near = {at for found in ends for at, value in enumerate(found) if value <= NEAR * min(found)}
+    return [one for at, one in enumerate(routes) if at in near]
+
+
+def _farthest(curves: list[Repeated], rounds: int, tolerance: float) -> Repeated:
+    """The witness that reaches farthest after so many rounds: where estimates cannot tell, by asking."""
+    about = {one: one.estimate(rounds) for one in curves}
+    best = max(curves, key=about.__getitem__)
+    if about[best].epsilon in (0, inf):
+        return best
+    unsure = [one for one in curves if one is not best and about[one].doubt + about[best].doubt > 0]
+    return max([best, *unsure], key=lambda one: one.lower(rounds, tolerance)) if unsure else best

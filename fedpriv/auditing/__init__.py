@@ -1,0 +1,1 @@
+"""What counted guesses of an attacker prove, and which pairs of inputs they are about."""

@@ -1,0 +1,181 @@
+"""One bound of one direction of a composition: powers of transforms multiplied, read off or transformed back, untilted.
+
+Everything that is not exact goes to the safe side: the residuals of the lattice, the tilted mass outside the window
+(Chernoff), the rounding of masses and of the transform. Proofs: docs/proofs/composition.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.fft import irfft
+
+from fedpriv._base.arrays import Vector
+from fedpriv.curves import atoms as hockey
+from fedpriv.curves._spectrum import Spectrum
+from fedpriv.curves._transforms import OUTSIDE, Counts, TooLarge, Transforms, norm
+from fedpriv.curves.atoms import ROUNDING
+
+DEEP = 400.0  # nats of tilting below the bulk at which masses have no say in δ(ε)
+FAINT = -60.0  # ln of a coefficient that is taken for 0, and counted as an error
+WAVES, SPARSE = 512, 16  # coefficients up to which δ(ε) is read off them, and points for each
+TIGHT = 2e-11  # of ε, within which an answer need not be narrowed further
+
+
+@dataclass(frozen=True, eq=False)
+class Masses:
+    """The hockey stick of masses that were transformed back; `whole` says that none was left out."""
+
+    profile: tuple[Vector, Vector, Vector]
+    impossible: float
+    sign: int
+    whole: bool
+
+    @property
+    def lowest(self) -> float:
+        """The last corner that was kept."""
+        return float(self.profile[0][-1]) if self.profile[0].size else np.inf
+
+    @property
+    def top(self) -> float:
+        """The first one."""
+        return float(self.profile[0][0]) if self.profile[0].size else -np.inf
+
+    def delta(self, epsilon: float) -> float:
+        """The bound, with room for the running sums of `corners`."""
+        value = float(hockey.hockey_stick(self.profile, self.impossible, epsilon))
+        return value * (1 + self.sign * ROUNDING * (64 + self.profile[0].size))
+
+    def guess(self, delta: float) -> float:
+        """The profile's own answer, which is nearly the bound's."""
+        found = hockey.smallest_epsilon(self.profile, self.impossible, delta)
+        return self.top if np.isnan(found) else min(max(found, self.lowest), self.top)
+
+
+class Convolution:
+    """So many rounds of each lattice composed at one tilt."""
+
+    def __init__(self, transforms: Transforms, counts: Counts) -> None:
+        self._of, self._counts, self.tilt, self.sign = transforms, counts, transforms.tilt, transforms.sign
+        self.closed = True  # whether the last answer was found inside the window
+        self.log_total = transforms.log_total(counts)
+        placed = transforms.window(counts)
+        if placed.size > transforms.size:  # K is convex, so a window grows with the counts: this is rounding
+            raise TooLarge(f"a window of {placed.size} points, where {transforms.size} were transformed")
+        self._first = placed.first
+        self.log_spill = self.log_total + OUTSIDE + np.log(2.0) if placed.outside else -np.inf
+        self.slack = sum(2 * n * one.error for one, n in zip(transforms.lattices, counts, strict=True))
+        self.shift, self.log_drift = transforms.drift.at(counts)
+        self.rounding = 64 * ROUNDING + sum(n * one.rounding for one, n in zip(transforms.factors, counts, strict=True))
+        self.impossible = self._impossible()
+        self.stick = self._composed()
+        self.complete = self.log_spill == -np.inf and self.stick.whole
+
+    def delta(self, epsilon: float) -> float:
+        """The bound on δ(ε); below the last point that was kept an upper bound knows nothing."""
+        self.closed = self.complete or epsilon >= self.stick.lowest
+        if self.sign > 0 and not self.closed:
+            return 1.0
+        value = self.stick.delta(epsilon) + self.sign * self._correction(epsilon)
+        if np.isnan(value):  # arithmetic that left the range of floats proves nothing
+            return 1.0 if self.sign > 0 else 0.0
+        return float(min(max(value, 0.0), 1.0))
+
+    def epsilon(self, delta: float) -> float:
+        """The bound on ε(δ), by bisection, the end returned that holds; ∞ or −∞ where nothing is known."""
+        if self.sign < 0 and self.impossible > delta:  # whatever is left of the other outcomes: it may underflow
+            return np.inf
+        if self.stick.top == -np.inf:
+            return self.sign * np.inf
+        low, high = self._bracket(delta)
+        closed = bool(np.isfinite(low) and np.isfinite(high))
+        while closed and high - low > TIGHT * abs(high) + 1e-14:
+            middle = (low + high) / 2
+            if not low < middle < high:
+                break
+            low, high = (low, middle) if self.delta(middle) <= delta else (middle, high)
+        self.closed = self.complete or (closed and low >= self.stick.lowest)
+        return high if self.sign > 0 else low
+
+    def _bracket(self, delta: float) -> tuple[float, float]:
+        """An ε with a bound above δ and a larger one without: nearest the stick's own answer, which is nearly it."""
+        lowest, top, guess = self.stick.lowest, self.stick.top, self.stick.guess(delta)
+        width = TIGHT / 2 * abs(guess) + 1e-15
+        while width < 100 * (1 + abs(top)):
+            if self.delta(guess - width) > delta >= self.delta(guess + width):
+                return guess - width, guess + width
+            width *= 4
+        if self.delta(lowest) <= delta:  # an upper bound that never exceeds δ, or a lower one that proves nothing
+            return -np.inf, lowest
+        return (lowest, np.inf) if self.sign > 0 else (-np.inf, np.inf)
+
+    def _correction(self, epsilon: float) -> float:
+        """What lies outside the window, and the chance of a larger drift: at most e^{K(θ) − θ·(ε − shift)} of each."""
+        at = -self.tilt * (epsilon - self.shift - self.slack)
+        log_correction = np.logaddexp(self.log_spill + at, self.log_total + self.log_drift + at)
+        return float(np.exp(min(log_correction, 0.0)))
+
+    def _impossible(self) -> float:
+        """The chance that some round gives what only one side can, and above, what was too small to be kept."""
+        rounds = zip(self._of.lattices, self._counts, strict=True)
+        found = any_of([(one.impossible + (one.unseen if self.sign > 0 else 0.0), n) for one, n in rounds])
+        return found * (1 + self.sign * self.rounding)
+
+    def _composed(self) -> Masses | Spectrum:
+        """The hockey stick of the composition.
+
+        A transform known up to `off` everywhere has a power known up to (s + off)^n − s^n, s its size.
+        """
+        n = self._of.size
+        factors = [(one, count) for one, count in zip(self._of.factors, self._counts, strict=True) if count]
+        log_most = np.sum([count * one.log_most for one, count in factors], axis=0)
+        live = np.flatnonzero(log_most > FAINT)
+        log_size = np.sum([count * one.log_size[live] for one, count in factors], axis=0)
+        angle = np.sum([count * one.angle[live] for one, count in factors], axis=0)
+        share = np.sum([count * one.log_share[live] for one, count in factors], axis=0)
+        powers = sum(8 * ROUNDING * (count + 4) for _, count in factors)
+        size = np.exp(log_size)
+        off = -np.exp(np.minimum(log_most[live], 700.0)) * np.expm1(share) + powers * size
+        error = 2 * (float(off.sum()) + (log_most.size - live.size) * np.exp(FAINT + 1)) / log_most.size
+        begun = sum(c * int(one.index[0]) for one, c in zip(self._of.lattices, self._counts, strict=True))
+        moved = (self._first - begun) % n  # from the first mass that is transformed to the first of the window
+        if live.size <= min(WAVES, n // SPARSE):
+            wave = size * np.exp(1j * (angle + 2 * np.pi / n * (live * moved % n)))
+            centre = self.shift + sum(count * one.mean for one, count in factors)
+            return Spectrum(
+                live, wave, n, self._start, self._of.step, self.shift, centre, self.tilt, self.log_total, error,
+                self.rounding, self.sign, self.impossible,
+            )  # fmt: skip
+        product = np.zeros(log_most.size, dtype=complex)
+        product[live] = size * np.exp(1j * angle)
+        mass = np.roll(irfft(product, n), -moved)
+        return self._untilted(mass, error + self._of.transform_error * norm(mass))
+
+    @property
+    def _start(self) -> float:
+        """The first point of the window."""
+        return self._of.offset(self._counts) + self._first * self._of.step
+
+    def _untilted(self, mass: Vector, error: float) -> Masses:
+        """Masses widened by the transform's error, weighed back by e^−θ·loss; those far below ε left out."""
+        loss = self._start + np.arange(mass.size) * self._of.step
+        centre = float((mass * loss).sum())
+        bounded = np.maximum(mass, 0.0) + error if self.sign > 0 else mass - error
+        kept = (bounded > 0) & (self.tilt * (centre - loss) < DEEP) & (self.log_total - self.tilt * loss > -740)
+        rounding = self.rounding + 8 * ROUNDING * (abs(self.log_total) + self.tilt * abs(centre))
+        log_q = np.log(bounded[kept][::-1]) + self.log_total - self.tilt * loss[kept][::-1] + self.sign * rounding
+        loss = loss[kept][::-1] + self.shift
+        return Masses(hockey.corners(loss, log_q - loss, self.impossible), self.impossible, self.sign, bool(kept.all()))
+
+
+def any_of(chances: Sequence[tuple[float, int]]) -> float:
+    """1 − Π (1 − p)^n.
+
+    >>> any_of([(0.5, 2), (0.0, 9)])
+    0.75
+    """
+    if any(p >= 1 and n for p, n in chances):
+        return 1.0
+    return float(-np.expm1(sum(n * np.log1p(-p) for p, n in chances)))

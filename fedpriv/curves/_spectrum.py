@@ -1,0 +1,126 @@
+"""δ(ε) of a composition read off the few coefficients of its transform that are not 0: no transform back.
+
+After some rounds all but the lowest frequencies have died out. Masses on the lattice are then a short sum of waves, and
+δ(ε), a sum of masses times e^{−θ·loss} and e^{−(1+θ)·loss} from ε on, is a short sum of geometric series.
+docs/proofs/composition.md, section 14.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from math import exp, expm1, floor, log
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedpriv.curves.atoms import ROUNDING
+
+STEPS = 100  # of Newton's method, at most: about five are needed
+
+
+@dataclass(frozen=True, eq=False)
+class Spectrum:
+    """Tilted masses m_k = Σ wave_j·e^{2πi·jk/size}/size on points start + k·step, each known up to `error`."""
+
+    frequency: NDArray[np.int64]  # j, from 0 to size/2; the others mirror these
+    wave: NDArray[np.complex128]
+    size: int
+    start: float  # the loss of the first point, before `shift`
+    step: float
+    shift: float  # what all losses are raised by
+    centre: float  # their tilted mean
+    tilt: float
+    log_total: float
+    error: float
+    rounding: float  # relative error of masses, once untilted
+    sign: int
+    impossible: float
+
+    @property
+    def whole(self) -> bool:
+        """Whether no mass was left out."""
+        return True
+
+    @property
+    def lowest(self) -> float:
+        """The loss of the first point."""
+        return self.start + self.shift
+
+    @property
+    def top(self) -> float:
+        """The loss of the last point."""
+        return self.lowest + (self.size - 1) * self.step
+
+    def delta(self, epsilon: float) -> float:
+        """The bound of Σ m_k·e^{K − θ·point}·(1 − e^{ε − loss}) over the losses above ε."""
+        return self._both(epsilon)[0]
+
+    def guess(self, delta: float) -> float:
+        """About where δ(ε) is δ, by Newton's method on ln δ from the tilted mean; by halves where that leads away."""
+        low, high, found, goal = self.lowest, self.top, self.centre, delta - self.impossible
+        for _ in range(STEPS if goal > 0 else 0):
+            value, falls = self._both(found)
+            value -= self.impossible
+            low, high = (found, high) if value > goal else (low, found)
+            aim = found + log(value / goal) * value / falls if value > 0 and falls > 0 else high
+            aim, before = aim if low < aim < high else (low + high) / 2, found
+            found = aim
+            if abs(found - before) <= 1e-8 * (1e-3 + abs(found)):  # its square is far below what answers need
+                break
+        return found
+
+    def _both(self, epsilon: float) -> tuple[float, float]:
+        """The bound at ε, and how fast it falls there."""
+        first = max(floor((epsilon - self.lowest) / self.step) + 1, 0)
+        if first >= self.size:
+            return self.impossible, 0.0
+        loss, left = self.start + first * self.step, self.size - first
+        at_first = np.exp(2j * np.pi / self.size * (self.frequency * first % self.size))  # exact in whole numbers
+        (ours, moduli), (theirs, others) = self._ours.tail(at_first, left), self._theirs.tail(at_first, left)
+        share = exp(min(epsilon - self.shift - loss, 0.0))
+        off = self._ours.series(left) - share * self._theirs.series(left)  # what an error of 1 in each mass adds
+        doubt = self.error * (off + 64 * ROUNDING * self._ours.series(left))
+        doubt += (64 + self.wave.size) * ROUNDING * (moduli + share * others)
+        rounding = self.rounding + 8 * ROUNDING * (abs(self.log_total) + self.tilt * abs(loss))
+        scale = exp(min(self.log_total - self.tilt * loss + self.sign * rounding, 700.0))
+        return max(ours - share * theirs + self.sign * doubt, 0.0) * scale + self.impossible, share * theirs * scale
+
+    @cached_property
+    def _ours(self) -> Series:
+        return Series.of(self, self.tilt * self.step)
+
+    @cached_property
+    def _theirs(self) -> Series:
+        return Series.of(self, (1 + self.tilt) * self.step)
+
+
+@dataclass(frozen=True, eq=False)
+class Series:
+    """Σ m_k·e^{−rate·(k − first)} over the points from the first one on, wave by wave a geometric series."""
+
+    rate: float
+    wave: NDArray[np.complex128]  # each over 1 − e^{−rate + i·angle}
+    still: float  # their sum
+    moduli: float
+    flat: float  # the wave of frequency 0 where the rate is 0 too
+
+    @staticmethod
+    def of(spectrum: Spectrum, rate: float) -> Series:
+        """The series of a spectrum."""
+        mirrored = (spectrum.frequency > 0) & (2 * spectrum.frequency < spectrum.size)
+        wave = spectrum.wave * np.where(mirrored, 2.0, 1.0) / spectrum.size
+        flat = float(wave[spectrum.frequency == 0].real.sum()) if rate == 0 else 0.0
+        ratio = -np.expm1(-rate + 2j * np.pi / spectrum.size * spectrum.frequency)
+        found = np.divide(wave, ratio, out=np.zeros_like(wave), where=ratio != 0)
+        return Series(rate, found, float(found.real.sum()), float(np.abs(found).sum()), flat)
+
+    def tail(self, at_first: NDArray[np.complex128], left: int) -> tuple[float, float]:
+        """The sum over so many points, and that of the moduli of its terms."""
+        rest = exp(-self.rate * left)
+        turned = float((self.wave * at_first).real.sum())
+        return turned - rest * self.still + self.flat * left, (1 + rest) * self.moduli + abs(self.flat) * left
+
+    def series(self, left: int) -> float:
+        """The sum where all masses are 1."""
+        return float(left) if self.rate == 0 else expm1(-self.rate * left) / expm1(-self.rate)

@@ -1,0 +1,119 @@
+"""The pair of distributions that a curve is of: finite, of densities, or known only between two finite ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import log, sqrt
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import ndtri_exp
+
+from fedpriv._base.arrays import Vector
+from fedpriv.curves._densities import Density
+from fedpriv.curves.atoms import ROUNDING, Atoms, hull
+from fedpriv.errors import FedprivError
+
+LARGEST_EPSILON = 1e300
+
+
+@dataclass(frozen=True, eq=False)
+class Enclosure:
+    """A pair known only between two finite ones: `spread` gives away more than it, `merged` less."""
+
+    spread: Atoms
+    merged: Atoms
+
+    @property
+    def swapped(self) -> Enclosure:
+        """P and Q exchanged."""
+        return Enclosure(self.spread.swapped, self.merged.swapped)
+
+    @property
+    def symmetric(self) -> bool:
+        """Whether exchanging P and Q gives the very same masses."""
+        return self.spread.symmetric
+
+    def mixed(self, rate: float) -> Enclosure:
+        """(P, (1 − rate)·P + rate·Q): sampling keeps domination."""
+        return Enclosure(self.spread.mixed(rate), self.merged.mixed(rate))
+
+
+Pair = Atoms | Density | Enclosure
+
+
+def finite_above(pair: Pair) -> Atoms:
+    """A finite pair that gives away at least as much (the very pair where it is finite)."""
+    return pair if isinstance(pair, Atoms) else pair.spread
+
+
+def finite_below(pair: Pair) -> Atoms:
+    """A finite pair that gives away no more (the very pair where it is finite)."""
+    return pair if isinstance(pair, Atoms) else pair.merged
+
+
+def hull_of(first: Pair, second: Pair, balanced: bool = False) -> Atoms | Enclosure:
+    """What is guaranteed where either pair may be the true one; only enclosed where either of them is."""
+    above = hull(finite_above(first), finite_above(second), balanced)
+    if isinstance(first, Atoms) and isinstance(second, Atoms):
+        return above
+    return Enclosure(above, hull(finite_below(first), finite_below(second), balanced))
+
+
+def distributions(p: ArrayLike, q: ArrayLike) -> tuple[Vector, Vector]:
+    """Both arrays checked: one length, no negative or missing mass, each summing to one."""
+    first, second = np.asarray(p, dtype=float), np.asarray(q, dtype=float)
+    if first.ndim != 1 or first.shape != second.shape or not first.size:
+        raise FedprivError(f"P and Q must be two lists of one length, got shapes {first.shape} and {second.shape}")
+    for name, mass in (("P", first), ("Q", second)):
+        if not (mass >= 0).all():
+            raise FedprivError(f"{name} must hold probabilities, got {mass[~(mass >= 0)][0]}")
+        if not abs(mass.sum() - 1) <= 1e-9:
+            raise FedprivError(f"{name} must sum to 1, got {mass.sum()}")
+    return first, second
+
+
+def quantile(log_mass: Vector, log_rest: Vector) -> Vector:
+    """Φ⁻¹ of a mass, from whichever of the mass and its complement is smaller."""
+    small = np.minimum(np.minimum(log_mass, log_rest), np.log(0.5))
+    return np.where(log_mass <= log_rest, 1.0, -1.0) * ndtri_exp(small)
+
+
+def smallest_epsilon(delta_of: Callable[[float], float], largest_loss: float, delta: float) -> float:
+    """The ε at which δ(ε) crosses δ, and from there outward to one where δ(ε) ≤ δ."""
+    if delta == 0:
+        return largest_loss
+    low, high = 0.0, 1.0
+    while delta_of(high) > delta:
+        low, high = high, 2 * high
+        if high > LARGEST_EPSILON:
+            return largest_loss
+
+    def past(epsilon: float) -> float:  # nearly straight, as ln δ falls by squares
+        return sqrt(-log(max(delta_of(epsilon), 1e-323))) - depth
+
+    depth = sqrt(-log(delta))
+    from scipy.optimize import brentq  # a tenth of a second to load
+
+    found = brentq(past, low, high, rtol=1e-14, xtol=1e-300)
+    step = 2.0**-52 * found
+    while delta_of(found) > delta:
+        found, step = found + step, 2 * step
+    return float(found)
+
+
+def smallest_mu(atoms: Atoms) -> float:
+    """The smallest μ with T ≥ G_μ, T the curve of a finite pair.
+
+    A piecewise linear curve lies above the convex G_μ when its inner corners (a, b) do: μ = max −Φ⁻¹(a) − Φ⁻¹(b).
+    """
+    if np.isinf(atoms.loss).any():
+        return float("inf")
+    below, above = np.logaddexp.accumulate(atoms.log_p), np.logaddexp.accumulate(atoms.log_q[::-1])[::-1]
+    a, not_a = below[:-1], np.logaddexp.accumulate(atoms.log_p[::-1])[::-1][1:]
+    b, not_b = above[1:], np.logaddexp.accumulate(atoms.log_q)[:-1]
+    with np.errstate(invalid="ignore"):
+        corner = np.nan_to_num(-quantile(a, not_a) - quantile(b, not_b), nan=np.inf)
+    slack = 1 + 8 * atoms.error + 64 * ROUNDING
+    return float(max(corner.max(initial=0.0), 0.0) * slack)

@@ -1,0 +1,196 @@
+"""Curves composed over and over: ε after any number of repetitions, of which few are prepared.
+
+Repetitions whose number lies between two powers of four share one tilt, one window's width and one step, hence lattices
+and transforms; each then takes a power and one transform back. Both bounds hold for each number by itself
+(docs/proofs/composition.md, section 14), and depend on the number alone, not on what was asked before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from math import inf, log2
+from typing import NamedTuple
+
+from fedpriv.curves._convolution import any_of
+from fedpriv.curves._densities import Density
+from fedpriv.curves._direction import LOWER, ROUGH, UPPER, Direction, Part
+from fedpriv.curves._transforms import TooLarge
+from fedpriv.curves.compose import Composition, compose
+from fedpriv.curves.tilting import Estimate, Ladder, Sketch
+
+CLOSE = 2e-6  # relative error of ε
+STEADY = 1.6  # by how much a block's tilt may differ from that which suits its first or its last number
+TILTS = 4  # between one and its double, where it differs by more
+WIDER = 4  # the most repetitions of a block over those of the block before
+
+
+def last_of_block(times: int) -> int:
+    """The largest number that shares its preparation with this one: the next power of four.
+
+    >>> [last_of_block(times) for times in (1, 2, 4, 5, 40)]
+    [1, 4, 4, 16, 64]
+    """
+    last = 1
+    while last < times:
+        last *= WIDER
+    return last
+
+
+def first_of_block(times: int) -> int:
+    """The smallest number that shares its preparation with this one.
+
+    >>> [first_of_block(times) for times in (1, 2, 4, 5, 40)]
+    [1, 2, 2, 5, 17]
+    """
+    return last_of_block(times) // WIDER + 1
+
+
+def scaled(parts: Iterable[Part], times: int, base: int) -> list[Part]:
+    """The parts of `base` repetitions as those of `times`: in all as many, halves shared out whole.
+
+    >>> [count for _, count in scaled([("one", 2), ("other", 2)], 3, 4)]
+    [2, 1]
+    """
+    found, seen, given = [], 0, 0
+    for curve, count in parts:
+        seen += count
+        found.append((curve, -(-seen * times // base) - given))
+        given += found[-1][1]
+    return found
+
+
+class _Side(NamedTuple):
+    """One direction of a block's most repetitions."""
+
+    direction: Direction
+    tilt: float
+    ladder: Ladder | None  # where one tilt does not serve the whole block, as near the largest loss there is
+    near: bool  # whether it may be the one that gives away more
+
+
+@dataclass(frozen=True, eq=False)
+class Repeated:
+    """Curves, each as often as `base` repetitions have it, asked for ε at one δ after any number of repetitions.
+
+    >>> from fedpriv.curves.tradeoff import Tradeoff
+    >>> votes = Repeated([(Tradeoff.between([0.6, 0.4], [0.4, 0.6]), 1)], base=1, delta=1e-5)
+    >>> low, high = votes.lower(1000), votes.upper(1000)
+    >>> high - low < 1e-6 * high
+    True
+    """
+
+    parts: Sequence[Part]
+    base: int
+    delta: float
+    _blocks: dict[int, list[_Side]] = field(default_factory=dict)
+
+    def upper(self, times: int, tolerance: float = CLOSE, aside: float = 0.0) -> float:
+        """An upper bound of ε(δ − aside); the tolerance is the relative error aimed at."""
+        delta = self.delta - aside
+        if self._by_itself(times, delta):
+            return compose(scaled(self.parts, times, self.base)).upper_epsilon(delta, tolerance)
+        try:
+            worst, *others = self._block(times)
+            found = self._asked(worst, times, delta, UPPER, tolerance)
+            for other in others:  # as a rule a rough look shows that the other direction gives away less
+                if (rough := self._asked(other, times, delta, UPPER, ROUGH)) > found:
+                    found = max(found, min(rough, self._asked(other, times, delta, UPPER, tolerance)))
+            return found
+        except TooLarge:
+            return compose(scaled(self.parts, times, self.base)).upper_epsilon(delta, tolerance)
+
+    def lower(self, times: int, tolerance: float = CLOSE) -> float:
+        """A lower bound of ε(δ): that of the direction that seems to give away more, or of both where it is close."""
+        if self._by_itself(times, self.delta):
+            return compose(scaled(self.parts, times, self.base)).lower_epsilon(self.delta, tolerance)
+        try:
+            near = [side for side in self._block(times) if side.near]
+            return max(self._asked(side, times, self.delta, LOWER, tolerance) for side in near)
+        except TooLarge:
+            return compose(scaled(self.parts, times, self.base)).lower_epsilon(self.delta, tolerance)
+
+    def estimate(self, times: int) -> Estimate:
+        """About what ε(δ) is: to choose by, proof of nothing."""
+        if not 0 < self.delta < 1 or self._hidden or self._reveals(times):
+            return Estimate(inf, 0.0, 0.0)
+        if self._gaussian:
+            return Estimate(self.upper(times), 0.0, 0.0)
+        return max(ladder.estimate(times / self.base, self.delta) for ladder in self._ladders)
+
+    @cached_property
+    def _gaussian(self) -> bool:
+        """Whether all curves are, and so their composition."""
+        return all(curve.gaussian_mu is not None for curve, _ in self.parts)
+
+    @cached_property
+    def _hidden(self) -> bool:
+        """Whether a curve has no outcome that both sides give."""
+        return any(not curve.outline.finite.loss.size for curve, count in self.parts if count)
+
+    def _reveals(self, times: int) -> bool:
+        """Whether what one side alone gives is likelier than δ, in the direction in which it is likelier."""
+        parts = scaled(self.parts, times, self.base)
+        finite = [(curve, count) for curve, count in parts if not isinstance(curve.pair, Density)]
+        worse = [(max(curve.below.impossible, curve.inverse.below.impossible), count) for curve, count in finite]
+        return any_of(worse) > self.delta
+
+    def _by_itself(self, times: int, delta: float) -> bool:
+        """Whether nothing is to be shared: Gaussian curves alone, a single curve, or what has no window."""
+        alone = sum(count for _, count in self.parts) * times == self.base
+        return self._gaussian or alone or not 0 < delta < 1 or self._hidden
+
+    @cached_property
+    def _ladders(self) -> list[Ladder]:
+        """Moments of `base` repetitions, of each direction."""
+        return [
+            Sketch.of([(curve.outline, count) for curve, count in side.parts]).ladder
+            for side in Composition(_distinct(self.parts)).directions
+        ]
+
+    def _block(self, times: int) -> list[_Side]:
+        """The directions of the most repetitions of a block, the worse one first."""
+        last = last_of_block(times)
+        if last not in self._blocks:
+            about = [ladder.estimate(last / (2 * self.base), self.delta) for ladder in self._ladders]
+            best, revealed = max(about), self._reveals(last)
+            sides = Composition(_distinct(scaled(self.parts, last, self.base))).directions
+            found = []
+            for side, own, ladder in zip(sides, about, self._ladders, strict=True):
+                ends = [ladder.estimate(at / self.base, self.delta).tilt for at in (first_of_block(last), last)]
+                steady = max(ends) <= STEADY * own.tilt <= STEADY**2 * min(ends)
+                near = revealed or own.doubt > 0 or best.doubt > 0 or own.epsilon == best.epsilon
+                found.append((own.epsilon, _Side(side, own.tilt, None if steady else ladder, near)))
+            self._blocks[last] = [side for _, side in sorted(found, key=lambda pair: -pair[0])]
+        return self._blocks[last]
+
+    def _tilt(self, own: _Side, times: int) -> float:
+        """The block's, or the nearest of a few to what suits this number."""
+        if own.ladder is None:
+            return own.tilt
+        suits = own.ladder.estimate(times / self.base, self.delta).tilt
+        return float(2.0 ** (round(TILTS * log2(suits)) / TILTS))
+
+    def _asked(self, own: _Side, times: int, delta: float, wanted: int, tolerance: float) -> float:
+        """One bound of one direction."""
+        counts = [count for _, count in _distinct(scaled(self.parts, times, self.base))]
+        largest = [curve.largest_loss for curve, _ in own.direction.parts]
+        pure = sum(count * loss for loss, count in zip(largest, counts, strict=True) if count)
+        bounds = own.direction.closed_in(
+            self._tilt(own, times),
+            lambda one: max(one.epsilon(delta), 0.0),
+            max(pure, 0.0) * (1 + 1e-13),
+            tolerance,
+            wanted,
+            counts,
+        )
+        return bounds.upper if wanted == UPPER else bounds.lower
+
+
+def _distinct(parts: Iterable[Part]) -> tuple[Part, ...]:
+    """The same curve met twice counted together, in the order of the parts."""
+    found: dict[int, Part] = {}
+    for curve, count in parts:
+        found[id(curve)] = (curve, count + found.get(id(curve), (curve, 0))[1])
+    return tuple(found.values())

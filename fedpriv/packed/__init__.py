@@ -1,0 +1,1 @@
+"""Symbols as bytes, and exact sums of them."""

@@ -1,0 +1,1 @@
+"""Who is asked in a round, and how records are dealt to clients."""

@@ -1,0 +1,261 @@
+"""Families of classes that a study chooses from: a table's `kind` is a class's name, the rest of it are its settings.
+
+A `Registry` knows a family's name, what its members must be able to do, and the members. A kind written `module:Class`
+is anybody's own class that can do the same. A `Kind` is a table of a study; the object it stands for is made once.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass
+from functools import cache
+from types import FunctionType
+from typing import Any, Generic, TypeVar
+
+from fedpriv._base.tables import native
+from fedpriv.errors import FAULTS, FedprivError, nearest
+from fedpriv.settings import settings_of
+
+WHERE = "it must be installed or on PYTHONPATH, beside the study's file or in the directory one is in"
+UNPROVED = (
+    "what it gives away is not proved here. Put it beside those of its family, with its proof: CONTRIBUTING.md, "
+    "'Adding a mechanism'"
+)
+Member = TypeVar("Member")
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A table that names a class: `kind`, and the settings that go to it."""
+
+    kind: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "settings", native(self.settings))
+        object.__setattr__(self, "_made", {})
+
+    def __eq__(self, other: object) -> bool:
+        """Where they are written alike: 1 is not 1.0 to a class of which nothing else is known."""
+        return isinstance(other, Kind) and repr(self.table()) == repr(other.table())
+
+    def __reduce__(self) -> tuple[type[Kind], tuple[str, Mapping[str, Any]]]:
+        """Another process makes its own object."""
+        return Kind, (self.kind, self.settings)
+
+    def table(self) -> dict[str, Any]:
+        """As it is written."""
+        return {"kind": self.kind, **self.settings}
+
+    def with_settings(self, settings: Mapping[str, Any]) -> Kind:
+        """The table with those settings: itself, and so the object it stands for, where they are the ones it has."""
+        return self if repr(native(settings)) == repr(self.settings) else Kind(self.kind, settings)
+
+    def once(self, family: object, make: Callable[[Kind], Member]) -> Member:
+        """What it stands for in a family: made when it is first asked for, the same object from then on."""
+        objects: dict[int, Member] = self.__dict__["_made"]
+        if id(family) not in objects:
+            objects[id(family)] = make(self)
+        return objects[id(family)]
+
+
+class Registry(Mapping[str, type[Any]], Generic[Member]):
+    """One family, by the names of its classes.
+
+    >>> from fractions import Fraction
+    >>> Registry("fraction", Fraction, [Fraction]).made("Fractoin", {})
+    Traceback (most recent call last):
+    fedpriv.errors.FedprivError: unknown fraction 'Fractoin' (did you mean 'Fraction'?); fractions: Fraction
+    """
+
+    def __init__(
+        self,
+        noun: str,  # what one of them is called in a message
+        protocol: type[Member],  # what all of them can do
+        members: Iterable[type[Any]],
+        *,
+        proof: str = "",  # why none of one's own is taken, where what it gives away would have to be proved
+        optional: Iterable[str] = (),  # methods of the protocol that one of one's own may lack
+        beside: type[Any] | None = None,  # a dataclass of what a table says besides the settings of its class
+    ) -> None:
+        self.noun, self.protocol, self.proof, self._optional = noun, protocol, proof, frozenset(optional)
+        self.beside = () if beside is None else settings_of(beside)
+        self._members: dict[str, type[Any]] = {}
+        for cls in members:
+            if cls.__name__ in self._members:
+                raise FedprivError(f"two {noun}s are called {cls.__name__}")
+            self._members[cls.__name__] = cls
+
+    def __getitem__(self, kind: str) -> type[Any]:
+        """The class of that name."""
+        return self._members[kind]
+
+    def __iter__(self) -> Iterator[str]:
+        """The names, in the order they were given."""
+        return iter(self._members)
+
+    def __len__(self) -> int:
+        """How many ship with fedpriv."""
+        return len(self._members)
+
+    def named(self, kind: Any) -> type[Any]:
+        """The class of that name, or at `module:Class`; one line that names the nearest one where there is none."""
+        if isinstance(kind, str) and kind in self._members:
+            return self._members[kind]
+        if isinstance(kind, str) and ":" in kind:
+            if self.proof:
+                raise FedprivError(f"{self.noun} {kind!r} is not certified: {self.proof}")
+            return self._own(kind)
+        hint = nearest(str(kind), self)
+        raise FedprivError(f"unknown {self.noun} {kind!r}{hint}; {self.noun}s: {', '.join(self)}")
+
+    def made(self, kind: Any, settings: Mapping[str, Any]) -> Member:
+        """A new object of that kind with those settings, or one line that says which of them is wrong."""
+        found: Member = built(kind, self.named(kind), settings)
+        return found
+
+    def of(self, table: Kind) -> Member:
+        """The object that a table stands for: whoever asks gets the same one."""
+        return table.once(self, lambda own: self.made(own.kind, own.settings))
+
+    def settled(self, table: Kind) -> Kind:
+        """The table with its settings as the class has them, each checked; of a class that is not known, as they are.
+
+        A setting that is needed may be missing: it may be calibrated yet.
+        """
+        cls = self._members.get(table.kind)
+        settings = fitted(cls, table.settings)
+        if cls is not None:
+            _check_names(table.kind, cls, settings)
+            _check_values(table.kind, cls, settings)
+        return table.with_settings(settings)
+
+    def _own(self, path: str) -> type[Any]:
+        """Somebody's own class, which has every method of the protocol with as many arguments."""
+        cls = imported(self.noun, path)
+        for name, method in vars(self.protocol).items():
+            if not isinstance(method, FunctionType) or (name.startswith("_") and name != "__call__"):
+                continue
+            if name in self._optional and not hasattr(cls, name):
+                continue
+            signature = inspect.signature(method)
+            wanted = list(signature.parameters)
+            told = f"{name}({', '.join(wanted[1:])})"
+            own = getattr(cls, name, None)
+            does = " ".join((method.__doc__ or "").split("\n\n")[0].split())
+            if not callable(own):
+                raise FedprivError(f"{self.noun} {path!r} has no {told}: {does}")
+            if not _takes(own, len(wanted)):
+                raise FedprivError(f"{self.noun} {path!r}: {name} must take ({', '.join(wanted)}): {does}")
+        return cls
+
+
+def _takes(function: Any, count: int) -> bool:
+    try:
+        inspect.signature(function).bind(*[None] * count)
+    except TypeError:
+        return False
+    except ValueError:  # written in C, without a signature
+        pass
+    return True
+
+
+def kind_of(made: object) -> str:
+    """How a study names the class of an object: those that ship by their name, any other by where it is.
+
+    >>> from fractions import Fraction
+    >>> from fedpriv.population.participation import All
+    >>> kind_of(All()), kind_of(Fraction(1))
+    ('All', 'fractions:Fraction')
+    """
+    cls = type(made)
+    ours = cls.__module__.partition(".")[0] in ("fedpriv", "clients")
+    return cls.__name__ if ours else f"{cls.__module__}:{cls.__qualname__}"
+
+
+def built(kind: str, cls: type[Any], settings: Mapping[str, Any]) -> Any:
+    """The object of a class, its settings checked by name; errors begin with its kind."""
+    settings = fitted(cls, settings)
+    if is_dataclass(cls):
+        _check_names(kind, cls, settings)
+        _check_missing(kind, cls, settings)
+    try:
+        return cls(**settings)
+    except FedprivError as error:
+        raise FedprivError(f"{kind}: {error}") from None
+    except TypeError as error:
+        raise FedprivError(f"{kind}: settings {', '.join(settings) or 'none'} do not fit ({error})") from None
+    except FAULTS as error:
+        if ":" not in kind:  # a class of ours: its fault is for us to see
+            raise
+        raise FedprivError(f"{kind} cannot be made: {_line(error)}") from error
+
+
+def fitted(cls: type[Any] | None, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings as the class has them, whoever wrote them: Python's own numbers, floats where it wants floats.
+
+    So settings that are equal make equal objects, and are written alike.
+
+    >>> from fedpriv.population.participation import Poisson
+    >>> fitted(Poisson, {"rate": 1})
+    {'rate': 1.0}
+    """
+    wanted = frozenset[str]() if cls is None else _floats(cls)  # type: ignore[arg-type]  # mypy takes no class for hashable
+    own = {name: native(value) for name, value in settings.items()}
+    return {
+        name: float(value) if name in wanted and type(value) is int and abs(value) < 2**1000 else value
+        for name, value in own.items()
+    }
+
+
+@cache
+def _floats(cls: type[Any]) -> frozenset[str]:
+    """The fields of a dataclass that are floats, and not whole numbers as well."""
+    try:
+        kinds = {own.name: [option.type for option in own.options] for own in settings_of(cls)}
+    except FAULTS:  # somebody's own class, whose types are none of ours
+        return frozenset()
+    return frozenset(name for name, options in kinds.items() if float in options and int not in options)
+
+
+def imported(noun: str, path: str) -> type[Any]:
+    """The class at `module:Class`."""
+    module, _, name = path.partition(":")
+    try:
+        found = getattr(importlib.import_module(module), name)
+    except FAULTS as error:
+        where = f"; {WHERE}" if isinstance(error, ModuleNotFoundError) else ""
+        raise FedprivError(f"{noun} {path!r} cannot be imported: {_line(error)}{where}") from None
+    if not isinstance(found, type):
+        raise FedprivError(f"{noun} {path!r} is not a class")
+    return found
+
+
+def _line(error: BaseException) -> str:
+    return " ".join(f"{type(error).__name__}: {error}".split())
+
+
+def _check_values(kind: str, cls: type[Any], settings: Mapping[str, Any]) -> None:
+    for own in settings_of(cls):
+        try:
+            if own.name in settings:
+                own.check(settings[own.name])
+        except FedprivError as error:
+            raise FedprivError(f"{kind}: {error}") from None
+
+
+def _check_names(kind: str, cls: type[Any], settings: Mapping[str, Any]) -> None:
+    known = [each.name for each in fields(cls)]
+    for name in settings:
+        if name not in known:
+            listed = ", ".join(known) or "none"
+            raise FedprivError(f"{kind} has no setting {name!r}{nearest(str(name), known)}; settings: {listed}")
+
+
+def _check_missing(kind: str, cls: type[Any], settings: Mapping[str, Any]) -> None:
+    known = [each.name for each in fields(cls)]
+    needed = [each.name for each in fields(cls) if each.default is MISSING and each.default_factory is MISSING]
+    if missing := [name for name in needed if name not in settings]:
+        raise FedprivError(f"{kind} needs {', '.join(missing)}; settings: {', '.join(known)}")

@@ -1,0 +1,144 @@
+"""What a setting may be, declared once at its field: its type, what bounds it, and one sentence about it.
+
+A field `clip: Annotated[float, positive, "c, the ℓ2 norm of an input"]` gives the check and its message
+(`check_fields`), the help of `fedpriv list`, the tables of the docs and the JSON Schema of a study. What relates two
+settings stays in a class's own `__post_init__`.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Mapping
+from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
+from functools import cache
+from numbers import Integral
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from fedpriv.errors import Constraint, truth, word_among
+
+WORDS = {int: "a whole number", float: "a number", str: "a word", bool: "true or false"}
+
+
+@dataclass(frozen=True)
+class Family:
+    """A family of classes in another folder, by what one of them is called."""
+
+    noun: str
+
+
+@dataclass(frozen=True, eq=False)
+class Option:
+    """One type that a setting may have, and what bounds it there: words of a Literal, and bool, are constraints too."""
+
+    type: Any
+    constraints: tuple[Constraint, ...] = ()
+
+    def fits(self, value: Any) -> bool:
+        """Whether a value is meant to be of this type: of a whole number and a share, `1` is the first."""
+        if self.type in (int, float):
+            return isinstance(value, Integral) == (self.type is int)
+        if get_origin(self.type) is Literal:
+            return isinstance(value, str)
+        return not isinstance(self.type, type) or isinstance(value, self.type)
+
+    def words(self) -> str:
+        """What it must be, for people, such as "a number, positive"."""
+        bounds = [own.words for own in self.constraints if own.words]
+        if get_origin(self.type) is Literal or (bounds and bounds[0].startswith(WORDS.get(self.type, "a list"))):
+            return ", ".join(bounds)
+        return ", ".join([WORDS.get(self.type) or ("a table" if self.is_table else "a list"), *bounds])
+
+    @property
+    def holds_tables(self) -> bool:
+        """Whether it is a table, or a list of them."""
+        return self.is_table or any(is_dataclass(own) for own in get_args(self.type))
+
+    @property
+    def is_table(self) -> bool:
+        """Whether it is written as a table."""
+        return is_dataclass(self.type) or get_origin(self.type) is Mapping
+
+
+@dataclass(frozen=True, eq=False)
+class Setting:
+    """A field of a class that is made from a table: what it may be, and what it is if nobody says."""
+
+    name: str
+    sentence: str
+    options: tuple[Option, ...]
+    default: Any  # MISSING where it must be given
+    family: Any = None  # of a table with a kind: its registry, or a `Family`
+
+    @property
+    def needed(self) -> bool:
+        """Whether it must be given."""
+        return self.default is MISSING
+
+    def check(self, value: Any) -> None:
+        """Refuse a value that the field does not allow; None is allowed where it is the default."""
+        if value is None and self.default is None:
+            return
+        first = self.options[0]
+        option = first if len(self.options) == 1 else next((own for own in self.options if own.fits(value)), first)
+        for constraint in option.constraints:
+            constraint(**{self.name: value})
+
+    def words(self) -> str:
+        """What it must be, for people, such as "a number, positive"."""
+        noun = "" if self.family is None else f" that says which {self.family.noun}"
+        return "; or ".join(option.words() + noun * option.holds_tables for option in self.options)
+
+
+def settings_of(cls: type[Any]) -> tuple[Setting, ...]:
+    """The settings of a dataclass, in order; of any other class, none.
+
+    >>> from fedpriv.mechanisms import Gaussian
+    >>> [(own.name, own.words()) for own in settings_of(Gaussian)]
+    [('clip', 'a number, positive'), ('noise', 'a number, positive')]
+    """
+    return _settings(cls)  # type: ignore[arg-type]  # mypy takes no class for hashable
+
+
+@cache
+def _settings(cls: type[Any]) -> tuple[Setting, ...]:
+    if not is_dataclass(cls):
+        return ()
+    hints = get_type_hints(cls, include_extras=True)  # on first use of a class: it takes longer than all the rest
+    return tuple(_setting(each, hints[each.name]) for each in fields(cls) if each.init)
+
+
+def check_fields(made: object) -> None:
+    """Refuse what the fields of an object do not allow: to be called first in `__post_init__`."""
+    for setting in settings_of(type(made)):
+        setting.check(getattr(made, setting.name))
+
+
+def _setting(each: Field[Any], hint: Any) -> Setting:
+    notes = hint.__metadata__ if get_origin(hint) is Annotated else ()
+    bare = hint.__origin__ if notes else hint
+    bounds = tuple(note for note in notes if isinstance(note, Constraint))
+    sentences = [note for note in notes if isinstance(note, str)]
+    families = [note for note in notes if not isinstance(note, str | Constraint)]
+    default = each.default if each.default_factory is MISSING else each.default_factory()
+    options = tuple(_option(own, bounds) for own in _alternatives(bare))
+    return Setting(each.name, "; ".join(sentences), options, default, families[0] if families else None)
+
+
+def _alternatives(hint: Any) -> list[Any]:
+    """The types of a union but None."""
+    own = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
+    return [each for each in own if each is not type(None)]
+
+
+def _option(hint: Any, bounds: tuple[Constraint, ...]) -> Option:
+    if get_origin(hint) is Annotated:
+        return _option(
+            hint.__origin__, (*bounds, *(note for note in hint.__metadata__ if isinstance(note, Constraint)))
+        )
+    if isinstance(hint, type) and is_dataclass(hint):
+        return Option(
+            hint, (Constraint("", {}, lambda own: "" if isinstance(own, hint) else f"must be a table, got {own!r}"),)
+        )
+    if get_origin(hint) is Literal:
+        return Option(hint, (word_among(get_args(hint)), *bounds))
+    return Option(hint, (truth, *bounds) if hint is bool else bounds)

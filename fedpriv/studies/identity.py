@@ -1,0 +1,119 @@
+"""What makes two studies the same: every setting that differs from its default, and nothing else.
+
+A setting that is added later, with a default, changes no id: studies that leave it out stay who they were. A default
+that changes its value, or a setting that changes its meaning, needs a new format. Ids say nothing of data.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import MISSING, fields, is_dataclass
+from hashlib import blake2b
+from typing import Any
+
+from fedpriv._base.tables import native
+from fedpriv.aggregation import STEPS
+from fedpriv.aggregation.optimisers import OPTIMISERS
+from fedpriv.attacks import ATTACKS
+from fedpriv.attacks.corruption import CORRUPTIONS
+from fedpriv.errors import FedprivError
+from fedpriv.population.dealing import SPLITS
+from fedpriv.population.participation import PARTICIPATIONS
+from fedpriv.registry import Kind, Registry, fitted
+from fedpriv.studies.kinds import CARRIERS, RELEASES, RULES
+
+FORMAT = 1  # of ids; 0 hashed every setting, its default or not, in the order of the tables
+Table = dict[str, Any]
+
+KNOWN: Mapping[str, Registry[Any]] = {  # by path: families whose defaults are known here; those of clients/ are not
+    "clients.split": SPLITS,
+    "clients.participation": PARTICIPATIONS,
+    "privacy.mechanism": CARRIERS,
+    "privacy.release": RELEASES,
+    "corruption": CORRUPTIONS,
+    "attack": ATTACKS,
+    "aggregation": RULES,
+    "aggregation.before": STEPS,
+    "server.optimiser": OPTIMISERS,
+}
+
+
+def id_of(study: Any) -> bytes:
+    """Eight bytes that name a study: a hash of the format of ids and of `settings`, in no order.
+
+    >>> from fedpriv.studies.file import parsed
+    >>> id_of(parsed('data.kind = "Digits"', overrides=["clients.count=10", "run.rounds=2"])).hex()
+    '2c958e5a5427c9b3'
+    """
+    return blake2b(words(study).encode(), digest_size=8).digest()
+
+
+def words(study: Any) -> str:
+    """All that an id is a hash of, as text: equal for two studies exactly where they ask for the same."""
+    return _text([FORMAT, settings(study)])
+
+
+def settings(study: Any) -> Table:
+    """The settings that differ from their defaults, as nested tables.
+
+    >>> from fedpriv.studies.file import parsed
+    >>> study = parsed('data.kind = "Digits"', overrides=["clients={count=10, byzantine=0}", "run.rounds=2"])
+    >>> settings(study)
+    {'name': 'study', 'data': {'kind': 'Digits'}, 'clients': {'count': 10}, 'run': {'rounds': 2}}
+    """
+    return _differing(study, "")
+
+
+def _differing(table: Any, path: str) -> Table:
+    """Of one dataclass; a table within it is there where anything in it differs."""
+    found: Table = {}
+    for each in fields(table):
+        place = f"{path}.{each.name}" if path else each.name
+        own = _written(getattr(table, each.name), place)
+        if own is not None and not (_has_default(each) and _text(own) == _text(_written(_default(each), place))):
+            found[each.name] = own
+    return found
+
+
+def _written(value: Any, path: str) -> Any:
+    """One value, its tables without what is their default."""
+    if isinstance(value, Kind):
+        return _kind(value.table(), path)
+    return _differing(value, path) if is_dataclass(value) else native(value)
+
+
+def _kind(table: Table, path: str) -> Table:
+    """A table that names a class: its kind, and what differs from that class's defaults."""
+    cls = _class(path, table["kind"])
+    given = fitted(cls, {name: value for name, value in table.items() if name != "kind"})
+    if "before" in given and f"{path}.before" in KNOWN:
+        given["before"] = [_kind(own, f"{path}.before") for own in given["before"]]
+    usual = {name: _text(native(value)) for name, value in _defaults(cls)}
+    return {"kind": table["kind"]} | {name: value for name, value in given.items() if _text(value) != usual.get(name)}
+
+
+def _class(path: str, kind: str) -> type[Any] | None:
+    """The class that a kind names there, where anything is known of it here."""
+    try:
+        return KNOWN[path].named(kind)
+    except (KeyError, FedprivError):  # not known, or not to be had, which whoever makes it says
+        return None
+
+
+def _defaults(cls: type[Any] | None) -> Iterator[tuple[str, Any]]:
+    if cls is not None and is_dataclass(cls):
+        yield from ((each.name, _default(each)) for each in fields(cls) if _has_default(each))
+
+
+def _has_default(field: Any) -> bool:
+    return field.default is not MISSING or field.default_factory is not MISSING
+
+
+def _default(field: Any) -> Any:
+    return field.default if field.default is not MISSING else field.default_factory()
+
+
+def _text(value: Any) -> str:
+    """JSON, where 1 is not 1.0; what JSON has no word for, as Python writes it."""
+    return json.dumps(value, sort_keys=True, default=repr)

@@ -1,0 +1,18 @@
+"""What a study may choose where that is more than one family: mechanisms and none, both kinds of release, all rules."""
+
+from __future__ import annotations
+
+from fedpriv.aggregation import RULES as RULES_FOR_ALL
+from fedpriv.aggregation import BesideRule, Rule
+from fedpriv.estimation.private_mean import PrivateMean
+from fedpriv.mechanisms import MECHANISMS, Mechanism
+from fedpriv.mechanisms.plain import Plain
+from fedpriv.registry import UNPROVED, Registry
+from fedpriv.releases import SUMS, PrivateSum
+from fedpriv.releases.kept import KEPT, Kept
+
+CARRIERS = Registry("mechanism", Mechanism, (*MECHANISMS.values(), Plain), proof=UNPROVED)
+RELEASES: Registry[PrivateSum | Kept] = Registry(
+    "release", PrivateSum, (*SUMS.values(), *KEPT.values()), proof=UNPROVED
+)
+RULES = Registry("rule", Rule, (*RULES_FOR_ALL.values(), PrivateMean), beside=BesideRule)

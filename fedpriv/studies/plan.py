@@ -1,0 +1,100 @@
+"""A study as the objects it names, made once in a process: what is exchanged, and what that gives away."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from fedpriv.accounting.event import Event
+from fedpriv.aggregation import Rule
+from fedpriv.aggregation.optimisers import Optimiser
+from fedpriv.attacks import Attack
+from fedpriv.attacks.corruption import Corruption
+from fedpriv.channel import Channel
+from fedpriv.mechanisms import Mechanism
+from fedpriv.population.participation import Participation
+from fedpriv.releases import PrivateSum
+from fedpriv.releases.kept import Kept
+from fedpriv.studies import file as study_file
+from fedpriv.studies import promise
+from fedpriv.studies.promise import Epsilon
+from fedpriv.studies.study import Study
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Plan:
+    """A study with every setting given, and its objects.
+
+    >>> study = study_file.read("digits", ["privacy.trust=local"])
+    >>> plan = Plan.of(promise.calibrated(study, dimension=650), dimension=650)
+    >>> plan.epsilon(rounds=40).upper <= study.privacy.epsilon
+    True
+    """
+
+    study: Study
+    dimension: int  # coordinates of an update
+    channel: Channel  # what an update goes through on its way into a message
+    private_sum: PrivateSum | None  # what a client releases of its records in every step
+    kept: Kept | None  # what it releases of them once
+    rule: Rule  # how messages become a direction
+    optimiser: Optimiser  # how a step is made along it
+    participation: Participation  # who is asked in a round
+    attack: Attack | None  # what Byzantine clients do
+    corruption: Corruption | None  # what is wrong with the records of all clients
+
+    @staticmethod
+    def of(study: Study, dimension: int) -> Plan:
+        """The objects of a study that lacks no setting; `promise.calibrated` finds the one that may be left out."""
+        return Plan(
+            study=study, dimension=dimension, channel=study.privacy.channel, private_sum=study.privacy.private_sum,
+            kept=study.privacy.kept, rule=study.rule, optimiser=study.server.stepping,
+            participation=study.clients.chosen, attack=study.attacker, corruption=study.corrupted,
+        )  # fmt: skip
+
+    @property
+    def mechanism(self) -> Mechanism:
+        """What draws the messages."""
+        return self.channel.mechanism
+
+    @cached_property
+    def text(self) -> str:
+        """The study as TOML, every default written out: what other processes are handed."""
+        return study_file.text(self.study)
+
+    @cached_property
+    def fewest(self) -> int:
+        """The answers without which a round does not count."""
+        return promise.fewest(self.study)
+
+    @cached_property
+    def releases_of_worst(self) -> int:
+        """In how many rounds the client that is asked most often takes part: the schedule is public."""
+        return promise.releases_of_worst(self.study)
+
+    @cached_property
+    def affordable(self) -> int:
+        """How many rounds of one client its budget pays for, of those the study plans."""
+        return promise.affordable(self.study, self.dimension)
+
+    def event(self, rounds: int = 1) -> Event:
+        """What a ledger is charged for so many rounds of one client; of kept noise, that of its coordinates alone."""
+        return promise.event(self.study, self.dimension, rounds)
+
+    def events(self, rounds: int = 1) -> tuple[Event, ...]:
+        """All that so many rounds of one client give away."""
+        return promise.events(self.study, self.dimension, rounds)
+
+    def epsilon(self, rounds: int) -> Epsilon:
+        """ε at the study's δ after so many rounds of one client."""
+        return self._spending(rounds)
+
+    @cached_property
+    def _spending(self) -> Callable[[int], Epsilon]:
+        return promise.spending(self.study, self.dimension)
+
+    @property
+    def both_epsilons(self) -> dict[str, Any] | None:
+        """Of kept noise the published ε and the example-level one, never one alone."""
+        return promise.both_epsilons(self.study)

@@ -1,0 +1,48 @@
+"""A study made ready to be run: its data and its model beside the plan, and everything refused that can be before."""
+
+from __future__ import annotations
+
+from clients.training.byzantine import check_records
+from clients.training.corrupting import check_corruption
+from clients.training.prepared import Prepared, division_of, net_of, pool_of
+from clients.training.releasing import check_release
+from clients.training.root import check_root
+from clients.training.stobatch_checks import settled
+from fedpriv import wire
+from fedpriv.errors import FedprivError
+from fedpriv.studies import promise
+from fedpriv.studies.directions import rehearsed
+from fedpriv.studies.plan import Plan
+from fedpriv.studies.study import Study
+from fedpriv.tolerance import Vote
+
+
+def planned(study: Study) -> Prepared:
+    """A study that can be run, its free setting calibrated: everything that can be refused is refused here."""
+    pool = pool_of(study)
+    net, division = net_of(study, pool), division_of(study, pool)
+    study = settled(study, pool, net, division)
+    check_release(study, net, division)
+    check_records(study, pool)
+    check_corruption(study, pool)
+    check_root(study, pool)
+    plan = Plan.of(promise.calibrated(study, net.dimension), net.dimension)
+    rehearsed(plan.study, net.dimension)
+    if plan.study.server.tolerance:
+        _check_tolerance(plan)
+    return Prepared(plan, pool, net, division)
+
+
+def size_of(plan: Plan) -> wire.Size:
+    """What one client, alone, would send in a round, as far as that is known before."""
+    settings = 0 if plan.private_sum is None else len(plan.private_sum.adapts)
+    boxed = plan.study.privacy.norm == "coordinates"
+    return wire.client_bytes(plan.mechanism, plan.dimension, plan.study.masked, settings, boxed=boxed)
+
+
+def _check_tolerance(plan: Plan) -> None:
+    """Refuse votes too many to be counted."""
+    try:
+        Vote(mechanism=plan.mechanism, honest=plan.study.clients.count, mean=plan.mechanism.peak)
+    except FedprivError as error:
+        raise FedprivError(f"server.tolerance: {error}") from None

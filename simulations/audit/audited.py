@@ -1,0 +1,170 @@
+"""An audit from its first canary to its verdict and files: what `fedpriv audit` and `fp.audit` do."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterable
+from math import isfinite
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fedpriv import records
+from fedpriv._base.files import replaced
+from fedpriv.accounting.account import Account
+from fedpriv.accounting.event import Event
+from fedpriv.auditing.verdict import more_than_held, verdict
+from fedpriv.errors import FedprivError, real
+from fedpriv.studies.study import Study
+from server.directory import STUDY, id_of
+from server.progress.live_line import LiveLine
+from server.progress.words import duration
+from simulations.audit._places import BLOCKS, FILES, alone
+from simulations.report.run.runs import Run
+from simulations.runs.running import begun, study_of
+
+if TYPE_CHECKING:
+    from simulations.audit.sources import Audit
+
+USUAL = {"messages": 20_000, "sums": 100_000, "records": 5_000, "means": 5_000}  # canaries
+ASKED = 8_000  # rounds of a node in all its trials, which are 100 at least and 1,000 at most
+File = str | os.PathLike[str]
+
+
+def audit(
+    given: Study | Run | File,
+    directory: File | None = None,
+    *,
+    overrides: Iterable[str] = (),
+    canaries: int | None = None,
+    confidence: float = 0.99,
+    quiet: bool = False,
+) -> dict[str, Any]:
+    """What an attacker really learns, counted on the code that answers, beside what is certified.
+
+    `given` is a study (a file, the name of one that ships, TOML text, or a `Study`) with its `overrides`, or a run (its
+    directory, or what `run` gave). `canaries` are its trials, thousands unless said; every bound holds with
+    `confidence`. audit.json and audit.png go to `directory`, else to audits/NAME, or to `audit` in the run's own. What
+    is given is what audit.json holds: `found["stands"]` says whether the certificate does.
+
+    >>> import fedpriv as fp, tempfile
+    >>> few = ["clients.count=60", "privacy.trust=local", "privacy.epsilon=8.0"]
+    >>> with tempfile.TemporaryDirectory() as place:
+    ...     fp.audit("digits", place, overrides=few, canaries=500, quiet=True)["stands"]
+    True
+    """
+    check_confidence(confidence)
+    study, place, named = _asked(given.directory if isinstance(given, Run) else given, list(overrides))
+    from simulations.audit.sources import source_of
+
+    where, beside = Path(directory) if directory is not None else place, {"study": named.hex()}
+    source = source_of(study)
+    with alone(where):
+        return concluded(
+            source, study.name, study.privacy.delta, where, beside,
+            canaries=canaries, confidence=confidence, quiet=quiet,
+        )  # fmt: skip
+
+
+def check_confidence(confidence: float) -> None:
+    """Refuse what is no confidence."""
+    real(confidence=confidence)
+    if not 0 < 1 - confidence < 1:
+        raise FedprivError(f"confidence must be between 0 and 1, and further than 1e-16 from both, got {confidence}")
+
+
+def concluded(
+    own: Audit, name: str, delta: float, directory: Path, beside: dict[str, Any],
+    *, canaries: int | None, confidence: float, quiet: bool,
+) -> dict[str, Any]:  # fmt: skip
+    """All trials, and the verdict on them; `beside`: what else was found, and which faults among it."""
+    from simulations.audit.picture import curves, picture
+    from simulations.audit.trials import conducted, forget
+
+    _check_finite(own.source.event, delta)
+    kind, canaries = own.kind, canaries or _usual(own)
+    line, started = LiveLine(quiet), time.monotonic()
+    line.begin(f"0/{canaries:,} canaries", 0.0, [])
+
+    def told(done: int) -> None:
+        left = duration((time.monotonic() - started) / done * (canaries - done))
+        line.show(f"{done:,}/{canaries:,} canaries", done / canaries, [f"{left} left"])
+
+    state = directory / BLOCKS
+    try:
+        audited = conducted(own.source, canaries, own.seed, own.first, state, told)
+    finally:
+        line.clear()
+    found = {"name": name, "trial": own.source.words} | verdict(
+        audited.trials, own.source.event, delta=delta, confidence=confidence,
+        in_a_tail=own.source.in_a_tail, ranked=own.source.ranked,
+    )  # fmt: skip
+    found |= {
+        "kind": kind,
+        "repeated": audited.repeated,
+        "seconds": time.monotonic() - started + audited.before,
+    } | beside
+    found["mu"]["pair"] = own.source.holds
+    most = own.source.most
+    unlike = "" if most is None else more_than_held(audited.trials, most)
+    found["faults"] = [*found.get("faults", []), *([{"about": "the noise", "words": unlike}] if unlike else [])]
+    found["stands"] = found["stands"] and not audited.repeated and not found["faults"]
+    found["curves"] = curves(audited.trials, own.source.event, found["mu"]["audited"])
+    text = json.dumps(records.plain(found), indent=1, ensure_ascii=False) + "\n"
+    replaced(directory / FILES[0], text.encode(), 0o644)
+    replaced(directory / FILES[1], picture(found), 0o644)
+    forget(state)
+    state.rmdir()
+    return found
+
+
+def _check_finite(event: Event, delta: float) -> None:
+    """Refuse what certifies nothing: nothing that an audit finds is above that."""
+    if not isfinite(Account((event,)).upper_epsilon(delta)):
+        raise FedprivError(
+            f"{event.mechanism}: no finite ε is certified at δ = {delta:g}, so there is nothing that an audit could "
+            "refute: more noise, or another δ"
+        )
+
+
+def _usual(own: Audit) -> int:
+    """How many trials there are unless somebody says."""
+    return USUAL.get(own.kind) or min(max(ASKED // own.source.event.rounds, 100), 1_000)
+
+
+def _asked(given: Study | File, overrides: list[str]) -> tuple[Study, Path, bytes]:
+    """The study, where its audit goes, and its id: a run's as its own files have it."""
+    from server.rounds import planned
+
+    run = None if isinstance(given, Study) or "\n" in os.fspath(given) else Path(given)
+    if run is None or not (run / STUDY).is_file():
+        study = _promising(study_of(given, overrides))
+        return (resolved := planned(study).study), Path("audits") / study.name, resolved.id
+    if overrides:
+        raise FedprivError(f"{run}: a run is audited as it was: no --set")
+    study = begun(run)
+    _check_done(run, study)
+    resolved = planned(_promising(study)).study
+    return resolved, run / "audit", id_of(run, resolved)
+
+
+def _promising(study: Study) -> Study:
+    if not study.privacy.promises:
+        raise FedprivError(f"{study.name}: Plain promises nothing, so there is nothing to audit")
+    return study
+
+
+def _check_done(run: Path, study: Study) -> None:
+    """Refuse a run that is not over: what it promises is of rounds that it has not done."""
+    done = len(records.read(run / "records.jsonl").rounds) if (run / "records.jsonl").exists() else 0
+    if done < study.run.rounds:
+        raise FedprivError(
+            f"{run}: its study promises {study.run.rounds:,} rounds and it did {done:,}: fedpriv run --resume {run} "
+            "goes on with it"
+        )
+    if done > study.run.rounds:
+        raise FedprivError(
+            f"{run}: its records hold {done:,} rounds, where its study promises {study.run.rounds:,}: what was done is "
+            "not what would be audited"
+        )

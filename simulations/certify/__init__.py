@@ -1,0 +1,1 @@
+"""Certified accuracy and accuracy under attack of a run's network."""

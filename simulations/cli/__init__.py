@@ -1,0 +1,1 @@
+"""The subcommands of `fedpriv`, a module each."""

@@ -1,0 +1,190 @@
+"""`fedpriv list` and `fedpriv schema`: what there is to choose from, for people, for programs and for editors."""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import is_dataclass
+from pathlib import Path
+from typing import Any
+
+from clients.data import DATA_SETS
+from clients.flower.place import look_for_modules
+from clients.models import MODELS
+from clients.robustness.input_attacks import INPUT_ATTACKS
+from fedpriv._base.tables import inline
+from fedpriv.aggregation import STEPS
+from fedpriv.aggregation.optimisers import OPTIMISERS
+from fedpriv.attacks import ATTACKS
+from fedpriv.attacks.corruption import CORRUPTIONS
+from fedpriv.errors import FAULTS, FedprivError, nearest, reason
+from fedpriv.estimation import ESTIMATORS
+from fedpriv.mechanisms import COSTED
+from fedpriv.population.dealing import SPLITS
+from fedpriv.population.participation import PARTICIPATIONS
+from fedpriv.registry import Kind, Registry, imported
+from fedpriv.settings import Setting, settings_of
+from fedpriv.studies import file as study_file
+from fedpriv.studies.kinds import CARRIERS, RELEASES, RULES
+from fedpriv.studies.schema import study_schema
+from fedpriv.studies.study import Study
+from simulations.cli.account import print_json
+
+FAMILIES: Mapping[str, Registry[Any]] = {
+    "mechanisms": CARRIERS,
+    "releases": RELEASES,
+    "attacks": ATTACKS,
+    "corruptions": CORRUPTIONS,
+    "rules": RULES,
+    "pre-aggregators": STEPS,
+    "optimisers": OPTIMISERS,
+    "models": MODELS,
+    "data sets": DATA_SETS,
+    "splits": SPLITS,
+    "participations": PARTICIPATIONS,
+    "attacks on inputs": INPUT_ATTACKS,
+    "estimators": ESTIMATORS,
+}
+HELP = """\
+NAME is a family (mechanisms), a kind (Ternary), a table of a study (privacy) or a class of your own (module:Class).
+
+examples:
+  fedpriv list
+  fedpriv list rules
+  fedpriv list Ternary
+"""
+SCHEMA_HELP = """\
+A study whose first line is "#:schema study.schema.json" is completed and checked by editors that know TOML.
+
+example:
+  fedpriv schema > study.schema.json
+"""
+
+
+def add_to(commands: Any) -> None:
+    """Add both commands to a parser's."""
+    text = argparse.RawDescriptionHelpFormatter
+    listing = commands.add_parser("list", epilog=HELP, formatter_class=text)
+    listing.add_argument("name", metavar="NAME", nargs="*", help="a family, a kind or a table: each of its settings")
+    listing.add_argument("--json", action="store_true", help="one JSON object on standard output")
+    listing.set_defaults(run=run_list)
+    schema = commands.add_parser("schema", epilog=SCHEMA_HELP, formatter_class=text)
+    schema.set_defaults(run=lambda _: print(schema_text(), end=""))
+
+
+def schema_text() -> str:
+    """The schema of a study as the file that editors are given."""
+    return json.dumps(study_schema(FAMILIES.values()), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def run_list(options: argparse.Namespace) -> None:
+    """Print all families and the studies that ship; or one family; or every setting of a kind or a table."""
+    name = " ".join(options.name)
+    families = {name: FAMILIES[name]} if name in FAMILIES else {} if name else FAMILIES
+    if families:
+        ships = {} if name else {own: _about(own) for own in study_file.shipped()}
+        _print_families(families, ships, as_json=options.json)
+        return
+    found = list(_named(name))
+    if options.json:
+        print_json({"found": found})
+    else:
+        print("\n\n".join(_page(own) for own in found))
+
+
+def _about(study: str) -> str:
+    return str(study_file.tables(study_file.shipped()[study].read_text(encoding="utf-8"))["about"])
+
+
+def _print_families(families: Mapping[str, Registry[Any]], studies: Mapping[str, str], *, as_json: bool) -> None:
+    if as_json:
+        found: dict[str, Any] = {
+            noun: [entry(noun, kind, cls, family.beside) for kind, cls in family.items()]
+            for noun, family in families.items()
+        }
+        ships = {"studies": [{"name": name, "is": about} for name, about in studies.items()]} if studies else {}
+        print_json(found | ships)
+        return
+    tables = {
+        noun: [(signature(cls, family), first_line(cls)) for cls in family.values()]
+        for noun, family in families.items()
+    }
+    for noun, rows in (tables | ({"studies": list(studies.items())} if studies else {})).items():
+        width = max(len(words) for words, _ in rows)
+        print("\n".join([noun, *(f"  {words:<{width}}  {doc}" for words, doc in rows)]))
+
+
+def _named(name: str) -> Iterator[dict[str, Any]]:
+    """What has that name: a kind of every family that has one, a table of a study, or somebody's own class."""
+    tables = {own.name: own for own in settings_of(Study) if own.family is None and own.options[0].is_table}
+    if ":" in name:
+        look_for_modules(Path.cwd())
+        yield _own(name)
+    elif name in tables:
+        yield entry("a study's tables", f"[{name}]", tables[name].options[0].type, ())
+    else:
+        kinds = {**FAMILIES, "fedpriv account alone": COSTED}
+        found = [(noun, family) for noun, family in kinds.items() if name in family]
+        if not found:
+            known = [*FAMILIES, *tables, *(kind for family in kinds.values() for kind in family)]
+            raise FedprivError(f"nothing is called {name!r}{nearest(name, known)}; families: {', '.join(FAMILIES)}")
+        for noun, family in found if len(found) == 1 else [each for each in found if each[1] is not COSTED]:
+            yield entry(noun, name, family[name], family.beside)
+
+
+def _own(path: str) -> dict[str, Any]:
+    """A class of one's own: a dataclass by its fields, any other by what it is called with."""
+    cls, family = imported("class", path), "classes of one's own"
+    try:
+        if is_dataclass(cls):
+            return entry(family, path, cls, ())
+        return {"family": family, "kind": path, "is": f"{first_line(cls)} Made with {inspect.signature(cls)}".strip()}
+    except FAULTS as error:  # hints, or a signature, that cannot be read
+        raise FedprivError(f"{path} cannot be asked for its settings: {reason(error)}") from None
+
+
+def entry(family: str, kind: str, cls: type[Any], beside: Sequence[Setting]) -> dict[str, Any]:
+    """A kind as plain data: its settings with their defaults, and of each what it is and what it must be."""
+    settings = (*settings_of(cls), *beside)
+    levels = tuple(getattr(cls, "knowledge", ()))  # what an attack can work with, the default first
+    defaults = {own.name: "needed" if own.needed else _written(own.default) for own in settings}
+    return {
+        "family": family,
+        "kind": kind,
+        "is": first_line(cls),
+        "settings": defaults | ({"knowledge": levels[0]} if levels and "knowledge" in defaults else {}),
+        "about": {own.name: {"is": own.sentence, "must be": own.words()} for own in settings},
+    }
+
+
+def _written(default: Any) -> Any:
+    """A default as it would be written in a study."""
+    return default.table() if isinstance(default, Kind) else list(default) if isinstance(default, tuple) else default
+
+
+def _page(found: Mapping[str, Any]) -> str:
+    """Every setting of a kind, a line each: what it is, what it must be, and what it is if nobody says."""
+    lines = [f"{found['kind']}  ({found['family']})", f"  {found['is']}"]
+    about, defaults = found.get("about", {}), found.get("settings", {})
+    width = max((len(name) for name in about), default=0)
+    for name, own in about.items():
+        default = defaults[name]
+        value = "needed" if default == "needed" else "" if default in (None, []) else f"{inline(default)} if not given"
+        words = "; ".join(part for part in (own["must be"], value) if part)
+        lines.append(f"  {name:<{width}}  {own['is']} ({words})" if own["is"] else f"  {name:<{width}}  ({words})")
+    return "\n".join(lines)
+
+
+def signature(cls: type[Any], family: Registry[Any]) -> str:
+    """A class's name and settings, those in brackets that may be left out."""
+    levels = getattr(cls, "knowledge", ()) if family is ATTACKS else ()
+    beside = [own.name for own in family.beside if own.needed]
+    settings = [own.name if own.needed else f"[{own.name}]" for own in settings_of(cls)]
+    return " ".join([cls.__name__, *beside, *settings, *(["[knowledge]"] if len(levels) > 1 else [])])
+
+
+def first_line(cls: type[Any]) -> str:
+    """What a class is, in a line."""
+    return (cls.__doc__ or "").split("\n")[0]

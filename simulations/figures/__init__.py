@@ -1,0 +1,1 @@
+"""Pictures, tables and files that all reports share."""

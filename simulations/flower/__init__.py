@@ -1,0 +1,1 @@
+"""Flower started and stopped: simulations, `flwr run`, local deployments."""

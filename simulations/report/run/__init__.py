@@ -1,0 +1,1 @@
+"""The report of a run, or of several side by side."""

@@ -1,0 +1,1 @@
+"""The figures of [F]: tradeoff curves, and attackers survived."""

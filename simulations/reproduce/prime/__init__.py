@@ -1,0 +1,1 @@
+"""The figures of [M]: private and robust means of Gaussian mixtures."""

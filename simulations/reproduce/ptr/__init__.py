@@ -1,0 +1,1 @@
+"""The figures and tables of [P]: what propose-test-release costs, and what it learns."""

@@ -1,0 +1,1 @@
+"""The figures of [S]: trainings that are attacked and certified."""

@@ -1,0 +1,164 @@
+"""A study run, or gone on with, from its first message to its result: what `fedpriv run` and `fp.run` do."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from shlex import quote
+from typing import Any
+
+from clients.flower.place import look_for_modules
+from fedpriv.errors import FedprivError, one_of
+from fedpriv.studies import file as study_file
+from fedpriv.studies.study import Study
+from server.directory import STUDY
+from simulations.report.run.runs import Run, load
+from simulations.runs.directory import modules_of, next_free, take_back, taken
+
+DRIVERS = ("flower", "direct")
+File = str | os.PathLike[str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Way:
+    """Who carries the messages of a run. The bits do not depend on it."""
+
+    driver: str = "flower"  # "flower": Flower's simulation on Ray; "direct": the same round called in this process
+    workers: int | None = None  # processes: under flower one a core unless said, under direct none but this one
+    cohorts: int | None = None  # nodes that clients are divided over, one a worker unless said
+    ray: str | None = None  # under direct: the address of a Ray cluster that is there already
+    superlink: str | None = None  # under flower: a SuperLink that is there, by its name in Flower's configuration
+
+    def __post_init__(self) -> None:
+        one_of(DRIVERS, driver=self.driver)
+        if self.ray is not None and self.driver != "direct":
+            raise FedprivError("--ray is for --driver direct: Flower's simulation starts a Ray of its own")
+        if self.superlink and (self.driver != "flower" or self.workers or self.cohorts):
+            raise FedprivError("--superlink names nodes that exist: no --driver direct, --workers or --cohorts with it")
+
+    def go(self, study: Study, directory: Path, *, resume: bool, quiet: bool) -> dict[str, Any]:
+        """Run it there; what its result.json says."""
+        if self.driver == "direct":
+            return self._directly(study, directory, resume=resume, quiet=quiet)
+        from simulations.flower import launch
+
+        if self.superlink:
+            return launch.superlink_run(study, directory, self.superlink, resume=resume, quiet=quiet)
+        return launch.simulate(study, directory, workers=self.workers, cohorts=self.cohorts, resume=resume, quiet=quiet)
+
+    def _directly(self, study: Study, directory: Path, *, resume: bool, quiet: bool) -> dict[str, Any]:
+        from server import rounds  # torch, only where it is needed
+        from simulations.runs.direct import Here, OnRay
+
+        many = self.workers is not None and self.workers > 1
+        driver = OnRay(self.workers, self.cohorts, self.ray) if many or self.ray else Here(self.cohorts or 1)
+        try:
+            return rounds.run(study, directory, driver, resume=resume, quiet=quiet)
+        finally:
+            driver.close()
+
+
+def run(
+    study: Study | File,
+    directory: File | None = None,
+    *,
+    driver: str = "direct",
+    overrides: Iterable[str] = (),
+    workers: int | None = None,
+    cohorts: int | None = None,
+    quiet: bool = False,
+) -> Run:
+    """Train a study, account for every message, and give what `read_run` gives of its directory.
+
+    `study` is a file, the name of one that ships, TOML text, or a `Study`; `overrides` are changes to it, each
+    "table.key=value". `directory` must be new: runs/NAME, or the next number free, where none is given. `driver` is
+    "direct" (in this process; with `workers`, in as many of Ray's) or "flower"; `cohorts` are the nodes that clients
+    are divided over. `quiet` shows no progress.
+
+    From here on torch has one thread in this process. Ctrl-C leaves records that `resume` goes on from. A class of
+    one's own that the study names is looked for in files: one that is defined in a notebook, or in the script that
+    runs, is found as "__main__:Class" by this process alone, so under "direct" without `workers`.
+
+    >>> import fedpriv as fp, tempfile
+    >>> with tempfile.TemporaryDirectory() as place:
+    ...     done = fp.run("digits", f"{place}/few", overrides=["clients.count=60", "run.rounds=1"], quiet=True)
+    >>> done.ended
+    'finished'
+    """
+    way = Way(driver=driver, workers=workers, cohorts=cohorts)
+    own = study_of(study, overrides)
+    place, made = next_free(own.name) if directory is None else taken(own.name, str(directory), None)
+    return load(_ended(ran(own, place, made, way, quiet=quiet)))
+
+
+def resume(
+    directory: File,
+    *,
+    driver: str = "direct",
+    workers: int | None = None,
+    cohorts: int | None = None,
+    quiet: bool = False,
+) -> Run:
+    """Go on with the run in a directory, to the same bits as if it had never stopped.
+
+    `driver`, `workers`, `cohorts` and `quiet` are those of `run`, and need not be what they were.
+
+    >>> import fedpriv as fp, tempfile
+    >>> with tempfile.TemporaryDirectory() as place:
+    ...     few = fp.run("digits", f"{place}/few", overrides=["clients.count=60", "run.rounds=1"], quiet=True)
+    ...     len(fp.resume(few.directory, quiet=True).rounds)
+    1
+    """
+    way, place = Way(driver=driver, workers=workers, cohorts=cohorts), Path(directory)
+    return load(_ended(ran(begun(place), place, [], way, resume=True, quiet=quiet)))
+
+
+def study_of(source: Study | File, overrides: Iterable[str] = ()) -> Study:
+    """The study that somebody names or has, after the changes; what it names is looked for beside its file."""
+    if isinstance(source, Study):
+        overrides = list(overrides)
+        return study_file.parsed(study_file.text(source), overrides=overrides) if overrides else source
+    name = os.fspath(source)
+    look_for_modules(Path() if "\n" in name else Path(name).parent)
+    return study_file.read(name, overrides)
+
+
+def begun(directory: Path, overrides: Iterable[str] = ()) -> Study:
+    """The study of the run in a directory."""
+    if not (directory / STUDY).is_file():
+        raise FedprivError(
+            f"{directory}: holds no run to go on with ({STUDY} is missing): fedpriv run … --out {directory} begins one"
+        )
+    look_for_modules(modules_of(directory))
+    return study_file.read(str((directory / STUDY).absolute()), overrides)
+
+
+def ran(
+    study: Study, directory: Path, made: list[Path], way: Way, *, resume: bool = False, quiet: bool = False
+) -> dict[str, Any]:
+    """What result.json says of a run in that directory; what was `made` for it goes again where it did not begin."""
+    try:
+        return way.go(study, directory, resume=resume, quiet=quiet)
+    except BaseException as error:
+        take_back(directory, made)
+        if isinstance(error, KeyboardInterrupt):
+            raise interrupted(directory) from None
+        if isinstance(error, OSError) and not isinstance(error, BrokenPipeError):
+            raise FedprivError(f"{error.filename or directory}: {error.strerror or error}") from error
+        raise
+
+
+def interrupted(directory: Path) -> KeyboardInterrupt:
+    """Ctrl-C, and what goes on from there."""
+    goes_on = [f"fedpriv run --resume {quote(str(directory))} goes on"] if (directory / STUDY).exists() else []
+    return KeyboardInterrupt(*goes_on)
+
+
+def _ended(result: dict[str, Any]) -> Path:
+    """Where a run is that came to its end."""
+    place = Path(result["directory"])
+    if result["why"] == "interrupted":
+        raise interrupted(place)
+    return place

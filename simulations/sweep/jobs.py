@@ -1,0 +1,69 @@
+"""The cells of a sweep as jobs of a crew: each a run in a directory of its own below the sweep's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fedpriv.errors import FedprivError
+from fedpriv.studies import file as study_file
+from server.directory.outcome import fail
+from simulations.sweep.directory import INDEX, place_of
+from simulations.sweep.grid import Cell
+
+if TYPE_CHECKING:
+    from server.directory.made_on import Made
+
+
+@dataclass(frozen=True)
+class CellJob:
+    """One cell. See `simulations.sweep.crew.Job`."""
+
+    cell: Cell
+    out: Path  # the sweep's directory
+    data: dict[str, Made]  # the data of all cells, as they are when the first of them is given away
+
+    @property
+    def id(self) -> str:
+        """The study's."""
+        return self.cell.id
+
+    @property
+    def title(self) -> str:
+        """Where it stands in the grid."""
+        return self.cell.title
+
+    @property
+    def alike(self) -> str:
+        """Where it stands, whatever its seed."""
+        return repr(self.cell.place)
+
+    def call(self) -> Callable[[], str | None]:
+        """The run, of data that are still the same where it is done."""
+        from server.directory.made_on import here  # torch, which `--help` needs not
+
+        study = self.cell.study
+        if (name := repr(study.data)) not in self.data:
+            self.data[name] = here(study)
+        return partial(_run, study_file.text(study), self.out, place_of(self.out, self.cell), self.data[name])
+
+    def died(self, fault: str) -> None:
+        """A cell whose workers die has failed, and says so in its place."""
+        fail(place_of(self.out, self.cell), RuntimeError(fault))
+
+
+def _run(study: str, out: Path, place: Path, made: Made) -> str | None:
+    from simulations.sweep._cell import run_cell
+
+    if not (out / INDEX).is_file():
+        raise FedprivError(f"{out} is not there on every machine: --out must be on a disk that all of them share")
+    return run_cell(study, place, made)
+
+
+def cell_jobs(cells: Iterable[Cell], out: Path) -> list[CellJob]:
+    """The jobs of cells that are missing in a sweep's directory."""
+    data: dict[str, Made] = {}
+    return [CellJob(cell, out.absolute(), data) for cell in cells]

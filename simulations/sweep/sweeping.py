@@ -1,0 +1,139 @@
+"""A grid of studies run, or gone on with, cell by cell: what `fedpriv sweep` and `fp.sweep` do."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from contextlib import redirect_stdout
+from functools import partial
+from io import StringIO
+from itertools import count
+from pathlib import Path
+from shlex import quote
+from typing import Any
+
+from clients.flower.place import look_for_modules
+from fedpriv.studies.study import Study
+from server.progress.live_line import LiveLine
+from server.progress.words import duration
+from simulations.report.sweep.cells import Sweep, load
+from simulations.runs.directory import next_free
+from simulations.sweep.crew import Crew
+from simulations.sweep.directory import check, check_data, complete, finished, opened, place_of
+from simulations.sweep.grid import Cell, Grid, grid_of
+from simulations.sweep.jobs import cell_jobs
+from simulations.sweep.progress import SweepProgress
+from simulations.sweep.stop import Stop
+
+File = str | os.PathLike[str]
+
+
+def sweep(
+    study: File,
+    directory: File | None = None,
+    *,
+    overrides: Iterable[str] = (),
+    workers: int | None = None,
+    ray: str | None = None,
+    quiet: bool = False,
+) -> Sweep:
+    """Run every cell of the grid that a study's [sweep] table spans, in processes side by side; what became of each.
+
+    `study` is a file, the name of one that ships, or TOML text; `overrides` change all cells, or with "sweep.PATH=[…]"
+    the grid. `directory` may hold the same sweep, of which only what is missing is run; where none is given it is
+    runs/NAME, or the next number free. `workers` cells run at a time, one a core unless said, on the cluster at the
+    address `ray` or on a Ray that is started here. `quiet` shows no progress. `those("failed")` are cells that did.
+
+    Cells run in other processes: a class of one's own that the study names must be in a file.
+
+    >>> import fedpriv as fp, tempfile
+    >>> few = ["clients.count=60", "run.rounds=1", "sweep.run.seed=[1]", "sweep.attack=[{kind='SignFlip'}]"]
+    >>> with tempfile.TemporaryDirectory() as place:
+    ...     fp.sweep("quick", f"{place}/few", overrides=few, workers=1, quiet=True).done[0].seed
+    1
+    """
+    name = os.fspath(study)
+    look_for_modules(Path() if "\n" in name else Path(name).parent)
+    grid, out = grid_of(name, overrides), None if directory is None else Path(directory)
+    if out is not None:
+        check(out, grid)
+    return load(swept(grid, out, workers=workers, ray=ray, quiet=quiet)["directory"])
+
+
+def swept(grid: Grid, out: Path | None, *, workers: int | None, ray: str | None, quiet: bool) -> dict[str, Any]:
+    """Every cell that is missing, and what `fedpriv sweep --json` says of it; `out` is new, or holds the same sweep."""
+    with Stop() as stop, redirect_stdout(StringIO()):  # where Ray tells of workers that died
+        return _swept(grid, out, partial(Crew, workers, ray), quiet, stop)
+
+
+def _swept(grid: Grid, out: Path | None, crew: Callable[[], Crew], quiet: bool, stop: Stop) -> dict[str, Any]:
+    crews: list[Crew] = []  # none where nothing is left to do
+    try:
+        if out is None or not complete(out):
+            crews.append(crew())
+        grid = resolved(grid, quiet, stop)
+        out = out or next_free(grid.name)[0]
+        check_data(out, grid.cells)
+        with opened(out, grid):
+            missing = [cell for cell in grid.cells if not finished(place_of(out, cell))]
+            if missing and not crews:
+                crews.append(crew())
+            return _worked(grid, missing, out, crews[0] if missing else None, quiet, stop)
+    finally:
+        for each in crews:
+            each.close()
+
+
+def _worked(grid: Grid, missing: list[Cell], out: Path, crew: Crew | None, quiet: bool, stop: Stop) -> dict[str, Any]:
+    """What --json prints, when all that is missing has been done."""
+    there, workers = len(grid.cells) - len(missing), crew.size if crew else 0
+    failures, cells = list[dict[str, Any]](), {cell.id: cell for cell in missing}
+    with SweepProgress(len(grid.cells), there, workers, quiet) as progress:
+        for done in crew.work(cell_jobs(missing, out)) if crew else ():
+            stop.check()
+            if done is None:
+                progress.waited()
+                continue
+            progress.ended(done.job.title, done.seconds, done.fault)
+            if done.fault is not None:
+                cell = cells[done.job.id]
+                where = {"place": dict(cell.place), "seed": cell.study.run.seed}
+                failures.append({"id": cell.id, **where, "why": done.fault})
+        result = {
+            "directory": str(out), "name": grid.name, "cells": len(grid.cells), "skipped": grid.skipped,
+            "finished": there + progress.done, "already": there, "failed": progress.failed,
+            "seconds": progress.seconds, "workers": workers, "failures": failures,
+        }  # fmt: skip
+        progress.finish(_table(result))
+    return result
+
+
+def resolved(grid: Grid, quiet: bool, stop: Stop) -> Grid:
+    """Every cell's free setting calibrated and every promise of it checked, before anything runs."""
+    from server.rounds import planned
+
+    line, total, checked = LiveLine(quiet), len(grid.cells), count()
+
+    def checked_cell(study: Study) -> Study:
+        stop.check()
+        number = next(checked)
+        line.show(f"checking cell {number + 1:{len(str(total))}}/{total}", number / total, [])
+        return planned(study).study
+
+    try:
+        return grid.each(checked_cell)
+    finally:
+        line.clear()
+
+
+def _table(result: dict[str, Any]) -> list[tuple[str, str]]:
+    earlier = f", {result['already']:,} of them before" if result["already"] else ""
+    failed = f", {result['failed']:,} failed" if result["failed"] else ""
+    took = [("time", f"{duration(result['seconds'])}, {result['workers']} workers")] if result["workers"] else []
+    place = str(result["directory"])
+    return [
+        ("cells", f"{result['finished']:,} of {result['cells']:,} finished{earlier}{failed}"),
+        *took,
+        ("directory", place),
+        ("", f"fedpriv report {quote(place)}"),
+    ]

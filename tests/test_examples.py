@@ -1,0 +1,60 @@
+"""The programs of examples/ do what they say: each study runs its own class, and that makes the difference."""
+
+from __future__ import annotations
+
+import json
+import re
+import runpy
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from simulations.command_line import main
+
+EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
+
+
+def accuracy(name: str, directory: Path, *overrides: str) -> float:
+    """What the example's study comes to, run by the command."""
+    changes = [word for override in overrides for word in ("--set", override)]
+    study = str(EXAMPLES / f"{name}.toml")
+    assert main(["run", study, "--driver", "direct", "--quiet", "--out", str(directory), *changes]) == 0
+    return float(json.loads((directory / "result.json").read_text(encoding="utf-8"))["accuracy"])
+
+
+def test_a_rule_of_ones_own_learns_where_the_mean_does_not(tmp_path: Path) -> None:
+    with_it = accuracy("own_rule", tmp_path / "own")
+    assert with_it > 0.85 > accuracy("own_rule", tmp_path / "mean", "aggregation.kind=Mean") + 0.1
+
+
+def test_an_attack_of_ones_own_does_harm(tmp_path: Path) -> None:
+    attacked = accuracy("own_attack", tmp_path / "own")
+    assert attacked + 0.1 < accuracy("own_attack", tmp_path / "none", "clients.byzantine=0")
+
+
+def test_a_model_of_ones_own_is_trained(tmp_path: Path) -> None:
+    assert accuracy("own_model", tmp_path / "own", "run.rounds=15") > 0.8
+    with np.load(tmp_path / "own" / "checkpoint.npz") as kept:
+        assert any(kept[name].size == 64 * 12 + 12 + 12 * 10 + 10 for name in kept)
+
+
+def test_data_of_ones_own_are_learnt(tmp_path: Path) -> None:
+    assert accuracy("own_data", tmp_path / "own", "run.rounds=20") > 0.9
+
+
+def test_a_mechanism_of_ones_own_is_unbiased_and_has_a_price(capsys: pytest.CaptureFixture[str]) -> None:
+    runpy.run_path(str(EXAMPLES / "own_mechanism.py"), run_name="__main__")
+    means, cost = capsys.readouterr().out.splitlines()
+    decoded = [float(word) for word in re.findall(r"[\d.]+", means.partition("votes")[2])]
+    assert decoded == pytest.approx([0.25] * 5, abs=0.1)  # six standard errors
+    low, high = (float(word) for word in re.findall(r"\d+\.\d{4}", cost))
+    assert low <= high < 1.001 * low
+
+
+def test_every_example_is_in_the_list_and_is_run_here() -> None:
+    listed = (EXAMPLES / "README.md").read_text(encoding="utf-8")
+    here = Path(__file__).read_text(encoding="utf-8")
+    for path in EXAMPLES.glob("*.py"):
+        assert f"({path.name})" in listed
+        assert f'"{path.stem}"' in here or f'"{path.name}"' in here
