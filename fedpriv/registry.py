@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import os
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from functools import cache
+from importlib.machinery import PathFinder
 from types import FunctionType
 from typing import Any, Generic, TypeVar
 
 from fedpriv._base.tables import native
-from fedpriv.errors import FAULTS, FedprivError, nearest
+from fedpriv.errors import FAULTS, FedprivError, nearest, reason
 from fedpriv.settings import settings_of
 
 WHERE = "it must be installed or on PYTHONPATH, beside the study's file or in the directory one is in"
@@ -190,7 +193,7 @@ def built(kind: str, cls: type[Any], settings: Mapping[str, Any]) -> Any:
     except FAULTS as error:
         if ":" not in kind:  # a class of ours: its fault is for us to see
             raise
-        raise FedprivError(f"{kind} cannot be made: {_line(error)}") from error
+        raise FedprivError(f"{kind} cannot be made: {reason(error)}") from error
 
 
 def fitted(cls: type[Any] | None, settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -223,18 +226,25 @@ def _floats(cls: type[Any]) -> frozenset[str]:
 def imported(noun: str, path: str) -> type[Any]:
     """The class at `module:Class`."""
     module, _, name = path.partition(":")
+    _check_no_other(f"{noun} {path!r}", module.partition(".")[0])
     try:
         found = getattr(importlib.import_module(module), name)
     except FAULTS as error:
         where = f"; {WHERE}" if isinstance(error, ModuleNotFoundError) else ""
-        raise FedprivError(f"{noun} {path!r} cannot be imported: {_line(error)}{where}") from None
+        raise FedprivError(f"{noun} {path!r} cannot be imported: {reason(error)}{where}") from None
     if not isinstance(found, type):
         raise FedprivError(f"{noun} {path!r} is not a class")
     return found
 
 
-def _line(error: BaseException) -> str:
-    return " ".join(f"{type(error).__name__}: {error}".split())
+def _check_no_other(what: str, module: str) -> None:
+    """Two studies may each have a module of one name beside them, and a process keeps the first one it has met."""
+    met = getattr(sys.modules.get(module), "__file__", None)
+    found = PathFinder.find_spec(module) if met else None
+    if met and found and found.has_location and found.origin and not os.path.samefile(met, found.origin):
+        raise FedprivError(
+            f"{what} is in {found.origin}, but this process has met another {module!r}, {met}: rename one"
+        )
 
 
 def _check_values(kind: str, cls: type[Any], settings: Mapping[str, Any]) -> None:

@@ -163,7 +163,7 @@ def test_what_is_at_home_in_a_killed_process_scratch_is_ended_whoever_its_parent
 
 
 STARTING = """
-import os
+import os, time
 from simulations.flower import surroundings
 
 begin = surroundings.init_ray
@@ -174,6 +174,7 @@ def told(workers):
 
 surroundings.init_ray = told
 surroundings.start_ray(1)
+time.sleep(600)  # Ray may have started before its agents have the titles that are waited for
 """
 
 

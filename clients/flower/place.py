@@ -24,6 +24,8 @@ def look_for_modules(folder: Path) -> None:
     After all that is installed, here and (by `simulations.flower.surroundings`) in every process that is started from
     here.
     """
+    if (earlier := os.environ.get(MODULES)) in sys.path:
+        sys.path.remove(str(earlier))  # another study's modules may have the same names
     os.environ[MODULES] = str(folder.absolute())  # for whoever goes on with the run
     for place in (str(folder.absolute()), os.getcwd()):
         if place not in sys.path:

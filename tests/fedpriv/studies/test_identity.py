@@ -81,12 +81,12 @@ def test_a_study_reads_back_with_its_id(rounds: int, scale: float, momentum: flo
 
 
 def test_a_class_of_ones_own_has_its_defaults_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "own_attack.py").write_text(
+    (tmp_path / "halves_of_ones_own.py").write_text(
         "from dataclasses import dataclass\n\n@dataclass(frozen=True)\nclass Half:\n    share: float = 0.5\n\n"
         "    def on_updates(self, updates, view):\n        return updates * self.share\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
-    own = "attack={{kind='own_attack:Half'{}}}"
+    own = "attack={{kind='halves_of_ones_own:Half'{}}}"
     assert of(own.format("")).id == of(own.format(", share=0.5")).id != of(own.format(", share=0.25")).id
 
 

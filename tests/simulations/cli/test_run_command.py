@@ -199,6 +199,28 @@ def test_a_module_in_the_directory_one_is_in_is_found_after_what_is_installed() 
     assert main(["run", *QUICK, "--set", "attack.kind=flips_here:Flips"]) == 0
 
 
+@pytest.mark.usefixtures("_path_as_it_was")
+def test_a_module_of_the_same_name_beside_another_study_is_not_taken_for_this_ones(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    catalogue = Path(__file__).parents[3] / "fedpriv" / "studies" / "catalogue"
+    for place, answer in (("one", "-updates"), ("two", "updates * 0")):
+        (tmp_path / place).mkdir()
+        shutil.copy(catalogue / "digits.toml", tmp_path / place / "study.toml")
+        text = f"class Flips:\n    def on_updates(self, updates, *_): return {answer}"
+        (tmp_path / place / "flips_twice.py").write_text(text)
+    own = [*QUICK, "--set", "attack.kind=flips_twice:Flips"]
+    assert main(["run", "one/study.toml", *own, "--out", "first"]) == 0
+    assert main(["run", "two/study.toml", *own, "--out", "second"]) == 2
+    said = capsys.readouterr().err.strip()
+    assert said.count("\n") == 0
+    assert said.endswith("rename one")
+    assert str(tmp_path / "two" / "flips_twice.py") in said
+    del sys.modules["flips_twice"]
+    assert main(["run", "two/study.toml", *own, "--out", "second"]) == 0
+    del sys.modules["flips_twice"]
+
+
 def test_labels_all_the_same_are_not_said_to_be_sorted(capsys: pytest.CaptureFixture[str]) -> None:
     np.save("x.npy", np.ones((100, 3), np.float32))
     np.save("y.npy", np.zeros(100, int))
