@@ -6,6 +6,7 @@ import ast
 import re
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -55,6 +56,11 @@ FLOAT_NOISE = {  # who may draw noise in floats: none of it leaves a client or a
 }  # fmt: skip
 FLOATS = {"normal", "laplace", "standard_normal", "multivariate_normal", "exponential", "standard_exponential"}
 DOOR = "fedpriv/__init__.py"  # the one file that names other folders: to type checkers, and as strings
+ONE_WORD = {  # public functions of one word, each with one meaning in the whole project
+    "audit", "calibrate", "compose", "joint", "report", "resume", "run", "sweep", "main",  # the door, and commands
+    "train", "mask", "introduce",  # what Flower calls
+    "above", "limited", "reason", "curated", "stream", "compiled",
+}  # fmt: skip
 NOT_FOR_FEDPRIV = ("torch", "flwr", "ray", "matplotlib", "scipy.stats")  # scipy.stats takes half a second
 
 Import = tuple[int, str]  # the line, and the module's full dotted name
@@ -232,6 +238,45 @@ def test_nobody_passes_a_package_s_door() -> None:
 
 def test_a_stranger_can_overlook_the_landings() -> None:
     assert sum(map(len, ORDER.values())) <= LANDINGS
+
+
+def functions() -> Iterator[tuple[Path, str, int, int]]:
+    """Every function: its file, its name, lines of its body without the docstring, how often the file names it."""
+    for path in SOURCES:
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        named = Counter(
+            node.id if isinstance(node, ast.Name) else node.attr
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Name | ast.Attribute)
+        )
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                first = node.body[ast.get_docstring(node) is not None and len(node.body) > 1]
+                yield path, node.name, (node.end_lineno or 0) - first.lineno + 1, named[node.name]
+
+
+def test_functions_and_modules_fit_on_a_page() -> None:
+    lengths = sorted(length for _, _, length, _ in functions())
+    assert lengths[-1] <= 40
+    assert lengths[int(0.9 * len(lengths))] <= 14
+    assert not [path for path in SOURCES if path.read_text(encoding="utf-8").count("\n") > 300]
+
+
+def test_functions_exist_for_their_names_not_because_their_caller_grew() -> None:
+    private = [count for _, name, _, count in functions() if name.startswith("_") and not name.startswith("__")]
+    assert private.count(1) <= 0.35 * len(private)
+
+
+def test_a_public_function_says_what_it_is_without_its_module() -> None:
+    """One word is for the public door, for what a command or Flower calls so, and for a few used everywhere."""
+    found = {
+        f"{path.relative_to(ROOT).as_posix()}: {node.name}"
+        for path in SOURCES
+        if not path.stem.startswith("_") or path.stem == "__init__"
+        for node in ast.parse(path.read_text(encoding="utf-8")).body
+        if isinstance(node, ast.FunctionDef) and "_" not in node.name and node.name not in ONE_WORD
+    }
+    assert not found
 
 
 @pytest.mark.parametrize("name", MODULES)

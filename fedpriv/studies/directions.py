@@ -19,12 +19,12 @@ from fedpriv.studies.study import Study
 
 def needs_rows(study: Study) -> bool:
     """Whether each message must be seen: by the rule, or because sums of floats depend on their order."""
-    return study.rule.needs_rows or packing(study.privacy.chosen) == REAL
+    return study.rule.needs_rows or packing(study.privacy.drawn_by) == REAL
 
 
 def of_sum(study: Study, round: int, total: NDArray[np.int64], count: int) -> Vector:
     """The direction of so many messages, from their sum: the mean of the updates, or its sign under a vote."""
-    mechanism, rule = study.privacy.chosen, study.rule
+    mechanism, rule = study.privacy.drawn_by, study.rule
     if study.decoder == "mean":
         return np.asarray(mechanism.decode(total, count), float)
     rule = rule if isinstance(rule, MajorityVote) else MajorityVote()
@@ -37,7 +37,7 @@ def of_rows(study: Study, round: int, matrix: Vector, reference: Vector | None =
     `reference` is the server's own update, where the rule asks for one.
     """
     rule = study.rule
-    aid = Aid(_draws(study, round), reference, 2 * study.privacy.chosen.centre % 1)
+    aid = Aid(_draws(study, round), reference, 2 * study.privacy.drawn_by.centre % 1)
     found = rule(matrix, aid)
     if getattr(rule_alone(rule), "sums", False):
         found = found / (rule.left(len(matrix)) if isinstance(rule, Chain) else len(matrix))
@@ -61,7 +61,7 @@ def seen(study: Study, symbols: NDArray[np.generic]) -> NDArray[np.float64]:
     They are as they were sent where there is no unbiased decoder. A MajorityVote is asked for rows only behind steps
     that choose among them, and then adds up whole numbers.
     """
-    mechanism, rule = study.privacy.chosen, study.rule
+    mechanism, rule = study.privacy.drawn_by, study.rule
     if isinstance(rule_alone(rule), MajorityVote):
         return symbols.astype(float) * 2 - floor(2 * mechanism.centre)
     if isinstance(rule, ClientVote | WeightedVote) and packing(mechanism) != REAL:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import tomllib
-import types
 from collections.abc import Iterable, Mapping
-from dataclasses import MISSING, fields
-from functools import cache
+from dataclasses import is_dataclass
 from pathlib import Path
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, get_origin
 
 from fedpriv._base.tables import Table, flat, native, put, toml
 from fedpriv.errors import FedprivError, nearest, one_of
 from fedpriv.releases.kept import KEPT
+from fedpriv.settings import WORDS, Setting, settings_of
 from fedpriv.studies.study import Kind, Study
 
 
@@ -162,50 +161,41 @@ def _value(words: str) -> Any:
 
 def _made(cls: type[Any], table: Mapping[str, Any], path: str) -> Any:
     """One dataclass of one table."""
-    known, hints = [each.name for each in fields(cls)], _hints(cls)  # type: ignore[arg-type]  # mypy takes no class for hashable
+    settings = {own.name: own for own in settings_of(cls)}
     given: Table = {}
     where = path or "the study"
     for key, value in table.items():
-        if key not in known:
-            raise FedprivError(f"{where} has no {'key' if path else 'table'} {key!r}{nearest(key, known)}")
-        given[key] = _fitting(hints[key], value, f"{path}.{key}" if path else key)
-    for each in fields(cls):
-        if each.default is MISSING and each.default_factory is MISSING and each.name not in given:
-            table_like = not path and each.name != "name"
-            raise FedprivError(f"{where} needs {f'a [{each.name}] table' if table_like else each.name}")
+        if key not in settings:
+            raise FedprivError(f"{where} has no {'key' if path else 'table'} {key!r}{nearest(key, list(settings))}")
+        given[key] = _fitting(settings[key], value, f"{path}.{key}" if path else key)
+    for name, own in settings.items():
+        if own.needed and name not in given:
+            raise FedprivError(f"{where} needs {name if path or name == 'name' else f'a [{name}] table'}")
     try:
         return cls(**given)
     except FedprivError as error:
         raise FedprivError(f"{path}: {error}" if path else str(error)) from None
 
 
-@cache
-def _hints(cls: type[Any]) -> dict[str, Any]:
-    return get_type_hints(cls)  # which takes longer than all the rest
-
-
-def _fitting(hint: Any, value: Any, path: str) -> Any:
-    """The value as its field's type, or an error."""
-    options = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
+def _fitting(setting: Setting, value: Any, path: str) -> Any:
+    """The value as a type that its field may have, or an error; the dataclass checks words and bounds."""
+    types = [own.type for own in setting.options]
     if type(value) is int and not abs(value) < 2**1000:
         raise FedprivError(f"{path} must be a number that can be meant")
-    for option in options:
-        if get_origin(option) is Literal and not (isinstance(value, dict) and Kind in options):
-            return value  # the dataclass checks which words it knows
-        if option is Kind or hasattr(option, "__dataclass_fields__"):
+    for each in types:
+        if get_origin(each) is Literal and not (isinstance(value, dict) and Kind in types):
+            return value
+        if each is Kind or is_dataclass(each):
             if not isinstance(value, dict):
                 raise FedprivError(f"{path} must be a table, got {value!r}")
-            return _kind(value, path) if option is Kind else _made(option, value, path)
-        if option is float and type(value) in (int, float):
-            return float(value) if int not in options else value
-        if type(value) is option:
+            if each is not Kind:
+                return _made(each, value, path)
+            settings = dict(value)
+            if not isinstance(kind := settings.pop("kind", None), str):
+                raise FedprivError(f'{path} needs kind = "…", got {kind!r}')
+            return Kind(kind, settings)
+        if each is float and type(value) in (int, float):
+            return float(value) if int not in types else value
+        if type(value) is each:
             return value
-    names = {int: "a whole number", float: "a number", str: "a word", bool: "true or false"}
-    raise FedprivError(f"{path} must be {next(names[o] for o in options if o in names)}, got {value!r}")
-
-
-def _kind(table: Table, path: str) -> Kind:
-    kind = table.get("kind")
-    if not isinstance(kind, str):
-        raise FedprivError(f'{path} needs kind = "…", got {kind!r}')
-    return Kind(kind, {key: value for key, value in table.items() if key != "kind"})
+    raise FedprivError(f"{path} must be {next(WORDS[each] for each in types if each in WORDS)}, got {value!r}")

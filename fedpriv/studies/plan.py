@@ -27,8 +27,9 @@ from fedpriv.studies.study import Study
 class Plan:
     """A study with every setting given, and its objects.
 
+    >>> from fedpriv.studies.calibrating import calibrated_study
     >>> study = study_file.read("digits", ["privacy.trust=local"])
-    >>> plan = Plan.of(promise.calibrated(study, dimension=650), dimension=650)
+    >>> plan = Plan.of(calibrated_study(study, dimension=650), dimension=650)
     >>> plan.epsilon(rounds=40).upper <= study.privacy.epsilon
     True
     """
@@ -46,11 +47,11 @@ class Plan:
 
     @staticmethod
     def of(study: Study, dimension: int) -> Plan:
-        """The objects of a study that lacks no setting; `promise.calibrated` finds the one that may be left out."""
+        """The objects of a study that lacks no setting; `calibrated_study` finds the one that may be left out."""
         return Plan(
             study=study, dimension=dimension, channel=study.privacy.channel, private_sum=study.privacy.private_sum,
             kept=study.privacy.kept, rule=study.rule, optimiser=study.server.stepping,
-            participation=study.clients.chosen, attack=study.attacker, corruption=study.corrupted,
+            participation=study.clients.schedule, attack=study.attacker, corruption=study.corrupted,
         )  # fmt: skip
 
     @property
@@ -66,7 +67,7 @@ class Plan:
     @cached_property
     def fewest(self) -> int:
         """The answers without which a round does not count."""
-        return promise.fewest(self.study)
+        return promise.fewest_answers(self.study)
 
     @cached_property
     def releases_of_worst(self) -> int:
@@ -76,15 +77,15 @@ class Plan:
     @cached_property
     def affordable(self) -> int:
         """How many rounds of one client its budget pays for, of those the study plans."""
-        return promise.affordable(self.study, self.dimension)
+        return promise.affordable_rounds(self.study, self.dimension)
 
     def event(self, rounds: int = 1) -> Event:
         """What a ledger is charged for so many rounds of one client; of kept noise, that of its coordinates alone."""
-        return promise.event(self.study, self.dimension, rounds)
+        return promise.promised_event(self.study, self.dimension, rounds)
 
     def events(self, rounds: int = 1) -> tuple[Event, ...]:
         """All that so many rounds of one client give away."""
-        return promise.events(self.study, self.dimension, rounds)
+        return promise.promised_events(self.study, self.dimension, rounds)
 
     def epsilon(self, rounds: int) -> Epsilon:
         """ε at the study's δ after so many rounds of one client."""
@@ -92,7 +93,7 @@ class Plan:
 
     @cached_property
     def _spending(self) -> Callable[[int], Epsilon]:
-        return promise.spending(self.study, self.dimension)
+        return promise.epsilon_by_rounds(self.study, self.dimension)
 
     @property
     def both_epsilons(self) -> dict[str, Any] | None:

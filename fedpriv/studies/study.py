@@ -136,7 +136,7 @@ class Study:
         self._check_symbols(rule)
         if self._votes and self.decoder != "vote":
             raise FedprivError(f"server.decoder must be 'vote' for a {kind}, which has no mean")
-        asked = self.clients.chosen.surely(self.clients.count) or self.clients.count
+        asked = self.clients.most_asked
         if (least := getattr(rule, "least", 1)) > asked:
             raise FedprivError(f"aggregation: {rule} needs {least} clients, but a round asks {asked} at most")
 
@@ -238,8 +238,7 @@ class Study:
     @property
     def masked(self) -> int | None:
         """How many clients' messages a sum holds under secure aggregation; None where each message is seen."""
-        own = self.clients
-        return (own.chosen.surely(own.count) or own.count) if sums_only(self.privacy.trust) else None
+        return self.clients.most_asked if sums_only(self.privacy.trust) else None
 
     def table(self) -> dict[str, Any]:
         """The whole study as nested tables, defaults filled in; None, for which TOML has no word, is left out."""

@@ -55,7 +55,7 @@ class Clients:
             division.check(self.records)
         if self.attackers >= self.count:
             raise FedprivError(f"byzantine leaves no honest client: {self.attackers} of {self.count}")
-        self.chosen.check(self.count)
+        self.schedule.check(self.count)
 
     @property
     def attackers(self) -> int:
@@ -72,9 +72,14 @@ class Clients:
         return self.split
 
     @property
-    def chosen(self) -> Participation:
+    def schedule(self) -> Participation:
         """Who is asked in a round."""
         return PARTICIPATIONS.of(self.participation)
+
+    @property
+    def most_asked(self) -> int:
+        """How many a round asks at most: all there are, where their number is drawn."""
+        return self.schedule.surely(self.count) or self.count
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -189,15 +194,19 @@ class Privacy:
         except FedprivError as error:
             raise FedprivError(f"release: {error}") from None
 
+    def check_whole(self) -> None:
+        """Refuse a mechanism that lacks a setting."""
+        CARRIERS.of(self.mechanism)
+
     @cached_property
-    def chosen(self) -> Mechanism:
-        """The mechanism, all its settings given."""
+    def drawn_by(self) -> Mechanism:
+        """The mechanism that draws messages, all its settings given."""
         return CARRIERS.of(self.mechanism)
 
     @cached_property
     def channel(self) -> Channel:
         """What an update goes through on its way into a message."""
-        return Channel.of(self.norm, self.chosen)
+        return Channel.of(self.norm, self.drawn_by)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -217,7 +226,7 @@ class Server:
 
     def __post_init__(self) -> None:
         _settle(self)
-        self.stepping  # noqa: B018  – its settings are checked
+        optimiser_of(self.optimiser, self.momentum)  # its settings are checked
 
     @property
     def stepping(self) -> Optimiser:

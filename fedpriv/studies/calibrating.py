@@ -1,0 +1,182 @@
+"""A study whose one free setting is found: the mechanism, or the release, that keeps the ε it promises."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from math import inf
+from typing import Any
+
+from fedpriv.accounting.account import Account
+from fedpriv.accounting.calibration import calibrate
+from fedpriv.accounting.event import Event
+from fedpriv.channel import Channel
+from fedpriv.errors import FedprivError
+from fedpriv.mechanisms import Mechanism, settings_of
+from fedpriv.releases import calibrated as sum_calibrated
+from fedpriv.releases import costed, event_of_records, free_setting
+from fedpriv.releases.kept import calibrated as kept_calibrated
+from fedpriv.releases.kept import settings_of as kept_settings
+from fedpriv.studies.promise import (
+    affordable_rounds,
+    curator_of,
+    epsilon_after,
+    fewest_answers,
+    promised_events,
+    releases_in_message,
+    releases_of_worst,
+    trust_in,
+)
+from fedpriv.studies.study import Kind, Study
+from fedpriv.studies.tables import Privacy
+from fedpriv.trust import curated, sums_only
+
+NEVER = "delta = 0: no finite ε is certified for these messages without a δ: give one, such as 1e-5"
+
+
+def calibrated_study(study: Study, dimension: int) -> Study:
+    """The study with its free setting calibrated, all promises checked; refused where one cannot be kept."""
+    _check_numbers(study)
+    trust_in(study)
+    if not study.privacy.delta < 1:
+        raise FedprivError("privacy: delta must be below 1: whatever is sent is (0, 1)-private")
+    if not study.privacy.promises:
+        study.privacy.check_whole()
+        if study.privacy.epsilon is not None or study.privacy.budget is not None:
+            raise FedprivError("privacy: Plain promises nothing: no epsilon and no budget, or another mechanism")
+        return study
+    try:
+        study = _with_free_setting(study, dimension)
+        _check_promises(study, dimension)
+    except FedprivError as error:
+        raise FedprivError(f"privacy: {error}") from None
+    return study
+
+
+def _check_numbers(study: Study) -> None:
+    """Refuse numbers of clients that no round can have, or that would count for nothing."""
+    dropouts, count = study.privacy.dropouts, study.clients.count
+    if not sums_only(study.privacy.trust) and (dropouts or study.privacy.colluding):
+        raise FedprivError("privacy: dropouts and colluding count only under secure-aggregation trust")
+    if dropouts >= count:
+        raise FedprivError(f"privacy: dropouts = {dropouts} of {count} clients leave none")
+    asked, fewest = study.clients.most_asked, fewest_answers(study)
+    if fewest > asked:
+        name = "server.fewest" if study.server.fewest is not None else "masking.threshold"
+        raise FedprivError(f"{name} = {fewest}, but a round asks {asked} clients at most")
+    if study.masking and not 2 * fewest > asked + study.privacy.colluding:
+        raise FedprivError(
+            f"masking: a sum of {fewest} clients must be more than half of the {asked} asked and the "
+            f"{study.privacy.colluding} colluding: else a server could open two sums of one round"
+        )
+
+
+def _with_free_setting(study: Study, dimension: int) -> Study:
+    """Every setting written out, the free one at the largest ε that meets the target over the whole run."""
+    target, most, delta = study.privacy.epsilon, releases_of_worst(study), study.privacy.delta
+    study = replace(study, privacy=_kept_filled(study.privacy))
+    try:
+        privacy = _completed(study.privacy)
+    except FedprivError:
+        if target is None or study.privacy.kept is not None:
+            raise
+        try:
+            privacy = _completed(_filled(study, dimension, most, target))
+        except FedprivError as error:
+            if delta:
+                raise
+            raise FedprivError(f"{NEVER} ({error})") from None
+    study = replace(study, privacy=privacy)
+    if target is None:
+        return study
+    found = epsilon_after(study, dimension, most).upper
+    if most and not found <= target:  # the bounds of all rounds prepared together may be a little looser
+        found = min(found, Account(promised_events(study, dimension, most)).upper_epsilon(delta))
+    if not found <= target:
+        remedy = "leave one of them out to have it calibrated"
+        if curated(study.privacy.trust):
+            remedy = "a smaller aggregation.epsilon"
+        raise FedprivError(f"epsilon = {target:g} is promised, but these settings give {found:.6g}: {remedy}")
+    return study
+
+
+def _kept_filled(privacy: Privacy) -> Privacy:
+    """With the ε₁ of a kept release that meets the target, where neither it nor a published total is given."""
+    kept, target = privacy.kept, privacy.epsilon
+    if privacy.release is None or kept is None or target is None or (kept.epsilon, kept.epsilon_1) != (None, None):
+        return privacy
+    try:
+        found = kept_calibrated(kept, target, privacy.delta)
+    except FedprivError as error:
+        raise FedprivError(f"release: {error}") from None
+    return replace(privacy, release=Kind(privacy.release.kind, kept_settings(found)))
+
+
+def _completed(privacy: Privacy) -> Privacy:
+    """With every setting written out; refused where one is missing."""
+    mechanism = Kind(privacy.mechanism.kind, settings_of(privacy.drawn_by))
+    if privacy.is_plain:
+        mechanism = privacy.mechanism  # whose clip may be infinite, for which TOML has a word that nobody needs
+    if privacy.release is None:
+        return replace(privacy, mechanism=mechanism)
+    if (kept := privacy.kept) is not None:
+        release = Kind(privacy.release.kind, kept_settings(kept))
+    else:
+        release = Kind(privacy.release.kind, asdict(privacy.private_sum))  # type: ignore[call-overload]
+    return replace(privacy, mechanism=mechanism, release=release)
+
+
+def _filled(study: Study, dimension: int, rounds: int, target: float) -> Privacy:
+    """With the setting that is missing, of the release where there is one: that at which so many rounds cost ε."""
+    privacy, delta = study.privacy, study.privacy.delta
+    if privacy.release is None:
+        how, seen = privacy.norm, trust_in(study)
+        mechanism = _sought(
+            privacy.mechanism, (how, seen, dimension, rounds), target, delta,
+            lambda own: Channel.of(how, own).event(dimension, seen, rounds=rounds),
+        )  # fmt: skip
+        return replace(privacy, mechanism=Kind(privacy.mechanism.kind, settings_of(mechanism)))
+    privacy.check_whole()  # the release is what is calibrated
+    kind, settings, count = privacy.release.kind, privacy.release.settings, rounds * releases_in_message(study)
+    sampling = float(settings.get("sampling", 1))
+    try:
+        free = free_setting(kind, settings)
+        mechanism = _sought(
+            Kind(*costed(kind, settings)), (free, sampling, dimension, count), target, delta,
+            lambda own: event_of_records(own, dimension, sampling, count), free,
+        )  # fmt: skip
+        whole = sum_calibrated(kind, settings, free, settings_of(mechanism)[free])
+    except FedprivError as error:
+        raise FedprivError(f"release: {error}") from None
+    return replace(privacy, release=Kind(kind, whole))
+
+
+_FOUND: dict[str, Mechanism] = {}  # many studies of a sweep promise the same
+
+
+def _sought(
+    kind: Kind, facts: tuple[Any, ...], target: float, delta: float, event_of: Callable[[Any], Event],
+    free: str | None = None,
+) -> Mechanism:  # fmt: skip
+    """The mechanism whose free setting meets a target, sought once in a process; `facts` tell events apart."""
+    asked = repr((kind, facts, target, delta))
+    if asked not in _FOUND:
+        _FOUND[asked], _ = calibrate(kind.kind, kind.settings, event_of, epsilon=target, delta=delta, free=free)
+    return _FOUND[asked]
+
+
+def _check_promises(study: Study, dimension: int) -> None:
+    """Refuse what is infinite without a δ, a budget below one round, and batches or rounds too small to work on."""
+    privacy = study.privacy
+    first = epsilon_after(study, dimension, 1).upper if privacy.delta == 0 or privacy.budget is not None else 0.0
+    if privacy.delta == 0 and first == inf:
+        raise FedprivError(NEVER)
+    if privacy.budget is not None and affordable_rounds(study, dimension) < 1:
+        raise FedprivError(f"budget = {privacy.budget:g} does not pay for one round, which costs {first:.6g}")
+    if curated(privacy.trust):
+        curator_of(study).check(study.clients.most_asked, dimension)
+    if (private := privacy.private_sum) is not None:
+        try:
+            private.check(private.sampling * study.clients.records)
+        except FedprivError as error:
+            raise FedprivError(f"release: {error}") from None
