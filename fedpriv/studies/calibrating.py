@@ -7,7 +7,6 @@ from dataclasses import asdict, replace
 from math import inf
 from typing import Any
 
-from fedpriv.accounting.account import Account
 from fedpriv.accounting.calibration import calibrate
 from fedpriv.accounting.event import Event
 from fedpriv.channel import Channel
@@ -22,7 +21,6 @@ from fedpriv.studies.promise import (
     curator_of,
     epsilon_after,
     fewest_answers,
-    promised_events,
     releases_in_message,
     releases_of_worst,
     trust_in,
@@ -89,10 +87,7 @@ def _with_free_setting(study: Study, dimension: int) -> Study:
     study = replace(study, privacy=privacy)
     if target is None:
         return study
-    found = epsilon_after(study, dimension, most).upper
-    if most and not found <= target:  # the bounds of all rounds prepared together may be a little looser
-        found = min(found, Account(promised_events(study, dimension, most)).upper_epsilon(delta))
-    if not found <= target:
+    if not (found := epsilon_after(study, dimension, most).upper) <= target:
         remedy = "leave one of them out to have it calibrated"
         if curated(study.privacy.trust):
             remedy = "a smaller aggregation.epsilon"

@@ -155,18 +155,28 @@ def epsilon_by_rounds(study: Study, dimension: int) -> Callable[[int], Epsilon]:
     each = promised_events(study, dimension)
     if own.kept is not None:  # what explicit data show of a record noised is not left in gradients
         return lambda rounds: Epsilon(0.0, _upper_of_all(each, delta), None) if rounds else NOTHING
-    if own.release is None or own.is_plain:
-        return lambda rounds: _of_messages(each, delta, rounds) if rounds else NOTHING
     ways = [each]
-    if own.private_sum is not None and not own.private_sum.adapts:
+    if own.private_sum is not None and not own.private_sum.adapts and not own.is_plain:
         # What the messages prove by themselves bounds all that is seen, where nothing travels beside them: one record
         # more or less is some other update in the channel, so what it proves of a client it proves of a record.
         ways.append((own.channel.event(dimension, Local(), unit="record"),))
+    shown = own.release is None or own.is_plain  # what explicit data show of a release may not be left in a message
+    most = releases_of_worst(study) if own.epsilon is not None else 0
 
-    def of_release(rounds: int) -> Epsilon:  # what explicit data show of it is not what is left in a message
-        return Epsilon(0.0, min(_course(way, delta).upper(rounds) for way in ways), None) if rounds else NOTHING
+    def after(rounds: int) -> Epsilon:
+        if not rounds:
+            return NOTHING
+        if shown:
+            found = _of_messages(each, delta, rounds)
+        else:
+            found = Epsilon(0.0, min(_course(way, delta).upper(rounds) for way in ways), None)
+        if own.epsilon is not None and found.upper > own.epsilon and rounds <= most:
+            # The setting was calibrated to these rounds alone, whose bound is tighter than one prepared for all.
+            alone = _upper_of_all(promised_events(study, dimension, rounds), delta)
+            found = found._replace(upper=min(found.upper, alone))
+        return found
 
-    return of_release
+    return after
 
 
 @lru_cache(maxsize=16)
