@@ -21,7 +21,8 @@ from simulations.reproduce.ptr import _formulas as ptr_formulas
 
 DELTA = 1e-5
 FAILURES = np.array([1e-10, 1e-8, 1e-7, 1e-6, 4e-6, 8e-6, 9.9e-6, 9.999e-6, 1e-5, 1e-4, 1e-3])
-SMALL, NEAR = 1, 7  # the places of 1e-8, and of the last below δ
+SMALL = 1  # the place of 1e-8
+NEAR = 7  # the place of the last below δ
 NOTE = (
     "Solid: ours. Others: the paper's theorems, its slips put right. Theorem 4.2's √(2 ln(1.25/δ))/σ is proved below 1 "
     "only; dotted: the\ncurve of N(0, σ²) in its place. τ = 1/2. The paper's text does not say which noises it draws."

@@ -47,12 +47,14 @@ def table_of(found: Found) -> tuple[list[str], list[list[str]]]:
     rows = []
     for (row, epsilon), paper in TABLES[found.sweep.name].published.items():
         cells = [_cell(found, row, epsilon, *each) for each in zip(RELEASES, paper, strict=True)]
-        differences = [_difference(found, row, epsilon, other) for other in (GAUSSIAN, DPSGD)]
-        rows.append([row, f"{epsilon:g}", *cells, *differences])
+        differences = [found.difference(row, epsilon, PTR, other) for other in (GAUSSIAN, DPSGD)]
+        words = ["–" if each is None else f"{signed(each.mean)} ({100 * each.error:.1f})" for each in differences]
+        rows.append([row, f"{epsilon:g}", *cells, *words])
     return head, rows
 
 
 def _cell(found: Found, row: str, epsilon: float, release: str, paper: float | None) -> str:
+    """A release's accuracy in a place, and in brackets the paper's."""
     accuracies = list(found.accuracies(row, epsilon, release).values())
     theirs = f" [{paper:.1f}]" if paper is not None else ""
     if not accuracies:
@@ -60,11 +62,6 @@ def _cell(found: Found, row: str, epsilon: float, release: str, paper: float | N
     mean, deviation = mean_of(accuracies)
     spread = "" if deviation is None else f" ± {100 * deviation:.1f}"
     return f"{100 * mean:.1f}{spread}{theirs}"
-
-
-def _difference(found: Found, row: str, epsilon: float, other: str) -> str:
-    difference = found.difference(row, epsilon, PTR, other)
-    return "–" if difference is None else f"{signed(difference.mean)} ({100 * difference.error:.1f})"
 
 
 def csv_of(found: Found) -> str:

@@ -10,10 +10,8 @@ from time import monotonic
 
 from fedpriv._base.tables import toml
 from fedpriv.errors import FedprivError
-from fedpriv.studies.study import Study
 from server.progress.live_line import LiveLine
 from server.progress.words import duration
-from server.rounds import planned
 from simulations.flower.surroundings import cores
 from simulations.reproduce.ptr._tables import DIGITS, studies
 from simulations.sweep.crew import Crew
@@ -21,6 +19,7 @@ from simulations.sweep.directory import STUDY, check_data, finished, opened, pla
 from simulations.sweep.grid import Cell, Grid, grid_of
 from simulations.sweep.jobs import cell_jobs
 from simulations.sweep.stop import Stop
+from simulations.sweep.sweeping import resolved
 
 REPORT = 8.0  # seconds that are kept for ending Ray and writing the page
 
@@ -31,7 +30,7 @@ def worked(name: str, out: Path, minutes: float | None, data: str | None = None)
     grid = _grid(name, out, minutes, data)
     try:
         with Stop() as stop, redirect_stdout(StringIO()):  # where Ray tells of workers that died
-            grid = grid.each(lambda study: _resolved(study, stop))
+            grid = resolved(grid, True, stop)
             check_data(out, grid.cells)
             with opened(out, grid):
                 missing = [cell for cell in grid.cells if not finished(place_of(out, cell))]
@@ -54,13 +53,9 @@ def _grid(name: str, out: Path, minutes: float | None, data: str | None) -> Grid
     return grid
 
 
-def _resolved(study: Study, stop: Stop) -> Study:
-    stop.check()
-    return planned(study).study
-
-
 def _work(grid: Grid, missing: list[Cell], out: Path, until: float | None, stop: Stop) -> None:
     """Cells side by side, one seed's before the next one's, until all are done or the time is up."""
+    total, seeds = len(grid.cells), len(grid.seeds)
     begun, busy, ended = monotonic(), 0.0, 0
     crew, line = Crew(None, None), LiveLine(quiet=False)
     try:
@@ -70,20 +65,17 @@ def _work(grid: Grid, missing: list[Cell], out: Path, until: float | None, stop:
                 ended, busy = ended + 1, busy + done.seconds
                 if done.fault is not None:
                     line.say(f"failed: {done.job.title}: {done.fault}")
-            by_cells = busy / ended * (len(missing) - ended) / crew.size if ended else inf
+            left = len(missing) - ended
+            by_cells = busy / ended * left / crew.size if ended else inf
             seconds = by_cells if until is None else min(by_cells, max(until - monotonic(), 0.0))
-            _show(line, grid, len(missing) - ended, seconds, monotonic() - begun)
+            so_far = monotonic() - begun
+            share = so_far / (so_far + seconds) if so_far else 0.0
+            facts = [f"about {duration(seconds)} left".ljust(24)] if isfinite(seconds) else []
+            seed = min((total - left) * seeds // total, seeds - 1) + 1
+            words = f"cell {total - left:{len(str(total))}}/{total}"
+            line.show(words, share, [*facts, f"seed {seed} of {seeds}"])
             if until is not None and monotonic() > until:
                 break
     finally:
         line.clear()
         crew.close()
-
-
-def _show(line: LiveLine, grid: Grid, left: int, seconds: float, so_far: float) -> None:
-    total, seeds = len(grid.cells), len(grid.seeds)
-    done = total - left
-    seed = min(done * seeds // total, seeds - 1) + 1
-    facts = [f"about {duration(seconds)} left".ljust(24)] if isfinite(seconds) else []
-    share = so_far / (so_far + seconds) if so_far else 0.0
-    line.show(f"cell {done:{len(str(total))}}/{total}", share, [*facts, f"seed {seed} of {seeds}"])
