@@ -39,7 +39,18 @@ def figure_1(minutes: float = 10.0) -> Figure:
         _panel(f"α = .1, d = 10, {size}", "ε at δ = .01", BUDGETS, errors, [at.epsilon for at in BUDGETS]),
         _panel("the same at δ = 10⁻⁶", "ε at δ = 10⁻⁶", FIRM, errors, [at.epsilon for at in FIRM]),
     ]
-    return panels, [*_by_dimension(errors), *_by_epsilon(errors)]
+    first = _first(BUDGETS, errors)
+    agrees = first is not None and first > 0
+    everywhere = Check(
+        claim="α = .1, d = 10, δ = .01: below some ε PRIME is not the better", published="about .1",
+        ours="none" if first == 0 else "never below" if first is None else f"{BUDGETS[first].epsilon:g}", agrees=agrees,
+        why="" if agrees else "δ = .01 alone pays for a Gaussian noise of μ = .025, however small ε is",
+    )  # fmt: skip
+    knee = _first(FIRM, errors)
+    claim = "the same at δ = 1e-6: PRIME is below DP Mean from an ε on, below which it has no answer"
+    words = "never" if knee is None else f"{FIRM[knee].epsilon:g}"
+    holds = _turns(FIRM, errors, knee) and knee is not None and FIRM[knee].epsilon <= 0.1
+    return panels, [*_by_dimension(errors), everywhere, _claim(errors, claim, "about .1", words, holds)]
 
 
 def _by_dimension(errors: Errors) -> list[Check]:
@@ -55,22 +66,6 @@ def _by_dimension(errors: Errors) -> list[Check]:
     words = f"gap {gaps[0]:.4f} at d = {DIMENSIONS[0]}, {gaps[-1]:.4f} at d = {DIMENSIONS[-1]}"
     grows = bool(gaps[-1] > max(gaps[0], 0))
     return [*checks, _claim(errors, "α = .001: both grow with d, and DP Mean faster", "holds", words, grows)]
-
-
-def _by_epsilon(errors: Errors) -> list[Check]:
-    """Of the right panels: from which ε on PRIME is the better, at the paper's δ and at one that binds."""
-    first = _first(BUDGETS, errors)
-    agrees = first is not None and first > 0
-    everywhere = Check(
-        claim="α = .1, d = 10, δ = .01: below some ε PRIME is not the better", published="about .1",
-        ours="none" if first == 0 else "never below" if first is None else f"{BUDGETS[first].epsilon:g}", agrees=agrees,
-        why="" if agrees else "δ = .01 alone pays for a Gaussian noise of μ = .025, however small ε is",
-    )  # fmt: skip
-    knee = _first(FIRM, errors)
-    claim = "the same at δ = 1e-6: PRIME is below DP Mean from an ε on, below which it has no answer"
-    words = "never" if knee is None else f"{FIRM[knee].epsilon:g}"
-    holds = _turns(FIRM, errors, knee) and knee is not None and FIRM[knee].epsilon <= 0.1
-    return [everywhere, _claim(errors, claim, "about .1", words, holds)]
 
 
 def figure_2(minutes: float = 10.0) -> Figure:

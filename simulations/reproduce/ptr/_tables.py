@@ -45,7 +45,7 @@ FIRST = 0.8  # of the budget that a whole table of one seed may take
 
 
 def studies(
-    name: str,
+    name: str,  # of TABLES
     minutes: float | None,  # all that the table may take; None: as long as it takes
     workers: int,  # cells that run side by side
     data: str | None = None,  # a directory of idx files, or the word for digits; None: images if there are any
@@ -58,7 +58,11 @@ def studies(
         if data is not None:
             raise
         images = None  # nor are there any in $FEDPRIV_DATA, or where Debian puts them
-    base, ptr, seeds = _settings(images, _steps(len(table.published) * len(RELEASES), minutes, workers))
+    steps = FULL
+    if minutes is not None:  # a table of one seed is there well within them
+        each = FIRST * 60 * minutes * workers / (len(table.published) * len(RELEASES) * STEP_SECONDS)
+        steps = max(LEAST, min(FULL, int(min(each, FULL)) // 10 * 10))
+    base, ptr, seeds = _settings(images, steps)
     gaussian = {setting: ptr[setting] for setting in ("clip", "sampling")}
     releases = [
         {"label": GAUSSIAN, "kind": "TrimmedGaussian", **gaussian, "trimmed": ptr["trimmed"]},
@@ -78,18 +82,6 @@ def studies(
             CORRUPTION: corruptions, RELEASE: releases,
         },
     }  # fmt: skip
-
-
-def _steps(cells: int, minutes: float | None, workers: int) -> int:
-    """How many steps a cell may take for a table of one seed to be there well within the minutes.
-
-    >>> _steps(42, None, 2), _steps(42, 10.0, 2), _steps(42, 0.1, 2)
-    (2000, 380, 100)
-    """
-    if minutes is None:
-        return FULL
-    each = FIRST * 60 * minutes * workers / (cells * STEP_SECONDS)
-    return max(LEAST, min(FULL, int(min(each, FULL)) // 10 * 10))
 
 
 def _settings(images: Idx | None, steps: int) -> tuple[Table, Table, int]:

@@ -27,7 +27,15 @@ REPORT = 8.0  # seconds that are kept for ending Ray and writing the page
 def worked(name: str, out: Path, minutes: float | None, data: str | None = None) -> None:
     """Run what the minutes allow in that directory, which is begun as they and the data say, or gone on with."""
     until = None if minutes is None else monotonic() + max(60 * minutes - REPORT, 54 * minutes)
-    grid = _grid(name, out, minutes, data)
+    if not (out / STUDY).is_file():
+        grid = grid_of(toml(studies(name, minutes, cores(), data)))
+    else:  # it was begun, whatever the budget then was
+        grid = grid_of(str(out / STUDY))
+        if grid.name != name:
+            raise FedprivError(f"{out}: holds {grid.name!r}, not {name}: --out names another place")
+        kind = grid.cells[0].study.data.kind
+        if data is not None and (data == DIGITS) != (kind == "Digits"):
+            raise FedprivError(f"{out}: was begun on {kind}, not on {data}: --out names another place")
     try:
         with Stop() as stop, redirect_stdout(StringIO()):  # where Ray tells of workers that died
             grid = resolved(grid, True, stop)
@@ -38,19 +46,6 @@ def worked(name: str, out: Path, minutes: float | None, data: str | None = None)
                     _work(grid, missing, out, until, stop)
     except KeyboardInterrupt:
         raise KeyboardInterrupt("the same command goes on") from None
-
-
-def _grid(name: str, out: Path, minutes: float | None, data: str | None) -> Grid:
-    """The grid that the directory was begun with, whatever the budget then was; else a new one."""
-    if not (out / STUDY).is_file():
-        return grid_of(toml(studies(name, minutes, cores(), data)))
-    grid = grid_of(str(out / STUDY))
-    if grid.name != name:
-        raise FedprivError(f"{out}: holds {grid.name!r}, not {name}: --out names another place")
-    kind = grid.cells[0].study.data.kind
-    if data is not None and (data == DIGITS) != (kind == "Digits"):
-        raise FedprivError(f"{out}: was begun on {kind}, not on {data}: --out names another place")
-    return grid
 
 
 def _work(grid: Grid, missing: list[Cell], out: Path, until: float | None, stop: Stop) -> None:
