@@ -60,14 +60,16 @@ class Coinpress:
         return budget.costed(centre, self.events(n, d), self.delta, made)
 
     def _plan(self, n: int, d: int) -> list[tuple[float, float]]:
-        """The radius of each step's ball, and the μ of its sum."""
+        """The radius of each step's ball, and the μ of its sum.
+
+        `tail` is the norm that N(0, I) exceeds with probability β at most: Laurent and Massart 2000.
+        """
         last, others = (1.0, 0) if self.steps == 1 else (0.75, self.steps - 1)  # shares of μ²
         accesses = [budget.Access(f"{step}", 1, 0.25 / others) for step in range(others)]
         mus = budget.split(
             [*accesses, budget.Access("last", 1, last)], range_share=0.0, dimension=d, epsilon=self.epsilon,
             delta=self.delta, composition="certified",
         ).mus  # fmt: skip
-        # the norm that N(0, I) of d coordinates exceeds with probability β at most: Laurent and Massart 2000
         tail = sqrt(d + 2 * sqrt(d * log(1 / _UNLUCKY)) + 2 * log(1 / _UNLUCKY))
         ball, own, found = self.bound, self.scale * tail, []
         for mu in mus.values():

@@ -60,7 +60,7 @@ def eigenvalue_of_chance(plan: Plan) -> float:
 
 
 def recentred(curator: Curator, state: State, plan: Plan, corruption: float, level: float, honest: float) -> State:
-    """The same filters applied to all records anew, about the mean that they led to.
+    """The filters so far applied to all records anew, about the mean that they led to.
 
     The first filters looked from a centre that corruption had moved, and took more of one tail than of the other. The
     new set counts only where it passes the checks that the old one passed.

@@ -51,8 +51,7 @@ def swept(settings: tuple[Setting, ...], minutes: float) -> Errors:
     """Every setting by both methods: n as large as the budget allows, then as many seeds as are left time for."""
     begun = perf_counter()
     shrunk, line = _share(settings, 60 * minutes), LiveLine(quiet=False)
-    found: dict[tuple[Setting, str], list[float]] = {}
-    seed, longest = 0, 0.0
+    found, seed, longest = dict[tuple[Setting, str], list[float]](), 0, 0.0
     while seed < MOST_SEEDS and (not seed or perf_counter() - begun + 1.2 * longest < 60 * minutes):
         started = perf_counter()
         for place, at in enumerate(settings):

@@ -10,7 +10,7 @@ from scipy.special import log_ndtr, ndtr
 from fedpriv._base.arrays import Vector
 from fedpriv.mechanisms import Ptr
 
-NODES, WEIGHTS = np.polynomial.legendre.leggauss(200)
+NODES, WEIGHTS = np.polynomial.legendre.leggauss(200)  # of an integral over [−1, 1]
 STEP = 0.05  # of the normal grid: its sums are exact to double precision
 END = 14.0  # of the normal grid, in deviations: what lies past it is below e^-98
 Points = tuple[Vector, Vector]  # losses ln(Q/P), and the logarithms of their chances under P

@@ -50,7 +50,7 @@ class Found:
 
     @staticmethod
     def of(directory: Path) -> Found:
-        """What is there now."""
+        """The directory as it is now."""
         return Found(directory, load(directory))
 
     def accuracies(self, row: str, epsilon: float, release: str) -> dict[int, float]:

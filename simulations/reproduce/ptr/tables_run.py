@@ -24,7 +24,12 @@ from simulations.sweep.sweeping import resolved
 REPORT = 8.0  # seconds that are kept for ending Ray and writing the page
 
 
-def worked(name: str, out: Path, minutes: float | None, data: str | None = None) -> None:
+def worked(
+    name: str,  # of TABLES
+    out: Path,
+    minutes: float | None,  # all that it may take; None: as long as it takes
+    data: str | None = None,  # as for `studies`
+) -> None:
     """Run what the minutes allow in that directory, which is begun as they and the data say, or gone on with."""
     until = None if minutes is None else monotonic() + max(60 * minutes - REPORT, 54 * minutes)
     if not (out / STUDY).is_file():

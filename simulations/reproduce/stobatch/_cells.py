@@ -52,7 +52,7 @@ class Cell:
 
     @property
     def title(self) -> str:
-        """In words.
+        """The training in words.
 
         >>> Cell(method="StoBatch", epsilon=0.2, draw="noise for each").title
         'StoBatch (noise for each), ε = 0.2'
@@ -179,7 +179,7 @@ def called(scale: Scale) -> str:
 
 
 def full(table: Table, digits: bool) -> Scale:
-    """As the paper has it, or as the data allow: digits are one pair of batches, images in colour CIFAR's settings."""
+    """As large as the paper has it, or as the data allow: digits are one pair of batches, colour has CIFAR's settings."""
     if digits:
         model: Table = {"kind": "EncodedCnn", "maps": [16], "kernel": 3, "units": 64}
         batch = len(Digits(**_settings(table)).load()) // 2

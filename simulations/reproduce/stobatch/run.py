@@ -38,7 +38,11 @@ Found = list[dict[str, Any]]
 
 
 def worked(
-    name: str, out: Path, minutes: float | None, named: str | None, images: int | None = None
+    name: str,  # of FIGURES
+    out: Path,
+    minutes: float | None,  # all that it may take; None: as long as it takes
+    named: str | None,  # the data: a directory, or the word for digits; None: images if there are any
+    images: int | None = None,  # held out, that are attacked and certified; None: as many as fit
 ) -> tuple[Scale, Found, list[str]]:
     """Every training that the minutes allow: what is known of each by seed, and why some failed."""
     until = None if minutes is None else time.monotonic() + max(60 * minutes - KEPT, 48 * minutes)
