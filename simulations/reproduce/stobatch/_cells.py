@@ -179,7 +179,7 @@ def called(scale: Scale) -> str:
 
 
 def full(table: Table, digits: bool) -> Scale:
-    """As large as the paper has it, or as the data allow: digits are one pair of batches, colour has CIFAR's settings."""
+    """As large as the paper has it, or as the data allow: digits are one pair of batches, colour is as CIFAR."""
     if digits:
         model: Table = {"kind": "EncodedCnn", "maps": [16], "kernel": 3, "units": 64}
         batch = len(Digits(**_settings(table)).load()) // 2
