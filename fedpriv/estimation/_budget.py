@@ -22,7 +22,6 @@ from fedpriv.accounting.calibration import calibrate
 from fedpriv.accounting.event import Event
 from fedpriv.accounting.ledger import Ledger
 from fedpriv.bounds import Box, Norm
-from fedpriv.curves.compose import Bounds
 from fedpriv.estimation._estimate import Estimate
 from fedpriv.mechanisms import Exponential, Gaussian, Histogram, Mechanism, Ptr
 from fedpriv.trust import Central
@@ -30,17 +29,20 @@ from fedpriv.trust import Central
 Composition = Literal["certified", "published"]
 INWARD = 1 - 1e-6  # of μ, so that no rounding in a composition takes ε past the target
 RANGE_DELTA = 0.1  # of δ, for bins that only one of two neighbours has
-LEAST_EPSILON, LEAST_DELTA = 1e-9, 1e-300  # below them, plans overflow
+LEAST_EPSILON = 1e-9  # below it, plans overflow
+LEAST_DELTA = 1e-300  # below it, plans overflow
 CAP = 0.9  # of ε, in the paper's advanced composition
 RANGE_PUBLISHED = 0.01  # of ε and δ, in the paper
 
+_EPSILON = lru_cache(maxsize=64)(Ledger.epsilon)  # the same plan is often run again
+
 
 class Access(NamedTuple):
-    """A query that may be made so many times, and its share of the budget: of μ², all times together."""
+    """A query of the records that a plan may make."""
 
     name: str
-    times: int
-    share: float
+    times: int  # at most
+    share: float  # of μ², all times together
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,9 +54,15 @@ class Budget:
 
 
 def split(
-    accesses: Sequence[Access], *, range_share: float, dimension: int, epsilon: float, delta: float, composition: str
+    accesses: Sequence[Access],
+    *,
+    range_share: float,  # of μ², for the histograms; 0 where the range is known
+    dimension: int,
+    epsilon: float,
+    delta: float,
+    composition: Composition,
 ) -> Budget:
-    """The noise of every access; `range_share` is 0 where the range is known.
+    """The noise of every access and of the histograms that find the range.
 
     >>> found = split([Access("moments", 4, 1.0)], range_share=0, dimension=2, epsilon=1, delta=1e-5,
     ...               composition="certified")
@@ -73,23 +81,15 @@ def split(
     return Budget(mus=mus, histogram=_histogram(noise, failure / dimension))
 
 
-def _replaced(gaussian: Gaussian) -> Event:
-    return release(gaussian)
-
-
 @lru_cache(maxsize=64)
 def _mu(epsilon: float, delta: float) -> float:
     """The μ at which one Gaussian release meets (ε, δ)."""
-    gaussian, _ = calibrate("Gaussian", {"clip": 0.5}, _replaced, epsilon=epsilon, delta=delta)
+    gaussian, _ = calibrate("Gaussian", {"clip": 0.5}, release, epsilon=epsilon, delta=delta)
     return INWARD / float(gaussian.noise)
 
 
-def _histogram(noise: float, failure: float) -> Histogram:
-    """The least threshold that an empty bin, given one record, passes with a chance of failure/2: there are two."""
-    return Histogram(noise=noise, threshold=1 - noise * float(ndtri(failure / 2 * INWARD)))
-
-
 def _published(accesses: Sequence[Access], ranged: bool, dimension: int, epsilon: float, delta: float) -> Budget:
+    """A hundredth of ε and δ for the range where it is looked for, the rest for the accesses. [M] Algorithms 9, 10."""
     share = 1 - RANGE_PUBLISHED if ranged else 1.0
     count = sum(access.times for access in accesses)
     each, failure = _advanced(share * epsilon, share * delta, count)
@@ -99,6 +99,11 @@ def _published(accesses: Sequence[Access], ranged: bool, dimension: int, epsilon
     each, failure = _advanced(RANGE_PUBLISHED * epsilon, RANGE_PUBLISHED * delta, dimension)
     noise = sqrt(2) * sqrt(2 * log(1.25 / (failure / 2))) / each
     return Budget(mus=mus, histogram=_histogram(noise, failure / 2))
+
+
+def _histogram(noise: float, failure: float) -> Histogram:
+    """The least threshold that an empty bin, given one record, passes with a chance of failure/2: there are two."""
+    return Histogram(noise=noise, threshold=1 - noise * float(ndtri(failure / 2 * INWARD)))
 
 
 def _advanced(epsilon: float, delta: float, count: int) -> tuple[float, float]:
@@ -129,16 +134,14 @@ def charged(events: Sequence[Event]) -> Ledger:
 
 
 def costed(
-    mean: Vector | None, events: Sequence[Event], delta: float, made: tuple[str, ...], failure: str | None = None,
+    mean: Vector | None,
+    events: Sequence[Event],  # the whole plan, made or not
+    delta: float,
+    made: tuple[str, ...],  # names of the accesses that were made
+    failure: str | None = None,
     notes: tuple[str, ...] = (),
-) -> Estimate:  # fmt: skip
+) -> Estimate:
     """An estimate with what its whole plan costs, by the certified accountant."""
     ledger = charged(events)
-    epsilon = _cost(ledger, delta)
+    epsilon = _EPSILON(ledger, delta)
     return Estimate(mean=mean, failure=failure, ledger=ledger, made=made, epsilon=epsilon, delta=delta, notes=notes)
-
-
-@lru_cache(maxsize=64)
-def _cost(ledger: Ledger, delta: float) -> Bounds:
-    """ε at δ of a ledger; the same plan is often run again."""
-    return ledger.epsilon(delta)

@@ -18,7 +18,9 @@ from fedpriv.errors import FedprivError, whole
 from fedpriv.estimation._estimate import Estimate, records_of
 from fedpriv.settings import check_fields
 
-_STEPS, _STILL, _NEAREST = 1000, 1e-10, 1e-6  # a search ends when it moves by less than so much of the distances
+_STEPS = 1000  # of a search
+_STILL = 1e-10  # of the median distance: a search ends when it moves by less
+_NEAREST = 1e-6  # of the median distance: no record counts as nearer, as its weight is 1/distance
 _BLOCK = 1 << 16  # records measured at once
 
 

@@ -11,7 +11,7 @@ from fedpriv._base.arrays import Vector
 from fedpriv.bounds.clipping import clip_factors
 
 BLOCK = 1 << 13  # rows at a time: what a block takes stays in cache, and a sum within it has a bounded rounding error
-UNIT = 2.0**-53
+UNIT = 2.0**-53  # u, the largest relative error of one rounded operation
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -20,7 +20,7 @@ class Region:
 
     centre: Vector  # in the data's units
     radius: float  # in units of scale
-    scale: float
+    scale: float  # the data's units that make one of the radius's
 
 
 def rounding(n: int) -> float:

@@ -60,29 +60,21 @@ class Coinpress:
         return budget.costed(centre, self.events(n, d), self.delta, made)
 
     def _plan(self, n: int, d: int) -> list[tuple[float, float]]:
-        """The radius of each step's ball, and the μ of its sum."""
-        ball, found = self.bound, []
-        for mu in self._mus(d).values():
-            radius = self._reach(ball, d)
-            found.append((radius, mu))
-            ball = sqrt(self.scale**2 / n + (2 * radius / mu / n) ** 2) * _tail(d)
-        return found
+        """The radius of each step's ball, and the μ of its sum.
 
-    def _mus(self, d: int) -> dict[str, float]:
-        """The last step has three quarters of μ², the others share the rest."""
-        last, others = (1.0, 0) if self.steps == 1 else (0.75, self.steps - 1)
+        `tail` is the norm that N(0, I) exceeds with probability β at most: Laurent and Massart 2000.
+        """
+        last, others = (1.0, 0) if self.steps == 1 else (0.75, self.steps - 1)  # shares of μ²
         accesses = [budget.Access(f"{step}", 1, 0.25 / others) for step in range(others)]
-        return budget.split(
+        mus = budget.split(
             [*accesses, budget.Access("last", 1, last)], range_share=0.0, dimension=d, epsilon=self.epsilon,
             delta=self.delta, composition="certified",
         ).mus  # fmt: skip
-
-    def _reach(self, ball: float, d: int) -> float:
-        """How far from the centre a record may lie whose mean lies within the ball."""
-        own = self.scale * _tail(d)
-        return min(sqrt(ball**2 + 2 * ball * _ACROSS * self.scale + own**2), ball + own)
-
-
-def _tail(d: int) -> float:
-    """The norm that N(0, I) of d coordinates exceeds with probability β at most: Laurent and Massart 2000."""
-    return sqrt(d + 2 * sqrt(d * log(1 / _UNLUCKY)) + 2 * log(1 / _UNLUCKY))
+        tail = sqrt(d + 2 * sqrt(d * log(1 / _UNLUCKY)) + 2 * log(1 / _UNLUCKY))
+        ball, own, found = self.bound, self.scale * tail, []
+        for mu in mus.values():
+            # how far from the centre a record may lie whose mean lies within the ball
+            radius = min(sqrt(ball**2 + 2 * ball * _ACROSS * self.scale + own**2), ball + own)
+            found.append((radius, mu))
+            ball = sqrt(self.scale**2 / n + (2 * radius / mu / n) ** 2) * tail
+        return found

@@ -20,7 +20,7 @@ class State(NamedTuple):
     """Filters so far, and what was released of the records that they leave."""
 
     filters: tuple[Filter, ...]
-    moments: Moments
+    moments: Moments  # of what the filters leave
     largest: float  # λ: the largest eigenvalue of the covariance, less what honest records have
 
 
@@ -36,7 +36,7 @@ def enough_left(state: State, plan: Plan, corruption: float) -> bool:
 
 
 def too_few(state: State, plan: Plan) -> Outcome:
-    """The outcome where they are not."""
+    """The outcome where not enough records are left."""
     share = state.moments.size / plan.n
     return Outcome(
         None, f"size: after {len(state.filters)} filterings about {share:.0%} of the records are left; "
@@ -60,7 +60,7 @@ def eigenvalue_of_chance(plan: Plan) -> float:
 
 
 def recentred(curator: Curator, state: State, plan: Plan, corruption: float, level: float, honest: float) -> State:
-    """The same filters applied to all records anew, about the mean that they led to.
+    """The filters so far applied to all records anew, about the mean that they led to.
 
     The first filters looked from a centre that corruption had moved, and took more of one tail than of the other. The
     new set counts only where it passes the checks that the old one passed.

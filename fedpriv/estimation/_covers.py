@@ -11,10 +11,11 @@ from fedpriv._base.arrays import Vector
 from fedpriv.errors import FedprivError
 from fedpriv.randomness.exact import bernoulli
 
-MOST_COORDINATES, MOST_POINTS = 3, 200_000
+MOST_COORDINATES = 3
+MOST_POINTS = 200_000  # of a grid
 LEAST_CHANCE = 2.0**-1000  # of a candidate beside the best: below it floats lose digits
 ROUNDED = 4e-12  # what rounding can add to ε: eˣ and x are off by a few 2⁻⁵³ of 700, in four places
-AT_ONCE = 256
+AT_ONCE = 256  # candidates proposed
 
 
 def grid(bound: float, spacing: float, dimension: int) -> Vector:
@@ -64,7 +65,9 @@ def check_dimension(dimension: int) -> None:
 
 
 def exponential(epsilon: float, moved: float, scores: Vector, rng: Generator) -> int:
-    """The place of a candidate, drawn with a chance in proportion to e^{ε·score/2Δ}, a neighbour's scores being Δ off.
+    """The place of a candidate, drawn with a chance in proportion to e^{ε·score/2Δ}; Δ = `moved`.
+
+    Δ is how far a neighbour's scores may be off.
 
     Candidates are proposed evenly and taken with chances that are exactly those floats, so none is ever impossible; the
     few bits that these are off, and the least chance of all, stay within ε. [M] Algorithm 2; McSherry, Talwar 2007.

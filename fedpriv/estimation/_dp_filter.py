@@ -68,6 +68,7 @@ class DpFilter:
         return carried_out(self, plan, records, rng, lambda curator: self._course(curator, plan))
 
     def _course(self, curator: Curator, plan: Plan) -> Outcome:
+        """Filterings until no direction stands out, or none is left to make. [M] Algorithm 8."""
         level = excess_allowed(self.constant, plan, self.corruption)
         state = asked(curator, (), 1.0)
         while enough_left(state, plan, self.corruption):

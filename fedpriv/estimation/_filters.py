@@ -11,7 +11,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fedpriv._base.arrays import Vector
 from fedpriv._base.one_thread import one_thread
@@ -25,8 +24,8 @@ class Filter:
 
     shape: Vector  # U, d × d, or v where U = vvᵀ
     centre: Vector
-    cut: float
-    most: int
+    cut: float  # the score that is too high
+    most: int  # records that one filtering takes away
 
     def scores(self, points: Vector) -> Vector:
         """The score of every record, in blocks: a row's depends on that row only, whatever is in the others."""
@@ -59,14 +58,10 @@ def thinned(points: Vector, scores: Vector, kept: Mask, cut: float, most: int) -
         last = np.partition(own, reached.size - most)[reached.size - most] if most else np.inf
         tied = reached[own == last]
         reached = reached[own > last]
-        reached = np.concatenate((reached, tied[_largest_first(points[tied])[: most - reached.size]]))
+        largest_first = np.lexsort(tuple(-points[tied].T[::-1]))  # its last key, the first coordinate, counts most
+        reached = np.concatenate((reached, tied[largest_first[: most - reached.size]]))
     left[reached] = False
     return left
-
-
-def _largest_first(rows: Vector) -> NDArray[np.intp]:
-    """The order of rows by their coordinates, the first counting most; equal rows as they stand."""
-    return np.lexsort(tuple(-rows.T[::-1])) if len(rows) else np.zeros(0, np.intp)
 
 
 def remaining(points: Vector, filters: Iterable[Filter], kept: Mask | None = None) -> Mask:

@@ -1,4 +1,4 @@
-"""PRIME-HT: the same where all that is known is a bound on the covariance. [M] Algorithms 3, 14, 15 and 16."""
+"""PRIME-HT: PRIME where all that is known is a bound on the covariance. [M] Algorithms 3, 14, 15 and 16."""
 
 from __future__ import annotations
 

@@ -24,13 +24,13 @@ WORTH = 5.5  # a filtering needs ψ > λ/5.5. [M] Algorithm 10
 class Weighing(NamedTuple):
     """The constants of a course."""
 
-    corruption: float
+    corruption: float  # α
     level: float  # λ at which the mean is good
     honest: float  # the variance taken off: 1 where the covariance is known, 0 where it is only bounded
     shrunk: float  # an epoch ends when λ has come down by this factor
     sharpness: float  # the weights are exp(sharpness/λ · Σ(covariance − honest·I))
     steps: int  # filterings, T₁·T₂
-    recentrings: int
+    recentrings: int  # times that the filters are applied anew about the mean they led to
 
 
 def weighted_filtering(curator: Curator, plan: Plan, rule: Weighing) -> Outcome:

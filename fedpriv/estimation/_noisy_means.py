@@ -77,6 +77,7 @@ class DpMean:
         return budget.costed(mean, events, self.delta, ("mean",) if plan.histogram is None else ("range", "mean"))
 
     def _split(self, d: int) -> budget.Budget:
+        """The noise of the mean, and of the histograms where no bound is known."""
         ranged = RANGE_SHARE if self.bound is None else 0.0
         return budget.split(
             [budget.Access("mean", 1, 1 - ranged)], range_share=ranged, dimension=d,
@@ -84,6 +85,7 @@ class DpMean:
         )  # fmt: skip
 
     def _radius(self, n: int, d: int) -> float:
+        """The bound; or the ball that n Gaussian records do not leave, about a middle that is a little off."""
         return self.bound or self.scale * ((1 + _OFF) * sqrt(d) + sqrt(2 * log(n)))
 
 

@@ -102,7 +102,10 @@ class TrimmedDistance:
 
     @property
     def _width(self) -> float:
-        """Proposed for what is kept: a sub-Gaussian has a share α/2 or less beyond √(2 ln(2/α)) deviations."""
+        """The width proposed for what is kept.
+
+        A sub-Gaussian has a share of at most α/2 beyond √(2 ln(2/α)) deviations.
+        """
         return 2 * self.scale * sqrt(2 * log(2 / self.corruption))
 
     @property
@@ -116,6 +119,7 @@ class TrimmedDistance:
         return self.delta * 0.999
 
     def _cut(self, n: int) -> int:
+        """Records left out at either end of a direction."""
         return ceil(3 * self.corruption * n)
 
 

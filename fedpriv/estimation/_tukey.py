@@ -75,7 +75,7 @@ def depths(rows: Vector, candidates: Vector, angles: int) -> Vector:
 def within(rows: Vector, bound: float) -> Vector:
     """The rows with every coordinate brought to at most twice the bound; no number counts as 0.
 
-    That changes no candidate's depth on a line, and what a row becomes depends on that row alone.
+    This changes no candidate's depth on a line, and what a row becomes depends on that row alone.
     """
     return np.clip(np.nan_to_num(rows, nan=0.0), -2 * bound, 2 * bound)
 

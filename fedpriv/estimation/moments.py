@@ -1,4 +1,4 @@
-"""One access for what [M] asks of a set in four: its size, mean, covariance, and the norm and direction of that.
+"""One access for what [M] asks of a set in four: its size, mean, covariance, and the covariance's norm and direction.
 
 A record x of the ball of radius r about 0 is lifted to z = (x, b), and Σ zzᵀ is released: b²|S| in its corner, bΣx
 beside, Σxxᵀ within. Lifted records have norms at most ρ = √(r² + b²), and ‖zzᵀ − z'z'ᵀ‖² = ‖z‖⁴ + ‖z'‖⁴ − 2⟨z, z'⟩²,
@@ -60,7 +60,7 @@ def lifted_sum(points: Vector, kept: Mask, radius: float, unit: float) -> Intege
 def symmetric_noise(size: int, noise: float, rng: Generator) -> Integers:
     """Rounded Gaussian noise, of deviation `noise` in every direction of the symmetric matrices, by Frobenius norm.
 
-    So has an entry of the diagonal, and one beside it, which is there twice, 1/√2 of it.
+    An entry of the diagonal has that deviation, and one beside it, which is there twice, 1/√2 of it.
     """
     drawn = np.diag(rounded(noise, 2).draw(size, rng))
     above = np.triu_indices(size, 1)
@@ -72,7 +72,7 @@ def symmetric_noise(size: int, noise: float, rng: Generator) -> Integers:
 class Moments:
     """What a released matrix says of a set of records, in the ball's coordinates."""
 
-    size: float
+    size: float  # records, about: the noise is in it
     mean: Vector
     covariance: Vector  # about the released mean
 

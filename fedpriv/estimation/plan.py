@@ -42,7 +42,7 @@ class Settings(Protocol):
 
     @property
     def corruption(self) -> float:
-        """α."""
+        """α, the share of records that may be anything."""
 
     @property
     def scale(self) -> float:
@@ -64,25 +64,25 @@ class Settings(Protocol):
 class Extent(NamedTuple):
     """What is assumed of the data, in units of `scale`: how far they reach, and how histograms find them."""
 
-    radius: float
+    radius: float  # of the ball that records are clipped to
     width: float  # of a bin
     fullest: float  # the least share of the honest records that the fullest bin holds
-    groups: int = 1
+    groups: int = 1  # random groups whose medians' median is the centre
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Plan:
     """Everything that is known before the first access."""
 
-    n: int
-    d: int
+    n: int  # records
+    d: int  # numbers in each
     extent: Extent
     budget: Budget
-    events: tuple[Event, ...]
+    events: tuple[Event, ...]  # every access, as it is charged
     noise: float  # on the largest eigenvalue of a covariance, about
 
 
-Extents = Callable[[int, int], Extent]
+Extents = Callable[[int, int], Extent]  # by n and d
 
 
 def planned(settings: Settings, accesses: Sequence[Access], extents: Extents, n: int, d: int) -> Plan:
@@ -97,12 +97,12 @@ def planned(settings: Settings, accesses: Sequence[Access], extents: Extents, n:
 
 
 def _drawn(settings: Settings, accesses: Sequence[Access], extents: Extents, n: int, d: int) -> Plan:
-    extent = extents(n, d)
-    known = settings.bound is not None
+    """The plan, whether it can work or not."""
+    extent, range_share = extents(n, d), RANGE_SHARE
     if settings.bound is not None:
-        extent = extent._replace(radius=settings.bound / settings.scale)
+        extent, range_share = extent._replace(radius=settings.bound / settings.scale), 0.0
     budget = split(
-        accesses, range_share=0.0 if known else RANGE_SHARE, dimension=d,
+        accesses, range_share=range_share, dimension=d,
         epsilon=settings.epsilon, delta=settings.delta, composition=settings.composition,
     )  # fmt: skip
     found = [release(budget.histogram, dimension=d)] if budget.histogram else []
@@ -148,7 +148,7 @@ class Outcome(NamedTuple):
 
     mean: Vector | None
     failure: str | None
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()  # what to know of the run, a line each
 
 
 def carried_out(

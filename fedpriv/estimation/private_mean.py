@@ -14,6 +14,7 @@ from fedpriv.aggregation.rows import Aid
 from fedpriv.bounds import Norm
 from fedpriv.bounds.vectors import OUTWARD
 from fedpriv.errors import FedprivError, positive, real
+from fedpriv.estimation._estimate import Estimator
 from fedpriv.estimation._noisy_means import DpMean
 from fedpriv.estimation._settings import OUTVOTED, Delta, Epsilon
 from fedpriv.estimation.prime import Prime
@@ -49,11 +50,15 @@ class PrivateMean:
     def __post_init__(self) -> None:
         check_fields(self)
         if self.bound is not None:
-            self.estimator  # noqa: B018  – its settings are checked
+            self._checked_estimator()
 
     @property
-    def estimator(self) -> Any:
+    def estimator(self) -> Estimator:
         """The estimator, all its settings given."""
+        return self._checked_estimator()
+
+    def _checked_estimator(self) -> Estimator:
+        """The estimator; refused where a setting is missing or is another method's."""
         if self.bound is None:
             raise FedprivError("PrivateMean needs bound: the norm that updates are clipped to")
         own: dict[str, Any] = {"epsilon": self.epsilon, "delta": self.delta, "bound": self.bound}

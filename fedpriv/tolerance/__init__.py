@@ -139,6 +139,7 @@ class Vote:
         return first > attackers or self._first_wrong(first, attackers + 1) is None
 
     def _first_wrong(self, start: int, end: int) -> int | None:
+        """The first number of attackers, below `end`, that is not tolerated."""
         attackers = np.arange(start, end)
         right, error = self.chances(attackers)
         wrong = attackers[~(right - error > 0.5)]

@@ -6,7 +6,6 @@ a symbol −1, 0 or 1 as 0, 1 or 2. The sum is right when it has more than half 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from math import ceil, exp, log, pi, sqrt
 from typing import Literal
@@ -32,8 +31,8 @@ BLOCK = 1 << 19  # complex numbers held at once
 class Ballot:
     """One client's vote: `trials` times 0, 1 (, 2) steps towards the right sign, with the probabilities of `law`."""
 
-    law: tuple[float, ...]
-    trials: int = 1
+    law: tuple[float, ...]  # of one trial: the probability of each number of steps
+    trials: int = 1  # independent ones, added up
 
     @property
     def steps(self) -> int:
@@ -81,30 +80,23 @@ def attackers_ballot(mechanism: Polled, mean: float, attack: Attack, probability
     [F] Theorems 10 and 11 have it: with 1 − p_att, for Ternary with A/B − p_att; for Ternarize with 0.
     """
     honest = honest_ballot(mechanism, mean)
-    if probability is not None:
-        return Ballot(_law_of(mechanism, probability), honest.trials)
-    if attack == "omniscient":
-        return Ballot((1.0, *(0.0 for _ in honest.law[1:])), honest.trials)
-    return Ballot(honest.law[::-1], honest.trials)
-
-
-def _law_of(mechanism: Polled, wrong: float) -> tuple[float, ...]:
+    if probability is None:
+        law = (1.0, *(0.0 for _ in honest.law[1:])) if attack == "omniscient" else honest.law[::-1]
+        return Ballot(law, honest.trials)
     low, high = probabilities(mechanism)
-    real(probability=wrong)
-    if not low < wrong <= high:
+    real(probability=probability)
+    if not low < probability <= high:
         raise FedprivError(
-            f"probability must be above {low:g}, where a vote begins to harm, and at most {high:g}, got {wrong}"
+            f"probability must be above {low:g}, where a vote begins to harm, and at most {high:g}, got {probability}"
         )
-    match mechanism:
-        case Ternary():
-            return wrong, 1 - high, high - wrong
-        case Ternarize():
-            return wrong, 1 - wrong, 0.0
-    return wrong, 1 - wrong
+    if isinstance(mechanism, Ternary):
+        return Ballot((probability, 1 - high, high - probability), honest.trials)
+    never = (0.0,) * (len(honest.law) - 2)  # Ternarize's third symbol
+    return Ballot((probability, 1 - probability, *never), honest.trials)
 
 
 def probabilities(mechanism: Polled) -> tuple[float, float]:
-    """Above which p_att, and up to which, an attacker does harm within the protocol: [F] Theorems 10 and 11."""
+    """The p_att above which an attacker does harm, and the largest there can be: [F] Theorems 10 and 11."""
     match mechanism:
         case Ternary():
             return mechanism.spread / mechanism.scale / 2, mechanism.spread / mechanism.scale
@@ -136,15 +128,11 @@ def chances(honest: Ballot, attacker: Ballot, clients: int, attackers: ArrayLike
     first = np.floor(clients * honest.mean + others * attacker.mean).astype(np.int64) - period // 2
     below = np.clip(needed - first, 0, period)  # outcomes of the period that are not right
     found = (period - below) / period
-    for rows in _blocks(len(others), len(angle)):
+    step = max(1, BLOCK // max(1, len(angle)))
+    for start in range(0, len(others), step):
+        rows = slice(start, start + step)
         powers = log_honest + np.multiply.outer(others[rows], log_attacker) - 1j * np.multiply.outer(first[rows], angle)
         series = np.expm1(-1j * np.multiply.outer(below[rows], angle)) / -np.expm1(-1j * angle)
         found[rows] += 2 / period * (np.exp(powers) * series).real.sum(axis=1)
     turns = most * honest.steps * float(angle.max(initial=0.0))  # phases are rounded by so much, times ROUNDING
     return found, 4 * TAIL + period * exp(FAINT) + 64 * ROUNDING * (1 + turns)
-
-
-def _blocks(rows: int, width: int) -> Iterator[slice]:
-    step = max(1, BLOCK // max(1, width))
-    for start in range(0, rows, step):
-        yield slice(start, start + step)

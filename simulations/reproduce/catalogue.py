@@ -16,7 +16,7 @@ class Reproduction:
     """A figure of a paper."""
 
     about: str
-    make: Callable[..., curves.Figure]
+    make: Callable[..., curves.Figure]  # the panels, and the claims checked
     note: str = ""  # under the figure
     minutes: float = 0.1  # on one core, at most
     scales: bool = False  # to any budget: `make` is given the minutes there are

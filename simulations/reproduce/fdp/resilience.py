@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import floor
 
 import numpy as np
@@ -12,12 +12,14 @@ from fedpriv.tolerance import Vote
 from simulations.figures.checks import Check
 from simulations.figures.curves import COLOURS
 from simulations.figures.panels import Line, tradeoffs
-from simulations.figures.tolerance import LEGEND, resilience, shares
+from simulations.figures.tolerance import LEGEND, Survived, resilience, shares
 from simulations.reproduce.fdp import _formulas as formulas
 from simulations.reproduce.fdp.curves import ALPHA, Figure, rising, same_curve
 
-CLIP = MEAN = 0.1  # c of the tradeoff curves, x̄ of the votes
-FEW, MANY = 100, 1000  # N, which the paper's text does not give for Figures 7 and 8
+CLIP = 0.1  # c, of the tradeoff curves
+MEAN = 0.1  # x̄, of the votes
+FEW = 100  # N, which the paper's text does not give for Figures 7 and 8
+MANY = 1000  # N of some checks
 NOTE = " ".join(LEGEND.values()) + (
     f"\nBlind attackers, x̄ = {MEAN:g}. The paper's text does not say which values are varied, nor N."
 )
@@ -30,10 +32,7 @@ def figure_7() -> Figure:
     by_scale = [_votes(b, 16) for b in (0.25, 0.5, 1.0, 2.0)]
     trials = [1, 2, 3, 4, 6, 8, 11, 16, 23, 32, 45, 64]
     scales = (0.5, 1.0, 2.0)
-    survived = [
-        (f"B = {b:g}", [_at(_votes(b, m), FEW) for m in trials], colour)
-        for b, colour in zip(scales, COLOURS, strict=False)
-    ]
+    survived = _varied("B", {b: [_at(_votes(b, m), FEW) for m in trials] for b in scales})
     panels = [
         tradeoffs("Privacy, B = 1", curves([f"M = {each.trials}" for each in by_trials], by_trials)),
         tradeoffs("Privacy, M = 16", curves([f"B = {each.scale:g}" for each in by_scale], by_scale)),
@@ -54,21 +53,26 @@ def figure_8() -> Figure:
     by_scale = [_symbols(0.15, b) for b in (0.25, 0.5, 1.0, 2.0)]
     scales = (0.5, 0.75, 1.0)
     spreads = np.linspace(0.105, 0.495, 27)
-    survived = [
-        (f"B = {b:g}", [_at(_symbols(float(a), b), FEW) for a in spreads], colour)
-        for b, colour in zip(scales, COLOURS, strict=False)
-    ]
+    survived = _varied("B", {b: [_at(_symbols(float(a), b), FEW) for a in spreads] for b in scales})
     panels = [
         tradeoffs("Privacy, B = 0.5", curves([f"A = {each.spread:g}" for each in by_spread], by_spread)),
         tradeoffs("Privacy, A = 0.15", curves([f"B = {each.scale:g}" for each in by_scale], by_scale)),
         resilience(f"Byzantine resilience, N = {FEW}", "how little a sign says, A", spreads, survived),
     ]
     checks = [_curve(each) for each in (*by_spread, *by_scale)]
-    checks.append(rising("privacy rises with A, at every α", [line.y for line in panels[0].lines]))
-    checks.append(rising("privacy rises with B, at every α", [line.y for line in panels[1].lines]))
-    checks.append(_bound_falls("the theorem's K falls with A, B = .5", survived[0][1]))
-    checks.append(_count_stays("K itself falls with A, B = .5", survived[0][1]))
-    checks.append(_more("K falls with B, A = .15", [_at(_symbols(0.15, b), FEW) for b in scales][::-1]))
+    bounds = [vote.published[1] or 0.0 for vote in survived[0][1]]
+    counts = [vote.exact or 0 for vote in survived[0][1]]
+    checks += [
+        rising("privacy rises with A, at every α", [line.y for line in panels[0].lines]),
+        rising("privacy rises with B, at every α", [line.y for line in panels[1].lines]),
+        Check(claim="the theorem's K falls with A, B = .5", published="holds",
+              ours=f"{bounds[0]:.1f} to {bounds[-1]:.1f}", agrees=bool((np.diff(bounds) <= 0).all())),
+        Check(claim="K itself falls with A, B = .5", published="holds",
+              ours=f"between {min(counts)} and {max(counts)}", agrees=counts[0] > counts[-1] + 2,
+              right=max(counts) - min(counts) <= 2,
+              why="only the bound does: near the end the mean decides, K ≈ N − B/2x̄ whatever A is"),
+        _more("K falls with B, A = .15", [_at(_symbols(0.15, b), FEW) for b in scales][::-1]),
+    ]  # fmt: skip
     checks += [_tolerated(by_spread[0], FEW), _tolerated(by_spread[0], MANY), _tolerated(by_spread[1], MANY)]
     return panels, checks
 
@@ -76,14 +80,8 @@ def figure_8() -> Figure:
 def figure_9() -> Figure:
     """Attackers survived by the number of honest clients."""
     honest = np.unique(np.geomspace(10, 10_000, 40).astype(int))
-    votes = [
-        (f"B = {b:g}", [_at(_votes(b, 16), int(n)) for n in honest], colour)
-        for b, colour in zip((0.5, 1.0, 2.0), COLOURS, strict=False)
-    ]
-    symbols = [
-        (f"A = {a:g}", [_at(_symbols(a, 0.5), int(n)) for n in honest], colour)
-        for a, colour in zip((0.15, 0.25, 0.45), COLOURS, strict=False)
-    ]
+    votes = _varied("B", {b: [_at(_votes(b, 16), int(n)) for n in honest] for b in (0.5, 1.0, 2.0)})
+    symbols = _varied("A", {a: [_at(_symbols(a, 0.5), int(n)) for n in honest] for a in (0.15, 0.25, 0.45)})
     panels = [
         resilience("Binomial mechanism, M = 16", "honest clients, N", honest, votes, log=10),
         resilience("Ternary compressor, B = 0.5", "honest clients, N", honest, symbols, log=10),
@@ -113,6 +111,12 @@ def _at(mechanism: Own, honest: int) -> Vote:
     return Vote(mechanism=mechanism, honest=honest, mean=MEAN)
 
 
+def _varied(letter: str, votes: Mapping[float, Sequence[Vote]]) -> Survived:
+    """The votes by the setting of that letter, each value named and in its colour."""
+    named = zip(votes.items(), COLOURS, strict=False)
+    return [(f"{letter} = {value:g}", own, colour) for (value, own), colour in named]
+
+
 def _curve(mechanism: Own) -> Check:
     curve = mechanism.tradeoff()
     if isinstance(mechanism, Ternary):
@@ -136,7 +140,10 @@ def _tolerated(own: Own, honest: int) -> Check:
 
 
 def _more(claim: str, votes: Sequence[Vote], share: bool = False) -> Check:
-    """Both the theorem's number and the exact one rise (but for ties, which can take an attacker or two)."""
+    """Both the theorem's number and the exact one rise (but for ties, which can take an attacker or two).
+
+    The numbers are K, or with `share` K/N.
+    """
     exact, _, published = (np.nan_to_num(each) for each in shares(votes))
     if not share:
         exact, published = exact * votes[0].honest, published * votes[0].honest
@@ -144,16 +151,3 @@ def _more(claim: str, votes: Sequence[Vote], share: bool = False) -> Check:
     rises = bool((np.diff(exact) >= -ties).all() and (np.diff(published) >= -1e-9).all())
     ends = f"{exact[0]:.3g} to {exact[-1]:.3g}"
     return Check(claim=claim, published=f"{published[0]:.3g} to {published[-1]:.3g}", ours=ends, agrees=rises)
-
-
-def _bound_falls(claim: str, votes: Sequence[Vote]) -> Check:
-    bounds = [vote.published[1] or 0.0 for vote in votes]
-    falls = bool((np.diff(bounds) <= 0).all())
-    return Check(claim=claim, published="holds", ours=f"{bounds[0]:.1f} to {bounds[-1]:.1f}", agrees=falls)
-
-
-def _count_stays(claim: str, votes: Sequence[Vote]) -> Check:
-    counts = [vote.exact or 0 for vote in votes]
-    return Check(claim=claim, published="holds", ours=f"between {min(counts)} and {max(counts)}",
-                 agrees=counts[0] > counts[-1] + 2, right=max(counts) - min(counts) <= 2,
-                 why="only the bound does: near the end the mean decides, K ≈ N − B/2x̄ whatever A is")  # fmt: skip

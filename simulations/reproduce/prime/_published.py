@@ -10,7 +10,7 @@ from math import ceil, hypot, log, sqrt
 from typing import NamedTuple
 
 SHIFT = 1.5  # of every coordinate of a corrupted record
-UNLUCKY = 0.1  # ζ
+UNLUCKY = 0.1  # ζ, how often the paper's guarantee may fail
 RELEASED = {10: 0.063, 50: 0.014, 100: 0.018}  # the authors' code, by d: α = .05, ε = 20, δ = .01, n = 10⁶
 EMPIRICAL = {10: 0.237, 50: 0.529, 100: 0.749}  # the mean of all records, there
 RELEASED_BY_N = {10**4: 0.116, 10**5: 0.040, 10**6: 0.030}  # α = .1, ε = 100, δ = .01, d = 50
@@ -19,9 +19,9 @@ RELEASED_BY_N = {10**4: 0.116, 10**5: 0.040, 10**6: 0.030}  # α = .1, ε = 100,
 class Setting(NamedTuple):
     """One point of a figure."""
 
-    n: int
-    d: int
-    corruption: float
+    n: int  # records
+    d: int  # numbers in each
+    corruption: float  # α
     epsilon: float
     delta: float = 0.01
 
@@ -29,11 +29,11 @@ class Setting(NamedTuple):
 class Printed(NamedTuple):
     """The budget of [M] Algorithm 10, of the 0.99ε and 0.99δ that Algorithm 9 leaves it, and the width of the cube."""
 
-    epsilon_1: float
+    epsilon_1: float  # of each release of a mean
     delta_1: float
-    epsilon_2: float
+    epsilon_2: float  # of each release of a covariance
     delta_2: float
-    width: float
+    width: float  # B
 
     @staticmethod
     def of(at: Setting) -> Printed:
@@ -46,7 +46,7 @@ class Printed(NamedTuple):
 
 
 def covariance_noise(at: Setting) -> float:
-    """The spectral norm √(2d)·σ of the symmetric noise on its covariance: σ = 4B²d√(2 ln(1.25/δ₂))/(nε₂).
+    """The spectral norm √(2d)·σ of the symmetric noise on the covariance: σ = 4B²d√(2 ln(1.25/δ₂))/(nε₂).
 
     >>> round(covariance_noise(Setting(10**6, 100, 0.05, 20)), -2), round(signal(Setting(10**6, 100, 0.05, 20)), 1)
     (6700.0, 10.7)
@@ -62,7 +62,7 @@ def signal(at: Setting) -> float:
 
 
 def printed_error(at: Setting) -> float:
-    """The shift of the mean of all records, and the noise 2B√(2d ln(1.25/δ₁))/(nε₁) on each coordinate of it."""
+    """The error of the mean of all records: their shift, noise 2B√(2d ln(1.25/δ₁))/(nε₁) a coordinate, sampling."""
     own = Printed.of(at)
     deviation = 2 * own.width * sqrt(2 * at.d * log(1.25 / own.delta_1)) / (at.n * own.epsilon_1)
     return hypot(at.corruption * SHIFT * sqrt(at.d), deviation * sqrt(at.d), sqrt(at.d / at.n))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import nan
@@ -31,14 +31,14 @@ class Errors:
 
     found: dict[tuple[Setting, str], list[float]]
     shrunk: float  # n as a share of the paper's
-    seeds: int
+    seeds: int  # how many there was time for
 
     def mean(self, at: Setting, method: str) -> float:
-        """Over seeds; nan as soon as one seed has no answer."""
+        """The mean error over seeds; nan as soon as one seed has no answer."""
         return float(np.mean(self.found[self.of(at), method]))
 
     def line(self, settings: Sequence[Setting], method: str) -> Vector:
-        """The means along a sweep."""
+        """The mean errors along a sweep."""
         return np.array([self.mean(at, method) for at in settings])
 
     def of(self, at: Setting) -> Setting:
@@ -46,17 +46,12 @@ class Errors:
         return at._replace(n=max(round(at.n * self.shrunk), 1))
 
 
-def swept(settings: Iterable[Setting], minutes: float) -> Errors:
-    """Every setting by both methods: n as large as the budget allows, then as many seeds as are left time for."""
-    return _swept(tuple(dict.fromkeys(settings)), minutes)
-
-
 @lru_cache(maxsize=4)
-def _swept(settings: tuple[Setting, ...], minutes: float) -> Errors:
+def swept(settings: tuple[Setting, ...], minutes: float) -> Errors:
+    """Every setting by both methods: n as large as the budget allows, then as many seeds as are left time for."""
     begun = perf_counter()
     shrunk, line = _share(settings, 60 * minutes), LiveLine(quiet=False)
-    found: dict[tuple[Setting, str], list[float]] = {}
-    seed, longest = 0, 0.0
+    found, seed, longest = dict[tuple[Setting, str], list[float]](), 0, 0.0
     while seed < MOST_SEEDS and (not seed or perf_counter() - begun + 1.2 * longest < 60 * minutes):
         started = perf_counter()
         for place, at in enumerate(settings):
@@ -84,12 +79,14 @@ def _share(settings: Sequence[Setting], seconds: float) -> float:
 
 
 def _timed(at: Setting) -> float:
+    """Seconds of a run of both methods."""
     begun = perf_counter()
     errors(at, 0)
     return perf_counter() - begun
 
 
 def _work(at: Setting) -> float:
+    """What the time of a run goes as: n·d·(d + 50)."""
     return at.n * at.d * (at.d + 50.0)
 
 

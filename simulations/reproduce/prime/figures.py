@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from math import isnan
 
 import numpy as np
 
-from fedpriv._base.arrays import Vector
 from simulations.figures.checks import Check
 from simulations.figures.curves import COLOURS
 from simulations.figures.panels import DASHED, DOTTED, Line, Panel
@@ -22,7 +21,7 @@ SMALL = [Setting(FULL, d, 0.001, 20.0) for d in DIMENSIONS]
 BUDGETS = [Setting(FULL, 10, 0.1, e) for e in (0.001, 0.01, 0.1, 1.0, 10.0, 100.0)]
 FIRM = [Setting(FULL, 10, 0.1, e, 1e-6) for e in (0.001, 0.002, 0.005, 0.01, 0.02, 0.1, 1.0, 10.0)]
 RECORDS = [Setting(n, 50, 0.1, 100.0) for n in (200, 500, 1000, 2000, 5000, 10**4, 3 * 10**4, 10**5, 10**6)]
-GOALS = {10: 0.07, 50: 0.03, 100: 0.04}  # of the left panel
+GOALS = {10: 0.07, 50: 0.03, 100: 0.04}  # errors that are good enough in the left panel, by d
 NOTE = (
     "Ours: solid, certified. A gap: too few records.\n"
     "As printed: computed, at best: its filter sees noise, the mean of all is left.\n"
@@ -32,48 +31,55 @@ NOTE = (
 
 def figure_1(minutes: float = 10.0) -> Figure:
     """Error by dimension under much and under little corruption, and by ε: at the paper's δ, and at one that binds."""
-    errors = swept([*LARGE, *SMALL, *BUDGETS, *FIRM], minutes)
+    errors = swept((*LARGE, *SMALL, *BUDGETS, *FIRM), minutes)
+    size = f"n = {FULL * errors.shrunk:,.0f}, {_seeds(errors)}"
     panels = [
-        _panel(
-            f"α = .05, ε = 20, {_size(errors)}", "dimension d", LARGE, errors, [at.d for at in LARGE], _released_1()
-        ),
-        _panel(f"α = .001, ε = 20, {_size(errors)}", "dimension d", SMALL, errors, [at.d for at in SMALL]),
-        _panel(f"α = .1, d = 10, {_size(errors)}", "ε at δ = .01", BUDGETS, errors, [at.epsilon for at in BUDGETS]),
+        _panel(f"α = .05, ε = 20, {size}", "dimension d", LARGE, errors, [at.d for at in LARGE], paper.RELEASED),
+        _panel(f"α = .001, ε = 20, {size}", "dimension d", SMALL, errors, [at.d for at in SMALL]),
+        _panel(f"α = .1, d = 10, {size}", "ε at δ = .01", BUDGETS, errors, [at.epsilon for at in BUDGETS]),
         _panel("the same at δ = 10⁻⁶", "ε at δ = 10⁻⁶", FIRM, errors, [at.epsilon for at in FIRM]),
     ]
-    return panels, [*_goals(errors), *_growth(errors), _small(errors), _everywhere(errors), _knee(errors)]
+    first = _first(BUDGETS, errors)
+    agrees = first is not None and first > 0
+    everywhere = Check(
+        claim="α = .1, d = 10, δ = .01: below some ε PRIME is not the better", published="about .1",
+        ours="none" if first == 0 else "never below" if first is None else f"{BUDGETS[first].epsilon:g}", agrees=agrees,
+        why="" if agrees else "δ = .01 alone pays for a Gaussian noise of μ = .025, however small ε is",
+    )  # fmt: skip
+    knee = _first(FIRM, errors)
+    claim = "the same at δ = 1e-6: PRIME is below DP Mean from an ε on, below which it has no answer"
+    words = "never" if knee is None else f"{FIRM[knee].epsilon:g}"
+    holds = _turns(FIRM, errors, knee) and knee is not None and FIRM[knee].epsilon <= 0.1
+    return panels, [*_by_dimension(errors), everywhere, _claim(errors, claim, "about .1", words, holds)]
+
+
+def _by_dimension(errors: Errors) -> list[Check]:
+    """What the paper says of the left panel, and of the middle one: a gap that grows with the dimension."""
+    goals = [at for at in LARGE if at.d in GOALS]
+    checks = [_against(errors, at, f"d = {at.d}, α = .05", paper.RELEASED[at.d], GOALS[at.d]) for at in goals]
+    for at in (at for at in LARGE if at.d in paper.EMPIRICAL):  # DP Mean's error grows as α√d: it keeps the shift
+        ours, published = errors.mean(at, "DP Mean"), paper.EMPIRICAL[at.d]
+        shift = paper.SHIFT * at.corruption * at.d**0.5
+        claim = f"DP Mean, d = {at.d}, α = .05: the shift of all records, 1.5α√d = {shift:.3f}"
+        checks.append(_claim(errors, claim, f"{published:.3f}", _said(ours), abs(ours / published - 1) < 0.1))
+    gaps = errors.line(SMALL, "DP Mean") - errors.line(SMALL, "PRIME")
+    words = f"gap {gaps[0]:.4f} at d = {DIMENSIONS[0]}, {gaps[-1]:.4f} at d = {DIMENSIONS[-1]}"
+    grows = bool(gaps[-1] > max(gaps[0], 0))
+    return [*checks, _claim(errors, "α = .001: both grow with d, and DP Mean faster", "holds", words, grows)]
 
 
 def figure_2(minutes: float = 10.0) -> Figure:
     """Error by the number of records."""
-    errors = swept(RECORDS, minutes)
-    released = {own * errors.shrunk: value for own, value in paper.RELEASED_BY_N.items()}
-    line = Line("PRIME as released", np.array(list(released)), np.array(list(released.values())), COLOURS[4], DASHED)
-    x = [errors.of(at).n for at in RECORDS]
-    panel = _panel(
-        f"α = .1, ε = 100, d = 50, {_seeds(errors)}",
-        "records n",
-        RECORDS,
-        errors,
-        x,
-        line if errors.shrunk == 1 else None,
-    )
-    checks = []
-    for n, value in paper.RELEASED_BY_N.items():
-        at = RECORDS[[own.n for own in RECORDS].index(n)]
-        checks.append(_against(errors, at, f"n = {n:,}", value, value))
+    errors = swept(tuple(RECORDS), minutes)
+    released = paper.RELEASED_BY_N if errors.shrunk == 1 else None
+    title, x = f"α = .1, ε = 100, d = 50, {_seeds(errors)}", [errors.of(at).n for at in RECORDS]
+    panel = _panel(title, "records n", RECORDS, errors, x, released)
+    by_n = {at.n: at for at in RECORDS}
+    checks = [_against(errors, by_n[n], f"n = {n:,}", value, value) for n, value in paper.RELEASED_BY_N.items()]
     first = _first(RECORDS, errors)
-    agrees = first is not None and first > 0 and _stays(RECORDS, errors, first)
-    checks.append(
-        Check(claim="PRIME is below DP Mean from an n on, below which it is not", published="holds",
-              ours="never" if first is None else f"{errors.of(RECORDS[first]).n:,}",
-              agrees=agrees, why=_excuse(agrees, errors))
-    )  # fmt: skip
-    return [panel], checks
-
-
-def _size(errors: Errors) -> str:
-    return f"n = {FULL * errors.shrunk:,.0f}, {_seeds(errors)}"
+    claim = "PRIME is below DP Mean from an n on, below which it is not"
+    words = "never" if first is None else f"{errors.of(RECORDS[first]).n:,}"
+    return [panel], [*checks, _claim(errors, claim, "holds", words, _turns(RECORDS, errors, first))]
 
 
 def _seeds(errors: Errors) -> str:
@@ -81,8 +87,14 @@ def _seeds(errors: Errors) -> str:
 
 
 def _panel(
-    title: str, below: str, sweep: Sequence[Setting], errors: Errors, x: Sequence[float], released: Line | None = None
+    title: str,
+    below: str,  # what is under the axis
+    sweep: Sequence[Setting],
+    errors: Errors,
+    x: Sequence[float],
+    released: Mapping[int, float] | None = None,  # errors of the authors' code, by x
 ) -> Panel:
+    """Errors along a sweep: ours, as printed, as released, and of a mean without noise or corruption."""
     at = np.array(x, float)
     printed = np.array([printed_error(errors.of(own)) for own in sweep])
     clean = np.array([np.sqrt(own.d / errors.of(own).n) for own in sweep])
@@ -91,27 +103,19 @@ def _panel(
         Line("DP Mean", at, ours["DP Mean"], COLOURS[1]),
         Line("PRIME", at, ours["PRIME"], COLOURS[0]),
         Line("PRIME as printed", at, printed, COLOURS[3], DASHED),
-        *([released] if released else []),
         Line("clean mean, √(d/n)", at, clean, "0.6", DOTTED),
     ]
+    if released is not None:
+        theirs = np.array(list(released), float), np.array(list(released.values()))
+        lines.insert(3, Line("PRIME as released", *theirs, COLOURS[4], DASHED))
     top = 30 * float(np.nanmax(np.concatenate([line.y for line in lines[:2]])))  # room for the key
-    return Panel(
-        title=title, x=below, y="ℓ2 error", lines=lines, top=top, floor=0.5 * float(np.nanmin(_values(lines))),
-        log=10 if max(x) > 20 * max(min(x), 1e-9) and below != "dimension d" else None,
-    )  # fmt: skip
-
-
-def _values(lines: Sequence[Line]) -> Vector:
-    return np.concatenate([line.y for line in lines])
-
-
-def _released_1() -> Line:
-    x = np.array(list(paper.RELEASED), float)
-    return Line("PRIME as released", x, np.array(list(paper.RELEASED.values())), COLOURS[4], DASHED)
+    floor = 0.5 * float(np.nanmin(np.concatenate([line.y for line in lines])))
+    log = 10 if max(x) > 20 * max(min(x), 1e-9) and below != "dimension d" else None
+    return Panel(title=title, x=below, y="ℓ2 error", lines=lines, top=top, floor=floor, log=log)
 
 
 def _against(errors: Errors, at: Setting, where: str, published: float, goal: float) -> Check:
-    """Our error against a number, and what the algorithm as printed could do there."""
+    """PRIME's error against a number, which is to be at most `goal`, and what it could be as printed."""
     ours, own = errors.mean(at, "PRIME"), errors.of(at)
     agrees = ours <= goal
     why = "" if agrees or errors.shrunk == 1 else f"n = {own.n:,} here"
@@ -126,74 +130,23 @@ def _said(value: float) -> str:
     return "refused" if isnan(value) else f"{value:.4f}"
 
 
-def _goals(errors: Errors) -> list[Check]:
-    return [
-        _against(errors, at, f"d = {at.d}, α = .05", paper.RELEASED[at.d], GOALS[at.d]) for at in LARGE if at.d in GOALS
-    ]
+def _claim(errors: Errors, claim: str, published: str, ours: str, agrees: bool) -> Check:
+    """A claim of the paper's n: where we have fewer records, that is why it may not hold."""
+    why = "" if agrees or errors.shrunk == 1 else f"n is {errors.shrunk:g} of the paper's"
+    return Check(claim=claim, published=published, ours=ours, agrees=agrees, why=why)
 
 
-def _growth(errors: Errors) -> list[Check]:
-    """DP Mean, its noise as it must be: as α√d, for it keeps what the corrupted records shift."""
-    return [_shifted(errors, at, paper.EMPIRICAL[at.d]) for at in LARGE if at.d in paper.EMPIRICAL]
-
-
-def _shifted(errors: Errors, at: Setting, published: float) -> Check:
-    ours = errors.mean(at, "DP Mean")
-    agrees = abs(ours / published - 1) < 0.1
-    shift = paper.SHIFT * at.corruption * at.d**0.5
-    return Check(
-        claim=f"DP Mean, d = {at.d}, α = .05: the shift of all records, 1.5α√d = {shift:.3f}",
-        published=f"{published:.3f}", ours=_said(ours), agrees=agrees, why=_excuse(agrees, errors),
-    )  # fmt: skip
-
-
-def _small(errors: Errors) -> Check:
-    """The middle panel: a gap that grows with the dimension."""
-    gaps = errors.line(SMALL, "DP Mean") - errors.line(SMALL, "PRIME")
-    agrees = bool(gaps[-1] > max(gaps[0], 0))
-    return Check(
-        claim="α = .001: both grow with d, and DP Mean faster", published="holds",
-        ours=f"gap {gaps[0]:.4f} at d = {DIMENSIONS[0]}, {gaps[-1]:.4f} at d = {DIMENSIONS[-1]}",
-        agrees=agrees, why=_excuse(agrees, errors),
-    )  # fmt: skip
-
-
-def _everywhere(errors: Errors) -> Check:
-    """The right panel as it is printed: below an ε the paper's PRIME is the worse, ours at none."""
-    first = _first(BUDGETS, errors)
-    agrees = first is not None and first > 0
-    return Check(
-        claim="α = .1, d = 10, δ = .01: below some ε PRIME is not the better", published="about .1",
-        ours="none" if first == 0 else "never below" if first is None else f"{BUDGETS[first].epsilon:g}", agrees=agrees,
-        why="" if agrees else "δ = .01 alone pays for a Gaussian noise of μ = .025, however small ε is",
-    )  # fmt: skip
-
-
-def _knee(errors: Errors) -> Check:
-    """The last panel: an ε from which PRIME is better, and below which it is not."""
-    first = _first(FIRM, errors)
-    agrees = first is not None and first > 0 and FIRM[first].epsilon <= 0.1 and _stays(FIRM, errors, first)
-    return Check(
-        claim="the same at δ = 1e-6: PRIME is below DP Mean from an ε on, below which it has no answer",
-        published="about .1", ours="never" if first is None else f"{FIRM[first].epsilon:g}",
-        agrees=agrees, why=_excuse(agrees, errors),
-    )  # fmt: skip
-
-
-def _excuse(agrees: bool, errors: Errors) -> str:
-    return "" if agrees or errors.shrunk == 1 else f"n is {errors.shrunk:g} of the paper's"
-
-
-def _better(sweep: Sequence[Setting], errors: Errors) -> Callable[[int], bool]:
-    ours, others = errors.line(sweep, "PRIME"), errors.line(sweep, "DP Mean")
-    return lambda place: bool(ours[place] < others[place] or (isnan(others[place]) and not isnan(ours[place])))
+def _better(sweep: Sequence[Setting], errors: Errors) -> list[bool]:
+    """Where along a sweep PRIME has the smaller error, or the only one."""
+    both = zip(errors.line(sweep, "PRIME").tolist(), errors.line(sweep, "DP Mean").tolist(), strict=True)
+    return [ours < others or (isnan(others) and not isnan(ours)) for ours, others in both]
 
 
 def _first(sweep: Sequence[Setting], errors: Errors) -> int | None:
     """The first point of a sweep where PRIME has the smaller error."""
-    better = _better(sweep, errors)
-    return next((place for place in range(len(sweep)) if better(place)), None)
+    return next((place for place, better in enumerate(_better(sweep, errors)) if better), None)
 
 
-def _stays(sweep: Sequence[Setting], errors: Errors, first: int) -> bool:
-    return all(_better(sweep, errors)(place) for place in range(first, len(sweep)))
+def _turns(sweep: Sequence[Setting], errors: Errors, first: int | None) -> bool:
+    """Whether PRIME is not the better up to that point, if there is one, and stays so from there on."""
+    return first is not None and first > 0 and all(_better(sweep, errors)[first:])

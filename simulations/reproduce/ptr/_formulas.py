@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from math import exp, log, log1p
 
 import numpy as np
@@ -11,8 +10,9 @@ from scipy.special import log_ndtr, ndtr
 from fedpriv._base.arrays import Vector
 from fedpriv.mechanisms import Ptr
 
-NODES, WEIGHTS = np.polynomial.legendre.leggauss(200)
-STEP, END = 0.05, 14.0  # of the normal grid: its sums are exact to double precision, what lies past it is below e^-98
+NODES, WEIGHTS = np.polynomial.legendre.leggauss(200)  # of an integral over [−1, 1]
+STEP = 0.05  # of the normal grid: its sums are exact to double precision
+END = 14.0  # of the normal grid, in deviations: what lies past it is below e^-98
 Points = tuple[Vector, Vector]  # losses ln(Q/P), and the logarithms of their chances under P
 
 
@@ -30,22 +30,17 @@ def divergence(ptr: Ptr, rate: float, alpha: float) -> float:
     D_α(M‖P) and D_α(P‖M) for M = (1 − q)P + qQ are ln E_P[(1 − q + q·e^loss)^power]/(α − 1), power α and 1 − α. A
     sample is of either kind, and these moments are jointly convex: no neighbours have more than the larger.
     """
-    return max(_log_moment(points, rate, power) for power in (alpha, 1 - alpha) for points in _pairs(ptr, power)) / (
-        alpha - 1
-    )
-
-
-def _pairs(ptr: Ptr, power: float) -> Iterator[Points]:
-    test, summed = _laplace(ptr.test_noise), _normal(1 / ptr.noise, power)
-    yield np.add.outer(test[0], summed[0]).ravel(), np.add.outer(test[1], summed[1]).ravel()
-    wrong = _normal(1 / (ptr.noise * ptr.bound), power)
-    chances = summed[1] + log1p(-ptr.failure), wrong[1] + log(ptr.failure)
-    yield np.concatenate((summed[0], wrong[0])), np.concatenate(chances)
-
-
-def _log_moment(points: Points, rate: float, power: float) -> float:
-    loss, chance = points
-    return float(np.logaddexp.reduce(chance + power * np.logaddexp(log1p(-rate), log(rate) + loss)))
+    log_moments = []
+    for power in (alpha, 1 - alpha):
+        test, summed = _laplace(ptr.test_noise), _normal(1 / ptr.noise, power)
+        passes = np.add.outer(test[0], summed[0]).ravel(), np.add.outer(test[1], summed[1]).ravel()
+        wrong = _normal(1 / (ptr.noise * ptr.bound), power)
+        chances = summed[1] + log1p(-ptr.failure), wrong[1] + log(ptr.failure)
+        fails = np.concatenate((summed[0], wrong[0])), np.concatenate(chances)
+        for loss, chance in (passes, fails):
+            mixed = np.logaddexp(log1p(-rate), log(rate) + loss)
+            log_moments.append(float(np.logaddexp.reduce(chance + power * mixed)))
+    return max(log_moments) / (alpha - 1)
 
 
 def _laplace(scale: float) -> Points:

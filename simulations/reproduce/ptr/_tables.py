@@ -16,7 +16,10 @@ from fedpriv.errors import FedprivError
 from fedpriv.studies.study import Study
 from simulations.reproduce.ptr.tables_published import DPSGD, GAUSSIAN, PTR, RELEASES, TABLES
 
-CORRUPTION, EPSILON, RELEASE = "corruption", "privacy.epsilon", "privacy.release"  # the axes
+# the axes of a table's grid
+CORRUPTION = "corruption"
+EPSILON = "privacy.epsilon"
+RELEASE = "privacy.release"
 DIGITS = "digits"  # the data that are always there
 BOUND = 0.5  # τ/R
 
@@ -35,91 +38,75 @@ MEANING = {
     "gradient sign": "the record's gradient upside down",
 }
 
-FULL, LEAST = 2000, 100  # steps of a table that nothing scales down, and the fewest that are worth while
+FULL = 2000  # steps of a table that nothing scales down
+LEAST = 100  # the fewest steps that are worth while
 STEP_SECONDS = 0.06  # of the CNN on batches of 256, both of two cores at work
 FIRST = 0.8  # of the budget that a whole table of one seed may take
 
 
-def studies(name: str, minutes: float | None, workers: int, data: str | None = None) -> Table:
+def studies(
+    name: str,  # of TABLES
+    minutes: float | None,  # all that the table may take; None: as long as it takes
+    workers: int,  # cells that run side by side
+    data: str | None = None,  # a directory of idx files, or the word for digits; None: images if there are any
+) -> Table:
     """The table's grid as a study with a [sweep], on the data named or there, in as many steps as the minutes allow."""
     table = TABLES[name]
-    images = None if data == DIGITS else _images(data)
-    steps = _steps(len(table.published) * len(RELEASES), minutes, workers)
-    base, ptr, seeds = _on_digits() if images is None else _on_images(images, steps)
+    try:
+        images = None if data == DIGITS else Idx(path=data, divide=255.0, subtract=0.3).resolved()
+    except FedprivError:
+        if data is not None:
+            raise
+        images = None  # nor are there any in $FEDPRIV_DATA, or where Debian puts them
+    steps = FULL
+    if minutes is not None:  # a table of one seed is there well within them
+        each = FIRST * 60 * minutes * workers / (len(table.published) * len(RELEASES) * STEP_SECONDS)
+        steps = max(LEAST, min(FULL, int(min(each, FULL)) // 10 * 10))
+    base, ptr, seeds = _settings(images, steps)
     gaussian = {setting: ptr[setting] for setting in ("clip", "sampling")}
     releases = [
         {"label": GAUSSIAN, "kind": "TrimmedGaussian", **gaussian, "trimmed": ptr["trimmed"]},
         {"label": DPSGD, "kind": "DpSgd", **gaussian},
         {"label": PTR, "kind": "Ptr", **ptr},
     ]
+    corruptions = []
+    for row in table.rows:
+        what, _, share = row.rpartition(" ")
+        act = ACTS[what or "label"]  # of "none", any that strikes nobody
+        corruptions.append({"label": row, **act, "share": float(share) if what else 0.0})
     return {
         "name": name, "about": table.about, **base,
         "privacy": {"delta": 1e-5, "release": {"kind": "DpSgd", **gaussian}},
         "sweep": {
             "run.seed": list(range(1, seeds + 1)), EPSILON: table.epsilons,
-            CORRUPTION: [_corruption(row) for row in table.rows], RELEASE: releases,
+            CORRUPTION: corruptions, RELEASE: releases,
         },
     }  # fmt: skip
 
 
-def _corruption(row: str) -> dict[str, Any]:
-    """A row's corruption as a value of its axis; of none, one that strikes nobody."""
-    what, _, share = row.rpartition(" ")
-    return {"label": row, **(ACTS[what] if what else ACTS["label"]), "share": float(share) if what else 0.0}
+def _settings(images: Idx | None, steps: int) -> tuple[Table, Table, int]:
+    """What all cells share, what TSGD+PTR is told, and how many seeds: [P]'s for MNIST, or for the digits.
 
-
-def _images(data: str | None) -> Idx | None:
-    """The idx files in a directory, else in $FEDPRIV_DATA, else where Debian puts them; None where there are none."""
-    try:
-        return Idx(path=data, divide=255.0, subtract=0.3).resolved()
-    except FedprivError:
-        if data is not None:
-            raise
-        return None
-
-
-def _steps(cells: int, minutes: float | None, workers: int) -> int:
-    """How many steps a cell may take for a table of one seed to be there well within the minutes.
-
-    >>> _steps(42, None, 2), _steps(42, 10.0, 2), _steps(42, 0.1, 2)
-    (2000, 380, 100)
+    The digits have the settings of the study `ptr` but for b: a batch is a quarter of all there is, which makes the
+    test dear. At ε = 3 its price is 2.0 times the noise for b = 3, 1.4 times for b = 4; for b = 5 the batch is too
+    small.
     """
-    if minutes is None:
-        return FULL
-    each = FIRST * 60 * minutes * workers / (cells * STEP_SECONDS)
-    return max(LEAST, min(FULL, int(min(each, FULL)) // 10 * 10))
-
-
-def _on_images(images: Idx, steps: int) -> tuple[Table, Table, int]:
-    """[P]'s settings for MNIST; fewer steps are longer ones."""
-    records = len(images.load())
-    step = min(0.15 * FULL / steps, 0.6)
+    if images is None:
+        digits = Digits()
+        records, data, model = len(digits.load()), {"kind": "Digits", **asdict(digits)}, "Logistic"
+        steps, server, seeds = 60, {"step": 1.0, "momentum": 0.5}, 10
+        clip, test_noise, sampling = 3.0, 4.0, 0.25
+    else:
+        data = {"kind": "Idx", "path": images.path, "divide": images.divide, "subtract": images.subtract}
+        records, model = len(images.load()), "TutorialCnn"
+        server, seeds = {"step": min(0.15 * FULL / steps, 0.6)}, 5  # fewer steps are longer ones
+        clip, test_noise, sampling = 1.0, 1.0, min(256 / records, 1.0)
     base = {
-        "data": {"kind": "Idx", "path": images.path, "divide": images.divide, "subtract": images.subtract},
-        "clients": {"count": 1, "records": records}, "training": {"model": {"kind": "TutorialCnn"}},
-        "server": {"step": step}, "run": _run(steps),
+        "data": data, "clients": {"count": 1, "records": records}, "training": {"model": {"kind": model}},
+        "server": server, "run": {"rounds": steps, "evaluate_every": steps, "checkpoint_every": 100},
     }  # fmt: skip
-    ptr = {"clip": 1.0, "bound": BOUND, "test_noise": 1.0, "failure": 1e-8, "trimmed": 0.25}
-    return base, {**ptr, "sampling": min(256 / records, 1.0)}, 5
-
-
-def _on_digits() -> tuple[Table, Table, int]:
-    """Those of the study `ptr` but for b: a batch is a quarter of all there is, which makes the test dear.
-
-    At ε = 3 its price is 2.0 times the noise for b = 3, 1.4 times for b = 4; for b = 5 the batch is too small.
-    """
-    digits = Digits()
-    base = {
-        "data": {"kind": "Digits", **asdict(digits)},
-        "clients": {"count": 1, "records": len(digits.load())}, "training": {"model": {"kind": "Logistic"}},
-        "server": {"step": 1.0, "momentum": 0.5}, "run": _run(60),
-    }  # fmt: skip
-    ptr = {"clip": 3.0, "bound": BOUND, "test_noise": 4.0, "failure": 1e-8, "trimmed": 0.25}
-    return base, {**ptr, "sampling": 0.25}, 10
-
-
-def _run(steps: int) -> dict[str, int]:
-    return {"rounds": steps, "evaluate_every": steps, "checkpoint_every": 100}
+    ptr = {"clip": clip, "bound": BOUND, "test_noise": test_noise, "failure": 1e-8, "trimmed": 0.25}
+    return base, {**ptr, "sampling": sampling}, seeds
 
 
 def data_of(study: Study) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from functools import partial
 from math import nan
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -38,10 +39,10 @@ STYLES: dict[str, tuple[str, Dashes]] = {
 class Setting(NamedTuple):
     """A release and the Poisson rate of its batches."""
 
-    noise: float
-    bound: float
-    test_noise: float
-    rate: float
+    noise: float  # σ
+    bound: float  # τ
+    test_noise: float  # b
+    rate: float  # q
 
     @property
     def ptr(self) -> Ptr:
@@ -66,9 +67,17 @@ Lines = dict[str, Vector]
 
 def figure_2() -> Figure:
     """The Rényi divergence of one sampled release, by its order."""
-    panels, checks = [], []
+    panels, checks, orders = [], [], ORDERS.tolist()
     for setting in SETTINGS:
-        lines = _divergences(setting)
+        ptr, rate = setting.ptr, setting.rate
+        curve = partial(theorem_4_3, ptr)
+        covered = [nan if condition_of_4_4(ptr, rate, alpha) else theorem_4_4(ptr, rate, alpha) for alpha in orders]
+        lines = {
+            "exact": np.array([ptr_formulas.divergence(ptr, rate, alpha) for alpha in orders]),
+            "Theorem 4.4": np.array(covered),
+            "black box": np.array([black_box(curve, rate, alpha) for alpha in orders]),
+            "lower bound of black box": np.array([black_box_lower(curve, rate, alpha) for alpha in orders]),
+        }
         panels.append(_panel(setting, lines, x=("order α", ORDERS), y="ε(α)", base=2))
         checks += _divergences_checked(setting, lines)
     return panels, checks
@@ -76,9 +85,15 @@ def figure_2() -> Figure:
 
 def figure_3() -> Figure:
     """ε of many sampled releases, by their number."""
-    panels, checks = [], []
+    panels, checks, rounds = [], [], ROUNDS.tolist()
     for setting in SETTINGS:
-        lines = _composed(setting)
+        ptr, rate = setting.ptr, setting.rate
+        published = [ptr_published(ptr, rounds=many, rate=rate, delta=DELTA) for many in rounds]
+        accounts = [Account((by_hand(ptr, sampling=rate, rounds=many),)) for many in rounds]
+        lines = {"certified": np.array([account.upper_epsilon(DELTA) for account in accounts])}
+        for name, key in KEYS.items():
+            rows = [each[key] for each in published]  # a row with a "but" is not proved here
+            lines[name] = np.array([nan if "but" in row else float(row.get("epsilon", nan)) for row in rows])
         panels.append(_panel(setting, lines, x=("rounds T", ROUNDS), y="ε at δ = 10⁻⁵", base=10))
         checks += _composed_checked(setting, lines)
     return panels, checks
@@ -88,21 +103,6 @@ def _panel(setting: Setting, lines: Lines, x: tuple[str, Vector], y: str, base: 
     drawn = [Line(name, x[1], values, *STYLES[name]) for name, values in lines.items() if not np.isnan(values).all()]
     return Panel(title=str(setting), x=x[0], y=y, lines=drawn, log=base, floor=float(lines[next(iter(lines))][0]) / 2,
                  top=10 * float(lines["black box"][-1]), key="upper left")  # fmt: skip
-
-
-def _divergences(setting: Setting) -> Lines:
-    ptr, rate, orders = setting.ptr, setting.rate, ORDERS.tolist()
-
-    def curve(alpha: float) -> float:
-        return theorem_4_3(ptr, alpha)
-
-    found = {
-        "exact": [ptr_formulas.divergence(ptr, rate, alpha) for alpha in orders],
-        "Theorem 4.4": [nan if condition_of_4_4(ptr, rate, a) else theorem_4_4(ptr, rate, a) for a in orders],
-        "black box": [black_box(curve, rate, alpha) for alpha in orders],
-        "lower bound of black box": [black_box_lower(curve, rate, alpha) for alpha in orders],
-    }
-    return {name: np.array(values) for name, values in found.items()}
 
 
 def _divergences_checked(setting: Setting, lines: Lines) -> list[Check]:
@@ -130,19 +130,6 @@ def _divergences_checked(setting: Setting, lines: Lines) -> list[Check]:
         Check(claim=f"4.4 is nearer to the lower bound at α = {ORDERS[last]}, its last, σ = {setting.noise:g}",
               published="holds", ours=f"{near:.2f} times it; the box {far:.2f} times 4.4", agrees=near < far),
     ]  # fmt: skip
-
-
-def _composed(setting: Setting) -> Lines:
-    ptr, rate = setting.ptr, setting.rate
-    published = [ptr_published(ptr, rounds=rounds, rate=rate, delta=DELTA) for rounds in ROUNDS.tolist()]
-    events = [by_hand(ptr, sampling=rate, rounds=rounds) for rounds in ROUNDS.tolist()]
-    found = {"certified": [Account((event,)).upper_epsilon(DELTA) for event in events]}
-    found |= {name: [_proved(each[key]) for each in published] for name, key in KEYS.items()}
-    return {name: np.array(values) for name, values in found.items()}
-
-
-def _proved(found: dict[str, Any]) -> float:
-    return nan if "but" in found else float(found.get("epsilon", nan))
 
 
 def _composed_checked(setting: Setting, lines: Lines) -> list[Check]:

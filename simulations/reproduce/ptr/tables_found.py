@@ -26,9 +26,9 @@ CONFIDENCE = 0.975  # on either side: a difference is told from none at 95%
 class Difference:
     """How much more accurate one release is than another in a place, over the seeds that both have."""
 
-    mean: float
+    mean: float  # a share
     error: float  # standard error
-    seeds: int
+    seeds: int  # that both have
 
     @property
     def verdict(self) -> int:
@@ -50,7 +50,7 @@ class Found:
 
     @staticmethod
     def of(directory: Path) -> Found:
-        """What is there now."""
+        """The directory as it is now."""
         return Found(directory, load(directory))
 
     def accuracies(self, row: str, epsilon: float, release: str) -> dict[int, float]:
@@ -58,7 +58,10 @@ class Found:
         return {cell.seed: cell.accuracy for cell in self._at(row, epsilon, release) if cell.accuracy is not None}
 
     def difference(self, row: str, epsilon: float, one: str, other: str) -> Difference | None:
-        """One release less another, seed by seed; of one seed its error is that of two samples of what is held out."""
+        """One release less another, seed by seed; None where no seed has both.
+
+        The error of one seed alone is that of two samples of what is held out.
+        """
         a, b = (self.accuracies(row, epsilon, release) for release in (one, other))
         each = [a[seed] - b[seed] for seed in a if seed in b]
         if not each:
@@ -97,8 +100,16 @@ class Found:
         return None
 
     def passed(self, row: str, epsilon: float) -> float | None:
-        """The share of the steps in which the test passed, read from F: it falls after a test that passes, else not."""
-        shares = [_passed(self._place(cell)) for cell in self._at(row, epsilon, PTR) if cell.state == "done"]
+        """The share of the steps in which the test passed, read from F: it falls after a test that passes, else not.
+
+        The first F is the study's, of which the first record says what became. F cannot stay where it was but at 1.
+        """
+        shares = []
+        for place in (self._place(cell) for cell in self._at(row, epsilon, PTR) if cell.state == "done"):
+            lines = records.read(place / "records.jsonl").rounds
+            study = study_file.read(str(place / "study.toml"))
+            trimmed = [*study.first_settings, *(float(line["adapted"]["trimmed"]) for line in lines)]
+            shares.append(fmean(after < before or after == 1 for before, after in pairwise(trimmed)))
         return fmean(shares) if shares else None
 
     def _at(self, row: str, epsilon: float, release: str) -> list[Cell]:
@@ -110,14 +121,6 @@ class Found:
 
     def _place(self, cell: Cell) -> Path:
         return self.directory / "cells" / cell.id
-
-
-def _passed(place: Path) -> float:
-    """The first F is the study's, of which the first record says what became; it cannot stay where it was but at 1."""
-    lines = records.read(place / "records.jsonl").rounds
-    study = study_file.read(str(place / "study.toml"))
-    trimmed = [*study.first_settings, *(float(line["adapted"]["trimmed"]) for line in lines)]
-    return fmean(after < before or after == 1 for before, after in pairwise(trimmed))
 
 
 def mean_of(accuracies: Sequence[float]) -> tuple[float, float | None]:

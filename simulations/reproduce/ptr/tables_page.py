@@ -6,7 +6,6 @@ import csv
 import io
 from datetime import date
 
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from simulations.figures import markdown
@@ -46,25 +45,17 @@ def table_of(found: Found) -> tuple[list[str], list[list[str]]]:
     head = ["corrupted", "ε", *RELEASES, f"PTR − {GAUSSIAN}", f"PTR − {DPSGD}"]
     rows = []
     for (row, epsilon), paper in TABLES[found.sweep.name].published.items():
-        cells = [_cell(found, row, epsilon, *each) for each in zip(RELEASES, paper, strict=True)]
-        differences = [_difference(found, row, epsilon, other) for other in (GAUSSIAN, DPSGD)]
-        rows.append([row, f"{epsilon:g}", *cells, *differences])
+        cells = []
+        for release, theirs in zip(RELEASES, paper, strict=True):
+            accuracies, words = list(found.accuracies(row, epsilon, release).values()), "–"
+            if accuracies:
+                mean, deviation = mean_of(accuracies)
+                words = f"{100 * mean:.1f}" + ("" if deviation is None else f" ± {100 * deviation:.1f}")
+            cells.append(words if theirs is None else f"{words} [{theirs:.1f}]")
+        differences = [found.difference(row, epsilon, PTR, other) for other in (GAUSSIAN, DPSGD)]
+        ahead = ["–" if each is None else f"{signed(each.mean)} ({100 * each.error:.1f})" for each in differences]
+        rows.append([row, f"{epsilon:g}", *cells, *ahead])
     return head, rows
-
-
-def _cell(found: Found, row: str, epsilon: float, release: str, paper: float | None) -> str:
-    accuracies = list(found.accuracies(row, epsilon, release).values())
-    theirs = f" [{paper:.1f}]" if paper is not None else ""
-    if not accuracies:
-        return f"–{theirs}"
-    mean, deviation = mean_of(accuracies)
-    spread = "" if deviation is None else f" ± {100 * deviation:.1f}"
-    return f"{100 * mean:.1f}{spread}{theirs}"
-
-
-def _difference(found: Found, row: str, epsilon: float, other: str) -> str:
-    difference = found.difference(row, epsilon, PTR, other)
-    return "–" if difference is None else f"{signed(difference.mean)} ({100 * difference.error:.1f})"
 
 
 def csv_of(found: Found) -> str:
@@ -92,32 +83,29 @@ def picture(found: Found) -> bytes:
         figure = Figure(figsize=(wide, high), layout="constrained")
         panels = figure.subplots(1, len(table.epsilons), sharex=True, sharey=True, squeeze=False)[0]
         for axes, epsilon in zip(panels, table.epsilons, strict=True):
-            _draw(axes, found, epsilon)
+            for number, (release, colour) in enumerate(zip(RELEASES, COLOURS, strict=False)):
+                shift = 0.2 * (number - 1)
+                spots = [
+                    (place + shift, *mean_of(list(values)))
+                    for place, row in enumerate(table.rows)
+                    if (values := found.accuracies(row, epsilon, release).values())
+                ]
+                x, bars = ([100 * (spot[part] or 0.0) for spot in spots] for part in (1, 2))
+                axes.errorbar(x, [spot[0] for spot in spots], xerr=bars, fmt=MARKS[release], color=colour, ms=5,
+                              lw=1.2, label=release)  # fmt: skip
+                theirs = [
+                    (table.published[row, epsilon][number], place + shift) for place, row in enumerate(table.rows)
+                ]
+                known = [(value, place) for value, place in theirs if value is not None]
+                axes.plot([value for value, _ in known], [place for _, place in known], MARKS[release], mfc="none",
+                          mec=colour, ms=5, alpha=0.6)  # fmt: skip
+            axes.plot([], [], "o", mfc="none", mec=MUTED, ms=5, label=f"hollow: [P], on {table.on}")
+            axes.set(title=f"ε = {epsilon:g}", xlabel=f"accuracy, %, on {data_of(found.study)}")
+            axes.set_yticks(range(len(table.rows)), table.rows)
+            axes.set_ylim(len(table.rows) - 0.5, -0.5)
+            axes.grid(axis="x")
+            axes.grid(axis="y", visible=False)
         handles, words = (each[1:] + each[:1] for each in panels[0].get_legend_handles_labels())  # the paper's last
         figure.legend(handles, words, loc="outside lower center", ncols=len(words), frameon=False, fontsize=8.5)
         figure.savefig(content, format="png", facecolor=CARD, dpi=170)
     return content.getvalue()
-
-
-def _draw(axes: Axes, found: Found, epsilon: float) -> None:
-    table = TABLES[found.sweep.name]
-    for number, (release, colour) in enumerate(zip(RELEASES, COLOURS, strict=False)):
-        shift = 0.2 * (number - 1)
-        spots = [
-            (place + shift, *mean_of(list(values)))
-            for place, row in enumerate(table.rows)
-            if (values := found.accuracies(row, epsilon, release).values())
-        ]
-        x, bars = ([100 * (spot[part] or 0.0) for spot in spots] for part in (1, 2))
-        axes.errorbar(x, [spot[0] for spot in spots], xerr=bars, fmt=MARKS[release], color=colour, ms=5, lw=1.2,
-                      label=release)  # fmt: skip
-        theirs = [(table.published[row, epsilon][number], place + shift) for place, row in enumerate(table.rows)]
-        known = [(value, place) for value, place in theirs if value is not None]
-        axes.plot([value for value, _ in known], [place for _, place in known], MARKS[release], mfc="none", mec=colour,
-                  ms=5, alpha=0.6)  # fmt: skip
-    axes.plot([], [], "o", mfc="none", mec=MUTED, ms=5, label=f"hollow: [P], on {table.on}")
-    axes.set(title=f"ε = {epsilon:g}", xlabel=f"accuracy, %, on {data_of(found.study)}")
-    axes.set_yticks(range(len(table.rows)), table.rows)
-    axes.set_ylim(len(table.rows) - 0.5, -0.5)
-    axes.grid(axis="x")
-    axes.grid(axis="y", visible=False)

@@ -10,10 +10,8 @@ from time import monotonic
 
 from fedpriv._base.tables import toml
 from fedpriv.errors import FedprivError
-from fedpriv.studies.study import Study
 from server.progress.live_line import LiveLine
 from server.progress.words import duration
-from server.rounds import planned
 from simulations.flower.surroundings import cores
 from simulations.reproduce.ptr._tables import DIGITS, studies
 from simulations.sweep.crew import Crew
@@ -21,17 +19,31 @@ from simulations.sweep.directory import STUDY, check_data, finished, opened, pla
 from simulations.sweep.grid import Cell, Grid, grid_of
 from simulations.sweep.jobs import cell_jobs
 from simulations.sweep.stop import Stop
+from simulations.sweep.sweeping import resolved
 
 REPORT = 8.0  # seconds that are kept for ending Ray and writing the page
 
 
-def worked(name: str, out: Path, minutes: float | None, data: str | None = None) -> None:
+def worked(
+    name: str,  # of TABLES
+    out: Path,
+    minutes: float | None,  # all that it may take; None: as long as it takes
+    data: str | None = None,  # as for `studies`
+) -> None:
     """Run what the minutes allow in that directory, which is begun as they and the data say, or gone on with."""
     until = None if minutes is None else monotonic() + max(60 * minutes - REPORT, 54 * minutes)
-    grid = _grid(name, out, minutes, data)
+    if not (out / STUDY).is_file():
+        grid = grid_of(toml(studies(name, minutes, cores(), data)))
+    else:  # it was begun, whatever the budget then was
+        grid = grid_of(str(out / STUDY))
+        if grid.name != name:
+            raise FedprivError(f"{out}: holds {grid.name!r}, not {name}: --out names another place")
+        kind = grid.cells[0].study.data.kind
+        if data is not None and (data == DIGITS) != (kind == "Digits"):
+            raise FedprivError(f"{out}: was begun on {kind}, not on {data}: --out names another place")
     try:
         with Stop() as stop, redirect_stdout(StringIO()):  # where Ray tells of workers that died
-            grid = grid.each(lambda study: _resolved(study, stop))
+            grid = resolved(grid, True, stop)
             check_data(out, grid.cells)
             with opened(out, grid):
                 missing = [cell for cell in grid.cells if not finished(place_of(out, cell))]
@@ -41,26 +53,9 @@ def worked(name: str, out: Path, minutes: float | None, data: str | None = None)
         raise KeyboardInterrupt("the same command goes on") from None
 
 
-def _grid(name: str, out: Path, minutes: float | None, data: str | None) -> Grid:
-    """The grid that the directory was begun with, whatever the budget then was; else a new one."""
-    if not (out / STUDY).is_file():
-        return grid_of(toml(studies(name, minutes, cores(), data)))
-    grid = grid_of(str(out / STUDY))
-    if grid.name != name:
-        raise FedprivError(f"{out}: holds {grid.name!r}, not {name}: --out names another place")
-    kind = grid.cells[0].study.data.kind
-    if data is not None and (data == DIGITS) != (kind == "Digits"):
-        raise FedprivError(f"{out}: was begun on {kind}, not on {data}: --out names another place")
-    return grid
-
-
-def _resolved(study: Study, stop: Stop) -> Study:
-    stop.check()
-    return planned(study).study
-
-
 def _work(grid: Grid, missing: list[Cell], out: Path, until: float | None, stop: Stop) -> None:
     """Cells side by side, one seed's before the next one's, until all are done or the time is up."""
+    total, seeds = len(grid.cells), len(grid.seeds)
     begun, busy, ended = monotonic(), 0.0, 0
     crew, line = Crew(None, None), LiveLine(quiet=False)
     try:
@@ -70,20 +65,17 @@ def _work(grid: Grid, missing: list[Cell], out: Path, until: float | None, stop:
                 ended, busy = ended + 1, busy + done.seconds
                 if done.fault is not None:
                     line.say(f"failed: {done.job.title}: {done.fault}")
-            by_cells = busy / ended * (len(missing) - ended) / crew.size if ended else inf
+            left = len(missing) - ended
+            by_cells = busy / ended * left / crew.size if ended else inf
             seconds = by_cells if until is None else min(by_cells, max(until - monotonic(), 0.0))
-            _show(line, grid, len(missing) - ended, seconds, monotonic() - begun)
+            so_far = monotonic() - begun
+            share = so_far / (so_far + seconds) if so_far else 0.0
+            facts = [f"about {duration(seconds)} left".ljust(24)] if isfinite(seconds) else []
+            seed = min((total - left) * seeds // total, seeds - 1) + 1
+            words = f"cell {total - left:{len(str(total))}}/{total}"
+            line.show(words, share, [*facts, f"seed {seed} of {seeds}"])
             if until is not None and monotonic() > until:
                 break
     finally:
         line.clear()
         crew.close()
-
-
-def _show(line: LiveLine, grid: Grid, left: int, seconds: float, so_far: float) -> None:
-    total, seeds = len(grid.cells), len(grid.seeds)
-    done = total - left
-    seed = min(done * seeds // total, seeds - 1) + 1
-    facts = [f"about {duration(seconds)} left".ljust(24)] if isfinite(seconds) else []
-    share = so_far / (so_far + seconds) if so_far else 0.0
-    line.show(f"cell {done:{len(str(total))}}/{total}", share, [*facts, f"seed {seed} of {seeds}"])

@@ -17,16 +17,20 @@ def finding(found: Found) -> list[str]:
     table = TABLES[found.sweep.name]
     struck = [spot for spot in table.published if spot[0].startswith(("label", "gradient", "targeted"))]
     others = [spot for spot in table.published if spot not in struck]
+    gains = [ptr - plain for _, plain, ptr in table.published.values() if plain is not None]
+    paper = f"[P]: in {sum(gain > 0 for gain in gains)} of {len(gains)}"
     said = [
         _beats(found, struck, GAUSSIAN, "labels or gradients corrupted", "[P]: in all of them"),
         _beats(found, others, GAUSSIAN, "features or nothing corrupted", "[P]: in all of them"),
-        _beats(found, list(table.published), DPSGD, "all rows", _paper_dpsgd(table)),
+        _beats(
+            found, list(table.published), DPSGD, "all rows", paper if gains else "[P] has DPSGD in its Table 4 only"
+        ),
     ]
     return [words for words in said if words]
 
 
 def _beats(found: Found, spots: list[Spot], other: str, where: str, paper: str) -> str:
-    """One release against another over some rows."""
+    """TSGD+PTR against another release in some places: `where` says which, `paper` what [P] has. Empty if none ran."""
     all_of_them = {spot: found.difference(*spot, PTR, other) for spot in spots}
     known = {spot: difference for spot, difference in all_of_them.items() if difference is not None}
     if not known:
@@ -63,94 +67,65 @@ def _places(spots: list[Spot]) -> str:
     return ", ".join(f"{row} at ε = {epsilon:g}" for row, epsilon in spots)
 
 
-def _paper_dpsgd(table: PaperTable) -> str:
-    given = {spot: ptr - plain for spot, (_, plain, ptr) in table.published.items() if plain is not None}
-    if not given:
-        return "[P] has DPSGD in its Table 4 only"
-    return f"[P]: in {sum(each > 0 for each in given.values())} of {len(given)}"
-
-
 def why(found: Found) -> list[str]:
     """The noise each of them has at equal ε, how often the test passed, and what is left of a corruption."""
-    table = TABLES[found.sweep.name]
-    parts = (_noises, _passes, _trimming, _behind)
-    return [words for part in parts for words in part(found, table)] + [_clipped(found)]
+    release, study, table = found.study.privacy.release, found.study, TABLES[found.sweep.name]
+    assert release is not None
+    struck = 0.2 * float(release.settings["sampling"]) * study.clients.records
+    plain = [found.noise(epsilon, DPSGD) for epsilon in table.epsilons]
+    least = min((each for each in plain if each is not None), default=None)
+    noise = "" if least is None else f", beside privacy's noise of length {least * sqrt(found.dimension):.0f} R or more"
+    random = any(row.startswith("gradient 0") for row in table.rows)
+    length = f"; noisy ones add up to a sum of length about {sqrt(struck):.0f} R{noise}" if random else ""
+    clipped = (
+        f"{DPSGD} spends nothing on tests or trimming, and clips: at ratio .2 the {struck:.0f} corrupted gradients of "
+        f"a batch have norm at most R each{length}."
+    )
+    return [*_of_tests(found, table), *_of_trimming(found, table), clipped]
 
 
-def _noises(found: Found, table: PaperTable) -> list[str]:
-    """At equal ε and as many steps."""
-    said = []
+def _of_tests(found: Found, table: PaperTable) -> list[str]:
+    """The noise of each at equal ε and as many steps, and how often the test passed."""
+    noises, passes = [], []
     for epsilon in table.epsilons:
         plain, tested = found.noise(epsilon, DPSGD), found.noise(epsilon, PTR)
         if plain is not None and tested is not None:
-            said.append(
+            noises.append(
                 f"At ε = {epsilon:g} the noise on a sum is {plain:.3f} R for {DPSGD} and {GAUSSIAN} alike; for {PTR}, "
                 f"whose test costs something as well, {tested:.3f} R after a test that failed and "
                 f"{BOUND * tested:.3f} R after one that passed (τ/R = {BOUND:g})."
             )
-    return said
-
-
-def _passes(found: Found, table: PaperTable) -> list[str]:
-    said = []
-    for epsilon in table.epsilons:
         shares = {row: found.passed(row, epsilon) for row in table.rows}
-        known = {row: share for row, share in shares.items() if share is not None}
-        if known:
-            each = ", ".join(f"{row} {100 * share:.0f}%" for row, share in known.items())
-            said.append(f"Steps in which the test passed, at ε = {epsilon:g}: {each}.")
-    return said and [
-        *said,
-        f"In all the others nothing is trimmed, and {PTR} is {DPSGD} with the larger noise: where its test "
-        f"seldom passes it beats {GAUSSIAN} by not trimming.",
-    ]
+        each = ", ".join(f"{row} {100 * share:.0f}%" for row, share in shares.items() if share is not None)
+        if each:
+            passes.append(f"Steps in which the test passed, at ε = {epsilon:g}: {each}.")
+    if passes:
+        passes.append(
+            f"In all the others nothing is trimmed, and {PTR} is {DPSGD} with the larger noise: where its test "
+            f"seldom passes it beats {GAUSSIAN} by not trimming."
+        )
+    return noises + passes
 
 
-def _trimming(found: Found, table: PaperTable) -> list[str]:
-    """What it costs to leave out a quarter of records that nothing is wrong with."""
-    said = []
+def _of_trimming(found: Found, table: PaperTable) -> list[str]:
+    """What leaving out a quarter of good records costs; where it alone is as good as with tests, and why."""
+    said, costs, places = [], [], []
     for epsilon in table.epsilons:
         lost = found.difference(NONE, epsilon, DPSGD, GAUSSIAN)
         if lost is not None:
-            said.append(f"{100 * lost.mean:.1f} points at ε = {epsilon:g}")
-    if not said:
-        return []
-    return [
-        f"With nothing corrupted, leaving out the longest quarter costs {GAUSSIAN} {' and '.join(said)} against "
-        f"{DPSGD} of the same noise ([P]: the longest gradients are of records not learnt yet)."
-    ]
-
-
-def _behind(found: Found, table: PaperTable) -> list[str]:
-    """Where trimming alone is as good, what it costs, and how often the test passes."""
-    places = []
+            costs.append(f"{100 * lost.mean:.1f} points at ε = {epsilon:g}")
+    if costs:
+        said.append(
+            f"With nothing corrupted, leaving out the longest quarter costs {GAUSSIAN} {' and '.join(costs)} against "
+            f"{DPSGD} of the same noise ([P]: the longest gradients are of records not learnt yet)."
+        )
     for row, epsilon in table.published:
         difference = found.difference(row, epsilon, PTR, GAUSSIAN)
         lost, share = found.difference(row, epsilon, DPSGD, GAUSSIAN), found.passed(row, epsilon)
         if difference is not None and difference.verdict <= 0 and lost is not None and share is not None:
-            lead = (
-                f"{DPSGD} is {signed(lost.mean)} points from {GAUSSIAN}, the test passed in {100 * share:.0f}% of steps"
-            )
-            places.append(f"{row} at ε = {epsilon:g} ({lead})")
-    if not places:
-        return []
-    return [f"Where {PTR} does not beat {GAUSSIAN}: {'; '.join(places)}."]
-
-
-def _clipped(found: Found) -> str:
-    """A corrupted gradient is clipped as any other."""
-    release, study = found.study.privacy.release, found.study
-    assert release is not None
-    struck = 0.2 * float(release.settings["sampling"]) * study.clients.records
-    plain = [found.noise(epsilon, DPSGD) for epsilon in TABLES[found.sweep.name].epsilons]
-    least = min((each for each in plain if each is not None), default=None)
-    noise = "" if least is None else f", beside privacy's noise of length {least * sqrt(found.dimension):.0f} R or more"
-    random = any(row.startswith("gradient 0") for row in TABLES[found.sweep.name].rows)
-    length = f"; noisy ones add up to a sum of length about {sqrt(struck):.0f} R{noise}" if random else ""
-    return (
-        f"{DPSGD} spends nothing on tests or trimming, and clips: at ratio .2 the {struck:.0f} corrupted gradients of "
-        f"a batch have norm at most R each{length}."
-    )
+            apart = f"{DPSGD} is {signed(lost.mean)} points from {GAUSSIAN}"
+            places.append(f"{row} at ε = {epsilon:g} ({apart}, the test passed in {100 * share:.0f}% of steps)")
+    return [*said, f"Where {PTR} does not beat {GAUSSIAN}: {'; '.join(places)}."] if places else said
 
 
 def standing(found: Found) -> str:

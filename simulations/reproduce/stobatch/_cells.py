@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from hashlib import blake2b
 from json import dumps
@@ -13,6 +12,7 @@ import numpy as np
 
 from clients.data import DATA_SETS, Arrays, Digits, Idx
 from clients.data.identity import digest, title
+from clients.data.pool import Pool
 from fedpriv._base.tables import Table
 from fedpriv.errors import FedprivError
 from simulations.reproduce.stobatch.published import (
@@ -29,12 +29,15 @@ from simulations.reproduce.stobatch.published import (
 )
 
 NOISE = {
-    PIXELDP: 0.5,
-    SECURE: 0.25,
-}  # σ on the input, in its units; behind the first layer, whose outputs are in [−1, 1]
-DELTA, LABELS = 1e-5, 0.1  # δ of what is certified; ε₂
-PAIRS, BATCH = 12, 2499  # of MNIST: m, and how often 2m goes into 60,000
-TRAVEL, LONGEST = 0.3, 0.02
+    PIXELDP: 0.5,  # σ on the input, in its units
+    SECURE: 0.25,  # σ behind the first layer, whose outputs are in [−1, 1]
+}
+DELTA = 1e-5  # δ of what is certified
+LABELS = 0.1  # ε₂, of the noise on labels
+BATCH = 2499  # m, of MNIST
+PAIRS = 12  # how often 2m goes into MNIST's 60,000 records
+TRAVEL = 0.3  # the sum of all steps' lengths
+LONGEST = 0.02  # of one step
 RELEASED = {STOBATCH: "StoBatch", ADLM: "AdLm"}
 
 
@@ -42,14 +45,14 @@ RELEASED = {STOBATCH: "StoBatch", ADLM: "AdLm"}
 class Cell:
     """One training: a method, where it has an ε that one, and how its noise is drawn where that can be asked."""
 
-    method: str
-    epsilon: float | None = None
-    draw: str = ""
+    method: str  # of METHODS
+    epsilon: float | None = None  # the one that is published
+    draw: str = ""  # of DRAWS
     seed: int = 1
 
     @property
     def title(self) -> str:
-        """In words.
+        """The training in words.
 
         >>> Cell(method="StoBatch", epsilon=0.2, draw="noise for each").title
         'StoBatch (noise for each), ε = 0.2'
@@ -69,28 +72,32 @@ class Scale:
     steps: int
     inner: int  # steps of an attack in training
     images: int  # held out, that are attacked and certified
-    draws: int
+    draws: int  # of noise, for each image's verdict
 
     @property
     def step(self) -> float:
-        """Of Adam: as far in all as [S]'s 1e-4 over its epochs. Further, and noise as printed is what is learnt."""
+        """Adam's step: as far in all as [S]'s 1e-4 over its epochs. Further, and noise as printed is what is learnt."""
         return min(TRAVEL / self.steps, LONGEST)
 
     @property
     def records(self) -> int:
-        """Of all trainers."""
+        """The records of all trainers."""
         return 2 * self.batch * self.clients
 
+    def pool(self) -> Pool:
+        """The data, checked."""
+        return DATA_SETS.made(self.data["kind"], _settings(self.data)).load()
+
     def trained(self, cell: Cell) -> str:
-        """Of a training's files: another one as soon as anything is another. What is asked of it may change."""
+        """The name of a training's files: another as soon as anything is another, but for what is asked of it."""
         return _digest(cell.draw, study(cell, self))
 
     def name(self, cell: Cell) -> str:
-        """Of the file of what was found."""
+        """The name of the file of what was found."""
         return _digest(asdict(cell), asdict(self), self.trained(cell))
 
 
-def _digest(*known: Any) -> str:
+def _digest(*known: object) -> str:
     return blake2b(dumps(known, sort_keys=True).encode(), digest_size=6).hexdigest()
 
 
@@ -129,21 +136,17 @@ def study(cell: Cell, scale: Scale) -> Table:
             "privacy": {"release": release, "delta": DELTA, "epsilon": cell.epsilon},
             "training": {},
         }
-    steps = scale.steps
+    model, steps = dict(scale.model), scale.steps
+    if cell.method in NOISE:
+        at = "input" if cell.method == PIXELDP else "first layer"
+        model = {"kind": "Randomised", "network": model, "noise": NOISE[cell.method], "at": at}
     return {
         "name": cell.title, "data": dict(scale.data), **own,
-        "training": {**own["training"], "model": _model(cell, scale.model)},
+        "training": {**own["training"], "model": model},
         "server": {"step": scale.step, "optimiser": {"kind": "Adam"}},
         "run": {"rounds": steps, "seed": cell.seed, "evaluate_every": steps,
                 "checkpoint_every": max(steps // 10, 1)},
     }  # fmt: skip
-
-
-def _model(cell: Cell, model: Mapping[str, Any]) -> Table:
-    if cell.method not in NOISE:
-        return dict(model)
-    at = "input" if cell.method == PIXELDP else "first layer"
-    return {"kind": "Randomised", "network": dict(model), "noise": NOISE[cell.method], "at": at}
 
 
 def data(named: str | None) -> tuple[Table, bool]:
@@ -164,7 +167,7 @@ def data(named: str | None) -> tuple[Table, bool]:
         return digits, True
 
 
-def _plain(own: Any) -> Table:
+def _plain(own: Arrays | Idx) -> Table:
     return {name: value for name, value in asdict(own).items() if value is not None}
 
 
@@ -172,25 +175,20 @@ def called(scale: Scale) -> str:
     """The data in words."""
     if scale.data["kind"] == "Digits":
         return "scikit-learn's digits"
-    found = DATA_SETS.made(scale.data["kind"], _settings(scale.data)).load()
-    return title(digest(found)) or f"the images in {scale.data['path']}"
+    return title(digest(scale.pool())) or f"the images in {scale.data['path']}"
 
 
 def full(table: Table, digits: bool) -> Scale:
-    """As the paper has it, or as the data allow: digits are one pair of batches, images in colour CIFAR's settings."""
+    """As large as the paper has it, or as the data allow: digits are one pair of batches, colour is as CIFAR."""
     if digits:
         model: Table = {"kind": "EncodedCnn", "maps": [16], "kernel": 3, "units": 64}
         batch = len(Digits(**_settings(table)).load()) // 2
         return Scale(table, model, clients=1, batch=batch, steps=300, inner=10, images=360, draws=2000)
-    if _in_colour(table):
+    if table["kind"] == "Arrays" and np.load(Path(table["path"]) / "x.npy", mmap_mode="r")[0].size % 3 == 0:
         model = {"kind": "CifarCnn"}
         return Scale(table, model, clients=13, batch=1851, steps=7800, inner=3, images=1000, draws=1000)
     model = {"kind": "EncodedCnn", "maps": [32, 64], "kernel": 5, "units": 256}
     return Scale(table, model, clients=PAIRS, batch=BATCH, steps=240, inner=10, images=1000, draws=2000)
-
-
-def _in_colour(table: Table) -> bool:
-    return table["kind"] == "Arrays" and bool(np.load(Path(table["path"]) / "x.npy", mmap_mode="r")[0].size % 3 == 0)
 
 
 def _settings(table: Table) -> dict[str, Any]:

@@ -14,10 +14,11 @@ import numpy as np
 import torch
 from torch import nn
 
+from clients.models.arrays import Floats
 from clients.models.gradients import blocks, torch_on_one_thread
 from clients.models.randomised import as_trained, network_of
 from clients.robustness.attacked import WORST, accuracies, attacked
-from clients.robustness.certifying import Terms, Verdict, verdicts
+from clients.robustness.certifying import Terms, verdicts
 from clients.robustness.stobatch import smoothed
 from clients.training.prepared import Prepared
 from fedpriv._base.files import replaced
@@ -36,14 +37,15 @@ from simulations.reproduce.stobatch.published import PRINTED, STOBATCH
 from simulations.runs.direct import Here
 
 RADII = (0.0, 0.001, 0.002, 0.005, 0.01, 0.02, 0.03, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6)  # in ℓ∞
-CONFIDENCE, PSI = 0.999, 2.0  # of each verdict; ψ, what StoBatch's noise is divided by in use
+CONFIDENCE = 0.999  # of each verdict
+PSI = 2.0  # ψ, what StoBatch's noise is divided by in use
 
 
 class Judged(NamedTuple):
-    """A trained network as it is in use, and what its noise certifies where it has any."""
+    """A trained network as it is in use."""
 
     network: nn.Module
-    smoothing: Smoothing | None
+    smoothing: Smoothing | None  # its noise, and so what it certifies; None where it has none
 
 
 def measured(cell: Cell, scale: Scale, sizes: Sequence[float], folder: Path) -> dict[str, Any]:
@@ -54,33 +56,30 @@ def measured(cell: Cell, scale: Scale, sizes: Sequence[float], folder: Path) -> 
         return known
     torch_on_one_thread()
     begun = time.monotonic()
-    plan = planned(study_file.parsed(toml(study(cell, scale))))
-    judged, epsilon = _trained(cell, plan, folder / scale.trained(cell))
+    plan, place = planned(study_file.parsed(toml(study(cell, scale)))), folder / scale.trained(cell)
+    epsilon = inf  # of an example, certified: nothing protects it where noise is drawn as printed
+    if cell.draw == PRINTED:
+        as_printed(plan, place)
+        judged = _judged(cell, plan, _weights(plan, place), noise_of_inputs(plan))
+    else:
+        result = rounds.run(plan.study, place, Here(), resume=(place / STUDY).is_file(), quiet=True)
+        epsilon = inf if result["epsilon"] is None else float(result["epsilon"]["upper"])
+        judged = _judged(cell, plan, _weights(plan, place), None)
     seconds = time.monotonic() - begun
-    found = {"cell": asdict(cell), "seconds": seconds, "example_epsilon": epsilon}
+    found = {"cell": asdict(cell), "seconds": seconds, "example_epsilon": epsilon if epsilon < inf else None}
     found |= _asked(judged, plan, scale, sizes) | {"asked_seconds": time.monotonic() - begun - seconds}
     replaced(file, json.dumps(found).encode(), mode=0o644)
     return found
 
 
-def _trained(cell: Cell, plan: Prepared, place: Path) -> tuple[Judged, float | None]:
-    """The network, and the certified ε of an example; None where nothing protects it."""
-    if cell.draw == PRINTED:
-        as_printed(plan, place)
-        return _judged(cell, plan, _weights(plan, place), noise_of_inputs(plan)), None
-    driver = Here()
-    result = rounds.run(plan.study, place, driver, resume=(place / STUDY).is_file(), quiet=True)
-    epsilon = inf if result["epsilon"] is None else float(result["epsilon"]["upper"])
-    return _judged(cell, plan, _weights(plan, place), None), epsilon if epsilon < inf else None
-
-
-def _weights(plan: Prepared, place: Path) -> np.ndarray[Any, np.dtype[np.float32]]:
+def _weights(plan: Prepared, place: Path) -> Floats:
     state = checkpoint.load(place, plan.study.id, State.begun(plan.study, plan.net.initial()))
     assert state is not None  # the run has ended
     return state.weights.astype(np.float32)
 
 
-def _judged(cell: Cell, plan: Prepared, weights: Any, kept: torch.Tensor | None) -> Judged:
+def _judged(cell: Cell, plan: Prepared, weights: Floats, kept: torch.Tensor | None) -> Judged:
+    """The network as it is in use; `kept` is the noise that all examples of training had, if they had one."""
     network = network_of(plan.net, weights)
     noised: tuple[nn.Module, Smoothing | None] = as_trained(network, plan.pool.shape) or (network, None)
     if cell.method == STOBATCH and (own := plan.study.privacy.kept) is not None:
@@ -92,18 +91,19 @@ def _judged(cell: Cell, plan: Prepared, weights: Any, kept: torch.Tensor | None)
 class _Shifted(nn.Module):
     """The one noise that all examples of training had: without it the network has never seen such inputs."""
 
+    by: torch.Tensor
+
     def __init__(self, by: torch.Tensor) -> None:
         super().__init__()
         self.register_buffer("by", by)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """x and that noise."""
-        by: Any = self.by
-        moved: torch.Tensor = x + by
-        return moved
+        return x + self.by
 
 
 def _asked(judged: Judged, plan: Prepared, scale: Scale, sizes: Sequence[float]) -> dict[str, Any]:
+    """Accuracy, accuracy under attacks of each size, and where noise certifies something certified accuracy."""
     x, y = plan.pool.x_test[: scale.images], plan.pool.y_test[: scale.images]
     smoothing = judged.smoothing or GaussianSmoothing(noise=1.0)  # which nothing is judged by where there is none
     terms = Terms(smoothing=smoothing, draws=scale.draws, confidence=CONFIDENCE)
@@ -115,33 +115,17 @@ def _asked(judged: Judged, plan: Prepared, scale: Scale, sizes: Sequence[float])
     else:
         own = list(verdicts(judged.network, x, terms))
         found["accuracy"] = float(np.mean([verdict.best == label for verdict, label in zip(own, y, strict=True)]))
-        found |= _certified(own, y, judged.smoothing, x[0].size)
-    under = {str(size): _under(judged.network, x, y, terms, size) for size in sizes}
+        right = np.array([verdict.prediction == label for verdict, label in zip(own, y, strict=True)])
+        for name, field in (("certified", "radius"), ("as_published", "published")):  # as proved, as the paper prints
+            reach = np.array([in_linf(getattr(verdict, field), smoothing.norm, x[0].size) for verdict in own])
+            found[name] = {str(radius): float((right & (reach >= radius)).mean()) for radius in RADII}
+    under = {}
+    for size in sizes:
+        every = [one for each in attacked(judged.network, x, y, terms, size) for one in each]
+        right, shares = np.zeros(len(x)), accuracies(every, y)
+        for one in every:
+            right[one.image] += one.best == y[one.image]
+        withstood = (right * len(x) / len(every)).tolist()  # of each image, the share of the attacks
+        taken_right = {name: share for name, (share, _) in shares.items()}
+        under[str(size)] = taken_right | {"not_surely_wrong": shares[WORST][1], "withstood": withstood}
     return found | {"under": under}
-
-
-def _under(network: nn.Module, x: Any, y: Any, terms: Terms, size: float) -> dict[str, Any]:
-    """Accuracy under each attack, under the worst of them for each image, and what they do not surely mislead.
-
-    And, image by image, the share of the attacks that it withstands.
-    """
-    every = [one for each in attacked(network, x, y, terms, size) for one in each]
-    right, found = np.zeros(len(x)), accuracies(every, y)
-    for one in every:
-        right[one.image] += one.best == y[one.image]
-    withstood = (right * len(x) / len(every)).tolist()
-    shares = {name: own for name, (own, _) in found.items()}
-    return shares | {"not_surely_wrong": found[WORST][1], "withstood": withstood}
-
-
-def _certified(own: Sequence[Verdict], y: Any, smoothing: Smoothing, dimension: int) -> dict[str, Any]:
-    """Certified accuracy by the radius in ℓ∞, by ours and by the one that the paper prints."""
-    right = np.array([verdict.prediction == label for verdict, label in zip(own, y, strict=True)])
-    ours, theirs = (
-        np.array([in_linf(getattr(verdict, name), smoothing.norm, dimension) for verdict in own])
-        for name in ("radius", "published")
-    )
-    return {
-        "certified": {str(radius): float((right & (ours >= radius)).mean()) for radius in RADII},
-        "as_published": {str(radius): float((right & (theirs >= radius)).mean()) for radius in RADII},
-    }

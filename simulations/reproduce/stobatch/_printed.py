@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 from numpy.random import Generator
 
-from clients.models.arrays import Floats
+from clients.models.arrays import Floats, Labels
 from clients.models.stobatch import encoded_of
 from clients.training.byzantine import Byzantine
 from clients.training.corrupting import Corrupting
@@ -35,7 +34,7 @@ class OneDraw:
     """The functional mechanism's scales, and one noise vector in all of the examples."""
 
     mechanism: FunctionalMechanism
-    seed: int
+    seed: int  # of the study
 
     @property
     def noise(self) -> float:
@@ -51,17 +50,17 @@ class OneDraw:
         """x and the one noise."""
         return np.asarray(x + self.kept.reshape(x.shape[1:]))
 
-    def perturbed_labels(self, y: Any, classes: int, rng: Generator) -> Vector:
+    def perturbed_labels(self, y: Labels, classes: int, rng: Generator) -> Vector:
         """One-hot labels as they are: [S] has the noise on the coefficients h·y that the classes' weights have."""
         return np.asarray(np.eye(classes)[y])
 
     def of_coefficients(self, count: int) -> Vector:
-        """That noise, of so many weights."""
+        """The noise on the coefficients of so many weights."""
         return stream(self.seed, "labels as printed").laplace(0, self.mechanism.label_noise, count)
 
 
 def one_draw(plan: Prepared) -> OneDraw:
-    """What a study's noise is, drawn so."""
+    """A study's noise, drawn once for all examples."""
     kept = plan.study.privacy.kept
     assert kept is not None
     return OneDraw(mechanism_of(kept), plan.study.run.seed)
@@ -73,7 +72,7 @@ def noise_of_inputs(plan: Prepared) -> torch.Tensor:
 
 
 def as_printed(plan: Prepared, place: Path) -> None:
-    """Train a study so, its state in `place` as a run's is: what was interrupted goes on there."""
+    """Train a study with one noise for all, its state in `place` as a run's is: what was interrupted goes on there."""
     study, kept, once = plan.study, plan.study.privacy.kept, one_draw(plan)
     assert kept is not None
     parts = Byzantine(study), Corrupting(study, plan.pool.classes), once, seeded(study.run.seed, once.mechanism)

@@ -25,7 +25,7 @@ from simulations.reproduce.stobatch.published import (
 
 ATTACKS = ("FGSM", "I-FGSM", "MIM", "PGD")
 CLOSE = 0.05  # of accuracy: what a number of the paper may be off by on other data
-CLEAR = 0.02  # a lead that is one
+CLEAR = 0.02  # of accuracy: a lead that is one
 LEARNT = 0.2  # of accuracy: a network that says the same of everything has half of it, attacked or not
 
 Value = Callable[[dict[str, Any]], float]
@@ -38,13 +38,18 @@ def under(size: float, attack: str = "") -> Value:
     return lambda found: fmean(found["under"][str(size)][name] for name in ATTACKS)
 
 
+def certified(radius: float, which: str = "certified") -> Value:
+    """Certified accuracy at a radius in ℓ∞: by what the noise proves, or `as_published` by the radius [S] prints."""
+    return lambda found: float(found[which][str(radius)])
+
+
 @dataclass(frozen=True, eq=False)
 class Found:
     """A figure, however far it has come."""
 
-    name: str
+    name: str  # of FIGURES
     scale: Scale
-    results: Sequence[dict[str, Any]]
+    results: Sequence[dict[str, Any]]  # of `measured`: a training with one seed each
 
     @property
     def figure(self) -> PaperFigure:
@@ -53,7 +58,7 @@ class Found:
 
     @property
     def cells(self) -> list[Cell]:
-        """Those that are done with one seed at least, in their order."""
+        """The trainings that are done with one seed at least, in their order."""
         return [cell for cell in cells(self.name, 1) if self.of(cell)]
 
     @property
@@ -62,14 +67,14 @@ class Found:
         return max((len(self.of(cell)) for cell in self.cells), default=0)
 
     def of(self, cell: Cell) -> list[dict[str, Any]]:
-        """Every seed's."""
+        """What a training came to with every seed."""
         own = (cell.method, cell.epsilon, cell.draw)
         return [
             one for one in self.results if (one["cell"]["method"], one["cell"]["epsilon"], one["cell"]["draw"]) == own
         ]
 
     def mean(self, cell: Cell, value: Value) -> float | None:
-        """Over seeds; None where no seed is done, or nothing is certified."""
+        """A mean over seeds; None where no seed is done, or nothing is certified."""
         try:
             found = [value(one) for one in self.of(cell)]
         except KeyError:
@@ -89,59 +94,61 @@ class Found:
         return f"{called(scale)}, {steps}"
 
     def checks(self) -> list[Check]:
-        """The paper's numbers and claims beside ours."""
-        found = [_sound(self)]
-        if self.figure.certified:
-            return found + [check for spot in self.figure.published for check in _certified(self, *spot)]
-        found += [check for spot in self.figure.published for check in _number(self, *spot)]
-        return found + [check for draw in (PRINTED, EACH) for check in _ahead(self, draw)]
+        """The paper's numbers and claims beside ours; and that nothing certified is ever surely broken."""
+        pairs = [
+            (one["certified"][size], own["not_surely_wrong"])
+            for one in self.results
+            if "certified" in one
+            for size, own in one["under"].items()
+        ]
+        broken = sum(share > left for share, left in pairs)
+        sound = Check(
+            claim="certified accuracy is at most accuracy under attack", published="a theorem",
+            ours=f"in {len(pairs) - broken} of {len(pairs)} trainings and sizes", agrees=not broken, right=not broken,
+        )  # fmt: skip
+        numbers = [check for spot in self.figure.published for check in _number(self, *spot)]
+        draws = () if self.figure.certified else (PRINTED, EACH)
+        return [sound, *numbers, *(check for draw in draws for check in _ahead(self, draw))]
 
 
 def _cell(method: str, epsilon: float | None, draw: str = "") -> Cell:
     return Cell(method=method, epsilon=epsilon, draw=draw)
 
 
-def _sound(found: Found) -> Check:
-    """Nothing certified is ever surely broken: the certificates of all trainings, at every size that was attacked."""
-    pairs = [
-        (one["certified"][size], own["not_surely_wrong"])
-        for one in found.results
-        if "certified" in one
-        for size, own in one["under"].items()
-    ]
-    broken = sum(certified > left for certified, left in pairs)
-    return Check(
-        claim="certified accuracy is at most accuracy under attack", published="a theorem",
-        ours=f"in {len(pairs) - broken} of {len(pairs)} trainings and sizes", agrees=not broken, right=not broken,
-    )  # fmt: skip
-
-
-def _number(found: Found, method: str, epsilon: float) -> list[Check]:
-    """Accuracy under attack against a number of the paper: StoBatch with its noise drawn in both ways."""
-    size, published = found.figure.sizes[0], found.figure.published[method, epsilon] / 100
-    checks = []
+def _number(found: Found, method: str, at: float) -> list[Check]:
+    """A number of the paper, at an ε or at a certified radius; StoBatch with its noise drawn in both ways."""
+    figure, checks = found.figure, []
+    published = figure.published[method, at] / 100
+    what, value, epsilon = "accuracy under attack", under(figure.sizes[0]), at
+    if figure.certified:
+        what, value, epsilon = f"certified at {at:g}", certified(at), figure.epsilons[0]
     for draw in (PRINTED, EACH) if method == STOBATCH else ("",):
-        cell = _cell(method, epsilon, draw)
-        ours = found.mean(cell, under(size))
+        cell = _cell(method, None if method == PIXELDP else epsilon, draw)
+        ours = found.mean(cell, value)
         if ours is None:
             continue
-        agrees = abs(ours - published) <= max(CLOSE, _error(found, ours, published))
+        near, why = CLOSE, ""
+        if not figure.certified:  # two standard errors of a difference of shares of so many images
+            near = max(near, 2 * sqrt(sum(share * (1 - share) for share in (ours, published)) / found.scale.images))
+        agrees = abs(ours - published) <= near
+        if not agrees and figure.certified and ours == 0:
+            printed = found.mean(cell, certified(at, "as_published")) or 0.0
+            why = f"its noise proves no such radius; by the one that is printed {printed:.1%}"
+        elif not agrees:
+            protects = f"; {EACH}: one vector in all examples protects none"
+            why = found.smaller + (protects if draw == EACH and not figure.certified else "")
         checks.append(
-            Check(claim=f"{cell.title}: accuracy under attack", published=f"{published:.1%}", ours=f"{ours:.1%}",
-                  agrees=agrees, why="" if agrees else _because(found, draw))
+            Check(claim=f"{cell.title}: {what}", published=f"{published:.1%}", ours=f"{ours:.1%}", agrees=agrees,
+                  why=why)
         )  # fmt: skip
     return checks
-
-
-def _because(found: Found, draw: str) -> str:
-    return f"{found.smaller}" + (f"; {EACH}: one vector in all examples protects none" if draw == EACH else "")
 
 
 def _leads(found: Found, draw: str, other: str) -> list[tuple[str, float, bool]]:
     """By how much StoBatch is above another under attack, at each ε or size that is there, and whether clearly so.
 
-    By more than two standard errors of the mean difference over images, for both are asked about the same ones; and it
-    has learnt something.
+    A lead is clear if it is more than two standard errors of the mean difference over images, as both are asked about
+    the same ones, and if StoBatch has learnt something.
     """
     leads, many = [], len(found.figure.epsilons) > 1
     for epsilon in sorted(found.figure.epsilons):
@@ -157,51 +164,22 @@ def _leads(found: Found, draw: str, other: str) -> list[tuple[str, float, bool]]
 
 
 def _ahead(found: Found, draw: str) -> list[Check]:
-    """StoBatch above DP-SGD and AdLM under attack."""
+    """StoBatch above DP-SGD and AdLM under attack, with noise as printed, or with noise that protects."""
     checks = []
     for other in (DPSGD, ADLM):
         leads = _leads(found, draw, other)
-        if leads:
-            agrees = all(clear for _, _, clear in leads)
-            words = ", ".join(f"{100 * lead:+.1f} at {place}" for place, lead, _ in leads).replace("-", "−")
-            checks.append(
-                Check(claim=f"StoBatch ({draw}) is above {other} under attack", published="everywhere",
-                      ours=f"{words} points", agrees=agrees, why="" if agrees else _lost(found, draw, other))
-            )  # fmt: skip
-    return checks
-
-
-def _lost(found: Found, draw: str, other: str) -> str:
-    """Where a lead that [S] has is not there: with noise as printed, and with noise that protects."""
-    own = {place for place, _, clear in _leads(found, draw, other) if clear}
-    if draw == PRINTED:
-        return found.smaller
-    gone = [place for place, _, clear in _leads(found, PRINTED, other) if clear and place not in own]
-    why = f"{EACH} removes the gain at {', '.join(gone)}" if gone else f"nor is it with {PRINTED}"
-    return f"{why}; {found.smaller}"
-
-
-def _error(found: Found, *shares: float) -> float:
-    """Two standard errors of a difference of shares of so many images."""
-    return 2 * sqrt(sum(share * (1 - share) for share in shares) / found.scale.images)
-
-
-def _certified(found: Found, method: str, radius: float) -> list[Check]:
-    """Certified accuracy at a radius: by what the noise proves, and by the radius that the paper prints."""
-    epsilon, published = found.figure.epsilons[0], found.figure.published[method, radius] / 100
-    checks = []
-    for draw in (PRINTED, EACH) if method == STOBATCH else ("",):
-        cell = _cell(method, None if method == PIXELDP else epsilon, draw)
-        ours = found.mean(cell, lambda one: float(one["certified"][str(radius)]))
-        if ours is None:
+        if not leads:
             continue
-        agrees = abs(ours - published) <= CLOSE
-        printed = found.mean(cell, lambda one: float(one["as_published"][str(radius)])) or 0.0
-        why = (
-            f"its noise proves no such radius; by the one that is printed {printed:.1%}" if ours == 0 else found.smaller
-        )
+        agrees = all(clear for _, _, clear in leads)
+        why = "" if agrees else found.smaller
+        if not agrees and draw != PRINTED:
+            own = {place for place, _, clear in leads if clear}
+            gone = [place for place, _, clear in _leads(found, PRINTED, other) if clear and place not in own]
+            lost = f"{EACH} removes the gain at {', '.join(gone)}" if gone else f"nor is it with {PRINTED}"
+            why = f"{lost}; {why}"
+        words = ", ".join(f"{100 * lead:+.1f} at {place}" for place, lead, _ in leads).replace("-", "−")
         checks.append(
-            Check(claim=f"{cell.title}: certified at {radius:g}", published=f"{published:.1%}", ours=f"{ours:.1%}",
-                  agrees=agrees, why="" if agrees else why)
+            Check(claim=f"StoBatch ({draw}) is above {other} under attack", published="everywhere",
+                  ours=f"{words} points", agrees=agrees, why=why)
         )  # fmt: skip
     return checks

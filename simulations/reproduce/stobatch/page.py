@@ -6,10 +6,10 @@ import csv
 import io
 from collections.abc import Callable
 from datetime import date
+from functools import partial
 from math import inf
-from typing import Any
+from typing import Any, NamedTuple
 
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from simulations.figures import markdown
@@ -17,8 +17,8 @@ from simulations.figures.checks import lines
 from simulations.figures.curves import COLOURS
 from simulations.figures.panels import DASHED, DOTTED, SOLID, Dashes
 from simulations.figures.style import CARD, house_style
-from simulations.reproduce.stobatch._cells import DELTA, NOISE, Cell, called, cells, full
-from simulations.reproduce.stobatch.found import ATTACKS, Found, Value, under
+from simulations.reproduce.stobatch._cells import DELTA, NOISE, called, cells, full
+from simulations.reproduce.stobatch.found import ATTACKS, Found, Value, certified, under
 from simulations.reproduce.stobatch.published import (
     ADLM,
     DPSGD,
@@ -31,6 +31,7 @@ from simulations.reproduce.stobatch.published import (
     PRINTED,
     SECURE,
     STOBATCH,
+    PaperFigure,
 )
 
 COLOUR = {
@@ -77,47 +78,58 @@ def page(found: Found) -> str:
 
 def table_of(found: Found) -> tuple[list[str], list[list[str]]]:
     """Every training: both ε's, accuracy, and what the figure asks."""
-    head, asked = ["", "ε, published", "ε, an example", "accuracy"], _columns(found)
-    rows = [
-        [
-            cell.method + (f", {cell.draw}" if cell.draw else ""),
-            _published(cell), _epsilon(found.of(cell)[0]["example_epsilon"]),
-            *(_percent(found.mean(cell, value)) for value in (_accuracy, *asked.values())),
-        ]
-        for cell in sorted(found.cells, key=lambda own: (METHODS.index(own.method), own.draw, own.epsilon or 0.0))
-    ]  # fmt: skip
+    head, asked = ["", "ε, published", "ε, an example", "accuracy"], _asked(found.figure).columns
+    rows = []
+    for cell in sorted(found.cells, key=lambda own: (METHODS.index(own.method), own.draw, own.epsilon or 0.0)):
+        name = cell.method + (f", {cell.draw}" if cell.draw else "")
+        unpublished = cell.epsilon is None or cell.method in (DPSGD, SECURE) or cell.draw == HONEST
+        example = found.of(cell)[0]["example_epsilon"]
+        bounded = example is not None and float(example) < inf
+        epsilons = "–" if unpublished else f"{cell.epsilon:g}", f"{float(example):.4g}" if bounded else "∞"
+        shares = [found.mean(cell, value) for value in (_accuracy, *asked.values())]
+        rows.append([name, *epsilons, *("–" if share is None else f"{100 * share:.1f}" for share in shares)])
     return [*head, *asked], rows
 
 
-def _columns(found: Found) -> dict[str, Value]:
-    if found.figure.certified:
-        return {f"certified at {radius:g}": _certified(radius) for radius in (0.001, 0.005, 0.02, 0.05)} | {
-            "under PGD of 0.05": under(0.05, "PGD")
-        }
-    if len(found.figure.sizes) > 1:
-        return {f"attacked by {size:g}": under(size) for size in found.figure.sizes}
-    size = found.figure.sizes[0]
-    return {name: under(size, name) for name in ATTACKS} | {"worst of the four": under(size, "all")}
+At = Callable[[float], Value]  # what is drawn at a place on the axis
+
+
+class Asked(NamedTuple):
+    """What a figure asks of its trainings, in the table and in the picture."""
+
+    columns: dict[str, Value]  # of the table, behind accuracy
+    panels: list[tuple[str, At]]  # their titles, and what they draw
+    below: str  # words under the axis
+    places: list[float]  # on the axis
+
+
+def _asked(figure: PaperFigure) -> Asked:
+    """Certified accuracy by the radius, or accuracy under attack by the size or, of one size, by ε."""
+    panels: list[tuple[str, At]]
+    if figure.certified:
+        columns = {f"certified at {radius:g}": certified(radius) for radius in (0.001, 0.005, 0.02, 0.05)}
+        panels = [
+            ("certified accuracy, proven", certified),
+            ("by the radius its paper prints", partial(certified, which="as_published")),
+        ]
+        places = [0.0, 0.001, 0.002, 0.005, 0.01, 0.02, 0.03, 0.05, 0.1]
+        return Asked(columns | {"under PGD of 0.05": under(0.05, "PGD")}, panels, "radius in ℓ∞", places)
+    if len(figure.sizes) > 1:
+        columns = {f"attacked by {size:g}": under(size) for size in figure.sizes}
+        panels = [
+            ("mean of four attacks", lambda size: under(size) if size else _accuracy),
+            ("the worst for each input", lambda size: under(size, "all") if size else _accuracy),
+        ]
+        return Asked(columns, panels, "attack size μ in ℓ∞", [0.0, *figure.sizes])
+    (size,) = figure.sizes
+    columns = {name: under(size, name) for name in ATTACKS} | {"worst of the four": under(size, "all")}
+    panels = [("no attack", lambda _: _accuracy), (f"mean of four attacks, μ = {size:g}", lambda _: under(size))]
+    below = "ε: published (StoBatch, AdLM),\ncertified for an example (DP-SGD, SecureSGD)"
+    return Asked(columns, panels, below, sorted(figure.epsilons))
 
 
 def _accuracy(one: dict[str, Any]) -> float:
     return float(one["accuracy"])
-
-
-def _certified(radius: float, which: str = "certified") -> Value:
-    return lambda one: float(one[which][str(radius)])
-
-
-def _percent(value: float | None) -> str:
-    return "–" if value is None else f"{100 * value:.1f}"
-
-
-def _published(cell: Cell) -> str:
-    return "–" if cell.epsilon is None or cell.method in (DPSGD, SECURE) or cell.draw == HONEST else f"{cell.epsilon:g}"
-
-
-def _epsilon(value: float | str | None) -> str:
-    return "∞" if value is None or float(value) == inf else f"{float(value):.4g}"
 
 
 def csv_of(found: Found) -> str:
@@ -138,62 +150,30 @@ def csv_of(found: Found) -> str:
 
 def picture(found: Found) -> bytes:
     """Two panels of lines over what the figure varies, one legend below both."""
-    content = io.BytesIO()
+    content, asked = io.BytesIO(), _asked(found.figure)
+    by_epsilon = len(found.figure.epsilons) > 1  # each place has trainings of its own
     with house_style():
         figure = Figure(figsize=(8.8, 4.6), layout="constrained")
-        for axes, (title, at) in zip(figure.subplots(1, 2, sharey=True), _panels(found), strict=True):
-            _draw(axes, found, at)
-            axes.set(title=title, xlabel=_below(found), ylim=(0, 1.02))
+        for axes, (title, at) in zip(figure.subplots(1, 2, sharey=True), asked.panels, strict=True):
+            for method, draw in dict.fromkeys((cell.method, cell.draw) for cell in found.cells):
+                own = [cell for cell in found.cells if (cell.method, cell.draw) == (method, draw)]
+                spots = [
+                    (place, value)
+                    for place in asked.places
+                    for cell in own
+                    if (not by_epsilon or cell.epsilon in (None, place))
+                    and (value := found.mean(cell, at(place))) is not None
+                ]
+                if spots:
+                    label = method + (f", {draw}" if draw else "")
+                    axes.plot([place for place, _ in spots], [value for _, value in spots], color=COLOUR[method],
+                              lw=1.8, ls=DASHES[draw], marker="o", ms=3.5, clip_on=False, label=label)  # fmt: skip
+            if by_epsilon:
+                axes.set_xticks(asked.places, [f"{place:g}" for place in asked.places])
+            axes.set_xlim(min(asked.places), max(asked.places))
+            axes.set(title=title, xlabel=asked.below, ylim=(0, 1.02))
         figure.axes[0].set_ylabel("share of inputs")
         handles, words = figure.axes[0].get_legend_handles_labels()
         figure.legend(handles, words, loc="outside lower center", ncols=3, frameon=False, fontsize=8.5, handlelength=3)
         figure.savefig(content, format="png", facecolor=CARD, dpi=170)
     return content.getvalue()
-
-
-At = Callable[[float], Value]
-
-
-def _panels(found: Found) -> list[tuple[str, At]]:
-    """What is drawn at each place."""
-    if found.figure.certified:
-        return [("certified accuracy, proven", lambda radius: _certified(radius)),
-                ("by the radius its paper prints", lambda radius: _certified(radius, "as_published"))]  # fmt: skip
-    if len(found.figure.sizes) > 1:
-        return [("mean of four attacks", lambda size: under(size) if size else _accuracy),
-                ("the worst for each input", lambda size: under(size, "all") if size else _accuracy)]  # fmt: skip
-    size = found.figure.sizes[0]
-    return [("no attack", lambda _: _accuracy), (f"mean of four attacks, μ = {size:g}", lambda _: under(size))]
-
-
-def _below(found: Found) -> str:
-    if found.figure.certified:
-        return "radius in ℓ∞"
-    if len(found.figure.sizes) > 1:
-        return "attack size μ in ℓ∞"
-    return "ε: published (StoBatch, AdLM),\ncertified for an example (DP-SGD, SecureSGD)"
-
-
-def _places(found: Found) -> list[float]:
-    if found.figure.certified:
-        return [0.0, 0.001, 0.002, 0.005, 0.01, 0.02, 0.03, 0.05, 0.1]
-    return [0.0, *found.figure.sizes] if len(found.figure.sizes) > 1 else sorted(found.figure.epsilons)
-
-
-def _draw(axes: Axes, found: Found, at: At) -> None:
-    by_epsilon, places = len(found.figure.epsilons) > 1, _places(found)
-    for method, draw in dict.fromkeys((cell.method, cell.draw) for cell in found.cells):
-        own = [cell for cell in found.cells if (cell.method, cell.draw) == (method, draw)]
-        spots = [
-            (place, value)
-            for place in places
-            for cell in own
-            if (not by_epsilon or cell.epsilon in (None, place)) and (value := found.mean(cell, at(place))) is not None
-        ]
-        if spots:
-            words = method + (f", {draw}" if draw else "")
-            axes.plot([place for place, _ in spots], [value for _, value in spots], color=COLOUR[method], lw=1.8,
-                      ls=DASHES[draw], marker="o", ms=3.5, clip_on=False, label=words)  # fmt: skip
-    if by_epsilon:
-        axes.set_xticks(places, [f"{place:g}" for place in places])
-    axes.set_xlim(min(places), max(places))

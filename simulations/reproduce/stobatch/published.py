@@ -8,7 +8,9 @@ from dataclasses import dataclass
 STOBATCH, ADLM, SECURE, DPSGD, PIXELDP, PLAIN = METHODS = (
     "StoBatch", "AdLM", "SecureSGD", "DP-SGD", "PixelDP", "no defence",
 )  # fmt: skip
-PRINTED, EACH, HONEST = "one noise for all", "noise for each", "noise for ε"
+PRINTED = "one noise for all"
+EACH = "noise for each"
+HONEST = "noise for ε"
 DRAWS = {
     PRINTED: "as [S] draws it, one noise vector in all examples: it protects none of them, whatever ε is printed",
     EACH: "of the same scale, drawn afresh for each example: it protects that example at the example-level ε given",
@@ -21,7 +23,7 @@ class PaperFigure:
     """One figure: what is trained, what it is asked, and what [S] says of it, in percent."""
 
     about: str
-    epsilons: tuple[float, ...]
+    epsilons: tuple[float, ...]  # published ones, the most telling first
     sizes: tuple[float, ...]  # μ of the attacks, in ℓ∞
     certified: bool  # certified accuracy, and not accuracy under attack
     published: Mapping[tuple[str, float], float]  # by method and what is below the figure

@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 
 from clients.data.identity import identity, in_words, same
-from clients.data.pool import Pool
 from fedpriv._base.files import replaced
 from fedpriv.errors import FAULTS, FedprivError, reason
 from server.progress.live_line import LiveLine
@@ -27,18 +26,23 @@ from simulations.sweep.crew import Crew
 from simulations.sweep.stop import Stop
 
 SCALE = "scale.json"
-SEEDS = 3
+SEEDS = 3  # at most
 SHORT = 4.0  # minutes, below which images take too long
 KEPT = 10.0  # seconds for starting processes and for the page
 TRUSTED = 0.5  # of the time that a pilot says there is: other programs run too
-BEGINNING, RADIUS = 2.0, 0.1  # seconds before a training, and for a radius by the accountant's curve
+BEGINNING = 2.0  # seconds before a training
+RADIUS = 0.1  # seconds for a radius by the accountant's curve
 PLAIN_DRAW = 0.35  # of a pass, forward and back, that a draw of noise takes
 
 Found = list[dict[str, Any]]
 
 
 def worked(
-    name: str, out: Path, minutes: float | None, named: str | None, images: int | None = None
+    name: str,  # of FIGURES
+    out: Path,
+    minutes: float | None,  # all that it may take; None: as long as it takes
+    named: str | None,  # the data: a directory, or the word for digits; None: images if there are any
+    images: int | None = None,  # held out, that are attacked and certified; None: as many as fit
 ) -> tuple[Scale, Found, list[str]]:
     """Every training that the minutes allow: what is known of each by seed, and why some failed."""
     until = None if minutes is None else time.monotonic() + max(60 * minutes - KEPT, 48 * minutes)
@@ -83,12 +87,12 @@ class Training:
 
     cell: Cell
     scale: Scale
-    sizes: tuple[float, ...]
-    folder: Path
+    sizes: tuple[float, ...]  # μ of the attacks, in ℓ∞
+    folder: Path  # of what is found
 
     @property
     def id(self) -> str:
-        """Of the file of what is found."""
+        """The name of the file of what is found."""
         return self.scale.name(self.cell)
 
     @property
@@ -98,7 +102,7 @@ class Training:
 
     @property
     def alike(self) -> str:
-        """Only itself: the most telling come first, however long they take."""
+        """No other training is alike: the most telling come first, however long they take."""
         return self.id
 
     def call(self) -> Callable[[], str | None]:
@@ -110,6 +114,7 @@ class Training:
 
 
 def _trained(cell: Cell, scale: Scale, sizes: tuple[float, ...], folder: Path) -> str | None:
+    """What a worker calls: the training, and in a line why it failed if it did."""
     from simulations.reproduce.stobatch._measured import measured
 
     try:
@@ -129,9 +134,13 @@ def _scale(name: str, out: Path, minutes: float | None, named: str | None, image
         begun = json.loads(file.read_text())
         if begun.pop("figure") != name:
             raise FedprivError(f"{out}: holds another figure than {name}: --out names another place")
-        was = begun.pop("made", None)
+        was = begun.pop("made", None)  # absent where an earlier version began it; of digits there are no others
         scale = Scale(**begun)
-        _check_data(out, was, scale)
+        now = identity(scale.data["kind"], scale.pool())
+        unchanged = scale.data["kind"] == "Digits" if was is None else same(was, now)
+        if not unchanged:
+            there = "data that an earlier version did not name" if was is None else in_words(was)
+            raise FedprivError(f"{out}: was begun on {there}; here are {in_words(now)}: --out names another place")
         if named is not None and scale.data != data(named)[0]:
             raise FedprivError(f"{out}: was begun on other data than {named}: --out names another place")
     else:
@@ -140,69 +149,35 @@ def _scale(name: str, out: Path, minutes: float | None, named: str | None, image
         if minutes is not None:
             scale = _fitting(name, scale, 60 * minutes - KEPT)
     if images is not None:
-        scale = replace(scale, images=_held_out(scale, images))
+        most = len(scale.pool().x_test)
+        if not 1 <= images <= most:
+            raise FedprivError(f"--images: {most:,} are held out, got {images:,}")
+        scale = replace(scale, images=images)
     out.mkdir(parents=True, exist_ok=True)
-    made = identity(str(scale.data["kind"]), _pool(scale))
+    made = identity(scale.data["kind"], scale.pool())
     replaced(file, json.dumps({"figure": name, "made": made, **asdict(scale)}).encode(), mode=0o644)
     return scale
 
 
-def _check_data(out: Path, was: dict[str, Any] | None, scale: Scale) -> None:
-    """Refuse to go on with trainings on other data, or on data that an earlier version did not name."""
-    if was is None and scale.data["kind"] == "Digits":
-        return  # there are no others
-    now = identity(str(scale.data["kind"]), _pool(scale))
-    if was is None or not same(was, now):
-        there = "data that an earlier version did not name" if was is None else in_words(was)
-        raise FedprivError(f"{out}: was begun on {there}; here are {in_words(now)}: --out names another place")
-
-
-def _held_out(scale: Scale, images: int) -> int:
-    """So many, if there are."""
-    most = len(_pool(scale).x_test)
-    if not 1 <= images <= most:
-        raise FedprivError(f"--images: {most:,} are held out, got {images:,}")
-    return images
-
-
-def _pool(scale: Scale) -> Pool:
-    from clients.data import DATA_SETS
-
-    own = {name: value for name, value in scale.data.items() if name != "kind"}
-    return DATA_SETS.made(str(scale.data["kind"]), own).load()
-
-
 def _fitting(name: str, scale: Scale, seconds: float) -> Scale:
     """Fewer images and draws, then as many steps as there is time for."""
-    unit, own = _unit(scale), cells(name, 1)
+    unit, own, sizes = _unit(scale), cells(name, 1), len(FIGURES[name].sizes)
     passes = TRUSTED * max(seconds, 20) * cores() / unit
     scale = replace(scale, inner=3 if seconds > 120 else 2)
     for images, draws in ((scale.images, scale.draws), (200, 500), (100, 200), (50, 100), (20, 60)):
         scale = replace(scale, images=min(images, scale.images), draws=min(draws, scale.draws))
-        asked = sum(_asking(cell, scale, len(FIGURES[name].sizes), unit) for cell in own)
+        asked = 0.0  # passes of a record, forward and back, in what is asked of the trainings, and in what goes before
+        for cell in own:
+            each, more = 35.0 * sizes, BEGINNING + RADIUS * scale.images * (cell.method == STOBATCH)
+            if cell.method in (STOBATCH, PIXELDP, SECURE):
+                each = each * 8 + PLAIN_DRAW * scale.draws * (4 * sizes + 1)
+            asked += scale.images * 2 * each + more / unit
         if asked < passes / 3:
             break
-    steps = int((passes - asked) / sum(_step(cell, scale) for cell in own))
-    return replace(scale, steps=max(5, min(steps, scale.steps)))
-
-
-def _step(cell: Cell, scale: Scale) -> float:
-    """Passes of a record, forward and back, in a step of training."""
-    costs = {
-        STOBATCH: scale.batch * (scale.inner + 4.0),
-        ADLM: 2.0 * scale.batch,
-        PIXELDP: scale.batch,
-        PLAIN: scale.batch,
-    }
-    return costs.get(cell.method, 3.0 * min(scale.batch, scale.records / 4))
-
-
-def _asking(cell: Cell, scale: Scale, sizes: int, unit: float) -> float:
-    """And in what is asked afterwards, and goes before."""
-    each, more = 35.0 * sizes, BEGINNING + RADIUS * scale.images * (cell.method == STOBATCH)
-    if cell.method in (STOBATCH, PIXELDP, SECURE):
-        each = each * 8 + PLAIN_DRAW * scale.draws * (4 * sizes + 1)
-    return scale.images * 2 * each + more / unit
+    batch = scale.batch
+    costs = {STOBATCH: batch * (scale.inner + 4.0), ADLM: 2.0 * batch, PIXELDP: batch, PLAIN: batch}
+    step = sum(costs.get(cell.method, 3.0 * min(batch, scale.records / 4)) for cell in own)  # passes in one of each
+    return replace(scale, steps=max(5, min(int((passes - asked) / step), scale.steps)))
 
 
 def _unit(scale: Scale) -> float:
@@ -211,7 +186,7 @@ def _unit(scale: Scale) -> float:
     from clients.models.gradients import torch_on_one_thread
 
     torch_on_one_thread()
-    pool = _pool(scale)
+    pool = scale.pool()
     kind = {name: value for name, value in scale.model.items() if name != "kind"}
     net = MODELS.made(str(scale.model["kind"]), kind).build(pool.shape, pool.classes, 1)
     x, y = pool.x_test[None, :128], pool.y_test[None, :128]

@@ -20,7 +20,7 @@ from fedpriv.studies import promise as guarantee
 from fedpriv.studies.study import Kind
 from server.rounds import planned
 from simulations.command_line import main
-from simulations.reproduce.ptr._tables import _steps, data_of, scaled_down, studies
+from simulations.reproduce.ptr._tables import data_of, scaled_down, studies
 from simulations.reproduce.ptr.tables_found import Difference, Found
 from simulations.reproduce.ptr.tables_published import DPSGD, GAUSSIAN, PTR, RELEASES, TABLES
 from simulations.reproduce.ptr.tables_run import worked
@@ -63,10 +63,22 @@ def test_a_row_that_corrupts_nothing_strikes_no_record_and_the_others_their_shar
     assert shares == {row: float(row.split()[-1]) if row != "none" else 0.0 for row in TABLES["ptr-table-4"].rows}
 
 
-def test_more_minutes_never_mean_fewer_steps_and_a_table_of_one_seed_takes_less_than_all_of_them() -> None:
-    steps = [_steps(42, minutes, 2) for minutes in (0.01, 1.0, 5.0, 10.0, 30.0, 60.0, 1e9)]
-    assert steps == sorted(steps)
-    assert (steps[0], steps[-1]) == (100, 2000)
+@pytest.fixture
+def images(tmp_path: Path) -> str:
+    """A directory of idx files: 1,000 black images to train on, 20 held out."""
+    for half, count in (("train", 1000), ("t10k", 20)):
+        shape = np.array([count, 28, 28], ">u4")
+        labels = np.arange(count, dtype=np.uint8) % 10
+        (tmp_path / f"{half}-images-idx3-ubyte").write_bytes(b"\0\0\x08\x03" + shape.tobytes() + bytes(count * 784))
+        (tmp_path / f"{half}-labels-idx1-ubyte").write_bytes(b"\0\0\x08\x01" + shape[:1].tobytes() + labels.tobytes())
+    return str(tmp_path)
+
+
+def test_more_minutes_never_mean_fewer_steps_and_a_table_of_one_seed_takes_less_than_all_of_them(images: str) -> None:
+    given = (0.01, 0.1, 1.0, 5.0, 10.0, 30.0, 60.0, 1e9, None)
+    first, *steps, last = (studies("ptr-table-1", minutes, 2, images)["run"]["rounds"] for minutes in given)
+    assert [first, *steps, last] == sorted([first, *steps, last])
+    assert (first, steps[0], steps[-1], last) == (100, 100, 2000, 2000)
     assert all(42 * at * 0.06 / 2 < 60 * minutes for at, minutes in zip(steps[2:5], (5.0, 10.0, 30.0), strict=True))
 
 
@@ -189,19 +201,12 @@ def test_what_cannot_be_run_is_refused_in_one_line(
 
 
 def test_images_take_the_papers_settings_in_as_many_steps_as_the_minutes_allow_and_the_page_says_so(
-    tmp_path: Path,
+    images: str,
 ) -> None:
-    for half, count in (("train", 1000), ("t10k", 20)):
-        shape = np.array([count, 28, 28], ">u4")
-        labels = np.arange(count, dtype=np.uint8) % 10
-        (tmp_path / f"{half}-images-idx3-ubyte").write_bytes(b"\0\0\x08\x03" + shape.tobytes() + bytes(count * 784))
-        (tmp_path / f"{half}-labels-idx1-ubyte").write_bytes(b"\0\0\x08\x01" + shape[:1].tobytes() + labels.tobytes())
-    short, whole = (
-        grid_of(toml(studies("ptr-table-1", minutes, 2, str(tmp_path)))).cells[0].study for minutes in (10, None)
-    )
+    short, whole = (grid_of(toml(studies("ptr-table-1", minutes, 2, images))).cells[0].study for minutes in (10, None))
     assert (short.run.rounds, short.server.step) == (380, approx(0.6))
     assert (whole.run.rounds, whole.server.step) == (2000, approx(0.15))
     assert whole.privacy.release == Kind("TrimmedGaussian", {"clip": 1.0, "sampling": 0.256, "trimmed": 0.25})
     assert whole.training.model.kind == "TutorialCnn"
     assert scaled_down(short, 1)[:2] == ["380 steps of 0.6; 2,000 steps of .15 without a budget", "1 seed of [P]'s 5"]
-    assert data_of(short) == f"the idx files in {tmp_path}"
+    assert data_of(short) == f"the idx files in {images}"
