@@ -31,7 +31,7 @@ class Ipm:
         check_fields(self)
 
     def on_updates(self, updates: Vector, view: View) -> Vector:
-        """The same row for all."""
+        """One row, which all attackers send."""
         return np.broadcast_to(-self.factor * view.mean, updates.shape)
 
 
@@ -52,7 +52,7 @@ class Alie:
         check_fields(self)
 
     def on_updates(self, updates: Vector, view: View) -> Vector:
-        """The same row for all."""
+        """One row, which all attackers send."""
         z = self.factor * deviations(view.asked, view.byzantine)
         return np.broadcast_to(view.mean - z * view.deviation, updates.shape)
 
@@ -68,7 +68,7 @@ class OptIpm:
     knowledge: ClassVar = ALL
 
     def on_updates(self, updates: Vector, view: View) -> Vector:
-        """The same row for all."""
+        """One row, which all attackers send."""
         return np.broadcast_to(view.once("row", lambda: farthest(view, lambda t: -t * view.mean)), updates.shape)
 
 
@@ -79,7 +79,7 @@ class OptAlie:
     knowledge: ClassVar = ALL
 
     def on_updates(self, updates: Vector, view: View) -> Vector:
-        """The same row for all."""
+        """One row, which all attackers send."""
         row = view.once("row", lambda: farthest(view, lambda t: view.mean - t * view.deviation))
         return np.broadcast_to(row, updates.shape)
 

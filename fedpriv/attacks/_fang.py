@@ -43,6 +43,7 @@ class FangTrim:
         return np.stack([near + rng.random(len(near)) * (far - near) for rng in view.generators()])
 
     def _edges(self, view: View) -> tuple[Vector, Vector]:
+        """Between which values every attacker draws."""
         down = view.mean > 0
         if view.knowledge == "byzantine":
             side = np.where(down, -view.deviation, view.deviation)
@@ -62,11 +63,12 @@ class FangKrum:
     knowledge: ClassVar = ALL
 
     def on_updates(self, updates: Vector, view: View) -> Vector:
-        """The same row for all."""
+        """One row, which all attackers send."""
         return np.broadcast_to(view.once("row", lambda: _krum_chooses(view)), updates.shape)
 
 
 def _krum_chooses(view: View) -> Vector:
+    """−λ·sign μ for the first λ of the halvings at which Krum ranks it before every honest row."""
     rows, f = view.known, view.byzantine
     others, dimension = len(rows) - 1, rows.shape[1]
     near = min(max(1, view.asked - f - 2), others + f)  # some that were asked may have failed

@@ -66,7 +66,8 @@ class Residue:
         low, high = (int(end) for end in extremes(view.mechanism))
         alphabet = view.mechanism.alphabet
         step = 1 if alphabet is None else alphabet.step
-        middle, most = (high - low) / (2 * step), (high - low) / (2 * step) * self.reach * view.asked / view.byzantine
+        middle = (high - low) / (2 * step)
+        most = middle * self.reach * view.asked / view.byzantine
         steps = np.rint(middle + np.where(shared_signs(updates, view), most, -most)).astype(np.int64)
         return low + step * steps
 
