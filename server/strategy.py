@@ -73,7 +73,7 @@ class PrivateStrategy(Strategy):
         return []
 
     def aggregate_evaluate(self, server_round: int, replies: Iterable[Message]) -> MetricRecord | None:
-        """None, for the same reason."""
+        """None: no client was asked to evaluate."""
         return None
 
     def summary(self) -> None:

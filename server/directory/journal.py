@@ -28,8 +28,9 @@ class Journal:
     """Which clients were asked for a message, and how often."""
 
     def __init__(self, directory: Path, study: Study, release: dict[str, Any] | None) -> None:
-        self._study, self._path = study, directory / FILE
-        self._counts = np.zeros(study.clients.count, np.int64)
+        self._study = study
+        self._path = directory / FILE
+        self._counts = np.zeros(study.clients.count, np.int64)  # of releases, by client
         self._charges: dict[int, list[Numbers | None]] = {}  # by round; None: all whom the round asks
         known = self._path.exists()
         self._lines = Writer(self._path)
@@ -71,14 +72,17 @@ class Journal:
         self._lines.close()
 
     def _count(self, round: int, clients: Numbers | None) -> None:
+        """One more release of each of these clients; None: of all whom the round asks."""
         self._charges.setdefault(round, []).append(clients)
         self._counts[self._asked(round) if clients is None else clients] += 1
 
     def _asked(self, round: int) -> Numbers:
+        """Whom the round asks."""
         own = self._study.clients
         return own.chosen.asked(own.count, self._study.run.seed, round)
 
     def _read(self) -> None:
+        """Take in the lines on disk, if they are of this study."""
         head, *lines = self._path.read_text(encoding="utf-8").splitlines()
         try:
             about = json.loads(head)

@@ -8,11 +8,13 @@ import shutil
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TextIO
 
 REDRAWN = 0.1  # seconds between two drawings on a terminal
 REPEATED = 5.0  # and between two lines where there is none
-WIDEST, NARROWEST = 30, 6  # characters of the bar
+WIDEST = 30  # characters of the bar
+NARROWEST = 6  # characters of a bar that still tells something
 
 
 class LiveLine:
@@ -51,17 +53,22 @@ class LiveLine:
         self._drawn = 0
 
     def _draw(self, counted: str, share: float, facts: list[str]) -> None:
+        """Write the line, on a terminal in the place of the last one."""
         if self.quiet:
             return
         if not self._live:
             self._print("  ".join([counted, *facts]).rstrip())
             return
-        text = _fitted(counted, share, facts, _columns(self._stream) - 1)
+        columns = 0
+        with suppress(OSError, ValueError):  # the terminal that is written to: standard output may be another
+            columns = os.get_terminal_size(self._stream.fileno()).columns
+        text = _fitted(counted, share, facts, (columns or shutil.get_terminal_size().columns) - 1)
         self._stream.write(_writable("\r" + text.ljust(self._drawn), self._stream))
         self._stream.flush()
         self._drawn = len(text)
 
     def _print(self, text: str) -> None:
+        """Write a line that stays."""
         self._stream.write(_writable(text + "\n", self._stream))
         self._stream.flush()
 
@@ -72,21 +79,10 @@ def _fitted(counted: str, share: float, facts: list[str], width: int) -> str:
     while facts and len("  ".join([counted, *facts])) + NARROWEST + 2 > width:
         facts.pop()
     left = width - len("  ".join([counted, *facts])) - 2
-    bar = [_bar(share, min(left, WIDEST))] if left >= NARROWEST else []
+    size = min(left, WIDEST) if left >= NARROWEST else 0
+    done = round(size * min(1.0, share))
+    bar = ["━" * done + "─" * (size - done)] if size else []
     return "  ".join([counted, *bar, *facts])[: max(width, 0)]
-
-
-def _bar(share: float, width: int) -> str:
-    done = round(width * min(1.0, share))
-    return "━" * done + "─" * (width - done)
-
-
-def _columns(stream: TextIO) -> int:
-    """The width of the terminal that is written to: standard output may be another."""
-    try:
-        return os.get_terminal_size(stream.fileno()).columns or shutil.get_terminal_size().columns
-    except (OSError, ValueError):
-        return shutil.get_terminal_size().columns
 
 
 def _writable(text: str, stream: TextIO) -> str:
