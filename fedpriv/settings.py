@@ -8,7 +8,7 @@ settings stays in a class's own `__post_init__`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
+from dataclasses import MISSING, dataclass, fields, is_dataclass
 from numbers import Integral
 from types import UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -96,9 +96,22 @@ def settings_of(cls: type[Any]) -> tuple[Setting, ...]:
     >>> [(own.name, own.words()) for own in settings_of(Gaussian)]
     [('clip', 'a number, positive'), ('noise', 'a number, positive')]
     """
-    if cls not in _KNOWN:
-        hints = get_type_hints(cls, include_extras=True) if is_dataclass(cls) else {}
-        _KNOWN[cls] = tuple(_setting(each, hints[each.name]) for each in fields(cls) if each.init) if hints else ()
+    if cls in _KNOWN:
+        return _KNOWN[cls]
+    hints = get_type_hints(cls, include_extras=True) if is_dataclass(cls) else {}
+    found = []
+    for own in [each for each in fields(cls) if each.init] if hints else []:
+        hint: Any = hints[own.name]
+        notes = hint.__metadata__ if get_origin(hint) is Annotated else ()
+        bare = hint.__origin__ if notes else hint
+        types = get_args(bare) if get_origin(bare) in (Union, UnionType) else (bare,)
+        bounds = tuple(note for note in notes if isinstance(note, Constraint))
+        sentences = [note for note in notes if isinstance(note, str)]
+        families = [note for note in notes if not isinstance(note, str | Constraint)]
+        default = own.default if own.default_factory is MISSING else own.default_factory()
+        options = tuple(_option(each, bounds) for each in types if each is not type(None))
+        found.append(Setting(own.name, "; ".join(sentences), options, default, families[0] if families else None))
+    _KNOWN[cls] = tuple(found)
     return _KNOWN[cls]
 
 
@@ -106,19 +119,6 @@ def check_fields(made: object) -> None:
     """Refuse what the fields of an object do not allow: to be called first in `__post_init__`."""
     for setting in settings_of(type(made)):
         setting.check(getattr(made, setting.name))
-
-
-def _setting(each: Field[Any], hint: Any) -> Setting:
-    """What a field and its annotation say together."""
-    notes = hint.__metadata__ if get_origin(hint) is Annotated else ()
-    bare = hint.__origin__ if notes else hint
-    types = get_args(bare) if get_origin(bare) in (Union, UnionType) else (bare,)
-    bounds = tuple(note for note in notes if isinstance(note, Constraint))
-    sentences = [note for note in notes if isinstance(note, str)]
-    families = [note for note in notes if not isinstance(note, str | Constraint)]
-    default = each.default if each.default_factory is MISSING else each.default_factory()
-    options = tuple(_option(own, bounds) for own in types if own is not type(None))
-    return Setting(each.name, "; ".join(sentences), options, default, families[0] if families else None)
 
 
 def _option(hint: Any, bounds: tuple[Constraint, ...]) -> Option:

@@ -39,17 +39,16 @@ class FangTrim:
 
     def on_updates(self, updates: Vector, view: View) -> Vector:
         """A row for each generator."""
-        near, far = view.once("edges", lambda: np.stack(self._edges(view)))
-        return np.stack([near + rng.random(len(near)) * (far - near) for rng in view.generators()])
-
-    def _edges(self, view: View) -> tuple[Vector, Vector]:
-        """Between which values every attacker draws."""
         down = view.mean > 0
         if view.knowledge == "byzantine":
             side = np.where(down, -view.deviation, view.deviation)
-            return view.mean + 3 * side, view.mean + 4 * side
-        near = np.where(down, view.known.min(axis=0), view.known.max(axis=0)).astype(np.float64)
-        return near, np.where(down == (near < 0), near * self.stretch, near / self.stretch)
+            near, far = view.mean + 3 * side, view.mean + 4 * side
+        else:
+            lowest = view.once("lowest", lambda: view.known.min(axis=0))
+            highest = view.once("highest", lambda: view.known.max(axis=0))
+            near = np.where(down, lowest, highest).astype(np.float64)
+            far = np.where(down == (near < 0), near * self.stretch, near / self.stretch)
+        return np.stack([near + rng.random(len(near)) * (far - near) for rng in view.generators()])
 
 
 @dataclass(frozen=True, kw_only=True)

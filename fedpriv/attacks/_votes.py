@@ -6,14 +6,12 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 import numpy as np
-from numpy.random import Generator
-from numpy.typing import NDArray
 
 from fedpriv._base.arrays import Symbols, Vector
 from fedpriv.attacks._messages import extremes, shared_signs
 from fedpriv.attacks._view import Knowledge, View
 from fedpriv.errors import probability
-from fedpriv.mechanisms import Mechanism, Ternary
+from fedpriv.mechanisms import Ternary
 from fedpriv.mechanisms.centre import past
 from fedpriv.packed.forms import smallest
 from fedpriv.settings import check_fields
@@ -43,7 +41,21 @@ class VoteAgainst:
     def on_messages(self, updates: Vector, view: View) -> Symbols | Vector:
         """A row of symbols for each generator."""
         plus = np.where(view.mean >= 0, 1 - self.probability, self.probability)
-        return np.stack([_votes(view.mechanism, plus, rng) for rng in view.generators()])
+        mechanism, alphabet = view.mechanism, view.mechanism.alphabet
+        if alphabet is not None and alphabet != TERNARY:
+            # Of a step up: by a coin that is fair the message lies at the mechanism's centre in the mean.
+            fair = float((mechanism.centre - alphabet[0]) / (alphabet[-1] - alphabet[0]))
+            chance = np.where(plus < 0.5, 2 * fair * plus, fair + (2 * plus - 1) * (1 - fair))
+            steps = np.stack([rng.binomial(len(alphabet) - 1, chance) for rng in view.generators()])
+            return np.asarray((alphabet.start + alphabet.step * steps).astype(smallest(alphabet)))
+        low, high = extremes(mechanism)
+        rows = []
+        for rng in view.generators():
+            votes = np.where(rng.random(len(plus)) < plus, high, low)
+            if isinstance(mechanism, Ternary):
+                votes[rng.random(len(plus)) >= mechanism.spread / mechanism.scale] = 0
+            rows.append(votes)
+        return np.stack(rows)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,19 +98,3 @@ def honest_vote(view: View) -> Vector:
 def _by_sign(view: View) -> bool:
     """Whether each message has one vote: the rule's way, and the only one of reals."""
     return view.one_vote or extremes(view.mechanism)[0].dtype.kind == "f"
-
-
-def _votes(mechanism: Mechanism, plus: Vector, rng: Generator) -> NDArray[np.generic]:
-    """One message whose votes are + with these probabilities."""
-    alphabet = mechanism.alphabet
-    if alphabet is not None and alphabet != TERNARY:
-        # Of a step up: by a coin that is fair the message lies at the mechanism's centre in the mean.
-        fair = float((mechanism.centre - alphabet[0]) / (alphabet[-1] - alphabet[0]))
-        chance = np.where(plus < 0.5, 2 * fair * plus, fair + (2 * plus - 1) * (1 - fair))
-        steps = rng.binomial(len(alphabet) - 1, chance)
-        return np.asarray((alphabet.start + alphabet.step * steps).astype(smallest(alphabet)))
-    low, high = extremes(mechanism)
-    votes = np.where(rng.random(len(plus)) < plus, high, low)
-    if isinstance(mechanism, Ternary):
-        votes[rng.random(len(plus)) >= mechanism.spread / mechanism.scale] = 0
-    return votes

@@ -29,7 +29,7 @@ from fedpriv.wire._sizes import (
     settings_bytes,
     varies,
 )
-from fedpriv.wire.frames import CLIENT, FRONT, Head, framed, taken_apart
+from fedpriv.wire.frames import CLIENT, FRONT, framed, taken_apart
 from fedpriv.wire.replies import REASONS, Rejected, frames_of, reply
 
 __all__ = [
@@ -134,7 +134,11 @@ def opened(frame: bytes | memoryview, expected: Expected) -> Messages | Sum | Ad
     longest = max(most * size, 8 * expected.dimension + _ALONE.size, most * expected.settings * SETTING.itemsize)
     head, who, content = taken_apart(frame, expected.study, expected.round, FRONT + most * CLIENT.itemsize + longest)
     if head.form == _ADAPTED and expected.settings:
-        return _opened_settings(head, who, content, expected)
+        count, settings = head.clients, head.dimension
+        if settings != expected.settings or len(content) != count * settings * SETTING.itemsize:
+            raise Rejected("shape", f"{len(content)} bytes for {count} × {settings} settings")
+        clients = _checked_clients(who, expected)
+        return Adapted(clients, np.frombuffer(content, SETTING).astype(np.float64).reshape(count, settings))
     if head.dimension != expected.dimension or len(content) not in _lengths(head.form, head.clients, expected):
         raise Rejected(
             "shape", f"{len(content)} bytes of form {head.form} for {head.clients} × {head.dimension} symbols"
@@ -150,15 +154,6 @@ def opened(frame: bytes | memoryview, expected: Expected) -> Messages | Sum | Ad
     except FedprivError as error:
         raise Rejected("shape", str(error)) from None
     return _checked_messages(clients, dense, expected)
-
-
-def _opened_settings(head: Head, who: memoryview, content: memoryview, expected: Expected) -> Adapted:
-    """Settings of releases, if they are as many as adapt; what they may be, their release knows."""
-    count, settings = head.clients, head.dimension
-    if settings != expected.settings or len(content) != count * settings * SETTING.itemsize:
-        raise Rejected("shape", f"{len(content)} bytes for {count} × {settings} settings")
-    clients = _checked_clients(who, expected)
-    return Adapted(clients, np.frombuffer(content, SETTING).astype(np.float64).reshape(count, settings))
 
 
 def _opened_sum(clients: Numbers, form: int, content: memoryview, expected: Expected) -> Sum:

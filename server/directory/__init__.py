@@ -76,7 +76,12 @@ def prepare(directory: Path, study: Study, resume: bool, where: str | None = Non
                 f"{directory}: holds a run already: --resume {directory} goes on with it, --out names another"
             )
         else:
-            about = _environment() | {"data": where, "run": secrets.token_hex(8), "study_format": identity.FORMAT}
+            about: dict[str, Any] = {"python": platform.python_version()} | dict.fromkeys(PACKAGES)
+            for package in PACKAGES:
+                with suppress(PackageNotFoundError):  # its code came by another way, as Flower's own does
+                    about[package] = version(package)
+            about |= {"modules": os.environ.get(MODULES), "data": where}
+            about |= {"run": secrets.token_hex(8), "study_format": identity.FORMAT}
             replaced(directory / ENVIRONMENT, (json.dumps(about, indent=1) + "\n").encode(), mode=0o644)
             replaced(file, study_file.text(study).encode(), mode=0o644)
         yield str(_about(directory / ENVIRONMENT).get("run", ""))
@@ -133,12 +138,3 @@ def _check_unchanged(file: Path, study: Study) -> None:
         lines = difflib.ndiff(study_file.text(was).splitlines(), study_file.text(study).splitlines())
         changes = [line for line in lines if line[:1] in "+-" and line[2:]]
         raise FedprivError(f"{file.parent}: holds another study than is asked for: {'; '.join(changes)[:300]}")
-
-
-def _environment() -> dict[str, str | None]:
-    """What ran the study, and where the modules it names were looked for."""
-    versions: dict[str, str | None] = {"python": platform.python_version()} | dict.fromkeys(PACKAGES)
-    for package in PACKAGES:
-        with suppress(PackageNotFoundError):  # its code came by another way, as Flower's own does
-            versions[package] = version(package)
-    return versions | {"modules": os.environ.get(MODULES)}

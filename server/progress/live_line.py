@@ -62,7 +62,15 @@ class LiveLine:
         columns = 0
         with suppress(OSError, ValueError):  # the terminal that is written to: standard output may be another
             columns = os.get_terminal_size(self._stream.fileno()).columns
-        text = _fitted(counted, share, facts, (columns or shutil.get_terminal_size().columns) - 1)
+        width = (columns or shutil.get_terminal_size().columns) - 1
+        shown = [counted, *facts]
+        while len(shown) > 1 and len("  ".join(shown)) + NARROWEST + 2 > width:
+            shown.pop()  # the least important of the facts, where not even a small bar has room beside it
+        bar = min(width - len("  ".join(shown)) - 2, WIDEST)
+        if bar >= NARROWEST:
+            done = round(bar * min(1.0, share))
+            shown.insert(1, "━" * done + "─" * (bar - done))
+        text = "  ".join(shown)[: max(width, 0)]
         self._stream.write(_writable("\r" + text.ljust(self._drawn), self._stream))
         self._stream.flush()
         self._drawn = len(text)
@@ -71,18 +79,6 @@ class LiveLine:
         """Write a line that stays."""
         self._stream.write(_writable(text + "\n", self._stream))
         self._stream.flush()
-
-
-def _fitted(counted: str, share: float, facts: list[str], width: int) -> str:
-    """The line, its bar made small and then its least important facts left out until it fits."""
-    facts = list(facts)
-    while facts and len("  ".join([counted, *facts])) + NARROWEST + 2 > width:
-        facts.pop()
-    left = width - len("  ".join([counted, *facts])) - 2
-    size = min(left, WIDEST) if left >= NARROWEST else 0
-    done = round(size * min(1.0, share))
-    bar = ["━" * done + "─" * (size - done)] if size else []
-    return "  ".join([counted, *bar, *facts])[: max(width, 0)]
 
 
 def _writable(text: str, stream: TextIO) -> str:

@@ -137,9 +137,9 @@ class Inbox:
                 continue
             self.settings[client] = own
 
-    def _reject(self, error: wire.Rejected) -> None:
+    def _reject(self, error: wire.Rejected, times: int = 1) -> None:
         """Count a rejection, and keep its reason."""
-        self.rejected[error.reason] += 1
+        self.rejected[error.reason] += times
         self._reasons.append(str(error))
 
     def _take(self, found: wire.Messages | wire.Sum) -> None:
@@ -157,8 +157,8 @@ class Inbox:
             masked = self._study.masked is not None
             alone = None if masked else wire.alone(self._mechanism, self._dimension, found.payload)
             if found.refused.size:
-                self.rejected["alphabet"] += len(found.refused)
-                self._reasons.append(f"alphabet: client {found.refused[0]} sent what its mechanism cannot send")
+                why = f"client {found.refused[0]} sent what its mechanism cannot send"
+                self._reject(wire.Rejected("alphabet", why), len(found.refused))
             if self._keeps_rows:
                 self._rows.append((found.clients, np.array(found.payload)))
             else:

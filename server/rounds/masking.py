@@ -7,9 +7,9 @@ fewer are left than the study's threshold asks for, there is no sum: `FedprivErr
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from functools import cached_property
-from itertools import pairwise
+from itertools import chain, pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,8 +58,7 @@ class Session:
     def take_keys(self, member: int, content: bytes) -> None:
         """Two public keys, which nobody else has sent, and a signature, which members check."""
         self._expect(member, self._asked, self._keys)
-        if len(content) != 2 * keys.KEY + SIGNATURE:
-            raise Rejected("shape", f"node {member}: {len(content)} bytes, where two signed keys were expected")
+        _check_size(member, content, 2 * keys.KEY + SIGNATURE, ", where two signed keys were expected")
         entry = Entry(self._asked[member], *(content[start:end] for start, end in pairwise(_PARTS)))
         known = {key for other in self._keys.values() for key in (other.channel, other.pairing)}
         if entry.channel == entry.pairing or known & {entry.channel, entry.pairing}:
@@ -81,8 +80,7 @@ class Session:
     def take_shares(self, member: int, content: bytes) -> None:
         """A signature of the roster, a commitment, and a letter to each neighbour, which nobody here can open."""
         self._expect(member, self.roster.entries, self._shared)
-        if len(content) != SIGNATURE + COMMITMENT + SEALED * self.roster.arrangement.degree:
-            raise Rejected("shape", f"node {member}: {len(content)} bytes of shares")
+        _check_size(member, content, SIGNATURE + COMMITMENT + SEALED * self.roster.arrangement.degree, " of shares")
         self._shared[member] = content
 
     @cached_property
@@ -131,8 +129,7 @@ class Session:
     def take_signature(self, member: int, content: bytes) -> None:
         """A signature of the list of survivors, which other members check."""
         self._expect(member, self._survivors, self._signatures)
-        if len(content) != SIGNATURE:
-            raise Rejected("shape", f"node {member}: {len(content)} bytes, where a signature was expected")
+        _check_size(member, content, SIGNATURE, ", where a signature was expected")
         self._signatures[member] = content
 
     def opening(self) -> bytes:
@@ -148,8 +145,7 @@ class Session:
         """A share of one secret of each of its wards."""
         own = wards(self.roster, member, self.present)
         self._expect(member, self._survivors, self._opened)
-        if len(content) != shamir.SHARE * len(own):
-            raise Rejected("shape", f"node {member}: {len(content)} bytes, where {len(own)} shares were asked")
+        _check_size(member, content, shamir.SHARE * len(own), f", where {len(own)} shares were asked")
         self._opened.add(member)
         for place, ward in enumerate(own):
             self._shares.setdefault(ward, {})[member] = content[shamir.SHARE * place :][: shamir.SHARE]
@@ -174,17 +170,24 @@ class Session:
     def _recovered(self, member: int) -> bytes:
         """A survivor's seed, or the private key of a member that has dropped out, from the shares given of it.
 
-        Shares that do not belong to the others are rejected and counted.
+        It is right where it comes to what the member has told: the seed's commitment, or the public key. Shares that do
+        not belong to the others are rejected and counted.
         """
         given = {each: share for each, share in self._shares.get(member, {}).items() if share != _NONE}
         threshold, at = self.roster.arrangement.threshold, self.roster.place
-        for chosen in self._choices(list(given), threshold):
+        survives = member in self._survivors
+        told = self._shared[member][SIGNATURE:][:COMMITMENT] if survives else self.roster.entries[member].pairing
+        # Tried together are first the shares of those that nothing speaks against, then some by lot.
+        believed = sorted(given, key=lambda each: (each in self._suspects, each))[:threshold]
+        lot = random.Random(0)
+        drawn = (lot.sample(list(given), threshold) for _ in range(_TRIES if len(given) > threshold else 0))
+        for chosen in chain([believed] if len(believed) == threshold else [], drawn):
             curve = shamir.curve({at(each): given[each] for each in chosen})
             try:
                 secret = shamir.secret_of(curve)
             except FedprivError:
                 continue
-            if not self._belongs(member, secret):
+            if told != (commitment(self.roster, secret) if survives else keys.public_key(secret)):
                 continue
             for each, share in given.items():
                 if shamir.at(curve, at(each)) != int.from_bytes(share):
@@ -193,21 +196,6 @@ class Session:
                     self.rejected.append(Rejected("checksum", why))
             return secret
         raise FedprivError(f"masking: {len(given)} shares of node {member}'s secret do not give it back")
-
-    def _choices(self, given: list[int], threshold: int) -> Iterator[list[int]]:
-        """Members whose shares are tried together: first those that nothing speaks against; then by lot."""
-        if len(given) < threshold:
-            return
-        yield sorted(given, key=lambda each: (each in self._suspects, each))[:threshold]
-        lot = random.Random(0)
-        for _ in range(_TRIES if len(given) > threshold else 0):
-            yield lot.sample(given, threshold)
-
-    def _belongs(self, member: int, secret: bytes) -> bool:
-        """Whether it is the seed that a survivor has committed to, or else the private key to a member's public one."""
-        if member in self._survivors:
-            return commitment(self.roster, secret) == self._shared[member][SIGNATURE:][:COMMITMENT]
-        return keys.public_key(secret) == self.roster.entries[member].pairing
 
     def _expect(self, member: int, may: Iterable[int], have: Iterable[int]) -> None:
         """Refuse an answer of a member that was not asked, or has answered."""
@@ -225,3 +213,9 @@ class Session:
                 f"masking: {len(left)} of {len(self._asked)} nodes, of {spoken} clients, {what}, where "
                 f"{self._terms.threshold} clients are needed"
             )
+
+
+def _check_size(member: int, content: bytes, size: int, words: str) -> None:
+    """Refuse an answer of another size, which the words call by its name."""
+    if len(content) != size:
+        raise Rejected("shape", f"node {member}: {len(content)} bytes{words}")
