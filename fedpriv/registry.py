@@ -83,7 +83,10 @@ class Registry(Mapping[str, type[Any]], Generic[Member]):
         optional: Iterable[str] = (),  # methods of the protocol that one of one's own may lack
         beside: type[Any] | None = None,  # a dataclass of what a table says besides the settings of its class
     ) -> None:
-        self.noun, self.protocol, self.proof, self._optional = noun, protocol, proof, frozenset(optional)
+        self.noun = noun
+        self.protocol = protocol
+        self.proof = proof
+        self._optional = frozenset(optional)
         self.beside = () if beside is None else settings_of(beside)
         self._members: dict[str, type[Any]] = {}
         for cls in members:

@@ -31,7 +31,7 @@ class Option:
     """One type that a setting may have, and what bounds it there: words of a Literal, and bool, are constraints too."""
 
     type: Any  # as it is annotated: a class, a Literal, a generic such as Mapping[str, Any]
-    constraints: tuple[Constraint, ...] = ()
+    constraints: tuple[Constraint, ...] = ()  # all of which a value must meet
 
     def fits(self, value: Any) -> bool:
         """Whether a value is meant to be of this type: of a whole number and a share, `1` is the first."""
@@ -63,7 +63,7 @@ class Option:
 class Setting:
     """A field of a class that is made from a table: what it may be, and what it is if nobody says."""
 
-    name: str
+    name: str  # of the field
     sentence: str  # about it, for people
     options: tuple[Option, ...]  # the types it may have, in the order they are written in
     default: Any  # MISSING where it must be given

@@ -86,7 +86,8 @@ class GridDriver:
     @contextmanager
     def one_round(self) -> Iterator[None]:
         """Another round: nodes that are left out are left out of it, and at its end it is seen who is still there."""
-        self._rounds, self._asked = self._rounds + 1, set[int]()
+        self._rounds += 1
+        self._asked = set[int]()
         yield
         all_lost = bool(self._asked) and self._asked <= self._lost
         self._fruitless = self._fruitless + 1 if self._restarted and all_lost else 0

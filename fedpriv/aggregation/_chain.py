@@ -65,7 +65,7 @@ class Chain:
     """
 
     before: tuple[Before, ...]  # one step or more, the first of them first
-    rule: Rule
+    rule: Rule  # which sees what the last step leaves
 
     needs_rows: ClassVar[bool] = True
 

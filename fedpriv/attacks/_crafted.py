@@ -10,12 +10,10 @@ import numpy as np
 from scipy.special import ndtri
 
 from fedpriv._base.arrays import Vector
-from fedpriv.attacks._view import Knowledge, View
+from fedpriv.attacks._view import ALL, SOME, View
 from fedpriv.errors import positive
 from fedpriv.settings import check_fields
 
-SOME: tuple[Knowledge, ...] = ("byzantine", "everything")
-ALL: tuple[Knowledge, ...] = ("everything",)
 _COARSE = 2.0 ** np.arange(-4, 7)  # the factors that are tried first
 
 

@@ -10,12 +10,10 @@ import numpy as np
 
 from fedpriv._base.arrays import Vector
 from fedpriv.attacks._spread import squares
-from fedpriv.attacks._view import Knowledge, View
+from fedpriv.attacks._view import ALL, SOME, View
 from fedpriv.errors import limited, real
 from fedpriv.settings import check_fields
 
-SOME: tuple[Knowledge, ...] = ("byzantine", "everything")
-ALL: tuple[Knowledge, ...] = ("everything",)
 _HALVINGS = 17  # to about 1e−5 of the first step, the paper's smallest
 
 

@@ -10,10 +10,9 @@ import numpy as np
 from fedpriv._base.arrays import Vector
 from fedpriv._base.one_thread import one_thread
 from fedpriv.attacks._spread import products, squares
-from fedpriv.attacks._view import Knowledge, View
+from fedpriv.attacks._view import SOME, View
 from fedpriv.settings import check_fields
 
-SOME: tuple[Knowledge, ...] = ("byzantine", "everything")
 Away = Literal["mean", "deviation", "sign"]
 _STEPS = 30  # of a power iteration
 

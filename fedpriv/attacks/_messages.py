@@ -10,13 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedpriv._base.arrays import Symbols, Vector
-from fedpriv.attacks._view import Knowledge, View
+from fedpriv.attacks._view import OWN, View
 from fedpriv.errors import positive
 from fedpriv.mechanisms import Mechanism
 from fedpriv.packed.forms import smallest
 from fedpriv.settings import check_fields
 
-OWN: tuple[Knowledge, ...] = ("own",)
 Direction = Literal["shared", "own"]
 REACH = 6  # noise deviations beyond the clip that a message without alphabet still passes as ordinary
 

@@ -20,6 +20,11 @@ from fedpriv.mechanisms import Mechanism
 Known = TypeVar("Known")
 Knowledge = Literal["own", "byzantine", "everything"]
 
+# What an attack can work with, the default first.
+OWN: tuple[Knowledge, ...] = ("own",)
+SOME: tuple[Knowledge, ...] = ("byzantine", "everything")
+ALL: tuple[Knowledge, ...] = ("everything",)
+
 
 class Silent(Exception):
     """What an attack raises that means to send nothing: any other exception says that it could not be carried out."""
@@ -48,7 +53,7 @@ class Foresight(Protocol):
 class View:
     """What the attackers at hand see."""
 
-    knowledge: Knowledge
+    knowledge: Knowledge  # as the study gives it
     seen: Seen  # the updates that can be known
     foresight: Foresight | None = None  # with knowledge of everything
     generators: Callable[[], Sequence[Generator]]  # one for each attacker, its own in each round, at its beginning

@@ -22,7 +22,7 @@ OUTWARD = 1e-12  # what the inverse of the incomplete beta function may be off b
 class Interval(NamedTuple):
     """Every class's expected score, from both sides."""
 
-    lower: Vector
+    lower: Vector  # one a class
     upper: Vector
 
 

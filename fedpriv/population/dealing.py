@@ -26,10 +26,10 @@ Whole = NDArray[np.int64]
 
 
 class Hands(NamedTuple):
-    """Who gets what: the places of the deck, client by client, and how many each client gets."""
+    """Who gets what of a deck."""
 
-    places: Whole
-    sizes: Whole
+    places: Whole  # of the deck, client by client
+    sizes: Whole  # how many each client gets
 
 
 class Dealing(Protocol):

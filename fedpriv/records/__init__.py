@@ -28,7 +28,7 @@ class Records:
     """What a run wrote down: the run itself, its rounds from 1 on, and how it ended, None where it was cut short."""
 
     header: Line  # the run: its study, mechanism, trust, promise
-    rounds: list[Line]
+    rounds: list[Line]  # from 1 on
     end: Line | None  # why it ended, what it cost
 
 
@@ -161,4 +161,5 @@ def _numbers(value: Any) -> Any:
 
 
 def _unwritable(path: File, error: OSError) -> FedprivError:
+    """What is said of a file that cannot be written."""
     return FedprivError(f"{path}: cannot be written ({error.strerror or error})")

@@ -64,27 +64,27 @@ class Expected:
 
 @dataclass(frozen=True)
 class Messages:
-    """Packed messages, one row a client; `refused` are clients whose row was not of the alphabet, and is left out."""
+    """Packed messages, one row a client."""
 
-    clients: Numbers
+    clients: Numbers  # whose rows these are
     payload: Bytes  # (clients, bytes of a message in full)
-    refused: Numbers
+    refused: Numbers  # clients whose row was not of the alphabet, and is left out
 
 
 @dataclass(frozen=True)
 class Sum:
-    """The sum of some clients' messages; `alone`: what these would have taken, where that depends on what they say."""
+    """The sum of some clients' messages."""
 
-    clients: Numbers
+    clients: Numbers  # whose messages are in it
     total: Numbers  # of symbols, one a coordinate
-    alone: int | None = None  # bytes, headers included
+    alone: int | None = None  # bytes these would have taken, headers included, where that depends on what they say
 
 
 @dataclass(frozen=True)
 class Adapted:
     """The settings of some clients' releases after a round, one row a client: public, and each client's own affair."""
 
-    clients: Numbers
+    clients: Numbers  # whose rows these are
     settings: NDArray[np.float64]  # (clients, how many adapt)
 
 
@@ -210,7 +210,7 @@ def _checked_clients(who: memoryview, expected: Expected) -> Numbers:
 
 
 def _checked_messages(clients: Numbers, payload: Bytes, expected: Expected) -> Messages:
-    """Those messages that are of the alphabet, and whose were not."""
+    """The messages that are of the alphabet, and the clients whose were not."""
     good = packing(expected.mechanism).valid(payload, expected.dimension)
     if good.all():
         return Messages(clients, payload, clients[:0])

@@ -28,7 +28,7 @@ from fedpriv.studies.study import Study
 STUDY = "study.toml"
 ENVIRONMENT = "environment.json"  # what ran it, where its data lay, and its name
 WRITTEN = {STUDY, ENVIRONMENT, "checkpoint.npz", "records.jsonl", "result.json", "error.json"}  # by `files.replaced`
-PACKAGES = ("fedpriv", "numpy", "scipy", "torch", "flwr", "ray", "randomgen")
+PACKAGES = ("fedpriv", "numpy", "scipy", "torch", "flwr", "ray", "randomgen")  # whose versions are written down
 KEPT = "FEDPRIV_KEPT"  # the environment's name for a descriptor that keeps this process's directory
 
 

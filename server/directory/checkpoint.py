@@ -29,7 +29,7 @@ class State:
     """After `round` rounds: the model, the optimiser's memory, and the settings of releases that adapt, by client."""
 
     round: int  # the last one that is in the weights; 0 before the first
-    weights: NDArray[np.float64]
+    weights: NDArray[np.float64]  # of the model
     memory: Memory  # of the server's optimiser
     settings: NDArray[np.float64]  # (clients, how many adapt)
 

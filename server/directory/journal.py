@@ -20,7 +20,7 @@ from fedpriv.studies import identity
 from fedpriv.studies.study import Study
 
 FILE = "ledger.jsonl"
-FORMAT = 1
+FORMAT = 1  # of its lines
 Numbers = NDArray[np.int64]
 
 

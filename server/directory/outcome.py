@@ -17,7 +17,7 @@ from fedpriv._base.files import replaced
 from fedpriv.errors import FedprivError
 from server.directory import kept
 
-ERROR = "error.json"
+ERROR = "error.json"  # there as long as the run has not ended as it should
 UNFINISHED = "Flower ended before the run did"
 STOP = "stop"  # a file of this name asks the run to end, as Ctrl-C does
 LOG = "flower.log"  # what Flower and Ray said; it stays where something failed

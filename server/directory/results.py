@@ -21,12 +21,12 @@ class Totals:
     """What all rounds so far add up to; a run that goes on begins with those in its files."""
 
     counted: int = 0  # rounds that were not skipped
-    skipped: int = 0
+    skipped: int = 0  # rounds that were not used
     accuracy: float | None = None  # when it was last looked at
     tolerance: float | None = None  # of attackers, when it was last looked at: the share of votes that survive
     bytes_up: int = 0  # of clients' messages
     bytes_transport: int = 0  # that travelled for them, both ways
-    seconds: float = 0.0
+    seconds: float = 0.0  # of wall-clock time
     rejected: Counter[str] = field(default_factory=Counter)  # messages by reason
     failed: Counter[str] = field(default_factory=Counter)  # clients without a message, by reason
     why_no_attack: str | None = None  # of the first round whose attack failed

@@ -21,7 +21,8 @@ class LiveLine:
     """What is done, a bar, and facts, kept to the width of the terminal."""
 
     def __init__(self, quiet: bool, stream: TextIO | None = None, clock: Callable[[], float] = time.monotonic) -> None:
-        self.quiet, self._clock = quiet, clock
+        self.quiet = quiet
+        self._clock = clock
         self._stream = sys.stderr if stream is None else stream
         self._live = not quiet and self._stream.isatty()
         self._shown = clock()

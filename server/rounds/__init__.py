@@ -67,7 +67,10 @@ class Rounds:
         self, prepared: Prepared, directory: Path, files: ExitStack, masked: bool = False, name: str = ""
     ) -> None:
         self._prepared = prepared
-        self.plan, self.study, self.pool, self.net = prepared.plan, prepared.study, prepared.pool, prepared.net
+        self.plan = prepared.plan
+        self.study = prepared.study
+        self.pool = prepared.pool
+        self.net = prepared.net
         self.directory = directory
         self._files = files
         self._masked = masked  # whether the driver masks sums

@@ -63,7 +63,8 @@ class _Round:
     """One sum: the session, who has dropped out of it and why."""
 
     def __init__(self, carrier: Carrier, task: Task) -> None:
-        self._carrier, self._task = carrier, task
+        self._carrier = carrier
+        self._task = task
         self._study: Study = study_file.parsed(task.study)
         self._cohorts = carrier.cohorts(task.clients)
         hosted = {node: len(own) for node, own in self._cohorts.items()}
