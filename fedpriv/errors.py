@@ -59,10 +59,12 @@ class Constraint:
 
 
 def _no_number(value: Any) -> str:
+    """What is wrong with a value that must be a number; empty where it is one."""
     return "" if isinstance(value, Real) and not isinstance(value, bool) else f"must be a number, got {value!r}"
 
 
 def _not_finite(value: Any) -> str:
+    """What is wrong with a value that must be finite, and small enough for its square to be."""
     if fault := _no_number(value):
         return fault
     try:
@@ -76,6 +78,7 @@ def _not_finite(value: Any) -> str:
 
 
 def _not_whole(value: Any, least: int) -> str:
+    """What is wrong with a value that must be a whole number, and not a slip of many digits."""
     if not isinstance(value, Integral) or isinstance(value, bool) or int(value) != value:
         return f"must be a whole number, got {value!r}"
     if least <= int(value) <= MOST:
@@ -85,6 +88,7 @@ def _not_whole(value: Any, least: int) -> str:
 
 
 def _no_share(value: Any) -> str:
+    """What is wrong with a value that must be a probability."""
     if not _no_number(value) and 0 <= value <= 1:
         return ""
     return f"must be between 0 and 1, got {value if isinstance(value, Real) else repr(value)}"
@@ -98,10 +102,6 @@ def whole_from(least: int) -> Constraint:
     fedpriv.errors.FedprivError: classes must be at least 2, got 1
     """
     return Constraint(f"a whole number of at least {least}", {"minimum": least}, lambda own: _not_whole(own, least))
-
-
-def _short(bound: float) -> str:
-    return str(bound) if isinstance(bound, int) else f"{bound:g}"
 
 
 def limited(
@@ -122,7 +122,9 @@ def limited(
         ("exclusiveMinimum", "above", above), ("minimum", "at least", least),
         ("exclusiveMaximum", "below", below), ("maximum", "at most", most),
     ]  # fmt: skip
-    words = " and ".join(f"{word} {_short(bound)}" for _, word, bound in bounds if bound is not None)
+    words = " and ".join(
+        f"{word} {bound if isinstance(bound, int) else f'{bound:g}'}" for _, word, bound in bounds if bound is not None
+    )
 
     def fault(value: Any) -> str:
         if wrong := _no_number(value):

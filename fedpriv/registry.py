@@ -11,8 +11,8 @@ import inspect
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
-from functools import cache
 from importlib.machinery import PathFinder
 from types import FunctionType
 from typing import Any, Generic, TypeVar
@@ -33,15 +33,15 @@ Member = TypeVar("Member")
 class Kind:
     """A table that names a class: `kind`, and the settings that go to it."""
 
-    kind: str
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    kind: str  # the class's name, or `module:Class`
+    settings: Mapping[str, Any] = field(default_factory=dict)  # numpy's numbers become Python's own
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "settings", native(self.settings))
         object.__setattr__(self, "_made", {})
 
     def __eq__(self, other: object) -> bool:
-        """Where they are written alike: 1 is not 1.0 to a class of which nothing else is known."""
+        """Equal are tables that are written alike: 1 is not 1.0 to a class of which nothing else is known."""
         return isinstance(other, Kind) and repr(self.table()) == repr(other.table())
 
     def __reduce__(self) -> tuple[type[Kind], tuple[str, Mapping[str, Any]]]:
@@ -49,7 +49,7 @@ class Kind:
         return Kind, (self.kind, self.settings)
 
     def table(self) -> dict[str, Any]:
-        """As it is written."""
+        """The table as it is written in a study."""
         return {"kind": self.kind, **self.settings}
 
     def with_settings(self, settings: Mapping[str, Any]) -> Kind:
@@ -83,7 +83,10 @@ class Registry(Mapping[str, type[Any]], Generic[Member]):
         optional: Iterable[str] = (),  # methods of the protocol that one of one's own may lack
         beside: type[Any] | None = None,  # a dataclass of what a table says besides the settings of its class
     ) -> None:
-        self.noun, self.protocol, self.proof, self._optional = noun, protocol, proof, frozenset(optional)
+        self.noun = noun
+        self.protocol = protocol
+        self.proof = proof
+        self._optional = frozenset(optional)
         self.beside = () if beside is None else settings_of(beside)
         self._members: dict[str, type[Any]] = {}
         for cls in members:
@@ -132,7 +135,12 @@ class Registry(Mapping[str, type[Any]], Generic[Member]):
         settings = fitted(cls, table.settings)
         if cls is not None:
             _check_names(table.kind, cls, settings)
-            _check_values(table.kind, cls, settings)
+            for own in settings_of(cls):
+                try:
+                    if own.name in settings:
+                        own.check(settings[own.name])
+                except FedprivError as error:
+                    raise FedprivError(f"{table.kind}: {error}") from None
         return table.with_settings(settings)
 
     def _own(self, path: str) -> type[Any]:
@@ -150,19 +158,13 @@ class Registry(Mapping[str, type[Any]], Generic[Member]):
             does = " ".join((method.__doc__ or "").split("\n\n")[0].split())
             if not callable(own):
                 raise FedprivError(f"{self.noun} {path!r} has no {told}: {does}")
-            if not _takes(own, len(wanted)):
-                raise FedprivError(f"{self.noun} {path!r}: {name} must take ({', '.join(wanted)}): {does}")
+            try:
+                inspect.signature(own).bind(*[None] * len(wanted))
+            except TypeError:
+                raise FedprivError(f"{self.noun} {path!r}: {name} must take ({', '.join(wanted)}): {does}") from None
+            except ValueError:  # written in C, without a signature
+                continue
         return cls
-
-
-def _takes(function: Any, count: int) -> bool:
-    try:
-        inspect.signature(function).bind(*[None] * count)
-    except TypeError:
-        return False
-    except ValueError:  # written in C, without a signature
-        pass
-    return True
 
 
 def kind_of(made: object) -> str:
@@ -183,7 +185,10 @@ def built(kind: str, cls: type[Any], settings: Mapping[str, Any]) -> Any:
     settings = fitted(cls, settings)
     if is_dataclass(cls):
         _check_names(kind, cls, settings)
-        _check_missing(kind, cls, settings)
+        needed = [each.name for each in fields(cls) if each.default is MISSING and each.default_factory is MISSING]
+        if missing := [name for name in needed if name not in settings]:
+            known = ", ".join(each.name for each in fields(cls))
+            raise FedprivError(f"{kind} needs {', '.join(missing)}; settings: {known}")
     try:
         return cls(**settings)
     except FedprivError as error:
@@ -205,28 +210,28 @@ def fitted(cls: type[Any] | None, settings: Mapping[str, Any]) -> dict[str, Any]
     >>> fitted(Poisson, {"rate": 1})
     {'rate': 1.0}
     """
-    wanted = frozenset[str]() if cls is None else _floats(cls)  # type: ignore[arg-type]  # mypy takes no class for hashable
+    types: dict[str, list[Any]] = {}
+    with suppress(*FAULTS):  # somebody's own class may have types that are none of ours
+        types = {} if cls is None else {own.name: [each.type for each in own.options] for own in settings_of(cls)}
+    floats = [name for name, options in types.items() if float in options and int not in options]
     own = {name: native(value) for name, value in settings.items()}
     return {
-        name: float(value) if name in wanted and type(value) is int and abs(value) < 2**1000 else value
+        name: float(value) if name in floats and type(value) is int and abs(value) < 2**1000 else value
         for name, value in own.items()
     }
-
-
-@cache
-def _floats(cls: type[Any]) -> frozenset[str]:
-    """The fields of a dataclass that are floats, and not whole numbers as well."""
-    try:
-        kinds = {own.name: [option.type for option in own.options] for own in settings_of(cls)}
-    except FAULTS:  # somebody's own class, whose types are none of ours
-        return frozenset()
-    return frozenset(name for name, options in kinds.items() if float in options and int not in options)
 
 
 def imported(noun: str, path: str) -> type[Any]:
     """The class at `module:Class`."""
     module, _, name = path.partition(":")
-    _check_no_other(f"{noun} {path!r}", module.partition(".")[0])
+    top = module.partition(".")[0]
+    met = getattr(sys.modules.get(top), "__file__", None)
+    spec = PathFinder.find_spec(top) if met else None
+    # Two studies may each have a module of one name beside them, and a process keeps the first one it has met.
+    if met and spec and spec.has_location and spec.origin and not os.path.samefile(met, spec.origin):
+        raise FedprivError(
+            f"{noun} {path!r} is in {spec.origin}, but this process has met another {top!r}, {met}: rename one"
+        )
     try:
         found = getattr(importlib.import_module(module), name)
     except FAULTS as error:
@@ -237,35 +242,10 @@ def imported(noun: str, path: str) -> type[Any]:
     return found
 
 
-def _check_no_other(what: str, module: str) -> None:
-    """Two studies may each have a module of one name beside them, and a process keeps the first one it has met."""
-    met = getattr(sys.modules.get(module), "__file__", None)
-    found = PathFinder.find_spec(module) if met else None
-    if met and found and found.has_location and found.origin and not os.path.samefile(met, found.origin):
-        raise FedprivError(
-            f"{what} is in {found.origin}, but this process has met another {module!r}, {met}: rename one"
-        )
-
-
-def _check_values(kind: str, cls: type[Any], settings: Mapping[str, Any]) -> None:
-    for own in settings_of(cls):
-        try:
-            if own.name in settings:
-                own.check(settings[own.name])
-        except FedprivError as error:
-            raise FedprivError(f"{kind}: {error}") from None
-
-
 def _check_names(kind: str, cls: type[Any], settings: Mapping[str, Any]) -> None:
+    """Refuse settings that the class has not."""
     known = [each.name for each in fields(cls)]
     for name in settings:
         if name not in known:
             listed = ", ".join(known) or "none"
             raise FedprivError(f"{kind} has no setting {name!r}{nearest(str(name), known)}; settings: {listed}")
-
-
-def _check_missing(kind: str, cls: type[Any], settings: Mapping[str, Any]) -> None:
-    known = [each.name for each in fields(cls)]
-    needed = [each.name for each in fields(cls) if each.default is MISSING and each.default_factory is MISSING]
-    if missing := [name for name in needed if name not in settings]:
-        raise FedprivError(f"{kind} needs {', '.join(missing)}; settings: {', '.join(known)}")

@@ -7,31 +7,31 @@ settings stays in a class's own `__post_init__`.
 
 from __future__ import annotations
 
-import types
 from collections.abc import Mapping
-from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
-from functools import cache
+from dataclasses import MISSING, dataclass, fields, is_dataclass
 from numbers import Integral
+from types import UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from fedpriv.errors import Constraint, truth, word_among
 
 WORDS = {int: "a whole number", float: "a number", str: "a word", bool: "true or false"}
+_KNOWN: dict[type[Any], tuple[Setting, ...]] = {}  # by class: to read a class's hints takes longer than all the rest
 
 
 @dataclass(frozen=True)
 class Family:
     """A family of classes in another folder, by what one of them is called."""
 
-    noun: str
+    noun: str  # as in a message: "mechanism"
 
 
 @dataclass(frozen=True, eq=False)
 class Option:
     """One type that a setting may have, and what bounds it there: words of a Literal, and bool, are constraints too."""
 
-    type: Any
-    constraints: tuple[Constraint, ...] = ()
+    type: Any  # as it is annotated: a class, a Literal, a generic such as Mapping[str, Any]
+    constraints: tuple[Constraint, ...] = ()  # all of which a value must meet
 
     def fits(self, value: Any) -> bool:
         """Whether a value is meant to be of this type: of a whole number and a share, `1` is the first."""
@@ -63,9 +63,9 @@ class Option:
 class Setting:
     """A field of a class that is made from a table: what it may be, and what it is if nobody says."""
 
-    name: str
-    sentence: str
-    options: tuple[Option, ...]
+    name: str  # of the field
+    sentence: str  # about it, for people
+    options: tuple[Option, ...]  # the types it may have, in the order they are written in
     default: Any  # MISSING where it must be given
     family: Any = None  # of a table with a kind: its registry, or a `Family`
 
@@ -96,15 +96,23 @@ def settings_of(cls: type[Any]) -> tuple[Setting, ...]:
     >>> [(own.name, own.words()) for own in settings_of(Gaussian)]
     [('clip', 'a number, positive'), ('noise', 'a number, positive')]
     """
-    return _settings(cls)  # type: ignore[arg-type]  # mypy takes no class for hashable
-
-
-@cache
-def _settings(cls: type[Any]) -> tuple[Setting, ...]:
-    if not is_dataclass(cls):
-        return ()
-    hints = get_type_hints(cls, include_extras=True)  # on first use of a class: it takes longer than all the rest
-    return tuple(_setting(each, hints[each.name]) for each in fields(cls) if each.init)
+    if cls in _KNOWN:
+        return _KNOWN[cls]
+    hints = get_type_hints(cls, include_extras=True) if is_dataclass(cls) else {}
+    found = []
+    for own in [each for each in fields(cls) if each.init] if hints else []:
+        hint: Any = hints[own.name]
+        notes = hint.__metadata__ if get_origin(hint) is Annotated else ()
+        bare = hint.__origin__ if notes else hint
+        types = get_args(bare) if get_origin(bare) in (Union, UnionType) else (bare,)
+        bounds = tuple(note for note in notes if isinstance(note, Constraint))
+        sentences = [note for note in notes if isinstance(note, str)]
+        families = [note for note in notes if not isinstance(note, str | Constraint)]
+        default = own.default if own.default_factory is MISSING else own.default_factory()
+        options = tuple(_option(each, bounds) for each in types if each is not type(None))
+        found.append(Setting(own.name, "; ".join(sentences), options, default, families[0] if families else None))
+    _KNOWN[cls] = tuple(found)
+    return _KNOWN[cls]
 
 
 def check_fields(made: object) -> None:
@@ -113,24 +121,8 @@ def check_fields(made: object) -> None:
         setting.check(getattr(made, setting.name))
 
 
-def _setting(each: Field[Any], hint: Any) -> Setting:
-    notes = hint.__metadata__ if get_origin(hint) is Annotated else ()
-    bare = hint.__origin__ if notes else hint
-    bounds = tuple(note for note in notes if isinstance(note, Constraint))
-    sentences = [note for note in notes if isinstance(note, str)]
-    families = [note for note in notes if not isinstance(note, str | Constraint)]
-    default = each.default if each.default_factory is MISSING else each.default_factory()
-    options = tuple(_option(own, bounds) for own in _alternatives(bare))
-    return Setting(each.name, "; ".join(sentences), options, default, families[0] if families else None)
-
-
-def _alternatives(hint: Any) -> list[Any]:
-    """The types of a union but None."""
-    own = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
-    return [each for each in own if each is not type(None)]
-
-
 def _option(hint: Any, bounds: tuple[Constraint, ...]) -> Option:
+    """One type of a field, with the bounds of the whole field and those of its own."""
     if get_origin(hint) is Annotated:
         return _option(
             hint.__origin__, (*bounds, *(note for note in hint.__metadata__ if isinstance(note, Constraint)))

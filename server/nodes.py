@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from logging import getLogger
@@ -27,13 +27,13 @@ FRUITLESS = 3  # rounds in which all of a simulation's nodes are lost, before it
 
 @dataclass(frozen=True)
 class Sent:
-    """A message on its way: to which node, in which exchange (0: an introduction), and what it weighed."""
+    """A message on its way to a node."""
 
-    node: int
-    ask: int
-    partition: int
-    clients: Numbers
-    weight: int
+    node: int  # Flower's id of it
+    ask: int  # the exchange; 0: an introduction
+    partition: int  # of the node, −1 as long as it has none
+    clients: Numbers  # whose messages it was asked for
+    weight: int  # bytes of the message
 
 
 class GridDriver:
@@ -49,16 +49,21 @@ class GridDriver:
         self, grid: Grid, clients: int, *, restarted: bool = False, stop: Callable[[], bool] = lambda: False
     ) -> None:
         self.late = 0  # replies that came when nobody waited for them
-        self._grid, self._clients, self._restarted, self._stop = grid, clients, restarted, stop
         self.deployed = False  # whether nodes are somebody's, and not simulated
-        self._asks = self._rounds = self._fruitless = 0
+        self._grid = grid
+        self._clients = clients  # of the study, in all partitions
+        self._restarted = restarted
+        self._stop = stop
+        self._asks = 0  # exchanges so far
+        self._rounds = 0  # so far
+        self._fruitless = 0  # rounds running in which all nodes were lost
         self._asked = set[int]()  # partitions, in this round
-        self._waiting: dict[str, Sent] = {}
-        self._met: set[int] = set()
+        self._waiting: dict[str, Sent] = {}  # for replies, by the message's id
+        self._met: set[int] = set()  # nodes that were asked for their partition
         self._nodes: dict[int, int] = {}  # partition → node
-        self._partitions = 0
-        self._refused: list[str] = []
-        self._told: set[str] = set()
+        self._partitions = 0  # as many as the nodes say there are; 0 before any has
+        self._refused: list[str] = []  # why nodes were not taken in
+        self._told: set[str] = set()  # reasons that Flower's log has shown
         self._silent: dict[int, tuple[int, int]] = {}  # partition → how often it was late in a row, not asked until
         self._lost: set[int] = set()  # partitions whose node may come back as another: Flower spoke last, in its stead
 
@@ -81,14 +86,12 @@ class GridDriver:
     @contextmanager
     def one_round(self) -> Iterator[None]:
         """Another round: nodes that are left out are left out of it, and at its end it is seen who is still there."""
-        self._rounds, self._asked = self._rounds + 1, set[int]()
+        self._rounds += 1
+        self._asked = set[int]()
         yield
-        self._check_workers(self._asked)
-
-    def _check_workers(self, asked: set[int]) -> None:
-        """End a simulation whose workers do not come back: each more round would be charged for nothing."""
-        self._fruitless = self._fruitless + 1 if self._restarted and asked and asked <= self._lost else 0
-        if self._fruitless == FRUITLESS:
+        all_lost = bool(self._asked) and self._asked <= self._lost
+        self._fruitless = self._fruitless + 1 if self._restarted and all_lost else 0
+        if self._fruitless == FRUITLESS:  # each more round of a simulation would be charged for nothing
             raise FedprivError(
                 f"Flower: every node was lost {FRUITLESS} times running, its workers are gone; --resume goes on"
             )
@@ -96,7 +99,7 @@ class GridDriver:
     def exchange(
         self, task: Task, cohorts: Mapping[int, Numbers], phase: str = "", bodies: Mapping[int, bytes] | None = None
     ) -> Iterator[tuple[int, Answer]]:
-        """The same by partition; of a masked sum, one phase, and what each node is told in it."""
+        """Each partition's answer, as it comes; `phase` and `bodies`: of a masked sum, and what each node is told."""
         self._asks += 1
         self._asked |= set(cohorts)
         yield from list(self._send(task, cohorts, phase, bodies or {}))  # all under way before the first is waited for
@@ -111,7 +114,10 @@ class GridDriver:
             change = self._lost.add if reply.has_error() and reply.error.code != RAISED else self._lost.discard
             change(sent.partition)
         for sent in self._owing(mine):
-            yield sent.partition, self._nothing(sent, self._left_out(sent.partition, task.timeout))
+            # A node that is late is left out for a round, then for three, seven, …: a hung one costs few time-outs.
+            times = self._silent.get(sent.partition, (0, 0))[0] + 1
+            self._silent[sent.partition] = (times, self._rounds + 2**times - 1)
+            yield sent.partition, self._nothing(sent, f"late: no answer within {task.timeout:g} s")
 
     def close(self) -> None:
         """Nothing is held: Flower ends its nodes."""
@@ -162,7 +168,13 @@ class GridDriver:
         while not enough() and (passed := time.monotonic() - begun) < seconds:
             if self._stop():
                 raise KeyboardInterrupt
-            self._greet()
+            # Every node that is new is asked for its partition: at the start, and where one came back as another.
+            everybody = 0 < self._partitions == len(self._nodes)
+            if not everybody or self._silent or self._lost:
+                for node in set(self._grid.get_node_ids()) - self._met:
+                    self._met.add(node)
+                    message = Message(RecordDict(), node, MessageType.QUERY)
+                    self._push(message, Sent(node, 0, -1, np.empty(0, np.int64), 0))
             found = list(self._grid.pull_messages(list(self._waiting))) if self._waiting else []
             for reply in found:
                 sent = self._waiting.pop(reply.metadata.reply_to_message_id, None)
@@ -173,20 +185,12 @@ class GridDriver:
             if not found:
                 time.sleep(min(max(passed / 50, 0.002), 0.25))  # what looking too late costs, and looking too often
 
-    def _greet(self) -> None:
-        """Ask every node that is new for its partition: once at the start, and again where one came back as another."""
-        if self._partitions and len(self._nodes) == self._partitions and not (self._silent or self._lost):
-            return
-        for node in set(self._grid.get_node_ids()) - self._met:
-            self._met.add(node)
-            self._push(Message(RecordDict(), node, MessageType.QUERY), Sent(node, 0, -1, np.empty(0, np.int64), 0))
-
     def _introduced(self, node: int, reply: Message) -> None:
         """Take a node in, or say why not."""
         try:
             if reply.has_error():
                 raise FedprivError(f"a client did not start: {_reason(reply)}")
-            about: Any = reply.content.config_records["about"]
+            about: Any = reply.content.config_records["about"]  # whatever a node says: its types are checked by use
             partition, partitions = map(int, about["place"])
             if about["code"] != code():
                 raise FedprivError(f"clients run other code than this server, from {about['where']}: start them anew")
@@ -217,18 +221,13 @@ class GridDriver:
         return Answer(sent.clients, None, why, sent.weight)
 
     def _owing(self, ask: int) -> list[Sent]:
+        """What was sent in an exchange and has no reply yet."""
         return [sent for sent in self._waiting.values() if sent.ask == ask]
 
-    def _left_out(self, partition: int, seconds: float) -> str:
-        """A node that is late is left out for a round, then for three, seven, …: a hung one costs few time-outs."""
-        times = self._silent.get(partition, (0, 0))[0] + 1
-        self._silent[partition] = (times, self._rounds + 2**times - 1)
-        return f"late: no answer within {seconds:g} s"
 
-
-def _bytes(content: Iterable[Any]) -> int:
+def _bytes(content: RecordDict) -> int:
     """What a message's records weigh."""
-    return sum(record.count_bytes() for record in content.values())  # type: ignore[attr-defined]
+    return sum(record.count_bytes() for record in content.values())
 
 
 def _reason(reply: Message) -> str:

@@ -32,14 +32,18 @@ class PrivateStrategy(Strategy):
         study: Study,
         directory: Path,
         *,
-        resume: bool = False,
-        quiet: bool = False,
-        restarted: bool = False,
-        stop: Callable[[], bool] = lambda: False,
+        resume: bool = False,  # go on with the run in the directory
+        quiet: bool = False,  # show nothing of its progress
+        restarted: bool = False,  # a process of a node that ends is started again at once
+        stop: Callable[[], bool] = lambda: False,  # whether somebody wants the run to end
     ) -> None:
         self.outcome: dict[str, Any] = {}  # what result.json says, when `start` has returned
-        self._study, self._directory = study, directory
-        self._resume, self._quiet, self._restarted, self._stop = resume, quiet, restarted, stop
+        self._study = study
+        self._directory = directory
+        self._resume = resume
+        self._quiet = quiet
+        self._restarted = restarted
+        self._stop = stop
 
     def start(self, grid: Grid, *_: Any, **__: Any) -> Result:
         """Meet the nodes and run every round. The model, the rounds and the time-outs are the study's."""
@@ -73,7 +77,7 @@ class PrivateStrategy(Strategy):
         return []
 
     def aggregate_evaluate(self, server_round: int, replies: Iterable[Message]) -> MetricRecord | None:
-        """None, for the same reason."""
+        """None: no client was asked to evaluate."""
         return None
 
     def summary(self) -> None:

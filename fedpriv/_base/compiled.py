@@ -15,13 +15,14 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class _Later:
-    """What numba will make when it is first needed."""
+    """A function that numba will make when it is first needed."""
 
     def __init__(self, make: Callable[[], Any]) -> None:
-        self._make, self._made = make, None
+        self._make = make
+        self._made = None
 
     def made(self) -> Any:
-        """What it has made, once."""
+        """The function that numba has made, once."""
         if self._made is None:
             self._made = self._make()
         return self._made
@@ -32,7 +33,7 @@ class _Later:
 
 
 def compiled(function: F) -> F:
-    """The same function, compiled at its first call for the types of its arguments; it lets other threads run.
+    """A function that is compiled at its first call for the types of its arguments; it lets other threads run.
 
     >>> @compiled
     ... def total(numbers):
@@ -48,10 +49,10 @@ def compiled(function: F) -> F:
 
 
 def _compiled(function: F) -> Any:
-    """By numba, which finds what the function calls under the same names, and has to find its own kind there."""
+    """The function as numba compiles it, together with those of its kind that it calls."""
     from numba import njit
 
-    known = function.__globals__
+    known = function.__globals__  # where numba looks up what is called, and has to find its own kind
     known |= {name: known[name].made() for name in function.__code__.co_names if isinstance(known.get(name), _Later)}
     try:
         return njit(cache=True, nogil=True, error_model="numpy")(function)
@@ -59,12 +60,14 @@ def _compiled(function: F) -> Any:
         return njit(nogil=True, error_model="numpy")(function)
 
 
-def _high_half() -> Any:
+@_Later
+def high_half() -> Any:
+    """The upper 64 of the 128 bits of a product, for compiled functions: an instruction that numba has no name for."""
     from llvmlite import ir
     from numba import types
     from numba.extending import intrinsic
 
-    def high_half(_context: Any, first: Any, second: Any) -> Any:
+    def upper(_context: Any, first: Any, second: Any) -> Any:
         def code(_: Any, builder: Any, __: Any, arguments: Any) -> Any:
             wide = ir.IntType(128)
             product = builder.mul(*(builder.zext(argument, wide) for argument in arguments))
@@ -72,8 +75,4 @@ def _high_half() -> Any:
 
         return types.uint64(types.uint64, types.uint64), code
 
-    return intrinsic(high_half)
-
-
-# The upper 64 of the 128 bits of a product, for compiled functions: an instruction that numba has no name for.
-high_half = cast(Callable[[Any, Any], Any], _Later(_high_half))
+    return intrinsic(upper)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import lru_cache
+from functools import cache
 from threading import RLock
 
 from threadpoolctl import ThreadpoolController
 
 _ALONE = RLock()  # the number of threads is one for the whole process
+_libraries = cache(ThreadpoolController)  # the BLAS that numpy has loaded: to look for it takes as long as a product
 
 
 @contextmanager
@@ -23,9 +24,3 @@ def one_thread() -> Iterator[None]:
     """
     with _ALONE, _libraries().limit(limits=1, user_api="blas"):
         yield
-
-
-@lru_cache
-def _libraries() -> ThreadpoolController:
-    """The BLAS that numpy has loaded; to look for it takes as long as a small product."""
-    return ThreadpoolController()

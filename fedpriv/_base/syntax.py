@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
@@ -24,8 +24,10 @@ def digest(folders: Iterable[Path], besides: Iterable[str] = ()) -> str:
     Parsing them takes most of a second, so what was found is kept under a digest of the very bytes: beside the sources,
     or in the user's own cache where nothing can be written there.
     """
+    files = [(folder, file) for folder in folders for file in sorted(folder.rglob("*.py"))]
+    named = [(f"{folder.name}/{file.relative_to(folder).as_posix()}", file) for folder, file in files]
     without = tuple(f"{each}/" for each in besides)
-    sources = [each for each in _sources(folders) if not each[0].startswith(without)]
+    sources = [(name, file.read_bytes()) for name, file in named if not name.startswith(without)]
     written = blake2b(digest_size=16)
     for name, content in sources:
         written.update(f"{name}\0{len(content)}\0".encode() + content)
@@ -57,24 +59,24 @@ def meaning(source: str | bytes) -> str:
 
 
 def _said(node: object) -> object:
+    """A part of a syntax tree in Python's own containers, which print without positions."""
     if isinstance(node, ast.AST):
         own = ((name, _said(value)) for name, value in ast.iter_fields(node))
         return type(node).__name__, *((name, said) for name, said in own if said not in (None, []))
     if isinstance(node, list):
-        return [_said(each) for each in node if not _stands_alone(each)]
+        return [
+            _said(each)
+            for each in node  # but docstrings, and whatever other strings stand alone
+            if not (
+                isinstance(each, ast.Expr)
+                and isinstance(each.value, ast.Constant)
+                and isinstance(each.value.value, str)
+            )
+        ]
     return None if node is None else (type(node).__name__, repr(node))
 
 
-def _stands_alone(node: object) -> bool:
-    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
-
-
-def _sources(folders: Iterable[Path]) -> Iterator[tuple[str, bytes]]:
-    for folder in folders:
-        for file in sorted(folder.rglob("*.py")):
-            yield f"{folder.name}/{file.relative_to(folder).as_posix()}", file.read_bytes()
-
-
 def _caches() -> tuple[Path, Path]:
+    """Where a digest may be kept, the likelier place first."""
     own = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(__file__).parent / "__pycache__", Path(own) / "fedpriv"

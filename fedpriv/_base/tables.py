@@ -73,6 +73,7 @@ def _lines(table: Mapping[str, Any], path: str) -> list[str]:
 
 
 def _key(key: str) -> str:
+    """A key of TOML, in quotes where it needs them."""
     return key if key.replace("-", "").replace("_", "").isalnum() and key.isascii() else json.dumps(key)
 
 

@@ -93,15 +93,13 @@ def rule_of(kind: str, settings: Table, rules: Registry[Rule] = RULES) -> Rule:
     fedpriv.errors.FedprivError: unknown rule 'TrimedMean' (did you mean 'TrimmedMean'?); rules: Mean, MajorityVote, ...
     """
     tables = _steps_before(settings)
-    found = rules.made(kind, {name: value for name, value in settings.items() if name != "before"})
+    found = rules.made(kind, _without(settings, "before"))
     rule = OwnRule.of(kind, found) if ":" in kind else found
-    before = tuple(_step(own["kind"], _settings(own)) for own in tables)
-    return Chain(before, rule) if before else rule
-
-
-def _step(kind: str, settings: Table) -> Before:
-    found = STEPS.made(kind, settings)
-    return OwnStep.of(kind, found) if ":" in kind else found
+    before: list[Before] = []
+    for own in tables:
+        step = STEPS.made(own["kind"], _without(own, "kind"))
+        before.append(OwnStep.of(own["kind"], step) if ":" in own["kind"] else step)
+    return Chain(tuple(before), rule) if before else rule
 
 
 def assumed(kind: str, settings: Table, attackers: int, rules: Registry[Rule] = RULES) -> dict[str, Any]:
@@ -122,6 +120,7 @@ def rule_alone(rule: Rule) -> Any:
 
 
 def _filled(registry: Registry[Any], kind: str, settings: Table, attackers: int) -> dict[str, Any]:
+    """Settings as the class has them, with the number of attackers where it assumes one and is not told."""
     cls = registry.named(kind) if kind in registry or ":" in kind else None
     name = getattr(cls, "assumes", None)
     given = fitted(cls, settings)
@@ -139,5 +138,6 @@ def _steps_before(settings: Table) -> Sequence[Table]:
     return tables
 
 
-def _settings(table: Table) -> dict[str, Any]:
-    return {name: value for name, value in table.items() if name != "kind"}
+def _without(table: Table, name: str) -> dict[str, Any]:
+    """A table less one of its names."""
+    return {each: value for each, value in table.items() if each != name}

@@ -161,4 +161,5 @@ class NormClipping:
 
 
 def _within(rows: Vector, sizes: Vector, longest: float) -> Vector:
+    """The rows, those that are longer cut to that length."""
     return scaled(rows, np.where(sizes > longest, longest / np.where(sizes > 0, sizes, 1), 1))

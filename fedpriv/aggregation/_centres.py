@@ -14,7 +14,8 @@ from fedpriv.aggregation.rows import Aid, combined, lengths, measured
 from fedpriv.errors import positive, whole
 from fedpriv.settings import check_fields
 
-_STEPS, _STILL = 1000, 1e-10  # a search ends when weights times distances move less than so much of themselves
+_STEPS = 1000  # at most, of a search for a median
+_STILL = 1e-10  # a search ends when weights times distances move less than so much of themselves
 _ROWS = 16  # compared with a point at once
 
 
@@ -78,21 +79,15 @@ class CenteredClipping:
         check_fields(self)
 
     def __call__(self, matrix: Vector, aid: Aid | None = None) -> Vector:
-        """The result for the finite rows."""
-        rows, sizes = measured(matrix, self.least, self)
+        """The centre after the last step, from the finite rows."""
+        rows, distances = measured(matrix, self.least, self)
         point = np.zeros(rows.shape[1])
         with one_thread():
             for step in range(self.steps):
-                weights = self._factors(_distances(rows, point) if step else sizes) / len(rows)
+                if step:
+                    centre = point.astype(rows.dtype)  # in the precision of the rows
+                    parts = (rows[start : start + _ROWS] for start in range(0, len(rows), _ROWS))
+                    distances = np.concatenate([lengths(part - centre) for part in parts])
+                weights = self.radius / np.maximum(distances, self.radius) / len(rows)
                 point = combined(weights, rows) + (1 - weights.sum()) * point
         return point
-
-    def _factors(self, distances: Vector) -> Vector:
-        return self.radius / np.maximum(distances, self.radius)
-
-
-def _distances(rows: Vector, point: Vector) -> Vector:
-    """From each row to a point, which is rounded to the rows' precision."""
-    centre = point.astype(rows.dtype)
-    parts = (rows[start : start + _ROWS] for start in range(0, len(rows), _ROWS))
-    return np.concatenate([lengths(part - centre) for part in parts])

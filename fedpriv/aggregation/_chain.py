@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import ClassVar, Protocol
 
 from fedpriv._base.arrays import Vector
 from fedpriv._base.one_thread import one_thread
@@ -63,8 +64,8 @@ class Chain:
     array([1.5])
     """
 
-    before: tuple[Before, ...]
-    rule: Rule
+    before: tuple[Before, ...]  # one step or more, the first of them first
+    rule: Rule  # which sees what the last step leaves
 
     needs_rows: ClassVar[bool] = True
 
@@ -87,6 +88,7 @@ class Chain:
         return self._rows_at(len(self.before), rows)
 
     def _rows_at(self, place: int, rows: int) -> int:
+        """How many rows the step at a place sees where so many come in."""
         for step in self.before[:place]:
             rows = step.left(rows)
         return rows
@@ -96,11 +98,11 @@ class Chain:
         *early, last = self.before
         for step in early:
             matrix = step(matrix, aid)
-        rule: Any = self.rule
-        if not (isinstance(last, Nnm) and hasattr(rule, "weights")):
+        weights: Callable[[Cloud], Vector] | None = getattr(self.rule, "weights", None)
+        if not isinstance(last, Nnm) or weights is None:
             return self.rule(last(matrix, aid), aid)
-        rows, sizes = measured(matrix, max(last.least, rule.least), self)
+        rows, sizes = measured(matrix, max(last.least, self.rule.least), self)
         with one_thread():
             cloud = Cloud.of(rows, sizes)
             mixing = last.weights(cloud)
-            return combined(rule.weights(cloud.mixed(mixing)) @ mixing, rows)
+            return combined(weights(cloud.mixed(mixing)) @ mixing, rows)

@@ -23,7 +23,7 @@ _OFF = 64  # a centre so many times as far off, squared, as points are from each
 class Cloud:
     """The inner products of points about a centre: (n, n), in double precision."""
 
-    products: Vector
+    products: Vector  # of points i and j at (i, j)
 
     @staticmethod
     def of(rows: Vector, sizes: Vector) -> Cloud:

@@ -80,7 +80,7 @@ class MultiKrum:
         return weighed(self, matrix)
 
     def weights(self, cloud: Cloud) -> Vector:
-        """The same weight on each point kept."""
+        """One weight for all points that are kept."""
         kept = self.kept or len(cloud) - self.byzantine
         return _equally(len(cloud), _ranked(cloud.squares, self.byzantine)[:kept])
 
@@ -126,13 +126,18 @@ def _ranked(squares: Vector, byzantine: int) -> Places:
 
 
 def _equally(count: int, chosen: Places) -> Vector:
+    """The weights of a mean of the chosen among so many points."""
     weights = np.zeros(count)
     weights[chosen] = 1 / len(chosen)
     return weights
 
 
 def _one_by_one(squares: Vector, byzantine: int, wanted: int) -> list[int]:
-    """Krum's choice, taken out, and again. When a point goes, the others lose it as a neighbour, or their last one."""
+    """So many points, each Krum's choice among those that are left.
+
+    When a point goes, the others lose it as a neighbour, or the farthest that counts: sums of squared distances are
+    kept up by subtraction, and formed anew where that has cost too many digits.
+    """
     count = len(squares)
     order = np.argsort(squares, axis=1, kind="stable")
     place = np.empty_like(order)

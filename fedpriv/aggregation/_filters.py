@@ -16,7 +16,9 @@ from fedpriv.aggregation.rows import Aid, Attackers, combined, lengths, measured
 from fedpriv.errors import positive, whole
 from fedpriv.settings import check_fields
 
-_KRYLOV, _RESTARTS, _CLOSE = 30, 10, 1e-5
+_KRYLOV = 30  # vectors of a basis, at most
+_RESTARTS = 10  # bases, at most
+_CLOSE = 1e-5  # what the product of the matrix and an eigenvector may be off by, relative to the eigenvalue
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,7 +140,10 @@ def spread(cloud: Cloud, weights: Vector) -> tuple[float, Vector]:
 
 
 def _first_eigenvector(product: Callable[[Vector], Vector], start: Vector) -> tuple[float, Vector]:
-    """Of a symmetric matrix ≥ 0, known by its products: Lanczos' method, every basis vector made orthogonal to all."""
+    """The largest eigenvalue and its vector, of a symmetric matrix ≥ 0 that is known by its products with vectors.
+
+    Lanczos' method, every basis vector made orthogonal to all; where there is no largest, 0 and the start.
+    """
     value, vector = 0.0, start
     for _ in range(_RESTARTS):
         if not (size := _length(vector)) > 0:

@@ -7,7 +7,8 @@ from numpy.typing import NDArray
 
 from fedpriv._base.arrays import Vector
 
-_STEPS, _SAME = 300, 1e-13  # a squared distance that is rounding
+_STEPS = 300  # at most, of a point that climbs
+_SAME = 1e-13  # a squared distance that is rounding
 
 
 def largest_cluster(points: Vector) -> NDArray[np.bool_]:
@@ -33,5 +34,6 @@ def largest_cluster(points: Vector) -> NDArray[np.bool_]:
 
 
 def _squares(ones: Vector, others: Vector) -> Vector:
+    """Squared distances from each of the ones to each of the others."""
     own = (ones**2).sum(axis=1)[:, None] + (others**2).sum(axis=1) - 2 * (ones @ others.T)
     return np.asarray(np.maximum(own, 0))

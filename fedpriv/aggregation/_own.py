@@ -21,13 +21,13 @@ class OwnRule:
     Only rules that ship work on sums, so one that asks for no rows would never be called.
     """
 
-    kind: str
-    rule: Any = field(repr=False)
+    kind: str  # `module:Class`
+    rule: Any = field(repr=False)  # an object of that class, whatever it is
     least: int = 1  # rows without which it cannot work
     votes: bool = False  # whether it gives signs
     sums: bool = False  # whether it gives a sum, which is divided by the rows
     needs_reference: bool = False  # whether it asks for the server's own update, of `root` records
-    root: int = 1
+    root: int = 1  # how many records that update is worked out from
 
     needs_rows: ClassVar[bool] = True
 
@@ -55,11 +55,11 @@ class OwnRule:
 
 @dataclass(frozen=True, eq=False)
 class OwnStep:
-    """The same for a step before a rule."""
+    """A step before a rule: what `module:Class` says of itself, and its answers."""
 
-    kind: str
-    step: Any = field(repr=False)
-    least: int = 1
+    kind: str  # `module:Class`
+    step: Any = field(repr=False)  # an object of that class, whatever it is
+    least: int = 1  # rows without which it cannot work
     keeps_symbols: bool = False  # whether it chooses among the rows and changes none
 
     @staticmethod
@@ -90,13 +90,14 @@ class OwnStep:
 
 
 def _callable(kind: str, own: Any) -> Any:
+    """The object, if it can be called."""
     if not callable(own):
         raise FedprivError(f"aggregation {kind} has no __call__: {ROWS}")
     return own
 
 
 def _said(kind: str, own: Any, name: str, default: bool) -> bool:
-    """What it says, yes or no."""
+    """What the object says under a name, True or False."""
     found = _read(kind, own, name, default)
     if not isinstance(found, bool):
         raise FedprivError(f"aggregation {kind}: {name} must be True or False, got {found!r}")
@@ -104,12 +105,14 @@ def _said(kind: str, own: Any, name: str, default: bool) -> bool:
 
 
 def _number(kind: str, own: Any, name: str) -> int:
+    """What the object says under a name, a whole number."""
     found = _read(kind, own, name, 1)
     whole(**{f"aggregation {kind}: {name}": found})
     return int(found)
 
 
 def _read(kind: str, own: Any, name: str, default: Any) -> Any:
+    """What stands at an object's name: it may be a property that raises."""
     try:
         return getattr(own, name, default)
     except FAULTS as error:
@@ -117,6 +120,7 @@ def _read(kind: str, own: Any, name: str, default: Any) -> Any:
 
 
 def _answered(kind: str, own: Any, matrix: Vector, aid: Aid | None) -> Vector:
+    """What the object gives for a matrix, as an array of floats."""
     try:
         found = np.asarray(own(matrix, aid))
         return found if found.dtype == np.float32 else found.astype(np.float64)
@@ -126,4 +130,5 @@ def _answered(kind: str, own: Any, matrix: Vector, aid: Aid | None) -> Vector:
 
 
 def _told(found: Vector) -> str:
+    """An array that will not do, in words."""
     return f"an array of shape {found.shape}" if np.isfinite(found).all() else "some that are not finite"

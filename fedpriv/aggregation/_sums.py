@@ -57,16 +57,13 @@ class NormTrimmedSum:
     def __call__(self, matrix: Vector, aid: Aid | None = None) -> Vector:
         """The sum of the finite rows, without the `dropped` longest of them."""
         rows = usable(matrix, 0, self)
-        order = np.argsort(_squared_norms(rows), kind="stable")
+        square = np.empty(rows.shape[1])  # one row at a time, so that a row's norm does not depend on its place
+        squares = np.array([np.multiply(row, row, out=square, dtype=np.float64).sum() for row in rows])
+        order = np.argsort(squares, kind="stable")
         kept = np.sort(order[: max(0, len(rows) - self.dropped)])
         return _total(rows if len(kept) == len(rows) else rows[kept])
 
 
 def _total(rows: Vector) -> Vector:
+    """The sum of the rows, in double precision."""
     return np.asarray(np.add.reduce(rows, axis=0, dtype=np.float64))
-
-
-def _squared_norms(rows: Vector) -> Vector:
-    """Row by row, so that a row's norm does not depend on its place."""
-    square = np.empty(rows.shape[1])
-    return np.array([np.multiply(row, row, out=square, dtype=np.float64).sum() for row in rows])

@@ -87,16 +87,13 @@ class SignGuard:
         rows, sizes = measured(matrix, self.least, self)
         median = float(np.sort(sizes)[(len(sizes) - 1) // 2])  # the lower of two: a row that has it is usual
         usual = (sizes >= self.shortest * median) & (sizes <= self.longest * median)
-        kept = usual & largest_cluster(self._signs(rows, rng))
-        kept = kept if kept.any() else usual
-        weights = kept / kept.sum() * (median / np.maximum(sizes, median or 1))
-        with one_thread():
-            return combined(weights, rows)
-
-    def _signs(self, rows: Vector, rng: np.random.Generator) -> Vector:
-        """Each row's shares of +, 0 and − among drawn coordinates."""
         dimension = rows.shape[1]
         count = max(1, round(self.share * dimension))
         sample = rows[:, np.sort(rng.choice(dimension, count, replace=False, shuffle=False))]
         plus, minus = (sample > 0).sum(axis=1), (sample < 0).sum(axis=1)
-        return np.asarray(np.stack((plus, count - plus - minus, minus), axis=1) / count)
+        signs = np.stack((plus, count - plus - minus, minus), axis=1) / count  # each row's shares of +, 0 and −
+        kept = usual & largest_cluster(signs)
+        kept = kept if kept.any() else usual
+        weights = kept / kept.sum() * (median / np.maximum(sizes, median or 1))
+        with one_thread():
+            return combined(weights, rows)

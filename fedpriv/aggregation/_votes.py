@@ -17,8 +17,9 @@ from fedpriv.mechanisms.centre import past
 from fedpriv.settings import check_fields
 
 Ties = Literal["zero", "plus", "minus", "random"]
-_ROWS = 127  # a block, whose sums of signs fit a byte
-_BYTES, _WIDER = 1 << 18, 1 << 12  # columns of a block that is read as it is, and of one that is compared in cache
+_ROWS = 127  # of a block, whose sums of signs fit a byte
+_BYTES = 1 << 18  # columns of a block of bytes, which is read as it is
+_WIDER = 1 << 12  # columns of a block of wider numbers, which are compared in cache
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,6 +84,7 @@ class ClientVote:
 
 
 def _sum_of_signs(rows: Vector) -> NDArray[np.int64]:
+    """Each coordinate's rows above 0 less those below."""
     total = np.zeros(rows.shape[1], np.int64)
     for _, columns, signs in _signs(rows):
         total[columns] += signs.sum(axis=0, dtype=np.int8)
@@ -90,7 +92,7 @@ def _sum_of_signs(rows: Vector) -> NDArray[np.int64]:
 
 
 def _decided(total: NDArray[Any], ties: str, rng: Generator | None) -> Vector:
-    """The signs of sums; what a tie gives."""
+    """The signs of sums; where a sum is 0, what such a tie gives."""
     votes: Vector = np.subtract(total > 0, total < 0, dtype=np.int8).astype(np.float64)
     if ties == "zero":
         return votes
@@ -146,9 +148,10 @@ def _signs(rows: Vector) -> Iterator[tuple[slice, slice, NDArray[np.int8]]]:
         part = slice(start, start + _ROWS)
         for first in range(0, rows.shape[1], width):
             columns = slice(first, first + width)
-            block: Any = rows[part, columns]
+            block = rows[part, columns]
             if block.dtype != np.int8:
-                block = (block > 0).view(np.int8) - (block < 0).view(np.int8)
-            elif block.min() < -1 or block.max() > 1:
-                block = np.sign(block)
-            yield part, columns, block
+                signs = (block > 0).view(np.int8) - (block < 0).view(np.int8)
+            else:
+                few = block.min() >= -1 and block.max() <= 1
+                signs = (block if few else np.sign(block)).view(np.int8)
+            yield part, columns, signs

@@ -18,8 +18,8 @@ FADING = limited("must be in [0, 1)", least=0, below=1)
 class Memory(NamedTuple):
     """What an optimiser knows of earlier directions; `squares` is empty where it needs none."""
 
-    velocity: Vector
-    squares: Vector
+    velocity: Vector  # a mean or a sum of directions, earlier ones fading
+    squares: Vector  # a mean of their squares, earlier ones fading
     steps: int  # taken so far
 
 

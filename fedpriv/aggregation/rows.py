@@ -65,6 +65,7 @@ def lengths(rows: Vector) -> Vector:
 
 
 def _usable(matrix: Vector, least: int, rule: object) -> tuple[Vector, Vector]:
+    """The finite rows and the sums of their squares; refused where there are fewer than the rule needs."""
     matrix = np.asarray(matrix)
     if matrix.ndim != 2:
         raise FedprivError(f"messages must be a matrix with one row a client, got shape {matrix.shape}")
@@ -79,6 +80,7 @@ def _usable(matrix: Vector, least: int, rule: object) -> tuple[Vector, Vector]:
 
 
 def _finite(matrix: Vector, squares: Vector) -> NDArray[np.bool_]:
+    """Which rows hold finite numbers alone, none too large: the sums of squares say so of most rows at once."""
     if matrix.dtype.kind != "f":
         return np.ones(len(matrix), bool)
     limit = min(LARGEST, float(np.finfo(matrix.dtype).max))
@@ -97,11 +99,12 @@ def _squares(rows: Vector) -> Vector:
 
 
 def _plain(squares: Vector) -> NDArray[np.bool_]:
-    """Where nothing overflowed or vanished in float32, or nearly did."""
+    """Which sums of squares can be trusted in float32, where nothing overflowed or vanished, or nearly did."""
     return np.asarray((squares == 0) | ((squares > 1e-20) & (squares < 1e30)))
 
 
 def _roots(rows: Vector, squares: Vector) -> Vector:
+    """The norms of the rows, from the sums of their squares where these can be trusted."""
     for row in np.flatnonzero(~_plain(squares) | (squares == 0)):
         exact = rows[row].astype(np.float64)
         squares[row] = exact @ exact

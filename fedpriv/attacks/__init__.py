@@ -87,17 +87,22 @@ def attack_of(kind: str, settings: Mapping[str, Any]) -> Attack:
 
 
 def settled(
-    attack: Attack, settings: Mapping[str, Any], *, sums_only: bool, seeded: bool, plain: bool
+    attack: Attack,
+    settings: Mapping[str, Any],  # as the study has them, `knowledge` among them if it says so
+    *,
+    sums_only: bool,  # whether the server sees sums alone
+    seeded: bool,  # whether the study's seed decides the noise, so that it can be foreseen
+    plain: bool,  # whether updates are sent as they are, by no mechanism
 ) -> dict[str, Any]:
     """The settings, what is left out written out; refused where the attack, or its knowledge, cannot be.
 
     >>> settled(Alie(), {}, sums_only=False, seeded=True, plain=True)
     {'knowledge': 'byzantine', 'factor': 1.0}
     """
-    own: Any = attack
     knowledge = knowledge_of(attack, settings.get("knowledge"))
     check_attack(attack, knowledge, sums_only=sums_only, seeded=seeded, plain=plain)
-    return {**settings, "knowledge": knowledge, **(asdict(own) if is_dataclass(type(attack)) else {})}
+    own = asdict(attack) if is_dataclass(attack) and not isinstance(attack, type) else {}
+    return {**settings, "knowledge": knowledge, **own}
 
 
 def knowledge_of(attack: Attack, wanted: Any) -> Knowledge:

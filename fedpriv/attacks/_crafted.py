@@ -10,12 +10,10 @@ import numpy as np
 from scipy.special import ndtri
 
 from fedpriv._base.arrays import Vector
-from fedpriv.attacks._view import Knowledge, View
+from fedpriv.attacks._view import ALL, SOME, View
 from fedpriv.errors import positive
 from fedpriv.settings import check_fields
 
-SOME: tuple[Knowledge, ...] = ("byzantine", "everything")
-ALL: tuple[Knowledge, ...] = ("everything",)
 _COARSE = 2.0 ** np.arange(-4, 7)  # the factors that are tried first
 
 
@@ -31,7 +29,7 @@ class Ipm:
         check_fields(self)
 
     def on_updates(self, updates: Vector, view: View) -> Vector:
-        """The same row for all."""
+        """One row, which all attackers send."""
         return np.broadcast_to(-self.factor * view.mean, updates.shape)
 
 
@@ -52,7 +50,7 @@ class Alie:
         check_fields(self)
 
     def on_updates(self, updates: Vector, view: View) -> Vector:
-        """The same row for all."""
+        """One row, which all attackers send."""
         z = self.factor * deviations(view.asked, view.byzantine)
         return np.broadcast_to(view.mean - z * view.deviation, updates.shape)
 
@@ -68,7 +66,7 @@ class OptIpm:
     knowledge: ClassVar = ALL
 
     def on_updates(self, updates: Vector, view: View) -> Vector:
-        """The same row for all."""
+        """One row, which all attackers send."""
         return np.broadcast_to(view.once("row", lambda: farthest(view, lambda t: -t * view.mean)), updates.shape)
 
 
@@ -79,7 +77,7 @@ class OptAlie:
     knowledge: ClassVar = ALL
 
     def on_updates(self, updates: Vector, view: View) -> Vector:
-        """The same row for all."""
+        """One row, which all attackers send."""
         row = view.once("row", lambda: farthest(view, lambda t: view.mean - t * view.deviation))
         return np.broadcast_to(row, updates.shape)
 

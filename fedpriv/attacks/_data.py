@@ -10,13 +10,12 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from fedpriv.attacks._view import Knowledge
+from fedpriv.attacks._view import OWN
 from fedpriv.errors import FedprivError, natural, positive
 from fedpriv.settings import check_fields
 
 Features = NDArray[np.float32]  # (attackers, batch, …), as the model sees them
 Labels = NDArray[np.int64]  # (attackers, batch)
-OWN: tuple[Knowledge, ...] = ("own",)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,12 +10,10 @@ import numpy as np
 
 from fedpriv._base.arrays import Vector
 from fedpriv.attacks._spread import squares
-from fedpriv.attacks._view import Knowledge, View
+from fedpriv.attacks._view import ALL, SOME, View
 from fedpriv.errors import limited, real
 from fedpriv.settings import check_fields
 
-SOME: tuple[Knowledge, ...] = ("byzantine", "everything")
-ALL: tuple[Knowledge, ...] = ("everything",)
 _HALVINGS = 17  # to about 1e−5 of the first step, the paper's smallest
 
 
@@ -39,16 +37,16 @@ class FangTrim:
 
     def on_updates(self, updates: Vector, view: View) -> Vector:
         """A row for each generator."""
-        near, far = view.once("edges", lambda: np.stack(self._edges(view)))
-        return np.stack([near + rng.random(len(near)) * (far - near) for rng in view.generators()])
-
-    def _edges(self, view: View) -> tuple[Vector, Vector]:
         down = view.mean > 0
         if view.knowledge == "byzantine":
             side = np.where(down, -view.deviation, view.deviation)
-            return view.mean + 3 * side, view.mean + 4 * side
-        near = np.where(down, view.known.min(axis=0), view.known.max(axis=0)).astype(np.float64)
-        return near, np.where(down == (near < 0), near * self.stretch, near / self.stretch)
+            near, far = view.mean + 3 * side, view.mean + 4 * side
+        else:
+            lowest = view.once("lowest", lambda: view.known.min(axis=0))
+            highest = view.once("highest", lambda: view.known.max(axis=0))
+            near = np.where(down, lowest, highest).astype(np.float64)
+            far = np.where(down == (near < 0), near * self.stretch, near / self.stretch)
+        return np.stack([near + rng.random(len(near)) * (far - near) for rng in view.generators()])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,11 +60,12 @@ class FangKrum:
     knowledge: ClassVar = ALL
 
     def on_updates(self, updates: Vector, view: View) -> Vector:
-        """The same row for all."""
+        """One row, which all attackers send."""
         return np.broadcast_to(view.once("row", lambda: _krum_chooses(view)), updates.shape)
 
 
 def _krum_chooses(view: View) -> Vector:
+    """−λ·sign μ for the first λ of the halvings at which Krum ranks it before every honest row."""
     rows, f = view.known, view.byzantine
     others, dimension = len(rows) - 1, rows.shape[1]
     near = min(max(1, view.asked - f - 2), others + f)  # some that were asked may have failed

@@ -10,10 +10,9 @@ import numpy as np
 from fedpriv._base.arrays import Vector
 from fedpriv._base.one_thread import one_thread
 from fedpriv.attacks._spread import products, squares
-from fedpriv.attacks._view import Knowledge, View
+from fedpriv.attacks._view import SOME, View
 from fedpriv.settings import check_fields
 
-SOME: tuple[Knowledge, ...] = ("byzantine", "everything")
 Away = Literal["mean", "deviation", "sign"]
 _STEPS = 30  # of a power iteration
 
@@ -34,13 +33,20 @@ class MinMax:
         check_fields(self)
 
     def on_updates(self, updates: Vector, view: View) -> Vector:
-        """The same row for all."""
+        """One row, which all attackers send."""
         return np.broadcast_to(view.once("row", lambda: self._row(view)), updates.shape)
 
     def _row(self, view: View) -> Vector:
-        towards = _direction(view, self.away)
-        widest = _widest(view.known)
-        steps = [_upper_root(towards, view.mean - row, widest) for row in view.known]
+        """μ + γp."""
+        towards, rows = _direction(view, self.away), view.known
+        first, second = divmod(int(np.argmax(squares(rows))), len(rows))
+        widest = _length(rows[first].astype(np.float64) - rows[second])
+        steps = []
+        for row in rows:  # the γ at which ‖γp + off‖ = D, with ‖p‖ = 1 (or 0, where it does not matter) and ‖off‖ ≤ D
+            off = view.mean - row
+            along = float((towards * off).sum())
+            inside = along * along - float((off * off).sum()) + widest * widest
+            steps.append(float(-along + np.sqrt(max(0.0, inside))))
         return np.asarray(view.mean + min(steps) * towards)
 
 
@@ -60,10 +66,11 @@ class MinSum:
         check_fields(self)
 
     def on_updates(self, updates: Vector, view: View) -> Vector:
-        """The same row for all."""
+        """One row, which all attackers send."""
         return np.broadcast_to(view.once("row", lambda: self._row(view)), updates.shape)
 
     def _row(self, view: View) -> Vector:
+        """μ + γp."""
         towards = _direction(view, self.away)
         farthest = max(_length(row - view.mean) for row in view.known)
         return np.asarray(view.mean + farthest * towards)
@@ -80,8 +87,18 @@ class Mimic:
     knowledge: ClassVar = SOME
 
     def on_updates(self, updates: Vector, view: View) -> Vector:
-        """The same row for all."""
-        return np.broadcast_to(view.once("row", lambda: view.known[_most_typical(view.known)]), updates.shape)
+        """One row, which all attackers send."""
+        return np.broadcast_to(view.once("row", lambda: self._row(view)), updates.shape)
+
+    def _row(self, view: View) -> Vector:
+        """The update that is farthest from the mean along the direction of largest variance."""
+        inner = products(view.known)
+        place = inner[int(np.argmax(np.diag(inner)))].copy()  # where each row lies on some direction
+        with one_thread():
+            for _ in range(_STEPS):
+                place = inner @ place
+                place /= max(float(np.abs(place).max()), np.finfo(float).tiny)
+        return np.asarray(view.known[int(np.argmax(np.abs(place)))])
 
 
 def _direction(view: View, away: Away) -> Vector:
@@ -91,28 +108,6 @@ def _direction(view: View, away: Away) -> Vector:
     return -found / length if length else np.zeros(len(found))
 
 
-def _widest(rows: Vector) -> float:
-    """The largest distance between two rows."""
-    first, second = divmod(int(np.argmax(squares(rows))), len(rows))
-    return _length(rows[first].astype(np.float64) - rows[second])
-
-
-def _upper_root(towards: Vector, off: Vector, widest: float) -> float:
-    """The γ at which ‖γp + off‖ = D, with ‖p‖ = 1 (or 0, where it does not matter) and ‖off‖ ≤ D."""
-    along = float((towards * off).sum())
-    return float(-along + np.sqrt(max(0.0, along * along - float((off * off).sum()) + widest * widest)))
-
-
-def _most_typical(rows: Vector) -> int:
-    """Whose update is farthest from the mean along the direction of largest variance."""
-    inner = products(rows)
-    place = inner[int(np.argmax(np.diag(inner)))].copy()  # where each row lies on some direction
-    with one_thread():
-        for _ in range(_STEPS):
-            place = inner @ place
-            place /= max(float(np.abs(place).max()), np.finfo(float).tiny)
-    return int(np.argmax(np.abs(place)))
-
-
 def _length(row: Vector) -> float:
+    """The ℓ2 norm."""
     return float(np.sqrt((row * row).sum()))

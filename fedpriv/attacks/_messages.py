@@ -10,13 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedpriv._base.arrays import Symbols, Vector
-from fedpriv.attacks._view import Knowledge, View
+from fedpriv.attacks._view import OWN, View
 from fedpriv.errors import positive
 from fedpriv.mechanisms import Mechanism
 from fedpriv.packed.forms import smallest
 from fedpriv.settings import check_fields
 
-OWN: tuple[Knowledge, ...] = ("own",)
 Direction = Literal["shared", "own"]
 REACH = 6  # noise deviations beyond the clip that a message without alphabet still passes as ordinary
 
@@ -66,7 +65,8 @@ class Residue:
         low, high = (int(end) for end in extremes(view.mechanism))
         alphabet = view.mechanism.alphabet
         step = 1 if alphabet is None else alphabet.step
-        middle, most = (high - low) / (2 * step), (high - low) / (2 * step) * self.reach * view.asked / view.byzantine
+        middle = (high - low) / (2 * step)
+        most = middle * self.reach * view.asked / view.byzantine
         steps = np.rint(middle + np.where(shared_signs(updates, view), most, -most)).astype(np.int64)
         return low + step * steps
 

@@ -9,11 +9,10 @@ from typing import Annotated, ClassVar, Literal
 import numpy as np
 
 from fedpriv._base.arrays import Vector
-from fedpriv.attacks._view import Knowledge, View
+from fedpriv.attacks._view import OWN, Knowledge, View
 from fedpriv.errors import FedprivError, positive, probability, whole
 from fedpriv.settings import check_fields
 
-OWN: tuple[Knowledge, ...] = ("own",)
 Bad = Literal["nan", "inf"]
 
 

@@ -20,13 +20,18 @@ from fedpriv.mechanisms import Mechanism
 Known = TypeVar("Known")
 Knowledge = Literal["own", "byzantine", "everything"]
 
+# What an attack can work with, the default first.
+OWN: tuple[Knowledge, ...] = ("own",)
+SOME: tuple[Knowledge, ...] = ("byzantine", "everything")
+ALL: tuple[Knowledge, ...] = ("everything",)
+
 
 class Silent(Exception):
     """What an attack raises that means to send nothing: any other exception says that it could not be carried out."""
 
 
 class Seen(Protocol):
-    """Where a view looks; nothing is worked out before it is asked for."""
+    """The updates that a view looks at; nothing is worked out before it is asked for."""
 
     @property
     def known(self) -> Vector:
@@ -48,12 +53,12 @@ class Foresight(Protocol):
 class View:
     """What the attackers at hand see."""
 
-    knowledge: Knowledge
-    seen: Seen
+    knowledge: Knowledge  # as the study gives it
+    seen: Seen  # the updates that can be known
     foresight: Foresight | None = None  # with knowledge of everything
     generators: Callable[[], Sequence[Generator]]  # one for each attacker, its own in each round, at its beginning
     shared: Callable[[], Generator]  # the same for all attackers in all rounds
-    mechanism: Mechanism
+    mechanism: Mechanism  # of the study, which makes messages of updates
     asked: int  # clients in this round, n
     byzantine: int  # attackers among them, f
     progress: Vector  # the weights now less the initial ones
@@ -87,7 +92,10 @@ class View:
     @property
     def deviation(self) -> Vector:
         """s, their standard deviation coordinate by coordinate, with n − 1 below the root; 0 of a single row."""
-        return self.once("deviation", lambda: _deviation(self.known, self.mean))
+        return self.once(
+            "deviation",
+            lambda: np.sqrt(sum((row - self.mean) ** 2 for row in self.known) / max(1, len(self.known) - 1)),
+        )
 
     def once(self, name: str, make: Callable[[], Vector]) -> Vector:
         """What is the same for all attackers who see the same: made for the first of them, kept for the others."""
@@ -96,6 +104,7 @@ class View:
         return _to_read(self.memory[name])
 
     def _everything(self, what: str) -> Foresight:
+        """What those have who know everything; refused to others, who asked for `what`."""
         if self.foresight is None:
             raise FedprivError(f"knowledge = '{self.knowledge}' does not reach {what}: 'everything' does")
         return self.foresight
@@ -107,10 +116,3 @@ def _to_read(found: Known) -> Known:
         found = found.view()
         found.flags.writeable = False
     return found
-
-
-def _deviation(rows: Vector, mean: Vector) -> Vector:
-    squares = np.zeros(rows.shape[1])
-    for row in rows:
-        squares += (row - mean) ** 2
-    return np.asarray(np.sqrt(squares / max(1, len(rows) - 1)))

@@ -6,14 +6,12 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 import numpy as np
-from numpy.random import Generator
-from numpy.typing import NDArray
 
 from fedpriv._base.arrays import Symbols, Vector
 from fedpriv.attacks._messages import extremes, shared_signs
 from fedpriv.attacks._view import Knowledge, View
 from fedpriv.errors import probability
-from fedpriv.mechanisms import Mechanism, Ternary
+from fedpriv.mechanisms import Ternary
 from fedpriv.mechanisms.centre import past
 from fedpriv.packed.forms import smallest
 from fedpriv.settings import check_fields
@@ -43,7 +41,21 @@ class VoteAgainst:
     def on_messages(self, updates: Vector, view: View) -> Symbols | Vector:
         """A row of symbols for each generator."""
         plus = np.where(view.mean >= 0, 1 - self.probability, self.probability)
-        return np.stack([_votes(view.mechanism, plus, rng) for rng in view.generators()])
+        mechanism, alphabet = view.mechanism, view.mechanism.alphabet
+        if alphabet is not None and alphabet != TERNARY:
+            # Of a step up: by a coin that is fair the message lies at the mechanism's centre in the mean.
+            fair = float((mechanism.centre - alphabet[0]) / (alphabet[-1] - alphabet[0]))
+            chance = np.where(plus < 0.5, 2 * fair * plus, fair + (2 * plus - 1) * (1 - fair))
+            steps = np.stack([rng.binomial(len(alphabet) - 1, chance) for rng in view.generators()])
+            return np.asarray((alphabet.start + alphabet.step * steps).astype(smallest(alphabet)))
+        low, high = extremes(mechanism)
+        rows = []
+        for rng in view.generators():
+            votes = np.where(rng.random(len(plus)) < plus, high, low)
+            if isinstance(mechanism, Ternary):
+                votes[rng.random(len(plus)) >= mechanism.spread / mechanism.scale] = 0
+            rows.append(votes)
+        return np.stack(rows)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,12 +75,14 @@ class OmniscientVote:
         check_fields(self)
 
     def on_messages(self, updates: Vector, view: View) -> Symbols | Vector:
-        """The same row for all."""
+        """One row, which all attackers send."""
         low, high = extremes(view.mechanism)
         vote = view.once("vote", lambda: honest_vote(view))
         up = np.where(vote == 0, shared_signs(updates, view), vote < 0)
         if self.stealthy:
-            least, most = (view.byzantine * weight for weight in _weights(view))
+            # By so much a message at either end of the alphabet moves V, and f of them turn it where it is no farther.
+            ends = (-1, 1) if _by_sign(view) else past(np.array([low, high]), 1, view.mechanism.centre)
+            most, least = (view.byzantine * -float(end) for end in ends)
             up = np.where((least <= vote) & (vote <= most), up, vote > 0)
         return np.where(up, high, low)
 
@@ -81,34 +95,6 @@ def honest_vote(view: View) -> Vector:
     return past(messages.sum(axis=0, dtype=np.int64), len(messages), centre)
 
 
-def _weights(view: View) -> tuple[float, float]:
-    """By how much one message at an end of the alphabet turns V: up, where V is below 0, and down."""
-    low, high = extremes(view.mechanism)
-    if _by_sign(view):
-        return -1.0, 1.0
-    down, up = past(np.array([low, high]), 1, view.mechanism.centre)
-    return -float(up), -float(down)
-
-
 def _by_sign(view: View) -> bool:
     """Whether each message has one vote: the rule's way, and the only one of reals."""
     return view.one_vote or extremes(view.mechanism)[0].dtype.kind == "f"
-
-
-def _about(mechanism: Mechanism, alphabet: range, plus: Vector) -> Vector:
-    """The chance of a step up: with a coin that is fair the message lies at the mechanism's centre in the mean."""
-    fair = float((mechanism.centre - alphabet[0]) / (alphabet[-1] - alphabet[0]))
-    return np.where(plus < 0.5, 2 * fair * plus, fair + (2 * plus - 1) * (1 - fair))
-
-
-def _votes(mechanism: Mechanism, plus: Vector, rng: Generator) -> NDArray[np.generic]:
-    """One message whose votes are + with these probabilities."""
-    alphabet = mechanism.alphabet
-    if alphabet is not None and alphabet != TERNARY:
-        steps = rng.binomial(len(alphabet) - 1, _about(mechanism, alphabet, plus))
-        return np.asarray((alphabet.start + alphabet.step * steps).astype(smallest(alphabet)))
-    low, high = extremes(mechanism)
-    votes = np.where(rng.random(len(plus)) < plus, high, low)
-    if isinstance(mechanism, Ternary):
-        votes[rng.random(len(plus)) >= mechanism.spread / mechanism.scale] = 0
-    return votes

@@ -37,8 +37,8 @@ CORRUPTIONS: Registry[Attack] = Registry(
 class Corruption:
     """A share of the records, and what is done to each of them."""
 
-    share: float
-    act: Attack
+    share: float  # of all records, 0 to 1
+    act: Attack  # with a method on_data or on_updates
 
     @property
     def of_gradients(self) -> bool:
@@ -70,5 +70,6 @@ def settled(kind: str, settings: Mapping[str, Any]) -> dict[str, Any]:
     """
     written = {"added": True, **settings} if kind == "RandomNoise" else settings  # noise on the true gradient
     found = corruption_of(kind, written)
-    own = asdict(found.act) if is_dataclass(type(found.act)) else {**written}  # type: ignore[call-overload]
+    act = found.act
+    own = asdict(act) if is_dataclass(act) and not isinstance(act, type) else {**written}
     return {"share": found.share, **{name: value for name, value in own.items() if name != "share"}}

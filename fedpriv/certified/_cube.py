@@ -20,7 +20,7 @@ RATIO = 1.01  # shifts are tried on a grid, and rounded down to it
 FEWEST = -2000  # 2e-9: below it nothing is certified that matters
 WIDER = 0.1  # and ε, by its logarithm
 MANY = 8  # coordinates from which a few ε near that of the normal curve are enough
-SAFE = 1e-12
+SAFE = 1e-12  # roundings of sums of scores are far smaller
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Cube:
     0.0839
     """
 
-    dimension: int
+    dimension: int  # d, coordinates of an input
 
     def __post_init__(self) -> None:
         whole(dimension=self.dimension)
@@ -41,50 +41,51 @@ class Cube:
         probability(lower=lower, upper=upper)
         if not lower > upper:
             return 0.0
-        low, high = self._around(lower, upper)
+        # A place at which it holds and one at which it does not, near that of the normal curve: far ones cost time.
+        reach = float(ndtri(min(lower, 1 - 1e-15)) - ndtri(max(upper, 1e-15))) / 2
+        low = high = floor(log(max(reach, 1e-6) / sqrt(self.dimension)) / log(RATIO))
+        step = 4
+        if self._holds(lower, upper, low):
+            while self._holds(lower, upper, low + step):
+                low, step = low + step, 2 * step
+            high = low + step
+        else:
+            while high - step > FEWEST and not self._holds(lower, upper, high - step):
+                high, step = high - step, 2 * step
+            low = max(high - step, FEWEST)
         while high - low > 1:
             middle = (low + high) // 2
             low, high = (middle, high) if self._holds(lower, upper, middle) else (low, middle)
         return RATIO**low if low > FEWEST else 0.0
-
-    def _around(self, lower: float, upper: float) -> tuple[int, int]:
-        """A place at which it holds and one at which it does not, near that of the normal curve: far ones cost time."""
-        reach = float(ndtri(min(lower, 1 - 1e-15)) - ndtri(max(upper, 1e-15))) / 2
-        place, step = floor(log(max(reach, 1e-6) / sqrt(self.dimension)) / log(RATIO)), 4
-        if self._holds(lower, upper, place):
-            while self._holds(lower, upper, place + step):
-                place, step = place + step, 2 * step
-            return place, place + step
-        while place - step > FEWEST and not self._holds(lower, upper, place - step):
-            place, step = place - step, 2 * step
-        return max(place - step, FEWEST), place
 
     def _holds(self, lower: float, upper: float, place: int) -> bool:
         """Whether the first class stays ahead after a move of every coordinate by RATIO^place."""
         return self._kept(lower, place) + self._kept(1 - upper, place) > 1 + SAFE
 
     def _kept(self, mass: float, place: int) -> float:
-        """What is left at the least of an expected score, after a move of every coordinate by RATIO^place."""
+        """What is left at the least of an expected score, after a move of every coordinate by RATIO^place.
+
+        The most that one ε of the grid leaves: 1 − δ − e^ε·(1 − mass), or e^−ε·(mass − δ) where that is more.
+        """
         mu = RATIO**place * sqrt(self.dimension)  # the curve is close to G_μ, whose slope there says which ε serves
         aim = -mu * float(ndtri(min(max(1 - mass, 1e-15), 1.0))) - mu * mu / 2
         power = floor(log(min(max(abs(aim), mu / 20, 1e-9), 600)) / WIDER)
-        near = (0, 1) if self.dimension >= MANY else range(-7, 8)
-        return max(self._line(mass, place, power + by) for by in near)
-
-    def _line(self, mass: float, place: int, power: int) -> float:
-        """1 − δ − e^ε·(1 − mass), or e^−ε·(mass − δ) where that is more, at one ε of the grid."""
-        epsilon = exp(WIDER * power)
-        if epsilon > 700:
-            return 0.0
-        delta = _delta(self.dimension, place, power)
-        return max(1 - delta - exp(epsilon) * (1 - mass), exp(-epsilon) * (mass - delta), 0.0)
+        left = 0.0
+        for by in (0, 1) if self.dimension >= MANY else range(-7, 8):
+            epsilon = exp(WIDER * (power + by))
+            if epsilon <= 700:  # the exponential of more is no float
+                delta = _delta(self.dimension, place, power + by)
+                left = max(left, 1 - delta - exp(epsilon) * (1 - mass), exp(-epsilon) * (mass - delta))
+        return left
 
 
 @lru_cache(maxsize=1 << 16)
 def _delta(dimension: int, place: int, power: int) -> float:
+    """δ at one ε of the grid, from above, after a move of every coordinate by RATIO^place."""
     return _composed(dimension, place).delta(exp(WIDER * power), ROUGH).upper
 
 
 @lru_cache(maxsize=1 << 12)
 def _composed(dimension: int, place: int) -> Composition:
+    """The curve of a move of every coordinate by RATIO^place."""
     return compose([(Tradeoff.laplace(RATIO**place), dimension)])

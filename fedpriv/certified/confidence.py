@@ -22,7 +22,7 @@ OUTWARD = 1e-12  # what the inverse of the incomplete beta function may be off b
 class Interval(NamedTuple):
     """Every class's expected score, from both sides."""
 
-    lower: Vector
+    lower: Vector  # one a class
     upper: Vector
 
 
@@ -71,7 +71,7 @@ def bernstein(means: ArrayLike, variances: ArrayLike, draws: int, error: float) 
 
 
 def of_scores(means: ArrayLike, variances: ArrayLike, draws: int, error: float) -> Interval:
-    """Of scores, Hoeffding's and the empirical Bernstein bound, whichever is tighter: each has half of the error.
+    """Bounds of scores: Hoeffding's or the empirical Bernstein's, whichever is tighter; each has half of the error.
 
     >>> [side.round(4).tolist() for side in of_scores([0.9, 0.1], [0.001, 0.001], 2000, 0.001)]
     [[0.8856, 0.0856], [0.9144, 0.1144]]
@@ -93,6 +93,7 @@ def leading(bounds: Interval, best: int) -> tuple[float, float]:
 
 
 def _means(means: ArrayLike) -> Vector:
+    """Means of scores, refused outside of [0, 1]."""
     found = np.asarray(means, dtype=float)
     if not ((found >= -OUTWARD) & (found <= 1 + OUTWARD)).all():
         raise FedprivError(f"means of scores must be between 0 and 1, got {means!r}")
@@ -100,6 +101,7 @@ def _means(means: ArrayLike) -> Vector:
 
 
 def _check(classes: int, draws: int, error: float) -> None:
+    """Refuse numbers of classes or draws that prove nothing, and an error that is no probability."""
     whole_from(2)(classes=classes)
     whole(draws=draws)
     real(error=error)
@@ -108,4 +110,5 @@ def _check(classes: int, draws: int, error: float) -> None:
 
 
 def _within(means: Vector, width: float | Vector) -> Interval:
+    """Intervals of that width on either side, cut to [0, 1]."""
     return Interval(np.maximum(means - width, 0.0), np.minimum(means + width, 1.0))

@@ -49,9 +49,9 @@ class FunctionalMechanism:
     patch: int  # d, the inputs that one hidden neuron reconstructs (its Appendix P)
     hidden: int  # β, neurons of one feature map
     last: int  # |h_π|, neurons before the classes
-    batch: int  # m
-    epsilon_1: float
-    epsilon_2: float
+    batch: int  # m, examples in one
+    epsilon_1: float  # ε₁, of the published total: for the inputs
+    epsilon_2: float  # ε₂, of the published total: for the labels
 
     def __post_init__(self) -> None:
         whole(inputs=self.inputs, patch=self.patch, hidden=self.hidden, last=self.last, batch=self.batch)

@@ -47,11 +47,11 @@ class GaussianSmoothing:
         positive(noise=self.noise)
 
     def radius(self, lower: float, upper: float) -> float:
-        """In ℓ2; an ℓ∞ ball of radius r lies in the ℓ2 ball of radius r√d."""
+        """The radius in ℓ2; an ℓ∞ ball of radius r lies in the ℓ2 ball of radius r√d."""
         return gaussian_radius(lower, upper, self.noise)
 
     def published(self, lower: float, upper: float) -> float:
-        """The same: this theorem is right as printed."""
+        """The radius in ℓ2: this theorem is right as printed."""
         return self.radius(lower, upper)
 
 
@@ -75,7 +75,7 @@ class LaplaceSmoothing:
         whole(dimension=self.dimension)
 
     def radius(self, lower: float, upper: float) -> float:
-        """In ℓ∞."""
+        """The radius in ℓ∞: the larger of what pure ε and the accountant's curve certify."""
         return laplace_radius(lower, upper, self.noise, self.dimension)
 
     def published(self, lower: float, upper: float) -> float:
@@ -103,11 +103,11 @@ class LayerSmoothing:
         positive(noise=self.noise, stretch=self.stretch)
 
     def radius(self, lower: float, upper: float) -> float:
-        """In ℓ2 of the input."""
+        """The radius in ℓ2 of the input."""
         return gaussian_radius(lower, upper, self.noise) / self.stretch
 
     def published(self, lower: float, upper: float) -> float:
-        """The same."""
+        """The radius in ℓ2 of the input: its paper prints what holds."""
         return self.radius(lower, upper)
 
 

@@ -26,10 +26,10 @@ Whole = NDArray[np.int64]
 
 
 class Hands(NamedTuple):
-    """Who gets what: the places of the deck, client by client, and how many each client gets."""
+    """Who gets what of a deck."""
 
-    places: Whole
-    sizes: Whole
+    places: Whole  # of the deck, client by client
+    sizes: Whole  # how many each client gets
 
 
 class Dealing(Protocol):
@@ -73,22 +73,21 @@ class Dirichlet:
     def dealt(self, labels: Whole, clients: int, seed: int) -> Hands:
         """The hands of all clients, from the labels of a shuffled deck."""
         of_each = np.bincount(labels)
-        parts = shares(self._logarithms(clients, len(of_each), seed))
+        # Logarithms of Gamma(α) variables up to a factor a label, as Gamma(α + 1) · U^(1/α): no underflow, however
+        # small α is.
+        alpha = min(self.alpha, 1e150)  # past which no two shares differ
+        words = words_of_clients(seed, "split shares", 0, np.arange(clients), 2 * len(of_each))
+        of_gamma, of_power = np.split(uniform(words), 2, axis=1)
+        scaled = alpha * np.log(gammaincinv(alpha + 1, of_gamma)) + np.log(of_power)
+        with np.errstate(over="ignore"):  # an infinite difference is a share of nothing
+            logarithms = (scaled - scaled.max(axis=0)) / alpha
+        parts = shares(logarithms)
         offsets = uniform(random_words(len(of_each), stream(seed, "split rounding")))
         columns = [rounded(*facts) for facts in zip(parts.T, of_each.tolist(), offsets.tolist(), strict=True)]
         counts = with_least(np.stack(columns, axis=1), self.least)
         owners = np.repeat(np.tile(np.arange(clients), len(of_each)), counts.T.reshape(-1))
         sorted_by_label = np.argsort(labels, kind="stable")
         return Hands(sorted_by_label[np.argsort(owners, kind="stable")], counts.sum(axis=1))
-
-    def _logarithms(self, clients: int, labels: int, seed: int) -> Vector:
-        """Of Gamma(α) variables up to a factor a label, as Gamma(α + 1) · U^(1/α): no underflow, however small α is."""
-        alpha = min(self.alpha, 1e150)  # past which no two shares differ
-        words = words_of_clients(seed, "split shares", 0, np.arange(clients), 2 * labels)
-        of_gamma, of_power = np.split(uniform(words), 2, axis=1)
-        scaled = alpha * np.log(gammaincinv(alpha + 1, of_gamma)) + np.log(of_power)
-        with np.errstate(over="ignore"):  # an infinite difference is a share of nothing
-            return np.asarray((scaled - scaled.max(axis=0)) / alpha)
 
 
 @dataclass(frozen=True, kw_only=True)

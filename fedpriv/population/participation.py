@@ -68,7 +68,7 @@ class Fixed:
         return np.sort(stream(seed, "participation", round).choice(count, self.number, replace=False, shuffle=False))
 
     def surely(self, count: int) -> int:
-        """That number."""
+        """The number that every round asks."""
         return self.number
 
 
@@ -97,7 +97,7 @@ PARTICIPATIONS = Registry("participation", Participation, (All, Fixed, Poisson))
 
 
 def rounds_of_each(participation: Participation, count: int, seed: int, rounds: int) -> Numbers:
-    """In how many of the rounds 1 … `rounds` each client is asked.
+    """How often each client is asked in the rounds 1 … `rounds`.
 
     >>> rounds_of_each(Fixed(number=3), 6, seed=1, rounds=4).sum()
     np.int64(12)

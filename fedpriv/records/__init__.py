@@ -27,9 +27,9 @@ File = str | os.PathLike[str]
 class Records:
     """What a run wrote down: the run itself, its rounds from 1 on, and how it ended, None where it was cut short."""
 
-    header: Line
-    rounds: list[Line]
-    end: Line | None
+    header: Line  # the run: its study, mechanism, trust, promise
+    rounds: list[Line]  # from 1 on
+    end: Line | None  # why it ended, what it cost
 
 
 class Writer:
@@ -117,25 +117,26 @@ def truncate_after(path: File, last: int) -> None:
 
 
 def _lines_of(path: File) -> list[Line]:
-    """Every whole line as an object."""
+    """Every whole line of a file as an object; what follows the last newline was cut off."""
     try:
         *complete, _ = Path(path).read_bytes().split(b"\n")
     except OSError as error:
         raise FedprivError(f"{path}: cannot be read ({error.strerror or error})") from None
-    return [_object(f"{path}:{number}", text) for number, text in enumerate(complete, 1)]
-
-
-def _object(place: str, text: bytes) -> Line:
-    try:
-        found = json.loads(text, parse_constant=_refuse)
-    except (ValueError, RecursionError) as error:
-        raise FedprivError(f"{place}: not a line of JSON ({str(error).splitlines()[0][:80]})") from None
-    if not isinstance(found, dict):
-        raise FedprivError(f"{place}: must be a JSON object, got {str(found)[:40]}")
-    return found
+    lines: list[Line] = []
+    for number, text in enumerate(complete, 1):
+        try:
+            found = json.loads(text, parse_constant=_refuse)
+        except (ValueError, RecursionError) as error:
+            why = str(error).splitlines()[0][:80]
+            raise FedprivError(f"{path}:{number}: not a line of JSON ({why})") from None
+        if not isinstance(found, dict):
+            raise FedprivError(f"{path}:{number}: must be a JSON object, got {str(found)[:40]}")
+        lines.append(found)
+    return lines
 
 
 def _refuse(word: str) -> None:
+    """What `json` does with NaN and Infinity, which it would take for numbers."""
     raise ValueError(f'{word} is no number of JSON: "inf" and "nan" are words here')
 
 
@@ -153,11 +154,12 @@ def plain(value: Any) -> Any:
 
 
 def _numbers(value: Any) -> Any:
-    """The words of `_plain` as numbers again; a reason to skip a round stays a word whatever it is."""
+    """What `plain` has made words of, as numbers again; a reason to skip a round stays a word whatever it is."""
     if isinstance(value, dict):
         return {key: item if key == "skipped" else _numbers(item) for key, item in value.items()}
     return WORDS.get(value, value) if isinstance(value, str) else value
 
 
 def _unwritable(path: File, error: OSError) -> FedprivError:
+    """What is said of a file that cannot be written."""
     return FedprivError(f"{path}: cannot be written ({error.strerror or error})")

@@ -9,7 +9,7 @@ from typing import Any
 
 from fedpriv.errors import FedprivError
 
-FORMAT = 1
+FORMAT = 1  # of the lines that this version writes
 WORDS = {"inf": inf, "-inf": -inf, "nan": nan}  # JSON has no such numbers
 
 Line = dict[str, Any]
@@ -59,10 +59,12 @@ def is_table(value: Any) -> bool:
 
 
 def _each(check: Check, *needed: str) -> Check:
+    """Values by name, some names needed, each value checked."""
     return lambda value: isinstance(value, dict) and set(needed) <= set(value) and all(map(check, value.values()))
 
 
 def _or_null(check: Check) -> Check:
+    """Nothing, or a value that is checked."""
     return lambda value: value is None or check(value)
 
 

@@ -40,8 +40,12 @@ __all__ = [
 
 Numbers = NDArray[np.int64]
 
-_DENSE, _SPARSE, _ADAPTED = 0, 1, 6
-_ALONE = struct.Struct("<Q")
+# Forms of content, one byte of a frame's header.
+_DENSE = 0  # packed messages, each in full
+_SPARSE = 1  # ternary messages by their non-zero coordinates
+_ADAPTED = 6  # settings of releases that adapt
+_ALONE = struct.Struct("<Q")  # bytes that the messages of a sum would have taken, behind it
+# Sums, by the smallest width that holds them.
 _SUMS: dict[int, np.dtype[Any]] = {2: np.dtype("<i1"), 3: np.dtype("<i2"), 4: np.dtype("<i4"), 5: np.dtype("<i8")}
 
 
@@ -49,39 +53,39 @@ _SUMS: dict[int, np.dtype[Any]] = {2: np.dtype("<i1"), 3: np.dtype("<i2"), 4: np
 class Expected:
     """What a frame may say."""
 
-    study: bytes  # eight of them
-    round: int
+    study: bytes  # eight of them, its id
+    round: int  # from 1
     clients: Numbers  # sorted: who may speak in it
-    dimension: int
-    mechanism: Mechanism
+    dimension: int  # symbols of a message
+    mechanism: Mechanism  # which decides what a message may hold
     masked: int | None = None  # under secure aggregation, how many clients' messages a sum must hold
     settings: int = 0  # how many settings of a client's release adapt
 
 
 @dataclass(frozen=True)
 class Messages:
-    """Packed messages, one row a client; `refused` are clients whose row was not of the alphabet, and is left out."""
+    """Packed messages, one row a client."""
 
-    clients: Numbers
-    payload: Bytes
-    refused: Numbers
+    clients: Numbers  # whose rows these are
+    payload: Bytes  # (clients, bytes of a message in full)
+    refused: Numbers  # clients whose row was not of the alphabet, and is left out
 
 
 @dataclass(frozen=True)
 class Sum:
-    """The sum of some clients' messages; `alone`: what these would have taken, where that depends on what they say."""
+    """The sum of some clients' messages."""
 
-    clients: Numbers
-    total: Numbers
-    alone: int | None = None  # bytes, headers included
+    clients: Numbers  # whose messages are in it
+    total: Numbers  # of symbols, one a coordinate
+    alone: int | None = None  # bytes these would have taken, headers included, where that depends on what they say
 
 
 @dataclass(frozen=True)
 class Adapted:
     """The settings of some clients' releases after a round, one row a client: public, and each client's own affair."""
 
-    clients: Numbers
-    settings: NDArray[np.float64]
+    clients: Numbers  # whose rows these are
+    settings: NDArray[np.float64]  # (clients, how many adapt)
 
 
 def messages(study: bytes, round: int, clients: Numbers, payload: Bytes, dimension: int, mechanism: Mechanism) -> bytes:
@@ -125,51 +129,59 @@ def opened(frame: bytes | memoryview, expected: Expected) -> Messages | Sum | Ad
     A message that is not of the alphabet is rejected where its client sends alone; in company only its row is left out,
     so that a cohort's other clients lose nothing by it.
     """
-    head, who, content = taken_apart(frame, expected.study, expected.round, _most(expected))
+    most, size = len(expected.clients), _size(expected)
+    # No content is longer than everybody's messages, a sum in eight bytes, or everybody's settings: sparse is shorter.
+    longest = max(most * size, 8 * expected.dimension + _ALONE.size, most * expected.settings * SETTING.itemsize)
+    head, who, content = taken_apart(frame, expected.study, expected.round, FRONT + most * CLIENT.itemsize + longest)
     if head.form == _ADAPTED and expected.settings:
-        return _opened_settings(head.clients, head.dimension, who, content, expected)
+        count, settings = head.clients, head.dimension
+        if settings != expected.settings or len(content) != count * settings * SETTING.itemsize:
+            raise Rejected("shape", f"{len(content)} bytes for {count} × {settings} settings")
+        clients = _checked_clients(who, expected)
+        return Adapted(clients, np.frombuffer(content, SETTING).astype(np.float64).reshape(count, settings))
     if head.dimension != expected.dimension or len(content) not in _lengths(head.form, head.clients, expected):
         raise Rejected(
             "shape", f"{len(content)} bytes of form {head.form} for {head.clients} × {head.dimension} symbols"
         )
-    clients = _checked_clients(np.frombuffer(who, CLIENT).astype(np.int64), expected)
+    clients = _checked_clients(who, expected)
     if head.form in _SUMS:
         return _opened_sum(clients, head.form, content, expected)
     payload = np.frombuffer(content, np.uint8)
-    if head.form == _SPARSE:
-        return _checked_messages(clients, _dense(payload, head.clients, expected), expected)
-    return _checked_messages(clients, payload.reshape(head.clients, -1), expected)
-
-
-def _opened_settings(count: int, settings: int, who: memoryview, content: memoryview, expected: Expected) -> Adapted:
-    if settings != expected.settings or len(content) != count * settings * SETTING.itemsize:
-        raise Rejected("shape", f"{len(content)} bytes for {count} × {settings} settings")
-    clients = _checked_clients(np.frombuffer(who, CLIENT).astype(np.int64), expected)
-    return Adapted(clients, np.frombuffer(content, SETTING).astype(np.float64).reshape(count, settings))
+    if head.form != _SPARSE:
+        return _checked_messages(clients, payload.reshape(head.clients, -1), expected)
+    try:
+        dense = sparse.read(payload, head.clients, expected.dimension)
+    except FedprivError as error:
+        raise Rejected("shape", str(error)) from None
+    return _checked_messages(clients, dense, expected)
 
 
 def _opened_sum(clients: Numbers, form: int, content: memoryview, expected: Expected) -> Sum:
-    numbers = expected.dimension * _SUMS[form].itemsize
-    total = _checked_total(np.frombuffer(content[:numbers], _SUMS[form]), len(clients), expected)
+    """A sum that so many messages can have: within their reach, and whole steps of the alphabet from its end.
+
+    Under secure aggregation any residue may come: who looks at a sum modulo 2ʷ cannot tell.
+    """
+    count, numbers = len(clients), expected.dimension * _SUMS[form].itemsize
+    total = np.frombuffer(content[:numbers], _SUMS[form]).astype(np.int64)
+    alphabet = whole_numbers(expected.mechanism)
+    assert alphabet is not None  # or the content's length was wrong
+    low, high = count * alphabet[0], count * alphabet[-1]
+    if expected.masked is not None:
+        high = low + alphabet.step * ((1 << masked_bits(expected.mechanism, expected.masked)) - 1)
+    if not (total.min() >= low and total.max() <= high):
+        raise Rejected("alphabet", f"{count} messages have no sum outside {low} … {high}")
+    if alphabet.step != 1 and ((total - low) % alphabet.step).any():
+        raise Rejected("alphabet", f"{count} messages have sums in steps of {alphabet.step} from {low}")
     if not varies(expected.mechanism, expected.masked):
         return Sum(clients, total)
     (alone,) = _ALONE.unpack(content[numbers:])
-    if not len(clients) * HEADER <= alone <= len(clients) * (HEADER + _size(expected)):
-        raise Rejected("shape", f"{len(clients)} messages take no {alone} bytes")
+    if not count * HEADER <= alone <= count * (HEADER + _size(expected)):
+        raise Rejected("shape", f"{count} messages take no {alone} bytes")
     return Sum(clients, total, alone)
 
 
-def _most(expected: Expected) -> int:
-    """The largest frame there is: everybody's messages, or a sum in eight bytes; the sparse form is smaller."""
-    clients, dimension = len(expected.clients), expected.dimension
-    return (
-        FRONT
-        + clients * CLIENT.itemsize
-        + max(_size(expected) * clients, 8 * dimension + _ALONE.size, SETTING.itemsize * expected.settings * clients)
-    )
-
-
 def _size(expected: Expected) -> int:
+    """Bytes of one message in full."""
     return packing(expected.mechanism).size(expected.dimension)
 
 
@@ -184,7 +196,9 @@ def _lengths(form: int, count: int, expected: Expected) -> range:
     return range(exact[form], exact[form] + 1) if form in exact else range(0)
 
 
-def _checked_clients(clients: Numbers, expected: Expected) -> Numbers:
+def _checked_clients(who: memoryview, expected: Expected) -> Numbers:
+    """The clients that a frame speaks for: some of those asked, each once."""
+    clients = np.frombuffer(who, CLIENT).astype(np.int64)
     if not clients.size:
         raise Rejected("shape", "a frame must speak for somebody")
     known = np.isin(clients, expected.clients)
@@ -195,32 +209,8 @@ def _checked_clients(clients: Numbers, expected: Expected) -> Numbers:
     return clients
 
 
-def _checked_total(total: NDArray[Any], count: int, expected: Expected) -> Numbers:
-    """A sum that so many messages can have: within their reach, and whole steps of the alphabet from its end.
-
-    Under secure aggregation any residue may come: who looks at a sum modulo 2ʷ cannot tell.
-    """
-    alphabet = whole_numbers(expected.mechanism)
-    assert alphabet is not None  # or its length was wrong
-    total = total.astype(np.int64)
-    low, high = count * alphabet[0], count * alphabet[-1]
-    if expected.masked is not None:
-        high = low + alphabet.step * ((1 << masked_bits(expected.mechanism, expected.masked)) - 1)
-    if not (total.min() >= low and total.max() <= high):
-        raise Rejected("alphabet", f"{count} messages have no sum outside {low} … {high}")
-    if alphabet.step != 1 and ((total - count * alphabet[0]) % alphabet.step).any():
-        raise Rejected("alphabet", f"{count} messages have sums in steps of {alphabet.step} from {count * alphabet[0]}")
-    return total
-
-
-def _dense(content: Bytes, count: int, expected: Expected) -> Bytes:
-    try:
-        return sparse.read(content, count, expected.dimension)
-    except FedprivError as error:
-        raise Rejected("shape", str(error)) from None
-
-
 def _checked_messages(clients: Numbers, payload: Bytes, expected: Expected) -> Messages:
+    """The messages that are of the alphabet, and the clients whose were not."""
     good = packing(expected.mechanism).valid(payload, expected.dimension)
     if good.all():
         return Messages(clients, payload, clients[:0])

@@ -51,10 +51,10 @@ def alone(mechanism: Mechanism, dimension: int, payload: Bytes) -> int | None:
 
 
 class Size(NamedTuple):
-    """What a client sends in a round: bytes, and whether that is "exact", "expected", or "at most" that expected."""
+    """What a client sends in a round."""
 
     bytes: float
-    word: str
+    word: str  # whether that is "exact", "expected", or "at most" what is expected
 
     @property
     def whole(self) -> int:

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from fedpriv.wire.replies import Rejected
 
-_MAGIC, _VERSION = b"fdpv", 1
+_MAGIC = b"fdpv"  # how every frame begins
+_VERSION = 1  # of this layout
 _HEAD = struct.Struct("<4sBB8sIIIQ")  # magic, version, form, study, round, clients, dimension, bytes of content
 _CHECKSUM = struct.Struct("<I")  # CRC-32 of all but itself
 
@@ -22,9 +23,9 @@ FRONT = _HEAD.size + _CHECKSUM.size  # bytes before the clients
 class Head(NamedTuple):
     """What a header says of the content."""
 
-    form: int
-    clients: int
-    dimension: int
+    form: int  # of the content: messages, a sum, settings
+    clients: int  # how many it speaks for
+    dimension: int  # numbers for each of them, or of their sum
 
 
 def framed(form: int, study: bytes, round: int, clients: NDArray[np.int64], dimension: int, content: bytes) -> bytes:

@@ -10,9 +10,10 @@ from fedpriv.errors import FedprivError
 REASONS = (
     "truncated", "oversized", "checksum", "version", "study", "round", "sender", "duplicate", "shape", "alphabet",
 )  # fmt: skip
-# Why a client has no message: an update that an honest clip refuses; an attack that could not be carried out; one that
-# sends nothing on purpose.
-NOT_FINITE, BROKEN, ABSENT = "not finite", "attack", "absent"
+# Why a client has no message.
+NOT_FINITE = "not finite"  # an update that an honest clip refuses
+BROKEN = "attack"  # one that could not be carried out
+ABSENT = "absent"  # an attack that sends nothing on purpose
 _COUNTS = struct.Struct("<II")  # frames, failures
 _LENGTH = struct.Struct("<Q")
 _FAILURE = struct.Struct("<IB")  # client, bytes of the reason
@@ -69,11 +70,13 @@ def frames_of(content: bytes | memoryview, clients: int | None = None) -> tuple[
 
 
 def _taken(layout: struct.Struct, rest: memoryview) -> tuple[tuple[int, ...], memoryview]:
+    """The next numbers of a reply, and what follows them."""
     content, rest = _cut(rest, layout.size)
     return layout.unpack(content), rest
 
 
 def _cut(rest: memoryview, length: int) -> tuple[memoryview, memoryview]:
+    """The next so many bytes of a reply, and what follows them."""
     if len(rest) < length:
         raise Rejected("truncated", f"a reply ends {length - len(rest)} bytes early")
     return rest[:length], rest[length:]

@@ -12,7 +12,7 @@ import os
 import platform
 import secrets
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -25,9 +25,10 @@ from fedpriv.studies import file as study_file
 from fedpriv.studies import identity
 from fedpriv.studies.study import Study
 
-STUDY, ENVIRONMENT = "study.toml", "environment.json"
+STUDY = "study.toml"
+ENVIRONMENT = "environment.json"  # what ran it, where its data lay, and its name
 WRITTEN = {STUDY, ENVIRONMENT, "checkpoint.npz", "records.jsonl", "result.json", "error.json"}  # by `files.replaced`
-PACKAGES = ("fedpriv", "numpy", "scipy", "torch", "flwr", "ray", "randomgen")
+PACKAGES = ("fedpriv", "numpy", "scipy", "torch", "flwr", "ray", "randomgen")  # whose versions are written down
 KEPT = "FEDPRIV_KEPT"  # the environment's name for a descriptor that keeps this process's directory
 
 
@@ -64,7 +65,9 @@ def prepare(directory: Path, study: Study, resume: bool, where: str | None = Non
         )
     directory.mkdir(parents=True, exist_ok=True)
     with kept(directory):
-        _remove_halves(directory)
+        for path in directory.glob(".*.*.*"):  # left by a kill before they were in their place: they may be large
+            if path.name[1:].rpartition(".")[0] in WRITTEN:
+                path.unlink(missing_ok=True)
         if resume:
             check_format(directory)
             _check_unchanged(file, study)
@@ -73,10 +76,15 @@ def prepare(directory: Path, study: Study, resume: bool, where: str | None = Non
                 f"{directory}: holds a run already: --resume {directory} goes on with it, --out names another"
             )
         else:
-            about = _environment() | {"data": where, "run": secrets.token_hex(8), "study_format": identity.FORMAT}
+            about: dict[str, Any] = {"python": platform.python_version()} | dict.fromkeys(PACKAGES)
+            for package in PACKAGES:
+                with suppress(PackageNotFoundError):  # its code came by another way, as Flower's own does
+                    about[package] = version(package)
+            about |= {"modules": os.environ.get(MODULES), "data": where}
+            about |= {"run": secrets.token_hex(8), "study_format": identity.FORMAT}
             replaced(directory / ENVIRONMENT, (json.dumps(about, indent=1) + "\n").encode(), mode=0o644)
             replaced(file, study_file.text(study).encode(), mode=0o644)
-        yield _name(directory / ENVIRONMENT)
+        yield str(_about(directory / ENVIRONMENT).get("run", ""))
 
 
 def data_place(directory: Path) -> str | None:
@@ -113,24 +121,14 @@ def id_of(directory: Path, study: Study) -> bytes:
         raise FedprivError(f"{directory / 'records.jsonl'}:1: study must be an id, got {told!r}") from None
 
 
-def _name(file: Path) -> str:
-    return str(_about(file).get("run", ""))
-
-
 def _about(file: Path) -> dict[str, Any]:
+    """What was written down about a run when it began."""
     try:
         found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
         int(found.get("study_format", 0))
         return found
     except (OSError, ValueError, AttributeError, TypeError) as error:
         raise FedprivError(f"{file}: damaged ({error!r}): it says which run of the study this is") from None
-
-
-def _remove_halves(directory: Path) -> None:
-    """Files that a kill left before they were in their place: a checkpoint may be large."""
-    for path in directory.glob(".*.*.*"):
-        if path.name[1:].rpartition(".")[0] in WRITTEN:
-            path.unlink(missing_ok=True)
 
 
 def _check_unchanged(file: Path, study: Study) -> None:
@@ -140,16 +138,3 @@ def _check_unchanged(file: Path, study: Study) -> None:
         lines = difflib.ndiff(study_file.text(was).splitlines(), study_file.text(study).splitlines())
         changes = [line for line in lines if line[:1] in "+-" and line[2:]]
         raise FedprivError(f"{file.parent}: holds another study than is asked for: {'; '.join(changes)[:300]}")
-
-
-def _environment() -> dict[str, str | None]:
-    """What ran the study, and where the modules it names were looked for."""
-    versions = {"python": platform.python_version()} | {name: _version(name) for name in PACKAGES}
-    return versions | {"modules": os.environ.get(MODULES)}
-
-
-def _version(package: str) -> str | None:
-    try:
-        return version(package)
-    except PackageNotFoundError:  # its code came by another way, as Flower's own does
-        return None

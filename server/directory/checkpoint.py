@@ -10,7 +10,6 @@ import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,9 +28,9 @@ FILE = "checkpoint.npz"
 class State:
     """After `round` rounds: the model, the optimiser's memory, and the settings of releases that adapt, by client."""
 
-    round: int
-    weights: NDArray[np.float64]
-    memory: Memory
+    round: int  # the last one that is in the weights; 0 before the first
+    weights: NDArray[np.float64]  # of the model
+    memory: Memory  # of the server's optimiser
     settings: NDArray[np.float64]  # (clients, how many adapt)
 
     @staticmethod
@@ -50,7 +49,7 @@ class State:
         return replace(self, round=self.round + 1)
 
     def adapted(self, settings: Mapping[int, Vector]) -> State:
-        """The same with what some clients' releases have moved."""
+        """The state with the settings that some clients' releases have moved."""
         if not settings:
             return self
         moved = self.settings.copy()
@@ -85,7 +84,11 @@ def load(directory: Path, study: bytes, start: State) -> State | None:
                 Memory(file["velocity"], file["squares"], int(file["steps"])), file["settings"],
             )  # fmt: skip
             if file["study"].tobytes() != study:
-                raise FedprivError(f"{path}: is the checkpoint of {_whose(file)}")
+                made = int(file["study_format"]) if "study_format" in file else 0
+                whose = "another study"
+                if made != identity.FORMAT:
+                    whose = f"a study of format {made}, this one's is {identity.FORMAT}"
+                raise FedprivError(f"{path}: is the checkpoint of {whose}")
     except (OSError, KeyError, ValueError, zipfile.BadZipFile, EOFError) as error:
         if isinstance(error, FedprivError):
             raise
@@ -99,14 +102,8 @@ def load(directory: Path, study: bytes, start: State) -> State | None:
     return found
 
 
-def _whose(file: Mapping[str, Any]) -> str:
-    found = int(file["study_format"]) if "study_format" in file else 0
-    return (
-        "another study" if found == identity.FORMAT else f"a study of format {found}, this one's is {identity.FORMAT}"
-    )
-
-
 def _shapes(state: State) -> dict[str, tuple[int, ...]]:
+    """The shape of each array of a state, by its name."""
     held = {"weights": state.weights, "velocity": state.memory.velocity, "squares": state.memory.squares,
             "settings": state.settings}  # fmt: skip
     return {name: value.shape for name, value in held.items()}

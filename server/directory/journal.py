@@ -20,7 +20,7 @@ from fedpriv.studies import identity
 from fedpriv.studies.study import Study
 
 FILE = "ledger.jsonl"
-FORMAT = 1
+FORMAT = 1  # of its lines
 Numbers = NDArray[np.int64]
 
 
@@ -28,17 +28,29 @@ class Journal:
     """Which clients were asked for a message, and how often."""
 
     def __init__(self, directory: Path, study: Study, release: dict[str, Any] | None) -> None:
-        self._study, self._path = study, directory / FILE
-        self._counts = np.zeros(study.clients.count, np.int64)
+        self._study = study
+        self._path = directory / FILE
+        self._counts = np.zeros(study.clients.count, np.int64)  # of releases, by client
         self._charges: dict[int, list[Numbers | None]] = {}  # by round; None: all whom the round asks
         known = self._path.exists()
         self._lines = Writer(self._path)
-        if known and self._path.stat().st_size:
-            self._read()
-        else:
+        if not (known and self._path.stat().st_size):
             head = {"format": FORMAT, "kind": "ledger", "study": study.id.hex(), "study_format": identity.FORMAT,
                     "release": release}  # fmt: skip
             self._lines.append(head, durable=True)
+            return
+        first, *lines = self._path.read_text(encoding="utf-8").splitlines()
+        try:
+            about = json.loads(first)
+            if about["study"] != study.id.hex():
+                found = about.get("study_format", 0)
+                whose = "another study" if found == identity.FORMAT else f"a study of format {found}"
+                raise FedprivError(f"{self._path}: is the ledger of {whose}")
+            for line in map(json.loads, lines):
+                own = line["clients"]
+                self._count(int(line["round"]), None if own is None else np.array(own, np.int64))
+        except (ValueError, KeyError, TypeError, IndexError) as error:
+            raise FedprivError(f"{self._path}: damaged ledger ({error})") from None
 
     def charge(self, round: int, clients: Numbers, again: bool) -> None:
         """Write down, durably, that these clients are about to be asked; `again`: in a round they were asked in."""
@@ -71,23 +83,11 @@ class Journal:
         self._lines.close()
 
     def _count(self, round: int, clients: Numbers | None) -> None:
+        """One more release of each of these clients; None: of all whom the round asks."""
         self._charges.setdefault(round, []).append(clients)
         self._counts[self._asked(round) if clients is None else clients] += 1
 
     def _asked(self, round: int) -> Numbers:
+        """Whom the round asks."""
         own = self._study.clients
         return own.chosen.asked(own.count, self._study.run.seed, round)
-
-    def _read(self) -> None:
-        head, *lines = self._path.read_text(encoding="utf-8").splitlines()
-        try:
-            about = json.loads(head)
-            if about["study"] != self._study.id.hex():
-                found = about.get("study_format", 0)
-                own = "another study" if found == identity.FORMAT else f"a study of format {found}"
-                raise FedprivError(f"{self._path}: is the ledger of {own}")
-            for line in map(json.loads, lines):
-                own = line["clients"]
-                self._count(int(line["round"]), None if own is None else np.array(own, np.int64))
-        except (ValueError, KeyError, TypeError, IndexError) as error:
-            raise FedprivError(f"{self._path}: damaged ledger ({error})") from None

@@ -17,10 +17,10 @@ RECORDS = "records.jsonl"
 
 
 class Made(NamedTuple):
-    """What was read, None where a run of an earlier version does not say, and where it lay."""
+    """The data something was made on."""
 
-    data: Line | None
-    where: str | None
+    data: Line | None  # what was read; None where a run of an earlier version does not say
+    where: str | None  # the place they lay in
 
     @property
     def words(self) -> str:
@@ -34,7 +34,7 @@ def here(study: Study) -> Made:
 
 
 def where(study: Study) -> str | None:
-    """Where they lie; a data set of one's own need not say."""
+    """The place in which a study's data lie; a data set of one's own need not say."""
     return getattr(DATA_SETS.of(study.data), "where", None)
 
 

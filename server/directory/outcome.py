@@ -17,7 +17,7 @@ from fedpriv._base.files import replaced
 from fedpriv.errors import FedprivError
 from server.directory import kept
 
-ERROR = "error.json"
+ERROR = "error.json"  # there as long as the run has not ended as it should
 UNFINISHED = "Flower ended before the run did"
 STOP = "stop"  # a file of this name asks the run to end, as Ctrl-C does
 LOG = "flower.log"  # what Flower and Ray said; it stays where something failed
@@ -25,13 +25,13 @@ LOG = "flower.log"  # what Flower and Ray said; it stays where something failed
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """One run: which study (its text, file or name), where its records go, whether it goes on from them."""
+    """One run: which study, where its records go, whether it goes on from them."""
 
-    study: str
-    overrides: tuple[str, ...] = ()
-    directory: str
-    resume: bool = False
-    quiet: bool = False
+    study: str  # its text, its file or its name
+    overrides: tuple[str, ...] = ()  # settings such as run.seed=2, which replace the study's own
+    directory: str  # where its records go
+    resume: bool = False  # whether it goes on from them
+    quiet: bool = False  # whether nothing of its progress is shown
 
 
 def expect(directory: Path) -> None:
@@ -43,7 +43,7 @@ def expect(directory: Path) -> None:
 
 
 def begin(directory: Path) -> None:
-    """The same where whoever started this may have asked it to stop already."""
+    """Say that the run has failed, where whoever started it may have asked it to stop already."""
     directory.mkdir(parents=True, exist_ok=True)
     _say(directory, RuntimeError(UNFINISHED))
 
@@ -57,6 +57,7 @@ def fail(directory: Path, error: BaseException) -> None:
 
 
 def _say(directory: Path, error: BaseException) -> None:
+    """Write down an error as the run's end."""
     story = {
         "kind": type(error).__name__,
         "asked_wrongly": isinstance(error, FedprivError),

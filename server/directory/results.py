@@ -18,24 +18,24 @@ Line = Mapping[str, Any]
 
 @dataclass
 class Totals:
-    """Of all rounds so far: a run that goes on begins with those in its files."""
+    """What all rounds so far add up to; a run that goes on begins with those in its files."""
 
     counted: int = 0  # rounds that were not skipped
-    skipped: int = 0
+    skipped: int = 0  # rounds that were not used
     accuracy: float | None = None  # when it was last looked at
-    tolerance: Any = None
-    bytes_up: int = 0
-    bytes_transport: int = 0
-    seconds: float = 0.0
-    rejected: Counter[str] = field(default_factory=Counter)
-    failed: Counter[str] = field(default_factory=Counter)
+    tolerance: float | None = None  # of attackers, when it was last looked at: the share of votes that survive
+    bytes_up: int = 0  # of clients' messages
+    bytes_transport: int = 0  # that travelled for them, both ways
+    seconds: float = 0.0  # of wall-clock time
+    rejected: Counter[str] = field(default_factory=Counter)  # messages by reason
+    failed: Counter[str] = field(default_factory=Counter)  # clients without a message, by reason
     why_no_attack: str | None = None  # of the first round whose attack failed
     acted: bool = False  # whether any attacker did something in such a round
     others: list[int] = field(default_factory=list)  # rounds in which no attack failed
 
     @staticmethod
     def of(rounds: list[dict[str, Any]], timings: Mapping[int, Line]) -> Totals:
-        """Those of rounds that are on disk; a kill may have kept the timing of the last one from it."""
+        """The totals of rounds that are on disk; a kill may have kept the timing of the last one from it."""
         found = Totals()
         for line in rounds:
             found.add(line, timings.get(line["round"]))

@@ -40,8 +40,13 @@ class Progress:
         stream: TextIO | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.total, self.clients, self._line = total_rounds, clients, LiveLine(quiet, stream, clock)
-        self._round, self._accuracy, self._epsilon, self._tolerance = 0, None, None, None
+        self.total = total_rounds
+        self.clients = clients
+        self._line = LiveLine(quiet, stream, clock)
+        self._round = 0
+        self._accuracy: float | None = None
+        self._epsilon: float | None = None
+        self._tolerance: float | None = None
         self._rejected = self._failed = 0
         self._noted = False  # whether a reason was shown
         self._paces: deque[tuple[float, int]] = deque(maxlen=REMEMBERED)  # seconds of a round, and who answered
@@ -78,12 +83,10 @@ class Progress:
         self._line.say(table(result))
 
     def _standing(self) -> tuple[str, float, list[str]]:
-        """What is done, in words and as a share, and the facts."""
-        counted = f"round {self._round:{len(str(self.total))}}/{self.total}"
-        return counted, self._round / max(1, self.total), self._facts()
+        """What is done, in words and as a share, and the facts, the most important first.
 
-    def _facts(self) -> list[str]:
-        """The most important first; those that change are of one width, so that the bar stands still."""
+        Facts that change are of one width, so that the bar stands still.
+        """
         facts = []
         if self._accuracy is not None:
             facts.append(f"accuracy {share(self._accuracy)}")
@@ -101,7 +104,8 @@ class Progress:
         if typical > 0:
             pace = median(answered for _, answered in self._paces) / typical
             facts.append(f"{pace:,.0f} clients/s".rjust(16))
-        return facts
+        counted = f"round {self._round:{len(str(self.total))}}/{self.total}"
+        return counted, self._round / max(1, self.total), facts
 
 
 def table(result: Mapping[str, Any]) -> str:
@@ -133,9 +137,5 @@ def table(result: Mapping[str, Any]) -> str:
         ("directory", str(result["directory"])),
         ("", f"fedpriv report {quote(str(result['directory']))}"),
     ]
-    return _lines(rows)
-
-
-def _lines(rows: list[tuple[str, str]]) -> str:
     width = max(len(name) for name, _ in rows)
     return "\n".join(f"{name:<{width}}  {text}" for name, text in rows)

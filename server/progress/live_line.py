@@ -8,18 +8,21 @@ import shutil
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TextIO
 
 REDRAWN = 0.1  # seconds between two drawings on a terminal
 REPEATED = 5.0  # and between two lines where there is none
-WIDEST, NARROWEST = 30, 6  # characters of the bar
+WIDEST = 30  # characters of the bar
+NARROWEST = 6  # characters of a bar that still tells something
 
 
 class LiveLine:
     """What is done, a bar, and facts, kept to the width of the terminal."""
 
     def __init__(self, quiet: bool, stream: TextIO | None = None, clock: Callable[[], float] = time.monotonic) -> None:
-        self.quiet, self._clock = quiet, clock
+        self.quiet = quiet
+        self._clock = clock
         self._stream = sys.stderr if stream is None else stream
         self._live = not quiet and self._stream.isatty()
         self._shown = clock()
@@ -51,42 +54,32 @@ class LiveLine:
         self._drawn = 0
 
     def _draw(self, counted: str, share: float, facts: list[str]) -> None:
+        """Write the line, on a terminal in the place of the last one."""
         if self.quiet:
             return
         if not self._live:
             self._print("  ".join([counted, *facts]).rstrip())
             return
-        text = _fitted(counted, share, facts, _columns(self._stream) - 1)
+        columns = 0
+        with suppress(OSError, ValueError):  # the terminal that is written to: standard output may be another
+            columns = os.get_terminal_size(self._stream.fileno()).columns
+        width = (columns or shutil.get_terminal_size().columns) - 1
+        shown = [counted, *facts]
+        while len(shown) > 1 and len("  ".join(shown)) + NARROWEST + 2 > width:
+            shown.pop()  # the least important of the facts, where not even a small bar has room beside it
+        bar = min(width - len("  ".join(shown)) - 2, WIDEST)
+        if bar >= NARROWEST:
+            done = round(bar * min(1.0, share))
+            shown.insert(1, "━" * done + "─" * (bar - done))
+        text = "  ".join(shown)[: max(width, 0)]
         self._stream.write(_writable("\r" + text.ljust(self._drawn), self._stream))
         self._stream.flush()
         self._drawn = len(text)
 
     def _print(self, text: str) -> None:
+        """Write a line that stays."""
         self._stream.write(_writable(text + "\n", self._stream))
         self._stream.flush()
-
-
-def _fitted(counted: str, share: float, facts: list[str], width: int) -> str:
-    """The line, its bar made small and then its least important facts left out until it fits."""
-    facts = list(facts)
-    while facts and len("  ".join([counted, *facts])) + NARROWEST + 2 > width:
-        facts.pop()
-    left = width - len("  ".join([counted, *facts])) - 2
-    bar = [_bar(share, min(left, WIDEST))] if left >= NARROWEST else []
-    return "  ".join([counted, *bar, *facts])[: max(width, 0)]
-
-
-def _bar(share: float, width: int) -> str:
-    done = round(width * min(1.0, share))
-    return "━" * done + "─" * (width - done)
-
-
-def _columns(stream: TextIO) -> int:
-    """The width of the terminal that is written to: standard output may be another."""
-    try:
-        return os.get_terminal_size(stream.fileno()).columns or shutil.get_terminal_size().columns
-    except (OSError, ValueError):
-        return shutil.get_terminal_size().columns
 
 
 def _writable(text: str, stream: TextIO) -> str:

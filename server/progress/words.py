@@ -63,6 +63,7 @@ def down(value: float, digits: int = 4) -> str:
 
 
 def _rounded(value: float, digits: int, rounding: str) -> str:
+    """A number in so many digits, rounded one way, without zeros at its end."""
     if not isfinite(value):
         return "∞" if value > 0 else str(value)
     exact = Context(prec=digits, rounding=rounding).create_decimal(Decimal(value))
@@ -162,7 +163,7 @@ def kind(entry: Mapping[str, Any] | None) -> str:
 
 
 def settings(entry: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Its settings, which may stand under that name or beside the kind."""
+    """The settings of a mechanism, rule or attack, which may stand under that name or beside the kind."""
     beside = {name: value for name, value in (entry or {}).items() if name not in ("kind", "settings")}
     return beside | dict((entry or {}).get("settings") or {})
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ from clients.training.prepared import Prepared
 from clients.training.root import root_update
 from fedpriv import records
 from fedpriv.errors import FedprivError
-from fedpriv.population.participation import attackers
+from fedpriv.population.participation import Numbers, attackers
 from fedpriv.studies.study import Study
 from server.directory import STUDY, check_format, checkpoint, made_on, prepare
 from server.directory.checkpoint import State
@@ -30,8 +29,9 @@ from server.rounds.inbox import Inbox
 
 __all__ = ["RECORDS", "TIMINGS", "Rounds", "planned", "run", "size_of"]
 
-RECORDS, TIMINGS = "records.jsonl", "timings.jsonl"
-LARGEST = float(np.finfo(np.float32).max)
+RECORDS = "records.jsonl"  # the same for any division into cohorts, any driver, and after a kill
+TIMINGS = "timings.jsonl"  # what each round took
+LARGEST = float(np.finfo(np.float32).max)  # a weight that a message to clients can hold
 
 
 def run(
@@ -67,20 +67,27 @@ class Rounds:
         self, prepared: Prepared, directory: Path, files: ExitStack, masked: bool = False, name: str = ""
     ) -> None:
         self._prepared = prepared
-        self.plan, self.study, self.pool, self.net = prepared.plan, prepared.study, prepared.pool, prepared.net
-        self.directory, self._files, self._masked, self._name = directory, files, masked, name
-        self._size, path = size_of(self.plan), directory / RECORDS
+        self.plan = prepared.plan
+        self.study = prepared.study
+        self.pool = prepared.pool
+        self.net = prepared.net
+        self.directory = directory
+        self._files = files
+        self._masked = masked  # whether the driver masks sums
+        self._name = name  # of this run of the study
+        self._size = size_of(self.plan)
+        path = directory / RECORDS
         if path.exists():
             records.Writer(path).close()  # half a line that a kill left there goes, the first one too
         self._check_header()
-        self._start = State.begun(self.study, self.net.initial())
-        self.state = checkpoint.load(directory, self.study.id, self._start) or self._start
+        start = State.begun(self.study, self.net.initial())
+        self.state = checkpoint.load(directory, self.study.id, start) or start
         self._journal = Journal(directory, self.study, released(self.plan))
         files.callback(self._journal.close)
         self._journal.check(self.state.round)
-        if self.state.round and not (path.exists() and path.stat().st_size):
+        if self.state.round and not self._has_records:
             raise FedprivError(f"{path}: is missing, where the checkpoint stands at round {self.state.round}")
-        if path.exists() and path.stat().st_size:
+        if self._has_records:
             records.truncate_after(path, self.state.round)
         self.totals = self._on_disk()  # whatever is damaged is found before anybody is asked
         self._records = files.enter_context(records.Writer(path))
@@ -99,21 +106,29 @@ class Rounds:
 
     def _on_disk(self) -> Totals:
         """What the files of this run add up to."""
-        path, timings = self.directory / RECORDS, self.directory / TIMINGS
+        timings = self.directory / TIMINGS
         times = records.read_timings(timings) if timings.exists() else {}
-        return Totals.of(records.read(path).rounds if path.exists() and path.stat().st_size else [], times)
+        return Totals.of(records.read(self.directory / RECORDS).rounds if self._has_records else [], times)
 
-    def _asked(self, round: int) -> Any:
+    @property
+    def _has_records(self) -> bool:
+        """Whether any line of the records is on disk."""
+        path = self.directory / RECORDS
+        return path.exists() and path.stat().st_size > 0
+
+    def _asked(self, round: int) -> Numbers:
+        """Whom the round asks."""
         own = self.study.clients
         return self.plan.participation.asked(own.count, self.study.run.seed, round)
 
-    def _affords(self, round: int, clients: Any) -> bool:
+    def _affords(self, round: int, clients: Numbers) -> bool:
         """Whether each of them may be asked, once more where it was asked in this round and that is charged."""
         if self.study.privacy.budget is None or self._journal.paid(round):
             return True
         return int(self._journal.counts()[clients].max(initial=0)) < self.plan.affordable
 
-    def _round(self, driver: Driver, clients: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    def _round(self, driver: Driver, clients: Numbers) -> tuple[dict[str, Any], dict[str, Any]]:
+        """One round: its line of the records, and its line of the timings."""
         begun = time.perf_counter()
         inbox = self._gathered(driver, clients)
         asked = time.perf_counter()
@@ -122,7 +137,14 @@ class Rounds:
         stepped = time.perf_counter()
         line = self._line(state, inbox, len(clients), skipped)
         judged = time.perf_counter()
-        self._keep(state, line)
+        due = state.round % self.study.run.checkpoint_every == 0 or state.round == self.study.run.rounds
+        # Who did not answer may answer when the round is asked again, and what comes after it would be other messages
+        # under the same noise: a round that luck had a part in is never run again.
+        due = due or line["answered"] < line["asked"]
+        self._records.append(line, durable=due)  # first, so that no checkpoint is ahead of the records
+        if due:
+            checkpoint.save(self.directory, state, self.study.id)
+        self.state = state
         done = time.perf_counter()
         parts = {"clients": asked - begun, "aggregate": stepped - asked, "evaluate": judged - stepped,
                  "save": done - judged}  # fmt: skip
@@ -131,7 +153,7 @@ class Rounds:
         self.totals.add(line, timing)
         return line, timing
 
-    def _gathered(self, driver: Driver, clients: Any) -> Inbox:
+    def _gathered(self, driver: Driver, clients: Numbers) -> Inbox:
         """Ask; ask those who are missing again where too few have answered, and their budget pays for it."""
         round = self.state.round + 1
         inbox = Inbox(self.study, self.plan.dimension, round, clients)
@@ -165,28 +187,29 @@ class Rounds:
         return state, None
 
     def _line(self, state: State, inbox: Inbox, asked: int, skipped: str | None) -> dict[str, Any]:
+        """The round's line of the records."""
         loss = accuracy = epsilon = tolerance = None
         if state.round % self.study.run.evaluate_every == 0 or state.round == self.study.run.rounds:
             accuracy, loss = self._evaluated(state)
             epsilon = self._epsilon(state.round)
             tolerance = inbox.tolerance() if self.study.server.tolerance and skipped is None else None
-        return {
+        line = {
             "kind": "round", "round": state.round, "asked": asked, "answered": inbox.answered,
             "rejected": dict(sorted(inbox.rejected.items())), "failed": dict(sorted(inbox.failed.items())),
             "skipped": skipped, "loss": loss, "accuracy": accuracy, "epsilon": epsilon,
             "bytes_up": inbox.sent(self._size.whole), "note": inbox.note,
-        } | ({"tolerance": tolerance} if self.study.server.tolerance else {}) | self._adapted(state) | (
-            {} if inbox.broken is None else {"attack_failed": inbox.broken}
-        )  # fmt: skip
-
-    def _adapted(self, state: State) -> dict[str, Any]:
-        """The mean over all clients of each setting that adapts."""
+        }  # fmt: skip
+        if self.study.server.tolerance:
+            line["tolerance"] = tolerance
         private = self.plan.private_sum
-        if private is None or not private.adapts:
-            return {}
-        return {"adapted": dict(zip(private.adapts, state.settings.mean(axis=0).tolist(), strict=True))}
+        if private is not None and private.adapts:  # the mean over all clients of each setting
+            line["adapted"] = dict(zip(private.adapts, state.settings.mean(axis=0).tolist(), strict=True))
+        if inbox.broken is not None:
+            line["attack_failed"] = inbox.broken
+        return line
 
     def _evaluated(self, state: State) -> tuple[float | None, float | None]:
+        """Accuracy and loss on the records held out, if there are any."""
         if not len(self.pool.y_test):
             return None, None
         return self.net.evaluate(state.weights.astype(np.float32), self.pool.x_test, self.pool.y_test)
@@ -195,19 +218,6 @@ class Rounds:
         """ε of the client that has released most, up to a round or in all."""
         counts = self._journal.counts(last)
         return self.plan.epsilon(int(counts.max(initial=0)))._asdict()
-
-    def _keep(self, state: State, line: Mapping[str, Any]) -> None:
-        """The record first, so that no checkpoint is ahead of it.
-
-        Who did not answer may answer when the round is asked again, and what comes after it would be other messages
-        under the same noise: a round that luck had a part in is never run again.
-        """
-        due = state.round % self.study.run.checkpoint_every == 0 or state.round == self.study.run.rounds
-        due = due or line["answered"] < line["asked"]
-        self._records.append(line, durable=due)
-        if due:
-            checkpoint.save(self.directory, state, self.study.id)
-        self.state = state
 
     def end(self, why: str) -> None:
         """Close the run's records: what is there is whole, and says how it ended."""
@@ -226,19 +236,14 @@ class Rounds:
         worst = int(counts.argmax()) if counts.any() else None
         if self.plan.kept is not None:
             counts = counts.clip(max=1)  # of what is kept, all rounds are one release
-        return {"kind": "end", "why": why, "rounds": self.state.round, "worst_client": worst,
-                "releases_of_worst": int(counts.max(initial=0)), "epsilon": self._epsilon(),
-                **self._not_tried()}  # fmt: skip
-
-    def _not_tried(self) -> dict[str, str]:
-        """Why no Byzantine client attacked in any round, where that is for an exception of the attack."""
-        why, own = self.totals.why_no_attack, self.study.clients
-        if why is None or self.totals.acted:
-            return {}
-        byzantine = attackers(own.count, own.attackers, self.study.run.seed)
-        if any(np.isin(self._asked(number), byzantine).any() for number in self.totals.others):
-            return {}
-        return {"not_tried": why}
+        line = {"kind": "end", "why": why, "rounds": self.state.round, "worst_client": worst,
+                "releases_of_worst": int(counts.max(initial=0)), "epsilon": self._epsilon()}  # fmt: skip
+        if self.totals.why_no_attack is not None and not self.totals.acted:
+            own = self.study.clients
+            byzantine = attackers(own.count, own.attackers, self.study.run.seed)
+            if not any(np.isin(self._asked(number), byzantine).any() for number in self.totals.others):
+                line["not_tried"] = self.totals.why_no_attack  # by any Byzantine client in any round
+        return line
 
     def header(self) -> dict[str, Any]:
         """The first line of the records: what this run is."""
@@ -246,8 +251,8 @@ class Rounds:
 
     def _check_header(self) -> None:
         """Refuse the records of another study: the file's may have other settings, or this version other defaults."""
-        path, own = self.directory / RECORDS, self.header()
-        was = records.read(path).header if path.exists() and path.stat().st_size else own
+        own = self.header()
+        was = records.read(self.directory / RECORDS).header if self._has_records else own
         if was["study"] != own["study"]:
             names = [
                 name for name in own if name != "study" and records.plain(own[name]) != records.plain(was.get(name))

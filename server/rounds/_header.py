@@ -16,9 +16,18 @@ from server.rounds._planning import size_of
 def header_of(prepared: Prepared, masked: bool) -> dict[str, Any]:
     """The settings, what they promise and what a client sends; `masked`: its driver masks sums."""
     study, plan, size = prepared.study, prepared.plan, size_of(prepared.plan)
-    mechanism, width = plan.mechanism, None
-    if study.masked is not None:
-        width = wire.masked_bits(mechanism, study.masked)
+    mechanism = plan.mechanism
+    if study.masked is None:
+        boxed = study.privacy.norm == "coordinates"
+        packed, width = wire.packed_bits(mechanism, plan.dimension, boxed=boxed)[0], None
+    else:
+        packed, width = float(mechanism.bits), wire.masked_bits(mechanism, study.masked)
+    kept: dict[str, Any] = {}
+    if plan.kept is not None:  # both ε's of what clients keep, and which records they leave out
+        kept = {
+            "epsilons": prepared.plan.both_epsilons, "left_out": unused(study, prepared.pool, plan.kept),
+            "releases": [described(each) for each in plan.events()],
+        }  # fmt: skip
     return {
         "format": records.FORMAT, "kind": "run", "study": study.id.hex(), "name": study.name, "about": study.about,
         "clients": study.clients.count, "byzantine": study.clients.attackers,
@@ -28,12 +37,12 @@ def header_of(prepared: Prepared, masked: bool) -> dict[str, Any]:
         "private_sum": study.privacy.release.table() if study.privacy.release else None,
         "aggregation": study.aggregation.table(), "attack": study.attack.table() if study.attack else None,
         "corruption": study.corruption.table() if study.corruption else None,
-        **_kept(prepared),
+        **kept,
         "release": released(plan), "trust": study.privacy.trust, "masked": masked,
         "delta": study.privacy.delta,
         "rounds": study.run.rounds, "seed": study.run.seed, "client_bytes": size.whole,
         **({} if size.word == "exact" else {"client_bytes_are": size.word}),
-        "bits": {"packed": _packed(plan), "entropy": float(mechanism.entropy), "masked": width},
+        "bits": {"packed": packed, "entropy": float(mechanism.entropy), "masked": width},
         "model": study.training.model.kind, "test_examples": len(prepared.pool.y_test),
         "data": identity(study.data.kind, prepared.pool),
     }  # fmt: skip
@@ -44,21 +53,3 @@ def released(plan: Plan) -> dict[str, Any] | None:
     if not plan.study.privacy.promises:
         return None
     return described(plan.event())
-
-
-def _packed(plan: Plan) -> float:
-    """Bits a coordinate of a message that is sent as it is."""
-    if plan.study.masked is not None:
-        return float(plan.mechanism.bits)
-    return wire.packed_bits(plan.mechanism, plan.dimension, boxed=plan.study.privacy.norm == "coordinates")[0]
-
-
-def _kept(prepared: Prepared) -> dict[str, Any]:
-    """Both ε's of what clients keep, and which records they leave out."""
-    kept = prepared.plan.kept
-    if kept is None:
-        return {}
-    return {
-        "epsilons": prepared.plan.both_epsilons, "left_out": unused(prepared.study, prepared.pool, kept),
-        "releases": [described(each) for each in prepared.plan.events()],
-    }  # fmt: skip

@@ -28,8 +28,11 @@ def planned(study: Study) -> Prepared:
     check_root(study, pool)
     plan = Plan.of(promise.calibrated(study, net.dimension), net.dimension)
     rehearsed(plan.study, net.dimension)
-    if plan.study.server.tolerance:
-        _check_tolerance(plan)
+    if plan.study.server.tolerance:  # votes too many to be counted are refused
+        try:
+            Vote(mechanism=plan.mechanism, honest=plan.study.clients.count, mean=plan.mechanism.peak)
+        except FedprivError as error:
+            raise FedprivError(f"server.tolerance: {error}") from None
     return Prepared(plan, pool, net, division)
 
 
@@ -38,11 +41,3 @@ def size_of(plan: Plan) -> wire.Size:
     settings = 0 if plan.private_sum is None else len(plan.private_sum.adapts)
     boxed = plan.study.privacy.norm == "coordinates"
     return wire.client_bytes(plan.mechanism, plan.dimension, plan.study.masked, settings, boxed=boxed)
-
-
-def _check_tolerance(plan: Plan) -> None:
-    """Refuse votes too many to be counted."""
-    try:
-        Vote(mechanism=plan.mechanism, honest=plan.study.clients.count, mean=plan.mechanism.peak)
-    except FedprivError as error:
-        raise FedprivError(f"server.tolerance: {error}") from None

@@ -14,18 +14,18 @@ from fedpriv.wire import Rejected
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """One round's question, to these clients (sorted)."""
+    """One round's question to some clients."""
 
-    round: int
-    weights: NDArray[np.float32]
-    clients: NDArray[np.int64]
+    round: int  # from 1
+    weights: NDArray[np.float32]  # of the model before it
+    clients: NDArray[np.int64]  # sorted
     study: str  # as TOML
     timeout: float  # seconds
     settings: NDArray[np.float64] | None = None  # of these clients' releases, where they adapt: a row each
     run: str = ""  # which run of the study, as its directory calls it
 
     def settings_of(self, clients: NDArray[np.int64]) -> NDArray[np.float64] | None:
-        """The rows of some of them."""
+        """The settings of some of the clients, a row each."""
         return None if self.settings is None else self.settings[np.searchsorted(self.clients, clients)]
 
 
@@ -34,8 +34,8 @@ class Answer:
     """What came back from one node: its reply, or why there is none."""
 
     asked: NDArray[np.int64]  # the clients it was asked for
-    content: bytes | None
-    error: str = ""
+    content: bytes | None  # a reply as `fedpriv.wire` reads it; None where there is none
+    error: str = ""  # why there is none
     transport: int = 0  # bytes that travelled, both ways
     rejected: tuple[Rejected, ...] = ()  # what was refused on the way to this content
 

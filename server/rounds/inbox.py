@@ -33,17 +33,21 @@ class Inbox:
         self.rejected: Counter[str] = Counter()
         self.transport = 0
         self.settings: dict[int, Vector] = {}  # of releases that adapt, by client
-        self._study, self._round, self._clients = study, round, clients
+        self._study = study
+        self._round = round
+        self._clients = clients
         self._private = study.privacy.private_sum
         self._mechanism = study.privacy.chosen
         self._dimension = dimension
         self._answered = np.zeros(len(clients), bool)
-        self._failures: dict[int, str] = {}
+        self._failures: dict[int, str] = {}  # why a client has not answered
         self._reasons: list[str] = []  # of rejections
-        self._tally = Tally(self._mechanism, dimension)
-        self._total, self._summed = np.zeros(dimension, np.int64), 0
-        self._alone, self._vary = 0, 0  # bytes of clients whose messages differ in length, and how many these are
-        self._rows: list[tuple[Numbers, NDArray[np.uint8]]] = []
+        self._tally = Tally(self._mechanism, dimension)  # of messages that came alone
+        self._total = np.zeros(dimension, np.int64)  # of messages that came added up
+        self._summed = 0  # how many these are
+        self._vary = 0  # clients whose messages differ in length
+        self._alone = 0  # bytes of theirs
+        self._rows: list[tuple[Numbers, NDArray[np.uint8]]] = []  # clients, and their packed messages
         self._keeps_rows = directions.needs_rows(study)
 
     @property
@@ -53,12 +57,12 @@ class Inbox:
 
     @property
     def missing(self) -> Numbers:
-        """Who has not answered."""
+        """The clients that have not answered."""
         return self._clients[~self._answered]
 
     @property
     def failed(self) -> Counter[str]:
-        """Of those who have not answered, how many for which reason (its first word or two)."""
+        """How many clients have not answered for which reason (its first word or two)."""
         return Counter(why.split(":")[0][:40] for why in self._why_missing().values())
 
     @property
@@ -119,6 +123,7 @@ class Inbox:
 
     @property
     def _adapting(self) -> int:
+        """How many settings of a release adapt."""
         return 0 if self._private is None else len(self._private.adapts)
 
     def _adapt(self, found: wire.Adapted) -> None:
@@ -132,11 +137,13 @@ class Inbox:
                 continue
             self.settings[client] = own
 
-    def _reject(self, error: wire.Rejected) -> None:
-        self.rejected[error.reason] += 1
+    def _reject(self, error: wire.Rejected, times: int = 1) -> None:
+        """Count a rejection, and keep its reason."""
+        self.rejected[error.reason] += times
         self._reasons.append(str(error))
 
     def _take(self, found: wire.Messages | wire.Sum) -> None:
+        """Take in messages, or a sum of them, of clients that have not answered."""
         places = np.searchsorted(self._clients, found.clients)
         if self._answered[places].any():
             raise wire.Rejected("duplicate", f"client {found.clients[self._answered[places]][0]} has answered already")
@@ -145,26 +152,21 @@ class Inbox:
                 raise wire.Rejected("shape", "a sum, where each client's message is needed")
             self._total += found.total
             self._summed += len(found.clients)
-            self._weigh(found.alone, len(found.clients))
+            alone = found.alone
         else:
-            self._take_messages(found)
-        self._answered[places] = True
-
-    def _take_messages(self, found: wire.Messages) -> None:
-        if self._study.masked is None:
-            self._weigh(wire.alone(self._mechanism, self._dimension, found.payload), len(found.clients))
-        if found.refused.size:
-            self.rejected["alphabet"] += len(found.refused)
-            self._reasons.append(f"alphabet: client {found.refused[0]} sent what its mechanism cannot send")
-        if self._keeps_rows:
-            self._rows.append((found.clients, np.array(found.payload)))
-        else:
-            self._tally.add(found.payload)
-
-    def _weigh(self, alone: int | None, clients: int) -> None:
+            masked = self._study.masked is not None
+            alone = None if masked else wire.alone(self._mechanism, self._dimension, found.payload)
+            if found.refused.size:
+                why = f"client {found.refused[0]} sent what its mechanism cannot send"
+                self._reject(wire.Rejected("alphabet", why), len(found.refused))
+            if self._keeps_rows:
+                self._rows.append((found.clients, np.array(found.payload)))
+            else:
+                self._tally.add(found.payload)
         if alone is not None:
             self._alone += alone
-            self._vary += clients
+            self._vary += len(found.clients)
+        self._answered[places] = True
 
     def sent(self, each: int) -> int:
         """Bytes that those who answered would have sent, each alone; `each` is what one sends whatever it says."""
@@ -174,11 +176,19 @@ class Inbox:
     def direction(self, reference: Vector | None = None) -> Vector:
         """What the messages agree on: the mean of the updates as the rule sees it, or its sign under a vote.
 
-        `reference` is the server's own update, where the rule asks for one.
+        `reference` is the server's own update, where the rule asks for one. A rule of rows sees them sorted by client.
         """
-        if self._keeps_rows:
-            return directions.of_rows(self._study, self._round, self._matrix(), reference)
-        return directions.of_sum(self._study, self._round, *self._sum())
+        if not self._keeps_rows:
+            return directions.of_sum(self._study, self._round, *self._sum())
+        # Where a private mean hides clients, who has sent none counts as one that sends 0: else whether a client's data
+        # let it answer would show in the number of rows, and so in the noise.
+        clients = self._clients if curated(self._study.privacy.trust) else self._clients[self._answered]
+        packed = packing(self._mechanism)
+        matrix = np.zeros((len(clients), self._dimension), np.float32)
+        for own, payload in self._rows:
+            rows = packed.unpack(payload, self._dimension)
+            matrix[np.searchsorted(clients, own)] = directions.seen(self._study, rows)
+        return directions.of_rows(self._study, self._round, matrix, reference)
 
     def tolerance(self) -> float:
         """An estimate: how many coordinates' votes survive the attackers, should these all vote against them.
@@ -195,21 +205,8 @@ class Inbox:
         return covered(self._mechanism, count - byzantine, byzantine, means, "omniscient")
 
     def _sum(self) -> tuple[NDArray[np.int64], int]:
+        """The sum of all messages, and how many these are."""
         total, count = self._total + self._tally.total(), self._summed + self._tally.count
         if self._study.masked is not None:
             total = wire.wrapped(total, count, self._mechanism, self._study.masked)
         return total, count
-
-    def _matrix(self) -> Vector:
-        """The messages as the rule sees them, sorted by client.
-
-        Where a private mean hides clients, who has sent none counts as one that sends 0: else whether a client's data
-        let it answer would show in the number of rows, and so in the noise.
-        """
-        hidden = curated(self._study.privacy.trust)
-        clients, packed = self._clients if hidden else self._clients[self._answered], packing(self._mechanism)
-        matrix = np.zeros((len(clients), self._dimension), np.float32)
-        for own, payload in self._rows:
-            rows = packed.unpack(payload, self._dimension)
-            matrix[np.searchsorted(clients, own)] = directions.seen(self._study, rows)
-        return matrix

@@ -20,7 +20,7 @@ from server.rounds.driver import Answer, Driver, Task
 from server.rounds.masking import Session
 
 Numbers = NDArray[np.int64]
-Take = Callable[[int, bytes], None]
+Take = Callable[[int, bytes], None]  # of a node, what it sent; `Rejected` where it does not fit
 
 
 class Carrier(Driver, Protocol):
@@ -63,18 +63,19 @@ class _Round:
     """One sum: the session, who has dropped out of it and why."""
 
     def __init__(self, carrier: Carrier, task: Task) -> None:
-        self._carrier, self._task = carrier, task
+        self._carrier = carrier
+        self._task = task
         self._study: Study = study_file.parsed(task.study)
         self._cohorts = carrier.cohorts(task.clients)
         hosted = {node: len(own) for node, own in self._cohorts.items()}
         terms = terms_of(self._study, task.study, task.round, hosted)
         width = vector.width_of(self._study)
         self._session = Session(terms, hosted, len(task.weights), width, task.weights.tobytes())
-        self._lost: dict[int, str] = {}
+        self._lost: dict[int, str] = {}  # nodes that have dropped out, and why
         self._rejected: list[wire.Rejected] = []
         self._clients: list[Numbers] = []  # whose messages are in the sum
-        self._failed: dict[int, str] = {}
-        self._transport = 0
+        self._failed: dict[int, str] = {}  # clients without a message, and why
+        self._transport = 0  # bytes, both ways
 
     def answers(self) -> Iterator[Answer]:
         """What a round without masks would have come to, at the end of the last phase."""
@@ -90,6 +91,7 @@ class _Round:
             yield Answer(self._cohorts[node], None, reason)
 
     def _summed(self) -> bytes:
+        """All phases: a reply that holds the sum of those who stay."""
         session = self._session
         self._phase("keys", dict.fromkeys(self._cohorts, b""), session.take_keys)
         roster = session.roster
@@ -107,6 +109,7 @@ class _Round:
         return wire.reply([wire.summed(self._study.id, self._task.round, clients, total)], self._failed)
 
     def _phase(self, phase: str, bodies: Mapping[int, bytes], take: Take) -> None:
+        """Tell nodes what is for them, and take their answers; whose answer does not fit has dropped out."""
         asked = {node: self._cohorts[node] for node in bodies}
         for node, answer in self._carrier.exchange(self._task, asked, phase, bodies):
             self._transport += answer.transport
@@ -120,6 +123,7 @@ class _Round:
                 self._lost[node] = str(error)
 
     def _take_vector(self, node: int, content: bytes) -> None:
+        """A node's masked vector, and which of its clients' messages are in it."""
         dimension = len(self._task.weights)
         sent = vector.read(content, self._study, self._task.round, self._cohorts[node], dimension)
         self._session.take_masked(node, sent.residues, len(sent.clients))

@@ -7,9 +7,9 @@ fewer are left than the study's threshold asks for, there is no sum: `FedprivErr
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from functools import cached_property
-from itertools import pairwise
+from itertools import chain, pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,23 +40,25 @@ class Session:
 
     def __init__(self, terms: Terms, asked: Mapping[int, int], dimension: int, width: int, model: bytes) -> None:
         self.rejected: list[Rejected] = []  # shares that did not belong
-        self._terms, self._asked, self._width, self._model = terms, asked, width, model
-        self._keys: dict[int, Entry] = {}
-        self._shared: dict[int, bytes] = {}
-        self._survivors: dict[int, int] = {}
-        self._signatures: dict[int, bytes] = {}
-        self._opened: set[int] = set()
+        self._terms = terms
+        self._asked = asked
+        self._width = width  # bits a coordinate
+        self._model = model
+        self._keys: dict[int, Entry] = {}  # what each member advertises
+        self._shared: dict[int, bytes] = {}  # by member: its signature, its commitment, its letters
+        self._survivors: dict[int, int] = {}  # whose vectors are in the sum, and for how many clients each speaks
+        self._signatures: dict[int, bytes] = {}  # of the list of survivors
+        self._opened: set[int] = set()  # who has given shares of its wards' secrets
         self._shares: dict[int, dict[int, bytes]] = {}  # of each member's one secret, by who gave it
         self._total: Residues = np.zeros(dimension, masks.kind(width))
-        self._suspects: set[int] = set()
+        self._suspects: set[int] = set()  # who has given a share that did not belong
 
     # --- 1. keys ---------------------------------------------------------------------------------------------------
 
     def take_keys(self, member: int, content: bytes) -> None:
         """Two public keys, which nobody else has sent, and a signature, which members check."""
         self._expect(member, self._asked, self._keys)
-        if len(content) != 2 * keys.KEY + SIGNATURE:
-            raise Rejected("shape", f"node {member}: {len(content)} bytes, where two signed keys were expected")
+        _check_size(member, content, 2 * keys.KEY + SIGNATURE, ", where two signed keys were expected")
         entry = Entry(self._asked[member], *(content[start:end] for start, end in pairwise(_PARTS)))
         known = {key for other in self._keys.values() for key in (other.channel, other.pairing)}
         if entry.channel == entry.pairing or known & {entry.channel, entry.pairing}:
@@ -78,8 +80,7 @@ class Session:
     def take_shares(self, member: int, content: bytes) -> None:
         """A signature of the roster, a commitment, and a letter to each neighbour, which nobody here can open."""
         self._expect(member, self.roster.entries, self._shared)
-        if len(content) != SIGNATURE + COMMITMENT + SEALED * self.roster.arrangement.degree:
-            raise Rejected("shape", f"node {member}: {len(content)} bytes of shares")
+        _check_size(member, content, SIGNATURE + COMMITMENT + SEALED * self.roster.arrangement.degree, " of shares")
         self._shared[member] = content
 
     @cached_property
@@ -88,20 +89,20 @@ class Session:
         return tuple(sorted(self._shared))
 
     def letters(self, member: int) -> bytes:
-        """Who has shared, with their signatures, and what they wrote to this member."""
+        """The members that have shared, with their signatures, and what they wrote to this member."""
         self._enough(self.present, "have shared their secrets")
-        there = [each for each in self.roster.neighbours(member) if each in self._shared]
-        letters = [self._letter(each, member) for each in there]
+        letters = []
+        for writer in self.roster.neighbours(member):
+            if writer in self._shared:
+                place = SIGNATURE + COMMITMENT + SEALED * self.roster.neighbours(writer).index(member)
+                letters.append(self._shared[writer][place : place + SEALED])
         return self._told_present + b"".join(letters)
 
     @cached_property
     def _told_present(self) -> bytes:
+        """The members that have shared, with their signatures of the roster: what every one of them is told."""
         rows = np.array([(each, self._shared[each][:SIGNATURE]) for each in self.present], SIGNED)
         return len(rows).to_bytes(4, "little") + rows.tobytes()
-
-    def _letter(self, writer: int, reader: int) -> bytes:
-        place = SIGNATURE + COMMITMENT + SEALED * self.roster.neighbours(writer).index(reader)
-        return self._shared[writer][place : place + SEALED]
 
     # --- 3. masked vectors -----------------------------------------------------------------------------------------
 
@@ -115,25 +116,24 @@ class Session:
 
     @property
     def survivors(self) -> Mapping[int, int]:
-        """Whose vectors are in the sum, each with the number of its clients."""
+        """The members whose vectors are in the sum, each with the number of its clients."""
         return self._survivors
 
     def listed(self) -> bytes:
-        """Who survives."""
+        """The survivors and the numbers of their clients, as bytes to be signed."""
         self._enough(self._survivors, "have sent a masked vector")
         return np.array(sorted(self._survivors.items()), SPEAKS).tobytes()
 
     # --- 4. where members sign their keys: survivors, signed by them -------------------------------------------------
 
     def take_signature(self, member: int, content: bytes) -> None:
-        """A signature of that list, which other members check."""
+        """A signature of the list of survivors, which other members check."""
         self._expect(member, self._survivors, self._signatures)
-        if len(content) != SIGNATURE:
-            raise Rejected("shape", f"node {member}: {len(content)} bytes, where a signature was expected")
+        _check_size(member, content, SIGNATURE, ", where a signature was expected")
         self._signatures[member] = content
 
     def opening(self) -> bytes:
-        """Who survives, and who says so: what every survivor is told."""
+        """The list of survivors, and who has signed it: what every survivor is told."""
         if self.roster.signed:
             self._enough(self._signatures, "have signed who survives")
         rows = np.array(sorted(self._signatures.items()), SIGNED)
@@ -145,8 +145,7 @@ class Session:
         """A share of one secret of each of its wards."""
         own = wards(self.roster, member, self.present)
         self._expect(member, self._survivors, self._opened)
-        if len(content) != shamir.SHARE * len(own):
-            raise Rejected("shape", f"node {member}: {len(content)} bytes, where {len(own)} shares were asked")
+        _check_size(member, content, shamir.SHARE * len(own), f", where {len(own)} shares were asked")
         self._opened.add(member)
         for place, ward in enumerate(own):
             self._shares.setdefault(ward, {})[member] = content[shamir.SHARE * place :][: shamir.SHARE]
@@ -154,67 +153,59 @@ class Session:
     def total(self) -> NDArray[np.int64]:
         """The sum of the survivors' vectors, modulo 2ʷ, from 0."""
         total = self._total
+        context, dimension = context_of(self.present, self._model), len(self._total)
         for member in self.present:
-            for mask, added in self._left_by(member):
-                total = total - mask if added else total + mask
+            secret = self._recovered(member)
+            if member in self._survivors:  # its own mask was added
+                total = total - masks.mask(own_key(self.roster, secret, context), dimension, self._width)
+                continue
+            private = keys.opened(secret)
+            for other in self.roster.neighbours(member):  # the earlier of two added what they share
+                if other in self._survivors:
+                    key = keys.agreed(private, self.roster.entries[other].pairing, self.roster.digest, context)
+                    mask = masks.mask(key, dimension, self._width)
+                    total = total - mask if other < member else total + mask
         return masks.whole(total, self._width)
 
-    def _left_by(self, member: int) -> Iterator[tuple[Residues, bool]]:
-        """The masks that stand in the sum because of a member, and whether they were added or taken away."""
-        context, dimension = context_of(self.present, self._model), len(self._total)
-        if member in self._survivors:
-            seed = self._recovered(member, self._is_seed)
-            yield masks.mask(own_key(self.roster, seed, context), dimension, self._width), True
-            return
-        private = keys.opened(self._recovered(member, self._is_private_key))
-        for other in self.roster.neighbours(member):
-            if other in self._survivors:
-                key = keys.agreed(private, self.roster.entries[other].pairing, self.roster.digest, context)
-                yield masks.mask(key, dimension, self._width), other < member
+    def _recovered(self, member: int) -> bytes:
+        """A survivor's seed, or the private key of a member that has dropped out, from the shares given of it.
 
-    def _recovered(self, member: int, right: Callable[[int, bytes], bool]) -> bytes:
-        """The secret that the shares given of it come to; those that do not belong are rejected and counted."""
+        It is right where it comes to what the member has told: the seed's commitment, or the public key. Shares that do
+        not belong to the others are rejected and counted.
+        """
         given = {each: share for each, share in self._shares.get(member, {}).items() if share != _NONE}
         threshold, at = self.roster.arrangement.threshold, self.roster.place
-        for chosen in self._choices(list(given), threshold):
+        survives = member in self._survivors
+        told = self._shared[member][SIGNATURE:][:COMMITMENT] if survives else self.roster.entries[member].pairing
+        # Tried together are first the shares of those that nothing speaks against, then some by lot.
+        believed = sorted(given, key=lambda each: (each in self._suspects, each))[:threshold]
+        lot = random.Random(0)
+        drawn = (lot.sample(list(given), threshold) for _ in range(_TRIES if len(given) > threshold else 0))
+        for chosen in chain([believed] if len(believed) == threshold else [], drawn):
             curve = shamir.curve({at(each): given[each] for each in chosen})
             try:
                 secret = shamir.secret_of(curve)
             except FedprivError:
                 continue
-            if right(member, secret):
-                self._judge(given, curve)
-                return secret
+            if told != (commitment(self.roster, secret) if survives else keys.public_key(secret)):
+                continue
+            for each, share in given.items():
+                if shamir.at(curve, at(each)) != int.from_bytes(share):
+                    self._suspects.add(each)
+                    why = f"node {each}: a share that does not belong to the others"
+                    self.rejected.append(Rejected("checksum", why))
+            return secret
         raise FedprivError(f"masking: {len(given)} shares of node {member}'s secret do not give it back")
 
-    def _choices(self, given: list[int], threshold: int) -> Iterator[list[int]]:
-        """Who is believed: first those that nothing speaks against; then by lot."""
-        if len(given) < threshold:
-            return
-        yield sorted(given, key=lambda each: (each in self._suspects, each))[:threshold]
-        lot = random.Random(0)
-        for _ in range(_TRIES if len(given) > threshold else 0):
-            yield lot.sample(given, threshold)
-
-    def _judge(self, given: Mapping[int, bytes], curve: shamir.Curve) -> None:
-        for each, share in given.items():
-            if shamir.at(curve, self.roster.place(each)) != int.from_bytes(share):
-                self._suspects.add(each)
-                self.rejected.append(Rejected("checksum", f"node {each}: a share that does not belong to the others"))
-
-    def _is_seed(self, member: int, found: bytes) -> bool:
-        return commitment(self.roster, found) == self._shared[member][SIGNATURE:][:COMMITMENT]
-
-    def _is_private_key(self, member: int, found: bytes) -> bool:
-        return keys.public_key(found) == self.roster.entries[member].pairing
-
     def _expect(self, member: int, may: Iterable[int], have: Iterable[int]) -> None:
+        """Refuse an answer of a member that was not asked, or has answered."""
         if member not in may:
             raise Rejected("sender", f"node {member}: was not asked here")
         if member in have:
             raise Rejected("duplicate", f"node {member}: has answered already")
 
     def _enough(self, members: Iterable[int], what: str) -> None:
+        """Refuse to go on where these speak for fewer clients, or are fewer nodes, than the study asks for."""
         left = list(members)
         spoken = sum(self._survivors.get(each, self._asked[each]) for each in left)
         if spoken < self._terms.threshold or len(left) < self.roster.nodes:
@@ -222,3 +213,9 @@ class Session:
                 f"masking: {len(left)} of {len(self._asked)} nodes, of {spoken} clients, {what}, where "
                 f"{self._terms.threshold} clients are needed"
             )
+
+
+def _check_size(member: int, content: bytes, size: int, words: str) -> None:
+    """Refuse an answer of another size, which the words call by its name."""
+    if len(content) != size:
+        raise Rejected("shape", f"node {member}: {len(content)} bytes{words}")
