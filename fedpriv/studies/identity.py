@@ -49,6 +49,11 @@ def id_of(study: Any) -> bytes:
     return blake2b(words(study).encode(), digest_size=8).digest()
 
 
+def whose_study(study_format: int) -> str:
+    """What a file is of whose study has another id: another study, or one whose id is of another format."""
+    return "another study" if study_format == FORMAT else f"a study of format {study_format}, this one's is {FORMAT}"
+
+
 def words(study: Any) -> str:
     """All that an id is a hash of, as text: equal for two studies exactly where they ask for the same."""
     return _text([FORMAT, settings(study)])

@@ -85,13 +85,10 @@ def load(directory: Path, study: bytes, start: State) -> State | None:
             )  # fmt: skip
             if file["study"].tobytes() != study:
                 made = int(file["study_format"]) if "study_format" in file else 0
-                whose = "another study"
-                if made != identity.FORMAT:
-                    whose = f"a study of format {made}, this one's is {identity.FORMAT}"
-                raise FedprivError(f"{path}: is the checkpoint of {whose}")
+                raise FedprivError(f"{path}: is the checkpoint of {identity.whose_study(made)}")
+    except FedprivError:
+        raise
     except (OSError, KeyError, ValueError, zipfile.BadZipFile, EOFError) as error:
-        if isinstance(error, FedprivError):
-            raise
         raise FedprivError(
             f"{path}: damaged checkpoint ({error}): remove it, and --resume begins again at round 1; "
             "what was charged stays charged"

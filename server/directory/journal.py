@@ -43,12 +43,12 @@ class Journal:
         try:
             about = json.loads(first)
             if about["study"] != study.id.hex():
-                found = about.get("study_format", 0)
-                whose = "another study" if found == identity.FORMAT else f"a study of format {found}"
-                raise FedprivError(f"{self._path}: is the ledger of {whose}")
+                raise FedprivError(f"{self._path}: is the ledger of {identity.whose_study(about.get('study_format', 0))}")
             for line in map(json.loads, lines):
                 own = line["clients"]
                 self._count(int(line["round"]), None if own is None else np.array(own, np.int64))
+        except FedprivError:
+            raise
         except (ValueError, KeyError, TypeError, IndexError) as error:
             raise FedprivError(f"{self._path}: damaged ledger ({error})") from None
 

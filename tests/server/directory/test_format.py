@@ -60,8 +60,14 @@ def test_its_checkpoint_and_its_ledger_are_no_other_runs(run: Path, tmp_path: Pa
         begun = State.begun(study, held["weights"])
     with pytest.raises(FedprivError, match=r"checkpoint of a study of format 0, this one's is 1"):
         checkpoint.load(run, study.id, begun)
-    with pytest.raises(FedprivError, match=r"ledger of a study of format 0"):
+    with pytest.raises(FedprivError, match=r"ledger.jsonl: is the ledger of a study of format 0, this one's is 1$"):
         Journal(run, study, None)
+
+
+def test_a_ledger_of_another_study_is_whole_and_said_to_be_another_s(tmp_path: Path) -> None:
+    Journal(tmp_path, study_file.read("digits"), None).close()
+    with pytest.raises(FedprivError, match=r"ledger.jsonl: is the ledger of another study$"):
+        Journal(tmp_path, study_file.read("digits", ["run.seed=2"]), None)
 
 
 def test_a_sweep_is_reported_and_not_gone_on_with(
