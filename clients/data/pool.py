@@ -31,12 +31,12 @@ class Pool:
     [[[1.0], [0.20000000298023224]], [[0.0], [0.0]]]
     """
 
-    x: Stored  # (records, *shape)
-    y: Whole
-    x_test: Features
-    y_test: Whole
+    x: Stored  # features to train on as they are stored, (records, *shape)
+    y: Whole  # their labels, from 0 to below `classes`
+    x_test: Features  # held-out features as a model sees them
+    y_test: Whole  # their labels
     classes: int
-    divide: float
+    divide: float  # public constants, not worked out from the data
     subtract: float
     held: Stored | None = None  # held-out features as they are stored; None where nobody stored them otherwise
     known: dict[str, str] = field(default_factory=dict, init=False, repr=False)  # what has been worked out of the rest
@@ -54,7 +54,11 @@ class Pool:
 
         Into `out` where it is given, unless they stand one after another as the model wants them: then where they are.
         """
-        indices = self._checked(indices)
+        indices = np.asarray(indices)
+        if indices.ndim != 2 or indices.dtype.kind not in "iu":
+            raise FedprivError(f"indices must be whole numbers (clients, records), got {indices.dtype} {indices.shape}")
+        if indices.size and not (indices.min() >= 0 and indices.max() < len(self)):
+            raise FedprivError(f"indices must be from 0 to {len(self) - 1}, got {indices.min()} to {indices.max()}")
         shape = (*indices.shape, *self.shape)
         if (standing := self._standing(indices)) is not None:
             return standing.reshape(shape), self.y[indices]
@@ -79,14 +83,6 @@ class Pool:
         if flat[-1] - flat[0] != flat.size - 1 or not (np.diff(flat) == 1).all():
             return None
         return np.asarray(self.x[int(flat[0]) : int(flat[-1]) + 1])
-
-    def _checked(self, indices: Whole) -> Whole:
-        indices = np.asarray(indices)
-        if indices.ndim != 2 or indices.dtype.kind not in "iu":
-            raise FedprivError(f"indices must be whole numbers (clients, records), got {indices.dtype} {indices.shape}")
-        if indices.size and not (indices.min() >= 0 and indices.max() < len(self)):
-            raise FedprivError(f"indices must be from 0 to {len(self) - 1}, got {indices.min()} to {indices.max()}")
-        return indices
 
 
 def scaled(stored: Stored, divide: float, subtract: float, out: Features | None = None) -> Features:

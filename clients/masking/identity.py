@@ -26,8 +26,8 @@ UNSIGNED = bytes(SIGNATURE)
 class Identity:
     """This node's key and its peers': without them members are whoever the server says."""
 
-    private: Ed25519PrivateKey | None = None
-    peers: tuple[Ed25519PublicKey, ...] | None = None
+    private: Ed25519PrivateKey | None = None  # by which this node signs
+    peers: tuple[Ed25519PublicKey, ...] | None = None  # of every node, by partition
 
     @staticmethod
     def of(config: Mapping[str, Any]) -> Identity:
@@ -37,7 +37,15 @@ class Identity:
             return Identity()
         if len(named) == 1:
             raise FedprivError("masking: --node-config needs both identity and peers, or neither")
-        return Identity(_private(Path(named[0])), _peers(Path(named[1])))
+        path = Path(named[0])
+        try:
+            key = load_ssh_private_key(path.read_bytes(), None)
+        except (OSError, ValueError, TypeError, UnsupportedAlgorithm) as error:
+            why = reason(error)
+            raise FedprivError(f"masking: identity: {path}: no key of ssh-keygen -t ed25519 ({why})") from None
+        if not isinstance(key, Ed25519PrivateKey):
+            raise FedprivError(f"masking: identity: {path}: is of another kind than ssh-keygen -t ed25519 makes")
+        return Identity(key, _peers(Path(named[1])))
 
     def signed(self, content: bytes) -> bytes:
         """A signature; zeros where there is no key."""
@@ -52,16 +60,6 @@ class Identity:
         except (IndexError, InvalidSignature):
             return False
         return True
-
-
-def _private(path: Path) -> Ed25519PrivateKey:
-    try:
-        key = load_ssh_private_key(path.read_bytes(), None)
-    except (OSError, ValueError, TypeError, UnsupportedAlgorithm) as error:
-        raise FedprivError(f"masking: identity: {path}: no key of ssh-keygen -t ed25519 ({reason(error)})") from None
-    if not isinstance(key, Ed25519PrivateKey):
-        raise FedprivError(f"masking: identity: {path}: is of another kind than ssh-keygen -t ed25519 makes")
-    return key
 
 
 def _peers(path: Path) -> tuple[Ed25519PublicKey, ...]:

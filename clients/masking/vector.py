@@ -22,11 +22,11 @@ _MASKED = 7  # the frame's form
 
 
 class Masked(NamedTuple):
-    """Some clients' sum under a mask, and why others are not in it."""
+    """Some clients' sum, under a mask or yet without, and why others are not in it."""
 
     clients: Numbers
-    residues: Residues
-    failed: Mapping[int, str]
+    residues: Residues  # of the sum, as steps
+    failed: Mapping[int, str]  # by client, why it is not in the sum
 
 
 def steps(total: Numbers, count: int, mechanism: Mechanism) -> Numbers:
@@ -70,14 +70,14 @@ def width_of(study: Study) -> int:
 
 
 def written(study: Study, round: int, sent: Masked) -> bytes:
-    """As bytes."""
+    """A masked vector as the bytes of a reply."""
     content = masks.packed(sent.residues, width_of(study))
     frame = framed(_MASKED, study.id, round, sent.clients, len(sent.residues), content)
     return wire.reply([frame], sent.failed)
 
 
 def read(content: bytes, study: Study, round: int, asked: Numbers, dimension: int) -> Masked:
-    """From bytes that may be anything: `Rejected` where they are not one masked vector of clients who were asked."""
+    """A masked vector from bytes that may be anything: `Rejected` where they are not one of clients who were asked."""
     frames, failed = wire.frames_of(content)
     if len(frames) != 1:
         raise Rejected("shape", f"{len(frames)} frames, where one masked vector was expected")
