@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from clients.data.pool import Pool, Stored
+from clients.data.pool import Pool
 
 FIRST = 16  # classes without a record that are written down
 SHOWN = 16  # digits of a digest that people see: none will meet two sets that share them
@@ -78,7 +78,25 @@ def digest(pool: Pool) -> str:
     """The digest of a pool's features and labels, worked out once: so once for a path whose files do not change."""
     if (known := pool.known.get("sha256")) is None:
         held = pool.x_test if pool.held is None else pool.held
-        pool.known["sha256"] = known = _together(_hash(each) for each in (pool.x, pool.y, held, pool.y_test))
+        hashes = []  # of each as a file: an idx file of bytes or of labels that could be, else with its type in front
+        for values in (pool.x, pool.y, held, pool.y_test):
+            if (
+                values.ndim == 1
+                and values.dtype.kind in "iu"
+                and values.size
+                and 0 <= values.min() <= values.max() < 256
+            ):
+                values = values.astype(np.uint8)  # labels, stored as wide as somebody liked
+            sizes = np.array(values.shape, ">u8" if max(values.shape) >> 32 else ">u4").tobytes()
+            is_idx = values.dtype == np.uint8
+            code = bytes([0, 0, 8, values.ndim]) if is_idx else values.dtype.newbyteorder("<").str.encode()
+            found = sha256(code + sizes)
+            step = max(1, _BLOCK // max(1, values[:1].nbytes))
+            for start in range(0, len(values), step):
+                block = values[start : start + step]
+                found.update(np.ascontiguousarray(block, block.dtype.newbyteorder("<")).data.cast("B"))
+            hashes.append(found.hexdigest())
+        pool.known["sha256"] = known = _together(hashes)
     return known
 
 
@@ -119,20 +137,6 @@ def short(data: Mapping[str, Any]) -> str:
 def _together(hashes: Iterable[str]) -> str:
     """The digest of a whole set: of its four files' hashes in hexadecimal, one after the other."""
     return sha256("".join(hashes).encode()).hexdigest()
-
-
-def _hash(values: Stored) -> str:
-    """The hash of values as an idx file where they are bytes or labels that could be, else with their type in front."""
-    if values.ndim == 1 and values.dtype.kind in "iu" and values.size and values.min() >= 0 and values.max() < 256:
-        values = values.astype(np.uint8)  # labels, stored as wide as somebody liked
-    sizes = np.array(values.shape, ">u8" if max(values.shape) >> 32 else ">u4").tobytes()
-    code = bytes([0, 0, 8, values.ndim]) if values.dtype == np.uint8 else values.dtype.newbyteorder("<").str.encode()
-    found = sha256(code + sizes)
-    step = max(1, _BLOCK // max(1, values[:1].nbytes))
-    for start in range(0, len(values), step):
-        block = values[start : start + step]
-        found.update(np.ascontiguousarray(block, block.dtype.newbyteorder("<")).data.cast("B"))
-    return found.hexdigest()
 
 
 _TITLES = {_together(each.sha256): each.title for each in PUBLISHED.values()}

@@ -48,18 +48,23 @@ def mask(key: bytes, dimension: int, width: int) -> Residues:
 
 def packed(residues: Residues, width: int) -> bytes:
     """Residues as bytes, w bits each."""
-    return Planes(range(1 << width)).pack(_within(residues, width)[None]).tobytes()
+    return _planes(width).pack(_within(residues, width)[None]).tobytes()
 
 
 def unpacked(content: bytes | memoryview, dimension: int, width: int) -> Residues:
     """The residues that `packed` wrote; a size that does not fit is refused."""
     rows = np.frombuffer(content, np.uint8)[None]
-    return np.asarray(Planes(range(1 << width)).unpack(rows, dimension)[0], kind(width))
+    return np.asarray(_planes(width).unpack(rows, dimension)[0], kind(width))
 
 
 def packed_size(dimension: int, width: int) -> int:
     """How many bytes so many residues of w bits take."""
-    return Planes(range(1 << width)).size(dimension)
+    return _planes(width).size(dimension)
+
+
+def _planes(width: int) -> Planes:
+    """How residues of w bits are packed."""
+    return Planes(range(1 << width))
 
 
 def _within(residues: Residues, width: int) -> Residues:

@@ -106,11 +106,13 @@ def received(state: State, terms: Terms, me: int, clients: int, content: bytes, 
         raise FedprivError(f"masking: {len(letters)} bytes of shares from {len(neighbours)} neighbours")
     if len(neighbours) + 1 < roster.arrangement.threshold:
         raise FedprivError(f"masking: {len(neighbours)} neighbours have shared, too few to bring anything back")
-    private = keys.opened(state.channel)
-    held = (
-        _opened(private, roster, me, each, letters[SEALED * place :][:SEALED]) for place, each in enumerate(neighbours)
-    )
-    return replace(state, stage="masking", present=present, held=b"".join(held))
+    private, held = keys.opened(state.channel), b""
+    for place, each in enumerate(neighbours):
+        letter, key = letters[SEALED * place :][:SEALED], _key_with(private, roster, each)
+        pair = keys.unsealed(key, letter, _about(roster, each, me))
+        # zeros, which the server will find out, where a letter is not from whom it should be
+        held += pair if pair is not None and len(pair) == 2 * shamir.SHARE else bytes(2 * shamir.SHARE)
+    return replace(state, stage="masking", present=present, held=held)
 
 
 def masked(state: State, terms: Terms, me: int, vector: Residues, width: int, model: bytes, clients: int) \
@@ -225,12 +227,6 @@ def _check_present(roster: Roster, signatures: Mapping[int, bytes], me: int, ide
 
 def _members(state: State) -> tuple[int, ...]:
     return tuple(np.frombuffer(state.present, MEMBER).tolist())
-
-
-def _opened(private: keys.Private, roster: Roster, me: int, other: int, letter: bytes) -> bytes:
-    """The shares in a letter; zeros, which the server will find out, where it is not from whom it should be."""
-    found = keys.unsealed(_key_with(private, roster, other), letter, _about(roster, other, me))
-    return found if found is not None and len(found) == 2 * shamir.SHARE else bytes(2 * shamir.SHARE)
 
 
 def _key_with(private: keys.Private, roster: Roster, other: int) -> bytes:

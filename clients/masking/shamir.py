@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from fedpriv.errors import FedprivError
 
 PRIME = 2**521 - 1  # a Mersenne prime, well above any 32-byte secret
 SECRET = 32  # bytes
 SHARE = 66  # bytes, which hold any number below PRIME
+
+_inverse = lru_cache(maxsize=1 << 14)(partial(pow, exp=-1, mod=PRIME))  # of differences of places: few, and often
 
 Curve = list[tuple[int, int]]  # places, and Newton's coefficients at them
 
@@ -61,8 +63,3 @@ def at(found: Curve, place: int) -> int:
     for where, coefficient in reversed(found):
         value = (value * (place - where) + coefficient) % PRIME
     return value
-
-
-@lru_cache(maxsize=1 << 14)
-def _inverse(difference: int) -> int:
-    return pow(difference, -1, PRIME)

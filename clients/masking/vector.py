@@ -31,16 +31,21 @@ class Masked(NamedTuple):
 
 def steps(total: Numbers, count: int, mechanism: Mechanism) -> Numbers:
     """A sum of so many messages as whole steps from the least there can be; `wire.wrapped` undoes it, modulo 2ʷ."""
-    alphabet = whole_numbers(mechanism)
-    assert alphabet is not None  # or the study had been refused
+    alphabet = _alphabet(mechanism)
     return (total - count * alphabet[0]) // alphabet.step
 
 
 def total_of(steps: Numbers, count: int, mechanism: Mechanism) -> Numbers:
     """A sum from its steps."""
-    alphabet = whole_numbers(mechanism)
-    assert alphabet is not None
+    alphabet = _alphabet(mechanism)
     return count * alphabet[0] + alphabet.step * steps
+
+
+def _alphabet(mechanism: Mechanism) -> range:
+    """The whole numbers that one message's coordinates are of."""
+    found = whole_numbers(mechanism)
+    assert found is not None  # or the study had been refused
+    return found
 
 
 def added(content: bytes, study: Study, round: int, asked: Numbers, dimension: int) -> Masked:

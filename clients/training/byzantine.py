@@ -30,11 +30,11 @@ Batches = Iterator[tuple[Rows, Numbers]]
 
 
 class Sent(NamedTuple):
-    """Some clients, what they computed, and their packed messages."""
+    """The messages of some clients."""
 
     clients: Numbers
-    updates: Rows
-    payload: NDArray[np.uint8]
+    updates: Rows  # what they computed, clipped
+    payload: NDArray[np.uint8]  # a row each, packed
 
     def without(self, rows: Collection[int]) -> Sent:
         """All but those rows."""
@@ -95,14 +95,15 @@ class Byzantine:
             gathered.add_residue(sent.clients[row : row + 1], *self._attack.on_residues(*seen(row)))
 
         def forged(row: int) -> None:
-            honest = self._frame(insight.round, sent.clients[row : row + 1], sent.payload[row : row + 1], dimension)
+            who, payload = sent.clients[row : row + 1], sent.payload[row : row + 1]
+            dimension = sent.updates.shape[1]
+            honest = wire.messages(self._study.id, insight.round, who, payload, dimension, self._mechanism)
             gathered.add_forged(bytes(self._attack.on_bytes(honest)))
 
         def seen(row: int) -> tuple[Rows, View]:
             own = sent.updates[row : row + 1]
             return own, self._view(insight, sent.clients[row], own)
 
-        dimension = sent.updates.shape[1]
         failures = _each(self.among(sent.clients, "on_messages"), message)
         apart = [(self.among(sent.clients, "on_residues"), residue), (self.among(sent.clients, "on_bytes"), forged)]
         for rows, act in apart:
@@ -127,9 +128,6 @@ class Byzantine:
 
     def _generator(self, round: int, client: int) -> Generator:
         return stream(self._study.run.seed, "attack", round, int(client))
-
-    def _frame(self, round: int, client: Numbers, payload: NDArray[np.uint8], dimension: int) -> bytes:
-        return wire.messages(self._study.id, round, client, payload, dimension, self._mechanism)
 
 
 def _each(rows: Iterable[int], act: Callable[[int], None]) -> Failures:
