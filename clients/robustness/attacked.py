@@ -89,8 +89,10 @@ def _attacked(
 
 
 def accuracies(found: Sequence[Attacked], y: Whole) -> dict[str, tuple[float, float]]:
-    """Under each attack, and under the worst for each image: the shares that are taken for what they are, and that are
-    not surely taken for something else. `found` has every image under all attacks, one after the other.
+    """Two shares of the images, under each attack and under the worst for each image: how accurate the network stays.
+
+    The first is taken for what it is, the second is not surely taken for something else. `found` has every image under
+    all attacks, one after the other.
 
     >>> one = dict(attack="FGSM", size=0.1)
     >>> found = [Attacked(image=0, best=3, surely=True, **one), Attacked(image=1, best=4, surely=False, **one)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import partial
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, cast
 
 import numpy as np
 from numpy.random import Generator
@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 from clients.data.pool import Pool
 from clients.training._gathering import Gathered
 from clients.training._insight import Insight, Own
+from clients.training.corrupting import ActsOnData
 from fedpriv import wire
 from fedpriv.aggregation import ClientVote, rule_alone
-from fedpriv.attacks import Silent, View
+from fedpriv.attacks import Acts, Silent, View
 from fedpriv.errors import FAULTS, FedprivError, reason
 from fedpriv.packed.symbols import packing
 from fedpriv.population.participation import attackers
@@ -49,7 +50,7 @@ class Byzantine:
 
     def __init__(self, study: Study) -> None:
         self.clients = attackers(study.clients.count, study.clients.attackers, study.run.seed)
-        self._study, self._attack = study, cast(Any, study.attacker)
+        self._study, self._attack = study, cast(Acts, study.attacker)
         self._mechanism, self._one_vote = study.privacy.chosen, isinstance(rule_alone(study.rule), ClientVote)
 
     def among(self, clients: Numbers, method: str) -> list[int]:
@@ -68,7 +69,7 @@ class Byzantine:
 
         def act(row: int, x: Rows, y: Numbers) -> None:
             own = slice(row, row + 1), slice(None if counts is None else int(counts[row]))
-            x[own], y[own] = self._attack.on_data(x[own], y[own], classes, [generators[row]])
+            x[own], y[own] = cast(ActsOnData, self._attack).on_data(x[own], y[own], classes, [generators[row]])
 
         for x, y in batches:
             x, y = (x.copy(), y.copy()) if rows else (x, y)
@@ -145,7 +146,7 @@ def _each(rows: Iterable[int], act: Callable[[int], None]) -> Failures:
 
 def check_records(study: Study, pool: Pool) -> None:
     """Refuse an attack on data of other classes than these: it is tried on no records at all."""
-    attack = cast(Any, study.attacker)
+    attack = cast(ActsOnData, study.attacker)
     if hasattr(attack, "on_data"):
         try:
             attack.on_data(np.zeros((0, 1, *pool.shape), np.float32), np.zeros((0, 1), np.int64), pool.classes, [])

@@ -9,7 +9,6 @@ Several pairs at one client are as many trainers of one pair: a message is the m
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -91,30 +90,27 @@ class Keeping:
 
     def batches(self, client: int) -> list[Batch]:
         """What a client has kept, batch by batch; noised when it is asked for first."""
-        if client not in self._held:
-            m = self._kept.batch or 1
-            own = records_of(self._division, client)
-            held = len(own) - len(own) % (m * self._kept.batches)
-            if not held:
-                raise FedprivError(f"client {client} has {len(own)} records, too few for fixed batches of {m}")
-            self._held[client] = [self._noised(client, own[part]) for part in blocks(held, m)]
-        return self._held[client]
-
-    def _noised(self, client: int, own: Numbers) -> Batch:
-        """x̄ and ȳ of these records; corrupted ones were so before, and so were a Byzantine client's own."""
-        who = np.array([client])
-        why: dict[int, str] = {}
-        clean: Iterator[tuple[Rows, Numbers]] = iter([self._corrupting.data(*self._pool.batch(own[None]), own[None])])
-        x, y = next(self._byzantine.poisoned(clean, 0, who, None, self._pool.classes, why))
-        if why:
-            raise RuntimeError("; ".join(why.values()))
-        within = np.clip(x[0], -1, 1)  # clean records are: it is their corruption that may not be
-        number = int(own[0])
-        bare = self._mechanism.perturbed(within, self._source(number, "records"))
-        labels = self._mechanism.perturbed_labels(y[0], self._pool.classes, self._source(number, "labels"))
-        prepared = self._net.prepare(torch.from_numpy(bare.astype(np.float32)))
-        x_bar, y_bar = prepared.contiguous(memory_format=torch.channels_last), labels.astype(np.float32)
-        return Batch(x_bar, torch.from_numpy(y_bar), number)
+        if client in self._held:
+            return self._held[client]
+        m, own, found = self._kept.batch or 1, records_of(self._division, client), list[Batch]()
+        held = len(own) - len(own) % (m * self._kept.batches)
+        if not held:
+            raise FedprivError(f"client {client} has {len(own)} records, too few for fixed batches of {m}")
+        for part in blocks(held, m):
+            chosen, number, why = own[None, part], int(own[part][0]), dict[int, str]()
+            # corrupted records were so before they are noised, and so were a Byzantine client's own
+            clean = iter([self._corrupting.data(*self._pool.batch(chosen), chosen)])
+            x, y = next(self._byzantine.poisoned(clean, 0, np.array([client]), None, self._pool.classes, why))
+            if why:
+                raise RuntimeError("; ".join(why.values()))
+            within = np.clip(x[0], -1, 1)  # clean records are: it is their corruption that may not be
+            bare = self._mechanism.perturbed(within, self._source(number, "records"))
+            labels = self._mechanism.perturbed_labels(y[0], self._pool.classes, self._source(number, "labels"))
+            x_bar = self._net.prepare(torch.from_numpy(bare.astype(np.float32)))
+            x_bar = x_bar.contiguous(memory_format=torch.channels_last)
+            found.append(Batch(x_bar, torch.from_numpy(labels.astype(np.float32)), number))
+        self._held[client] = found
+        return found
 
     def _gradient(self, pair: list[Batch], rng: np.random.Generator) -> Tensor:
         """The gradient of R̄ by θ₁ and of L̄ by θ₂, in one row."""
