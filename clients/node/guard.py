@@ -53,7 +53,7 @@ NOTHING = b""  # what is kept in the place of an answer where that was said
 
 @dataclass(frozen=True)
 class Unheld:
-    """In the place of kept noise, of data that allow none."""
+    """What stands in the place of noise that is kept, where the data allow none."""
 
     name: str  # what the ledger calls it
     why: str  # what the matter is with the data, for the node's own log
@@ -103,8 +103,9 @@ class Node:
                 if (stored := ledger.stored(ask)) is not None:
                     return _given(stored)
                 events, release = self.policy.events(study, weights.size, masked=masked), study.privacy.kept
-                shares = study_shares(study)
-                if self.policy.data is not None:
+                if self.policy.data is None:
+                    shares = study_shares(study)
+                else:
                     key = key_in(self.folder, DEALING)
                     shares = own_shares(key, *self._held(study), kept=release is not None)
                 noise = None if release is None else self._noise(study, release, shares)

@@ -47,7 +47,7 @@ class Shares:
     client of the one may have its records at all clients of the other.
     """
 
-    name: str  # of the way
+    name: str  # a hash of the way
     first: int  # of the node's clients, among the study's
     moves: bool  # whether a record that takes another's place may be at another client than that one
 
