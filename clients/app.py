@@ -6,7 +6,7 @@ both need is loaded here; the rest is where an answer is made (`clients.flower.a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from flwr.clientapp import ClientApp
 
 import clients
 from clients.flower import answering, warm
-from clients.flower.answering import RAISED, RAW, Outcome, deployed, executor
+from clients.flower.answering import RAISED, RAW, deployed, executor
 from clients.flower.code import code
 from clients.flower.place import at_home
 from fedpriv.errors import FAULTS
@@ -34,19 +34,15 @@ def introduce(message: Message, context: Context) -> Message:
         "deployed": deployed(context),
     })  # fmt: skip
     if executor():
-        if not warm.begin(context.node_config):  # which looks at the node's data when it starts
-            _look(context.node_config)
+        looked_at = warm.begin(context.node_config)  # a worker looks at the node's data when it starts
+        policy = context.node_config.get("policy")
+        if not looked_at and isinstance(policy, str):
+            from clients.node.own_records import say, told_at_start
+
+            say(told_at_start(Path(policy)))
     elif not deployed(context):
         answering.answer_of(None, {})  # loaded before anybody waits for a round
     return Message(RecordDict({"about": about}), reply_to=message)
-
-
-def _look(config: Mapping[str, Any]) -> None:
-    """Say in the node's log how its data are, where no worker does."""
-    from clients.node.own_records import say, told_at_start
-
-    if isinstance(file := config.get("policy"), str):
-        say(told_at_start(Path(file)))
 
 
 @app.train()
@@ -64,18 +60,12 @@ def mask(message: Message, context: Context) -> Message:
 def _replied(action: str, message: Message, context: Context) -> Message:
     at_home()
     content = message.content if message.has_content() else RecordDict()
-    outcome = _from_worker(action, content, context) if executor() else None
+    outcome = None
+    if executor():  # the node's worker answers, in time; what is wrong with a message is said where it is answered
+        with suppress(*FAULTS), answering.ended_when_late(content.config_records["task"]):
+            outcome = warm.answered(code(), action, content, context)
     reply, why = outcome or answering.answered(action, content, context)
     if why:
         return Message(Error(RAISED, why), reply_to=message)
     array = Array("uint8", (len(reply),), RAW, reply)
     return Message(RecordDict({"answer": ArrayRecord({"frames": array})}), reply_to=message)
-
-
-def _from_worker(action: str, content: RecordDict, context: Context) -> Outcome | None:
-    """What the node's worker answers, in time; None where the answer is to be made here."""
-    try:
-        with answering.ended_when_late(content.config_records["task"]):
-            return warm.answered(code(), action, content, context)
-    except FAULTS:  # what is wrong with the message is said where it is answered
-        return None

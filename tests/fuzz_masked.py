@@ -313,7 +313,9 @@ def check_answered(ask: Ask, signed: bool, memory: RecordDict, before: RecordDic
         terms = roster.terms_of(setting().study, TEXT, ask.round, roster.hosted(setting().study, ask.round, NODES))  # type: ignore[arg-type]
         size = survivors.SPEAKS.itemsize * int.from_bytes(ask.body[:4], "little")
         members = roster.Roster.read(terms, state.roster)
-        listed = survivors._read(ask.body[4:][:size], len(members.entries))
+        rows = np.frombuffer(ask.body[4:][:size], survivors.SPEAKS)
+        listed = dict(rows.tolist())
+        assert 0 < len(listed) == len(rows) <= len(members.entries)
         signed_by = survivors.rows_of(ask.body[4 + size :], len(listed)) if signed else listed  # each its own count
         assert sum(listed[each] for each in signed_by if each in listed) >= terms.threshold
         assert 2 * len(signed_by) > len(members.entries)

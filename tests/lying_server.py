@@ -77,7 +77,11 @@ class LyingSum(Sum):
         for each in sorted(self.survivors - self.colluders):
             self.take(each, told)
         for each in self.colluders:
-            for ward, pair in member._held(self.states[each], self.session.roster, each):
+            state = self.states[each]
+            pairs = iter(np.frombuffer(state.held, f"V{2 * shamir.SHARE}"))  # of its neighbours, in the order of wards
+            present = tuple(np.frombuffer(state.present, member.MEMBER).tolist())
+            for ward in member.wards(self.session.roster, each, present):
+                pair = state.own if ward == each else bytes(next(pairs))
                 self.gives(each, ward, "seed", pair[: shamir.SHARE])
                 self.gives(each, ward, "key", pair[shamir.SHARE :])
 

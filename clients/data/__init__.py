@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Protocol
 
-from clients.data import reading
+from clients.data import idx, reading
 from clients.data.idx import FOUR_FILES
 from clients.data.pool import Classes, Divide, Pool, Subtract
 from fedpriv.errors import FedprivError, natural, whole, whole_from
@@ -26,7 +26,7 @@ class Data(Protocol):
         """The records, checked."""
 
     def resolved(self) -> Data:
-        """The same choice as any process would make it: paths written out in full."""
+        """The choice as any process would make it: paths written out in full."""
 
     @property
     def where(self) -> str | None:
@@ -80,7 +80,8 @@ class Idx:
 
     def load(self) -> Pool:
         """The records, checked."""
-        return reading.idx(str(self.resolved().path), self.divide, self.subtract, self.classes)
+        files = idx.idx_files(Path(str(self.resolved().path)))
+        return reading.idx(files, reading.stamp(files), self.divide, self.subtract, self.classes)
 
     def resolved(self) -> Idx:
         """With the directory found: `path`, else $FEDPRIV_DATA, else where Debian's package puts Fashion-MNIST."""
@@ -114,7 +115,9 @@ class Arrays:
 
     def load(self) -> Pool:
         """The records, checked. x stays on disk, unless it is stored column by column: then it is read once."""
-        return reading.arrays(self.resolved().path, self.held_out, self.divide, self.subtract, self.classes)
+        folder = Path(self.resolved().path)
+        stamp = reading.stamp(folder / name for name in reading.NPY)
+        return reading.arrays(folder, stamp, self.held_out, self.divide, self.subtract, self.classes)
 
     def resolved(self) -> Arrays:
         """With the directory's full path."""
@@ -207,7 +210,7 @@ def _fill_path(data: Any) -> None:
 
 
 def _absolute(path: str) -> str:
-    """In full: workers are started in directories of their own."""
+    """A path in full: workers are started in directories of their own."""
     try:
         return str(Path(path).expanduser().absolute())
     except RuntimeError:  # ~somebody, where there is no such person

@@ -7,7 +7,7 @@ study scales them is the study's own, and no part of it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from itertools import groupby
@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from clients.data.pool import Pool, Stored
+from clients.data.pool import Pool
 
 FIRST = 16  # classes without a record that are written down
 SHOWN = 16  # digits of a digest that people see: none will meet two sets that share them
@@ -28,8 +28,8 @@ Line = dict[str, Any]
 class Published:
     """A public set: where it comes from, and the hashes of its four files, uncompressed."""
 
-    title: str
-    from_where: str
+    title: str  # its name, for people
+    from_where: str  # the command that brings it, and its terms
     sha256: tuple[str, str, str, str]  # training images and labels, held-out images and labels
 
 
@@ -70,15 +70,33 @@ def identity(kind: str, pool: Pool) -> Line:
 
 
 def same(was: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
-    """Whether two of them are of the same data."""
+    """Whether two runs' lines are of the same data."""
     return bool(was["sha256"] == now["sha256"] and was["classes"] == now["classes"])
 
 
 def digest(pool: Pool) -> str:
-    """Of a pool's features and labels; worked out once for a pool, and so once for a path whose files do not change."""
+    """The digest of a pool's features and labels, worked out once: so once for a path whose files do not change."""
     if (known := pool.known.get("sha256")) is None:
         held = pool.x_test if pool.held is None else pool.held
-        pool.known["sha256"] = known = _together(_hash(each) for each in (pool.x, pool.y, held, pool.y_test))
+        hashes = []  # of each as a file: an idx file of bytes or of labels that could be, else with its type in front
+        for values in (pool.x, pool.y, held, pool.y_test):
+            if (
+                values.ndim == 1
+                and values.dtype.kind in "iu"
+                and values.size
+                and 0 <= values.min() <= values.max() < 256
+            ):
+                values = values.astype(np.uint8)  # labels, stored as wide as somebody liked
+            sizes = np.array(values.shape, ">u8" if max(values.shape) >> 32 else ">u4").tobytes()
+            is_idx = values.dtype == np.uint8
+            code = bytes([0, 0, 8, values.ndim]) if is_idx else values.dtype.newbyteorder("<").str.encode()
+            found = sha256(code + sizes)
+            step = max(1, _BLOCK // max(1, values[:1].nbytes))
+            for start in range(0, len(values), step):
+                block = values[start : start + step]
+                found.update(np.ascontiguousarray(block, block.dtype.newbyteorder("<")).data.cast("B"))
+            hashes.append(found.hexdigest())
+        pool.known["sha256"] = known = _together(hashes)
     return known
 
 
@@ -88,7 +106,7 @@ def title(digest: str) -> str | None:
 
 
 def in_words(data: Mapping[str, Any], where: str | None = None) -> str:
-    """For people, all of it.
+    """All that `identity` says, for people.
 
     >>> own = {"kind": "Arrays", "shape": [6], "records": 60, "held_out": 9, "classes": 4, "classes_absent": 2}
     >>> in_words(own | {"absent": [1, 2], "sha256": "0123456789abcdef" * 4}, "/mine")
@@ -98,8 +116,15 @@ def in_words(data: Mapping[str, Any], where: str | None = None) -> str:
     named = f"{known}: " if known else ""
     shape = " × ".join(map(str, data["shape"])) + " features" * (len(data["shape"]) == 1)
     place = f" from {where}" if where else ""
+    classes = f"{data['classes']:,} classes"
+    if data["classes_absent"]:
+        gaps = groupby(enumerate(data["absent"]), lambda each: each[1] - each[0])  # runs of labels in a row
+        runs = [[label for _, label in group] for _, group in gaps]
+        words = [str(run[0]) if len(run) == 1 else f"{run[0]}–{run[-1]}" for run in runs]
+        more = data["classes_absent"] - len(data["absent"])
+        classes += f" (none of {', '.join(words)}{f' and {more:,} more' if more else ''})"
     return (
-        f"{named}{data['records']:,} records of {shape} and {data['held_out']:,} held out, {_classes(data)}, "
+        f"{named}{data['records']:,} records of {shape} and {data['held_out']:,} held out, {classes}, "
         f"by {data['kind']}{place}, sha256 {data['sha256'][:SHOWN]}"
     )
 
@@ -109,32 +134,9 @@ def short(data: Mapping[str, Any]) -> str:
     return title(data["sha256"]) or f"{data['kind']} {data['sha256'][:8]}"
 
 
-def _classes(data: Mapping[str, Any]) -> str:
-    if not data["classes_absent"]:
-        return f"{data['classes']:,} classes"
-    gaps = groupby(enumerate(data["absent"]), lambda each: each[1] - each[0])
-    runs = [[label for _, label in group] for _, group in gaps]
-    words = [str(run[0]) if len(run) == 1 else f"{run[0]}–{run[-1]}" for run in runs]
-    more = data["classes_absent"] - len(data["absent"])
-    return f"{data['classes']:,} classes (none of {', '.join(words)}{f' and {more:,} more' if more else ''})"
-
-
-def _together(hashes: Any) -> str:
+def _together(hashes: Iterable[str]) -> str:
+    """The digest of a whole set: of its four files' hashes in hexadecimal, one after the other."""
     return sha256("".join(hashes).encode()).hexdigest()
-
-
-def _hash(values: Stored) -> str:
-    """Of a file: an idx file's where the values are bytes or labels that could be, else with what they are in front."""
-    if values.ndim == 1 and values.dtype.kind in "iu" and values.size and values.min() >= 0 and values.max() < 256:
-        values = values.astype(np.uint8)  # labels, stored as wide as somebody liked
-    sizes = np.array(values.shape, ">u8" if max(values.shape) >> 32 else ">u4").tobytes()
-    code = bytes([0, 0, 8, values.ndim]) if values.dtype == np.uint8 else values.dtype.newbyteorder("<").str.encode()
-    found = sha256(code + sizes)
-    step = max(1, _BLOCK // max(1, values[:1].nbytes))
-    for start in range(0, len(values), step):
-        block = values[start : start + step]
-        found.update(np.ascontiguousarray(block, block.dtype.newbyteorder("<")).data.cast("B"))
-    return found.hexdigest()
 
 
 _TITLES = {_together(each.sha256): each.title for each in PUBLISHED.values()}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import re
 import zlib
-from collections.abc import Iterator
 from math import prod
 from pathlib import Path
 from typing import NamedTuple
@@ -28,18 +27,24 @@ FOUR_FILES = ", ".join(_NAMES.values())
 class IdxFiles(NamedTuple):
     """The four files of one set."""
 
-    x: Path
-    y: Path
-    x_test: Path
-    y_test: Path
+    x: Path  # images to train on
+    y: Path  # their labels
+    x_test: Path  # images held out
+    y_test: Path  # their labels
 
 
 def idx_files(where: Path) -> IdxFiles:
     """The files in a directory; where it holds several sets, as EMNIST's does, `where` is DIRECTORY/emnist-balanced."""
     folder, wanted = (where, None) if where.is_dir() else (where.parent, where.name)
+    try:
+        paths = sorted(folder.iterdir()) if folder.is_dir() else []
+    except OSError as error:
+        raise FedprivError(f"{folder}: cannot be read ({error.strerror})") from None
     sets: dict[str, dict[tuple[str, str], Path]] = {}
-    for name, key, path in _candidates(folder):
-        sets.setdefault(name, {}).setdefault(key, path)
+    for path in paths:  # in the order of names: a plain file comes before its compressed twin, and is taken
+        if found := _NAME.fullmatch(path.name):
+            half = "train" if found["half"] == "train" else "test"
+            sets.setdefault(found["set"] or "", {}).setdefault((half, found["what"]), path)
     if wanted is None and len(sets) > 1:
         example = sorted(sets)[-1]
         raise FedprivError(f"{where} holds {len(sets)} sets: name one, as in {where / example}")
@@ -50,18 +55,6 @@ def idx_files(where: Path) -> IdxFiles:
     if missing:
         raise FedprivError(f"{where}: {', '.join(missing)} (plain or .gz) is missing")
     return IdxFiles(*(files[key] for key in _NAMES))
-
-
-def _candidates(folder: Path) -> Iterator[tuple[str, tuple[str, str], Path]]:
-    """Every idx file in order of its name, so that a plain file comes before its compressed twin."""
-    try:
-        paths = sorted(folder.iterdir()) if folder.is_dir() else []
-    except OSError as error:
-        raise FedprivError(f"{folder}: cannot be read ({error.strerror})") from None
-    for path in paths:
-        if found := _NAME.fullmatch(path.name):
-            half = "train" if found["half"] == "train" else "test"
-            yield found["set"] or "", (half, found["what"]), path
 
 
 def read_idx(path: Path, dimensions: int) -> NDArray[np.uint8]:

@@ -31,12 +31,12 @@ class Pool:
     [[[1.0], [0.20000000298023224]], [[0.0], [0.0]]]
     """
 
-    x: Stored  # (records, *shape)
-    y: Whole
-    x_test: Features
-    y_test: Whole
+    x: Stored  # features to train on as they are stored, (records, *shape)
+    y: Whole  # their labels, from 0 to below `classes`
+    x_test: Features  # held-out features as a model sees them
+    y_test: Whole  # their labels
     classes: int
-    divide: float
+    divide: float  # public constants, not worked out from the data
     subtract: float
     held: Stored | None = None  # held-out features as they are stored; None where nobody stored them otherwise
     known: dict[str, str] = field(default_factory=dict, init=False, repr=False)  # what has been worked out of the rest
@@ -54,15 +54,21 @@ class Pool:
 
         Into `out` where it is given, unless they stand one after another as the model wants them: then where they are.
         """
-        indices = self._checked(indices)
+        indices = np.asarray(indices)
+        if indices.ndim != 2 or indices.dtype.kind not in "iu":
+            raise FedprivError(f"indices must be whole numbers (clients, records), got {indices.dtype} {indices.shape}")
+        if indices.size and not (indices.min() >= 0 and indices.max() < len(self)):
+            raise FedprivError(f"indices must be from 0 to {len(self) - 1}, got {indices.min()} to {indices.max()}")
         shape = (*indices.shape, *self.shape)
-        if (standing := self._standing(indices)) is not None:
+        flat, plain = indices.reshape(-1), self.x.dtype == np.float32 and (self.divide, self.subtract) == (1, 0)
+        if plain and flat.size and flat[-1] - flat[0] == flat.size - 1 and (np.diff(flat) == 1).all():
+            standing: Features = np.asarray(self.x[int(flat[0]) : int(flat[-1]) + 1])
             return standing.reshape(shape), self.y[indices]
         if out is None:
             out = np.empty(shape, np.float32)
         elif out.shape != shape or out.dtype != np.float32 or not out.flags.c_contiguous:
             raise FedprivError(f"out must be float32 of shape {shape} in C order, got {out.dtype} of {out.shape}")
-        stored, flat, rows = np.asarray(self.x), indices.reshape(-1), out.reshape(indices.size, *self.shape)
+        stored, rows = np.asarray(self.x), out.reshape(indices.size, *self.shape)
         step = max(1, _BLOCK // max(1, stored[:1].nbytes))
         buffer = np.empty((min(step, indices.size), *self.shape), stored.dtype)
         for start in range(0, indices.size, step):
@@ -70,23 +76,6 @@ class Pool:
             gathered = np.take(stored, chosen, axis=0, out=buffer[: len(chosen)], mode="clip")  # "raise" would copy
             scaled(gathered, self.divide, self.subtract, rows[start : start + step])
         return out, self.y[indices]
-
-    def _standing(self, indices: Whole) -> Features | None:
-        """The records where they stand, if they are consecutive and need no scaling."""
-        flat = indices.reshape(-1)
-        if self.x.dtype != np.float32 or (self.divide, self.subtract) != (1, 0) or not flat.size:
-            return None
-        if flat[-1] - flat[0] != flat.size - 1 or not (np.diff(flat) == 1).all():
-            return None
-        return np.asarray(self.x[int(flat[0]) : int(flat[-1]) + 1])
-
-    def _checked(self, indices: Whole) -> Whole:
-        indices = np.asarray(indices)
-        if indices.ndim != 2 or indices.dtype.kind not in "iu":
-            raise FedprivError(f"indices must be whole numbers (clients, records), got {indices.dtype} {indices.shape}")
-        if indices.size and not (indices.min() >= 0 and indices.max() < len(self)):
-            raise FedprivError(f"indices must be from 0 to {len(self) - 1}, got {indices.min()} to {indices.max()}")
-        return indices
 
 
 def scaled(stored: Stored, divide: float, subtract: float, out: Features | None = None) -> Features:
@@ -181,6 +170,10 @@ def _check_below(records: Records, y: Whole, classes: int) -> None:
 
 
 def _check_features(records: Records, divide: float, subtract: float) -> None:
+    """Refuse features that are no records with a label each, and values that float32 cannot hold as a model sees them.
+
+    Every value must be finite as it is stored and as float32.
+    """
     x, y = records.x, records.y
     if x.dtype.kind not in "fiub":
         raise FedprivError(f"{records.x_name}: features must be real numbers, got {x.dtype}")
@@ -192,25 +185,22 @@ def _check_features(records: Records, divide: float, subtract: float) -> None:
         raise FedprivError(f"{records.x_name} holds {len(x)} records, but {records.y_name} holds {len(y)} labels")
     if not len(x):
         raise FedprivError(f"{records.x_name}: it holds no record")
-    if x.dtype.kind == "f" or not 2.0 ** (8 * x.dtype.itemsize) / divide + abs(subtract) <= LARGEST:
-        _check_range(records, divide, subtract)
-
-
-def _check_range(records: Records, divide: float, subtract: float) -> None:
-    """Every value finite, and still so as float32; a block at a time, so that a mapped file stays on disk."""
-    step = max(1, (1 << 22) // records.x[:1].nbytes)
-    for start in range(0, len(records.x), step):
-        block = np.asarray(records.x[start : start + step])
+    if x.dtype.kind != "f" and 2.0 ** (8 * x.dtype.itemsize) / divide + abs(subtract) <= LARGEST:
+        return  # no value of that type can be too large
+    step = max(1, (1 << 22) // x[:1].nbytes)  # a block at a time, so that a mapped file stays on disk
+    for start in range(0, len(x), step):
+        block = np.asarray(x[start : start + step])
         ends = [float(end) / divide - subtract for end in (block.min(), block.max())]
-        if not (ends[0] >= -LARGEST and ends[1] <= LARGEST):  # nan fails both
-            values = block.reshape(len(block), -1)
-            with np.errstate(over="ignore"):
-                wrong = ~(np.abs(values.astype(np.float64) / divide - subtract) <= LARGEST)
-            row, column = np.argwhere(wrong)[0]
-            raise FedprivError(
-                f"{records.x_name}: record {start + row} holds {values[row, column]}; "
-                f"every value must be finite, and so must it be as float32 after / {divide:g} − {subtract:g}"
-            )
+        if ends[0] >= -LARGEST and ends[1] <= LARGEST:  # nan fails both
+            continue
+        values = block.reshape(len(block), -1)
+        with np.errstate(over="ignore"):
+            wrong = ~(np.abs(values.astype(np.float64) / divide - subtract) <= LARGEST)
+        row, column = np.argwhere(wrong)[0]
+        raise FedprivError(
+            f"{records.x_name}: record {start + row} holds {values[row, column]}; "
+            f"every value must be finite, and so must it be as float32 after / {divide:g} − {subtract:g}"
+        )
 
 
 def _labels(records: Records) -> Whole:

@@ -8,17 +8,16 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 from zipfile import BadZipFile
 
 import numpy as np
 
-from clients.data.idx import IdxFiles, idx_files, read_idx
+from clients.data.idx import IdxFiles, read_idx
 from clients.data.pool import Pool, Records, Stored, Whole, pool_of
 from fedpriv.errors import FedprivError, nearest, reason
 from fedpriv.randomness.streams import stream
 
-LETTERS = 26
+LETTERS = 26  # of the alphabet: EMNIST has a class for each
 NPY = ("x.npy", "y.npy", "x_test.npy", "y_test.npy")
 
 Stamp = tuple[tuple[str, int, int, int, int], ...]  # of each file its path, size, number and two times of change
@@ -36,19 +35,16 @@ def stamp(paths: Iterable[Path]) -> Stamp:
 @lru_cache(maxsize=4)
 def digits(held_out: int, divide: float, subtract: float) -> Pool:
     """scikit-learn's digits, whole numbers from 0 to 16, as bytes; without its code, which is slow to load."""
-    table = np.loadtxt(_digits_file(), np.uint8, delimiter=",")
+    sklearn = find_spec("sklearn")
+    assert sklearn is not None, "scikit-learn is installed with fedpriv"
+    file = Path(str(sklearn.origin)).parent / "datasets" / "data" / "digits.csv.gz"
+    table = np.loadtxt(file, np.uint8, delimiter=",")
     x, y = table[:, :-1].reshape(-1, 8, 8), table[:, -1].astype(np.int64)
     if not held_out < len(y):
         raise FedprivError(f"held_out must be below {len(y)}, which is all there is, got {held_out}")
     apart = np.isin(np.arange(len(y)), evenly_by_label(y, held_out))
     training, held = (Records(x[rows], y[rows], "digits", "digits") for rows in (~apart, apart))
     return pool_of(training, held, divide, subtract)
-
-
-def _digits_file() -> Path:
-    found = find_spec("sklearn")
-    assert found is not None, "scikit-learn is installed with fedpriv"
-    return Path(str(found.origin)).parent / "datasets" / "data" / "digits.csv.gz"
 
 
 def evenly_by_label(y: Whole, count: int) -> Whole:
@@ -61,39 +57,22 @@ def evenly_by_label(y: Whole, count: int) -> Whole:
     return np.argsort(y, kind="stable")[ranks]
 
 
-def idx(path: str, divide: float, subtract: float, classes: int | None = None) -> Pool:
-    """The idx files in a directory."""
-    files = idx_files(Path(path))
-    return _idx(files, stamp(files), divide, subtract, classes)
-
-
 @lru_cache(maxsize=4)
-def _idx(files: IdxFiles, stamp: Stamp, divide: float, subtract: float, classes: int | None) -> Pool:
-    del stamp  # another one is another call
-    y, y_test = _from_zero(read_idx(files.y, 1), read_idx(files.y_test, 1))
+def idx(files: IdxFiles, stamp: Stamp, divide: float, subtract: float, classes: int | None = None) -> Pool:
+    """The four idx files of a set, which `stamp` is of: another one is another call."""
+    y, y_test = read_idx(files.y, 1), read_idx(files.y_test, 1)
+    if y.size and y_test.size and (y.min(), y.max()) == (1, LETTERS) and y_test.min() >= 1:
+        y, y_test = y - 1, y_test - 1  # EMNIST numbers its letters from 1, where a class 0 would be a 27th, nobody's
     training = Records(read_idx(files.x, 3), y, str(files.x), str(files.y))
     held_out = Records(read_idx(files.x_test, 3), y_test, str(files.x_test), str(files.y_test))
     return pool_of(training, held_out, divide, subtract, classes)
 
 
-def _from_zero(y: Stored, y_test: Stored) -> tuple[Stored, Stored]:
-    """EMNIST numbers its letters 1 to 26, where a class 0 that nobody has would be a 27th."""
-    if y.size and y_test.size and (y.min(), y.max()) == (1, LETTERS) and y_test.min() >= 1:
-        return y - 1, y_test - 1
-    return y, y_test
-
-
-def arrays(path: str, held_out: int | None, divide: float, subtract: float, classes: int | None = None) -> Pool:
-    """The .npy files in a directory."""
-    folder = Path(path)
-    return _arrays(folder, stamp(folder / name for name in NPY), held_out, divide, subtract, classes)
-
-
 @lru_cache(maxsize=4)
-def _arrays(
-    folder: Path, stamp: Stamp, held_out: int | None, divide: float, subtract: float, classes: int | None
+def arrays(
+    folder: Path, stamp: Stamp, held_out: int | None, divide: float, subtract: float, classes: int | None = None
 ) -> Pool:
-    del stamp  # another one is another call
+    """The .npy files in a directory, which `stamp` is of: another one is another call."""
     apart = (folder / "x_test.npy").exists() or (folder / "y_test.npy").exists()
     if apart and held_out is not None:
         raise FedprivError(f"{folder} holds x_test.npy or y_test.npy: leave out held_out, or remove them")
@@ -102,18 +81,15 @@ def _arrays(
         return pool_of(training, _npy(folder, "x_test.npy", "y_test.npy"), divide, subtract, classes)
     if held_out is None:
         raise FedprivError(f"{folder} holds no x_test.npy and y_test.npy: add them, or say how many are held_out")
-    return pool_of(*_last_apart(training, held_out), divide, subtract, classes)
-
-
-def _last_apart(records: Records, held_out: int) -> tuple[Records, Records]:
-    x, y, x_name, y_name = records
+    x, y, x_name, y_name = training
     if not held_out < min(len(x), len(y)):
         raise FedprivError(f"{x_name}: held_out must be below its {len(x)} records, got {held_out}")
     if y.ndim == 1 and y.dtype.kind in "fiub" and y[0] < y[-1] and (y[1:] >= y[:-1]).all():
         raise FedprivError(
             f"{y_name} is sorted, so the last {held_out} are of the last classes only: shuffle both files"
         )
-    return Records(x[:-held_out], y[:-held_out], x_name, y_name), Records(x[-held_out:], y[-held_out:], x_name, y_name)
+    last = Records(x[-held_out:], y[-held_out:], x_name, y_name)
+    return pool_of(Records(x[:-held_out], y[:-held_out], x_name, y_name), last, divide, subtract, classes)
 
 
 def _npy(folder: Path, x: str, y: str) -> Records:
@@ -151,29 +127,29 @@ def hub_splits(
     """Some splits of a set of the hub, as they are stored, and nothing of the others."""
     os.environ.setdefault("FLWR_TELEMETRY_ENABLED", "0")  # read at import: nobody is told what we load
     try:
-        flower: Any = importlib.import_module("flwr_datasets")
+        flower = importlib.import_module("flwr_datasets")
     except ImportError:
         raise FedprivError("Hub needs Flower Datasets: pip install 'flwr-datasets[vision]'") from None
     pinned = {} if revision is None else {"revision": revision}
     try:
-        found = flower.FederatedDataset(dataset=name, subset=subset, partitioners={}, shuffle=False, **pinned)
-        loaded = [found.load_split(split) for split in splits]
+        source = flower.FederatedDataset(dataset=name, subset=subset, partitioners={}, shuffle=False, **pinned)
+        loaded = [source.load_split(split) for split in splits]
     except Exception as error:  # whatever is not in order with the hub, its cache or a file in it
         raise FedprivError(f"{name}: cannot be loaded by Flower Datasets ({reason(error)})") from None
-    return [_columns(name, split, *columns) for split in loaded]
-
-
-def _columns(name: str, split: Any, features: str, label: str) -> Records:
-    known = split.column_names
-    for column in (features, label):
-        if column not in known:
-            raise FedprivError(f"{name} has no column {column!r}{nearest(column, known)}; columns: {', '.join(known)}")
-    rows = split.with_format("numpy")
-    try:
-        x, y = np.asarray(rows[features][:]), np.asarray(rows[label][:])
-    except Exception as error:  # an image that is damaged, or nothing here to decode it with
-        raise FedprivError(f"{name}: its records cannot be read ({reason(error)})") from None
-    return Records(x, y, f"{name}, {features}", f"{name}, {label}")
+    found = []
+    for split in loaded:
+        known = split.column_names
+        for column in columns:
+            if column not in known:
+                hint = nearest(column, known)
+                raise FedprivError(f"{name} has no column {column!r}{hint}; columns: {', '.join(known)}")
+        rows = split.with_format("numpy")
+        try:
+            x, y = (np.asarray(rows[column][:]) for column in columns)
+        except Exception as error:  # an image that is damaged, or nothing here to decode it with
+            raise FedprivError(f"{name}: its records cannot be read ({reason(error)})") from None
+        found.append(Records(x, y, *(f"{name}, {column}" for column in columns)))
+    return found
 
 
 @lru_cache(maxsize=4)

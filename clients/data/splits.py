@@ -45,8 +45,8 @@ class Even(Protocol):
 class Uneven:
     """Every record at one client at most: client c's stand from starts[c] to starts[c + 1]."""
 
-    records: Whole
-    starts: Whole  # (clients + 1,)
+    records: Whole  # the numbers of all records that are dealt, client after client
+    starts: Whole  # where in them each client's begin, and where the last one's end: (clients + 1,)
     disjoint: ClassVar[bool] = True
 
     @property
@@ -147,8 +147,8 @@ class InOrder:
     """Client c's records are c·r, c·r + 1, … of the pool, beginning again at its end."""
 
     clients: int
-    records_each: int
-    records: int
+    records_each: int  # r
+    records: int  # in the pool
 
     @property
     def disjoint(self) -> bool:
@@ -170,8 +170,8 @@ class Drawn:
 
     clients: int
     records_each: int
-    records: int
-    key: int
+    records: int  # in the pool
+    key: int  # of `hashed`
     disjoint: ClassVar[bool] = False
 
     def of(self, clients: Whole) -> Whole:

@@ -6,7 +6,7 @@ import json
 import socket
 import struct
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 from flwr.app import Array, ArrayRecord, ConfigRecord, Context, RecordDict
 
@@ -60,7 +60,7 @@ def unpacked(parts: Sequence[bytes]) -> tuple[str, RecordDict, Context]:
     arrays = {name: Array(dtype, tuple(shape), stype, own)
               for (name, dtype, shape, stype), own in zip(head["arrays"], data, strict=True)}  # fmt: skip
     content = RecordDict({"task": ConfigRecord.inflate(task), "arrays": ArrayRecord(arrays)})
-    settings: Any = dict(ConfigRecord.inflate(config))
+    settings = cast(dict[str, bool | float | int | str], dict(ConfigRecord.inflate(config)))  # `packed` had only such
     held = RecordDict(unpacked_state(state))
     return head["action"], content, Context(run_id=0, node_id=0, node_config=settings, state=held, run_config={})
 

@@ -44,17 +44,15 @@ def answered(action: str, content: RecordDict, context: Context) -> Outcome:
         with ended_when_late(task, node.policy.longest_round if node else inf):
             if node and task["code"] != code():
                 raise Refused("the server runs other code than this client: one version for both")
-            return (_masked if action else _answered)(context, node, task, arrays), ""
+            if action:
+                return _masked(context, node, task, arrays), ""
+            weights, asked = arrays["weights"].numpy(), arrays["clients"].numpy()
+            settings = arrays["settings"].numpy() if "settings" in arrays else None
+            return answer_of(node, task)(task["study"], weights, task["round"], asked, settings), ""
     except Refused as error:
         return b"", f"{REFUSED}: {error}"
     except FAULTS as error:
         return b"", reason(error)
-
-
-def _answered(_: Context, node: Node | None, task: Any, arrays: ArrayRecord) -> bytes:
-    settings = arrays["settings"].numpy() if "settings" in arrays else None
-    weights, asked = arrays["weights"].numpy(), arrays["clients"].numpy()
-    return answer_of(node, task)(task["study"], weights, task["round"], asked, settings)
 
 
 def answer_of(node: Node | None, task: Mapping[str, Any]) -> Callable[..., bytes]:

@@ -6,7 +6,8 @@ import os
 import sys
 from pathlib import Path
 
-HOME, MODULES = "FEDPRIV_DIRECTORY", "FEDPRIV_MODULES"
+HOME = "FEDPRIV_DIRECTORY"  # the variable that names the directory a run was started from
+MODULES = "FEDPRIV_MODULES"  # the variable that names the directory of the study's own modules
 
 
 def at_home() -> None:

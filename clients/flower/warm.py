@@ -25,7 +25,8 @@ from flwr.app import Context, RecordDict
 from clients.flower._warm_frames import exactly, packed, received, send, unpacked_state
 from clients.flower.answering import Outcome
 
-NAME, LEDGER = "worker", "ledger"  # the socket, and its directory where the policy names no other
+NAME = "worker"  # of the socket
+LEDGER = "ledger"  # the directory it is in, where the policy names no other
 ENDED = "the process that worked on it has ended"
 WAITING = 64  # messages that may wait to be taken
 NOWHERE = (OSError, EOFError, ValueError, KeyError)  # why there may be no worker
@@ -33,7 +34,10 @@ NOWHERE = (OSError, EOFError, ValueError, KeyError)  # why there may be no worke
 
 def answered(code: str, action: str, content: RecordDict, context: Context) -> Outcome | None:
     """What a worker of the same code answers; None where there is none, and nothing was asked."""
-    connection = _reached(code, context.node_config)
+    connection, config = None, context.node_config
+    with suppress(*NOWHERE):  # a worker that waits for a message, else a new one: there is none, or one of other code
+        folder = _folder(config)
+        connection = _greeted(_connected, folder, code) or _greeted(partial(_started, config=config), folder, code)
     if connection is None:
         return None
     with connection:
@@ -63,14 +67,6 @@ def own(connection: socket.socket) -> bool:
     """Whether the process at the other end is this user's."""
     there = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
     return bool(struct.unpack("3i", there)[1] == os.geteuid())
-
-
-def _reached(code: str, config: Mapping[str, Any]) -> socket.socket | None:
-    """A connection to a worker that waits for a message; a new one where there is none, or one of other code."""
-    with suppress(*NOWHERE):
-        folder = _folder(config)
-        return _greeted(_connected, folder, code) or _greeted(partial(_started, config=config), folder, code)
-    return None
 
 
 def _greeted(connect: Callable[[Path], socket.socket], folder: Path, code: str) -> socket.socket | None:
@@ -122,19 +118,16 @@ def _started(folder: Path, config: Mapping[str, Any]) -> socket.socket:
             number = os.stat(mine).st_ino
             os.replace(mine, f"{place}/{NAME}")
             words = map(str, (folder.absolute(), number, listener.fileno(), node, config["policy"]))
+            path = os.pathsep.join(each or os.getcwd() for each in sys.path)  # this code, from wherever it came
+            one_thread = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}  # a fork would not have the others
             subprocess.Popen(
                 [sys.executable, "-P", "-m", "clients.flower.warm_worker", *words],
-                pass_fds=(listener.fileno(), node), stdin=subprocess.DEVNULL, env=_environment(),
+                pass_fds=(listener.fileno(), node), stdin=subprocess.DEVNULL,
+                env=os.environ | {"PYTHONPATH": path} | one_thread,
             )  # fmt: skip
             return _connected(folder)
     finally:
         os.close(node)
-
-
-def _environment() -> dict[str, str]:
-    """This code, from wherever it came, and no threads: a fork would not have them."""
-    path = os.pathsep.join(each or os.getcwd() for each in sys.path)
-    return os.environ | {"PYTHONPATH": path, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
 
 @contextmanager

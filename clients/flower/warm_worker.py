@@ -15,7 +15,9 @@ import signal
 import socket
 import sys
 import time
+from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from select import select
 from traceback import print_exc
@@ -30,6 +32,7 @@ from clients.node.own_records import say, told_at_start
 
 IDLE = 600.0  # seconds
 LOOKS = 2.0  # seconds between two looks at its name
+GONE = (OSError, EOFError, KeyboardInterrupt)  # how an answer ends for which nobody waits
 REHEARSAL = """
 name = "rehearsal"
 data = { kind = "Synthetic", records = 4, features = 2, classes = 2, held_out = 2 }
@@ -49,15 +52,7 @@ class Worker:
 
     def look(self, policy: Path) -> None:
         """Have a fork look at the node's data and say in its log how they are, while messages are taken."""
-        if pid := os.fork():
-            self._forks.add(pid)
-            return
-        try:
-            say(told_at_start(policy))
-        except BaseException:
-            print_exc()
-        finally:
-            os._exit(0)
+        self._forked(lambda: say(told_at_start(policy)), ())
 
     def serve(self, idle: float = IDLE) -> None:
         """Take messages for as long as anybody may have one."""
@@ -68,14 +63,21 @@ class Worker:
             if self._node in ready:
                 break
             if self._listener.fileno() in ready:
-                self._take()
+                connection, _ = self._listener.accept()
+                with connection:
+                    if warm.own(connection):
+                        self._forked(partial(answer, connection), unsaid=GONE)
             elif not self._named:
                 break
             if ready or self._forks:
                 asked = time.monotonic()
             elif time.monotonic() > asked + idle:
                 break
-        self._end(self._node in ready)
+        if self._named:  # nobody finds it any more
+            self._name.unlink(missing_ok=True)
+        if self._node in ready:  # else what is at work may finish
+            for pid in self._forks:
+                os.kill(pid, signal.SIGKILL)
 
     @property
     def _named(self) -> bool:
@@ -85,31 +87,20 @@ class Worker:
         except OSError:
             return False
 
-    def _take(self) -> None:
-        connection, _ = self._listener.accept()
-        with connection:
-            if not warm.own(connection):
-                return
-            if pid := os.fork():
-                self._forks.add(pid)
-                return
-            try:
-                self._listener.close()
-                answer(connection)
-            except (OSError, EOFError, KeyboardInterrupt):
-                pass  # nobody waits for it
-            except BaseException:
-                print_exc()
-            finally:
-                os._exit(0)
-
-    def _end(self, at_once: bool) -> None:
-        """Nobody finds it any more; what is at work may finish, unless its node has ended."""
-        if self._named:
-            self._name.unlink(missing_ok=True)
-        if at_once:
-            for pid in self._forks:
-                os.kill(pid, signal.SIGKILL)
+    def _forked(self, work: Callable[[], None], unsaid: tuple[type[BaseException], ...]) -> None:
+        """Have a fork do some work and end; what else than `unsaid` goes wrong with it stands in the node's log."""
+        if pid := os.fork():
+            self._forks.add(pid)
+            return
+        try:
+            self._listener.close()
+            work()
+        except unsaid:
+            pass
+        except BaseException:
+            print_exc()
+        finally:
+            os._exit(0)
 
 
 def answer(connection: socket.socket) -> None:

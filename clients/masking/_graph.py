@@ -25,16 +25,17 @@ from typing import NamedTuple
 
 from fedpriv.errors import FedprivError
 
-SECRECY, SUCCESS = Fraction(1, 2**80), Fraction(1, 2**30)
+SECRECY = Fraction(1, 2**80)  # the chance that one circle fails the first or the third
+SUCCESS = Fraction(1, 2**30)  # the chance that it fails the second
 ONE_GAP = Fraction(1, 2**40)  # two of them have the square of it, halved: counts of gaps are negatively associated
 SUPPOSED = Fraction(1, 5)  # a graph of our own choice keeps its promise where so many work with the server
 
 
 class Arrangement(NamedTuple):
-    """How many neighbours each member has, and how many holders can give a secret back."""
+    """A graph: how many neighbours each member has, and how many holders can give a secret back."""
 
-    degree: int
-    threshold: int
+    degree: int  # k
+    threshold: int  # t
 
 
 @lru_cache(maxsize=64)
@@ -65,6 +66,11 @@ def arranged(members: int, survivors: int, colluding: int, neighbours: int | Non
     return sparse
 
 
+def check_arranged(members: int, survivors: int, colluding: int, neighbours: int | None) -> None:
+    """Refuse what there is no arrangement for."""
+    arranged(members, survivors, colluding, neighbours)
+
+
 def fewest_neighbours(members: int, survivors: int, colluding: int, own: int | None) -> int:
     """How many neighbours a node's owner asks for at least: so many, 0 for all, None for as many as are safe.
 
@@ -84,15 +90,12 @@ def _sparse(members: int, survivors: int, colluding: int, degree: int) -> Arrang
     of_survivor = 1 + degree - _most(members - 1, dropped, degree, SUCCESS / members)
     of_dropped = degree - _most(members - 1, max(dropped - 1, 0), degree, SUCCESS / members)
     threshold = min(of_survivor, of_dropped) if dropped else of_survivor
-    if not threshold > degree // 2 + 1 + _in_gap(members, with_server, degree):
+    # g: two gaps that both hold more that work with the server are never on one circle, or on none in 2⁸⁰
+    in_gap = min(with_server // 2, _most(members, with_server, degree // 2, ONE_GAP / members))
+    if not threshold > degree // 2 + 1 + in_gap:
         return None
     corrupt = _most(members - 1, with_server, degree, SECRECY / members)
     return Arrangement(degree, threshold) if 2 * threshold > degree + 1 + corrupt else None
-
-
-def _in_gap(members: int, colluding: int, degree: int) -> int:
-    """g: two gaps that both hold more that work with the server are never on one circle, or on none in 2⁸⁰."""
-    return min(colluding // 2, _most(members, colluding, degree // 2, ONE_GAP / members))
 
 
 def _most(others: int, marked: int, drawn: int, chance: Fraction) -> int:

@@ -26,8 +26,8 @@ UNSIGNED = bytes(SIGNATURE)
 class Identity:
     """This node's key and its peers': without them members are whoever the server says."""
 
-    private: Ed25519PrivateKey | None = None
-    peers: tuple[Ed25519PublicKey, ...] | None = None
+    private: Ed25519PrivateKey | None = None  # by which this node signs
+    peers: tuple[Ed25519PublicKey, ...] | None = None  # of every node, by partition
 
     @staticmethod
     def of(config: Mapping[str, Any]) -> Identity:
@@ -37,7 +37,23 @@ class Identity:
             return Identity()
         if len(named) == 1:
             raise FedprivError("masking: --node-config needs both identity and peers, or neither")
-        return Identity(_private(Path(named[0])), _peers(Path(named[1])))
+        path = Path(named[0])
+        try:
+            key = load_ssh_private_key(path.read_bytes(), None)
+        except (OSError, ValueError, TypeError, UnsupportedAlgorithm) as error:
+            why = reason(error)
+            raise FedprivError(f"masking: identity: {path}: no key of ssh-keygen -t ed25519 ({why})") from None
+        if not isinstance(key, Ed25519PrivateKey):
+            raise FedprivError(f"masking: identity: {path}: is of another kind than ssh-keygen -t ed25519 makes")
+        path = Path(named[1])
+        try:
+            found = [load_ssh_public_key(line) for line in path.read_bytes().splitlines() if line.strip()]
+        except (OSError, ValueError, UnsupportedAlgorithm) as error:
+            raise FedprivError(f"masking: peers: {path}: not a public key a line ({reason(error)})") from None
+        known = tuple(each for each in found if isinstance(each, Ed25519PublicKey))
+        if len(known) != len(found) or len({each.public_bytes_raw() for each in known}) != len(known):
+            raise FedprivError(f"masking: peers: {path}: must hold different keys, all of ssh-keygen -t ed25519")
+        return Identity(key, known)
 
     def signed(self, content: bytes) -> bytes:
         """A signature; zeros where there is no key."""
@@ -52,25 +68,3 @@ class Identity:
         except (IndexError, InvalidSignature):
             return False
         return True
-
-
-def _private(path: Path) -> Ed25519PrivateKey:
-    try:
-        key = load_ssh_private_key(path.read_bytes(), None)
-    except (OSError, ValueError, TypeError, UnsupportedAlgorithm) as error:
-        raise FedprivError(f"masking: identity: {path}: no key of ssh-keygen -t ed25519 ({reason(error)})") from None
-    if not isinstance(key, Ed25519PrivateKey):
-        raise FedprivError(f"masking: identity: {path}: is of another kind than ssh-keygen -t ed25519 makes")
-    return key
-
-
-def _peers(path: Path) -> tuple[Ed25519PublicKey, ...]:
-    try:
-        lines = [line for line in path.read_bytes().splitlines() if line.strip()]
-        found = [load_ssh_public_key(line) for line in lines]
-    except (OSError, ValueError, UnsupportedAlgorithm) as error:
-        raise FedprivError(f"masking: peers: {path}: not a public key a line ({reason(error)})") from None
-    known = tuple(key for key in found if isinstance(key, Ed25519PublicKey))
-    if len(known) != len(found) or len({key.public_bytes_raw() for key in known}) != len(known):
-        raise FedprivError(f"masking: peers: {path}: must hold different keys, all of ssh-keygen -t ed25519")
-    return known

@@ -11,17 +11,19 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 Private = X25519PrivateKey
-KEY, _NONCE, _TAG = 32, 12, 16  # bytes
+KEY = 32  # bytes: X25519's and AES-256's
+_NONCE = 12  # bytes: GCM's
+_TAG = 16  # bytes: GCM's
 SEALED = _NONCE + _TAG  # by how much a sealed message is longer
 
 
 def private_key() -> bytes:
-    """A new one, from the operating system."""
+    """A new private key, from the operating system."""
     return X25519PrivateKey.generate().private_bytes_raw()
 
 
 def public_key(private: bytes) -> bytes:
-    """What belongs to it."""
+    """The public key that belongs to a private one."""
     return X25519PrivateKey.from_private_bytes(private).public_key().public_bytes_raw()
 
 
@@ -41,13 +43,13 @@ def derived(secret: bytes, salt: bytes, purpose: bytes) -> bytes:
 
 
 def sealed(key: bytes, content: bytes, about: bytes) -> bytes:
-    """Encrypted, and bound to what it is about."""
+    """The content encrypted, and bound to what it is about."""
     nonce = secrets.token_bytes(_NONCE)
     return nonce + AESGCM(key).encrypt(nonce, content, about)
 
 
 def unsealed(key: bytes, message: bytes, about: bytes) -> bytes | None:
-    """What was sealed; None where it was not, by this key and about this."""
+    """The content that `sealed` has taken; None where the message is not by this key and about this."""
     try:
         return AESGCM(key).decrypt(message[:_NONCE], message[_NONCE:], about)
     except (InvalidTag, ValueError):

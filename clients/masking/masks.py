@@ -16,7 +16,8 @@ from fedpriv.packed.forms import Planes
 
 Residues = NDArray[Any]  # unsigned, of the smallest width that holds w bits: its own overflow is the modulus, or more
 MOST = 62  # bits: packing counts its symbols in a signed word
-_BLOCK = 16
+_BLOCK = 16  # bytes of one of AES
+_zeros = lru_cache(maxsize=2)(bytes)  # of that length: what is enciphered, kept for the next mask of the size
 
 
 def kind(width: int) -> np.dtype[Any]:
@@ -46,35 +47,36 @@ def mask(key: bytes, dimension: int, width: int) -> Residues:
 
 
 def packed(residues: Residues, width: int) -> bytes:
-    """w bits each."""
-    return Planes(range(1 << width)).pack(_within(residues, width)[None]).tobytes()
+    """Residues as bytes, w bits each."""
+    return _planes(width).pack(_within(residues, width)[None]).tobytes()
 
 
 def unpacked(content: bytes | memoryview, dimension: int, width: int) -> Residues:
-    """What was packed; a size that does not fit is refused."""
+    """The residues that `packed` wrote; a size that does not fit is refused."""
     rows = np.frombuffer(content, np.uint8)[None]
-    return np.asarray(Planes(range(1 << width)).unpack(rows, dimension)[0], kind(width))
+    return np.asarray(_planes(width).unpack(rows, dimension)[0], kind(width))
 
 
 def packed_size(dimension: int, width: int) -> int:
-    """How many bytes that takes."""
-    return Planes(range(1 << width)).size(dimension)
+    """How many bytes so many residues of w bits take."""
+    return _planes(width).size(dimension)
+
+
+def _planes(width: int) -> Planes:
+    """How residues of w bits are packed."""
+    return Planes(range(1 << width))
 
 
 def _within(residues: Residues, width: int) -> Residues:
+    """Residues without what their type holds past the w-th bit."""
     return np.asarray(residues & residues.dtype.type((1 << width) - 1))
 
 
 def whole(residues: Residues, width: int) -> NDArray[np.int64]:
-    """The numbers from 0 to 2ʷ − 1 that they are."""
+    """Residues as numbers from 0 to 2ʷ − 1."""
     return _within(residues, width).astype(np.int64)
 
 
 def residues_of(numbers: NDArray[np.int64], width: int) -> Residues:
     """Whole numbers modulo 2ʷ, in the type that masks have."""
     return (numbers & ((1 << width) - 1)).astype(kind(width))
-
-
-@lru_cache(maxsize=2)
-def _zeros(size: int) -> bytes:
-    return bytes(size)

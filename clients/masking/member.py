@@ -22,7 +22,8 @@ from clients.masking.survivors import SIGNED, Survivors
 from fedpriv.errors import FedprivError
 
 SEALED = 2 * shamir.SHARE + keys.SEALED  # a share of each secret, on its way
-COMMITMENT, SESSION = 32, 16  # bytes
+COMMITMENT = 32  # bytes: SHA-256's
+SESSION = 16  # bytes
 MEMBER = np.dtype("<u4")
 
 
@@ -32,10 +33,10 @@ class State:
 
     stage: str  # what comes next
     session: bytes  # by chance: the marker on the node's disk names no other
-    about: bytes
-    channel: bytes  # private keys
-    pairing: bytes
-    roster: bytes = b""
+    about: bytes  # a digest of study and round, as in its terms
+    channel: bytes  # the private key of what is written to it
+    pairing: bytes  # the private key of its masks
+    roster: bytes = b""  # as the server has sent it
     seed: bytes = b""  # of the mask that is its own
     own: bytes = b""  # its shares of its own secrets
     present: bytes = b""  # who has shared secrets out
@@ -76,7 +77,10 @@ def shared(
     pairs = zip(shamir.split(seed, places, threshold), shamir.split(state.pairing, places, threshold), strict=True)
     shares = {holder: b"".join(pair) for holder, pair in zip(holders, pairs, strict=True)}
     private = keys.opened(state.channel)
-    sent = [_sealed(private, roster, me, holder, share) for holder, share in shares.items() if holder != me]
+    sent = [
+        keys.sealed(_key_with(private, roster, holder), share, _about(roster, me, holder))
+        for holder, share in shares.items() if holder != me
+    ]  # fmt: skip
     state = replace(state, stage="input", roster=content, seed=seed, own=shares[me])
     return state, identity.signed(_signed_roster(roster)) + commitment(roster, seed) + b"".join(sent)
 
@@ -102,11 +106,13 @@ def received(state: State, terms: Terms, me: int, clients: int, content: bytes, 
         raise FedprivError(f"masking: {len(letters)} bytes of shares from {len(neighbours)} neighbours")
     if len(neighbours) + 1 < roster.arrangement.threshold:
         raise FedprivError(f"masking: {len(neighbours)} neighbours have shared, too few to bring anything back")
-    private = keys.opened(state.channel)
-    held = (
-        _opened(private, roster, me, each, letters[SEALED * place :][:SEALED]) for place, each in enumerate(neighbours)
-    )
-    return replace(state, stage="masking", present=present, held=b"".join(held))
+    private, held = keys.opened(state.channel), b""
+    for place, each in enumerate(neighbours):
+        letter, key = letters[SEALED * place :][:SEALED], _key_with(private, roster, each)
+        pair = keys.unsealed(key, letter, _about(roster, each, me))
+        # zeros, which the server will find out, where a letter is not from whom it should be
+        held += pair if pair is not None and len(pair) == 2 * shamir.SHARE else bytes(2 * shamir.SHARE)
+    return replace(state, stage="masking", present=present, held=held)
 
 
 def masked(state: State, terms: Terms, me: int, vector: Residues, width: int, model: bytes, clients: int) \
@@ -154,8 +160,10 @@ def opened(state: State, terms: Terms, me: int, content: bytes, identity: Identi
     listed, signatures = content[4:][:names], content[4 + names :]
     roster, found = _checked(state, terms, listed, me)
     survivors.check_signatures(listed, found, signatures, roster, state.context, identity)
-    pairs = _held(state, roster, me)
-    answer = b"".join(pair[: shamir.SHARE] if each in found else pair[shamir.SHARE :] for each, pair in pairs)
+    pairs, answer = iter(np.frombuffer(state.held, f"V{2 * shamir.SHARE}")), b""
+    for ward in wards(roster, me, _members(state)):
+        pair = state.own if ward == me else bytes(next(pairs))
+        answer += pair[: shamir.SHARE] if ward in found else pair[shamir.SHARE :]
     return State(stage="spent", session=state.session, about=state.about, channel=b"", pairing=b""), answer
 
 
@@ -221,22 +229,9 @@ def _members(state: State) -> tuple[int, ...]:
     return tuple(np.frombuffer(state.present, MEMBER).tolist())
 
 
-def _held(state: State, roster: Roster, me: int) -> list[tuple[int, bytes]]:
-    """The pairs of shares this member holds, by whose they are."""
-    pairs = iter(np.frombuffer(state.held, f"V{2 * shamir.SHARE}"))
-    return [(each, state.own if each == me else bytes(next(pairs))) for each in wards(roster, me, _members(state))]
-
-
-def _sealed(private: keys.Private, roster: Roster, me: int, other: int, share: bytes) -> bytes:
-    key = keys.agreed(private, roster.entries[other].channel, roster.digest, b"channel")
-    return keys.sealed(key, share, _about(roster, me, other))
-
-
-def _opened(private: keys.Private, roster: Roster, me: int, other: int, letter: bytes) -> bytes:
-    """The shares in a letter; zeros, which the server will find out, where it is not from whom it should be."""
-    key = keys.agreed(private, roster.entries[other].channel, roster.digest, b"channel")
-    found = keys.unsealed(key, letter, _about(roster, other, me))
-    return found if found is not None and len(found) == 2 * shamir.SHARE else bytes(2 * shamir.SHARE)
+def _key_with(private: keys.Private, roster: Roster, other: int) -> bytes:
+    """The key of letters between this member and another, in either direction."""
+    return keys.agreed(private, roster.entries[other].channel, roster.digest, b"channel")
 
 
 def _about(roster: Roster, writer: int, reader: int) -> bytes:

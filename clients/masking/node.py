@@ -39,11 +39,11 @@ _STATE = "masking"
 class Ask:
     """One message of the server's."""
 
-    phase: str
+    phase: str  # one of PHASES
     text: str  # the study
     round: int
     clients: Numbers  # those this node is asked for
-    body: bytes
+    body: bytes  # what the phase's function of `member` reads
     weights: Weights  # empty but with "vector"
 
 
@@ -51,10 +51,10 @@ class Ask:
 class Part:
     """Who takes part: node p of P, by which key, on whose terms; a simulated one has no owner and no disk."""
 
-    place: tuple[int, int]
+    place: tuple[int, int]  # p and P
     identity: Identity
     owner: Owner | None = None
-    marker: Marker | None = None
+    marker: Marker | None = None  # of how far it has come, on its disk
 
 
 def answered(ask: Ask, study: Study, part: Part, memory: RecordDict, answer: Answer) -> bytes:

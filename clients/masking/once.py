@@ -23,7 +23,8 @@ from typing import Any
 from fedpriv._base.files import replaced, synced
 from fedpriv.errors import FedprivError
 
-FOLDER, FILE = "sessions", "sessions.json"
+FOLDER = "sessions"  # beside the ledger
+FILE = "sessions.json"  # in it
 KEPT = 64  # runs whose sessions may still go on
 Marks = dict[str, dict[str, Any]]  # by run; the latest last
 
@@ -33,7 +34,7 @@ class Marker:
     """The marker of one run of a study, in a directory beside the node's ledger."""
 
     folder: Path
-    run: str
+    run: str  # a hash of the study and of which run of it this is
 
     @staticmethod
     def of(ledger: Path, study: str, run: str) -> Marker:
@@ -60,37 +61,40 @@ class Marker:
     def _marks(self) -> Iterator[Marks]:
         """All marks, for this process alone; what becomes of them is on the disk before anything is answered."""
         with locked(self.folder):
-            marks = self._read()
+            file = self.folder / FILE
+            try:
+                marks: Marks = json.loads(file.read_bytes()) if file.exists() else {}
+                kinds = {"session": str, "stage": int, "named": str}
+                if any({name: type(value) for name, value in mark.items()} != kinds for mark in marks.values()):
+                    raise ValueError("a mark is none")
+            except (OSError, ValueError, AttributeError, RecursionError) as error:
+                raise FedprivError(f"{file}: damaged ({error}): no masked sum is gone on with; remove it") from None
             yield marks
             latest = dict(list(marks.items())[-KEPT:])
             try:
-                replaced(self.folder / FILE, json.dumps(latest).encode())
+                replaced(file, json.dumps(latest).encode())
                 synced(self.folder)
             except OSError as error:
                 raise FedprivError(f"{self.folder}: the session cannot be kept there ({error.strerror})") from None
 
-    def _read(self) -> Marks:
-        file = self.folder / FILE
-        try:
-            found: Marks = json.loads(file.read_bytes()) if file.exists() else {}
-            for mark in found.values():
-                if {name: type(value) for name, value in mark.items()} != {"session": str, "stage": int, "named": str}:
-                    raise ValueError("a mark is none")
-        except (OSError, ValueError, AttributeError, RecursionError) as error:
-            raise FedprivError(f"{file}: damaged ({error}): no masked sum is gone on with; remove it") from None
-        return found
-
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """A directory of this process alone."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        lock = os.open(folder, os.O_RDONLY)
-    except OSError as error:
-        raise FedprivError(f"{folder}: the session cannot be kept there ({error.strerror})") from None
-    try:
+    """A directory of this process alone; whoever else wants it waits."""
+    with opened(folder, "session") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
+
+
+@contextmanager
+def opened(folder: Path, kept: str) -> Iterator[int]:
+    """A directory of this user alone, made where there is none, as a file to lock; `kept` is what an error calls it."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        found = os.open(folder, os.O_RDONLY)
+    except OSError as error:
+        raise FedprivError(f"{folder}: the {kept} cannot be kept there ({error.strerror})") from None
+    try:
+        yield found
     finally:
-        os.close(lock)
+        os.close(found)

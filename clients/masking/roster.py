@@ -80,11 +80,11 @@ class Owner:
 
 @dataclass(frozen=True)
 class Entry:
-    """A member: the clients it speaks for, the key it is written to by, and the key its masks come from."""
+    """A member, as it has told the server who it is."""
 
-    clients: int
-    channel: bytes
-    pairing: bytes
+    clients: int  # how many it speaks for
+    channel: bytes  # the public key that it is written to by
+    pairing: bytes  # the public key that its masks come from
     signature: bytes = UNSIGNED  # of both
 
 
@@ -112,11 +112,11 @@ class Roster:
                     f"masking: the roster lets node {member} speak for {entry.clients} clients, where it hosts "
                     f"{own} of those asked"
                 )
-        self.arrangement  # noqa: B018  – whether there is one is checked
+        graph.check_arranged(len(self.entries), self.nodes, self.terms.colluding, self.terms.neighbours)
 
     @staticmethod
     def read(terms: Terms, content: bytes) -> Roster:
-        """From bytes, or one line that says what is wrong with them."""
+        """A roster from its `content`, or one line that says what is wrong with those bytes."""
         most = sum(own > 0 for own in terms.hosted.values())
         if not content or len(content) % _ENTRY.itemsize or len(content) > most * _ENTRY.itemsize:
             raise FedprivError(f"masking: a roster of {len(content)} bytes")
@@ -131,7 +131,7 @@ class Roster:
 
     @cached_property
     def content(self) -> bytes:
-        """As bytes."""
+        """The members as bytes, as they are sent."""
         rows = [
             (member, each.clients, each.channel, each.pairing, each.signature) for member, each in self.entries.items()
         ]
@@ -179,15 +179,14 @@ class Roster:
     def neighbours(self, member: int) -> list[int]:
         """Whom a member is masked with, rising."""
         if member not in self._known:
-            self._known[member] = self._neighbours(member)
+            count, half = len(self._circle), self.arrangement.degree // 2
+            steps = [*range(-half, 0), *range(1, half + 1)]
+            self._known[member] = (
+                [other for other in self.entries if other != member]
+                if self.arrangement.degree >= count - 1
+                else sorted(self._circle[(self._at[member] + step) % count] for step in steps)
+            )
         return self._known[member]
-
-    def _neighbours(self, member: int) -> list[int]:
-        count, half = len(self._circle), self.arrangement.degree // 2
-        if self.arrangement.degree >= count - 1:
-            return [other for other in self.entries if other != member]
-        steps = [*range(-half, 0), *range(1, half + 1)]
-        return sorted(self._circle[(self._at[member] + step) % count] for step in steps)
 
     def holders(self, member: int) -> list[int]:
         """Who holds shares of a member's secrets, rising."""

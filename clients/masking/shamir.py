@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from fedpriv.errors import FedprivError
 
 PRIME = 2**521 - 1  # a Mersenne prime, well above any 32-byte secret
-SECRET, SHARE = 32, 66  # bytes
+SECRET = 32  # bytes
+SHARE = 66  # bytes, which hold any number below PRIME
+
+_inverse = lru_cache(maxsize=1 << 14)(partial(pow, exp=-1, mod=PRIME))  # of differences of places: few, and often
 
 Curve = list[tuple[int, int]]  # places, and Newton's coefficients at them
 
@@ -27,7 +30,13 @@ def split(secret: bytes, places: Sequence[int], threshold: int) -> list[bytes]:
     if len(set(places)) != len(places) or not 0 < threshold <= len(places) or not min(places) > 0:
         raise FedprivError(f"threshold = {threshold} must be 1 to the number of different places, got {places}")
     polynomial = [secrets.randbelow(PRIME) for _ in range(threshold - 1)] + [int.from_bytes(secret)]
-    return [_value(polynomial, place).to_bytes(SHARE) for place in places]
+    shares = []
+    for place in places:
+        value = 0
+        for coefficient in polynomial:  # by Horner's rule, the highest power first
+            value = (value * place + coefficient) % PRIME
+        shares.append(value.to_bytes(SHARE))
+    return shares
 
 
 def secret_of(found: Curve) -> bytes:
@@ -54,16 +63,3 @@ def at(found: Curve, place: int) -> int:
     for where, coefficient in reversed(found):
         value = (value * (place - where) + coefficient) % PRIME
     return value
-
-
-def _value(polynomial: Sequence[int], place: int) -> int:
-    """By Horner's rule, the highest power first."""
-    found = 0
-    for coefficient in polynomial:
-        found = (found * place + coefficient) % PRIME
-    return found
-
-
-@lru_cache(maxsize=1 << 14)
-def _inverse(difference: int) -> int:
-    return pow(difference, -1, PRIME)

@@ -10,15 +10,20 @@ from clients.masking.identity import SIGNATURE, Identity
 from clients.masking.roster import Roster
 from fedpriv.errors import FedprivError
 
-SPEAKS = np.dtype([("member", "<u4"), ("clients", "<u4")])
-SIGNED = np.dtype([("member", "<u4"), ("signature", f"V{SIGNATURE}")])
+SPEAKS = np.dtype([("member", "<u4"), ("clients", "<u4")])  # one that survives
+SIGNED = np.dtype([("member", "<u4"), ("signature", f"V{SIGNATURE}")])  # one that has signed
 
 Survivors = Mapping[int, int]  # members, each with the number of clients whose messages its vector holds
 
 
 def read(listed: bytes, roster: Roster, present: Sequence[int], me: int, clients: int) -> Survivors:
     """A list from bytes, refused where a sum of these must not be seen, or where it is wrong about this node."""
-    found = _read(listed, most=len(present))
+    if not listed or len(listed) % SPEAKS.itemsize or len(listed) > len(present) * SPEAKS.itemsize:
+        raise FedprivError(f"masking: survivors in {len(listed)} bytes")
+    rows = np.frombuffer(listed, SPEAKS)
+    found = dict(zip(rows["member"].tolist(), rows["clients"].tolist(), strict=True))
+    if len(found) != len(rows):
+        raise FedprivError("masking: a survivor stands twice")
     if not set(found) <= set(present) or found.get(me) != clients:
         raise FedprivError("masking: the survivors do not hold this node as it is, or hold somebody who shared nothing")
     spoken, needed = sum(found.values()), roster.terms.threshold
@@ -64,13 +69,3 @@ def rows_of(signatures: bytes, most: int) -> dict[int, bytes]:
     if (np.diff(rows["member"].astype(np.int64)) <= 0).any():
         raise FedprivError("masking: the members that have signed must rise")
     return dict(zip(rows["member"].tolist(), map(bytes, rows["signature"]), strict=True))
-
-
-def _read(listed: bytes, most: int) -> Survivors:
-    if not listed or len(listed) % SPEAKS.itemsize or len(listed) > most * SPEAKS.itemsize:
-        raise FedprivError(f"masking: survivors in {len(listed)} bytes")
-    rows = np.frombuffer(listed, SPEAKS)
-    found = dict(zip(rows["member"].tolist(), rows["clients"].tolist(), strict=True))
-    if len(found) != len(rows):
-        raise FedprivError("masking: a survivor stands twice")
-    return found

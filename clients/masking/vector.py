@@ -22,25 +22,30 @@ _MASKED = 7  # the frame's form
 
 
 class Masked(NamedTuple):
-    """Some clients' sum under a mask, and why others are not in it."""
+    """Some clients' sum, under a mask or yet without, and why others are not in it."""
 
     clients: Numbers
-    residues: Residues
-    failed: Mapping[int, str]
+    residues: Residues  # of the sum, as steps
+    failed: Mapping[int, str]  # by client, why it is not in the sum
 
 
 def steps(total: Numbers, count: int, mechanism: Mechanism) -> Numbers:
     """A sum of so many messages as whole steps from the least there can be; `wire.wrapped` undoes it, modulo 2ʷ."""
-    alphabet = whole_numbers(mechanism)
-    assert alphabet is not None  # or the study had been refused
+    alphabet = _alphabet(mechanism)
     return (total - count * alphabet[0]) // alphabet.step
 
 
 def total_of(steps: Numbers, count: int, mechanism: Mechanism) -> Numbers:
     """A sum from its steps."""
-    alphabet = whole_numbers(mechanism)
-    assert alphabet is not None
+    alphabet = _alphabet(mechanism)
     return count * alphabet[0] + alphabet.step * steps
+
+
+def _alphabet(mechanism: Mechanism) -> range:
+    """The whole numbers that one message's coordinates are of."""
+    found = whole_numbers(mechanism)
+    assert found is not None  # or the study had been refused
+    return found
 
 
 def added(content: bytes, study: Study, round: int, asked: Numbers, dimension: int) -> Masked:
@@ -70,14 +75,14 @@ def width_of(study: Study) -> int:
 
 
 def written(study: Study, round: int, sent: Masked) -> bytes:
-    """As bytes."""
+    """A masked vector as the bytes of a reply."""
     content = masks.packed(sent.residues, width_of(study))
     frame = framed(_MASKED, study.id, round, sent.clients, len(sent.residues), content)
     return wire.reply([frame], sent.failed)
 
 
 def read(content: bytes, study: Study, round: int, asked: Numbers, dimension: int) -> Masked:
-    """From bytes that may be anything: `Rejected` where they are not one masked vector of clients who were asked."""
+    """A masked vector from bytes that may be anything: `Rejected` where they are not one of clients who were asked."""
     frames, failed = wire.frames_of(content)
     if len(frames) != 1:
         raise Rejected("shape", f"{len(frames)} frames, where one masked vector was expected")

@@ -20,7 +20,9 @@ from fedpriv.registry import Registry
 from fedpriv.settings import check_fields
 
 if TYPE_CHECKING:
-    from clients.models.gradients import Net
+    from torch import nn
+
+    from clients.models.gradients import Engine, Net
 
 
 class Model(Protocol):
@@ -58,7 +60,7 @@ class Mlp:
 
     @property
     def widths(self) -> tuple[int, ...]:
-        """Of layers, one after the other: neighbours' product is how many weights there are at least."""
+        """Units of layers, one after the other: neighbours' product is how many weights there are at least."""
         return self.hidden
 
     def build(self, shape: tuple[int, ...], classes: int, seed: int) -> Net:
@@ -85,11 +87,9 @@ class Cnn:
         """
         channels, side, last = image_of(shape, classes, seed)
         from clients.models._convolutional import two_convolutions
-        from clients.models.gradients import Net
 
         network, engine = two_convolutions(channels, side, classes, channels_last=last)
-        sizes = [tuple(parameter.shape) for parameter in network.parameters()]
-        return Net(shape, classes, kaiming_uniform(sizes, seed), engine)
+        return _started(network, engine, shape, classes, seed)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,11 +110,9 @@ class TutorialCnn:
         if not side >= 13:
             raise FedprivError(f"TutorialCnn needs images of a side of at least 13, got the shape {shape}")
         from clients.models._convolutional import of_tutorial
-        from clients.models.gradients import Net
 
         network, engine = of_tutorial(channels, side, classes, channels_last=last)
-        sizes = [tuple(parameter.shape) for parameter in network.parameters()]
-        return Net(shape, classes, kaiming_uniform(sizes, seed), engine)
+        return _started(network, engine, shape, classes, seed)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,7 +139,7 @@ class EncodedCnn:
 
     @property
     def widths(self) -> tuple[int, ...]:
-        """Of layers, as `Mlp.widths`."""
+        """Units of layers, one after the other: neighbours' product is how many weights there are at least."""
         return *(own * self.kernel for own in self.maps), self.units
 
     def build(self, shape: tuple[int, ...], classes: int, seed: int) -> Net:
@@ -205,7 +203,7 @@ class Randomised:
 
     @property
     def widths(self) -> tuple[int, ...]:
-        """Of layers, as `Mlp.widths`."""
+        """Units of layers, one after the other: neighbours' product is how many weights there are at least."""
         found: tuple[int, ...] = getattr(self.model, "widths", ())
         return found
 
@@ -225,6 +223,14 @@ MODELS = Registry(
     Model,
     (Logistic, Mlp, Cnn, TutorialCnn, EncodedCnn, CifarCnn, ResNet18, Module, Randomised),
 )
+
+
+def _started(network: nn.Module, engine: Engine, shape: tuple[int, ...], classes: int, seed: int) -> Net:
+    """A network of torch's with its engine, with weights to start from as torch's own layers have them."""
+    from clients.models.gradients import Net
+
+    sizes = [tuple(parameter.shape) for parameter in network.parameters()]
+    return Net(shape, classes, kaiming_uniform(sizes, seed), engine)
 
 
 def _perceptron(shape: tuple[int, ...], hidden: tuple[int, ...], classes: int, seed: int) -> Net:

@@ -34,9 +34,18 @@ class Autograd:
         gradient stay as they are.
         """
         self._module, self.prepare = module, prepare
-        self._parameters = _trainable(module)
+        for name, own in module.named_parameters():
+            if own.dtype != torch.float32 or own.device.type != "cpu":
+                raise FedprivError(f"its parameter {name} must be float32 on cpu, got {own.dtype} on {own.device}")
+        self._parameters = [own for own in module.parameters() if own.requires_grad]  # each once
+        if not self._parameters:
+            raise FedprivError("it has no parameter that requires a gradient")
         self._buffers = buffers_of(module)
-        self._flat = _joined(self._parameters)
+        sizes = [own.numel() for own in self._parameters]
+        self._flat = torch.from_numpy(aligned((sum(sizes),)))
+        for own, part in zip(self._parameters, torch.split(self._flat, sizes), strict=True):
+            part.copy_(own.detach().reshape(-1))
+            own.data = part.view(own.shape)
         self._weights = self._flat[None].clone()
         self._scratch = Scratch()
 
@@ -54,12 +63,16 @@ class Autograd:
         """Gradients into `out`, client by client; one that raises costs its own row."""
         losses, failures = np.full(len(x), np.nan), Failures()
         weights = self._weights.expand(len(x), -1)
-        with torch.random.fork_rng(devices=[]):
+        with torch.random.fork_rng(devices=[]), torch.enable_grad():
             for row in range(len(x)):
                 torch.default_generator.manual_seed(0 if keys is None else int(keys[row]) % 2**63)
                 own = slice(None if counts is None else int(counts[row]))
                 try:
-                    losses[row] = self._one(weights[row], x[row, own], y[row, own], out[row])
+                    self._reset(weights[row], train=True)
+                    loss = cross_entropy(self._module(self._inputs(x[row, own])), torch.from_numpy(y[row, own]))
+                    found = torch.autograd.grad(loss, self._parameters, materialize_grads=True)
+                    torch.cat([gradient.reshape(-1) for gradient in found], out=out[row])
+                    losses[row] = loss.item()
                 except FAULTS as error:
                     failures[row] = reason(error)
                     out[row] = torch.nan
@@ -91,15 +104,6 @@ class Autograd:
         for layer in noisy:
             layer.keys = None
 
-    def _one(self, weights: Tensor, x: Floats, y: Labels, out: Tensor) -> float:
-        """One client's gradient, and its loss."""
-        self._reset(weights, train=True)
-        with torch.enable_grad():
-            loss = cross_entropy(self._module(self._inputs(x)), torch.from_numpy(y))
-            found = torch.autograd.grad(loss, self._parameters, materialize_grads=True)
-        torch.cat([gradient.reshape(-1) for gradient in found], out=out)
-        return loss.item()
-
     def logits(self, x: Floats) -> Tensor:
         """Outputs in evaluation mode; buffers, which nobody sends, are those of a new module."""
         self._reset(self._weights[0], train=False)
@@ -127,19 +131,6 @@ class Autograd:
         return self.prepare(self._scratch.copy_of("inputs", x[None])[0])
 
 
-def _trainable(module: nn.Module) -> list[nn.Parameter]:
-    """What is trained: float32 on the CPU, each parameter once."""
-    for name, parameter in module.named_parameters():
-        if parameter.dtype != torch.float32 or parameter.device.type != "cpu":
-            raise FedprivError(
-                f"its parameter {name} must be float32 on cpu, got {parameter.dtype} on {parameter.device}"
-            )
-    trainable = [parameter for parameter in module.parameters() if parameter.requires_grad]
-    if not trainable:
-        raise FedprivError("it has no parameter that requires a gradient")
-    return trainable
-
-
 def buffers_of(module: nn.Module) -> list[tuple[nn.Module, str, Tensor | None]]:
     """Every buffer with its owner, name and value, those that are None too: a forward pass may fill or replace them."""
     return [
@@ -147,13 +138,3 @@ def buffers_of(module: nn.Module) -> list[tuple[nn.Module, str, Tensor | None]]:
         for owner in module.modules()
         for name, buffer in owner._buffers.items()
     ]
-
-
-def _joined(parameters: list[nn.Parameter]) -> Tensor:
-    """One aligned vector that holds all parameters from now on."""
-    flat = torch.from_numpy(aligned((sum(parameter.numel() for parameter in parameters),)))
-    parts = torch.split(flat, [parameter.numel() for parameter in parameters])
-    for parameter, part in zip(parameters, parts, strict=True):
-        part.copy_(parameter.detach().reshape(-1))
-        parameter.data = part.view(parameter.shape)
-    return flat

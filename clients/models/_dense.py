@@ -30,7 +30,7 @@ class Layer:
 
     inputs: int
     outputs: int
-    start: int
+    start: int  # in the flat vector
     width: int  # inputs, padded where they are another layer's outputs
 
     @property
@@ -93,35 +93,31 @@ class Dense:
         self, x: Floats, y: Labels, out: Tensor, keys: Keys | None, counts: Counts | None
     ) -> tuple[Losses, Failures]:
         """Gradients into `out`; nothing here is random and nothing fails."""
-        if len(x) == 1:
-            return self._row_of_one(x, y, out, counts)
+        if len(x) == 1:  # goes twice: a batch of one matrix and one column takes another kernel, with other bits
+            twice = self._scratch("twice", 2, out.shape[1])
+            both = None if counts is None else counts.repeat(2)
+            pair, failures = self.rows(x.repeat(2, 0), y.repeat(2, 0), twice, None, both)
+            out.copy_(twice[:1])
+            return pair[:1], failures
         seen, logits = self._forward(x)
         chances = torch.log_softmax(logits[:, : self._classes], 1)
         labels = torch.from_numpy(y)[:, None]
-        shares = 1 / y.shape[1] if counts is None else _shares(counts, y.shape[1])
+        shares: Tensor | float = 1 / y.shape[1]  # what each record counts for
+        if counts is not None:  # 1/n for the first n, which are the client's own, nothing for the rest
+            own = np.arange(y.shape[1]) < counts[:, None]
+            shares = torch.from_numpy(own / counts[:, None])[:, None]
         losses = chances.gather(1, labels).double().mul_(shares).sum((1, 2)).neg_()
         errors = logits  # their memory serves again; the padding is zero already
         torch.exp(chances, out=errors[:, : self._classes])
         errors.scatter_add_(1, labels, torch.full((1, 1, 1), -1.0).expand(labels.shape))
         errors.mul_(shares if isinstance(shares, float) else shares.float())
-        for place in reversed(range(len(self._layers))):
-            self._write(self._layers[place], errors, seen[place], out)
-            if place:
-                errors = self._back(place, errors, seen[place])
+        self._back(errors, seen, out)
         return losses.numpy(), {}
 
     def each(self, x: Floats, y: Labels, out: Tensor) -> None:
         """The gradient of every record alone: of as many clients with one record each."""
         for part in blocks(len(x), self.chunk):
             self.rows(x[part, None], y[part, None], out[part], None, None)
-
-    def _row_of_one(self, x: Floats, y: Labels, out: Tensor, counts: Counts | None) -> tuple[Losses, Failures]:
-        """A client alone goes twice: a batch of one matrix and one column takes another kernel, with other bits."""
-        twice = self._scratch("twice", 2, out.shape[1])
-        twice_counts = None if counts is None else counts.repeat(2)
-        losses, failures = self.rows(x.repeat(2, 0), y.repeat(2, 0), twice, None, twice_counts)
-        out.copy_(twice[:1])
-        return losses[:1], failures
 
     def _forward(self, x: Floats) -> tuple[list[Tensor], Tensor]:
         """What each layer sees (clients, width, records), and the padded outputs of the last."""
@@ -130,47 +126,48 @@ class Dense:
         seen = []
         for place, layer in enumerate(self._layers):
             seen.append(inputs)
-            units = self._units(place, records)
+            units, last = whole_lines(layer.outputs), layer is self._layers[-1]
+            if last:  # as many outputs as let its matrices fill whole lines
+                step = lcm(LINE // gcd(LINE, records), LINE // gcd(LINE, layer.width))
+                units = -(-layer.outputs // step) * step
             result = self._scratch(f"outputs {place}", clients, units, records)
             matrix, bias = self._for_each(place, clients, units)
             torch.bmm(matrix, inputs, out=result).add_(bias)
-            inputs = result.relu_() if layer is not self._layers[-1] else result
+            inputs = result if last else result.relu_()
         return seen, inputs
-
-    def _units(self, place: int, records: int) -> int:
-        """Outputs of a layer, padded: hidden ones to whole lines, the last so that its matrices fill whole lines."""
-        layer = self._layers[place]
-        if place < len(self._layers) - 1:
-            return whole_lines(layer.outputs)
-        step = lcm(LINE // gcd(LINE, records), LINE // gcd(LINE, layer.width))
-        return -(-layer.outputs // step) * step
 
     def _for_each(self, place: int, clients: int, units: int) -> tuple[Tensor, Tensor]:
         matrix, bias = self._matrices[place]
         return matrix[:, :units].expand(clients, -1, -1), bias[:, :units]
 
-    def _write(self, layer: Layer, errors: Tensor, seen: Tensor, out: Tensor) -> None:
-        """One layer's gradients, weights and biases, into the rows of `out`."""
-        product = self._scratch("product", len(out), errors.shape[1], layer.width)
-        torch.bmm(errors, seen.transpose(1, 2), out=product)
-        _matrices_in(out, layer).copy_(product[:, : layer.outputs, : layer.inputs])
-        torch.sum(errors[:, : layer.outputs], 2, out=out[:, layer.bias])
-
-    def _back(self, place: int, errors: Tensor, seen: Tensor) -> Tensor:
-        """The errors of the layer before: through the weights, and nothing where its ReLU was closed."""
-        clients, units, records = errors.shape
-        matrix, _ = self._for_each(place, clients, units)
-        before = self._scratch(f"errors {place}", clients, seen.shape[1], records)
-        return torch.bmm(matrix.transpose(1, 2), errors, out=before).mul_(seen.sign())
+    def _back(self, errors: Tensor, seen: list[Tensor], out: Tensor) -> None:
+        """Every layer's gradients, weights and biases, into the rows of `out`, from the errors at the last outputs."""
+        for place in reversed(range(len(self._layers))):
+            layer, inputs = self._layers[place], seen[place]
+            product = self._scratch("product", len(out), errors.shape[1], layer.width)
+            torch.bmm(errors, inputs.transpose(1, 2), out=product)
+            _matrices_in(out, layer).copy_(product[:, : layer.outputs, : layer.inputs])
+            torch.sum(errors[:, : layer.outputs], 2, out=out[:, layer.bias])
+            if place:  # through the weights, and nothing where the ReLU of the layer before was closed
+                clients, units, records = errors.shape
+                matrix, _ = self._for_each(place, clients, units)
+                before = self._scratch(f"errors {place}", clients, inputs.shape[1], records)
+                errors = torch.bmm(matrix.transpose(1, 2), errors, out=before).mul_(inputs.sign())
 
     def logits(self, x: Floats) -> Tensor:
         """Records go through in groups of a fixed size, each its own product, as if they were clients."""
         groups = len(x) // _GROUP
         parts = [x[: groups * _GROUP].reshape(groups, _GROUP, *x.shape[1:]), x[None, groups * _GROUP :]]
-        return torch.cat([self._records(part) for part in parts if part.size])
+        found = []
+        for part in parts:
+            if part.size:
+                _, outputs = self._forward(part if len(part) > 1 else part.repeat(2, 0))  # one goes twice, as in `rows`
+                own = outputs[: len(part), : self._classes].transpose(1, 2).reshape(-1, self._classes)
+                found.append(own.clone())  # no view of scratch
+        return torch.cat(found)
 
     def module(self, weights: Tensor) -> nn.Module:
-        """The same layers as modules of torch, behind one that takes records flat."""
+        """The layers as modules of torch, behind one that takes records flat."""
         layers: list[nn.Module] = [nn.Flatten()]
         for place, own in enumerate(self._layers):
             with torch.random.fork_rng(devices=[]):  # torch draws weights, which nobody uses
@@ -184,22 +181,6 @@ class Dense:
     def where_records_meet(self) -> str:
         """Nowhere: each record is a column of its own."""
         return ""
-
-    def _records(self, x: Floats) -> Tensor:
-        _, outputs = self._forward(x if len(x) > 1 else x.repeat(2, 0))  # a batch of one: see above
-        return (
-            outputs[: len(x), : self._classes].transpose(1, 2).reshape(-1, self._classes).clone()
-        )  # no view of scratch
-
-
-def _shares(counts: Counts, records: int) -> Tensor:
-    """What each record counts for: 1/n for the first n, which are the client's own, nothing for the rest.
-
-    >>> _shares(np.array([2, 4]), 4).tolist()
-    [[[0.5, 0.5, 0.0, 0.0]], [[0.25, 0.25, 0.25, 0.25]]]
-    """
-    own = np.arange(records) < counts[:, None]
-    return torch.from_numpy(own / counts[:, None])[:, None]
 
 
 def _matrices_in(rows: Tensor, layer: Layer) -> Tensor:

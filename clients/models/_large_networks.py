@@ -16,7 +16,9 @@ from clients.models.first_layer import FirstLayer
 from clients.models.stobatch import Encoded
 from fedpriv.randomness.streams import stream
 
-WIDTHS, BLOCKS, GROUPS = (64, 128, 256, 512), 2, 32
+WIDTHS = (64, 128, 256, 512)  # channels of each stage of a ResNet-18
+BLOCKS = 2  # of each stage
+GROUPS = 32  # of a group norm
 
 
 def three_convolutions(channels: int, side: int, classes: int) -> Encoded:

@@ -54,7 +54,11 @@ def _moved(module: nn.Module, buffers: list[Buffer], x: Tensor) -> tuple[nn.Modu
             built = module.eval()(x)
             _put_back(buffers)
             module.train()(x)
-            moved = [(owner, name) for owner, name, was in buffers if not _same(owner._buffers[name], was)]
+            moved = []
+            for owner, name, was in buffers:
+                now = owner._buffers[name]
+                alike = now is was if now is None or was is None else now.shape == was.shape and torch.equal(now, was)
+                moved += [] if alike else [(owner, name)]
             trained = module.eval()(x)
             found = moved if moved and not torch.equal(built, trained) else []
     except FAULTS:
@@ -65,11 +69,6 @@ def _moved(module: nn.Module, buffers: list[Buffer], x: Tensor) -> tuple[nn.Modu
 
 
 def _put_back(buffers: Buffers) -> None:
+    """Give every buffer the value it was built with."""
     for owner, name, was in buffers:
         setattr(owner, name, None if was is None else was.clone())
-
-
-def _same(now: Tensor | None, was: Tensor | None) -> bool:
-    if now is None or was is None:
-        return now is was
-    return now.shape == was.shape and torch.equal(now, was)

@@ -7,7 +7,6 @@ A client's row is the same bits whoever shares its block, wherever it stands in 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from functools import partial
 from typing import Protocol
 
 import numpy as np
@@ -137,10 +136,23 @@ class Net:
         That is the sum of a client's gradients along its way. Returns the mean of its losses.
         """
         positive(learning_rate=learning_rate)
-        losses, steps, failures = np.zeros(1), 0, Failures()
+        losses, steps, failures, start = np.zeros(1), 0, Failures(), _tensor(weights)
         for x, y in batches:
-            step = partial(self._further_step, learning_rate) if steps else self.gradients
-            losses = losses + step(weights, x, y, out, keys, counts)
+            if not steps:
+                found = self.gradients(weights, x, y, out, keys, counts)
+            else:  # what was summed up in `out` says where each client's weights are now
+                check_arrays(self, weights, x, y, out, keys, counts)
+                self.failures = {}
+                found = np.empty(len(x))
+                for part in blocks(len(x), self.chunk):
+                    total = torch.from_numpy(out[part])
+                    now, step = (self._scratch(name, *total.shape) for name in ("now", "step"))
+                    torch.mul(total, learning_rate, out=now)
+                    torch.sub(start, now, out=now)  # not fused with the product: a fused tail rounds apart
+                    self._engine.load(now)
+                    found[part] = self._block(part, x, y, step, keys, counts)
+                    total += step
+            losses = losses + found
             failures = self.failures | failures  # the first reason stays
             steps += 1
             keys = None if keys is None else keys + _NEXT_STEP
@@ -149,22 +161,6 @@ class Net:
         self.failures = failures
         return losses / steps
 
-    def _further_step(
-        self, learning_rate: float, weights: Floats, x: Floats, y: Labels, out: Floats, *own: Keys | Counts | None
-    ) -> Losses:
-        """One more step: what was summed up in `out` says where each client's weights are now."""
-        check_arrays(self, weights, x, y, out, *own)
-        self.failures = {}
-        losses, start = np.empty(len(x)), _tensor(weights)
-        for part in blocks(len(x), self.chunk):
-            total = torch.from_numpy(out[part])
-            now, step = (self._scratch(name, *total.shape) for name in ("now", "step"))
-            torch.sub(start, torch.mul(total, learning_rate, out=now), out=now)  # not fused: a fused tail rounds apart
-            self._engine.load(now)
-            losses[part] = self._block(part, x, y, step, *own)
-            total += step
-        return losses
-
     def _block(self, part: slice, x: Floats, y: Labels, out: Tensor, *own: Keys | Counts | None) -> Losses:
         """One block of clients; whatever is wrong with one of them stays with it."""
         labels = y[part]
@@ -172,19 +168,17 @@ class Net:
         losses, failures = self._engine.rows(
             x[part], np.where(wrong, 0, labels), out, *(each if each is None else each[part] for each in own)
         )
-        failures |= {int(row): self._label_reason(labels[row]) for row in np.flatnonzero(wrong.any(axis=1))}
+        for row in map(int, np.flatnonzero(wrong.any(axis=1))):
+            label = labels[row][wrong[row]][0]
+            failures[row] = f"its label {label} is not one of the classes 0 to {self.classes - 1}"
         finite = np.isfinite(losses) & torch.isfinite(out.sum(1)).numpy()  # one pass over memory still in cache
-        for row in np.flatnonzero(~finite):
-            failures.setdefault(int(row), NOT_FINITE)
+        for row in map(int, np.flatnonzero(~finite)):
+            failures.setdefault(row, NOT_FINITE)
         for failed, why in failures.items():
             losses[failed] = np.nan
             out[failed] = torch.nan
             self.failures[part.start + failed] = why
         return losses
-
-    def _label_reason(self, labels: Labels) -> str:
-        label = labels[(labels < 0) | (labels >= self.classes)][0]
-        return f"its label {label} is not one of the classes 0 to {self.classes - 1}"
 
     def evaluate(self, weights: Floats, x: Floats, y: Labels) -> tuple[float, float]:
         """Accuracy and mean loss on x (records, *shape) and y (records,)."""

@@ -6,13 +6,16 @@ matrices that are not, results included. NumPy promises 16 for a whole array and
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import prod
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
 from numpy.typing import DTypeLike, NDArray
-from torch import Tensor
+from torch import Tensor, nn
+
+AnyModule = TypeVar("AnyModule", bound=nn.Module)
 
 ALIGNMENT = 64  # bytes: a cache line, and the widest vector register
 LINE = ALIGNMENT // 4  # float32 in one
@@ -28,6 +31,12 @@ def aligned(shape: tuple[int, ...], dtype: DTypeLike = np.float32) -> NDArray[An
     memory = np.zeros(size + ALIGNMENT, np.uint8)
     start = -memory.ctypes.data % ALIGNMENT
     return memory[start : start + size].view(dtype).reshape(shape)
+
+
+def channels_last(module: AnyModule) -> AnyModule:
+    """The module itself, its convolutions' weights in the order that a CPU works on faster: channels last."""
+    to: Callable[..., AnyModule] = module.to  # whose stubs know no memory format
+    return to(memory_format=torch.channels_last)
 
 
 def whole_lines(size: int) -> int:

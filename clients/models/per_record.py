@@ -7,6 +7,7 @@ record's bits do not depend on how many others there are: else one record more w
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -61,8 +62,8 @@ class MaxOfFour(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """The largest of every 2 × 2."""
-        found: Tensor = Maxima.apply(x)  # type: ignore[no-untyped-call]
-        return found
+        largest: Callable[[Tensor], Tensor] = Maxima.apply
+        return largest(x)
 
 
 _ALONE = (
@@ -111,34 +112,29 @@ def together(dimension: int) -> int:
 def can(network: nn.Module) -> bool:
     """Whether the gradients of its records can be had so: a row of layers that are known, each with weights of its own.
 
-    A layer that is not known may do anything: with what the records of a block have in common, even.
+    A layer that is not known may do anything: with what the records of a block have in common, even. Without weights,
+    what comes of a record must depend on that record alone. With weights, which must all be trained and in one group,
+    sizes must be such that products had the same bits for any place in a block. Measured (MKL 2024.2, AVX-512): rows of
+    a product that do not begin at multiples of 16 bytes differ by where they stand, and so do batched products of fewer
+    than 4 channels.
     """
     layers = in_a_row(network)
-    own = [parameter for layer in layers for parameter in layer.parameters()]
-    each_once = len({id(parameter) for parameter in own}) == len(own)
-    return each_once and all(not is_hooked(layer) and (_is_simple(layer) or _is_alone(layer)) for layer in layers)
-
-
-def _is_alone(layer: nn.Module) -> bool:
-    """Without weights, and what comes of a record depends on that record alone."""
-    if isinstance(layer, (nn.Flatten, nn.Unflatten)):
-        first = layer.start_dim if isinstance(layer, nn.Flatten) else layer.dim
-        return type(layer) in (nn.Flatten, nn.Unflatten) and isinstance(first, int) and first >= 1
-    return type(layer) in _ALONE
-
-
-def _is_simple(layer: nn.Module) -> bool:
-    """Trained, without groups; and of sizes at which products had the same bits for any place in a block.
-
-    Measured (MKL 2024.2, AVX-512): rows of a product that do not begin at multiples of 16 bytes differ by where they
-    stand, and so do batched products of fewer than 4 channels.
-    """
-    if type(layer) not in _WITH_WEIGHTS or not all(parameter.requires_grad for parameter in layer.parameters()):
+    weights = [parameter for layer in layers for parameter in layer.parameters()]
+    if len({id(own) for own in weights}) < len(weights) or not all(own.requires_grad for own in weights):
         return False
-    if isinstance(layer, nn.Conv2d):
-        plain = layer.groups == 1 and layer.padding_mode == "zeros" and isinstance(layer.padding, tuple)
-        return plain and layer.out_channels >= 4
-    return isinstance(layer, nn.Linear) and layer.in_features % 4 == 0
+    for layer in layers:
+        known = type(layer) in _ALONE
+        if type(layer) in (nn.Flatten, nn.Unflatten):
+            first = layer.start_dim if isinstance(layer, nn.Flatten) else layer.dim
+            known = isinstance(first, int) and first >= 1
+        elif type(layer) in _WITH_WEIGHTS and isinstance(layer, nn.Conv2d):
+            plain = layer.groups == 1 and layer.padding_mode == "zeros" and isinstance(layer.padding, tuple)
+            known = plain and layer.out_channels >= 4
+        elif type(layer) in _WITH_WEIGHTS and isinstance(layer, nn.Linear):
+            known = layer.in_features % 4 == 0
+        if not known or is_hooked(layer):
+            return False
+    return True
 
 
 def where_records_meet(network: nn.Module) -> str:
@@ -179,7 +175,14 @@ def _write(layer: nn.Conv2d | nn.Linear, seen: Tensor, error: Tensor, out: Tenso
         if isinstance(layer, nn.Linear):  # at many places, the last axis of each
             error, patches = error.flatten(1, -2).transpose(1, 2), seen.flatten(1, -2)
         else:
-            error, patches = error.flatten(2), _patches(layer, seen)
+            error = error.flatten(2)
+            assert isinstance(layer.padding, tuple)  # or its records' gradients were not had so
+            if layer.in_channels > 1 or layer.dilation != (1, 1):
+                patches = unfold(seen, layer.kernel_size, layer.dilation, layer.padding, layer.stride).transpose(1, 2)
+            else:  # for one channel `unfold` is slow
+                (high, wide), (down, along), (above, beside) = layer.kernel_size, layer.stride, layer.padding
+                zeros = pad(seen, (beside, beside, above, above)) if above or beside else seen
+                patches = zeros.unfold(2, high, down).unfold(3, wide, along).reshape(len(seen), -1, high * wide)
         found = torch.bmm(error, patches)
         weights.copy_(layer.of_weights(found) if isinstance(layer, FirstLayer) else found)
     if layer.bias is None:
@@ -187,14 +190,3 @@ def _write(layer: nn.Conv2d | nn.Linear, seen: Tensor, error: Tensor, out: Tenso
     end = middle + len(layer.bias)
     out[:, middle:end] = error if error.ndim == 2 else error.sum(2)
     return end
-
-
-def _patches(layer: nn.Conv2d, seen: Tensor) -> Tensor:
-    """What every output of a convolution has seen: (records, outputs, inputs). `unfold` is slow for one channel."""
-    assert isinstance(layer.padding, tuple)
-    if layer.in_channels > 1 or layer.dilation != (1, 1):
-        return unfold(seen, layer.kernel_size, layer.dilation, layer.padding, layer.stride).transpose(1, 2)
-    (high, wide), (down, along), (above, beside) = layer.kernel_size, layer.stride, layer.padding
-    zeros = pad(seen, (beside, beside, above, above)) if above or beside else seen
-    windows = zeros.unfold(2, high, down).unfold(3, wide, along)
-    return windows.reshape(len(seen), -1, high * wide)

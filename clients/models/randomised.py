@@ -43,13 +43,10 @@ class Noised(nn.Module):
         if self.rng is None:
             raise FedprivError("a Noised layer has no generator: call it through verdicts or averaged")
         rows = self.rows if len(x) == 1 else len(x)
-        noise = torch.from_numpy(self._drawn((rows, *x.shape[1:]))).to(x.dtype).mul_(self.scale)
+        shape = (rows, *x.shape[1:])
+        drawn = self.rng.standard_normal(shape, np.float32) if self.law == "gaussian" else laplace(shape, self.rng)
+        noise = torch.from_numpy(drawn).to(x.dtype).mul_(self.scale)
         return noise + x
-
-    def _drawn(self, shape: tuple[int, ...]) -> Floats:
-        """Of scale 1."""
-        assert self.rng is not None
-        return self.rng.standard_normal(shape, np.float32) if self.law == "gaussian" else laplace(shape, self.rng)
 
 
 def laplace(shape: tuple[int, ...], rng: Generator) -> Floats:

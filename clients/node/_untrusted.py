@@ -8,7 +8,8 @@ from __future__ import annotations
 import re
 
 LONGEST = 1 << 17  # characters
-DEEPEST, DOTS = 16, 2000  # that are in no number: of a line, as many tables inside one another at most; of all
+DEEPEST = 16  # dots of a line that are in no number: as many tables inside one another at most
+DOTS = 2000  # dots of all lines that are in no number
 _NUMBER = re.compile(r"(?<![^\s,\[=])[+-]?\d+\.\d+(?:[eE][+-]?\d+)?(?![^\s,\]}#])")
 
 

@@ -15,12 +15,12 @@ Numbers = NDArray[np.int64]
 
 @dataclass(frozen=True, kw_only=True)
 class Ask:
-    """What a server asks for: a round of a study, of these clients (sorted); `digest` says all else about it."""
+    """What a server asks for: a round of a study, of some clients."""
 
     study: str  # a hash of all that its id is of, and of which run of it this is where runs are told apart
     round: int
-    clients: Numbers
-    digest: str
+    clients: Numbers  # sorted
+    digest: str  # of the clients, the model, and whatever else an answer depends on
 
     @staticmethod
     def of(study: str, round: int, clients: Numbers, *parts: bytes, run: str = "") -> Ask:
@@ -39,12 +39,12 @@ class Ask:
         return f"{self.study}-{self.round}-{self.digest}"
 
     def line(self) -> dict[str, Any]:
-        """As a ledger has it."""
+        """The ask as a ledger has it."""
         return {"study": self.study, "round": self.round, "clients": ranges(self.clients), "digest": self.digest}
 
     @staticmethod
     def of_line(line: Mapping[str, Any]) -> Ask:
-        """What `line` has written."""
+        """The ask that `line` has written."""
         clients = np.concatenate([np.arange(first, last + 1) for first, last in line["clients"]])
         return Ask(study=line["study"], round=line["round"], clients=clients, digest=line["digest"])
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,9 +44,6 @@ from fedpriv.releases.kept import Kept, filled, mechanism_of
 from fedpriv.studies.identity import words
 from fedpriv.studies.study import Study
 
-if TYPE_CHECKING:
-    from clients.training.cohort import Cohort
-
 Numbers = NDArray[np.int64]
 Rows = NDArray[np.float32]
 Settings = NDArray[np.float64]
@@ -56,10 +53,10 @@ NOTHING = b""  # what is kept in the place of an answer where that was said
 
 @dataclass(frozen=True)
 class Unheld:
-    """What a ledger calls the kept noise of data that allow none, and why they do not."""
+    """What stands in the place of noise that is kept, where the data allow none."""
 
-    name: str
-    why: str
+    name: str  # what the ledger calls it
+    why: str  # what the matter is with the data, for the node's own log
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,12 +102,17 @@ class Node:
                 ask = Ask.of(words(study), round, clients, *parts, run=run if anew else "")
                 if (stored := ledger.stored(ask)) is not None:
                     return _given(stored)
-                events, shares = self.policy.events(study, weights.size, masked=masked), self._shares(study)
-                noise = None if study.privacy.kept is None else self._noise(study, study.privacy.kept, shares)
+                events, release = self.policy.events(study, weights.size, masked=masked), study.privacy.kept
+                if self.policy.data is None:
+                    shares = study_shares(study)
+                else:
+                    key = key_in(self.folder, DEALING)
+                    shares = own_shares(key, *self._held(study), kept=release is not None)
+                noise = None if release is None else self._noise(study, release, shares)
                 kept = None if noise is None else noise.name
                 charge = Charge(ask=ask, events=events, shares=shares, kept=kept)
-                after, new = ledger.events(charge, self.policy.unit), () if ledger.has(kept) else events
-                self.policy.afford(after, new, alike=ledger.alike(charge))
+                new = () if ledger.has(kept) else events
+                self.policy.afford(ledger.events(charge, self.policy.unit), new, alike=ledger.alike(charge))
                 ledger.charge(charge)
                 drawn = self._drawn(study, noise, weights, round, clients, settings)
                 reply = sealed(drawn) if drawn else NOTHING
@@ -130,7 +132,8 @@ class Node:
             raise Refused(f"a model is one row of at most {most:,} float32, got {weights.dtype} {weights.shape}")
         if not np.isfinite(weights).all():
             raise Refused("the model holds numbers that are not finite")
-        if not all(wide * high <= most for wide, high in pairwise(_widths(study))):
+        model = MODELS.made(study.training.model.kind, study.training.model.settings)
+        if not all(wide * high <= most for wide, high in pairwise((1, *getattr(model, "widths", ())))):
             raise Refused(f"the study's model has more than {most:,} coordinates")
         first, last = self._held(study)
         if self.policy.data is not None and self.policy.unit == "client" and last - first > self.policy.clients:
@@ -143,31 +146,28 @@ class Node:
         known = clients.ndim == 1 and clients.dtype == np.int64 and clients.size and (np.diff(clients) > 0).all()
         if not (known and first <= clients[0] and clients[-1] < last):
             raise Refused(f"this node holds clients {first} to {last - 1}, and is asked for others")
-        if settings is not None:
-            self._check_settings(study, settings, len(clients))
-        if study.privacy.kept is not None:
-            _check_kept(study, study.privacy.kept)
+        self._check_release(study, settings, len(clients))
 
-    def _check_settings(self, study: Study, settings: Settings, clients: int) -> None:
-        """Refuse settings that could be no release's, or that the study itself could not have begun with here."""
-        private = study.privacy.private_sum
-        if private is None or settings.shape != (clients, len(private.adapts)) or settings.dtype != np.float64:
-            raise Refused(f"settings are a row for each client, got {settings.dtype} {settings.shape}")
-        for row in settings.tolist():
-            clip = at(private, row).clip
-            if self.policy.clip is not None and not clip <= self.policy.clip:
-                raise Refused(f"clip = {clip:g}, at most {self.policy.clip:g}")
+    def _check_release(self, study: Study, settings: Settings | None, clients: int) -> None:
+        """Refuse settings of no release, or none to begin with here, and a kept release that no data would do for."""
+        if settings is not None:
+            private = study.privacy.private_sum
+            if private is None or settings.shape != (clients, len(private.adapts)) or settings.dtype != np.float64:
+                raise Refused(f"settings are a row for each client, got {settings.dtype} {settings.shape}")
+            for row in settings.tolist():
+                clip = at(private, row).clip
+                if self.policy.clip is not None and not clip <= self.policy.clip:
+                    raise Refused(f"clip = {clip:g}, at most {self.policy.clip:g}")
+        if (kept := study.privacy.kept) is not None:
+            check_attacks(kept)
+            mechanism_of(kept)
+            assert kept.sizes is not None  # or there were no mechanism
+            filled(kept, study.clients.records, kept.sizes)
 
     def _held(self, study: Study) -> tuple[int, int]:
         """The first of this node's clients, and the one after the last."""
         count, (own, all_) = study.clients.count, self.place
         return own * count // all_, (own + 1) * count // all_
-
-    def _shares(self, study: Study) -> Shares:
-        """Which way records are divided here."""
-        if self.policy.data is None:
-            return study_shares(study)
-        return own_shares(key_in(self.folder, DEALING), *self._held(study), kept=study.privacy.kept is not None)
 
     def _drawn(
         self, study: Study, noise: Secret | Unheld | None, weights: Rows, round: int, clients: Numbers,
@@ -178,25 +178,22 @@ class Node:
             say(of_data(noise.why))
             return NOTHING
         try:
-            return self._cohort(study, noise, weights.size).reply(weights, round, clients, settings)
+            from clients.training.cohort import Cohort  # torch, once there is something to answer
+            from clients.training.prepared import prepared
+            from clients.training.releasing import check_release
+
+            kept = noise if self.policy.noise == "cryptographic" else None
+            cohort = Cohort(prepared(study, self._data(study)), self.policy.noise, kept, answers=True)
+            here = cohort.net.dimension
+            if here != weights.size:
+                raise FedprivError(f"a model of {weights.size} coordinates, where the study's has {here} here")
+            check_release(study, cohort.net, cohort.division)
+            if self.policy.unit == "record" and not cohort.division.disjoint:
+                raise FedprivError("a record may be at several clients, and this client's budget is of records")
+            return cohort.reply(weights, round, clients, settings)
         except FAULTS as error:
             say(of_data(why(error)))
             return NOTHING
-
-    def _cohort(self, study: Study, noise: Secret | None, dimension: int) -> Cohort:
-        """What answers."""
-        from clients.training.cohort import Cohort  # torch, once there is something to answer
-        from clients.training.prepared import prepared
-        from clients.training.releasing import check_release
-
-        drawn = noise if self.policy.noise == "cryptographic" else None
-        cohort = Cohort(prepared(study, self._data(study)), self.policy.noise, drawn, answers=True)
-        if cohort.net.dimension != dimension:
-            raise FedprivError(f"a model of {dimension} coordinates, where the study's has {cohort.net.dimension} here")
-        check_release(study, cohort.net, cohort.division)
-        if self.policy.unit == "record" and not cohort.division.disjoint:
-            raise FedprivError("a record may be at several clients, and this client's budget is of records")
-        return cohort
 
     def _noise(self, study: Study, kept: Kept, shares: Shares) -> Secret | Unheld:
         """Where noise comes from that is drawn once: from this node's key, and all that the release depends on.
@@ -206,7 +203,13 @@ class Node:
         key, own = key_in(self.folder, KEPT), mechanism_of(kept)
         others = besides(study, self.policy.noise)
         try:
-            pool, division = self._data(study) or _studys(study)
+            if (own_data := self._data(study)) is None:
+                from clients.training.prepared import division_of, pool_of
+
+                pool = pool_of(study)
+                division = division_of(study, pool)
+            else:
+                pool, division = own_data
             return secret(key, own, pool, checked_records(kept, pool, division, *self._held(study)), others)
         except FAULTS as error:
             words = repr(("no data", own, shares.name, others)).encode()
@@ -227,23 +230,3 @@ def _given(answer: bytes) -> bytes:
     if answer == NOTHING:
         raise Refused(UNUSABLE)
     return answer
-
-
-def _check_kept(study: Study, kept: Kept) -> None:
-    """Refuse a kept release that no data would do for."""
-    check_attacks(kept)
-    mechanism_of(kept)
-    assert kept.sizes is not None  # or there were no mechanism
-    filled(kept, study.clients.records, kept.sizes)
-
-
-def _studys(study: Study) -> tuple[Pool, Division]:
-    from clients.training.prepared import division_of, pool_of
-
-    pool = pool_of(study)
-    return pool, division_of(study, pool)
-
-
-def _widths(study: Study) -> tuple[int, ...]:
-    model = MODELS.made(study.training.model.kind, study.training.model.settings)
-    return 1, *getattr(model, "widths", ())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
 from fedpriv._base.files import synced
@@ -15,32 +16,24 @@ KEPT = "kept.key"  # from which noise is derived that is drawn once
 
 def key_in(folder: Path, name: str) -> bytes:
     """The secret key of that name in a directory, made where there is none."""
-    path = folder / name
+    path, beside = folder / name, folder / f"{name}.{os.getpid()}"
     try:
         if not path.exists():
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            _made(path)
+            # written beside, synced, then linked: no other process ever sees half of it, and the first one stays
+            with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+                file.write(os.urandom(KEY_BYTES))
+                file.flush()
+                os.fsync(file.fileno())
+            try:
+                with suppress(FileExistsError):
+                    os.link(beside, path)
+            finally:
+                beside.unlink()
+                synced(folder)
         found = path.read_bytes()
     except OSError as error:
         raise FedprivError(f"{path}: a key of this node cannot be kept there ({error.strerror})") from None
     if len(found) != KEY_BYTES:
         raise FedprivError(f"{path}: is no key of {KEY_BYTES} bytes: remove it, and another is made")
     return found
-
-
-def _made(path: Path) -> None:
-    """Written beside, synced, then linked: no other process ever sees half of it, and the first one stays."""
-    beside = path.with_name(f"{path.name}.{os.getpid()}")
-    file = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    try:
-        os.write(file, os.urandom(KEY_BYTES))
-        os.fsync(file)
-    finally:
-        os.close(file)
-    try:
-        os.link(beside, path)
-    except FileExistsError:
-        pass
-    finally:
-        beside.unlink()
-        synced(path.parent)

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import fcntl
 import json
-import os
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, assert_never
 
+from clients.masking import once
 from clients.node.asks import Ask
 from clients.node.own_records import Shares
 from fedpriv._base.files import replaced, synced
@@ -26,36 +26,35 @@ from fedpriv.errors import FedprivError
 from fedpriv.records import Writer, written
 from fedpriv.trust import Central, Local, Sums, Unit
 
-FILE, ANSWERS = "ledger.jsonl", "answers"
-OLDEST, FORMAT = 1, 2
+FILE = "ledger.jsonl"
+ANSWERS = "answers"  # a directory beside it
+OLDEST = 1  # the oldest format of a ledger that is read
+FORMAT = 2  # the one that is written
 KEPT = 64  # answers that are still there to be sent again
 WAITS = 10.0  # seconds for another message of the same client to be done with
 
 
 @dataclass(frozen=True, kw_only=True)
 class Charge:
-    """One message, and what it gives away; `kept` names what is released once, in however many messages it is used.
-
-    `shares` is which way records are divided among the clients that were asked.
-    """
+    """One message, and what it gives away."""
 
     ask: Ask
     events: tuple[Event, ...]
-    shares: Shares
-    kept: str | None = None
+    shares: Shares  # which way records are divided among the clients that were asked
+    kept: str | None = None  # the name of what is released once, in however many messages it is used
 
     def line(self) -> dict[str, Any]:
-        """As the ledger has it."""
+        """The charge as the ledger has it."""
         own = self.ask.line() | {"shares": self.shares.line()}
         return own | {"kept": self.kept, "events": [described(event) for event in self.events]}
 
     @staticmethod
     def of_line(line: Mapping[str, Any]) -> Charge:
-        """What `line` has written, in this format or in the one before."""
+        """The charge that `line` has written, in this format or in the one before."""
         events = line["events"] if "events" in line else line["releases"] if "kept" in line else [line["release"]]
-        ask, kept = Ask.of_line(line), line.get("kept")
+        ask = Ask.of_line(line)
         shares = Shares.of_line(line.get("shares"), ask.study)
-        return Charge(ask=ask, events=tuple(map(event_of, events)), shares=shares, kept=kept)
+        return Charge(ask=ask, events=tuple(map(event_of, events)), shares=shares, kept=line.get("kept"))
 
 
 class OwnLedger:
@@ -64,16 +63,7 @@ class OwnLedger:
     def __init__(self, folder: Path, place: Sequence[int]) -> None:
         self._folder, self._path = folder, folder / FILE
         self._charges: list[Charge] = []
-        self._mend(place)
-        self._lines = Writer(self._path)
-        if self._path.stat().st_size:
-            self._read(place)
-        else:
-            self._append(_head(place))
-        synced(folder)
-
-    def _mend(self, place: Sequence[int]) -> None:
-        """Refuse what no kill leaves behind: that is half a line at the end, of a charge whose answer was not drawn."""
+        # A kill leaves behind half a line at the end, of a charge whose answer was not drawn. All else is refused.
         content = self._path.read_bytes() if self._path.exists() else b""
         _, newline, rest = content.rpartition(b"\n")
         if not newline and (any((self._folder / ANSWERS).glob("*")) or not written(_head(place)).startswith(rest)):
@@ -82,6 +72,12 @@ class OwnLedger:
             if rest and json.loads(rest):
                 with self._path.open("ab") as file:
                     file.write(b"\n")
+        self._lines = Writer(self._path)
+        if self._path.stat().st_size:
+            self._read(place)
+        else:
+            self._append(_head(place))
+        synced(folder)
 
     def events(self, new: Charge | None = None, unit: Unit = "client") -> tuple[Event, ...]:
         """Everything released, after one more charge where that is given, as it counts for one `unit`.
@@ -130,7 +126,10 @@ class OwnLedger:
         if answer.exists():
             return answer.read_bytes()
         for place, was in enumerate(charge.ask for charge in self._charges):
-            if was.overlaps(ask) and self._may_have_left(place):
+            if not was.overlaps(ask):
+                continue
+            # an answer may have left if it is kept, or so old that it no longer is
+            if place < len(self._charges) - KEPT or (self._folder / ANSWERS / was.file).exists():
                 other = was.digest != ask.digest
                 why = "to another model or with other clients" if other else "and the answer is no longer kept"
                 why += ": another run needs another name or seed, or reruns = true in this client's policy"
@@ -150,7 +149,7 @@ class OwnLedger:
             replaced(folder / ask.file, answer)
             synced(folder)
             oldest = {charge.ask.file for charge in self._charges[-KEPT - 1 : -KEPT]}
-            for old in oldest - {each.file for each in self._recent}:
+            for old in oldest - {charge.ask.file for charge in self._charges[-KEPT:]}:
                 (folder / old).unlink(missing_ok=True)
         except OSError as error:
             raise FedprivError(f"{folder}: the answer cannot be kept ({error.strerror}), so it is not sent") from None
@@ -158,14 +157,6 @@ class OwnLedger:
     def close(self) -> None:
         """Write no more."""
         self._lines.close()
-
-    @property
-    def _recent(self) -> list[Ask]:
-        return [charge.ask for charge in self._charges[-KEPT:]]
-
-    def _may_have_left(self, place: int) -> bool:
-        """Whether an answer is kept, or so old that it no longer is."""
-        return place < len(self._charges) - KEPT or (self._folder / ANSWERS / self._charges[place].ask.file).exists()
 
     def _append(self, line: dict[str, Any]) -> None:
         self._lines.append(line, durable=True)
@@ -183,17 +174,13 @@ class OwnLedger:
             was = [int(each) for each in head["place"]]
         except (ValueError, KeyError, TypeError, AttributeError, MemoryError, RecursionError) as error:
             raise FedprivError(f"{self._path}: damaged ledger ({error}): nothing is released without it") from None
-        self._settle_in(was, list(place))
-
-    def _settle_in(self, was: list[int], place: list[int]) -> None:
-        """Refuse two nodes that share a ledger: a node keeps its partition, unless all are numbered anew."""
-        if was[1] == place[1] and was[0] != place[0]:
+        if was[1] == place[1] and was[0] != place[0]:  # a node keeps its partition, unless all are numbered anew
             raise FedprivError(
                 f"{self._path}: is the ledger of partition {was[0]} of {was[1]}, and this node is partition "
                 f"{place[0]}: each needs a policy and a ledger of its own"
             )
-        if was != place:
-            self._append({"place": place})
+        if was != list(place):
+            self._append({"place": list(place)})
 
 
 def _apart(charges: Sequence[Charge], unit: Unit) -> bool:
@@ -228,34 +215,21 @@ def _head(place: Sequence[int]) -> dict[str, Any]:
 @contextmanager
 def opened(folder: Path, place: Sequence[int], waits: float = WAITS) -> Iterator[OwnLedger]:
     """The ledger in a directory, for this process alone."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        lock = os.open(folder, os.O_RDONLY)
-    except OSError as error:
-        raise FedprivError(f"{folder}: the ledger cannot be kept there ({error.strerror})") from None
-    try:
-        _lock(lock, folder, waits)
-        ledger = OwnLedger(folder, place)
-        try:
-            yield ledger
-        finally:
-            ledger.close()
-    finally:
-        os.close(lock)
-
-
-def _lock(file: int, folder: Path, waits: float) -> None:
-    until = time.monotonic() + waits
-    while True:
-        try:
-            return fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() >= until:
+    with once.opened(folder, "ledger") as lock:
+        until = time.monotonic() + waits
+        while True:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() >= until:
+                    raise FedprivError(
+                        f"{folder}: the ledger is in use by another process: two clients cannot share one"
+                    ) from None
+                time.sleep(0.02)
+            except OSError as error:
                 raise FedprivError(
-                    f"{folder}: the ledger is in use by another process: two clients cannot share one"
+                    f"{folder}: cannot be locked ({error.strerror}): keep the ledger on a local disk"
                 ) from None
-            time.sleep(0.02)
-        except OSError as error:
-            raise FedprivError(
-                f"{folder}: cannot be locked ({error.strerror}): keep the ledger on a local disk"
-            ) from None
+        with closing(OwnLedger(folder, place)) as ledger:
+            yield ledger

@@ -47,17 +47,17 @@ class Shares:
     client of the one may have its records at all clients of the other.
     """
 
-    name: str
+    name: str  # a hash of the way
     first: int  # of the node's clients, among the study's
     moves: bool  # whether a record that takes another's place may be at another client than that one
 
     def line(self) -> dict[str, Any]:
-        """As a ledger's line has it."""
+        """The way as a ledger's line has it."""
         return {"name": self.name, "first": self.first, "moves": self.moves}
 
     @staticmethod
     def of_line(line: Mapping[str, Any] | None, study: str) -> Shares:
-        """What `line` has written; a line of before there was one says nothing, and is taken for a way of its own."""
+        """The way that `line` has written; where a ledger is older than ways, one of the study's own."""
         return (
             Shares(study, 0, False) if line is None else Shares(line["name"], int(line["first"]), bool(line["moves"]))
         )
@@ -136,15 +136,19 @@ def why(error: BaseException) -> str:
 
 
 def own_shares(key: bytes, first: int, last: int, *, kept: bool) -> Shares:
-    """Of a node's own data among its clients from `first` to before `last`."""
+    """Which way a node's own data are divided among its clients from `first` to before `last`.
+
+    `kept`: the study keeps fixed batches of records, which are dealt by where they stand.
+    """
     many = last - first
     word = f"{'in order' if kept else 'by content'} {many}"
     return Shares(blake2b(word.encode(), key=key, digest_size=DIGEST).hexdigest(), first, not kept and many > 1)
 
 
 def study_shares(study: Study) -> Shares:
-    """Of the data that a study names, as it divides them itself."""
-    table, own = study.table(), study.clients
+    """Which way the data that a study names are divided: as it says itself."""
+    table = study.table()
+    own = study.clients
     words = table["data"], own.count, own.records, table["clients"]["split"], study.run.seed
     return Shares(blake2b(repr(words).encode(), digest_size=DIGEST).hexdigest(), 0, False)
 

@@ -129,7 +129,10 @@ class Policy:
             raise Refused("Plain messages promise nothing to anybody")
         if curated(study.privacy.trust):
             raise Refused("trust 'central' shows the server each update as it is: local or secure-aggregation")
-        clip = _clip(study)
+        clip = 0.0  # records that are kept are noised in their own cube
+        if study.privacy.kept is None:
+            private = study.privacy.private_sum
+            clip = float(study.privacy.chosen.clip if private is None else private.clip)
         if self.clip is not None and not clip <= self.clip:
             raise Refused(f"clip = {clip:g}, at most {self.clip:g}")
         if study.corruption is not None and not self.attacks:
@@ -147,37 +150,22 @@ class Policy:
     def events(self, study: Study, dimension: int, *, masked: bool) -> tuple[Event, ...]:
         """What one message gives away, as it counts here; of what is kept, all that ever will be."""
         found = guarantee.events(study, dimension)
-        self._check_unit(found[0])
-        return tuple(self._believed(event, masked) for event in found)
-
-    def _believed(self, event: Event, masked: bool) -> Event:
-        """The event with no more noise of others than this client believes in."""
-        match event.trust:
-            case Sums(certain):
-                if self._believes_sums(masked):
-                    return replace(event, trust=Sums(min(certain, self.contributors)))
-                return replace(event, trust=Local())
-            case Local():
-                return event
-            case Central():
-                raise Refused("a client's own message is never a curator's")
-            case _ as never:
-                assert_never(never)
-
-    def _believes_sums(self, masked: bool) -> bool:
-        match self.trust:
-            case "local":
-                return False
-            case "secure-aggregation":
-                return masked
-            case "simulated":
-                return True
-            case _ as never:
-                assert_never(never)
-
-    def _check_unit(self, event: Event) -> None:
-        if event.unit == "record" and self.unit == "client":
+        if found[0].unit == "record" and self.unit == "client":
             raise Refused("the study protects records, and this client's budget is of clients")
+        sums = self.trust == "simulated" or (self.trust == "secure-aggregation" and masked)
+        believed = []  # the events with no more noise of others than this client believes in
+        for event in found:
+            match event.trust:
+                case Sums(certain):
+                    trust = Sums(min(certain, self.contributors)) if sums else Local()
+                    believed.append(replace(event, trust=trust))
+                case Local():
+                    believed.append(event)
+                case Central():
+                    raise Refused("a client's own message is never a curator's")
+                case _ as never:
+                    assert_never(never)
+        return tuple(believed)
 
     def afford(self, after: tuple[Event, ...], new: tuple[Event, ...], *, alike: bool) -> None:
         """Refuse releases that are too dear by themselves, or make all of them so; `alike`: none was ever another.
@@ -194,16 +182,8 @@ class Policy:
 
 
 def _ids(policy: Policy) -> set[str]:
-    """Those that look like a study's id: no name stands for one."""
+    """The studies of a policy that are named by what looks like a study's id: no name stands for one."""
     return {word for word in policy.studies or () if re.fullmatch("[0-9a-f]{16}", word)}
-
-
-def _clip(study: Study) -> float:
-    """The norm that bounds what a message, or a record in it, can say; records kept are noised in their own cube."""
-    if study.privacy.kept is not None:
-        return 0.0
-    private = study.privacy.private_sum
-    return float(study.privacy.chosen.clip if private is None else private.clip)
 
 
 @lru_cache(maxsize=4096)
@@ -225,21 +205,36 @@ def total(events: tuple[Event, ...], delta: float) -> float:
 
 def _comparable(events: tuple[Event, ...]) -> tuple[Event, ...]:
     """The events of each unit under one adjacency."""
-    units = (tuple(each for each in events if each.unit == unit) for unit in get_args(Unit))
-    return tuple(each for own in units if own for each in _alike(own))
-
-
-def _alike(events: tuple[Event, ...]) -> tuple[Event, ...]:
-    if len({each.adjacency for each in events}) == 1:
-        return events
-    return tuple(replace(each, adjacency="replace") for each in events)
+    found: list[Event] = []
+    for unit in get_args(Unit):
+        own = [each for each in events if each.unit == unit]
+        if len({each.adjacency for each in own}) > 1:
+            own = [replace(each, adjacency="replace") for each in own]
+        found += own
+    return tuple(found)
 
 
 def read(path: Path) -> Policy:
     """The policy of a file, or one line that says what is wrong with it."""
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8-sig"))
-        found: Policy = built("policy", Policy, _settled(table))
+        for name in {"budget", "round"} & set(table):
+            table[name] = built(name, Budget, _table(name, table[name]))
+        if "data" in table:
+            settings = dict(_table("data", table["data"]))
+            if "kind" not in settings:
+                raise FedprivError("policy: data needs a kind, such as data = { kind = 'Arrays', path = '…' }")
+            table["data"] = Kind(settings.pop("kind"), settings)
+        for name in {"studies", "mechanisms", "imports"} & set(table):
+            value, imports = table[name], name == "imports"
+            if value == "any" and not imports:
+                table[name] = None
+            elif isinstance(value, list) and all(isinstance(each, str) for each in value):
+                table[name] = tuple(value)
+            else:
+                hint = "" if imports else ', or "any"'
+                raise FedprivError(f"policy: {name} must be a list of words{hint}, got {value!r}")
+        found: Policy = built("policy", Policy, table)
         return found
     except OSError as error:
         raise Refused(f"{path}: the policy cannot be read ({error.strerror})") from None
@@ -247,34 +242,10 @@ def read(path: Path) -> Policy:
         raise Refused(f"{path}: {error}") from None
 
 
-def _settled(table: Mapping[str, Any]) -> dict[str, Any]:
-    """The tables and lists of a policy as its fields want them."""
-    found = dict(table)
-    for name in {"budget", "round"} & set(found):
-        found[name] = built(name, Budget, _table(name, found[name]))
-    if "data" in found:
-        settings = dict(_table("data", found["data"]))
-        if "kind" not in settings:
-            raise FedprivError("policy: data needs a kind, such as data = { kind = 'Arrays', path = '…' }")
-        found["data"] = Kind(settings.pop("kind", ""), settings)
-    for name in {"studies", "mechanisms", "imports"} & set(found):
-        found[name] = _words(name, found[name])
-    return found
-
-
 def _table(name: str, value: Any) -> Mapping[str, Any]:
     if not isinstance(value, dict):
         raise FedprivError(f"policy: {name} must be a table, got {value!r}")
     return value
-
-
-def _words(name: str, value: Any) -> tuple[str, ...] | None:
-    if value == "any" and name != "imports":
-        return None
-    if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
-        hint = "" if name == "imports" else ', or "any"'
-        raise FedprivError(f"policy: {name} must be a list of words{hint}, got {value!r}")
-    return tuple(value)
 
 
 def _imported(table: Any) -> Iterator[str]:

@@ -14,7 +14,7 @@ from fedpriv.errors import FedprivError
 
 Norm = Literal["linf", "l2"]
 Network = Callable[[Tensor], Tensor]
-TINY = 1e-30
+TINY = 1e-30  # in the place of a norm that is 0
 
 
 class Search:
@@ -22,7 +22,13 @@ class Search:
 
     def __init__(self, network: Network, x: Tensor, y: Tensor, size: float, norm: Norm) -> None:
         """Records in the box, a label for each."""
-        _check_records(x, y)
+        if x.ndim < 2 or y.shape != x.shape[:1] or not len(x):
+            raise FedprivError(
+                f"records must be (records, …) with a label for each, got {tuple(x.shape)} and {tuple(y.shape)}"
+            )
+        if not float(x.abs().max()) <= EDGE:
+            row = int((~(x.flatten(1).abs().amax(1) <= EDGE)).nonzero()[0])
+            raise FedprivError(f"inputs must be in [-1, 1], input {row} is not")
         self._network, self._x, self._y, self._size = network, x, y, size
         self._norm: Norm = norm
         self.worst = x.clone()
@@ -32,12 +38,16 @@ class Search:
         """The worst points after so many steps from a start."""
         now, momentum = start, torch.zeros_like(start)
         for step in range(steps):
-            losses, gradient = _gradient(self._network, now, self._y)
+            with torch.enable_grad():  # records do not meet, so the gradient of the losses' sum is that of each
+                moved = now.detach().requires_grad_()
+                losses = cross_entropy(self._network(moved), self._y, reduction="none")
+                (gradient,) = torch.autograd.grad(losses.sum(), moved)
             if step or start is not self._x:
-                self._see(now, losses)
+                self._see(now, losses.detach())
             if decay:
                 momentum = decay * momentum + gradient / norms(gradient, 1)
-            now = self.inside(now + length * _direction(momentum if decay else gradient, self._norm))
+            along = momentum if decay else gradient
+            now = self.inside(now + length * (along.sign() if self._norm == "linf" else along / norms(along, 2)))
         self._see(now, losses_of(self._network, now, self._y))
         return self.worst
 
@@ -64,30 +74,7 @@ def losses_of(network: Network, x: Tensor, y: Tensor) -> Tensor:
         return cross_entropy(network(x), y, reduction="none")
 
 
-def _gradient(network: Network, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-    """The loss of every record, and its gradient: records do not meet, so that of the sum serves."""
-    with torch.enable_grad():
-        moved = x.detach().requires_grad_()
-        losses = cross_entropy(network(moved), y, reduction="none")
-        (gradient,) = torch.autograd.grad(losses.sum(), moved)
-    return losses.detach(), gradient
-
-
-def _direction(gradient: Tensor, norm: Norm) -> Tensor:
-    return gradient.sign() if norm == "linf" else gradient / norms(gradient, 2)
-
-
 def norms(x: Tensor, power: int) -> Tensor:
-    """Every record's, in a shape that divides it; never zero."""
+    """The norm of every record, in a shape that divides it; never zero."""
     norms: Tensor = torch.linalg.vector_norm(x.flatten(1), power, dim=1).clamp(min=TINY)
     return norms.view(-1, *[1] * (x.ndim - 1))
-
-
-def _check_records(x: Tensor, y: Tensor) -> None:
-    if x.ndim < 2 or y.shape != x.shape[:1] or not len(x):
-        raise FedprivError(
-            f"records must be (records, …) with a label for each, got {tuple(x.shape)} and {tuple(y.shape)}"
-        )
-    if not float(x.abs().max()) <= EDGE:
-        row = int((~(x.flatten(1).abs().amax(1) <= EDGE)).nonzero()[0])
-        raise FedprivError(f"inputs must be in [-1, 1], input {row} is not")

@@ -16,8 +16,7 @@ from functools import partial
 
 import numpy as np
 import torch
-from numpy.random import Generator
-from torch import Tensor, nn
+from torch import nn
 
 from clients.data.pool import Whole
 from clients.models.arrays import Floats
@@ -36,10 +35,10 @@ class Attacked:
     """One image after one attack."""
 
     image: int
-    attack: str
-    size: float
-    best: int
-    surely: bool
+    attack: str  # its name in `attacks_of`
+    size: float  # how far it may move the image
+    best: int  # the class that the network takes it for
+    surely: bool  # whether the draws prove that class to be ahead
 
 
 def attacks_of(size: float, steps: int = STEPS) -> dict[str, InputAttack]:
@@ -79,24 +78,21 @@ def _attacked(
     for name, attack in attacks.items():
         start = torch.Generator().manual_seed(int(rng.integers(2**62)))
         moved = attack(seen, record, label, start)
-        best, surely = _judged(network, moved, terms, rng) if random else (_taken_for(network, moved), True)
+        if random:
+            best, lower, upper = estimated(network, moved[0].numpy(), terms.draws, rng).leader(terms)
+            surely = lower > upper
+        else:
+            with torch.inference_mode():
+                best, surely = int(network(moved).argmax(1)), True
         found.append(Attacked(image=image, attack=name, size=size, best=best, surely=surely))
     return found
 
 
-def _judged(network: nn.Module, moved: Tensor, terms: Terms, rng: Generator) -> tuple[int, bool]:
-    best, lower, upper = estimated(network, moved[0].numpy(), terms.draws, rng).leader(terms)
-    return best, lower > upper
-
-
-def _taken_for(network: nn.Module, moved: Tensor) -> int:
-    with torch.inference_mode():
-        return int(network(moved).argmax(1))
-
-
 def accuracies(found: Sequence[Attacked], y: Whole) -> dict[str, tuple[float, float]]:
-    """Under each attack, and under the worst for each image: the shares that are taken for what they are, and that are
-    not surely taken for something else. `found` has every image under all attacks, one after the other.
+    """Two shares of the images, under each attack and under the worst for each image: how accurate the network stays.
+
+    The first is taken for what it is, the second is not surely taken for something else. `found` has every image under
+    all attacks, one after the other.
 
     >>> one = dict(attack="FGSM", size=0.1)
     >>> found = [Attacked(image=0, best=3, surely=True, **one), Attacked(image=1, best=4, surely=False, **one)]

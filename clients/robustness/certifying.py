@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from math import log
 from queue import SimpleQueue
-from typing import Any, TypeVar, get_args
+from typing import TypeVar, get_args
 
 import numpy as np
 import torch
@@ -23,6 +23,7 @@ from torch import Tensor, nn
 
 from clients.models.arrays import Floats
 from clients.models.gradients import blocks, torch_on_one_thread
+from clients.models.memory import channels_last
 from clients.models.randomised import Noised, check_network, draw_from
 from fedpriv._base.arrays import Vector
 from fedpriv.certified.confidence import Interval, clopper_pearson, hoeffding, leading, of_scores
@@ -42,7 +43,7 @@ class Verdict:
 
     image: int
     best: int  # the class that most draws, or the highest mean score, are for
-    prediction: int | None  # the same, None where the bounds do not set it apart: an abstention
+    prediction: int | None  # `best`; None where the bounds do not set it apart: an abstention
     radius: float  # in which no move changes the prediction; 0 for an abstention
     published: float  # the radius that the method's paper prints
     lower: float  # bounds of the expected score of `best`, and of the best of the others
@@ -53,8 +54,8 @@ class Verdict:
 class Terms:
     """How images are judged."""
 
-    smoothing: Smoothing
-    draws: int = 2000
+    smoothing: Smoothing  # the noise, and the radius that it certifies
+    draws: int = 2000  # of noise for each image
     confidence: float = 0.999  # of each verdict, over all its classes
     by: By = "votes"  # how often a class has the highest score, or the mean of its score
     seed: int = 1
@@ -72,9 +73,9 @@ class Terms:
 class Estimate:
     """What the draws of one image have come to, class by class."""
 
-    votes: Vector
-    means: Vector
-    variances: Vector
+    votes: Vector  # draws in which the class has the highest score
+    means: Vector  # of its score
+    variances: Vector  # of its score
 
     def verdict(self, image: int, terms: Terms) -> Verdict:
         """The verdict, by bounds that are wrong for some class with probability 1 − confidence at most."""
@@ -124,7 +125,14 @@ def each_image(
     whole(workers=workers)
     workers = min(workers, len(images)) or 1
     copies: SimpleQueue[nn.Module] = SimpleQueue()
-    arranged = _arranged(network, x)
+    arranged = channels_last(deepcopy(network))  # half as fast again for convolutions on a CPU
+    if any(isinstance(layer, Noised) for layer in arranged.modules()):
+        draw_from(arranged, np.random.default_rng(0), 2)
+    try:
+        with torch.inference_mode():
+            arranged(torch.tensor(x[:1], dtype=torch.float32))
+    except FAULTS:  # it cannot bear that: a view of what lies in another order, say
+        arranged = network
     for _ in range(workers):
         copies.put(deepcopy(arranged))
 
@@ -142,20 +150,6 @@ def each_image(
                 yield each.result()
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
-
-
-def _arranged(network: nn.Module, x: Floats) -> nn.Module:
-    """A copy with channels last, half as fast again for convolutions on a CPU; itself where it cannot bear that."""
-    own: Any = deepcopy(network)
-    own = own.to(memory_format=torch.channels_last)
-    if any(isinstance(layer, Noised) for layer in own.modules()):
-        draw_from(own, np.random.default_rng(0), 2)
-    try:
-        with torch.inference_mode():
-            own(torch.tensor(x[:1], dtype=torch.float32))
-    except FAULTS:  # a view of what lies in another order, say
-        return network
-    return own  # type: ignore[no-any-return]
 
 
 def _judged(x: Floats, terms: Terms, network: nn.Module, image: int) -> Verdict:
@@ -200,7 +194,7 @@ def averaged(network: nn.Module, draws: int, rng: Generator) -> Callable[[Tensor
 
 def check_alone(network: nn.Module, x: Floats) -> None:
     """Refuse a network in which inputs meet: draws of one image would not be draws of their own."""
-    quiet: Any = deepcopy(network)
+    quiet = deepcopy(network)
     for layer in quiet.modules():
         if isinstance(layer, Noised):
             layer.scale = 0.0

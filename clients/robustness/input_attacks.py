@@ -98,8 +98,15 @@ class Pgd:
     def __call__(self, network: Network, x: Tensor, y: Tensor, rng: Generator | None = None) -> Tensor:
         """The worst of the points on all the ways."""
         search = Search(network, x, y, self.size, self.norm)
+        draw = partial(torch.rand, generator=rng)
         for _ in range(self.restarts):
-            start = search.inside(x + _random(x, self.size, self.norm, rng))
+            if self.norm == "linf":  # uniform in the ball
+                away = (2 * draw(x.shape) - 1) * self.size
+            else:
+                towards = torch.randn(x.shape, generator=rng)
+                reach = draw(len(x)) ** (1 / x[0].numel()) * self.size
+                away = towards / norms(towards, 2) * reach.view(-1, *[1] * (x.ndim - 1))
+            start = search.inside(x + away)
             search.walked(start, self.steps, 2.5 * self.size / self.steps)
         return search.worst
 
@@ -126,13 +133,3 @@ class Ensemble:
 
 
 INPUT_ATTACKS = Registry("attack on inputs", InputAttack, (Fgsm, IFgsm, Mim, Pgd))
-
-
-def _random(x: Tensor, size: float, norm: Norm, rng: Generator | None) -> Tensor:
-    """Uniform in the ball."""
-    draw = partial(torch.rand, generator=rng)
-    if norm == "linf":
-        return (2 * draw(x.shape) - 1) * size
-    towards = torch.randn(x.shape, generator=rng)
-    reach = draw(len(x)) ** (1 / x[0].numel()) * size
-    return towards / norms(towards, 2) * reach.view(-1, *[1] * (x.ndim - 1))

@@ -6,15 +6,20 @@ weight zero, to a width that depends on it alone: so its bits do not depend on w
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
+from numpy.typing import NDArray
 
 from clients.data.counter_hash import Words, by_blocks, hashed
+from clients.data.pool import Pool
 from clients.data.splits import Division, Uneven, Whole, checked, key_of
+from clients.models.memory import Scratch
+from clients.training.corrupting import Corrupting
 from fedpriv.errors import FedprivError, natural, whole
 from fedpriv.randomness.streams import stream
 
+Rows = NDArray[np.float32]
 _ALL = np.uint64(2**64 - 1)
 _WIDTHS = np.sort(np.concatenate([1 << np.arange(48), 3 << np.arange(48)]))  # 1, 2, 3, 4, 6, 8, 12, …
 
@@ -28,10 +33,23 @@ def records_of_steps(
         for step in range(steps):
             yield division.of(clients, drawn_unevenly(sizes, batch, seed, round, clients, step))
         return
-    own, each = division.of(clients), division.records_each
+    own = division.of(clients)
+    each = division.records_each
     for step in range(steps):
         some = 0 < batch < each
         yield np.take_along_axis(own, drawn(each, batch, seed, round, clients, step), axis=1) if some else own
+
+
+def read(
+    numbers: Iterable[Whole], pool: Pool, corrupting: Corrupting, scratch: Scratch
+) -> Iterator[tuple[Rows, Whole]]:
+    """The records of those numbers and their labels, step by step, corrupted where they are struck.
+
+    They are in scratch, or stand in the pool: a step's are gone when the next one's are asked for.
+    """
+    for chosen in numbers:
+        x, y = pool.batch(chosen, scratch("x", *chosen.shape, *pool.shape).numpy())
+        yield corrupting.data(x, y, chosen)
 
 
 def used(sizes: Whole, batch: int) -> Whole:
@@ -79,7 +97,9 @@ def drawn(records_each: int, batch: int, seed: int, round: int, clients: Whole, 
 
 
 def drawn_unevenly(sizes: Whole, batch: int, seed: int, round: int, clients: Whole, step: int = 0) -> Whole:
-    """The same for clients of these sizes, (clients, the largest width); a row of fewer ends in zeros.
+    """Which of its own records each client uses in a step, where clients are of these sizes: rows end in zeros.
+
+    A row is as long as the largest width; its first places, in rising order, are a sample as `drawn` takes it.
 
     >>> drawn_unevenly(np.array([10, 10, 2]), batch=3, seed=1, round=1, clients=np.array([7, 8, 9])).tolist()
     [[1, 3, 9], [1, 4, 5], [0, 1, 0]]

@@ -24,7 +24,8 @@ class Gathered:
         self._clients: list[Numbers] = []
         self._payloads: list[NDArray[np.uint8]] = []
         self._forged: list[bytes] = []
-        self._residues, self._alone = np.zeros(1, np.int64), 0
+        self._residues = np.zeros(1, np.int64)  # of those whose messages no packing holds
+        self._alone = 0  # bytes that messages would have taken by themselves
         self._tally = Tally(self._mechanism, dimension) if summed(study, dimension, clients) else None
 
     def add(self, clients: Numbers, payload: NDArray[np.uint8]) -> None:
@@ -51,20 +52,16 @@ class Gathered:
     def frames(self) -> Iterator[bytes]:
         """The frame of them all, if anybody has sent anything, and those that are forged."""
         clients = np.concatenate(self._clients) if self._clients else np.empty(0, np.int64)
-        if clients.size:
-            yield self._frame(clients)
-        yield from self._forged
-
-    def _frame(self, clients: Numbers) -> bytes:
-        study, round = self._study, self._round
-        if self._tally is None:
+        if clients.size and self._tally is None:
             payload = np.concatenate(self._payloads)
-            return wire.messages(study.id, round, clients, payload, self._dimension, self._mechanism)
-        total = self._tally.total()
-        if self._residues.any():
-            assert study.masked is not None  # or there would be none
-            total = wire.wrapped(total + self._residues, len(clients), self._mechanism, study.masked)
-        return wire.summed(study.id, round, clients, total, self._alone or None)
+            yield wire.messages(self._study.id, self._round, clients, payload, self._dimension, self._mechanism)
+        elif clients.size and self._tally is not None:
+            total = self._tally.total()
+            if self._residues.any():
+                assert self._study.masked is not None  # or there would be none
+                total = wire.wrapped(total + self._residues, len(clients), self._mechanism, self._study.masked)
+            yield wire.summed(self._study.id, self._round, clients, total, self._alone or None)
+        yield from self._forged
 
 
 def summed(study: Study, dimension: int, clients: int) -> bool:

@@ -32,10 +32,10 @@ Train = Callable[[Rows, int, Numbers, Rows], Collection[int]]  # weights, round,
 
 
 class Trained(NamedTuple):
-    """Clients whose updates are finite, and what they computed, held to the study's bound."""
+    """Clients whose updates are finite, and what they computed."""
 
     clients: Numbers
-    updates: Bounded
+    updates: Bounded  # held to the study's bound
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +87,8 @@ class Insight:
     def known(self) -> Vector:
         """The clipped updates of all honest clients asked, or of all attackers."""
         clients = self.honest if self._study.knowledge == "everything" else self.byzantine
-        rows, count = np.empty((len(clients), self._net.dimension), np.float32), 0
+        rows = np.empty((len(clients), self._net.dimension), np.float32)
+        count = 0
         for own, updates in self._trained(clients):
             rows[count : count + len(own)] = updates.applied
             count += len(own)
@@ -95,14 +96,19 @@ class Insight:
 
     @property
     def messages(self) -> Symbols:
-        """The symbols of all honest clients asked."""
+        """The symbols that all honest clients asked send."""
         return packing(self._mechanism).unpack(self._sent[1], self._net.dimension)
 
     def moved(self, row: Vector) -> Vector:
         """The server's direction, if every attacker sent that update."""
         updates = np.tile(np.asarray(row, np.float32), (len(self.byzantine), 1))
         payload = self._channel.messages(updates, self._noise(self.byzantine))
-        return np.array(self._of_rows(payload) if directions.needs_rows(self._study) else self._of_sum(payload))
+        if directions.needs_rows(self._study):
+            matrix, own, reference = self._matrix
+            matrix[own] = self._decoded(payload)
+            return np.array(directions.of_rows(self._study, self.round, matrix, reference))
+        total, count = self._honest_total + self._total(payload), len(self._sent[0]) + len(payload)
+        return np.array(directions.of_sum(self._study, self.round, total, count))
 
     @cached_property
     def _sent(self) -> tuple[Numbers, NDArray[np.uint8]]:
@@ -115,36 +121,25 @@ class Insight:
             raise FedprivError("no honest client is asked in this round")
         return np.concatenate(clients), np.concatenate(payloads)
 
-    def _of_sum(self, payload: NDArray[np.uint8]) -> Vector:
-        tally = Tally(self._mechanism, self._net.dimension)
-        tally.add(payload)
-        count = len(self._sent[0]) + len(payload)
-        return directions.of_sum(self._study, self.round, self._honest_total + tally.total(), count)
-
     @cached_property
     def _honest_total(self) -> Numbers:
+        """The sum of what the honest send."""
+        return self._total(self._sent[1])
+
+    def _total(self, payload: NDArray[np.uint8]) -> Numbers:
         tally = Tally(self._mechanism, self._net.dimension)
-        tally.add(self._sent[1])
+        tally.add(payload)
         return tally.total()
 
-    def _of_rows(self, payload: NDArray[np.uint8]) -> Vector:
-        matrix, own = self._matrix
-        matrix[own] = self._decoded(payload)
-        return directions.of_rows(self._study, self.round, matrix, self._reference)
-
     @cached_property
-    def _reference(self) -> Vector | None:
-        return root_update(self._study, self._pool, self._net, self.weights)
-
-    @cached_property
-    def _matrix(self) -> tuple[Rows, Numbers]:
-        """What the server will see, in the order of clients; and which rows of it are the attackers'."""
+    def _matrix(self) -> tuple[Rows, Numbers, Vector | None]:
+        """What the server will see, in the order of clients; which rows of it are the attackers'; its own update."""
         clients = np.concatenate([self._sent[0], self.byzantine])
         matrix = np.empty((len(clients), self._net.dimension), np.float32)
         places = np.argsort(np.argsort(clients))
         honest, own = places[: len(self._sent[0])], places[len(self._sent[0]) :]
         matrix[honest] = self._decoded(self._sent[1])
-        return matrix, own
+        return matrix, own, root_update(self._study, self._pool, self._net, self.weights)
 
     def _decoded(self, payload: NDArray[np.uint8]) -> Vector:
         return directions.seen(self._study, packing(self._mechanism).unpack(payload, self._net.dimension))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import partial
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, cast
 
 import numpy as np
 from numpy.random import Generator
@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 from clients.data.pool import Pool
 from clients.training._gathering import Gathered
 from clients.training._insight import Insight, Own
+from clients.training.corrupting import ActsOnData
 from fedpriv import wire
 from fedpriv.aggregation import ClientVote, rule_alone
-from fedpriv.attacks import Silent, View
+from fedpriv.attacks import Acts, Silent, View
 from fedpriv.errors import FAULTS, FedprivError, reason
 from fedpriv.packed.symbols import packing
 from fedpriv.population.participation import attackers
@@ -30,11 +31,11 @@ Batches = Iterator[tuple[Rows, Numbers]]
 
 
 class Sent(NamedTuple):
-    """Some clients, what they computed, and their packed messages."""
+    """The messages of some clients."""
 
     clients: Numbers
-    updates: Rows
-    payload: NDArray[np.uint8]
+    updates: Rows  # what they computed, clipped
+    payload: NDArray[np.uint8]  # a row each, packed
 
     def without(self, rows: Collection[int]) -> Sent:
         """All but those rows."""
@@ -49,7 +50,7 @@ class Byzantine:
 
     def __init__(self, study: Study) -> None:
         self.clients = attackers(study.clients.count, study.clients.attackers, study.run.seed)
-        self._study, self._attack = study, cast(Any, study.attacker)
+        self._study, self._attack = study, cast(Acts, study.attacker)
         self._mechanism, self._one_vote = study.privacy.chosen, isinstance(rule_alone(study.rule), ClientVote)
 
     def among(self, clients: Numbers, method: str) -> list[int]:
@@ -68,7 +69,7 @@ class Byzantine:
 
         def act(row: int, x: Rows, y: Numbers) -> None:
             own = slice(row, row + 1), slice(None if counts is None else int(counts[row]))
-            x[own], y[own] = self._attack.on_data(x[own], y[own], classes, [generators[row]])
+            x[own], y[own] = cast(ActsOnData, self._attack).on_data(x[own], y[own], classes, [generators[row]])
 
         for x, y in batches:
             x, y = (x.copy(), y.copy()) if rows else (x, y)
@@ -95,14 +96,15 @@ class Byzantine:
             gathered.add_residue(sent.clients[row : row + 1], *self._attack.on_residues(*seen(row)))
 
         def forged(row: int) -> None:
-            honest = self._frame(insight.round, sent.clients[row : row + 1], sent.payload[row : row + 1], dimension)
+            who, payload = sent.clients[row : row + 1], sent.payload[row : row + 1]
+            dimension = sent.updates.shape[1]
+            honest = wire.messages(self._study.id, insight.round, who, payload, dimension, self._mechanism)
             gathered.add_forged(bytes(self._attack.on_bytes(honest)))
 
         def seen(row: int) -> tuple[Rows, View]:
             own = sent.updates[row : row + 1]
             return own, self._view(insight, sent.clients[row], own)
 
-        dimension = sent.updates.shape[1]
         failures = _each(self.among(sent.clients, "on_messages"), message)
         apart = [(self.among(sent.clients, "on_residues"), residue), (self.among(sent.clients, "on_bytes"), forged)]
         for rows, act in apart:
@@ -128,9 +130,6 @@ class Byzantine:
     def _generator(self, round: int, client: int) -> Generator:
         return stream(self._study.run.seed, "attack", round, int(client))
 
-    def _frame(self, round: int, client: Numbers, payload: NDArray[np.uint8], dimension: int) -> bytes:
-        return wire.messages(self._study.id, round, client, payload, dimension, self._mechanism)
-
 
 def _each(rows: Iterable[int], act: Callable[[int], None]) -> Failures:
     """Do it for every row; who failed, and why."""
@@ -147,7 +146,7 @@ def _each(rows: Iterable[int], act: Callable[[int], None]) -> Failures:
 
 def check_records(study: Study, pool: Pool) -> None:
     """Refuse an attack on data of other classes than these: it is tried on no records at all."""
-    attack = cast(Any, study.attacker)
+    attack = cast(ActsOnData, study.attacker)
     if hasattr(attack, "on_data"):
         try:
             attack.on_data(np.zeros((0, 1, *pool.shape), np.float32), np.zeros((0, 1), np.int64), pool.classes, [])

@@ -6,7 +6,6 @@ depend on who else is in the cohort. Nothing but messages leaves: a loss on a cl
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import lru_cache
 
 import numpy as np
@@ -15,7 +14,7 @@ from numpy.typing import NDArray
 from clients.data.splits import Uneven
 from clients.models.memory import Scratch
 from clients.models.stobatch import sizes_of
-from clients.training._batches import records_of_steps, used, widths
+from clients.training._batches import read, records_of_steps, used, widths
 from clients.training._gathering import Gathered
 from clients.training._insight import Insight
 from clients.training.byzantine import Byzantine, Sent
@@ -66,42 +65,44 @@ class Cohort:
     """
 
     def __init__(
-        self, prepared: Prepared, source: Source | None = None, kept: Kept | None = None, *, answers: bool = False
+        self,
+        prepared: Prepared,
+        source: Source | None = None,  # of messages' noise
+        kept: Kept | None = None,  # of noise that is drawn once
+        *,
+        answers: bool = False,
     ) -> None:
         self.plan, self.study, self._answers = prepared.plan, prepared.study, answers
         self.channel, self.source = self.plan.channel, source or self.study.privacy.noise
         self.pool, self.net, self.division = prepared.pool, prepared.net, prepared.division
         self.byzantine = Byzantine(self.study)
         self.corrupting = Corrupting(self.study, self.pool.classes)
-        self.releasing, self.keeping = self._releasing(), self._keeping(kept)
+        private, working = self.plan.private_sum, (self.byzantine, self.corrupting)
+        held = self.pool, self.net, self.division
+        self.releasing = None if private is None else Releasing(self.study, private, *held, *working, self.source)
+        self.keeping: Keeping | None = None
+        if self.plan.kept is not None:
+            try:
+                release = filled(self.plan.kept, self.study.clients.records, sizes_of(self.net))
+            except FedprivError as error:
+                raise FedprivError(f"privacy.release: {error}") from None
+            mechanism = mechanism_of(release)
+            drawn = kept or seeded(self.study.run.seed, mechanism)
+            self.keeping = Keeping(self.study, release, *held, *working, mechanism, drawn)
         self._scratch = Scratch()
         self._updates = np.empty((self.net.chunk, self.net.dimension), np.float32)
         self._insight: Insight | None = None
-
-    def _releasing(self) -> Releasing | None:
-        private = self.plan.private_sum
-        if private is None:
-            return None
-        held = self.pool, self.net, self.division
-        return Releasing(self.study, private, *held, self.byzantine, self.corrupting, self.source)
-
-    def _keeping(self, source: Kept | None) -> Keeping | None:
-        if (own := self.plan.kept) is None:
-            return None
-        try:
-            kept = filled(own, self.study.clients.records, sizes_of(self.net))
-        except FedprivError as error:
-            raise FedprivError(f"privacy.release: {error}") from None
-        held, mechanism = (self.pool, self.net, self.division), mechanism_of(kept)
-        drawn = source or seeded(self.study.run.seed, mechanism)
-        return Keeping(self.study, kept, *held, self.byzantine, self.corrupting, mechanism, drawn)
 
     def reply(self, weights: Rows, round: int, clients: Numbers, settings: Settings | None = None) -> bytes:
         """One frame for all, a stack of messages or their sum; attackers that forge bytes have frames of their own."""
         failed: dict[int, str] = {}
         if self.releasing is not None:
             self.releasing.begin(clients, settings)
-        gathered, seen = Gathered(self.study, self.net.dimension, len(clients), round), self._seen(weights, round)
+        gathered = Gathered(self.study, self.net.dimension, len(clients), round)
+        seen = self._insight  # what attackers can know in this round, kept for the other cohorts of this process
+        if seen is None or seen.round != round or not np.array_equal(seen.weights, weights):
+            byzantine = self.byzantine.clients
+            self._insight = seen = Insight(self.study, self.pool, self.net, weights, round, byzantine, self._train)
         for start in range(0, len(clients), self.net.chunk):
             chunk = clients[start : start + self.net.chunk]
             sent, failures = self._sent(seen, chunk)
@@ -132,14 +133,6 @@ class Cohort:
         payload = self.channel.messages(bounded, noise_of(self.source, self.study.run.seed, seen.round, clients))
         return Sent(clients, bounded.rows, payload), failures
 
-    def _seen(self, weights: Rows, round: int) -> Insight:
-        """What attackers can know in this round, kept for the other cohorts of this process."""
-        seen = self._insight
-        if seen is None or seen.round != round or not np.array_equal(seen.weights, weights):
-            byzantine = self.byzantine.clients
-            self._insight = seen = Insight(self.study, self.pool, self.net, weights, round, byzantine, self._train)
-        return seen
-
     def _train(self, weights: Rows, round: int, clients: Numbers, out: Rows) -> dict[int, str]:
         """The updates of these clients into `out`, those of one width together; the rows that have none, and why."""
         if self.releasing is not None:
@@ -163,8 +156,10 @@ class Cohort:
     def _train_alike(
         self, weights: Rows, round: int, clients: Numbers, out: Rows, counts: Numbers | None = None
     ) -> dict[int, str]:
-        batches = self._batches(round, clients)
-        training, keys = self.study.training, _key_of_models(self.study.run.seed, round) + clients
+        training, seed = self.study.training, self.study.run.seed
+        steps = records_of_steps(self.division, training.batch, training.local_steps, seed, round, clients)
+        batches = read(steps, self.pool, self.corrupting, self._scratch)
+        keys = int(stream(seed, "model", round).integers(2**62)) + clients  # of the models' own randomness
         failures: dict[int, str] = {}
         batches = self.byzantine.poisoned(batches, round, clients, counts, self.net.classes, failures)
         if training.local_steps == 1:
@@ -173,22 +168,9 @@ class Cohort:
             self.net.updates(weights, batches, training.learning_rate, out, keys, counts)
         return self.net.failures | failures
 
-    def _batches(self, round: int, clients: Numbers) -> Iterator[tuple[Rows, Numbers]]:
-        """The records and labels of each step."""
-        training, seed = self.study.training, self.study.run.seed
-        for chosen in records_of_steps(self.division, training.batch, training.local_steps, seed, round, clients):
-            x, y = self.pool.batch(chosen, self._scratch("x", *chosen.shape, *self.pool.shape).numpy())
-            yield self.corrupting.data(x, y, chosen)
-
 
 def noise_of(source: Source, seed: int, round: int, clients: Numbers) -> Noise:
     """What the messages of a round are drawn from: each client's own stream, or what nobody can draw again."""
     if source == "cryptographic":
         return Fresh(cryptographic_generator(), len(clients))
     return Seeded(seed, round, clients)
-
-
-@lru_cache(maxsize=4)
-def _key_of_models(seed: int, round: int) -> int:
-    """Where the numbers begin that seed the models' own randomness, one for each client."""
-    return int(stream(seed, "model", round).integers(2**62))

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, Protocol, cast
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import NDArray
 
 from clients.data.counter_hash import hashed
@@ -12,13 +15,22 @@ from clients.data.pool import Pool
 from clients.data.splits import key_of
 from clients.models.gradients import Net
 from fedpriv._base.arrays import Vector
-from fedpriv.attacks import View
+from fedpriv.attacks import Acts, View
 from fedpriv.errors import FedprivError
 from fedpriv.randomness.streams import stream
 from fedpriv.studies.study import Study
 
 Numbers = NDArray[np.int64]
 Rows = NDArray[np.float32]
+
+
+class ActsOnData(Protocol):
+    """An attack or a corruption that changes records before anything is computed from them."""
+
+    def on_data(
+        self, x: Rows, y: Numbers, classes: int, generators: Sequence[Generator]
+    ) -> tuple[NDArray[Any], NDArray[Any]]:
+        """It gives features (attackers, batch, …) and labels (attackers, batch)."""
 
 
 class Corrupting:
@@ -41,7 +53,8 @@ class Corrupting:
             return x, y
         x, y = x.copy(), y.copy()
         rngs = [stream(self._study.run.seed, "corrupted record", 0, int(number)) for number in numbers[hit]]
-        found = self._corruption.act.on_data(x[hit][:, None], y[hit][:, None], self._classes, rngs)  # type: ignore[attr-defined]
+        act = cast(ActsOnData, self._corruption.act)
+        found = act.on_data(x[hit][:, None], y[hit][:, None], self._classes, rngs)
         x[hit], y[hit] = found[0][:, 0], found[1][:, 0]
         return x, y
 
@@ -60,11 +73,13 @@ class Corrupting:
             mechanism=self._study.privacy.chosen, asked=len(rows), byzantine=len(own), progress=now - net.initial(),
         )  # fmt: skip
         with np.errstate(over="ignore"):
-            rows[hit] = self._corruption.act.on_updates(own, view)  # type: ignore[attr-defined]
+            rows[hit] = cast(Acts, self._corruption.act).on_updates(own, view)
 
 
 @dataclass(frozen=True, eq=False)
 class _Known:
+    """What an attack on gradients may see: those that it is given."""
+
     known: Vector
 
 
@@ -72,7 +87,7 @@ def check_corruption(study: Study, pool: Pool) -> None:
     """Refuse a corruption for other classes than these: it is tried on no records at all."""
     if study.corrupted is not None and not study.corrupted.of_gradients:
         try:
-            study.corrupted.act.on_data(  # type: ignore[attr-defined]
+            cast(ActsOnData, study.corrupted.act).on_data(
                 np.zeros((0, 1, *pool.shape), np.float32), np.zeros((0, 1), np.int64), pool.classes, []
             )
         except FedprivError as error:

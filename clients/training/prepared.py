@@ -24,11 +24,11 @@ class Prepared:
     plan: Plan
     pool: Pool
     net: Net
-    division: Division
+    division: Division  # which client holds which records
 
     @property
     def study(self) -> Study:
-        """What is written."""
+        """The study that the plan is of, in full."""
         return self.plan.study
 
     def remember(self) -> None:

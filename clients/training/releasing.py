@@ -7,10 +7,8 @@ fail: a gradient that is not finite is left out, and an empty batch is a sum of 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 
 import numpy as np
-from numpy.random import Generator
 from numpy.typing import NDArray
 
 from clients.data.pool import Pool
@@ -18,6 +16,7 @@ from clients.data.splits import Division, records_of
 from clients.models.gradients import Net, blocks
 from clients.models.memory import Scratch
 from clients.models.per_record import together
+from clients.training._batches import read
 from clients.training.byzantine import Byzantine
 from clients.training.corrupting import Corrupting
 from fedpriv._base.arrays import Vector
@@ -47,7 +46,7 @@ class Releasing:
         self._expected = private.sampling * study.clients.records  # public, whatever a client really has
         self._first = study.first_settings
         self.adapted: dict[int, tuple[float, ...]] = {}  # settings after this reply's releases, by client
-        self._settings: dict[int, tuple[float, ...]] = {}  # and before them
+        self._settings: dict[int, tuple[float, ...]] = {}  # settings before them, by client
 
     def begin(self, clients: Numbers, settings: NDArray[np.float64] | None) -> None:
         """Take the settings that these clients' releases have come to, a row each; none: those to begin with."""
@@ -70,15 +69,19 @@ class Releasing:
         return failures
 
     def _update(self, weights: Rows, round: int, client: int, why: dict[int, str]) -> Vector:
-        rng, total, now = self._generator(round, client), np.zeros(self._net.dimension), weights
-        training, own, classes = self._study.training, records_of(self._division, client), self._net.classes
+        if self._source == "cryptographic":  # who knows what batches and noise are drawn from can undo what they hide
+            rng = cryptographic_generator()
+        else:
+            rng = stream(self._study.run.seed, "release", round, client)
+        training, own = self._study.training, records_of(self._division, client)
         chances = np.full(len(own), self._sum.sampling)
         samples = [own[bernoulli(chances, rng).astype(bool)] for _ in range(training.local_steps)]
-        batches = self._byzantine.poisoned(self._batches(samples), round, np.array([client]), None, classes, why)
-        settings = self._settings.get(client, self._first)
+        clean = read((chosen[None] for chosen in samples), self._pool, self._corrupting, self._scratch)
+        batches = self._byzantine.poisoned(clean, round, np.array([client]), None, self._net.classes, why)
+        total, now, settings = np.zeros(self._net.dimension), weights, self._settings.get(client, self._first)
         for step, (chosen, (x, y)) in enumerate(zip(samples, batches, strict=True)):
             release = at(self._sum, settings)
-            batch = self._batch(release, chosen, self._gradients(now, x[0], y[0], chosen, round, step))
+            batch = self._batch(release, now, x[0], y[0], chosen, round, step)
             self.dropped[client] += int((~batch.usable).sum())
             found = release.released(batch, rng)
             total, settings = total + found.total / self._expected, found.settings
@@ -87,35 +90,20 @@ class Releasing:
             self.adapted[client] = settings
         return total
 
-    def _batches(self, samples: list[Numbers]) -> Iterator[tuple[Rows, Numbers]]:
-        """The records of each step, (1, batch, …), and their labels."""
-        for chosen in samples:
-            x, y = self._pool.batch(chosen[None], self._scratch("x", 1, len(chosen), *self._pool.shape).numpy())
-            yield self._corrupting.data(x, y, chosen[None])
-
-    def _gradients(self, now: Rows, x: Rows, y: Numbers, chosen: Numbers, round: int, step: int) -> Iterator[Rows]:
-        """Of a batch's records, corrupted or not: in one block where the release orders them, else in what fits."""
-        size = max(len(chosen), 1) if self._sum.orders else together(self._net.dimension)
+    def _batch(
+        self, release: PrivateSum, now: Rows, x: Rows, y: Numbers, chosen: Numbers, round: int, step: int
+    ) -> Batch | Blocks:
+        """The gradients of a batch's records, corrupted or not: all at once where the release orders them."""
+        gathered = None if release.orders else Blocks(release, self._net.dimension, self._expected)
+        rows = np.zeros((0, self._net.dimension), np.float32)
+        size = max(len(chosen), 1) if gathered is None else together(self._net.dimension)
         for part in blocks(len(chosen), size):
             rows = self._scratch("rows", len(chosen[part]), self._net.dimension).numpy()
             self._net.each(now, x[part], y[part], rows)
             self._corrupting.gradients(rows, chosen[part], round, step, self._net, now)
-            yield rows
-
-    def _batch(self, release: PrivateSum, chosen: Numbers, gradients: Iterator[Rows]) -> Batch | Blocks:
-        if release.orders:
-            none = np.zeros((0, self._net.dimension), np.float32)
-            return Batch.of(release, next(gradients, none), chosen, self._expected)
-        found = Blocks(release, self._net.dimension, self._expected)
-        for rows in gradients:
-            found.add(rows)
-        return found
-
-    def _generator(self, round: int, client: int) -> Generator:
-        """What a client draws its batches and its noise from: who knows either can undo what they hide."""
-        if self._source == "cryptographic":
-            return cryptographic_generator()
-        return stream(self._study.run.seed, "release", round, client)
+            if gathered is not None:
+                gathered.add(rows)
+        return Batch.of(release, rows, chosen, self._expected) if gathered is None else gathered
 
 
 def check_release(study: Study, net: Net, division: Division) -> None:

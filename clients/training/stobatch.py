@@ -9,8 +9,7 @@ Several pairs at one client are as many trainers of one pair: a message is the m
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -20,6 +19,7 @@ from torch import Tensor
 from clients.data.pool import Pool
 from clients.data.splits import Division, records_of
 from clients.models.gradients import Net, blocks
+from clients.models.memory import channels_last
 from clients.models.randomised import laplace
 from clients.models.stobatch import Encoded, encoded_of
 from clients.robustness.input_attacks import INPUT_ATTACKS
@@ -38,10 +38,10 @@ AT_ONCE = 256  # records: what they go through stays in cache
 
 
 class Batch(NamedTuple):
-    """A fixed batch, noised: records as they go into the network, and labels that were one-hot."""
+    """A fixed batch, noised."""
 
-    x: Tensor
-    y: Tensor
+    x: Tensor  # x̄, records as they go into the network, noised
+    y: Tensor  # ȳ, noised labels that were one-hot
     number: int = 0  # of its first record among all: no other batch has it
 
 
@@ -69,9 +69,8 @@ class Keeping:
         self._study, self._kept, self._pool, self._net, self._division = study, kept, pool, net, division
         self._byzantine, self._corrupting, self._mechanism, self._source = byzantine, corrupting, mechanism, source
         self._hidden = 2 * mechanism.noise * kept.hidden_noise
-        module: Any = encoded_of(net)
-        self._module: Encoded = module.to(memory_format=torch.channels_last)  # faster
-        self._held: dict[int, list[Batch]] = {}
+        self._module: Encoded = channels_last(encoded_of(net))
+        self._held: dict[int, list[Batch]] = {}  # what clients have kept, by client
 
     def updates(self, weights: Rows, round: int, clients: Numbers, out: Rows) -> dict[int, str]:
         """Each client's gradient into `out`; who has none, and why."""
@@ -79,52 +78,53 @@ class Keeping:
         take(self._module, weights)
         for row, client in enumerate(clients.tolist()):
             try:
-                out[row] = self._update(round, client)
+                batches, size, total = self.batches(client), self._kept.batches, torch.zeros(self._net.dimension)
+                pairs = [batches[at : at + size] for at in range(0, len(batches), size)]
+                for pair in pairs:  # what attacks draw from protects nothing
+                    rng = stream(self._study.run.seed, "stobatch", round, pair[0].number)
+                    total += self._gradient(pair, rng)
+                out[row] = (total / len(pairs)).numpy()
             except FAULTS as error:
                 out[row], failures[row] = np.nan, reason(error)
         return failures
 
-    def _update(self, round: int, client: int) -> Rows:
-        batches, total = self.batches(client), torch.zeros(self._net.dimension)
-        pairs = [batches[at : at + self._kept.batches] for at in range(0, len(batches), self._kept.batches)]
-        for pair in pairs:
-            total += self._gradient(pair, self._generator(round, pair[0].number))
-        return np.asarray((total / len(pairs)).numpy())
-
     def batches(self, client: int) -> list[Batch]:
         """What a client has kept, batch by batch; noised when it is asked for first."""
-        if client not in self._held:
-            m, own = self._kept.batch or 1, records_of(self._division, client)
-            held = len(own) - len(own) % (m * self._kept.batches)
-            if not held:
-                raise FedprivError(f"client {client} has {len(own)} records, too few for fixed batches of {m}")
-            self._held[client] = [self._noised(client, own[part]) for part in blocks(held, m)]
-        return self._held[client]
-
-    def _noised(self, client: int, own: Numbers) -> Batch:
-        """x̄ and ȳ of these records; corrupted ones were so before, and so were a Byzantine client's own."""
-        who, why = np.array([client]), dict[int, str]()
-        clean: Iterator[tuple[Rows, Numbers]] = iter([self._corrupting.data(*self._pool.batch(own[None]), own[None])])
-        x, y = next(self._byzantine.poisoned(clean, 0, who, None, self._pool.classes, why))
-        if why:
-            raise RuntimeError("; ".join(why.values()))
-        within = np.clip(x[0], -1, 1)  # clean records are: it is their corruption that may not be
-        number = int(own[0])
-        bare = self._mechanism.perturbed(within, self._source(number, "records"))
-        labels = self._mechanism.perturbed_labels(y[0], self._pool.classes, self._source(number, "labels"))
-        prepared = self._net.prepare(torch.from_numpy(bare.astype(np.float32)))
-        x_bar, y_bar = prepared.contiguous(memory_format=torch.channels_last), labels.astype(np.float32)
-        return Batch(x_bar, torch.from_numpy(y_bar), number)
-
-    def _generator(self, round: int, pair: int) -> np.random.Generator:
-        """What attacks draw from: their randomness protects nothing."""
-        return stream(self._study.run.seed, "stobatch", round, pair)
+        if client in self._held:
+            return self._held[client]
+        m, own, found = self._kept.batch or 1, records_of(self._division, client), list[Batch]()
+        held = len(own) - len(own) % (m * self._kept.batches)
+        if not held:
+            raise FedprivError(f"client {client} has {len(own)} records, too few for fixed batches of {m}")
+        for part in blocks(held, m):
+            chosen, number, why = own[None, part], int(own[part][0]), dict[int, str]()
+            # corrupted records were so before they are noised, and so were a Byzantine client's own
+            clean = iter([self._corrupting.data(*self._pool.batch(chosen), chosen)])
+            x, y = next(self._byzantine.poisoned(clean, 0, np.array([client]), None, self._pool.classes, why))
+            if why:
+                raise RuntimeError("; ".join(why.values()))
+            within = np.clip(x[0], -1, 1)  # clean records are: it is their corruption that may not be
+            bare = self._mechanism.perturbed(within, self._source(number, "records"))
+            labels = self._mechanism.perturbed_labels(y[0], self._pool.classes, self._source(number, "labels"))
+            x_bar = self._net.prepare(torch.from_numpy(bare.astype(np.float32)))
+            x_bar = x_bar.contiguous(memory_format=torch.channels_last)
+            found.append(Batch(x_bar, torch.from_numpy(labels.astype(np.float32)), number))
+        self._held[client] = found
+        return found
 
     def _gradient(self, pair: list[Batch], rng: np.random.Generator) -> Tensor:
-        """Of R̄ by θ₁ and of L̄ by θ₂, in one row."""
-        benign, xi = pair[0], self._kept.xi
-        attacked = [self._adversarial(pair[1], rng)] if len(pair) > 1 else []
-        parts = [(benign, 1.0), *((batch, xi) for batch in attacked)]
+        """The gradient of R̄ by θ₁ and of L̄ by θ₂, in one row."""
+        parts = [(pair[0], 1.0)]
+        if len(pair) > 1:  # DP adversarial examples of x̄ keep their labels: an equal share by each attack, of one size
+            size = 1 - rng.random()
+            random = torch.Generator().manual_seed(int(rng.integers(2**62)))
+            shares = np.array_split(np.arange(len(pair[1].x)), len(self._kept.attacks))
+            found = [
+                adversarial(self._module, pair[1].x[share[part]], kind, size, self._kept.steps, random)
+                for kind, share in zip(self._kept.attacks, shares, strict=True)
+                for part in blocks(len(share), AT_ONCE)
+            ]
+            parts.append((pair[1]._replace(x=torch.cat(found)), self._kept.xi))
         whole = sum(weight * len(batch.x) for batch, weight in parts)
         examples = sum(len(batch.x) for batch, _ in parts)
         total = torch.zeros(self._net.dimension)
@@ -133,17 +133,6 @@ class Keeping:
                 some = Batch(batch.x[part], batch.y[part])
                 total += gradient(self._module, some, 1 / examples, weight / whole, self._hidden, rng)
         return total
-
-    def _adversarial(self, batch: Batch, rng: np.random.Generator) -> Batch:
-        """DP adversarial examples of x̄, an equal share by each attack, of one random size: they keep their labels."""
-        size, random = 1 - rng.random(), torch.Generator().manual_seed(int(rng.integers(2**62)))
-        shares = np.array_split(np.arange(len(batch.x)), len(self._kept.attacks))
-        found = [
-            adversarial(self._module, batch.x[share[part]], kind, size, self._kept.steps, random)
-            for kind, share in zip(self._kept.attacks, shares, strict=True)
-            for part in blocks(len(share), AT_ONCE)
-        ]
-        return batch._replace(x=torch.cat(found))
 
 
 def take(module: Encoded, weights: Rows) -> None:
@@ -158,7 +147,7 @@ def take(module: Encoded, weights: Rows) -> None:
 def gradient(
     module: Encoded, batch: Batch, reconstructed: float, labelled: float, noise: float, rng: np.random.Generator
 ) -> Tensor:
-    """Of `reconstructed`·R̄ by θ₁ and of `labelled`·L̄ by θ₂, summed over a batch, in the order of parameters.
+    """The gradient of `reconstructed`·R̄ by θ₁ and of `labelled`·L̄ by θ₂, summed over a batch, in parameters' order.
 
     θ₂ reads the first layer under Laplace noise of that scale. [S] draws it once; nothing that is private depends on it
     here, so it is drawn anew, and the network learns to bear what verified inference draws.

@@ -23,7 +23,7 @@ AT_ONCE = 4096  # records looked at
 
 
 def settled(study: Study, pool: Pool, net: Net, division: Division) -> Study:
-    """With the sizes of its batches and of its model written out; as it is, where nothing is kept."""
+    """A study with the sizes of its batches and of its model written out; as it is, where nothing is kept."""
     kept, release = study.privacy.kept, study.privacy.release
     if kept is None or release is None:
         return study
@@ -46,6 +46,11 @@ def check_attacks(kept: Kept) -> None:
         one_of(INPUT_ATTACKS, attacks=own)
 
 
+def _in_batches(kept: Kept) -> int:
+    """How many records the fixed batches of one trainer hold."""
+    return kept.batches * (kept.batch or 1)
+
+
 def check_held(kept: Kept, division: Division) -> None:
     """Refuse clients that share records, or have too few for one pair of batches."""
     if not division.disjoint:
@@ -55,7 +60,8 @@ def check_held(kept: Kept, division: Division) -> None:
         )
     if isinstance(division, Uneven):
         sizes = division.sizes(np.arange(division.clients))
-        needed, least = kept.batches * (kept.batch or 1), int(sizes.min())
+        needed = _in_batches(kept)
+        least = int(sizes.min())
         if not least >= needed:
             raise FedprivError(
                 f"clients.split: client {int(sizes.argmin())} has {least} records, its fixed batches need {needed}: "
@@ -68,7 +74,8 @@ def checked_records(kept: Kept, pool: Pool, division: Division, first: int, last
     mechanism_of(kept)
     check_attacks(kept)
     check_range(pool)
-    needed, held = kept.batches * (kept.batch or 1), list[Numbers]()
+    needed = _in_batches(kept)
+    held: list[Numbers] = []
     if not (last - first) * needed <= len(pool):
         raise FedprivError(
             f"{last - first} clients of this node need {needed} records each for fixed batches, of {len(pool)} here"
@@ -102,7 +109,7 @@ def besides(study: Study, noise: Noise) -> object:
 
 def unused(study: Study, pool: Pool, kept: Kept) -> str | None:
     """In words, which records are in no fixed batch; None where all are."""
-    held = kept.batches * (kept.batch or 1)
+    held = _in_batches(kept)
     own = study.clients.records % held
     dealt = len(pool) - study.clients.count * study.clients.records
     parts = [f"{own:,} of each client's {study.clients.records:,}, past its last pair of batches"] if own else []

@@ -26,17 +26,17 @@ Source = Callable[[int, str], Generator]  # of a batch, by the number of its fir
 
 
 def seeded(seed: int, mechanism: FunctionalMechanism) -> Source:
-    """A simulation's: who knows the seed can subtract it."""
+    """A simulation's source of noise that is drawn once: who knows the seed can subtract it."""
     scales = f"{mechanism.noise!r} {mechanism.label_noise!r}"
     return lambda number, part: stream(seed, f"kept {part} {scales}", client=number)
 
 
 @dataclass(frozen=True)
 class Secret:
-    """A deployed client's: `name` is what its ledger calls this release, which is charged once."""
+    """A deployed client's source of noise that is drawn once."""
 
-    name: str
-    _key: bytes = field(repr=False)
+    name: str  # what its ledger calls the release, which is charged once
+    _key: bytes = field(repr=False)  # from which every batch's and part's key is derived
 
     def __call__(self, number: int, part: str) -> Generator:
         """ChaCha20 under a key for each batch and part."""

@@ -21,7 +21,7 @@ from scipy.stats import hypergeom
 from clients.masking import _graph as graph
 from clients.masking import keys, masks, member, shamir
 from clients.masking._graph import arranged
-from clients.masking.identity import SIGNATURE, Identity
+from clients.masking.identity import SIGNATURE, UNSIGNED, Identity
 from clients.masking.roster import Entry, Roster
 from clients.masking.survivors import SIGNED, SPEAKS
 from fedpriv.errors import FedprivError
@@ -289,10 +289,15 @@ def test_keys_that_differ_from_member_to_member_leave_nothing_to_open() -> None:
     _, misled = own.dealt(0, _with(lied, mine))
     assert len(told) == len(misled)
     assert Roster.read(own.terms, honest).digest != Roster.read(own.terms, _with(lied, mine)).digest
-    letter = misled[SIGNATURE + member.COMMITMENT :][: member.SEALED]  # to member 1, who knows the roster as it is
-    assert member._opened(keys.opened(own.states[1].channel), Roster.read(own.terms, honest), 1, 0, letter) == bytes(
-        2 * shamir.SHARE
-    )
+    roster, state = Roster.read(own.terms, honest), replace(own.states[1], roster=honest)
+    others = roster.neighbours(1)[1:]  # behind member 0
+    signed = np.array([(each, UNSIGNED) for each in roster.entries], SIGNED)
+    for sent, is_opened in ((told, True), (misled, False)):
+        letter = sent[SIGNATURE + member.COMMITMENT :][: member.SEALED]  # to member 1, who knows the roster as it is
+        content = len(signed).to_bytes(4, "little") + signed.tobytes() + letter + bytes(member.SEALED * len(others))
+        held = member.received(state, own.terms, 1, 1, content, Identity()).held
+        assert (held[: 2 * shamir.SHARE] != bytes(2 * shamir.SHARE)) is is_opened
+        assert held[2 * shamir.SHARE :] == bytes(2 * shamir.SHARE * len(others))
 
 
 def _with(content: bytes, mine: Entry) -> bytes:
