@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from importlib.machinery import PathFinder
+from pathlib import Path
 from types import FunctionType
 from typing import Any, Generic, TypeVar
 
@@ -224,14 +225,7 @@ def fitted(cls: type[Any] | None, settings: Mapping[str, Any]) -> dict[str, Any]
 def imported(noun: str, path: str) -> type[Any]:
     """The class at `module:Class`."""
     module, _, name = path.partition(":")
-    top = module.partition(".")[0]
-    met = getattr(sys.modules.get(top), "__file__", None)
-    spec = PathFinder.find_spec(top) if met else None
-    # Two studies may each have a module of one name beside them, and a process keeps the first one it has met.
-    if met and spec and spec.has_location and spec.origin and not os.path.samefile(met, spec.origin):
-        raise FedprivError(
-            f"{noun} {path!r} is in {spec.origin}, but this process has met another {top!r}, {met}: rename one"
-        )
+    _check_source(f"{noun} {path!r}", module.partition(".")[0])
     try:
         found = getattr(importlib.import_module(module), name)
     except FAULTS as error:
@@ -240,6 +234,29 @@ def imported(noun: str, path: str) -> type[Any]:
     if not isinstance(found, type):
         raise FedprivError(f"{noun} {path!r} is not a class")
     return found
+
+
+_SOURCES: dict[str, bytes] = {}  # of the modules imported here: what their files held then
+
+
+def _check_source(what: str, module: str) -> None:
+    """Refuse a module whose file is not what this process has imported: another of that name, or edited since."""
+    spec = PathFinder.find_spec(module)
+    if spec is None or not spec.has_location or not spec.origin:
+        return
+    here, before = Path(spec.origin).read_bytes(), sys.modules.get(module)
+    if before is None:
+        _SOURCES[module] = here
+        return
+    file = before.__file__ or ""  # of what others have imported nothing is known but where it was
+    same = (
+        _SOURCES[module] == here if module in _SOURCES else Path(file).exists() and os.path.samefile(file, spec.origin)
+    )
+    if not same:
+        raise FedprivError(
+            f"{what} is in {spec.origin}, but this process has imported another {module!r}, {file}: rename one, or, "
+            "where it was edited, begin another process"
+        )
 
 
 def _check_names(kind: str, cls: type[Any], settings: Mapping[str, Any]) -> None:

@@ -214,8 +214,11 @@ def test_a_module_of_the_same_name_beside_another_study_is_not_taken_for_this_on
     assert main(["run", "two/study.toml", *own, "--out", "second"]) == 2
     said = capsys.readouterr().err.strip()
     assert said.count("\n") == 0
-    assert said.endswith("rename one")
+    assert "rename one" in said
     assert str(tmp_path / "two" / "flips_twice.py") in said
+    (tmp_path / "one" / "flips_twice.py").write_text("class Flips:\n    def on_updates(self, updates, *_): return 3.0")
+    assert main(["run", "one/study.toml", *own, "--out", "edited"]) == 2
+    assert "begin another process" in capsys.readouterr().err
     del sys.modules["flips_twice"]
     assert main(["run", "two/study.toml", *own, "--out", "second"]) == 0
     del sys.modules["flips_twice"]
