@@ -6,7 +6,7 @@ Everything that is not exact goes to the safe side: the residuals of the lattice
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -48,8 +48,8 @@ class Masses:
         value = float(hockey.hockey_stick(self.profile, self.impossible, epsilon))
         return value * (1 + self.sign * ROUNDING * (64 + self.profile[0].size))
 
-    def guess(self, delta: float) -> float:
-        """The profile's own answer, which is nearly the bound's."""
+    def guess(self, delta: float, correction: Callable[[float], float]) -> float:
+        """The profile's own answer, which is nearly the bound's: `correction` is small, and left out here."""
         found = hockey.smallest_epsilon(self.profile, self.impossible, delta)
         return self.top if np.isnan(found) else min(max(found, self.lowest), self.top)
 
@@ -101,7 +101,8 @@ class Convolution:
 
     def _bracket(self, delta: float) -> tuple[float, float]:
         """An ε with a bound above δ and a larger one without: nearest the stick's own answer, which is nearly it."""
-        lowest, top, guess = self.stick.lowest, self.stick.top, self.stick.guess(delta)
+        lowest, top = self.stick.lowest, self.stick.top
+        guess = self.stick.guess(delta, lambda epsilon: self.sign * self._correction(epsilon))
         width = TIGHT / 2 * abs(guess) + 1e-15
         while width < 100 * (1 + abs(top)):
             if self.delta(guess - width) > delta >= self.delta(guess + width):

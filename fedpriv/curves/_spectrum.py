@@ -7,9 +7,10 @@ docs/proofs/composition.md, section 14.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from math import exp, expm1, floor, log
+from math import exp, expm1, floor, log, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,17 +57,19 @@ class Spectrum:
         """The bound of Σ m_k·e^{K − θ·point}·(1 − e^{ε − loss}) over the losses above ε."""
         return self._both(epsilon)[0]
 
-    def guess(self, delta: float) -> float:
-        """About where δ(ε) is δ, by Newton's method on ln δ from the tilted mean; by halves where that leads away."""
+    def guess(self, delta: float, correction: Callable[[float], float]) -> float:
+        """About where δ(ε) and its correction are δ: Newton's method on √−ln δ, nearly straight, else by halves."""
         low, high, found, goal = self.lowest, self.top, self.centre, delta - self.impossible
-        for _ in range(STEPS if goal > 0 else 0):
+        depth = sqrt(-log(goal)) if 0 < goal < 1 else 0.0
+        for _ in range(STEPS if depth else 0):
             value, falls = self._both(found)
-            value -= self.impossible
+            value += correction(found) - self.impossible
             low, high = (found, high) if value > goal else (low, found)
-            aim = found + log(value / goal) * value / falls if value > 0 and falls > 0 else high
+            reached = sqrt(-log(value)) if 0 < value < 1 else 0.0
+            aim = found + 2 * value * reached * (depth - reached) / falls if reached and falls > 0 else high
             aim, before = aim if low < aim < high else (low + high) / 2, found
             found = aim
-            if abs(found - before) <= 1e-8 * (1e-3 + abs(found)):  # its square is far below what answers need
+            if abs(found - before) <= 1e-7 * (1e-3 + abs(found)):  # its square is far below what answers need
                 break
         return found
 
@@ -76,11 +79,13 @@ class Spectrum:
         if first >= self.size:
             return self.impossible, 0.0
         loss, left = self.start + first * self.step, self.size - first
-        at_first = np.exp(2j * np.pi / self.size * (self.frequency * first % self.size))  # exact in whole numbers
-        (ours, moduli), (theirs, others) = self._ours.tail(at_first, left), self._theirs.tail(at_first, left)
+        at_first = np.exp(self._turn * (self.frequency * first % self.size))  # exact in whole numbers
+        turned = (self._waves * at_first).real.sum(axis=1)
+        (ours, moduli), (theirs, others) = self._ours.tail(turned[0], left), self._theirs.tail(turned[1], left)
         share = exp(min(epsilon - self.shift - loss, 0.0))
-        off = self._ours.series(left) - share * self._theirs.series(left)  # what an error of 1 in each mass adds
-        doubt = self.error * (off + 64 * ROUNDING * self._ours.series(left))
+        flat = self._ours.series(left)
+        off = flat - share * self._theirs.series(left)  # what an error of 1 in each mass adds
+        doubt = self.error * (off + 64 * ROUNDING * flat)
         doubt += (64 + self.wave.size) * ROUNDING * (moduli + share * others)
         rounding = self.rounding + 8 * ROUNDING * (abs(self.log_total) + self.tilt * abs(loss))
         scale = exp(min(self.log_total - self.tilt * loss + self.sign * rounding, 700.0))
@@ -93,6 +98,14 @@ class Spectrum:
     @cached_property
     def _theirs(self) -> Series:
         return Series.of(self, (1 + self.tilt) * self.step)
+
+    @cached_property
+    def _waves(self) -> NDArray[np.complex128]:
+        return np.stack([self._ours.wave, self._theirs.wave])
+
+    @cached_property
+    def _turn(self) -> complex:
+        return complex(2j * np.pi / self.size)
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,11 +128,10 @@ class Series:
         found = np.divide(wave, ratio, out=np.zeros_like(wave), where=ratio != 0)
         return Series(rate, found, float(found.real.sum()), float(np.abs(found).sum()), flat)
 
-    def tail(self, at_first: NDArray[np.complex128], left: int) -> tuple[float, float]:
-        """The sum over so many points, and that of the moduli of its terms."""
+    def tail(self, turned: float, left: int) -> tuple[float, float]:
+        """The sum over so many points, its waves turned to the first, and that of the moduli of its terms."""
         rest = exp(-self.rate * left)
-        turned = float((self.wave * at_first).real.sum())
-        return turned - rest * self.still + self.flat * left, (1 + rest) * self.moduli + abs(self.flat) * left
+        return float(turned) - rest * self.still + self.flat * left, (1 + rest) * self.moduli + abs(self.flat) * left
 
     def series(self, left: int) -> float:
         """The sum where all masses are 1."""

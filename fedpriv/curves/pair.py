@@ -16,6 +16,9 @@ from fedpriv.curves.atoms import ROUNDING, Atoms, hull
 from fedpriv.errors import FedprivError
 
 LARGEST_EPSILON = 1e300
+SHORT_OF = 0.97  # of where a root is looked for first, the second point of a secant
+SECANTS = 12  # about five are needed
+SETTLED = 1e-10  # relative: the error behind so small a step of a secant is that of floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,27 +83,46 @@ def quantile(log_mass: Vector, log_rest: Vector) -> Vector:
     return np.where(log_mass <= log_rest, 1.0, -1.0) * ndtri_exp(small)
 
 
-def smallest_epsilon(delta_of: Callable[[float], float], largest_loss: float, delta: float) -> float:
-    """The ε at which δ(ε) crosses δ, and from there outward to one where δ(ε) ≤ δ."""
+def smallest_epsilon(
+    delta_of: Callable[[float], float], largest_loss: float, delta: float, about: float | None = None
+) -> float:
+    """The ε at which δ(ε) crosses δ, and from there outward to one where δ(ε) ≤ δ; `about` is where to look first."""
     if delta == 0:
         return largest_loss
-    low, high = 0.0, 1.0
-    while delta_of(high) > delta:
-        low, high = high, 2 * high
-        if high > LARGEST_EPSILON:
-            return largest_loss
 
     def past(epsilon: float) -> float:  # nearly straight, as ln δ falls by squares
         return sqrt(-log(max(delta_of(epsilon), 1e-323))) - depth
 
     depth = sqrt(-log(delta))
-    from scipy.optimize import brentq  # a tenth of a second to load
+    found = None if about is None else _secant(past, about)
+    if found is None:
+        low, high = 0.0, 1.0
+        while delta_of(high) > delta:
+            low, high = high, 2 * high
+            if high > LARGEST_EPSILON:
+                return largest_loss
+        from scipy.optimize import brentq  # a tenth of a second to load
 
-    found = brentq(past, low, high, rtol=1e-14, xtol=1e-300)
+        found = brentq(past, low, high, rtol=1e-14, xtol=1e-300)
     step = 2.0**-52 * found
     while delta_of(found) > delta:
         found, step = found + step, 2 * step
     return float(found)
+
+
+def _secant(function: Callable[[float], float], start: float) -> float | None:
+    """A root near the start of what is nearly straight; None where it leads nowhere soon."""
+    before, found = start, SHORT_OF * start
+    value, last = function(found), function(before)
+    for _ in range(SECANTS):
+        if value == last or not 0 < found < LARGEST_EPSILON:
+            return None
+        step = value * (found - before) / (value - last)
+        before, last, found = found, value, found - step
+        if abs(step) <= SETTLED * abs(found):
+            return found
+        value = function(found)
+    return None
 
 
 def smallest_mu(atoms: Atoms) -> float:

@@ -209,7 +209,9 @@ class Tradeoff:
         if self.delta(0.0) <= delta:
             return 0.0
         if isinstance(self.pair, Density):
-            return smallest_epsilon(self.delta, self.largest_loss, float(delta))
+            mu = self.pair.gaussian
+            about = mu * (mu / 2 - float(ndtri(delta))) if mu and 0 < delta < 1 else None  # where Φ(μ/2 − ε/μ) is δ
+            return smallest_epsilon(self.delta, self.largest_loss, float(delta), about)
         return max(self.above.smallest_epsilon(float(delta)), 0.0)
 
     @cached_property
