@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, is_dataclass
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -23,15 +23,16 @@ from clients.models.randomised import network_of
 from clients.robustness.certifying import Terms, Verdict, check_inputs
 from clients.training.prepared import net_of, pool_of
 from fedpriv import records
+from fedpriv.certified import Smoothing
 from fedpriv.errors import FedprivError, natural
 from fedpriv.studies import file as study_file
 from server.directory import STUDY, checkpoint, id_of, kept, made_on
 from server.directory.checkpoint import State
 from simulations.runs.directory import modules_of
 
-FORMAT = 1
+FORMAT = 1  # of the file of verdicts
 REAL = ("radius", "published", "lower", "upper")  # which infinity may be, a word in JSON
-PAIRS = (("x_test.npy", "y_test.npy"), ("x.npy", "y.npy"))
+PAIRS = (("x_test.npy", "y_test.npy"), ("x.npy", "y.npy"))  # what a directory of arrays may hold; the first is taken
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,9 +42,9 @@ class Trained:
     directory: Path
     study: str  # its id
     network: nn.Module
-    round: int
-    x: Floats
-    y: Whole
+    round: int  # after which it was saved
+    x: Floats  # the images, in the units of the study's data
+    y: Whole  # their classes
     digest: str  # of weights and images
     labels: str  # of their labels, which attacks move images away from
 
@@ -94,11 +95,37 @@ def _read(folder: Path, pool: Pool) -> tuple[Floats, Whole]:
     return found.x_test, found.y_test
 
 
+def settings_of(smoothing: Smoothing) -> dict[str, Any]:
+    """A way of smoothing as plain data: the name of its kind, and its settings."""
+    assert is_dataclass(smoothing)
+    return {"kind": type(smoothing).__name__, **asdict(smoothing)}
+
+
+def rightly(trained: Trained, found: Sequence[Verdict]) -> list[bool]:
+    """Whether each image is predicted as its label says; an abstention is not."""
+    return [verdict.prediction == label for verdict, label in zip(found, trained.y.tolist(), strict=True)]
+
+
+@contextmanager
+def resumed(path: Path, header: dict[str, Any], *, what: str) -> Iterator[tuple[list[bytes], records.Writer]]:
+    """A file of what is found, kept to this process: the lines behind its header, and the writer of more.
+
+    Half a line that a kill has left is dropped. `what` says what its header and its name are of.
+    """
+    with kept(path.parent), records.Writer(path) as writer:
+        first, *lines = path.read_bytes().splitlines() or [b""]
+        if not first:
+            writer.append(header, durable=True)
+        elif first != records.written(header).strip():
+            raise FedprivError(f"{path}:1: is of other {what} than its name says: remove the file")
+        yield lines, writer
+
+
 class Known:
     """The verdicts found so far, a line each behind a line of terms; a file for each way of asking."""
 
     def __init__(self, trained: Trained, terms: Terms) -> None:
-        own = {"kind": type(terms.smoothing).__name__, **asdict(terms.smoothing)}  # type: ignore[call-overload]
+        own = settings_of(terms.smoothing)
         self.header: dict[str, Any] = {
             "format": FORMAT, "kind": "certify", "study": trained.study, "round": trained.round,
             "digest": trained.digest, "smoothing": own, "draws": terms.draws, "confidence": terms.confidence,
@@ -112,27 +139,18 @@ class Known:
 
     @contextmanager
     def open(self) -> Iterator[records.Writer]:
-        """The file, kept to this process; what it knows is read, half a line left by a kill is dropped."""
-        with kept(self.path.parent), records.Writer(self.path) as writer:
-            first, *others = self.path.read_bytes().splitlines() or [b""]
-            if not first:
-                writer.append(self.header, durable=True)
-            elif first != records.written(self.header).strip():
-                raise FedprivError(f"{self.path}:1: is of other terms than its name says: remove the file")
-            for number, line in enumerate(others, 2):
-                verdict = self._verdict(number, line)
-                self.found[verdict.image] = verdict
+        """The file to write verdicts to; those that it holds are found from then on."""
+        with resumed(self.path, self.header, what="terms") as (lines, writer):
+            for number, line in enumerate(lines, 2):
+                try:
+                    told = json.loads(line)
+                    natural(image=told["image"])
+                    self.found[told["image"]] = Verdict(**told | {name: float(told[name]) for name in REAL})
+                except (KeyError, TypeError, ValueError) as error:
+                    raise FedprivError(f"{self.path}:{number}: is no verdict ({error}): remove the line") from None
             yield writer
 
-    def _verdict(self, number: int, line: bytes) -> Verdict:
-        try:
-            found: dict[str, Any] = json.loads(line)
-            natural(image=found["image"])
-            return Verdict(**found | {name: float(found[name]) for name in REAL})
-        except (KeyError, TypeError, ValueError) as error:
-            raise FedprivError(f"{self.path}:{number}: is no verdict ({error}): remove the line") from None
-
     def add(self, writer: records.Writer, verdict: Verdict) -> None:
-        """Write it down and know it."""
+        """Write a verdict to the open file, and know it."""
         writer.append(asdict(verdict))
         self.found[verdict.image] = verdict
