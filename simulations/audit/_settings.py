@@ -15,7 +15,9 @@ Settings = NDArray[np.float64]
 
 
 def halves_of(own: AdaptiveDpSgd, before: Vector, after: Vector, expected: float, steps: int = 1) -> Vector:
-    """Σ(1[‖x‖ ≤ R] − ½) with its noise, of all steps, as R's own step shows it.
+    """Σ(1[‖x‖ ≤ R] − ½) with its noise, summed over all steps, as the step from R before to R after shows it.
+
+    `expected` is the size of a batch on average.
 
     >>> own = AdaptiveDpSgd(clip=1.0, noise=1.0, sampling=1.0, count_noise=2.0, rate=0.2)
     >>> halves_of(own, np.array([1.0]), np.exp([-0.2 * 1.5 / 10]), expected=10.0).round(9)
@@ -25,23 +27,27 @@ def halves_of(own: AdaptiveDpSgd, before: Vector, after: Vector, expected: float
 
 
 def reached(own: PrivateSum, study: Study, before: Settings, after: Settings) -> NDArray[np.bool_]:
-    """Whether noise can lead from the settings that a client was sent to those that it answers, a row each."""
+    """Whether noise can lead from the settings that each client was sent to those that it answers, a row a client."""
     steps, expected = study.training.local_steps, own.sampling * study.clients.records
     match own:
         case AdaptiveDpSgd():
             return _on_grid(own, before[:, 0], after[:, 0], expected, steps)
         case Ptr():
-            return np.array([now in _after(own, was, expected, steps) for was, now in zip(
-                before[:, 0].tolist(), after[:, 0].tolist(), strict=True
-            )], bool)  # fmt: skip
+            leads_to = [{was} for was in before[:, 0].tolist()]  # every F that tests lead to, whichever of them pass
+            for _ in range(steps):
+                leads_to = [
+                    {float(own._next(int(now), passed, expected)) for now in some for passed in (True, False)}
+                    for some in leads_to
+                ]
+            return np.array([now in some for now, some in zip(after[:, 0].tolist(), leads_to, strict=True)], bool)
         case _:
             return np.ones(len(after), bool)
 
 
 def _on_grid(own: AdaptiveDpSgd, before: Vector, after: Vector, expected: float, steps: int) -> NDArray[np.bool_]:
-    """R's step is a function of a whole number of grid steps, and of nothing else: put together again it is the same.
+    """Whether R's step is what some whole number of grid steps gives, and nothing else: worked out anew it is the same.
 
-    At the ends of where R may wander, and of how far one step goes, there is nothing to put together.
+    At the ends of where R may wander, and of how far one step goes, any number gives that step, so it is believed.
     """
     with np.errstate(invalid="ignore", divide="ignore"):
         count = halves_of(own, before, after, expected, steps)
@@ -50,11 +56,3 @@ def _on_grid(own: AdaptiveDpSgd, before: Vector, after: Vector, expected: float,
     far = ~(np.abs(count / expected) < 10.0 - steps) | (after == before)
     close = np.isclose(again, after, rtol=ROUNDED * steps, atol=0)
     return np.asarray(np.isfinite(after) & (after > 0) & (close | far))
-
-
-def _after(own: Ptr, trimmed: float, expected: float, steps: int) -> set[float]:
-    """All F that tests lead to, whichever pass."""
-    found = {trimmed}
-    for _ in range(steps):
-        found = {float(own._next(int(now), passed, expected)) for now in found for passed in (True, False)}
-    return found
