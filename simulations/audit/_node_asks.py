@@ -13,10 +13,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr
 from dataclasses import dataclass, replace
 from hashlib import blake2b
-from typing import Any, NamedTuple, assert_never
+from typing import NamedTuple, assert_never
 
 import numpy as np
-from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, RecordDict
+from flwr.app import Array, ArrayRecord, ConfigRecord, ConfigRecordValues, Context, Message, RecordDict
 from flwr.supercore.task_identity import TaskIdentity
 from numpy.typing import NDArray
 
@@ -45,16 +45,16 @@ Rows = NDArray[np.float32]
 
 @dataclass(frozen=True, eq=False)
 class Ask:
-    """One question, and what to call it."""
+    """One question of a server's."""
 
-    about: str
+    about: str  # what to call it
     study: Study
     text: str  # of the study, as it is sent
     round: int
-    clients: Numbers
-    weights: Rows
-    run: str = "first"
-    settings: NDArray[np.float64] | None = None
+    clients: Numbers  # of whom it is asked, in rising order
+    weights: Rows  # the model that is sent
+    run: str = "first"  # whose round it is: a server that asks again is another
+    settings: NDArray[np.float64] | None = None  # that adapt, a row a client
 
     @property
     def expected(self) -> wire.Expected:
@@ -66,11 +66,27 @@ class Ask:
             self.study.id, self.round, self.clients, self.weights.size, chosen, self.study.masked, settings
         )
 
+    @property
+    def message(self) -> Message:
+        """The question as a server sends it."""
+        task: dict[str, ConfigRecordValues] = {
+            "study": self.text, "round": self.round, "seconds": PATIENCE, "until": 0.0, "restarted": False,
+            "code": code(), "run": self.run,
+        }  # fmt: skip
+        arrays = {"weights": Array(self.weights), "clients": Array(self.clients)}
+        if self.settings is not None:
+            arrays["settings"] = Array(self.settings)
+        return Message(RecordDict({"task": ConfigRecord(task), "arrays": ArrayRecord(arrays)}), 1, "train")
+
+    def settings_of(self, clients: Numbers) -> NDArray[np.float64] | None:
+        """The settings that were sent to some of its clients, a row each; None where nothing adapts."""
+        return None if self.settings is None else self.settings[np.searchsorted(self.clients, clients)]
+
 
 class Heard(NamedTuple):
-    """What came back: in words all that is seen of it beside symbols; its frames, opened; the bytes."""
+    """What came back."""
 
-    words: str
+    words: str  # all that is seen of it beside symbols
     frames: tuple[OPENED, ...] = ()
     content: bytes = b""
     fault: str = ""  # what no honest answer is, whatever its neighbour's may be
@@ -96,8 +112,21 @@ def heard(copy: Copy, ask: Ask) -> Heard:
     What a node writes into its own log is not the server's to see.
     """
     with redirect_stderr(io.StringIO()):
-        reply = _without_mask(copy, ask) if masked(copy, ask.study) else _by_message(copy, ask)
-    return Heard(f"it refuses: {reply}") if isinstance(reply, str) else _read(ask, *reply)
+        if masked(copy, ask.study):
+            own = (ask.text, ask.weights, ask.round, ask.clients, ask.settings)
+            try:
+                content = Node.of(copy.config).answer(*own, run=ask.run, masked=True)
+            except Refused as error:
+                return Heard(f"it refuses: {answering.REFUSED}: {error}")
+            return _read(ask, content, "the vector that masks are put on")
+        message, began = ask.message, time.time()
+        reply = client.app(message, Context(1, 1, copy.config, state=RecordDict(), run_config={}))
+        told = _told(message, reply, began)
+    if reply.has_error():
+        return Heard(f"it refuses: {told}")
+    answer = reply.content.array_records.get("answer")
+    content = b"" if answer is None or "frames" not in answer else answer["frames"].data  # what a server takes
+    return _read(ask, content, told)
 
 
 def masked(copy: Copy, study: Study) -> bool:
@@ -131,66 +160,34 @@ def honest(home: Home, study: Study) -> Numbers:
     return np.setdiff1d(held, attackers(count, bad, study.run.seed)) if bad else held
 
 
-def _by_message(copy: Copy, ask: Ask) -> str | tuple[bytes, str]:
-    task = {"study": ask.text, "round": ask.round, "seconds": PATIENCE, "until": 0.0, "restarted": False,
-            "code": code(), "run": ask.run}  # fmt: skip
-    arrays = {"weights": Array(ask.weights), "clients": Array(ask.clients)}
-    if ask.settings is not None:
-        arrays["settings"] = Array(ask.settings)
-    content = RecordDict({"task": ConfigRecord(task), "arrays": ArrayRecord(arrays)})  # type: ignore[arg-type]
-    context = Context(run_id=1, node_id=1, node_config=copy.config, state=RecordDict(), run_config={})
-    message, began = Message(content, 1, "train"), time.time()
-    reply: Any = client.app(message, context)
-    about = _about(message, reply, began)
-    if reply.has_error():
-        return f"{reply.error.reason} (code {reply.error.code}){about}"
-    told = [f"{type(record).__name__} {name!r}: {_told(record)}" for name, record in reply.content.items()]
-    return _frames(reply.content), "; ".join(told) + about
+def _told(message: Message, reply: Message, began: float) -> str:
+    """Its error, or every value of each record, of arrays all but the bytes that carry the answer; and its metadata.
 
-
-def _frames(content: RecordDict) -> bytes:
-    """What a server takes from an answer; nothing where it is not there."""
-    answer = content.array_records.get("answer")
-    return b"" if answer is None or "frames" not in answer else answer["frames"].data
-
-
-def _told(record: Any) -> str:
-    """Every value of a record, and of arrays what they say of themselves: all but the bytes that carry the answer."""
-    if not isinstance(record, ArrayRecord):
-        return ", ".join(f"{name} = {value!r}" for name, value in record.items())
-    return ", ".join(f"{name} = {_shape(array)}" + (
-        "" if name == "frames" else f" of {blake2b(array.data, digest_size=16).hexdigest()}"
-    ) for name, array in record.items())  # fmt: skip
-
-
-def _shape(array: Array) -> str:
-    """What an array says that it is: one that is as long as its bytes says nothing more."""
-    shape = "as many as its bytes" if tuple(array.shape) == (len(array.data),) else str(tuple(array.shape))
-    return f"{array.dtype} {shape} ({array.stype})"
-
-
-def _about(message: Message, reply: Any, began: float) -> str:
-    """What a reply's own metadata say that those of any reply do not; when it was made is looked at for being true."""
+    Of metadata it is what those of any reply do not say; when it was made is looked at for being true.
+    """
+    words = f"{reply.error.reason} (code {reply.error.code})" if reply.has_error() else ""
+    for name, record in () if reply.has_error() else reply.content.items():
+        values = [f"{key} = {value!r}" for key, value in record.items() if not isinstance(value, Array)]
+        for key, array in record.items() if isinstance(record, ArrayRecord) else ():
+            # An array that is as long as its bytes says nothing more by its shape.
+            shape = "as many as its bytes" if tuple(array.shape) == (len(array.data),) else str(tuple(array.shape))
+            digest = "" if key == "frames" else f" of {blake2b(array.data, digest_size=16).hexdigest()}"
+            values.append(f"{key} = {array.dtype} {shape} ({array.stype}){digest}")
+        words += f"{'; ' if words else ''}{type(record).__name__} {name!r}: {', '.join(values)}"
     own, plain = (dict(vars(each.metadata)) for each in (reply, Message(RecordDict(), reply_to=message)))
     now, ends = plain.pop("_created_at"), plain.pop("_ttl")
     made, left = own.pop("_created_at"), own.pop("_ttl")
     told = {name: value for name, value in own.items() if value != plain.get(name)}
     told |= {} if began <= made <= now else {"made at": made}
     told |= {} if abs(made + left - now - ends) < 1e-3 else {"left to live": left}
-    return "".join(f"; {name.lstrip('_')} {value!r}" for name, value in sorted(told.items()))
-
-
-def _without_mask(copy: Copy, ask: Ask) -> str | tuple[bytes, str]:
-    try:
-        node = Node.of(copy.config)
-        reply = node.answer(ask.text, ask.weights, ask.round, ask.clients, ask.settings, run=ask.run, masked=True)
-    except Refused as error:
-        return f"{answering.REFUSED}: {error}"
-    return reply, "the vector that masks are put on"
+    return words + "".join(f"; {name.lstrip('_')} {value!r}" for name, value in sorted(told.items()))
 
 
 def _read(ask: Ask, content: bytes, names: str) -> Heard:
-    """What is seen of an answer: its records, its frames, whom they speak for, who failed and why, and its size."""
+    """What is seen of an answer: its records, its frames, whom they speak for, who failed and why, and its size.
+
+    Settings that a release cannot have come to, whatever its noise, are a fault; so are bytes that say more than these.
+    """
     try:
         parts, failed = wire.frames_of(content, len(ask.clients))
         frames = tuple(wire.opened(part, ask.expected) for part in parts)
@@ -198,38 +195,26 @@ def _read(ask: Ask, content: bytes, names: str) -> Heard:
         fault = f"the node answers what no server reads: {error}"
         return Heard(f"{fault}, {names}; {len(content):,} bytes", (), content, fault)
     kinds = [f"{type(frame).__name__} of clients {ranges(frame.clients)}" for frame in frames]
-    size = f"{len(content):,} bytes" if _steady(ask, frames) else "as many bytes as its symbols take"
+    # Sums take what their largest entry needs, and trits leave out zeros: the size of both is a function of symbols.
+    varies = (wire.Sum, wire.Messages) if isinstance(packing(ask.expected.mechanism), Trits) else wire.Sum
+    of_symbols = any(isinstance(frame, varies) for frame in frames)
+    size = "as many bytes as its symbols take" if of_symbols else f"{len(content):,} bytes"
     words = f"it answers: {names}; {', '.join(kinds) or 'no frame'}; {size}; failed: {failed or 'nobody'}"
-    if bytes(content) == wire.reply([_written(ask, frame) for frame in frames], failed):
-        return Heard(words, frames, content, _unaccounted(ask, frames))
+    own, fault, private, written = ask.expected, "", ask.study.privacy.private_sum, list[bytes]()
+    for frame in frames:
+        about = own.study, own.round, frame.clients
+        match frame:
+            case wire.Messages():
+                written.append(wire.messages(*about, frame.payload, own.dimension, own.mechanism))
+            case wire.Sum():
+                written.append(wire.summed(*about, frame.total, frame.alone))
+            case wire.Adapted():
+                written.append(wire.adapted(*about, frame.settings))
+                before = ask.settings_of(frame.clients)
+                if private is None or before is None or reached(private, ask.study, before, frame.settings).all():
+                    continue
+                fault = f"the node answers with {', '.join(private.adapts)} that no noise of its release leads to"
+    if bytes(content) == wire.reply(written, failed):
+        return Heard(words, frames, content, fault)
     fault = "the node answers with bytes that no symbol accounts for"
     return Heard(f"{words}; {fault}", frames, content, fault)
-
-
-def _written(ask: Ask, frame: OPENED) -> bytes:
-    """The only bytes that say so."""
-    own = ask.expected
-    match frame:
-        case wire.Messages():
-            return wire.messages(own.study, own.round, frame.clients, frame.payload, own.dimension, own.mechanism)
-        case wire.Sum():
-            return wire.summed(own.study, own.round, frame.clients, frame.total, frame.alone)
-        case wire.Adapted():
-            return wire.adapted(own.study, own.round, frame.clients, frame.settings)
-
-
-def _unaccounted(ask: Ask, frames: tuple[OPENED, ...]) -> str:
-    """Settings that a release cannot have come to, whatever its noise: nothing where there are none."""
-    private = ask.study.privacy.private_sum
-    for frame in frames:
-        if isinstance(frame, wire.Adapted) and private is not None and ask.settings is not None:
-            before = ask.settings[np.searchsorted(ask.clients, frame.clients)]
-            if not reached(private, ask.study, before, frame.settings).all():
-                return f"the node answers with {', '.join(private.adapts)} that no noise of its release leads to"
-    return ""
-
-
-def _steady(ask: Ask, frames: tuple[OPENED, ...]) -> bool:
-    """Whether all answers to it are of one size: sums take what their largest entry needs, and zeros are left out."""
-    short = isinstance(packing(ask.expected.mechanism), Trits)
-    return not any(isinstance(frame, wire.Sum) or (short and isinstance(frame, wire.Messages)) for frame in frames)
