@@ -39,28 +39,23 @@ def alone(place: Path) -> Iterator[None]:
     try:
         if not _taken(lock):
             raise FedprivError(f"{place}: another audit is at work there: --out names another place")
-        _check(place)
+        if not os.access(place, os.W_OK | os.X_OK):
+            raise FedprivError(f"{place}: no audit can be written there (not writable)")
+        for file in (place / name for name in FILES):
+            if file.exists() and not file.is_file():
+                raise FedprivError(f"{file}: an audit is written there, and that is no file: --out names another place")
+        blocks = place / BLOCKS
+        if blocks.exists() and not blocks.is_dir():
+            raise FedprivError(f"{blocks}: an audit keeps its trials there, and that is no directory: --out")
+        held = sorted(path.name for path in blocks.iterdir()) if blocks.exists() else []
+        if foreign := [name for name in held if not OURS.fullmatch(name)]:
+            raise FedprivError(f"{blocks / foreign[0]}: no file of an audit's, where one keeps its trials: --out")
         yield
     finally:
         os.close(lock)
         with suppress(OSError):  # one that holds something
             for each in new:
                 each.rmdir()
-
-
-def _check(place: Path) -> None:
-    """Refuse a directory in which an audit could not be written, or would be written over what is no audit's."""
-    if not os.access(place, os.W_OK | os.X_OK):
-        raise FedprivError(f"{place}: no audit can be written there (not writable)")
-    for file in (place / name for name in FILES):
-        if file.exists() and not file.is_file():
-            raise FedprivError(f"{file}: an audit is written there, and that is no file: --out names another place")
-    if not (blocks := place / BLOCKS).exists():
-        return
-    if not blocks.is_dir():
-        raise FedprivError(f"{blocks}: an audit keeps its trials there, and that is no directory: --out")
-    if foreign := sorted(path.name for path in blocks.iterdir() if not OURS.fullmatch(path.name)):
-        raise FedprivError(f"{blocks / foreign[0]}: no file of an audit's, where one keeps its trials: --out")
 
 
 @contextmanager
