@@ -66,6 +66,19 @@ class Home:
         """Where its ledger and its keys are."""
         return self.directory / self.policy.ledger
 
+    def check_same(self, directory: Path, table: dict[str, Any]) -> None:
+        """Refuse the policy of another directory, as it is written there: neighbours differ in data alone."""
+        one, other = (
+            {name: value for name, value in of.items() if name not in ("data", "ledger")}
+            | {f"data.{name}": value for name, value in of["data"].items() if name != "path"}
+            for of in (self.table, table)
+        )
+        if names := sorted(name for name in one | other if one.get(name) != other.get(name)):
+            raise FedprivError(
+                f"{directory / POLICY}: {names[0]} = {other.get(names[0])!r}, where {self.directory / POLICY} says "
+                f"{one.get(names[0])!r}: neighbours differ in data alone"
+            )
+
 
 def policy_of(directory: Path) -> tuple[Policy, dict[str, Any]]:
     """The policy in a directory, and the table that its file holds."""

@@ -7,7 +7,6 @@ that one client holds. What differs is what the certificate is of: one record mo
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from pathlib import Path
@@ -78,12 +77,6 @@ def without(division: Division, records: Numbers) -> Uneven:
     own = [records_of(division, client) for client in range(division.clients)]
     kept = [each[~np.isin(each, records)] for each in own]
     return Uneven(np.concatenate(kept), np.cumsum([0, *map(len, kept)]))
-
-
-def most_telling(candidates: list[Change], effect: Callable[[Change], float]) -> Change:
-    """The candidate that changes messages most; the first of those that change them as much."""
-    effects = [effect(each) for each in candidates]
-    return candidates[int(np.argmax(effects))]
 
 
 def candidates(division: Division, clients: Numbers, how: How, *, whole: bool) -> list[Change]:
@@ -184,13 +177,19 @@ def _surplus(own: list[bytes], others: list[bytes]) -> Numbers:
     return np.array(found, np.int64)
 
 
-def moved(one: Held, other: Held) -> list[int]:
-    """Whose records are others in the one node than in the other, the node's own dealing being what deals them."""
+def moved(one: Held, other: Held, among: Numbers) -> list[int]:
+    """Which of these clients have other records in the one node than in the other; refused where none has.
+
+    The node's own dealing is what deals them.
+    """
     tables = [(digests(pool), division) for pool, division in (one, other)]
-    most = max(division.clients for _, division in tables)
+    most, asked = max(division.clients for _, division in tables), set(among.tolist())
 
     def own(table: tuple[list[bytes], Division], client: int) -> list[bytes]:
         known, division = table
         return sorted(known[each] for each in records_of(division, client).tolist())
 
-    return [client for client in range(most) if own(tables[0], client) != own(tables[1], client)]
+    some = [client for client in range(most) if client in asked]
+    if found := [client for client in some if own(tables[0], client) != own(tables[1], client)]:
+        return found
+    raise FedprivError("no client of this node has other data than its neighbour's: there is nothing to audit")

@@ -85,6 +85,12 @@ def of_sums(mechanism: Mechanism, x: Rows, y: Rows, summed: int) -> Score:
     return lambda seen: _total((total(seen) - middle) * way)
 
 
+def of_answers(mechanism: Mechanism, x: Rows, y: Rows) -> Score:
+    """A score of messages, a row a client; of a single row, which is smaller, as of the sum of these clients' alone."""
+    alone, added, many = of_messages(mechanism, x, y), of_sums(mechanism, x, y, len(x)), len(x)
+    return lambda seen: alone(seen) if len(seen) == many else added(seen.sum(axis=0))
+
+
 def of_releases(total: Vector, base: Vector, way: Vector, spread: float, sampling: float, steps: int) -> float:
     """ln of the likelihood ratio of the noisy sum of so many Poisson batches, with a record and without it.
 
