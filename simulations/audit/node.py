@@ -17,9 +17,10 @@ from fedpriv.studies import file as study_file
 from fedpriv.studies import promise as guarantee
 from fedpriv.studies.study import Study
 from simulations.audit._node_asks import in_flower
+from simulations.audit._node_charges import Fault
 from simulations.audit._node_home import POLICY, Copy, Home, copied
 from simulations.audit._node_neighbours import digests, moved
-from simulations.audit._node_seen import Fault, Seen, compared
+from simulations.audit._node_seen import Seen, compared
 from simulations.audit._node_trials import Asked, NodeTrials, held_by
 from simulations.audit._node_worlds import Subject
 from simulations.audit._places import alone
@@ -92,7 +93,7 @@ def _examined(copy: Copy, neighbour: Path | None, study: Study, told: Callable[[
     asked = Asked(subject.study, guarantee.releases_of_worst(subject.study), np.array(differ, np.int64))
     charged = subject.charged(pair.worlds, asked)
     told("asking both")
-    seen = compared(copy, pair.worlds, asked, subject.weights, lambda: None)
+    seen = compared(copy, pair.worlds, asked, subject.weights)
     if len(differ) > 1:
         some = ", ".join(map(str, differ[:3])) + (", …" if len(differ) > 3 else "")
         many = f"{pair.words}: the data of {len(differ):,} clients are others ({some}), where a ledger counts one"
