@@ -16,7 +16,7 @@ from hashlib import blake2b
 from typing import NamedTuple, assert_never
 
 import numpy as np
-from flwr.app import Array, ArrayRecord, ConfigRecord, ConfigRecordValues, Context, Message, RecordDict
+from flwr.app import Array, ArrayRecord, ConfigRecord, ConfigRecordValues, Context, Message, MetricRecord, RecordDict
 from flwr.supercore.task_identity import TaskIdentity
 from numpy.typing import NDArray
 
@@ -31,11 +31,12 @@ from fedpriv.accounting.event import Event
 from fedpriv.packed.forms import Trits
 from fedpriv.packed.symbols import packing
 from fedpriv.population.participation import attackers
+from fedpriv.releases import AdaptiveDpSgd
 from fedpriv.studies import promise as guarantee
 from fedpriv.studies.study import Study
 from fedpriv.trust import Central, Local, Sums, sums_only
 from simulations.audit._node_home import Copy, Home
-from simulations.audit._settings import reached
+from simulations.audit._settings import halves_of, reached
 
 PATIENCE = 3600.0  # seconds for one answer
 OPENED = wire.Messages | wire.Sum | wire.Adapted
@@ -82,6 +83,27 @@ class Ask:
         """The settings that were sent to some of its clients, a row each; None where nothing adapts."""
         return None if self.settings is None else self.settings[np.searchsorted(self.clients, clients)]
 
+    def messages_in(self, frame: OPENED) -> Iterator[tuple[int, bytes]]:
+        """Each client's message in a frame of the answer, with what it answers: nothing of settings alone."""
+        about = f"{self.text}\0{self.round}\0".encode()
+        match frame:
+            case wire.Messages():
+                for client, row in zip(frame.clients.tolist(), frame.payload, strict=True):
+                    yield client, about + row.tobytes()
+            case wire.Sum():
+                for client in frame.clients.tolist():
+                    yield client, about + frame.total.tobytes()
+            case wire.Adapted():
+                return
+
+    def counts_in(self, frame: OPENED) -> Iterator[tuple[int, float]]:
+        """The noisy count behind each client's clip norm in a frame of the answer: nothing where none adapts."""
+        own, study, before = self.study.privacy.private_sum, self.study, self.settings_of(frame.clients)
+        if isinstance(frame, wire.Adapted) and isinstance(own, AdaptiveDpSgd) and before is not None:
+            expected, steps = own.sampling * study.clients.records, study.training.local_steps
+            counts = halves_of(own, before[:, 0], frame.settings[:, 0], expected, steps)
+            yield from zip(frame.clients.tolist(), counts.tolist(), strict=True)
+
 
 class Heard(NamedTuple):
     """What came back."""
@@ -109,24 +131,32 @@ def in_flower() -> Iterator[None]:
 def heard(copy: Copy, ask: Ask) -> Heard:
     """The node's answer, by the client's app; of a sum that masks hide, by what makes the vector that they are put on.
 
-    What a node writes into its own log is not the server's to see.
+    What a node writes into its own log is not the server's to see. Of a reply's own metadata it is told what those of
+    any reply do not say, and when it was made where that is not true.
     """
     with redirect_stderr(io.StringIO()):
         if masked(copy, ask.study):
-            own = (ask.text, ask.weights, ask.round, ask.clients, ask.settings)
+            asked = (ask.text, ask.weights, ask.round, ask.clients, ask.settings)
             try:
-                content = Node.of(copy.config).answer(*own, run=ask.run, masked=True)
+                content = Node.of(copy.config).answer(*asked, run=ask.run, masked=True)
             except Refused as error:
                 return Heard(f"it refuses: {answering.REFUSED}: {error}")
             return _read(ask, content, "the vector that masks are put on")
         message, began = ask.message, time.time()
         reply = client.app(message, Context(1, 1, copy.config, state=RecordDict(), run_config={}))
-        told = _told(message, reply, began)
+    own, plain = (dict(vars(each.metadata)) for each in (reply, Message(RecordDict(), reply_to=message)))
+    now, ends = plain.pop("_created_at"), plain.pop("_ttl")
+    made, left = own.pop("_created_at"), own.pop("_ttl")
+    beside = {name: value for name, value in own.items() if value != plain.get(name)}
+    beside |= {} if began <= made <= now else {"made at": made}
+    beside |= {} if abs(made + left - now - ends) < 1e-3 else {"left to live": left}
+    about = "".join(f"; {name.lstrip('_')} {value!r}" for name, value in sorted(beside.items()))
     if reply.has_error():
-        return Heard(f"it refuses: {told}")
+        return Heard(f"it refuses: {reply.error.reason} (code {reply.error.code}){about}")
+    told = "; ".join(f"{type(record).__name__} {name!r}: {_told(record)}" for name, record in reply.content.items())
     answer = reply.content.array_records.get("answer")
     content = b"" if answer is None or "frames" not in answer else answer["frames"].data  # what a server takes
-    return _read(ask, content, told)
+    return _read(ask, content, told + about)
 
 
 def masked(copy: Copy, study: Study) -> bool:
@@ -160,27 +190,17 @@ def honest(home: Home, study: Study) -> Numbers:
     return np.setdiff1d(held, attackers(count, bad, study.run.seed)) if bad else held
 
 
-def _told(message: Message, reply: Message, began: float) -> str:
-    """Its error, or every value of each record, of arrays all but the bytes that carry the answer; and its metadata.
-
-    Of metadata it is what those of any reply do not say; when it was made is looked at for being true.
-    """
-    words = f"{reply.error.reason} (code {reply.error.code})" if reply.has_error() else ""
-    for name, record in () if reply.has_error() else reply.content.items():
-        values = [f"{key} = {value!r}" for key, value in record.items() if not isinstance(value, Array)]
-        for key, array in record.items() if isinstance(record, ArrayRecord) else ():
-            # An array that is as long as its bytes says nothing more by its shape.
-            shape = "as many as its bytes" if tuple(array.shape) == (len(array.data),) else str(tuple(array.shape))
-            digest = "" if key == "frames" else f" of {blake2b(array.data, digest_size=16).hexdigest()}"
-            values.append(f"{key} = {array.dtype} {shape} ({array.stype}){digest}")
-        words += f"{'; ' if words else ''}{type(record).__name__} {name!r}: {', '.join(values)}"
-    own, plain = (dict(vars(each.metadata)) for each in (reply, Message(RecordDict(), reply_to=message)))
-    now, ends = plain.pop("_created_at"), plain.pop("_ttl")
-    made, left = own.pop("_created_at"), own.pop("_ttl")
-    told = {name: value for name, value in own.items() if value != plain.get(name)}
-    told |= {} if began <= made <= now else {"made at": made}
-    told |= {} if abs(made + left - now - ends) < 1e-3 else {"left to live": left}
-    return words + "".join(f"; {name.lstrip('_')} {value!r}" for name, value in sorted(told.items()))
+def _told(record: ArrayRecord | ConfigRecord | MetricRecord) -> str:
+    """Every value of a record, and of arrays what they say of themselves: all but the bytes that carry the answer."""
+    if not isinstance(record, ArrayRecord):
+        return ", ".join(f"{name} = {value!r}" for name, value in record.items())
+    told = []
+    for name, array in record.items():
+        # An array that is as long as its bytes says nothing more by its shape.
+        shape = "as many as its bytes" if tuple(array.shape) == (len(array.data),) else str(tuple(array.shape))
+        digest = "" if name == "frames" else f" of {blake2b(array.data, digest_size=16).hexdigest()}"
+        told.append(f"{name} = {array.dtype} {shape} ({array.stype}){digest}")
+    return ", ".join(told)
 
 
 def _read(ask: Ask, content: bytes, names: str) -> Heard:

@@ -7,7 +7,6 @@ key by which the node deals its records, for the copy has to deal them as the no
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 import shutil
 import tomllib
@@ -24,6 +23,7 @@ from fedpriv._base.tables import toml
 from fedpriv.errors import FedprivError
 from fedpriv.randomness.cryptographic import KEY_BYTES
 from fedpriv.studies.study import Kind
+from simulations.audit._node_ledger import lines_of, place_of
 from simulations.audit._places import opened, own_directory
 
 POLICY = "policy.toml"  # in a node's directory, and in its copy's
@@ -52,7 +52,7 @@ class Home:
                 f"{directory / POLICY}: noise = {policy.noise!r}: who knows the study's seed can subtract it, so there "
                 "is nothing to audit"
             )
-        place, file = _place(directory / policy.ledger / FILE), directory / policy.ledger / DEALING
+        place, file = place_of(directory / policy.ledger / FILE), directory / policy.ledger / DEALING
         try:  # where it has no key yet, one of this audit's will do, as any it makes would
             key = file.read_bytes() if file.exists() else os.urandom(KEY_BYTES)
         except OSError as error:
@@ -92,41 +92,6 @@ def policy_of(directory: Path) -> tuple[Policy, dict[str, Any]]:
     if isinstance(path, str) and not Path(path).is_absolute():
         raise FedprivError(f"{file}: data.path = {path!r} means another place wherever a node starts: write it in full")
     return policy, tomllib.loads(file.read_text(encoding="utf-8-sig"))
-
-
-def lines_of(file: Path, after: int = 0) -> list[dict[str, Any]]:
-    """A ledger's lines after so many. Half a line at the end is what a kill leaves, and a node takes away."""
-    *whole, last = file.read_text(encoding="utf-8").split("\n")
-    found = []
-    for number, line in enumerate(([*whole, last] if last else whole)[after:], after + 1):
-        try:
-            found.append(own := json.loads(line))
-            if not isinstance(own, dict):
-                raise ValueError("no table")
-        except ValueError as error:
-            if number > len(whole):
-                break
-            raise FedprivError(f"{file}: damaged ledger (line {number}: {error})") from None
-    return found
-
-
-def _place(file: Path) -> tuple[int, int]:
-    """Partition p of P, which a ledger's newest line that names one says it is of."""
-    try:
-        found = [line["place"] for line in lines_of(file) if "place" in line]
-        own, of = map(int, found[-1])
-        if not 0 <= own < of:
-            raise ValueError(f"place {found[-1]}, where a node is partition p of P, 0 ≤ p < P")
-        return own, of
-    except FedprivError:
-        raise
-    except OSError as error:
-        why = "this node has no ledger yet" if isinstance(error, FileNotFoundError) else str(error.strerror)
-        raise FedprivError(f"{file}: {why}: fedpriv deploy up makes it, and so does a node's first round") from None
-    except IndexError:
-        raise FedprivError(f"{file}: damaged ledger (no line says which partition it is of)") from None
-    except (ValueError, TypeError) as error:
-        raise FedprivError(f"{file}: damaged ledger ({error})") from None
 
 
 @dataclass(frozen=True)
@@ -183,16 +148,16 @@ class Copy:
         (self.ledger / DEALING).write_bytes(self.home.key)
         if not as_it_stands:
             return
-        source = self.home.ledger
         try:
-            with opened(source) as lock:
+            with opened(self.home.ledger) as lock:
                 fcntl.flock(lock, fcntl.LOCK_SH)
-                shutil.copyfile(source / FILE, self.ledger / FILE)
-                if (source / ANSWERS).is_dir():
-                    shutil.copytree(source / ANSWERS, self.ledger / ANSWERS, copy_function=shutil.copyfile)
+                shutil.copyfile(self.home.ledger / FILE, self.ledger / FILE)
+                if (self.home.ledger / ANSWERS).is_dir():
+                    shutil.copytree(self.home.ledger / ANSWERS, self.ledger / ANSWERS, copy_function=shutil.copyfile)
                     (self.ledger / ANSWERS).chmod(0o700)  # whatever the node's is
         except (OSError, shutil.Error) as error:
-            raise FedprivError(f"{source}: cannot be copied ({getattr(error, 'strerror', None) or error})") from None
+            why = getattr(error, "strerror", None) or error
+            raise FedprivError(f"{self.home.ledger}: cannot be copied ({why})") from None
 
 
 def ledger_of(copy: Copy, after: int = 0) -> list[dict[str, Any]]:

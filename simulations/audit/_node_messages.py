@@ -128,6 +128,15 @@ def _summed(
     return total, squares
 
 
+def effect_of(study: Study, held: tuple[Held, Held], client: int, weights: Rows, *, rounds: int) -> float:
+    """How far apart in two worlds that is which a client's messages are drawn from: in so many rounds at most."""
+    if study.privacy.private_sum is not None:
+        return float(np.linalg.norm(release_of(study, held, client, weights).way))
+    whose, some = np.array([client]), min(study.run.rounds, rounds)
+    sent = [sent_by(study, own, whose, some, weights) for own in held]
+    return float(sum(np.linalg.norm(x - y) for x, y in zip(*sent, strict=True)))
+
+
 def event_of(copy: Copy) -> tuple[Event, ...]:
     """What the copy's ledger has come to, for one unit of its policy."""
     with own_ledger.opened(copy.ledger, copy.home.place) as ledger:

@@ -149,8 +149,7 @@ class Difference:
         `names` are the two directories; `one` says that neighbours differ in a single record, and `replaced` that
         another may be in its place.
         """
-        gone, come = self.only
-        more = max(len(gone), len(come))
+        (gone, come), more = self.only, max(map(len, self.only))
         if not more:
             raise FedprivError(f"{names[1]}: holds the same records as {names[0]}: a neighbour differs in one")
         if more > 1 and one:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, NamedTuple
@@ -16,14 +15,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fedpriv import wire
-from fedpriv.releases import AdaptiveDpSgd
-from simulations.audit._node_asks import OPENED, Ask, heard
+from simulations.audit._node_asks import heard
 from simulations.audit._node_charges import Fault, other_price, overspent, still, uncharged
 from simulations.audit._node_home import Copy, ledger_of
 from simulations.audit._node_script import other_studies, tried
 from simulations.audit._node_trials import Asked, World, session
-from simulations.audit._settings import halves_of
 
 SESSIONS = 2  # of each world with an empty ledger; and one with the ledger as it stands
 CHARGE = "clients"  # is in each line of a ledger that is a charge
@@ -53,33 +49,29 @@ class Sitting:
 
 def compared(copy: Copy, worlds: tuple[World, World], asked: Asked, weights: Rows) -> Seen:
     """Ask both worlds alike, with an empty ledger and with the node's own."""
-    asks, answers, faults, counts = 0, 0, list[Fault](), defaultdict[tuple[int, int], list[float]](list)
+    asks, answers, faults, names = 0, 0, list[Fault](), [world.name for world in worlds]
+    counts = defaultdict[tuple[int, int], list[float]](list)  # by world and client
     for as_it_stands in (False, True):
         sides = []
         for world in worlds:
             times = range(1 if as_it_stands else SESSIONS)
             with world.at(copy):
                 sides.append([_sitting(copy, asked, weights, as_it_stands=as_it_stands) for _ in times])
-        for side, sat in enumerate(sides):
-            for one in sat:
-                asks, answers, faults = asks + len(one.heard), answers + one.answers, faults + one.faults
-                for client, some in one.counts.items():
-                    counts[side, client] += some
-        faults += _differences(sides[0], sides[1], (worlds[0].name, worlds[1].name))
+        for place, sat in [(0, sat) for sat in sides[0]] + [(1, sat) for sat in sides[1]]:
+            asks, answers, faults = asks + len(sat.heard), answers + sat.answers, faults + sat.faults
+            for client, some in sat.counts.items():
+                counts[place, client] += some
+        for place, (about, _) in enumerate(sides[0][0].heard):
+            was, now = ({each.heard[place][1] for each in side} for side in sides)
+            if was != now:
+                faults.append(Fault(about, f"{names[0]}: {_either(was)}; {names[1]}: {_either(now)}"))
+        was, now = ({json.dumps(each.charges) for each in side} for side in sides)
+        if was != now:
+            words = f"{names[0]} and {names[1]} are charged otherwise for the same questions"
+            faults.append(Fault("the ledger", words))
     found = (still(asked.study, list(counts.values())), overspent(copy, worlds[0], asked, weights))
     faults += [fault for fault in found if fault]
     return Seen(asks, answers, tuple(dict.fromkeys(faults)))
-
-
-def _differences(one: list[Sitting], other: list[Sitting], names: tuple[str, str]) -> Iterator[Fault]:
-    """Questions that the two worlds answer otherwise in any of their sittings, and charges that are not the same."""
-    for place, (about, _) in enumerate(one[0].heard):
-        was, now = ({each.heard[place][1] for each in side} for side in (one, other))
-        if was != now:
-            yield Fault(about, f"{names[0]}: {_either(was)}; {names[1]}: {_either(now)}")
-    was, now = ({json.dumps(each.charges) for each in side} for side in (one, other))
-    if was != now:
-        yield Fault("the ledger", f"{names[0]} and {names[1]} are charged otherwise for the same questions")
 
 
 def _either(words: set[str]) -> str:
@@ -104,28 +96,11 @@ def _sitting(copy: Copy, asked: Asked, weights: Rows, *, as_it_stands: bool) -> 
         wrong = [Fault(ask.about, had.fault) if had.fault else None, *(other_price(copy, ask, own) for own in charged)]
         sat.faults += [fault for fault in wrong if fault]
         for frame in had.frames:
-            _count(sat, left, ask, frame)
+            for client, message in ask.messages_in(frame):
+                left[client].add(message)  # what is the same twice has left once
+            for client, count in ask.counts_in(frame) if ask.about == f"round {ask.round}" else ():
+                sat.counts[client].append(count)
     if fault := uncharged(left, charges):
         sat.faults.append(fault)
     sat.charges += [json.dumps(line) for line in charges]
     return sat
-
-
-def _count(sat: Sitting, left: dict[int, set[bytes]], ask: Ask, frame: OPENED) -> None:
-    """Take down whose messages a frame holds, and which counts are behind the settings in it."""
-    about, numbers, own = f"{ask.text}\0{ask.round}\0".encode(), frame.clients.tolist(), ask.study.privacy.private_sum
-    match frame:
-        case wire.Messages():
-            for number, row in zip(numbers, frame.payload, strict=True):
-                left[number].add(about + row.tobytes())  # what is the same twice has left once
-        case wire.Sum():
-            for number in numbers:
-                left[number].add(about + frame.total.tobytes())
-        case wire.Adapted():
-            before = ask.settings_of(frame.clients)
-            if ask.about != f"round {ask.round}" or not isinstance(own, AdaptiveDpSgd) or before is None:
-                return
-            expected, steps = own.sampling * ask.study.clients.records, ask.study.training.local_steps
-            found = halves_of(own, before[:, 0], frame.settings[:, 0], expected, steps)
-            for number, count in zip(numbers, found.tolist(), strict=True):
-                sat.counts[number].append(count)

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clients.data.pool import Pool
-from clients.data.splits import Division
 from clients.node.own_records import pool_of_policy, wrong_with_data
 from clients.training.prepared import net_of
 from fedpriv.accounting.event import Event
@@ -20,8 +19,8 @@ from fedpriv.studies.study import Study
 from server.rounds import planned
 from simulations.audit._node_asks import drawn, honest, masked
 from simulations.audit._node_home import POLICY, Copy, policy_of
-from simulations.audit._node_messages import event_of, release_of, sent_by
-from simulations.audit._node_neighbours import Change, Difference, How, candidates, written
+from simulations.audit._node_messages import effect_of, event_of
+from simulations.audit._node_neighbours import Difference, How, candidates, written
 from simulations.audit._node_trials import Asked, World, held_by, session
 
 LOOKED_AT = 3  # rounds in which candidates are compared
@@ -88,21 +87,17 @@ class Subject:
         in_place = policy.data is None or (policy.unit == "client" and len(self.honest) == 1)
         how: How = "another" if self.event.adjacency == "replace" and in_place else "out"
         some = candidates(division, self.honest, how, whole=policy.unit == "client")
-        best = some[int(np.argmax([self._effect(change, division) for change in some]))]
+        own = self.pool, division
+        effects = [
+            effect_of(self.study, (own, change.of_study(*own)), change.whose, self.weights, rounds=LOOKED_AT)
+            for change in some
+        ]
+        best = some[int(np.argmax(effects))]
         words = f"its neighbour, {best.words}"
         if policy.data is None:
             return Pair((self.node, World(words, None, best)), words)
         data = written(best.made(self.pool), self.copy.beside / "neighbour")
         return Pair((self.node, World(words, data)), words)
-
-    def _effect(self, change: Change, division: Division) -> float:
-        """How far a change moves what a client's messages are drawn from."""
-        sides = (self.pool, division), change.of_study(self.pool, division)
-        if self.study.privacy.private_sum is not None:
-            return float(np.linalg.norm(release_of(self.study, sides, change.whose, self.weights).way))
-        client, rounds = np.array([change.whose]), min(self.study.run.rounds, LOOKED_AT)
-        sent = [sent_by(self.study, side, client, rounds, self.weights) for side in sides]
-        return float(sum(np.linalg.norm(x - y) for x, y in zip(*sent, strict=True)))
 
     def charged(self, worlds: tuple[World, World], asked: Asked) -> Event:
         """What the copy's ledger is charged for all rounds, where either world answers any.

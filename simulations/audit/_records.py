@@ -24,18 +24,14 @@ from fedpriv._base.arrays import Vector
 from fedpriv.accounting.event import Event
 from fedpriv.auditing.pairs import keys_of
 from fedpriv.releases import AdaptiveDpSgd, PrivateSum, Ptr, event_of_sum
-from fedpriv.releases.ptr import step_ratio
 from fedpriv.studies.study import Study
 from simulations.audit._node_ratio import log_drawn
-from simulations.audit._settings import halves_of
+from simulations.audit._settings import halves_of, measured, said_by_counts
 from simulations.audit.trials import Scored
 
 CANARY = 1e3  # the length of its gradient before clipping, in clip norms
 OTHERS = 1e4  # and that of the others' gradients
 DIMENSION = 16  # coordinates: a release clips by the norm and draws each coordinate's noise alone
-FEWEST = 16  # counts of which a spread is measured
-FAR = 0.7  # of the spread that is described: a measured one below it is believed instead
-STILL = 0.05  # records, which a spread is taken for at least
 Numbers = NDArray[np.int64]
 Rows = NDArray[np.float32]
 
@@ -123,23 +119,12 @@ class Records:
         along = out.astype(float) @ _ALONG * expected
         clip, noise = np.full(len(out), own.clip), np.full(len(out), float(cast(Any, own).noise))
         beside: Vector = np.zeros(len(out))  # what the settings say by themselves
-        match own:
-            case AdaptiveDpSgd():
-                # A record too long takes half of one from a noisy count, and a guesser weighs that by the noise that is
-                # there: by what is described, unless the counts spread far less.
-                clip, halves = before[:, 0], halves_of(own, before[:, 0], after[:, 0], expected, steps)
-                spread = float(halves[chosen].std()) / sqrt(steps) if chosen.sum() >= FEWEST else own.count_noise
-                counted = own.count_noise if spread > FAR * own.count_noise else max(spread, STILL)
-                beside = (-0.5 * halves - 0.125) / (counted**2 * steps)
-            case Ptr():
-                # F shows whether the test passed; where it failed the sum has its own measure, and noise in clip norms.
-                passed = after[:, 0] < before[:, 0]
-                if own.rates == "by-trimmed":
-                    n, trimmed = int(expected), before[:, 0]
-                    along = np.where(
-                        passed, along, along / [step_ratio(min(max(int(f), 1), n - 1), n) for f in trimmed]
-                    )
-                noise = np.where(passed, own.noise * own.bound, own.noise)
+        if isinstance(own, AdaptiveDpSgd):
+            halves = halves_of(own, before[:, 0], after[:, 0], expected, steps)
+            clip, beside = before[:, 0], said_by_counts(own, halves, steps, chosen)
+        if isinstance(own, Ptr):
+            rate, noise = measured(own, before[:, 0], after[:, 0], expected)
+            along = along / rate
         j, seen = np.arange(steps + 1), along / clip
         said = (j * seen[:, None] - j * j / 2) / (noise**2 * steps)[:, None] + j * beside[:, None]
         return np.asarray(logsumexp(log_drawn(own.sampling, steps) + said, axis=1))

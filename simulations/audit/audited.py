@@ -54,14 +54,36 @@ def audit(
     True
     """
     check_confidence(confidence)
-    study, place, named = _asked(given.directory if isinstance(given, Run) else given, list(overrides))
+    from server.rounds import planned
     from simulations.audit.sources import source_of
 
-    where, beside = Path(directory) if directory is not None else place, {"study": named.hex()}
-    source = source_of(study)
+    own = given.directory if isinstance(given, Run) else given
+    run = None if isinstance(own, Study) or "\n" in os.fspath(own) else Path(own)
+    if run is None or not (run / STUDY).is_file():
+        study = planned(_promising(study_of(own, list(overrides)))).study
+        place, named = Path("audits") / study.name, study.id
+    else:
+        if list(overrides):
+            raise FedprivError(f"{run}: a run is audited as it was: no --set")
+        study = begun(run)
+        kept, rounds = run / "records.jsonl", study.run.rounds
+        done = len(records.read(kept).rounds) if kept.exists() else 0
+        if done < rounds:  # what it promises is of rounds that it has not done
+            raise FedprivError(
+                f"{run}: its study promises {rounds:,} rounds and it did {done:,}: fedpriv run --resume {run} goes on "
+                "with it"
+            )
+        if done > rounds:
+            raise FedprivError(
+                f"{run}: its records hold {done:,} rounds, where its study promises {rounds:,}: what was done is not "
+                "what would be audited"
+            )
+        study = planned(_promising(study)).study
+        place, named = run / "audit", id_of(run, study)  # by the run's own files
+    source, where = source_of(study), Path(directory) if directory is not None else place
     with alone(where):
         return concluded(
-            source, study.name, study.privacy.delta, where, beside,
+            source, study.name, study.privacy.delta, where, {"study": named.hex()},
             canaries=canaries, confidence=confidence, quiet=quiet,
         )  # fmt: skip
 
@@ -117,37 +139,6 @@ def concluded(
     forget(state)
     state.rmdir()
     return found
-
-
-def _asked(given: Study | File, overrides: list[str]) -> tuple[Study, Path, bytes]:
-    """The study, where its audit goes, and its id: a run's as its own files have it.
-
-    A run that is not over is refused: what it promises is of rounds that it has not done.
-    """
-    from server.rounds import planned
-
-    run = None if isinstance(given, Study) or "\n" in os.fspath(given) else Path(given)
-    if run is None or not (run / STUDY).is_file():
-        study = _promising(study_of(given, overrides))
-        resolved = planned(study).study
-        return resolved, Path("audits") / study.name, resolved.id
-    if overrides:
-        raise FedprivError(f"{run}: a run is audited as it was: no --set")
-    study = begun(run)
-    kept, rounds = run / "records.jsonl", study.run.rounds
-    done = len(records.read(kept).rounds) if kept.exists() else 0
-    if done < rounds:
-        raise FedprivError(
-            f"{run}: its study promises {rounds:,} rounds and it did {done:,}: fedpriv run --resume {run} "
-            "goes on with it"
-        )
-    if done > rounds:
-        raise FedprivError(
-            f"{run}: its records hold {done:,} rounds, where its study promises {rounds:,}: what was done is not what "
-            "would be audited"
-        )
-    resolved = planned(_promising(study)).study
-    return resolved, run / "audit", id_of(run, resolved)
 
 
 def _promising(study: Study) -> Study:

@@ -7,38 +7,33 @@ law of their sum is drawn, so that a fault of their noise does not show.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from math import sqrt
 from typing import Any, assert_never
 
 import numpy as np
-from numpy.random import Generator
 from numpy.typing import NDArray
 
 from clients.training.cohort import noise_of
-from fedpriv._base.arrays import Vector
 from fedpriv.accounting.event import Event
-from fedpriv.auditing.laws import Ratio, log_ratio, of_sums, power, symbol_law
+from fedpriv.auditing.laws import Ratio, log_ratio, of_sums
 from fedpriv.auditing.pairs import LONGER, Canaries, Pair, keys_of, most_told, pair_of, told_apart
 from fedpriv.auditing.statistic import mu_of_share
-from fedpriv.bounds.coins import log_binomial
 from fedpriv.channel import Channel
 from fedpriv.errors import FedprivError
-from fedpriv.mechanisms import Gaussian, Laplace, Mechanism, Ternary
+from fedpriv.mechanisms import Gaussian, Laplace, Ternary
 from fedpriv.packed.symbols import packing
 from fedpriv.randomness.streams import stream
 from fedpriv.studies.tables import Noise
 from fedpriv.trust import Central, Local, Sums
+from simulations.audit._crowds import Seen, crowd_of, with_crowd
 from simulations.audit.trials import Scored
 
 FEW = 3  # others whose messages are drawn by the channel too; more are drawn from the law of their sum
 APART = 2**40  # between the numbers of a canary and of those beside it
 SYMBOLS = 50  # of a trial, from which on its scores are ranked
-CROWD = 20_000  # others whose sum of three symbols can be worked out
 Numbers = NDArray[np.int64]
-Seen = Callable[[NDArray[Any], Generator], NDArray[Any]]  # what is seen of symbols, others being drawn
 
 
 @dataclass(frozen=True)
@@ -160,33 +155,9 @@ class Messages:
                 raise FedprivError("Laplace has no certificate under secure aggregation")
             case _ if hasattr(own, "aggregated") and hasattr(own, "grid"):
                 k, mass = own.aggregated(certain - 1).law
-                drawn, ratio = _drawn(int(k[0]), np.exp(mass)), log_ratio(own.aggregated(certain), level, -level)
+                drawn, ratio = with_crowd(int(k[0]), np.exp(mass)), log_ratio(own.aggregated(certain), level, -level)
                 known = self._few * int(own.grid.index([0.0])[0])
             case _:
-                crowd = _crowd(own, level, certain - 1)
-                drawn, ratio = _drawn(*crowd), of_sums(own, level, -level, crowd)
+                crowd = crowd_of(own, level, certain - 1)
+                drawn, ratio = with_crowd(*crowd), of_sums(own, level, -level, crowd)
         return (lambda symbols, _: symbols - known) if self._few else drawn, ratio
-
-
-def _crowd(own: Mechanism, level: float, others: int) -> tuple[int, Vector]:
-    """The law of the others' sum, symmetric symbols at 0 and votes at −level: its lowest value, and probabilities."""
-    if isinstance(own, Ternary):
-        if others > CROWD:
-            raise FedprivError(f"sums of {others:,} others' three symbols are too many to audit: at most {CROWD:,}")
-        return -others, power(symbol_law(own, 0.0)[1], others)
-    lowest, law = symbol_law(own, -level)
-    votes = len(law) - 1 if lowest == 0 else 1
-    share = float(law @ np.arange(len(law))) / votes if lowest == 0 else float(law[-1])
-    mass = np.exp(log_binomial(votes * others, share, 0, votes * others))
-    if lowest == 0:
-        return 0, mass
-    spread = np.zeros(2 * others + 1)
-    spread[::2] = mass
-    return -others, spread
-
-
-def _drawn(lowest: int, law: Vector) -> Seen:
-    """A sum in which the others are drawn from the law of theirs: its lowest value, and probabilities."""
-    below = np.cumsum(law / law.sum())
-    below[-1] = 1.0
-    return lambda symbols, rng: symbols + (lowest + np.searchsorted(below, rng.random(symbols.shape), side="right"))

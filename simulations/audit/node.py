@@ -18,7 +18,7 @@ from fedpriv.studies import promise as guarantee
 from fedpriv.studies.study import Study
 from simulations.audit._node_asks import in_flower
 from simulations.audit._node_charges import Fault
-from simulations.audit._node_home import POLICY, Copy, Home, copied
+from simulations.audit._node_home import POLICY, Home, copied
 from simulations.audit._node_neighbours import digests, moved
 from simulations.audit._node_seen import Seen, compared
 from simulations.audit._node_trials import Asked, NodeTrials, held_by
@@ -61,7 +61,33 @@ def examined(
     if place.resolve().is_relative_to(directory.resolve()):
         raise FedprivError(f"{place}: lies in the node's directory, in which nothing is written: --out names another")
     with alone(place), copied(home, place) as copy, in_flower():
-        yield _examined(copy, neighbour, named(home, study, overrides), told)
+        subject = Subject.of(copy, named(home, study, overrides))
+        told("looking for the neighbour")
+        pair = subject.beside(neighbour) if neighbour is not None else subject.changed()
+        held = (held_by(copy, pair.worlds[0], subject.study), held_by(copy, pair.worlds[1], subject.study))
+        differ = moved(*held, among=subject.honest)
+        if pair.swapped and len(differ) > 1:
+            raise FedprivError(
+                f"{pair.words}: the one is dealt to client {differ[0]} and the other to client {differ[1]}, and this "
+                "node's certificate is of one record more or less"
+            )
+        asked = Asked(subject.study, guarantee.releases_of_worst(subject.study), np.array(differ, np.int64))
+        charged = subject.charged(pair.worlds, asked)
+        told("asking both")
+        seen = compared(copy, pair.worlds, asked, subject.weights)
+        if len(differ) > 1:
+            some = ", ".join(map(str, differ[:3])) + (", …" if len(differ) > 3 else "")
+            many = f"{pair.words}: the data of {len(differ):,} clients are others ({some}), where a ledger counts one"
+            seen = seen._replace(faults=(*seen.faults, Fault("dealing", many)))
+        # All that trials depend on is in their digest, so that blocks of others are not taken up.
+        digest = blake2b(b"".join(each for pool, _ in held for each in digests(pool)), digest_size=16)
+        text = study_file.text(subject.study)
+        digest.update(repr((text, home.table, home.place, pair.words)).encode() + home.key)
+        source = NodeTrials(digest.hexdigest(), pair.words, charged, copy, pair.worlds, held, asked, subject.weights)
+        name = f"{home.directory.name}, {subject.study.name}"
+        dealing = {"neighbour": pair.words, "clients": differ[:100], "differ": len(differ)}
+        audit = Audit(source, "node", subject.study.run.seed, 0)
+        yield Examined(audit, name, home.policy.budget.delta, dealing, seen)
 
 
 def named(home: Home, study: str | None, overrides: list[str]) -> Study:
@@ -77,33 +103,3 @@ def named(home: Home, study: str | None, overrides: list[str]) -> Study:
     except FedprivError as error:
         raise FedprivError(f"{error}{': --study names its file' if study is None else ''}") from None
     return study_file.read(source, overrides)
-
-
-def _examined(copy: Copy, neighbour: Path | None, study: Study, told: Callable[[str], None]) -> Examined:
-    subject = Subject.of(copy, study)
-    told("looking for the neighbour")
-    pair = subject.beside(neighbour) if neighbour is not None else subject.changed()
-    held = (held_by(copy, pair.worlds[0], subject.study), held_by(copy, pair.worlds[1], subject.study))
-    differ = moved(*held, among=subject.honest)
-    if pair.swapped and len(differ) > 1:
-        raise FedprivError(
-            f"{pair.words}: the one is dealt to client {differ[0]} and the other to client {differ[1]}, and this "
-            "node's certificate is of one record more or less"
-        )
-    asked = Asked(subject.study, guarantee.releases_of_worst(subject.study), np.array(differ, np.int64))
-    charged = subject.charged(pair.worlds, asked)
-    told("asking both")
-    seen = compared(copy, pair.worlds, asked, subject.weights)
-    if len(differ) > 1:
-        some = ", ".join(map(str, differ[:3])) + (", …" if len(differ) > 3 else "")
-        many = f"{pair.words}: the data of {len(differ):,} clients are others ({some}), where a ledger counts one"
-        seen = seen._replace(faults=(*seen.faults, Fault("dealing", many)))
-    # All that trials depend on is in their digest, so that blocks of others are not taken up.
-    home, digest = copy.home, blake2b(b"".join(each for pool, _ in held for each in digests(pool)), digest_size=16)
-    text = study_file.text(subject.study)
-    digest.update(repr((text, home.table, home.place, pair.words)).encode() + home.key)
-    source = NodeTrials(digest.hexdigest(), pair.words, charged, copy, pair.worlds, held, asked, subject.weights)
-    name = f"{home.directory.name}, {subject.study.name}"
-    dealing = {"neighbour": pair.words, "clients": differ[:100], "differ": len(differ)}
-    audit = Audit(source, "node", subject.study.run.seed, 0)
-    return Examined(audit, name, home.policy.budget.delta, dealing, seen)

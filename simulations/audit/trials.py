@@ -120,10 +120,13 @@ class _Journal:
             directory.mkdir(parents=True, exist_ok=True)
             replaced(named, fingerprint.encode())
 
+    def _file(self, start: int) -> Path:
+        return self._directory / f"block-{start}.npz"
+
     def known(self, start: int) -> tuple[Scored, float] | None:
         """The block that begins with that trial, and the seconds it took; None where it is still to be done."""
         try:
-            with np.load(self._directory / f"block-{start}.npz") as kept:
+            with np.load(self._file(start)) as kept:
                 return Scored(kept["scores"], kept["keys"]), float(kept["seconds"])
         except FileNotFoundError:
             return None
@@ -134,7 +137,7 @@ class _Journal:
         """Write a block down."""
         content = io.BytesIO()
         np.savez(content, scores=block.scores, keys=block.keys, seconds=seconds)
-        replaced(self._directory / f"block-{start}.npz", content.getbuffer())
+        replaced(self._file(start), content.getbuffer())
 
 
 def forget(directory: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import floor, inf, log10
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -14,14 +14,12 @@ from clients.models.gradients import blocks
 from clients.robustness.certifying import Terms, Verdict
 from fedpriv._base.files import replaced
 from fedpriv.certified.smoothing import in_linf
+from simulations.certify.attacked import panel_of
 from simulations.certify.run import Trained, rightly, settings_of
 from simulations.figures.curves import COLOURS
 from simulations.report.run import facts
 from simulations.report.run.facts import aligned
 from simulations.report.run.runs import load
-
-if TYPE_CHECKING:
-    from simulations.figures.panels import Panel
 
 MOST_ROWS = 10  # of radii in a table
 AT_ONCE = 512  # images that the network takes at a time
@@ -115,26 +113,9 @@ def drawn(
     if terms.smoothing.norm == "linf":
         lines.append(Line("by the radius as published", radii, curves[1], COLOURS[1], DASHED))
     x = f"{'ℓ2' if terms.smoothing.norm == 'l2' else 'ℓ∞'} radius, in units of the inputs"
-    panel = Panel(title="Certified accuracy", x=x, y="share of images", lines=lines)
-    panels = [panel]
+    panels = [Panel(title="Certified accuracy", x=x, y="share of images", lines=lines)]
     if attacked:
-        panels.append(_under_attack(sum(right) / len(found), _by_most(trained, found), attacked))
+        panels.append(panel_of(attacked, certified=sum(right) / len(found), by_most=_by_most(trained, found)))
     note = f"{len(found):,} images, {terms.draws:,} draws each, confidence {terms.confidence:g} a verdict."
     replaced(path, written(panels, note), mode=0o644)
     return path
-
-
-def _under_attack(certified: float, by_most: float, attacked: Sequence[dict[str, Any]]) -> Panel:
-    """Accuracy by the size of the attack, from none; certified accuracy below all of them."""
-    from simulations.figures.panels import DASHED, Line, Panel
-
-    sizes = np.array([0.0, *(row["size"] for row in attacked)])
-    curves = {name: [row["attacks"][name]["accuracy"] for row in attacked] for name in attacked[0]["attacks"]}
-    lines = [
-        Line("certified", sizes, np.array([certified, *(row["certified"] for row in attacked)]), COLOURS[0], DASHED)
-    ]
-    for (name, shares), colour in zip(curves.items(), COLOURS[1:], strict=True):
-        lines.append(Line(name, sizes, np.array([by_most, *shares]), colour))
-    return Panel(
-        title="Accuracy under attack", x="size in ℓ∞, in units of the inputs", y="share of images", lines=lines
-    )

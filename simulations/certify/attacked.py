@@ -6,8 +6,9 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from torch import nn
 
 from clients.robustness.attacked import STEPS, WORST, Attacked, accuracies, attacked
@@ -18,7 +19,11 @@ from fedpriv.certified.smoothing import in_linf
 from fedpriv.errors import FedprivError, positive
 from server.progress.live_line import LiveLine
 from simulations.certify.run import Trained, resumed, rightly
+from simulations.figures.curves import COLOURS
 from simulations.report.run.facts import aligned
+
+if TYPE_CHECKING:
+    from simulations.figures.panels import Panel
 
 FORMAT = 1  # of the file of attacked images
 
@@ -95,6 +100,23 @@ def keep(report: dict[str, Any], file: Path) -> None:
         if before.get("images") == report["images"] and "attacked" in before:
             report = report | {"attacked": before["attacked"]}
     replaced(file, records.written(report), mode=0o644)
+
+
+def panel_of(attacked: Sequence[dict[str, Any]], *, certified: float, by_most: float) -> Panel:
+    """Accuracy by the size of the attack, from none; certified accuracy below all of them.
+
+    Without an attack it is `certified`, and by most draws `by_most`.
+    """
+    from simulations.figures.panels import DASHED, Line, Panel  # matplotlib takes a while
+
+    sizes = np.array([0.0, *(row["size"] for row in attacked)])
+    curves = {name: [row["attacks"][name]["accuracy"] for row in attacked] for name in attacked[0]["attacks"]}
+    surely = np.array([certified, *(row["certified"] for row in attacked)])
+    lines = [Line("certified", sizes, surely, COLOURS[0], DASHED)]
+    for (name, shares), colour in zip(curves.items(), COLOURS[1:], strict=True):
+        lines.append(Line(name, sizes, np.array([by_most, *shares]), colour))
+    x = "size in ℓ∞, in units of the inputs"
+    return Panel(title="Accuracy under attack", x=x, y="share of images", lines=lines)
 
 
 def table(attacked: Sequence[dict[str, Any]]) -> str:

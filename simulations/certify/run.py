@@ -13,10 +13,7 @@ from typing import Any
 import numpy as np
 from torch import nn
 
-from clients.data.idx import idx_files, read_idx
-from clients.data.pool import Pool, Records, Whole
-from clients.data.pool import pool_of as checked
-from clients.data.reading import mapped
+from clients.data.pool import Whole
 from clients.flower.place import look_for_modules
 from clients.models.arrays import Floats
 from clients.models.randomised import network_of
@@ -28,11 +25,11 @@ from fedpriv.errors import FedprivError, natural
 from fedpriv.studies import file as study_file
 from server.directory import STUDY, checkpoint, id_of, kept, made_on
 from server.directory.checkpoint import State
+from simulations.certify.images import images_in
 from simulations.runs.directory import modules_of
 
 FORMAT = 1  # of the file of verdicts
 REAL = ("radius", "published", "lower", "upper")  # which infinity may be, a word in JSON
-PAIRS = (("x_test.npy", "y_test.npy"), ("x.npy", "y.npy"))  # what a directory of arrays may hold; the first is taken
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +62,7 @@ def load(directory: Path, data: Path | None, images: int | None) -> Trained:
         raise FedprivError(
             f"{directory}: no round has been saved yet: fedpriv run --resume {directory} goes on with it"
         )
-    x, y = (pool.x_test, pool.y_test) if data is None else _read(data, pool)
+    x, y = (pool.x_test, pool.y_test) if data is None else images_in(data, pool)
     if images is not None and not images <= len(x):
         raise FedprivError(f"--images must be at most {len(x)}, which is all there are, got {images}")
     digest = blake2b(state.weights.tobytes() + x.tobytes(), digest_size=8).hexdigest()
@@ -74,25 +71,6 @@ def load(directory: Path, data: Path | None, images: int | None) -> Trained:
     check_inputs(x)
     network = network_of(net, state.weights.astype(np.float32))
     return Trained(directory, named.hex(), network, state.round, x, y, digest, labels)
-
-
-def _read(folder: Path, pool: Pool) -> tuple[Floats, Whole]:
-    """x_test.npy and y_test.npy, else x.npy and y.npy, else the held-out idx files, scaled as the study's own."""
-    named = next((pair for pair in PAIRS if (folder / pair[0]).is_file()), None)
-    if named is not None:
-        paths = [folder / name for name in named]
-        try:
-            x, y = (mapped(path) for path in paths)
-        except FedprivError as error:
-            raise FedprivError(f"--data: {error}") from None
-    elif folder.is_dir():
-        files = idx_files(folder)
-        paths, x, y = [files.x_test, files.y_test], read_idx(files.x_test, 3), read_idx(files.y_test, 1)
-    else:
-        raise FedprivError(f"--data {folder}: is no directory; it must hold x.npy and y.npy, or idx files")
-    asked = Records(x, y, *map(str, paths))
-    found = checked(Records(pool.x, pool.y, "the run's x", "the run's y"), asked, pool.divide, pool.subtract)
-    return found.x_test, found.y_test
 
 
 def settings_of(smoothing: Smoothing) -> dict[str, Any]:
