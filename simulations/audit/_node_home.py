@@ -155,9 +155,8 @@ class Copy:
                 if (self.home.ledger / ANSWERS).is_dir():
                     shutil.copytree(self.home.ledger / ANSWERS, self.ledger / ANSWERS, copy_function=shutil.copyfile)
                     (self.ledger / ANSWERS).chmod(0o700)  # whatever the node's is
-        except (OSError, shutil.Error) as error:
-            why = getattr(error, "strerror", None) or error
-            raise FedprivError(f"{self.home.ledger}: cannot be copied ({why})") from None
+        except OSError as error:  # or `shutil.Error`, which has no reason of its own
+            raise FedprivError(f"{self.home.ledger}: cannot be copied ({error.strerror or error})") from None
 
 
 def ledger_of(copy: Copy, after: int = 0) -> list[dict[str, Any]]:

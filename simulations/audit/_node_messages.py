@@ -128,7 +128,7 @@ def _summed(
     return total, squares
 
 
-def effect_of(study: Study, held: tuple[Held, Held], client: int, weights: Rows, *, rounds: int) -> float:
+def effect_of(study: Study, held: tuple[Held, Held], client: int, weights: Rows, rounds: int) -> float:
     """How far apart in two worlds that is which a client's messages are drawn from: in so many rounds at most."""
     if study.privacy.private_sum is not None:
         return float(np.linalg.norm(release_of(study, held, client, weights).way))

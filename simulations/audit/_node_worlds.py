@@ -89,8 +89,7 @@ class Subject:
         some = candidates(division, self.honest, how, whole=policy.unit == "client")
         own = self.pool, division
         effects = [
-            effect_of(self.study, (own, change.of_study(*own)), change.whose, self.weights, rounds=LOOKED_AT)
-            for change in some
+            effect_of(self.study, (own, each.of_study(*own)), each.whose, self.weights, LOOKED_AT) for each in some
         ]
         best = some[int(np.argmax(effects))]
         words = f"its neighbour, {best.words}"
