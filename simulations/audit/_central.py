@@ -30,7 +30,7 @@ class Means:
     """All of a curator's means of one client's updates."""
 
     study: Study
-    rounds: int
+    rounds: int  # each of one mean
 
     in_a_tail = False
     ranked = True

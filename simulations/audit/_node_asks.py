@@ -51,7 +51,7 @@ class Ask:
     about: str  # what to call it
     study: Study
     text: str  # of the study, as it is sent
-    round: int
+    round: int  # from 1 on
     clients: Numbers  # of whom it is asked, in rising order
     weights: Rows  # the model that is sent
     run: str = "first"  # whose round it is: a server that asks again is another
@@ -109,8 +109,8 @@ class Heard(NamedTuple):
     """What came back."""
 
     words: str  # all that is seen of it beside symbols
-    frames: tuple[OPENED, ...] = ()
-    content: bytes = b""
+    frames: tuple[OPENED, ...] = ()  # none where nobody reads them
+    content: bytes = b""  # as a server takes it; none of a refusal
     fault: str = ""  # what no honest answer is, whatever its neighbour's may be
 
 

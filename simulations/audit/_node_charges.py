@@ -53,6 +53,7 @@ def other_price(copy: Copy, ask: Ask, line: dict[str, Any]) -> Fault | None:
 
 
 def _short(events: tuple[Event, ...]) -> str:
+    """Events in a few words."""
     return " and ".join(f"{each.mechanism} of {each.trust}" for each in events)
 
 
@@ -71,6 +72,7 @@ def overspent(copy: Copy, world: World, asked: Asked, weights: Rows) -> Fault | 
 
 
 def _at_least(event: Event, messages: int, delta: float) -> float:
+    """The lower bound of ε of so many messages, each of them that event."""
     return Account((replace(event, rounds=event.rounds * messages),)).epsilon(delta).bounds.lower
 
 

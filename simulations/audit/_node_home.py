@@ -98,7 +98,7 @@ def policy_of(directory: Path) -> tuple[Policy, dict[str, Any]]:
 class Copy:
     """A node that is asked in the place of another: the same policy and key, a ledger of its own."""
 
-    home: Home
+    home: Home  # in whose place it is asked
     directory: Path  # which is this audit's alone
     beside: Path  # on disk, for the data of a neighbour
 

@@ -32,7 +32,7 @@ class Seen(NamedTuple):
 
     asks: int  # questions, to both worlds
     answers: int  # how many of them were not refused
-    faults: tuple[Fault, ...]
+    faults: tuple[Fault, ...]  # each once
 
 
 @dataclass
@@ -40,7 +40,7 @@ class Sitting:
     """One script asked of one world: what was heard, and what its ledger says of what left."""
 
     heard: list[tuple[str, str]] = field(default_factory=list)  # what each question is called, and what came back
-    answers: int = 0
+    answers: int = 0  # questions that were not refused
     faults: list[Fault] = field(default_factory=list)  # what is one whatever the other world says
     charges: list[str] = field(default_factory=list)  # lines of the ledger
     # Noisy counts behind the clip norms of rounds that were all asked alike, by client.

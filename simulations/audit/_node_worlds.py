@@ -30,7 +30,7 @@ Rows = NDArray[np.float32]
 class Pair(NamedTuple):
     """The node and its neighbour."""
 
-    worlds: tuple[World, World]
+    worlds: tuple[World, World]  # in that order
     words: str  # the neighbour, for people
     swapped: bool = False  # whether a single record took the place of another
 
@@ -39,8 +39,8 @@ class Pair(NamedTuple):
 class Subject:
     """A node asked for a study: as a server would send it, at its first model, and what a message is charged."""
 
-    copy: Copy
-    study: Study
+    copy: Copy  # which is asked in the node's place
+    study: Study  # as a server would send it
     pool: Pool  # its own records, or else the study's
     weights: Rows  # the study's first model
     event: Event  # what a message is an event of

@@ -41,7 +41,7 @@ class Records:
     """All releases of one client over all rounds: the canary record there, or not."""
 
     study: Study
-    rounds: int
+    rounds: int  # in which a client answers
 
     in_a_tail = True
     ranked = False

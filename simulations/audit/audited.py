@@ -99,7 +99,11 @@ def concluded(
     own: Audit, name: str, delta: float, directory: Path, beside: dict[str, Any],
     *, canaries: int | None, confidence: float, quiet: bool,
 ) -> dict[str, Any]:  # fmt: skip
-    """All trials, and the verdict on them; `beside`: what else was found, and which faults among it."""
+    """All trials, and the verdict on them, written to `directory` and given back.
+
+    `name` is what the audit is called and `delta` what ε is told at; `beside` is what else was found, and which faults
+    are among it.
+    """
     from simulations.audit.picture import curves, picture
     from simulations.audit.trials import conducted, forget
 

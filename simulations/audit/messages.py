@@ -40,8 +40,8 @@ Numbers = NDArray[np.int64]
 class Messages:
     """All messages of one client over all rounds, as they leave: the trial of local trust, and of sums."""
 
-    event: Event
-    channel: Channel
+    event: Event  # what the certificate is of: all rounds of one client
+    channel: Channel  # which bounds, encodes and packs
     source: Noise  # where the noise comes from
     seed: int  # the study's
 

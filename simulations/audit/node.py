@@ -34,7 +34,7 @@ Rows = NDArray[np.float32]
 class Examined:
     """What is audited, and what was found before the first trial."""
 
-    audit: Audit
+    audit: Audit  # whose trials are still to come
     name: str  # of node and study
     delta: float  # at which ε is told: the policy's
     dealing: dict[str, Any]  # the neighbour, and whose data are others than its

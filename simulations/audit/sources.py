@@ -21,7 +21,7 @@ class Audit(NamedTuple):
     """A trial source, and what its trials need."""
 
     source: Source
-    kind: Of
+    kind: Of  # what is audited
     seed: int  # of noise and of coins
     first: int  # the number of the first canary: the first that is no client's
 

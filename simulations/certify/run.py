@@ -36,9 +36,9 @@ REAL = ("radius", "published", "lower", "upper")  # which infinity may be, a wor
 class Trained:
     """A run's network and the images it is asked about."""
 
-    directory: Path
+    directory: Path  # of the run
     study: str  # its id
-    network: nn.Module
+    network: nn.Module  # from records to logits
     round: int  # after which it was saved
     x: Floats  # the images, in the units of the study's data
     y: Whole  # their classes
