@@ -8,7 +8,7 @@ in the means of all rounds.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,20 +30,20 @@ class Means:
     """All of a curator's means of one client's updates."""
 
     study: Study
-    rounds: int
+    rounds: int  # each of one mean
 
-    in_a_tail, ranked = False, True
+    in_a_tail = False
+    ranked = True
     holds = most = None
 
     @property
     def rule(self) -> PrivateMean:
         """What the server aggregates by."""
-        found: Any = self.study.rule  # a PrivateMean, or the study were refused
-        return found  # type: ignore[no-any-return]
+        return cast(PrivateMean, self.study.rule)  # or the study were refused
 
     @property
     def checked(self) -> Means:
-        """The same, refused where the noise is not that of a single mean."""
+        """These means, refused where the noise is not that of a single mean."""
         found = self.rule
         if found.method != "dp-mean":
             raise FedprivError(
@@ -67,7 +67,7 @@ class Means:
 
     @property
     def clients(self) -> int:
-        """Of a mean, canaries among them."""
+        """Rows of a mean, canaries among them."""
         return max(self.study.clients.chosen.surely(self.study.clients.count) or self.study.clients.count, 1)
 
     @property

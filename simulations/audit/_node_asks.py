@@ -13,10 +13,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr
 from dataclasses import dataclass, replace
 from hashlib import blake2b
-from typing import Any, NamedTuple, assert_never
+from typing import NamedTuple, assert_never
 
 import numpy as np
-from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, RecordDict
+from flwr.app import Array, ArrayRecord, ConfigRecord, ConfigRecordValues, Context, Message, MetricRecord, RecordDict
 from flwr.supercore.task_identity import TaskIdentity
 from numpy.typing import NDArray
 
@@ -31,11 +31,12 @@ from fedpriv.accounting.event import Event
 from fedpriv.packed.forms import Trits
 from fedpriv.packed.symbols import packing
 from fedpriv.population.participation import attackers
+from fedpriv.releases import AdaptiveDpSgd
 from fedpriv.studies import promise as guarantee
 from fedpriv.studies.study import Study
 from fedpriv.trust import Central, Local, Sums, sums_only
 from simulations.audit._node_home import Copy, Home
-from simulations.audit._settings import reached
+from simulations.audit._settings import halves_of, reached
 
 PATIENCE = 3600.0  # seconds for one answer
 OPENED = wire.Messages | wire.Sum | wire.Adapted
@@ -45,16 +46,16 @@ Rows = NDArray[np.float32]
 
 @dataclass(frozen=True, eq=False)
 class Ask:
-    """One question, and what to call it."""
+    """One question of a server's."""
 
-    about: str
+    about: str  # what to call it
     study: Study
     text: str  # of the study, as it is sent
-    round: int
-    clients: Numbers
-    weights: Rows
-    run: str = "first"
-    settings: NDArray[np.float64] | None = None
+    round: int  # from 1 on
+    clients: Numbers  # of whom it is asked, in rising order
+    weights: Rows  # the model that is sent
+    run: str = "first"  # whose round it is: a server that asks again is another
+    settings: NDArray[np.float64] | None = None  # that adapt, a row a client
 
     @property
     def expected(self) -> wire.Expected:
@@ -66,13 +67,50 @@ class Ask:
             self.study.id, self.round, self.clients, self.weights.size, chosen, self.study.masked, settings
         )
 
+    @property
+    def message(self) -> Message:
+        """The question as a server sends it."""
+        task: dict[str, ConfigRecordValues] = {
+            "study": self.text, "round": self.round, "seconds": PATIENCE, "until": 0.0, "restarted": False,
+            "code": code(), "run": self.run,
+        }  # fmt: skip
+        arrays = {"weights": Array(self.weights), "clients": Array(self.clients)}
+        if self.settings is not None:
+            arrays["settings"] = Array(self.settings)
+        return Message(RecordDict({"task": ConfigRecord(task), "arrays": ArrayRecord(arrays)}), 1, "train")
+
+    def settings_of(self, clients: Numbers) -> NDArray[np.float64] | None:
+        """The settings that were sent to some of its clients, a row each; None where nothing adapts."""
+        return None if self.settings is None else self.settings[np.searchsorted(self.clients, clients)]
+
+    def messages_in(self, frame: OPENED) -> Iterator[tuple[int, bytes]]:
+        """Each client's message in a frame of the answer, with what it answers: nothing of settings alone."""
+        about = f"{self.text}\0{self.round}\0".encode()
+        match frame:
+            case wire.Messages():
+                for client, row in zip(frame.clients.tolist(), frame.payload, strict=True):
+                    yield client, about + row.tobytes()
+            case wire.Sum():
+                for client in frame.clients.tolist():
+                    yield client, about + frame.total.tobytes()
+            case wire.Adapted():
+                return
+
+    def counts_in(self, frame: OPENED) -> Iterator[tuple[int, float]]:
+        """The noisy count behind each client's clip norm in a frame of the answer: nothing where none adapts."""
+        own, study, before = self.study.privacy.private_sum, self.study, self.settings_of(frame.clients)
+        if isinstance(frame, wire.Adapted) and isinstance(own, AdaptiveDpSgd) and before is not None:
+            expected, steps = own.sampling * study.clients.records, study.training.local_steps
+            counts = halves_of(own, before[:, 0], frame.settings[:, 0], expected, steps)
+            yield from zip(frame.clients.tolist(), counts.tolist(), strict=True)
+
 
 class Heard(NamedTuple):
-    """What came back: in words all that is seen of it beside symbols; its frames, opened; the bytes."""
+    """What came back."""
 
-    words: str
-    frames: tuple[OPENED, ...] = ()
-    content: bytes = b""
+    words: str  # all that is seen of it beside symbols
+    frames: tuple[OPENED, ...] = ()  # none where nobody reads them
+    content: bytes = b""  # as a server takes it; none of a refusal
     fault: str = ""  # what no honest answer is, whatever its neighbour's may be
 
 
@@ -93,11 +131,32 @@ def in_flower() -> Iterator[None]:
 def heard(copy: Copy, ask: Ask) -> Heard:
     """The node's answer, by the client's app; of a sum that masks hide, by what makes the vector that they are put on.
 
-    What a node writes into its own log is not the server's to see.
+    What a node writes into its own log is not the server's to see. Of a reply's own metadata it is told what those of
+    any reply do not say, and when it was made where that is not true.
     """
     with redirect_stderr(io.StringIO()):
-        reply = _without_mask(copy, ask) if masked(copy, ask.study) else _by_message(copy, ask)
-    return Heard(f"it refuses: {reply}") if isinstance(reply, str) else _read(ask, *reply)
+        if masked(copy, ask.study):
+            asked = (ask.text, ask.weights, ask.round, ask.clients, ask.settings)
+            try:
+                content = Node.of(copy.config).answer(*asked, run=ask.run, masked=True)
+            except Refused as error:
+                return Heard(f"it refuses: {answering.REFUSED}: {error}")
+            return _read(ask, content, "the vector that masks are put on")
+        message, began = ask.message, time.time()
+        reply = client.app(message, Context(1, 1, copy.config, state=RecordDict(), run_config={}))
+    own, plain = (dict(vars(each.metadata)) for each in (reply, Message(RecordDict(), reply_to=message)))
+    now, ends = plain.pop("_created_at"), plain.pop("_ttl")
+    made, left = own.pop("_created_at"), own.pop("_ttl")
+    beside = {name: value for name, value in own.items() if value != plain.get(name)}
+    beside |= {} if began <= made <= now else {"made at": made}
+    beside |= {} if abs(made + left - now - ends) < 1e-3 else {"left to live": left}
+    about = "".join(f"; {name.lstrip('_')} {value!r}" for name, value in sorted(beside.items()))
+    if reply.has_error():
+        return Heard(f"it refuses: {reply.error.reason} (code {reply.error.code}){about}")
+    told = "; ".join(f"{type(record).__name__} {name!r}: {_told(record)}" for name, record in reply.content.items())
+    answer = reply.content.array_records.get("answer")
+    content = b"" if answer is None or "frames" not in answer else answer["frames"].data  # what a server takes
+    return _read(ask, content, told + about)
 
 
 def masked(copy: Copy, study: Study) -> bool:
@@ -131,66 +190,24 @@ def honest(home: Home, study: Study) -> Numbers:
     return np.setdiff1d(held, attackers(count, bad, study.run.seed)) if bad else held
 
 
-def _by_message(copy: Copy, ask: Ask) -> str | tuple[bytes, str]:
-    task = {"study": ask.text, "round": ask.round, "seconds": PATIENCE, "until": 0.0, "restarted": False,
-            "code": code(), "run": ask.run}  # fmt: skip
-    arrays = {"weights": Array(ask.weights), "clients": Array(ask.clients)}
-    if ask.settings is not None:
-        arrays["settings"] = Array(ask.settings)
-    content = RecordDict({"task": ConfigRecord(task), "arrays": ArrayRecord(arrays)})  # type: ignore[arg-type]
-    context = Context(run_id=1, node_id=1, node_config=copy.config, state=RecordDict(), run_config={})
-    message, began = Message(content, 1, "train"), time.time()
-    reply: Any = client.app(message, context)
-    about = _about(message, reply, began)
-    if reply.has_error():
-        return f"{reply.error.reason} (code {reply.error.code}){about}"
-    told = [f"{type(record).__name__} {name!r}: {_told(record)}" for name, record in reply.content.items()]
-    return _frames(reply.content), "; ".join(told) + about
-
-
-def _frames(content: RecordDict) -> bytes:
-    """What a server takes from an answer; nothing where it is not there."""
-    answer = content.array_records.get("answer")
-    return b"" if answer is None or "frames" not in answer else answer["frames"].data
-
-
-def _told(record: Any) -> str:
+def _told(record: ArrayRecord | ConfigRecord | MetricRecord) -> str:
     """Every value of a record, and of arrays what they say of themselves: all but the bytes that carry the answer."""
     if not isinstance(record, ArrayRecord):
         return ", ".join(f"{name} = {value!r}" for name, value in record.items())
-    return ", ".join(f"{name} = {_shape(array)}" + (
-        "" if name == "frames" else f" of {blake2b(array.data, digest_size=16).hexdigest()}"
-    ) for name, array in record.items())  # fmt: skip
-
-
-def _shape(array: Array) -> str:
-    """What an array says that it is: one that is as long as its bytes says nothing more."""
-    shape = "as many as its bytes" if tuple(array.shape) == (len(array.data),) else str(tuple(array.shape))
-    return f"{array.dtype} {shape} ({array.stype})"
-
-
-def _about(message: Message, reply: Any, began: float) -> str:
-    """What a reply's own metadata say that those of any reply do not; when it was made is looked at for being true."""
-    own, plain = (dict(vars(each.metadata)) for each in (reply, Message(RecordDict(), reply_to=message)))
-    now, ends = plain.pop("_created_at"), plain.pop("_ttl")
-    made, left = own.pop("_created_at"), own.pop("_ttl")
-    told = {name: value for name, value in own.items() if value != plain.get(name)}
-    told |= {} if began <= made <= now else {"made at": made}
-    told |= {} if abs(made + left - now - ends) < 1e-3 else {"left to live": left}
-    return "".join(f"; {name.lstrip('_')} {value!r}" for name, value in sorted(told.items()))
-
-
-def _without_mask(copy: Copy, ask: Ask) -> str | tuple[bytes, str]:
-    try:
-        node = Node.of(copy.config)
-        reply = node.answer(ask.text, ask.weights, ask.round, ask.clients, ask.settings, run=ask.run, masked=True)
-    except Refused as error:
-        return f"{answering.REFUSED}: {error}"
-    return reply, "the vector that masks are put on"
+    told = []
+    for name, array in record.items():
+        # An array that is as long as its bytes says nothing more by its shape.
+        shape = "as many as its bytes" if tuple(array.shape) == (len(array.data),) else str(tuple(array.shape))
+        digest = "" if name == "frames" else f" of {blake2b(array.data, digest_size=16).hexdigest()}"
+        told.append(f"{name} = {array.dtype} {shape} ({array.stype}){digest}")
+    return ", ".join(told)
 
 
 def _read(ask: Ask, content: bytes, names: str) -> Heard:
-    """What is seen of an answer: its records, its frames, whom they speak for, who failed and why, and its size."""
+    """What is seen of an answer: its records, its frames, whom they speak for, who failed and why, and its size.
+
+    Settings that a release cannot have come to, whatever its noise, are a fault; so are bytes that say more than these.
+    """
     try:
         parts, failed = wire.frames_of(content, len(ask.clients))
         frames = tuple(wire.opened(part, ask.expected) for part in parts)
@@ -198,38 +215,26 @@ def _read(ask: Ask, content: bytes, names: str) -> Heard:
         fault = f"the node answers what no server reads: {error}"
         return Heard(f"{fault}, {names}; {len(content):,} bytes", (), content, fault)
     kinds = [f"{type(frame).__name__} of clients {ranges(frame.clients)}" for frame in frames]
-    size = f"{len(content):,} bytes" if _steady(ask, frames) else "as many bytes as its symbols take"
+    # Sums take what their largest entry needs, and trits leave out zeros: the size of both is a function of symbols.
+    varies = (wire.Sum, wire.Messages) if isinstance(packing(ask.expected.mechanism), Trits) else wire.Sum
+    of_symbols = any(isinstance(frame, varies) for frame in frames)
+    size = "as many bytes as its symbols take" if of_symbols else f"{len(content):,} bytes"
     words = f"it answers: {names}; {', '.join(kinds) or 'no frame'}; {size}; failed: {failed or 'nobody'}"
-    if bytes(content) == wire.reply([_written(ask, frame) for frame in frames], failed):
-        return Heard(words, frames, content, _unaccounted(ask, frames))
+    own, fault, private, written = ask.expected, "", ask.study.privacy.private_sum, list[bytes]()
+    for frame in frames:
+        about = own.study, own.round, frame.clients
+        match frame:
+            case wire.Messages():
+                written.append(wire.messages(*about, frame.payload, own.dimension, own.mechanism))
+            case wire.Sum():
+                written.append(wire.summed(*about, frame.total, frame.alone))
+            case wire.Adapted():
+                written.append(wire.adapted(*about, frame.settings))
+                before = ask.settings_of(frame.clients)
+                if private is None or before is None or reached(private, ask.study, before, frame.settings).all():
+                    continue
+                fault = f"the node answers with {', '.join(private.adapts)} that no noise of its release leads to"
+    if bytes(content) == wire.reply(written, failed):
+        return Heard(words, frames, content, fault)
     fault = "the node answers with bytes that no symbol accounts for"
     return Heard(f"{words}; {fault}", frames, content, fault)
-
-
-def _written(ask: Ask, frame: OPENED) -> bytes:
-    """The only bytes that say so."""
-    own = ask.expected
-    match frame:
-        case wire.Messages():
-            return wire.messages(own.study, own.round, frame.clients, frame.payload, own.dimension, own.mechanism)
-        case wire.Sum():
-            return wire.summed(own.study, own.round, frame.clients, frame.total, frame.alone)
-        case wire.Adapted():
-            return wire.adapted(own.study, own.round, frame.clients, frame.settings)
-
-
-def _unaccounted(ask: Ask, frames: tuple[OPENED, ...]) -> str:
-    """Settings that a release cannot have come to, whatever its noise: nothing where there are none."""
-    private = ask.study.privacy.private_sum
-    for frame in frames:
-        if isinstance(frame, wire.Adapted) and private is not None and ask.settings is not None:
-            before = ask.settings[np.searchsorted(ask.clients, frame.clients)]
-            if not reached(private, ask.study, before, frame.settings).all():
-                return f"the node answers with {', '.join(private.adapts)} that no noise of its release leads to"
-    return ""
-
-
-def _steady(ask: Ask, frames: tuple[OPENED, ...]) -> bool:
-    """Whether all answers to it are of one size: sums take what their largest entry needs, and zeros are left out."""
-    short = isinstance(packing(ask.expected.mechanism), Trits)
-    return not any(isinstance(frame, wire.Sum) or (short and isinstance(frame, wire.Messages)) for frame in frames)

@@ -7,7 +7,6 @@ key by which the node deals its records, for the copy has to deal them as the no
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 import shutil
 import tomllib
@@ -24,9 +23,13 @@ from fedpriv._base.tables import toml
 from fedpriv.errors import FedprivError
 from fedpriv.randomness.cryptographic import KEY_BYTES
 from fedpriv.studies.study import Kind
-from simulations.audit._places import own_directory
+from simulations.audit._node_ledger import lines_of, place_of
+from simulations.audit._places import opened, own_directory
 
-POLICY, LEDGER, DATA, NODE = "policy.toml", "ledger", "data", "node"
+POLICY = "policy.toml"  # in a node's directory, and in its copy's
+LEDGER = "ledger"  # the copy's, whatever the node's is called
+DATA = "data"  # in the copy: a link to whatever data it is to hold
+NODE = "node"  # the copy itself, in the audit's own directory
 MEMORY = Path("/dev/shm")  # a file system in memory, where there is one
 
 
@@ -49,17 +52,36 @@ class Home:
                 f"{directory / POLICY}: noise = {policy.noise!r}: who knows the study's seed can subtract it, so there "
                 "is nothing to audit"
             )
-        ledger = directory / policy.ledger
-        return Home(directory, policy, table, _place(ledger / FILE), _key(ledger / DEALING))
+        place, file = place_of(directory / policy.ledger / FILE), directory / policy.ledger / DEALING
+        try:  # where it has no key yet, one of this audit's will do, as any it makes would
+            key = file.read_bytes() if file.exists() else os.urandom(KEY_BYTES)
+        except OSError as error:
+            raise FedprivError(f"{file}: cannot be read ({error.strerror})") from None
+        if len(key) != KEY_BYTES:
+            raise FedprivError(f"{file}: is no key of {KEY_BYTES} bytes: remove it, and the node makes another")
+        return Home(directory, policy, table, place, key)
 
     @property
     def ledger(self) -> Path:
         """Where its ledger and its keys are."""
         return self.directory / self.policy.ledger
 
+    def check_same(self, directory: Path, table: dict[str, Any]) -> None:
+        """Refuse the policy of another directory, as it is written there: neighbours differ in data alone."""
+        one, other = (
+            {name: value for name, value in of.items() if name not in ("data", "ledger")}
+            | {f"data.{name}": value for name, value in of["data"].items() if name != "path"}
+            for of in (self.table, table)
+        )
+        if names := sorted(name for name in one | other if one.get(name) != other.get(name)):
+            raise FedprivError(
+                f"{directory / POLICY}: {names[0]} = {other.get(names[0])!r}, where {self.directory / POLICY} says "
+                f"{one.get(names[0])!r}: neighbours differ in data alone"
+            )
+
 
 def policy_of(directory: Path) -> tuple[Policy, dict[str, Any]]:
-    """The policy in a directory, and the same as it is written."""
+    """The policy in a directory, and the table that its file holds."""
     file = directory / POLICY
     if not file.is_file():
         raise FedprivError(
@@ -72,62 +94,16 @@ def policy_of(directory: Path) -> tuple[Policy, dict[str, Any]]:
     return policy, tomllib.loads(file.read_text(encoding="utf-8-sig"))
 
 
-def lines_of(file: Path, after: int = 0) -> list[dict[str, Any]]:
-    """A ledger's lines after so many. Half a line at the end is what a kill leaves, and a node takes away."""
-    *whole, last = file.read_text(encoding="utf-8").split("\n")
-    found = []
-    for number, line in enumerate(([*whole, last] if last else whole)[after:], after + 1):
-        try:
-            found.append(own := json.loads(line))
-            if not isinstance(own, dict):
-                raise ValueError("no table")
-        except ValueError as error:
-            if number > len(whole):
-                break
-            raise FedprivError(f"{file}: damaged ledger (line {number}: {error})") from None
-    return found
-
-
-def _place(file: Path) -> tuple[int, int]:
-    """The partition that a ledger is of."""
-    try:
-        found = [line["place"] for line in lines_of(file) if "place" in line]
-        own, of = map(int, found[-1])
-        if not 0 <= own < of:
-            raise ValueError(f"place {found[-1]}, where a node is partition p of P, 0 ≤ p < P")
-        return own, of
-    except FedprivError:
-        raise
-    except OSError as error:
-        why = "this node has no ledger yet" if isinstance(error, FileNotFoundError) else str(error.strerror)
-        raise FedprivError(f"{file}: {why}: fedpriv deploy up makes it, and so does a node's first round") from None
-    except IndexError:
-        raise FedprivError(f"{file}: damaged ledger (no line says which partition it is of)") from None
-    except (ValueError, TypeError) as error:
-        raise FedprivError(f"{file}: damaged ledger ({error})") from None
-
-
-def _key(file: Path) -> bytes:
-    """The node's key; where it has none yet, one of this audit's, as any it makes will do."""
-    try:
-        found = file.read_bytes() if file.exists() else os.urandom(KEY_BYTES)
-    except OSError as error:
-        raise FedprivError(f"{file}: cannot be read ({error.strerror})") from None
-    if len(found) != KEY_BYTES:
-        raise FedprivError(f"{file}: is no key of {KEY_BYTES} bytes: remove it, and the node makes another")
-    return found
-
-
 @dataclass(frozen=True)
 class Copy:
     """A node that is asked in the place of another: the same policy and key, a ledger of its own."""
 
-    home: Home
+    home: Home  # in whose place it is asked
     directory: Path  # which is this audit's alone
     beside: Path  # on disk, for the data of a neighbour
 
     def named(self, words: str) -> str:
-        """Words about the copy as those about the node: nobody else will find the copy's files."""
+        """Words in which the copy's files are called by the node's: nobody else will find the copy's."""
         path = self.home.policy.data.settings.get("path", "data") if self.home.policy.data else "data"
         for own, known in ((DATA, path), (LEDGER, self.home.ledger), (POLICY, self.home.directory / POLICY)):
             words = words.replace(str(self.directory / own), str(known))
@@ -163,12 +139,24 @@ class Copy:
         (self.directory / POLICY).write_text(toml(table), encoding="utf-8")
 
     def begin(self, *, as_it_stands: bool = False) -> None:
-        """Empty the ledger, or put that of the node in its place; the key stays the node's."""
+        """Empty the ledger, or put that of the node in its place; the key stays the node's.
+
+        The node's is copied while the node itself is not at it: a lock on its directory leaves nothing on disk.
+        """
         shutil.rmtree(self.ledger, ignore_errors=True)
         self.ledger.mkdir(mode=0o700)
         (self.ledger / DEALING).write_bytes(self.home.key)
-        if as_it_stands:
-            _copied(self.home.ledger, self.ledger)
+        if not as_it_stands:
+            return
+        try:
+            with opened(self.home.ledger) as lock:
+                fcntl.flock(lock, fcntl.LOCK_SH)
+                shutil.copyfile(self.home.ledger / FILE, self.ledger / FILE)
+                if (self.home.ledger / ANSWERS).is_dir():
+                    shutil.copytree(self.home.ledger / ANSWERS, self.ledger / ANSWERS, copy_function=shutil.copyfile)
+                    (self.ledger / ANSWERS).chmod(0o700)  # whatever the node's is
+        except OSError as error:  # or `shutil.Error`, which has no reason of its own
+            raise FedprivError(f"{self.home.ledger}: cannot be copied ({error.strerror or error})") from None
 
 
 def ledger_of(copy: Copy, after: int = 0) -> list[dict[str, Any]]:
@@ -191,19 +179,3 @@ def copied(home: Home, place: Path) -> Iterator[Copy]:
             yield copy
         except FedprivError as error:
             raise FedprivError(copy.named(str(error))) from None
-
-
-def _copied(source: Path, target: Path) -> None:
-    """A ledger and its answers, as they are while the node itself is at neither: a lock leaves nothing on disk."""
-    try:
-        lock = os.open(source, os.O_RDONLY)
-        try:
-            fcntl.flock(lock, fcntl.LOCK_SH)
-            shutil.copyfile(source / FILE, target / FILE)
-            if (source / ANSWERS).is_dir():
-                shutil.copytree(source / ANSWERS, target / ANSWERS, copy_function=shutil.copyfile)
-                (target / ANSWERS).chmod(0o700)  # whatever the node's is
-        finally:
-            os.close(lock)
-    except (OSError, shutil.Error) as error:
-        raise FedprivError(f"{source}: cannot be copied ({getattr(error, 'strerror', None) or error})") from None

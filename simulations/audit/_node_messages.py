@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 from numpy.random import Generator
@@ -26,6 +26,7 @@ from fedpriv.releases import PrivateSum
 from fedpriv.studies.study import Study
 from simulations.audit._node_home import Copy
 from simulations.audit._node_neighbours import Held
+from simulations.audit._node_ratio import Score, of_releases
 
 AT_ONCE = 1 << 22  # symbols of others drawn at a time
 Numbers = NDArray[np.int64]
@@ -33,9 +34,12 @@ Rows = NDArray[np.float32]
 
 
 def others_of(channel: Channel, count: int, d: int, rng: Generator) -> Vector:
-    """The sum of so many messages whose update is 0: of votes by the law of their number, else one by one."""
-    if not isinstance(channel.mechanism, Cldp) and hasattr(channel.mechanism, "chance"):
-        own: Any = channel.mechanism
+    """The sum of `count` messages whose update is 0: of votes by the law of their number, else one by one.
+
+    `d` is how many coordinates each of them has.
+    """
+    own = channel.mechanism
+    if not isinstance(own, Cldp) and hasattr(own, "chance"):
         trials = count * getattr(own, "trials", 1)
         votes = rng.binomial(trials, own.chance(np.zeros(d)))
         return np.asarray(votes if isinstance(own, Binomial) else 2 * votes - trials, float)
@@ -43,7 +47,7 @@ def others_of(channel: Channel, count: int, d: int, rng: Generator) -> Vector:
     for start in range(0, count, most := max(1, AT_ONCE // d)):
         some = min(most, count - start)
         payload = channel.messages(np.zeros((some, d), np.float32), Fresh(rng, some))
-        total += packing(channel.mechanism).unpack(payload, d).sum(axis=0, dtype=np.float64)
+        total += packing(own).unpack(payload, d).sum(axis=0, dtype=np.float64)
     return total
 
 
@@ -63,8 +67,17 @@ def sent_by(study: Study, held: Held, clients: Numbers, rounds: int, weights: Ro
     return found
 
 
-def release_of(study: Study, held: tuple[Held, Held], client: int, weights: Rows) -> tuple[int, Vector, Vector, float]:
-    """Of one client: which world has more, what is expected without that, how much more, and all other variance."""
+class Release(NamedTuple):
+    """What a client's release says of two worlds: the sum that is expected in each, and how it spreads."""
+
+    sign: int  # 1 where the first world has more records, −1 where the second has
+    base: Vector  # the sum expected without what the one has more
+    way: Vector  # the sum of the clipped gradients of what it has more
+    spread: float  # the variance along that, of noise and of whom else is drawn
+
+
+def release_of(study: Study, held: tuple[Held, Held], client: int, weights: Rows) -> Release:
+    """The release of one client at a model, by the records that it holds in either world."""
     own = study.privacy.private_sum
     assert own is not None
     sides = [(pool, records_of(division, client)) for pool, division in held]
@@ -77,13 +90,30 @@ def release_of(study: Study, held: tuple[Held, Held], client: int, weights: Rows
     beside = _summed(net, own, *sides[1], weights, way / length)[1] if length else 0.0
     noise = float(getattr(own, "noise", 1.0)) * own.clip
     spread = steps * (noise**2 + own.sampling * (1 - own.sampling) * beside)
-    return sign, steps * own.sampling * base, way, spread
+    return Release(sign, steps * own.sampling * base, way, spread)
+
+
+def of_releases_by(study: Study, held: tuple[Held, Held], clients: Numbers, weights: Rows) -> Score:
+    """What releases at a model say for the first world, a row for each of these clients."""
+    own, steps = study.privacy.private_sum, study.training.local_steps
+    assert own is not None
+    expected, sampling = own.sampling * study.clients.records, own.sampling
+    known = [release_of(study, held, client, weights) for client in clients.tolist()]
+
+    def score(seen: Rows) -> float:
+        out = np.asarray(study.privacy.chosen.decode(seen, 1))
+        return sum(
+            each.sign * of_releases(row * expected, each.base, each.way, each.spread, sampling, steps)
+            for row, each in zip(out, known, strict=True)
+        )
+
+    return score
 
 
 def _summed(
     net: Net, own: PrivateSum, pool: Pool, records: Numbers, weights: Rows, along: Vector | None = None
 ) -> tuple[Vector, float]:
-    """The sum of the clipped gradients of some records, and of their squares along a direction."""
+    """The sum of the clipped gradients of some records, and of the squares of their parts along a direction."""
     total, squares = np.zeros(net.dimension), 0.0
     for start in range(0, len(records), size := together(net.dimension)):
         some = records[start : start + size]
@@ -96,6 +126,15 @@ def _summed(
         total += clipped.sum(axis=0)
         squares += 0.0 if along is None else float(((clipped @ along) ** 2).sum())
     return total, squares
+
+
+def effect_of(study: Study, held: tuple[Held, Held], client: int, weights: Rows, rounds: int) -> float:
+    """How far apart in two worlds that is which a client's messages are drawn from: in so many rounds at most."""
+    if study.privacy.private_sum is not None:
+        return float(np.linalg.norm(release_of(study, held, client, weights).way))
+    whose, some = np.array([client]), min(study.run.rounds, rounds)
+    sent = [sent_by(study, own, whose, some, weights) for own in held]
+    return float(sum(np.linalg.norm(x - y) for x, y in zip(*sent, strict=True)))
 
 
 def event_of(copy: Copy) -> tuple[Event, ...]:

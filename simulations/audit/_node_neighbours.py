@@ -7,11 +7,10 @@ that one client holds. What differs is what the certificate is of: one record mo
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,10 +21,11 @@ from clients.node.own_records import AT_ONCE
 from fedpriv.errors import FedprivError
 from fedpriv.studies.study import Kind
 
-CANDIDATES = 10
+CANDIDATES = 10  # changes that are compared
 Numbers = NDArray[np.int64]
-How = Literal["out", "another"]
-Held = tuple[Pool, Division]
+How = Literal["out", "another"]  # left out, or another record in its place
+T = TypeVar("T")
+Held = tuple[Pool, Division]  # records, and whose they are
 
 
 @dataclass(frozen=True)
@@ -33,12 +33,12 @@ class Change:
     """Records that are left out, or have others in their place."""
 
     how: How
-    records: Numbers
-    whose: int
+    records: Numbers  # their numbers in the pool
+    whose: int  # the client that has them
 
     @property
     def words(self) -> str:
-        """The same for people."""
+        """The change, for people."""
         some = f"record {self.records[0]}" if len(self.records) == 1 else f"all {len(self.records):,} records"
         done = "left out" if self.how == "out" else "replaced"
         return f"{some} of client {self.whose} {done}"
@@ -73,20 +73,14 @@ def turned(record: NDArray[Any]) -> NDArray[Any]:
 
 
 def without(division: Division, records: Numbers) -> Uneven:
-    """The same division but for some records, which nobody has."""
+    """A division in which nobody has these records, and everybody all others that were theirs."""
     own = [records_of(division, client) for client in range(division.clients)]
     kept = [each[~np.isin(each, records)] for each in own]
     return Uneven(np.concatenate(kept), np.cumsum([0, *map(len, kept)]))
 
 
-def most_telling(candidates: list[Change], effect: Callable[[Change], float]) -> Change:
-    """The candidate that changes messages most; the first of those that change them as much."""
-    effects = [effect(each) for each in candidates]
-    return candidates[int(np.argmax(effects))]
-
-
 def candidates(division: Division, clients: Numbers, how: How, *, whole: bool) -> list[Change]:
-    """Ten records, or ten clients, as far from one another as can be; of those clients that hold any."""
+    """Ten records, or with `whole` all records of ten clients, as far from one another as these clients' own are."""
     holding = [(client, own) for client in clients.tolist() if len(own := records_of(division, client))]
     if not holding:
         raise FedprivError("this node holds no records, so there is none to leave out: --neighbour DIR2 names one")
@@ -96,7 +90,8 @@ def candidates(division: Division, clients: Numbers, how: How, *, whole: bool) -
     return [Change(how, np.array([record]), client) for client, record in _spread(each)]
 
 
-def _spread(what: list[Any]) -> list[Any]:
+def _spread(what: list[T]) -> list[T]:
+    """Ten of a list, evenly spaced from its first to its last; all of a shorter one."""
     places = np.unique(np.linspace(0, len(what) - 1, min(CANDIDATES, len(what))).round().astype(int))
     return [what[place] for place in places]
 
@@ -114,24 +109,25 @@ def written(pool: Pool, folder: Path) -> Kind:
 
 def digests(pool: Pool) -> list[bytes]:
     """What a model sees of each record, and its label, in a few bytes."""
-    return [each for start in range(0, len(pool), AT_ONCE) for each in _some(pool, slice(start, start + AT_ONCE))]
-
-
-def _some(pool: Pool, some: slice) -> Iterator[bytes]:
-    x = scaled(np.asarray(pool.x[some]), pool.divide, pool.subtract) + np.float32(0)  # -0.0 is 0.0
-    for row, label in zip(x.reshape(len(x), -1), pool.y[some].tolist(), strict=True):
-        yield blake2b(row.tobytes() + int(label).to_bytes(8, "little", signed=True), digest_size=16).digest()
+    found = []
+    for start in range(0, len(pool), AT_ONCE):
+        some = slice(start, start + AT_ONCE)
+        x = scaled(np.asarray(pool.x[some]), pool.divide, pool.subtract) + np.float32(0)  # -0.0 is 0.0
+        for row, label in zip(x.reshape(len(x), -1), pool.y[some].tolist(), strict=True):
+            content = row.tobytes() + int(label).to_bytes(8, "little", signed=True)
+            found.append(blake2b(content, digest_size=16).digest())
+    return found
 
 
 @dataclass(frozen=True)
 class Difference:
     """Which records stand in the one and not in the other, by their numbers."""
 
-    only: tuple[Numbers, Numbers]
+    only: tuple[Numbers, Numbers]  # in the first, and in the second
 
     @staticmethod
     def of(one: Pool, other: Pool) -> Difference:
-        """Whatever order they stand in."""
+        """The difference of two pools, in whatever order their records stand."""
         if one.shape != other.shape:
             raise FedprivError(f"records of shape {other.shape}, where the node's have {one.shape}")
         found = digests(one), digests(other)
@@ -139,7 +135,7 @@ class Difference:
 
     @property
     def words(self) -> str:
-        """The same for people."""
+        """What the second is, beside the first, for people."""
         gone, come = self.only
         if len(gone) > 1 or len(come) > 1:
             return "other data of the client"
@@ -148,9 +144,12 @@ class Difference:
         return f"record {gone[0]} left out" if len(gone) else f"with its record {come[0]} more"
 
     def check(self, names: tuple[Path, Path], *, one: bool, replaced: bool) -> None:
-        """Refuse what are no neighbours: no record is another, or more than one where one may be."""
-        gone, come = self.only
-        more = max(len(gone), len(come))
+        """Refuse what are no neighbours: no record is another, or more than one where one may be.
+
+        `names` are the two directories; `one` says that neighbours differ in a single record, and `replaced` that
+        another may be in its place.
+        """
+        (gone, come), more = self.only, max(map(len, self.only))
         if not more:
             raise FedprivError(f"{names[1]}: holds the same records as {names[0]}: a neighbour differs in one")
         if more > 1 and one:
@@ -167,6 +166,7 @@ class Difference:
 
 
 def _surplus(own: list[bytes], others: list[bytes]) -> Numbers:
+    """The places of those that stand in `own` more often than in `others`."""
     left, found = Counter(others), []
     for place, each in enumerate(own):
         if left[each]:
@@ -176,13 +176,19 @@ def _surplus(own: list[bytes], others: list[bytes]) -> Numbers:
     return np.array(found, np.int64)
 
 
-def moved(one: Held, other: Held) -> list[int]:
-    """Whose records are others in the one node than in the other, the node's own dealing being what deals them."""
+def moved(one: Held, other: Held, among: Numbers) -> list[int]:
+    """Which of these clients have other records in the one node than in the other; refused where none has.
+
+    The node's own dealing is what deals them.
+    """
     tables = [(digests(pool), division) for pool, division in (one, other)]
-    most = max(division.clients for _, division in tables)
+    most, asked = max(division.clients for _, division in tables), set(among.tolist())
 
     def own(table: tuple[list[bytes], Division], client: int) -> list[bytes]:
         known, division = table
         return sorted(known[each] for each in records_of(division, client).tolist())
 
-    return [client for client in range(most) if own(tables[0], client) != own(tables[1], client)]
+    some = [client for client in range(most) if client in asked]
+    if found := [client for client in some if own(tables[0], client) != own(tables[1], client)]:
+        return found
+    raise FedprivError("no client of this node has other data than its neighbour's: there is nothing to audit")

@@ -48,13 +48,19 @@ def of_messages(mechanism: Mechanism, x: Rows, y: Rows) -> Score:
         case DiscreteGaussian():
             i, j = mechanism.grid.index(x), mechanism.grid.index(y)
             return lambda seen: _total((np.asarray(seen, float) - (i + j) / 2) * ((i - j) / mechanism.sigma**2))
-        case BinomialNoise() | Skellam():
-            return _on_a_grid(mechanism, mechanism.grid.index(x), mechanism.grid.index(y))
-        case Votes():
-            votes = isinstance(mechanism, Binomial)
-            trials = mechanism.trials if isinstance(mechanism, Binomial) else 1
+        case BinomialNoise() | Skellam():  # one law, moved by the grid point that is sent
+            k, mass = mechanism.law
+            table = np.concatenate(([-SURE], mass, [-SURE]))  # past either end is what cannot be sent
+            i, j = (mechanism.grid.index(own) + int(k[0]) - 1 for own in (x, y))  # what stands at 0 of the table
+            return lambda seen: _total(
+                np.subtract(*(table.take(seen.astype(np.int64) - own, mode="clip") for own in (i, j)))
+            )
+        case Votes():  # a message is −1 or 1; of Binomial it is how many of its trials are 1
+            trials, lowest, step = (mechanism.trials, 0, 1) if isinstance(mechanism, Binomial) else (1, -1, 2)
             plus, minus = _logs(mechanism.chance(x.copy()), mechanism.chance(y.copy()))
-            return lambda seen: _total(_chosen(_votes(seen, votes=votes), trials, plus, minus))
+            return lambda seen: _total(
+                (ones := (np.asarray(seen, float) - lowest) / step) * plus + (trials - ones) * minus
+            )
         case Ternary() | Ternarize():
             up, down = (_logs(side(x), side(y))[0] for side in (mechanism.plus, mechanism.minus))
             none = _logs(1 - mechanism.plus(x) - mechanism.minus(x), 1 - mechanism.plus(y) - mechanism.minus(y))[0]
@@ -64,10 +70,10 @@ def of_messages(mechanism: Mechanism, x: Rows, y: Rows) -> Score:
 
 
 def of_sums(mechanism: Mechanism, x: Rows, y: Rows, summed: int) -> Score:
-    """The same of the sum of these messages and of others whose inputs are 0: the direction in which x and y differ.
+    """A score of the sum of `summed` messages, of these inputs and of others that are 0: along the way from y to x.
 
-    Exact for normal noise; of votes what their sum comes to where there are many. Whatever it is, what a guesser gets
-    right is counted.
+    It orders sums as the likelihood ratio does where noise is normal, and of votes where there are many. Whatever it
+    is, what a guesser gets right by it is counted.
     """
     if isinstance(mechanism, NoisySign):  # which has no decoder: by the mean of its signs
         x, y = (2 * mechanism.chance(own) - 1 for own in (x, y))
@@ -79,9 +85,16 @@ def of_sums(mechanism: Mechanism, x: Rows, y: Rows, summed: int) -> Score:
     return lambda seen: _total((total(seen) - middle) * way)
 
 
-def of_releases(total: Vector, base: Vector, way: Vector, spread: float, sampling: float, steps: int) -> float:
-    """Of a noisy sum of Poisson batches: `base` expected without the record, its gradient, everything else's variance.
+def of_answers(mechanism: Mechanism, x: Rows, y: Rows) -> Score:
+    """A score of messages, a row a client; of a single row, which is smaller, as of the sum of these clients' alone."""
+    alone, added, many = of_messages(mechanism, x, y), of_sums(mechanism, x, y, len(x)), len(x)
+    return lambda seen: alone(seen) if len(seen) == many else added(seen.sum(axis=0))
 
+
+def of_releases(total: Vector, base: Vector, way: Vector, spread: float, sampling: float, steps: int) -> float:
+    """ln of the likelihood ratio of the noisy sum of so many Poisson batches, with a record and without it.
+
+    `base` is the sum expected without it, `way` its gradient, `spread` the variance of everything else along that.
     Exact where all records are drawn; else the other records' sampling counts as normal noise.
 
     >>> of_releases(np.array([1.0]), np.zeros(1), np.ones(1), 1.0, 1.0, 1)
@@ -91,13 +104,23 @@ def of_releases(total: Vector, base: Vector, way: Vector, spread: float, samplin
     if not length:
         return 0.0
     j, along = np.arange(steps + 1), float((total - base) @ way)
+    return float(logsumexp(log_drawn(sampling, steps) + (j * along - j * j * length / 2) / spread))
+
+
+def log_drawn(sampling: float, steps: int) -> Vector:
+    """ln Bin(K, q)(j): the chance that a record is in j of K Poisson batches, for j from 0 to K.
+
+    >>> np.exp(log_drawn(0.5, 2)).round(9)
+    array([0.25, 0.5 , 0.25])
+    """
+    j = np.arange(steps + 1)
     with np.errstate(divide="ignore", invalid="ignore"):
         chances = gammaln(steps + 1) - gammaln(j + 1) - gammaln(steps - j + 1)
-        chances = chances + j * np.log(sampling) + np.where(j == steps, 0.0, (steps - j) * np.log1p(-sampling))
-    return float(logsumexp(chances + (j * along - j * j * length / 2) / spread))
+        return np.asarray(chances + j * np.log(sampling) + np.where(j == steps, 0.0, (steps - j) * np.log1p(-sampling)))
 
 
 def _total(terms: Rows) -> float:
+    """The sum of log likelihood ratios, none of them beyond what counts as certain."""
     return float(np.clip(terms, -SURE, SURE).sum())
 
 
@@ -105,23 +128,3 @@ def _logs(of_x: Rows, of_y: Rows) -> tuple[Rows, Rows]:
     """ln(p/q) and ln((1 − p)/(1 − q)) of chances, those past 0 and 1 by rounding held inside."""
     p, q = (np.clip(each, 1e-300, 1.0) for each in (of_x, of_y))
     return np.log(p / q), np.log(np.maximum(1 - p, 1e-300) / np.maximum(1 - q, 1e-300))
-
-
-def _votes(seen: Rows, *, votes: bool) -> Rows:
-    return np.asarray(seen, float) if votes else (np.asarray(seen, float) + 1) / 2
-
-
-def _chosen(count: Rows, trials: int, plus: Rows, minus: Rows) -> Rows:
-    return np.asarray(count * plus + (trials - count) * minus)
-
-
-def _on_a_grid(own: Any, i: Rows, j: Rows) -> Score:
-    """Of noise that is one law, moved by the grid point that is sent."""
-    k, mass = own.law
-    lowest = int(k[0])
-
-    def of(at: Rows) -> Rows:
-        inside = (at >= 0) & (at < len(mass))
-        return np.where(inside, mass[np.clip(at, 0, len(mass) - 1)], -SURE)
-
-    return lambda seen: _total(of(seen.astype(np.int64) - i - lowest) - of(seen.astype(np.int64) - j - lowest))

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,21 +17,19 @@ from numpy.typing import NDArray
 from clients.node.guard import Node
 from clients.training.prepared import division_of, pool_of
 from fedpriv import wire
-from fedpriv._base.arrays import Vector
 from fedpriv.accounting.event import Event
 from fedpriv.auditing.pairs import keys_of, told_apart
-from fedpriv.mechanisms import Mechanism
 from fedpriv.packed.symbols import packing
 from fedpriv.randomness.streams import stream
 from fedpriv.releases import PrivateSum
 from fedpriv.studies import file as study_file
 from fedpriv.studies.study import Kind, Study
 from fedpriv.trust import Sums
-from simulations.audit._node_asks import Ask, Heard, heard
+from simulations.audit._node_asks import Ask, Heard, heard, masked
 from simulations.audit._node_home import Copy
-from simulations.audit._node_messages import others_of, release_of, sent_by
+from simulations.audit._node_messages import of_releases_by, others_of, sent_by
 from simulations.audit._node_neighbours import Change, Held
-from simulations.audit._node_ratio import Score, of_messages, of_releases, of_sums
+from simulations.audit._node_ratio import Score, of_answers, of_sums
 from simulations.audit.trials import Scored
 
 Numbers = NDArray[np.int64]
@@ -43,13 +40,13 @@ Rows = NDArray[np.float32]
 class World:
     """What a node holds: the data a policy names, or a study's own, all of them or with a change."""
 
-    name: str
-    data: Kind | None = None
-    change: Change | None = None
+    name: str  # for people
+    data: Kind | None = None  # of the policy; None where they are the study's
+    change: Change | None = None  # to the study's
 
     @contextmanager
     def at(self, copy: Copy, budget: float | None = None) -> Iterator[None]:
-        """The copy holds it meanwhile. Where the data are the study's, it is the node's own door that says so."""
+        """Meanwhile the copy holds this, and has so much ε. A study's data are changed behind the node's own door."""
         copy.lay(self.data, budget)
         if self.change is None:
             yield
@@ -85,7 +82,7 @@ class Asked:
     """What is asked in all rounds: of whom, of which study, and at which model."""
 
     study: Study
-    rounds: int
+    rounds: int  # from 1 on
     clients: Numbers  # whose data differ
 
     @cached_property
@@ -94,7 +91,7 @@ class Asked:
         return study_file.text(self.study)
 
     def ask(self, round: int, weights: Rows, settings: NDArray[np.float64] | None = None) -> Ask:
-        """One round."""
+        """The question of one round."""
         return Ask(f"round {round}", self.study, self.text, round, self.clients, weights, settings=settings)
 
     @property
@@ -105,7 +102,10 @@ class Asked:
 
 
 def session(copy: Copy, asked: Asked, weights: Rows, *, adapts: bool = True) -> Iterator[tuple[Ask, Heard]]:
-    """All rounds one after another: what adapts goes on as the node itself has said, or begins anew in each."""
+    """All rounds one after another, and the answers: what adapts goes on as the node itself has said.
+
+    Without `adapts` it begins anew in each round, so that no question depends on noise.
+    """
     settings = asked.first
     for round in range(1, asked.rounds + 1):
         ask = asked.ask(round, weights, settings)
@@ -120,16 +120,32 @@ class NodeTrials:
     """All answers of a node over all rounds, by the data it holds."""
 
     about: str  # all that the trials depend on
-    words: str
-    event: Event = field(repr=False)
-    copy: Copy = field(repr=False)
-    worlds: tuple[World, World] = field(repr=False)
-    held: tuple[Held, Held] = field(repr=False)
+    beside: str  # the neighbour, for people
+    event: Event = field(repr=False)  # what the certificate is of
+    copy: Copy = field(repr=False)  # which is asked
+    worlds: tuple[World, World] = field(repr=False)  # the node and its neighbour
+    held: tuple[Held, Held] = field(repr=False)  # their records, and whose they are
     asked: Asked = field(repr=False)
-    weights: Rows = field(repr=False)
+    weights: Rows = field(repr=False)  # the model that is sent in every round
 
     holds = most = None
     weight = 1 << 22  # coordinates: a trial is many messages, each through policy and ledger
+
+    @property
+    def words(self) -> str:
+        """The trial, for people."""
+        rounds, clients = self.asked.rounds, len(self.asked.clients)
+        who = f"client {self.asked.clients[0]}" if clients == 1 else f"{clients:,} clients"
+        seen = f"{rounds:,} rounds of {who} asked of the node or of {self.beside}, through the client's app"
+        if not isinstance(self.event.trust, Sums):
+            return seen
+        others = f"each in a sum with {max(self.event.trust.certain - clients, 0):,} others drawn anew"
+        if masked(self.copy, self.asked.study):
+            return f"{seen}; masks off, {others}"
+        return (
+            f"{seen}, {others}, as its policy believes: simulated, no mask hides them, so a server sees each message, "
+            "and nothing here is of that"
+        )
 
     def checks_repeats(self, trials: int) -> bool:
         """Whether no two honest messages can be the same, nor two sums, in which there is more noise than in one."""
@@ -154,73 +170,44 @@ class NodeTrials:
         """The log likelihood ratio of each trial's answers, and a key for each message."""
         scores, keys = np.zeros(len(held)), [np.zeros(0, np.uint64)]
         for side, world in enumerate(self.worlds):
-            own = np.flatnonzero(held == (side == 0))
             with world.at(self.copy):
-                for row in own.tolist():
-                    scores[row], seen = self._trial(int(numbers[row]))
-                    keys += seen
+                for row in np.flatnonzero(held == (side == 0)).tolist():
+                    scores[row] = self._trial(int(numbers[row]), keys)
         return Scored(scores, np.concatenate(keys))
 
-    def _trial(self, number: int) -> tuple[float, list[NDArray[np.uint64]]]:
+    def _trial(self, number: int, keys: list[NDArray[np.uint64]]) -> float:
+        """The score of one session that begins with an empty ledger; the keys of its messages are added to those."""
+        study, clients, d, trust = self.asked.study, self.asked.clients, self.weights.size, self.event.trust
+        unpack, total = packing(study.privacy.chosen).unpack, 0.0
         self.copy.begin()
-        total, keys = 0.0, []
         for ask, found in session(self.copy, self.asked, self.weights):
             for frame in found.frames:
                 match frame:
                     case wire.Messages():
                         keys.append(keys_of(frame.payload))
+                        seen = unpack(frame.payload, d)
                     case wire.Sum():
                         keys.append(keys_of(frame.total[None].view(np.uint8)))
-                if not isinstance(frame, wire.Adapted):
-                    total += self._said(ask.round, frame, number)
-        return total, keys
-
-    def _said(self, round: int, frame: wire.Messages | wire.Sum, number: int) -> float:
-        """What a frame says for the first world."""
-        own = self.asked.study.privacy.chosen
-        seen = packing(own).unpack(frame.payload, self.weights.size) if isinstance(frame, wire.Messages) else (
-            frame.total[None]
-        )  # fmt: skip
-        if self.private is not None:
-            return self._of_releases(np.asarray(own.decode(seen, 1)))
-        if isinstance(self.event.trust, Sums):
-            seen = seen.sum(axis=0) + self._others(round, number)
-        return self._scores[round - 1](seen)
+                        seen = frame.total[None]
+                    case wire.Adapted():
+                        continue
+                if isinstance(trust, Sums) and self.private is None:
+                    # Messages of others whose update is 0, drawn anew: as many as the certificate counts.
+                    rng = stream(study.run.seed, "audit others", ask.round, number)
+                    left = max(trust.certain - len(clients), 0)
+                    seen = seen.sum(axis=0) + others_of(study.privacy.channel, left, d, rng)
+                total += self._scores[ask.round - 1](seen)
+        return total
 
     @cached_property
     def _scores(self) -> list[Score]:
-        """For each round, what messages say: one by one, or the sum of all where that is what is seen."""
-        own, clients = self.asked.study.privacy.chosen, self.asked.clients
-        updates = [sent_by(self.asked.study, held, clients, self.asked.rounds, self.weights) for held in self.held]
+        """For each round, what symbols say for the first world: one by one, or in the sum that is seen of them."""
+        study, clients, trust = self.asked.study, self.asked.clients, self.event.trust
+        if self.private is not None:
+            return [of_releases_by(study, self.held, clients, self.weights)] * self.asked.rounds
+        own = study.privacy.chosen
+        updates = [sent_by(study, held, clients, self.asked.rounds, self.weights) for held in self.held]
         pairs = list(zip(*updates, strict=True))
-        match self.event.trust:
-            case Sums(certain):
-                return [of_sums(own, x, y, max(certain, len(clients))) for x, y in pairs]
-            case _:
-                return [_of_either(own, x, y) for x, y in pairs]
-
-    def _others(self, round: int, number: int) -> Vector:
-        """Messages of others whose update is 0, drawn anew: as many as the certificate counts."""
-        assert isinstance(self.event.trust, Sums)
-        study, d = self.asked.study, self.weights.size
-        left = max(self.event.trust.certain - len(self.asked.clients), 0)
-        return others_of(study.privacy.channel, left, d, stream(study.run.seed, "audit others", round, number))
-
-    def _of_releases(self, out: Any) -> float:
-        own, study = self.private, self.asked.study
-        assert own is not None
-        expected, steps = own.sampling * study.clients.records, study.training.local_steps
-        return sum(
-            sign * of_releases(row * expected, base, way, spread, own.sampling, steps)
-            for row, (sign, base, way, spread) in zip(out, self._releases, strict=True)
-        )
-
-    @cached_property
-    def _releases(self) -> list[tuple[int, Vector, Vector, float]]:
-        return [release_of(self.asked.study, self.held, client, self.weights) for client in self.asked.clients.tolist()]
-
-
-def _of_either(own: Mechanism, x: Vector, y: Vector) -> Score:
-    """Of messages one by one; where a node adds up those of its clients, which is smaller, of their sum."""
-    alone, added, many = of_messages(own, x, y), of_sums(own, x, y, len(x)), len(x)
-    return lambda seen: alone(seen) if len(seen) == many else added(seen.sum(axis=0))
+        if isinstance(trust, Sums):
+            return [of_sums(own, x, y, max(trust.certain, len(clients))) for x, y in pairs]
+        return [of_answers(own, x, y) for x, y in pairs]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,36 +18,36 @@ from fedpriv.studies import promise as guarantee
 from fedpriv.studies.study import Study
 from server.rounds import planned
 from simulations.audit._node_asks import drawn, honest, masked
-from simulations.audit._node_home import POLICY, Copy, Home, policy_of
-from simulations.audit._node_messages import release_of, sent_by
-from simulations.audit._node_neighbours import Change, Difference, How, candidates, most_telling, written
-from simulations.audit._node_trials import World, held_by
+from simulations.audit._node_home import POLICY, Copy, policy_of
+from simulations.audit._node_messages import effect_of, event_of
+from simulations.audit._node_neighbours import Difference, How, candidates, written
+from simulations.audit._node_trials import Asked, World, held_by, session
 
 LOOKED_AT = 3  # rounds in which candidates are compared
 Rows = NDArray[np.float32]
 
 
 class Pair(NamedTuple):
-    """The node and its neighbour; `swapped`: whether a record took the place of another."""
+    """The node and its neighbour."""
 
-    worlds: tuple[World, World]
-    words: str
-    swapped: bool = False
+    worlds: tuple[World, World]  # in that order
+    words: str  # the neighbour, for people
+    swapped: bool = False  # whether a single record took the place of another
 
 
 @dataclass(frozen=True, eq=False)
 class Subject:
     """A node asked for a study: as a server would send it, at its first model, and what a message is charged."""
 
-    copy: Copy
-    study: Study
-    pool: Pool
-    weights: Rows
-    event: Event
+    copy: Copy  # which is asked in the node's place
+    study: Study  # as a server would send it
+    pool: Pool  # its own records, or else the study's
+    weights: Rows  # the study's first model
+    event: Event  # what a message is an event of
 
     @staticmethod
     def of(copy: Copy, study: Study) -> Subject:
-        """Everything that cannot be audited is refused here."""
+        """The node that a copy is of; everything that cannot be audited is refused here."""
         policy = copy.home.policy
         if (kept := study.privacy.kept) is not None:
             raise FedprivError(f"{type(kept).__name__} keeps its noise on records: no audit of it is built")
@@ -55,8 +55,12 @@ class Subject:
         copy.begin()
         if wrong := wrong_with_data(copy.directory / POLICY):
             raise FedprivError(f"{copy.home.directory}: this node's data allow no answer: {wrong}")
-        own = pool_of_policy(policy)
-        study, pool = _resolved(study, own)
+        pool = pool_of_policy(policy)
+        if pool is None:  # the records are a study's own
+            plan = planned(study)
+            study, pool = plan.study, plan.pool
+        else:
+            study = guarantee.calibrated(study, net_of(study, pool).dimension)
         policy.check(study)
         weights = net_of(study, pool).initial()
         policy.events(study, weights.size, masked=masked(copy, study))  # or why this policy takes none
@@ -77,32 +81,38 @@ class Subject:
         return found
 
     def changed(self) -> Pair:
-        """The one of ten changes that changes messages most."""
+        """The one of ten changes that changes messages most; the first of those that change them as much."""
         policy, division = self.copy.home.policy, held_by(self.copy, self.node, self.study)[1]
-        whole, own_data = policy.unit == "client", policy.data is not None
-        some = candidates(division, self.honest, self._how, whole=whole)
-        best = most_telling(some, lambda change: self._effect(change, division))
+        # Of the node's own data a record's place is not taken by one that may be dealt to another client.
+        in_place = policy.data is None or (policy.unit == "client" and len(self.honest) == 1)
+        how: How = "another" if self.event.adjacency == "replace" and in_place else "out"
+        some = candidates(division, self.honest, how, whole=policy.unit == "client")
+        own = self.pool, division
+        effects = [
+            effect_of(self.study, (own, each.of_study(*own)), each.whose, self.weights, LOOKED_AT) for each in some
+        ]
+        best = some[int(np.argmax(effects))]
         words = f"its neighbour, {best.words}"
-        if not own_data:
+        if policy.data is None:
             return Pair((self.node, World(words, None, best)), words)
         data = written(best.made(self.pool), self.copy.beside / "neighbour")
         return Pair((self.node, World(words, data)), words)
 
-    @property
-    def _how(self) -> How:
-        """Of the node's own data a record's place is not taken by one that may be dealt to another client."""
-        policy = self.copy.home.policy
-        alone = policy.unit == "client" and len(self.honest) == 1
-        return "another" if self.event.adjacency == "replace" and (policy.data is None or alone) else "out"
+    def charged(self, worlds: tuple[World, World], asked: Asked) -> Event:
+        """What the copy's ledger is charged for all rounds, where either world answers any.
 
-    def _effect(self, change: Change, division: Any) -> float:
-        """How far a change moves what a client's messages are drawn from."""
-        sides = (self.pool, division), change.of_study(self.pool, division)
-        if self.study.privacy.private_sum is not None:
-            return float(np.linalg.norm(release_of(self.study, sides, change.whose, self.weights)[2]))
-        client, rounds = np.array([change.whose]), min(self.study.run.rounds, LOOKED_AT)
-        sent = [sent_by(self.study, side, client, rounds, self.weights) for side in sides]
-        return float(sum(np.linalg.norm(x - y) for x, y in zip(*sent, strict=True)))
+        A ledger that is charged nothing, or several things, promises nothing: there it is what the channel draws.
+        """
+        copy, words = self.copy, ""
+        for world in worlds:
+            with world.at(copy):
+                copy.begin()
+                found = [had for _, had in session(copy, asked, self.weights)]
+                events = event_of(copy)
+            if any(had.content for had in found):
+                return events[0] if len(events) == 1 else replace(self.event, rounds=self.event.rounds * asked.rounds)
+            words = words or found[0].words
+        raise FedprivError(f"the node answers no round of {asked.study.name!r}: {words}")
 
     def beside(self, directory: Path) -> Pair:
         """The neighbour that somebody names: its data, all else being the node's."""
@@ -113,7 +123,7 @@ class Subject:
                 raise FedprivError(
                     f"{place / POLICY}: names no data, so its records are a study's: leave out --neighbour"
                 )
-        _check_same(home, directory, table)
+        home.check_same(directory, table)
         try:
             other = pool_of_policy(policy)
             assert other is not None  # it names data
@@ -125,26 +135,3 @@ class Subject:
         difference.check((home.directory, directory), one=one, replaced=self.event.adjacency == "replace" and swapped)
         words = f"its neighbour {directory}, {difference.words}"
         return Pair((self.node, World(words, policy.data)), words, swapped and one)
-
-
-def _resolved(study: Study, own: Pool | None) -> tuple[Study, Pool]:
-    """The study as a server would send it, and the records it is asked about."""
-    if own is None:
-        plan = planned(study)
-        return plan.study, plan.pool
-    return guarantee.calibrated(study, net_of(study, own).dimension), own
-
-
-def _check_same(home: Home, directory: Path, table: dict[str, Any]) -> None:
-    """Refuse another policy: neighbours differ in data."""
-
-    def rest(of: dict[str, Any]) -> dict[str, Any]:
-        own = {f"data.{name}": value for name, value in of["data"].items() if name != "path"}
-        return {name: value for name, value in of.items() if name not in ("data", "ledger")} | own
-
-    one, other = rest(home.table), rest(table)
-    if names := sorted(name for name in one | other if one.get(name) != other.get(name)):
-        raise FedprivError(
-            f"{directory / POLICY}: {names[0]} = {other.get(names[0])!r}, where {home.directory / POLICY} says "
-            f"{one.get(names[0])!r}: neighbours differ in data alone"
-        )

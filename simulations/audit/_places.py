@@ -17,8 +17,10 @@ from pathlib import Path
 
 from fedpriv.errors import FedprivError
 
-PREFIX, MARK = "fedpriv-audit-", ".fedpriv-audit"
-FILES, BLOCKS = ("audit.json", "audit.png"), "blocks"
+PREFIX = "fedpriv-audit-"  # of the names of an audit's own directories
+MARK = ".fedpriv-audit"  # a file that stands in each of them
+FILES = ("audit.json", "audit.png")  # what was found, and its picture
+BLOCKS = "blocks"  # the directory of trials that are done
 OURS = re.compile(r"\.?(block-\d+\.npz|audited)(\..*)?")  # and what is not yet in the place of one
 
 
@@ -37,7 +39,17 @@ def alone(place: Path) -> Iterator[None]:
     try:
         if not _taken(lock):
             raise FedprivError(f"{place}: another audit is at work there: --out names another place")
-        _check(place)
+        if not os.access(place, os.W_OK | os.X_OK):
+            raise FedprivError(f"{place}: no audit can be written there (not writable)")
+        for file in (place / name for name in FILES):
+            if file.exists() and not file.is_file():
+                raise FedprivError(f"{file}: an audit is written there, and that is no file: --out names another place")
+        blocks = place / BLOCKS
+        if blocks.exists() and not blocks.is_dir():
+            raise FedprivError(f"{blocks}: an audit keeps its trials there, and that is no directory: --out")
+        held = sorted(path.name for path in blocks.iterdir()) if blocks.exists() else []
+        if foreign := [name for name in held if not OURS.fullmatch(name)]:
+            raise FedprivError(f"{blocks / foreign[0]}: no file of an audit's, where one keeps its trials: --out")
         yield
     finally:
         os.close(lock)
@@ -46,47 +58,38 @@ def alone(place: Path) -> Iterator[None]:
                 each.rmdir()
 
 
-def _check(place: Path) -> None:
-    if not os.access(place, os.W_OK | os.X_OK):
-        raise FedprivError(f"{place}: no audit can be written there (not writable)")
-    for file in (place / name for name in FILES):
-        if file.exists() and not file.is_file():
-            raise FedprivError(f"{file}: an audit is written there, and that is no file: --out names another place")
-    if not (blocks := place / BLOCKS).exists():
-        return
-    if not blocks.is_dir():
-        raise FedprivError(f"{blocks}: an audit keeps its trials there, and that is no directory: --out")
-    if foreign := sorted(path.name for path in blocks.iterdir() if not OURS.fullmatch(path.name)):
-        raise FedprivError(f"{blocks / foreign[0]}: no file of an audit's, where one keeps its trials: --out")
+@contextmanager
+def own_directory(parent: Path) -> Iterator[Path]:
+    """A directory that is gone afterwards; those that killed audits have left in the same place go before it."""
+    for each in parent.glob(f"{PREFIX}*"):
+        with suppress(OSError), opened(each, os.O_DIRECTORY | os.O_NOFOLLOW) as lock:
+            if os.fstat(lock).st_uid == os.geteuid() and (each / MARK).is_file() and _taken(lock):
+                shutil.rmtree(each, ignore_errors=True)
+    made = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent))
+    with opened(made) as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            (made / MARK).touch()  # from here on it is known as ours, and while the lock lasts nobody takes it away
+            yield made
+        finally:
+            shutil.rmtree(made, ignore_errors=True)
 
 
 @contextmanager
-def own_directory(parent: Path) -> Iterator[Path]:
-    """A directory that is gone afterwards; before it, all those are that killed audits have left there."""
-    _sweep(parent)
-    made = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent))
-    lock = os.open(made, os.O_RDONLY)
+def opened(directory: Path, flags: int = 0) -> Iterator[int]:
+    """A directory's descriptor, to be locked by; it is closed afterwards, and with it ends the lock.
+
+    `flags` are those of `os.open` beside reading.
+    """
+    descriptor = os.open(directory, os.O_RDONLY | flags)
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        (made / MARK).touch()  # from here on it is known as ours, and while the lock lasts nobody takes it away
-        yield made
+        yield descriptor
     finally:
-        shutil.rmtree(made, ignore_errors=True)
-        os.close(lock)
-
-
-def _sweep(parent: Path) -> None:
-    for each in parent.glob(f"{PREFIX}*"):
-        with suppress(OSError):
-            lock = os.open(each, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-            try:
-                if os.fstat(lock).st_uid == os.geteuid() and (each / MARK).is_file() and _taken(lock):
-                    shutil.rmtree(each, ignore_errors=True)
-            finally:
-                os.close(lock)
+        os.close(descriptor)
 
 
 def _taken(lock: int) -> bool:
+    """Whether nobody else has locked the directory of that descriptor; from then on this process has."""
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

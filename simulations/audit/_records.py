@@ -7,15 +7,15 @@ the others', where the release trims, are longer still and at right angles to it
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 from math import sqrt
 from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln, logsumexp
+from scipy.special import logsumexp
 
 from clients.data.pool import Pool
+from clients.data.splits import Division
 from clients.models.gradients import Net
 from clients.training.byzantine import Byzantine
 from clients.training.corrupting import Corrupting
@@ -24,15 +24,14 @@ from fedpriv._base.arrays import Vector
 from fedpriv.accounting.event import Event
 from fedpriv.auditing.pairs import keys_of
 from fedpriv.releases import AdaptiveDpSgd, PrivateSum, Ptr, event_of_sum
-from fedpriv.releases.ptr import step_ratio
 from fedpriv.studies.study import Study
-from simulations.audit._settings import halves_of
+from simulations.audit._node_ratio import log_drawn
+from simulations.audit._settings import halves_of, measured, said_by_counts
 from simulations.audit.trials import Scored
 
-CANARY, OTHERS = 1e3, 1e4  # lengths before clipping, in clip norms
+CANARY = 1e3  # the length of its gradient before clipping, in clip norms
+OTHERS = 1e4  # and that of the others' gradients
 DIMENSION = 16  # coordinates: a release clips by the norm and draws each coordinate's noise alone
-FEWEST, FAR = 16, 0.7  # counts of which a spread is measured; the share of what is described that is believed
-STILL = 0.05  # records, which a spread is taken for at least
 Numbers = NDArray[np.int64]
 Rows = NDArray[np.float32]
 
@@ -42,9 +41,10 @@ class Records:
     """All releases of one client over all rounds: the canary record there, or not."""
 
     study: Study
-    rounds: int
+    rounds: int  # in which a client answers
 
-    in_a_tail, ranked = True, False
+    in_a_tail = True
+    ranked = False
     holds = most = None
 
     @property
@@ -85,7 +85,16 @@ class Records:
 
     def scored(self, held: NDArray[np.bool_], numbers: Numbers) -> Scored:
         """The log likelihood ratio of each client's releases, and a key for each."""
-        releasing = self._releasing(dict(zip(numbers.tolist(), held.tolist(), strict=True)))
+        # The promise is to all honest clients: none is left out as one that would change records.
+        study = replace(self.study, clients=replace(self.study.clients, byzantine=0), attack=None, corruption=None)
+        clip, hands = self.private.clip, _Hands(self.others, dict(zip(numbers.tolist(), held.tolist(), strict=True)))
+        rows = np.array([OTHERS * clip * _ACROSS] * self.others + [CANARY * clip * _ALONG], np.float32)
+        labels = np.zeros(len(rows), np.int64)
+        pool = Pool(rows, labels, rows[:0], labels[:0], classes=2, divide=1.0, subtract=0.0)
+        releasing = Releasing(
+            study, self.private, pool, cast(Net, _Frozen()), cast(Division, hands),
+            Byzantine(study), Corrupting(study, pool.classes), study.privacy.noise,
+        )  # fmt: skip
         first = np.array([self.study.first_settings] * len(numbers)).reshape(len(numbers), -1)
         weights, out = np.zeros(DIMENSION, np.float32), np.empty((len(numbers), DIMENSION), np.float32)
         settings, scores, keys = first, np.zeros(len(numbers)), []
@@ -99,74 +108,26 @@ class Records:
             settings = moved
         return Scored(scores, np.concatenate(keys))
 
-    def _releasing(self, held: dict[int, bool]) -> Releasing:
-        study = _honest(self.study)
-        pool = _pool(self._gradients)
-        division = cast(Any, _Hands(self.others, held))
-        net = cast(Net, _Frozen())
-        own = study.privacy.noise
-        return Releasing(
-            study, self.private, pool, net, division, Byzantine(study), Corrupting(study, pool.classes), own
-        )
-
-    @cached_property
-    def _gradients(self) -> Rows:
-        """The others', then the canary's."""
-        clip = self.private.clip
-        rows = np.empty((self.others + 1, DIMENSION), np.float32)
-        rows[: self.others] = OTHERS * clip * _ACROSS
-        rows[-1] = CANARY * clip * _ALONG
-        return rows
-
     def _said(self, out: Rows, before: Vector, after: Vector, *, chosen: NDArray[np.bool_]) -> Vector:
         """ln of the likelihood ratio of what leaves after a round: L = Σ_j Bin(K, q)(j)·φ(z − j)/φ(z), z in noises.
 
-        The `chosen` trials tell how far a count really spreads: no threshold is judged on them.
+        `before` and `after` are the settings that adapt. The `chosen` trials tell how far a count really spreads: no
+        threshold is judged on them.
         """
-        own, expected = self.private, self.private.sampling * self.study.clients.records
+        own, steps = self.private, self.study.training.local_steps
+        expected = own.sampling * self.study.clients.records
         along = out.astype(float) @ _ALONG * expected
         clip, noise = np.full(len(out), own.clip), np.full(len(out), float(cast(Any, own).noise))
-        beside: Vector = np.zeros(len(out))
+        beside: Vector = np.zeros(len(out))  # what the settings say by themselves
         if isinstance(own, AdaptiveDpSgd):
-            clip, beside = (
-                before[:, 0],
-                _counted(own, before[:, 0], after[:, 0], expected, self.study.training.local_steps, chosen),
-            )
+            halves = halves_of(own, before[:, 0], after[:, 0], expected, steps)
+            clip, beside = before[:, 0], said_by_counts(own, halves, steps, chosen)
         if isinstance(own, Ptr):
-            along, noise = _tested(own, before[:, 0], after[:, 0], expected, along)
-        steps = self.study.training.local_steps
-        return _mixed(along / clip, noise, steps, own.sampling, beside)
-
-
-def _mixed(along: Vector, noise: Vector, steps: int, sampling: float, beside: Vector) -> Vector:
-    j = np.arange(steps + 1)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        chances = gammaln(steps + 1) - gammaln(j + 1) - gammaln(steps - j + 1)
-        chances = chances + j * np.log(sampling) + np.where(j == steps, 0.0, (steps - j) * np.log1p(-sampling))
-    said = (j * along[:, None] - j * j / 2) / (noise**2 * steps)[:, None] + j * beside[:, None]
-    return np.asarray(logsumexp(chances + said, axis=1))
-
-
-def _counted(
-    own: AdaptiveDpSgd, before: Vector, after: Vector, expected: float, steps: int, chosen: NDArray[np.bool_]
-) -> Vector:
-    """What the clip norm's step says: a record too long takes half of one from a noisy count.
-
-    A guesser weighs it by the noise that is there: by what is described, unless the counts spread far less.
-    """
-    halves = halves_of(own, before, after, expected, steps)
-    spread = float(halves[chosen].std()) / sqrt(steps) if chosen.sum() >= FEWEST else own.count_noise
-    noise = own.count_noise if spread > FAR * own.count_noise else max(spread, STILL)
-    return np.asarray((-0.5 * halves - 0.125) / (noise**2 * steps))
-
-
-def _tested(own: Ptr, before: Vector, after: Vector, expected: float, along: Vector) -> tuple[Vector, Vector]:
-    """The sum by its own measure where the test failed, which F shows; and the noise it has, in clip norms."""
-    passed = after < before
-    if own.rates == "by-trimmed":
-        ratio = np.array([step_ratio(min(max(int(f), 1), int(expected) - 1), int(expected)) for f in before])
-        along = np.where(passed, along, along / ratio)
-    return along, np.where(passed, own.noise * own.bound, own.noise)
+            rate, noise = measured(own, before[:, 0], after[:, 0], expected)
+            along = along / rate
+        j, seen = np.arange(steps + 1), along / clip
+        said = (j * seen[:, None] - j * j / 2) / (noise**2 * steps)[:, None] + j * beside[:, None]
+        return np.asarray(logsumexp(log_drawn(own.sampling, steps) + said, axis=1))
 
 
 _ALONG = np.full(DIMENSION, 1 / sqrt(DIMENSION))
@@ -177,12 +138,12 @@ _ACROSS = _ALONG * np.where(np.arange(DIMENSION) % 2, 1.0, -1.0)
 class _Hands:
     """Every client has all others' records, and the canary where it holds it."""
 
-    others: int
-    held: dict[int, bool]
+    others: int  # records beside the canary
+    held: dict[int, bool]  # whether a client holds the canary, by its number
     disjoint = True
 
     def of(self, clients: Numbers) -> Numbers:
-        """One client's."""
+        """The numbers of one client's records."""
         return np.arange(self.others + self.held[int(clients[0])])[None]
 
 
@@ -194,14 +155,3 @@ class _Frozen:
     def each(self, weights: Rows, x: Rows, y: Numbers, out: Rows) -> None:
         """A row a record."""
         out[...] = x
-
-
-def _pool(rows: Rows) -> Pool:
-    labels = np.zeros(len(rows), np.int64)
-    return Pool(rows, labels, rows[:0], labels[:0], 2, 1.0, 0.0)
-
-
-def _honest(study: Study) -> Study:
-    """The study without those who would change records: the promise is to all of them."""
-    clients = replace(study.clients, byzantine=0)
-    return replace(study, clients=clients, attack=None, corruption=None)

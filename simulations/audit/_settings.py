@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+from math import sqrt
+
 import numpy as np
 from numpy.typing import NDArray
 
 from fedpriv._base.arrays import Vector
 from fedpriv.randomness.grid import FineGrid
 from fedpriv.releases import AdaptiveDpSgd, PrivateSum, Ptr
+from fedpriv.releases.ptr import step_ratio
 from fedpriv.studies.study import Study
 
 ROUNDED = 1e-15  # of a clip norm, at most, in each step
+FEWEST = 16  # counts of which a spread is measured
+FAR = 0.7  # of the spread that is described: a measured one below it is believed instead
+STILL = 0.05  # records, which a spread is taken for at least
 Settings = NDArray[np.float64]
 
 
 def halves_of(own: AdaptiveDpSgd, before: Vector, after: Vector, expected: float, steps: int = 1) -> Vector:
-    """Σ(1[‖x‖ ≤ R] − ½) with its noise, of all steps, as R's own step shows it.
+    """Σ(1[‖x‖ ≤ R] − ½) with its noise, summed over all steps, as the step from R before to R after shows it.
+
+    `expected` is the size of a batch on average.
 
     >>> own = AdaptiveDpSgd(clip=1.0, noise=1.0, sampling=1.0, count_noise=2.0, rate=0.2)
     >>> halves_of(own, np.array([1.0]), np.exp([-0.2 * 1.5 / 10]), expected=10.0).round(9)
@@ -24,37 +32,46 @@ def halves_of(own: AdaptiveDpSgd, before: Vector, after: Vector, expected: float
     return np.asarray((steps * (own.quantile - 0.5) - np.log(after / before) / own.rate) * expected)
 
 
+def said_by_counts(own: AdaptiveDpSgd, halves: Vector, steps: int, chosen: NDArray[np.bool_]) -> Vector:
+    """What the clip norm's step says for one record more: too long, it takes half of one from a noisy count.
+
+    A guesser weighs it by the noise that is there: by what is described, unless the `chosen` counts spread far less.
+    """
+    spread = float(halves[chosen].std()) / sqrt(steps) if chosen.sum() >= FEWEST else own.count_noise
+    noise = own.count_noise if spread > FAR * own.count_noise else max(spread, STILL)
+    return np.asarray((-0.5 * halves - 0.125) / (noise**2 * steps))
+
+
+def measured(own: Ptr, before: Vector, after: Vector, expected: float) -> tuple[Vector, Vector]:
+    """By what the sum of a step was multiplied, and the noise it has in clip norms: F shows whether the test passed."""
+    passed, n, rate = after < before, int(expected), np.ones(len(before))
+    if own.rates == "by-trimmed":
+        rate = np.where(passed, 1.0, [step_ratio(min(max(int(f), 1), n - 1), n) for f in before])
+    return rate, np.where(passed, own.noise * own.bound, own.noise)
+
+
 def reached(own: PrivateSum, study: Study, before: Settings, after: Settings) -> NDArray[np.bool_]:
-    """Whether noise can lead from the settings that a client was sent to those that it answers, a row each."""
+    """Whether noise can lead from the settings that each client was sent to those that it answers, a row a client."""
     steps, expected = study.training.local_steps, own.sampling * study.clients.records
     match own:
         case AdaptiveDpSgd():
-            return _on_grid(own, before[:, 0], after[:, 0], expected, steps)
+            # R's step is a function of a whole number of grid steps, and of nothing else: put together again it is the
+            # same. At the ends of where R may wander, and of how far one step goes, there is nothing to put together.
+            was, now = before[:, 0], after[:, 0]
+            with np.errstate(invalid="ignore", divide="ignore"):
+                count, step = halves_of(own, was, now, expected, steps), FineGrid.of(0.5, own.count_noise).step
+                mean = np.round(count / step) * step / expected + steps * (0.5 - own.quantile)
+                again = was * np.exp(-own.rate * mean)
+            far = ~(np.abs(count / expected) < 10.0 - steps) | (now == was)
+            close = np.isclose(again, now, rtol=ROUNDED * steps, atol=0)
+            return np.asarray(np.isfinite(now) & (now > 0) & (close | far))
         case Ptr():
-            return np.array([now in _after(own, was, expected, steps) for was, now in zip(
-                before[:, 0].tolist(), after[:, 0].tolist(), strict=True
-            )], bool)  # fmt: skip
+            leads_to = [{was} for was in before[:, 0].tolist()]  # every F that tests lead to, whichever of them pass
+            for _ in range(steps):
+                leads_to = [
+                    {float(own._next(int(one), passed, expected)) for one in some for passed in (True, False)}
+                    for some in leads_to
+                ]
+            return np.array([end in some for end, some in zip(after[:, 0].tolist(), leads_to, strict=True)], bool)
         case _:
             return np.ones(len(after), bool)
-
-
-def _on_grid(own: AdaptiveDpSgd, before: Vector, after: Vector, expected: float, steps: int) -> NDArray[np.bool_]:
-    """R's step is a function of a whole number of grid steps, and of nothing else: put together again it is the same.
-
-    At the ends of where R may wander, and of how far one step goes, there is nothing to put together.
-    """
-    with np.errstate(invalid="ignore", divide="ignore"):
-        count = halves_of(own, before, after, expected, steps)
-        step = FineGrid.of(0.5, own.count_noise).step
-        again = before * np.exp(-own.rate * (np.round(count / step) * step / expected + steps * (0.5 - own.quantile)))
-    far = ~(np.abs(count / expected) < 10.0 - steps) | (after == before)
-    close = np.isclose(again, after, rtol=ROUNDED * steps, atol=0)
-    return np.asarray(np.isfinite(after) & (after > 0) & (close | far))
-
-
-def _after(own: Ptr, trimmed: float, expected: float, steps: int) -> set[float]:
-    """All F that tests lead to, whichever pass."""
-    found = {trimmed}
-    for _ in range(steps):
-        found = {float(own._next(int(now), passed, expected)) for now in found for passed in (True, False)}
-    return found

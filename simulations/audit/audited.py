@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 from fedpriv import records
 from fedpriv._base.files import replaced
 from fedpriv.accounting.account import Account
-from fedpriv.accounting.event import Event
 from fedpriv.auditing.verdict import more_than_held, verdict
 from fedpriv.errors import FedprivError, real
 from fedpriv.studies.study import Study
@@ -27,7 +26,7 @@ from simulations.runs.running import begun, study_of
 if TYPE_CHECKING:
     from simulations.audit.sources import Audit
 
-USUAL = {"messages": 20_000, "sums": 100_000, "records": 5_000, "means": 5_000}  # canaries
+USUAL = {"messages": 20_000, "sums": 100_000, "records": 5_000, "means": 5_000}  # canaries, by kind
 ASKED = 8_000  # rounds of a node in all its trials, which are 100 at least and 1,000 at most
 File = str | os.PathLike[str]
 
@@ -55,14 +54,36 @@ def audit(
     True
     """
     check_confidence(confidence)
-    study, place, named = _asked(given.directory if isinstance(given, Run) else given, list(overrides))
+    from server.rounds import planned
     from simulations.audit.sources import source_of
 
-    where, beside = Path(directory) if directory is not None else place, {"study": named.hex()}
-    source = source_of(study)
+    own = given.directory if isinstance(given, Run) else given
+    run = None if isinstance(own, Study) or "\n" in os.fspath(own) else Path(own)
+    if run is None or not (run / STUDY).is_file():
+        study = planned(_promising(study_of(own, list(overrides)))).study
+        place, named = Path("audits") / study.name, study.id
+    else:
+        if list(overrides):
+            raise FedprivError(f"{run}: a run is audited as it was: no --set")
+        study = begun(run)
+        kept, rounds = run / "records.jsonl", study.run.rounds
+        done = len(records.read(kept).rounds) if kept.exists() else 0
+        if done < rounds:  # what it promises is of rounds that it has not done
+            raise FedprivError(
+                f"{run}: its study promises {rounds:,} rounds and it did {done:,}: fedpriv run --resume {run} goes on "
+                "with it"
+            )
+        if done > rounds:
+            raise FedprivError(
+                f"{run}: its records hold {done:,} rounds, where its study promises {rounds:,}: what was done is not "
+                "what would be audited"
+            )
+        study = planned(_promising(study)).study
+        place, named = run / "audit", id_of(run, study)  # by the run's own files
+    source, where = source_of(study), Path(directory) if directory is not None else place
     with alone(where):
         return concluded(
-            source, study.name, study.privacy.delta, where, beside,
+            source, study.name, study.privacy.delta, where, {"study": named.hex()},
             canaries=canaries, confidence=confidence, quiet=quiet,
         )  # fmt: skip
 
@@ -78,12 +99,21 @@ def concluded(
     own: Audit, name: str, delta: float, directory: Path, beside: dict[str, Any],
     *, canaries: int | None, confidence: float, quiet: bool,
 ) -> dict[str, Any]:  # fmt: skip
-    """All trials, and the verdict on them; `beside`: what else was found, and which faults among it."""
+    """All trials, and the verdict on them, written to `directory` and given back.
+
+    `name` is what the audit is called and `delta` what ε is told at; `beside` is what else was found, and which faults
+    are among it.
+    """
     from simulations.audit.picture import curves, picture
     from simulations.audit.trials import conducted, forget
 
-    _check_finite(own.source.event, delta)
-    kind, canaries = own.kind, canaries or _usual(own)
+    source, state = own.source, directory / BLOCKS
+    if not isfinite(Account((source.event,)).upper_epsilon(delta)):  # nothing that an audit finds is above that
+        raise FedprivError(
+            f"{source.event.mechanism}: no finite ε is certified at δ = {delta:g}, so there is nothing that an audit "
+            "could refute: more noise, or another δ"
+        )
+    canaries = canaries or USUAL.get(own.kind) or min(max(ASKED // source.event.rounds, 100), 1_000)
     line, started = LiveLine(quiet), time.monotonic()
     line.begin(f"0/{canaries:,} canaries", 0.0, [])
 
@@ -91,26 +121,22 @@ def concluded(
         left = duration((time.monotonic() - started) / done * (canaries - done))
         line.show(f"{done:,}/{canaries:,} canaries", done / canaries, [f"{left} left"])
 
-    state = directory / BLOCKS
     try:
-        audited = conducted(own.source, canaries, own.seed, own.first, state, told)
+        audited = conducted(source, canaries, own.seed, own.first, state, told)
     finally:
         line.clear()
-    found = {"name": name, "trial": own.source.words} | verdict(
-        audited.trials, own.source.event, delta=delta, confidence=confidence,
-        in_a_tail=own.source.in_a_tail, ranked=own.source.ranked,
+    found = {"name": name, "trial": source.words} | verdict(
+        audited.trials, source.event, delta=delta, confidence=confidence,
+        in_a_tail=source.in_a_tail, ranked=source.ranked,
     )  # fmt: skip
-    found |= {
-        "kind": kind,
-        "repeated": audited.repeated,
-        "seconds": time.monotonic() - started + audited.before,
-    } | beside
-    found["mu"]["pair"] = own.source.holds
-    most = own.source.most
+    seconds = time.monotonic() - started + audited.before
+    found |= {"kind": own.kind, "repeated": audited.repeated, "seconds": seconds} | beside
+    found["mu"]["pair"] = source.holds
+    most = source.most
     unlike = "" if most is None else more_than_held(audited.trials, most)
     found["faults"] = [*found.get("faults", []), *([{"about": "the noise", "words": unlike}] if unlike else [])]
     found["stands"] = found["stands"] and not audited.repeated and not found["faults"]
-    found["curves"] = curves(audited.trials, own.source.event, found["mu"]["audited"])
+    found["curves"] = curves(audited.trials, source.event, found["mu"]["audited"])
     text = json.dumps(records.plain(found), indent=1, ensure_ascii=False) + "\n"
     replaced(directory / FILES[0], text.encode(), 0o644)
     replaced(directory / FILES[1], picture(found), 0o644)
@@ -119,52 +145,8 @@ def concluded(
     return found
 
 
-def _check_finite(event: Event, delta: float) -> None:
-    """Refuse what certifies nothing: nothing that an audit finds is above that."""
-    if not isfinite(Account((event,)).upper_epsilon(delta)):
-        raise FedprivError(
-            f"{event.mechanism}: no finite ε is certified at δ = {delta:g}, so there is nothing that an audit could "
-            "refute: more noise, or another δ"
-        )
-
-
-def _usual(own: Audit) -> int:
-    """How many trials there are unless somebody says."""
-    return USUAL.get(own.kind) or min(max(ASKED // own.source.event.rounds, 100), 1_000)
-
-
-def _asked(given: Study | File, overrides: list[str]) -> tuple[Study, Path, bytes]:
-    """The study, where its audit goes, and its id: a run's as its own files have it."""
-    from server.rounds import planned
-
-    run = None if isinstance(given, Study) or "\n" in os.fspath(given) else Path(given)
-    if run is None or not (run / STUDY).is_file():
-        study = _promising(study_of(given, overrides))
-        return (resolved := planned(study).study), Path("audits") / study.name, resolved.id
-    if overrides:
-        raise FedprivError(f"{run}: a run is audited as it was: no --set")
-    study = begun(run)
-    _check_done(run, study)
-    resolved = planned(_promising(study)).study
-    return resolved, run / "audit", id_of(run, resolved)
-
-
 def _promising(study: Study) -> Study:
+    """The study, refused where it promises nothing."""
     if not study.privacy.promises:
         raise FedprivError(f"{study.name}: Plain promises nothing, so there is nothing to audit")
     return study
-
-
-def _check_done(run: Path, study: Study) -> None:
-    """Refuse a run that is not over: what it promises is of rounds that it has not done."""
-    done = len(records.read(run / "records.jsonl").rounds) if (run / "records.jsonl").exists() else 0
-    if done < study.run.rounds:
-        raise FedprivError(
-            f"{run}: its study promises {study.run.rounds:,} rounds and it did {done:,}: fedpriv run --resume {run} "
-            "goes on with it"
-        )
-    if done > study.run.rounds:
-        raise FedprivError(
-            f"{run}: its records hold {done:,} rounds, where its study promises {study.run.rounds:,}: what was done is "
-            "not what would be audited"
-        )

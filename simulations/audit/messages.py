@@ -7,49 +7,43 @@ law of their sum is drawn, so that a fault of their noise does not show.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from math import sqrt
 from typing import Any, assert_never
 
 import numpy as np
-from numpy.random import Generator
 from numpy.typing import NDArray
 
 from clients.training.cohort import noise_of
-from fedpriv._base.arrays import Vector
 from fedpriv.accounting.event import Event
-from fedpriv.auditing.laws import Ratio, log_ratio, of_sums, power, symbol_law
+from fedpriv.auditing.laws import Ratio, log_ratio, of_sums
 from fedpriv.auditing.pairs import LONGER, Canaries, Pair, keys_of, most_told, pair_of, told_apart
 from fedpriv.auditing.statistic import mu_of_share
-from fedpriv.bounds.coins import log_binomial
 from fedpriv.channel import Channel
 from fedpriv.errors import FedprivError
 from fedpriv.mechanisms import Gaussian, Laplace, Ternary
 from fedpriv.packed.symbols import packing
-from fedpriv.randomness.grid import FineGrid
 from fedpriv.randomness.streams import stream
 from fedpriv.studies.tables import Noise
 from fedpriv.trust import Central, Local, Sums
+from simulations.audit._crowds import Seen, crowd_of, with_crowd
 from simulations.audit.trials import Scored
 
 FEW = 3  # others whose messages are drawn by the channel too; more are drawn from the law of their sum
 APART = 2**40  # between the numbers of a canary and of those beside it
 SYMBOLS = 50  # of a trial, from which on its scores are ranked
-CROWD = 20_000  # others whose sum of three symbols can be worked out
 Numbers = NDArray[np.int64]
-Seen = Callable[[NDArray[Any], Generator], NDArray[Any]]
 
 
 @dataclass(frozen=True)
 class Messages:
     """All messages of one client over all rounds, as they leave: the trial of local trust, and of sums."""
 
-    event: Event
-    channel: Channel
-    source: Noise
-    seed: int
+    event: Event  # what the certificate is of: all rounds of one client
+    channel: Channel  # which bounds, encodes and packs
+    source: Noise  # where the noise comes from
+    seed: int  # the study's
 
     in_a_tail = False
 
@@ -101,6 +95,9 @@ class Messages:
     def scored(self, held: NDArray[np.bool_], numbers: Numbers) -> Scored:
         """The log likelihood ratio of each canary's messages, and a key for each message."""
         updates = Canaries(self.pair, self.event.dimension).updates(held)
+        own, others = self.channel.mechanism, np.zeros((len(held), self.event.dimension), np.float32)
+        if not (isinstance(own, Ternary | Gaussian) or hasattr(own, "aggregated")):
+            others[:, : self.pair.coordinates] = -LONGER * self.pair.level  # votes hide least beside those that hold x′
         scores, keys = np.zeros(len(held)), []
         seen, ratio = self._seen
         for round in range(1, self.event.rounds + 1):
@@ -109,106 +106,58 @@ class Messages:
             symbols = self._symbols(payload)
             for place in range(1, self._few + 1):
                 beside = noise_of(self.source, self.seed, round, numbers + place * APART)
-                symbols = symbols + self._symbols(self.channel.messages(self._beside(len(held)), beside))
-            others = stream(self.seed, "audit others", round, int(numbers[0]))
-            scores += ratio(seen(symbols, others)).sum(axis=1)
+                symbols = symbols + self._symbols(self.channel.messages(others, beside))
+            rng = stream(self.seed, "audit others", round, int(numbers[0]))
+            scores += ratio(seen(symbols, rng)).sum(axis=1)
             keys.append(keys_of(payload))
         return Scored(scores, np.concatenate(keys))
 
     def _symbols(self, payload: NDArray[np.uint8]) -> NDArray[Any]:
-        """Of the coordinates in which x and x′ differ, wide enough to be added up."""
+        """The symbols of messages in the coordinates in which x and x′ differ, wide enough to be added up."""
         own = packing(self.channel.mechanism).unpack(payload, self.event.dimension)[:, : self.pair.coordinates]
         return own.astype(np.int64) if own.dtype.kind in "iu" else own
 
     @property
-    def _few(self) -> int:
-        """How many others send messages of their own."""
-        match self.event.trust:
-            case Sums(certain) if certain - 1 <= FEW:
-                return certain - 1
-            case _:
-                return 0
-
-    def _beside(self, count: int) -> NDArray[np.float32]:
-        """Updates of others, where they hide least: votes as those that hold x′, the others 0."""
-        rows = np.zeros((count, self.event.dimension), np.float32)
-        if not _centred(self.channel.mechanism):
-            rows[:, : self.pair.coordinates] = -LONGER * self.pair.level
-        return rows
-
-    @cached_property
-    def _seen(self) -> tuple[Seen, Ratio]:
-        """What is seen of symbols, and what it says."""
-        own, level = self.channel.mechanism, self.pair.level
+    def _certain(self) -> int:
+        """How many draw the noise of what is seen, the canary among them."""
         match self.event.trust:
             case Local():
-                return lambda symbols, _: symbols, log_ratio(own, level, -level)
+                return 1
             case Sums(certain):
-                drawn, ratio = _summed(own, level, certain)
-                known = self._few * _at_zero(own)
-                return (lambda symbols, _: symbols - known) if self._few else drawn, ratio
+                return certain
             case Central():
                 raise FedprivError("a curator's noise is not a client's")
             case _ as never:
                 assert_never(never)
 
+    @property
+    def _few(self) -> int:
+        """How many others send messages of their own."""
+        return self._certain - 1 if self._certain - 1 <= FEW else 0
 
-def _centred(own: Any) -> bool:
-    """Whether others hide least at 0, or anywhere."""
-    return isinstance(own, Ternary | Gaussian) or hasattr(own, "aggregated")
-
-
-def _at_zero(own: Any) -> int:
-    """The symbol of an update of 0 without its noise, where that is added to a place on a grid."""
-    return 0 if isinstance(own, Ternary | Gaussian) or not _centred(own) else int(own.grid.index([0.0])[0])
-
-
-def _summed(own: Any, level: float, certain: int) -> tuple[Seen, Ratio]:
-    """Sums with others at the same end: of noise that adds up all noise as one, of votes the law of their number."""
-    match own:
-        case _ if certain == 1:
-            return lambda symbols, _: symbols, log_ratio(own, level, -level)
-        case Gaussian(noise=noise):
-            return partial(_with_others, own.fine, noise * sqrt(certain - 1)), _gaussian(own, level, certain)
-        case Laplace():
-            raise FedprivError("Laplace has no certificate under secure aggregation")
-        case _ if hasattr(own, "aggregated"):
-            k, mass = own.aggregated(certain - 1).law
-            return _drawn(int(k[0]), np.exp(mass)), log_ratio(own.aggregated(certain), level, -level)
-        case _:
-            crowd = _crowd(own, level, certain - 1)
-            return _drawn(*crowd), of_sums(own, level, -level, crowd)
-
-
-def _with_others(fine: FineGrid, noise: float, symbols: NDArray[Any], rng: Generator) -> Vector:
-    """Messages in a sum with others' of 0, whose noise together is that of one."""
-    return fine.noisy(fine.whole(symbols), noise, 2, rng)
-
-
-def _gaussian(own: Gaussian, level: float, certain: int) -> Ratio:
-    ratio = log_ratio(own, level, -level)
-    return lambda seen: ratio(seen) / certain  # the variance is so many times as large
-
-
-def _crowd(own: Any, level: float, others: int) -> tuple[int, Vector]:
-    """The law of the others' sum: symmetric symbols at 0, votes at −level; from its lowest value on."""
-    if isinstance(own, Ternary):
-        if others > CROWD:
-            raise FedprivError(f"sums of {others:,} others' three symbols are too many to audit: at most {CROWD:,}")
-        return -others, power(symbol_law(own, 0.0)[1], others)
-    lowest, law = symbol_law(own, -level)
-    votes = len(law) - 1 if lowest == 0 else 1
-    share = float(law @ np.arange(len(law))) / votes if lowest == 0 else float(law[-1])
-    mass = np.exp(log_binomial(votes * others, share, 0, votes * others))
-    if lowest == 0:
-        return 0, mass
-    spread = np.zeros(2 * others + 1)
-    spread[::2] = mass
-    return -others, spread
-
-
-def _drawn(lowest: int, law: Vector) -> Seen:
-    """Others drawn from the law of their sum."""
-    below = np.cumsum(law / law.sum())
-    below[-1] = 1.0
-    return lambda symbols, rng: symbols + (lowest + np.searchsorted(below, rng.random(symbols.shape), side="right"))
+    @cached_property
+    def _seen(self) -> tuple[Seen, Ratio]:
+        """What is seen of symbols, and what it says: of noise that adds up all of it as one, of votes their number."""
+        own, level, certain = self.channel.mechanism, self.pair.level, self._certain
+        known = 0  # what the symbols of a few others come to without their noise
+        drawn: Seen
+        match own:
+            case _ if certain == 1:
+                drawn, ratio = (lambda symbols, _: symbols), log_ratio(own, level, -level)
+            case Gaussian(noise=noise):
+                fine, alone = own.fine, log_ratio(own, level, -level)
+                beside = noise * sqrt(certain - 1)  # the others' noise together
+                drawn, ratio = (
+                    lambda symbols, rng: fine.noisy(fine.whole(symbols), beside, 2, rng),
+                    lambda seen: alone(seen) / certain,  # the variance is so many times as large
+                )
+            case Laplace():
+                raise FedprivError("Laplace has no certificate under secure aggregation")
+            case _ if hasattr(own, "aggregated") and hasattr(own, "grid"):
+                k, mass = own.aggregated(certain - 1).law
+                drawn, ratio = with_crowd(int(k[0]), np.exp(mass)), log_ratio(own.aggregated(certain), level, -level)
+                known = self._few * int(own.grid.index([0.0])[0])
+            case _:
+                crowd = crowd_of(own, level, certain - 1)
+                drawn, ratio = with_crowd(*crowd), of_sums(own, level, -level, crowd)
+        return (lambda symbols, _: symbols - known) if self._few else drawn, ratio

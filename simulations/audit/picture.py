@@ -20,11 +20,11 @@ from fedpriv.auditing.verdict import as_level
 from fedpriv.curves.tradeoff import Tradeoff
 from simulations.figures.curves import COLOURS, tradeoff_bounds
 
-DIGITS = 6
+DIGITS = 6  # behind the point, of a curve as it is kept
 
 
 def curves(trials: Trials, event: Event, mu: float) -> dict[str, Any]:
-    """Errors of both kinds: certified, reached by data, G_μ of the audited μ; the trials' own, as they came."""
+    """Errors of both kinds: certified, reached by data, G_μ of the audited `mu`; and the trials' own, as they came."""
     alpha = np.unique(np.concatenate((np.linspace(0, 1, 101), np.geomspace(1e-4, 0.01, 12))))
     below, above = tradeoff_bounds(Account((event,)), alpha, points=14)
     shown = Tradeoff.gaussian(mu)(alpha) if mu > 0 else 1 - alpha
@@ -38,11 +38,12 @@ def curves(trials: Trials, event: Event, mu: float) -> dict[str, Any]:
 
 
 def _short(values: Any) -> list[float]:
+    """Values as they are kept: what a picture shows needs no more digits."""
     return [round(float(value), DIGITS) for value in values]
 
 
 def picture(found: dict[str, Any]) -> bytes:
-    """A PNG of the curves."""
+    """A PNG of the curves of an audit, given as audit.json holds what was found."""
     figure, axes = plt.subplots(figsize=(5.6, 6.2), layout="constrained")
     own, alpha = found["curves"], found["curves"]["alpha"]
     axes.plot(alpha, 1 - np.array(alpha), color="0.75", lw=1)

@@ -18,12 +18,12 @@ Of = Literal["messages", "sums", "records", "means", "node"]
 
 
 class Audit(NamedTuple):
-    """A trial source, the seed of its noise, and the number of the first canary: the first that is no client's."""
+    """A trial source, and what its trials need."""
 
     source: Source
-    kind: Of
-    seed: int
-    first: int
+    kind: Of  # what is audited
+    seed: int  # of noise and of coins
+    first: int  # the number of the first canary: the first that is no client's
 
 
 def source_of(study: Study) -> Audit:

@@ -23,15 +23,15 @@ from fedpriv.randomness.streams import stream
 
 BLOCKS = 50  # at least, so that there is something to see
 COORDINATES = 1 << 24  # a block draws, at most
+PACKAGES = ("fedpriv", "clients", "server", "simulations")  # whose code is what is audited
 Numbers = NDArray[np.int64]
-PACKAGES = ("fedpriv", "clients", "server", "simulations")
 
 
 class Scored(NamedTuple):
     """A score for each trial, and a key for each message or release."""
 
-    scores: Vector
-    keys: NDArray[np.uint64]
+    scores: Vector  # the higher, the more a trial speaks for x
+    keys: NDArray[np.uint64]  # the same where two messages are
 
 
 class Source(Protocol):
@@ -73,20 +73,23 @@ class Source(Protocol):
 
 
 class Audited(NamedTuple):
-    """All trials, and how many messages were the same as another, None where honest ones can be."""
+    """What has come of all trials."""
 
     trials: Trials
-    repeated: int | None
+    repeated: int | None  # messages that were the same as another; None where honest ones can be
     before: float  # seconds of the blocks that an earlier sitting has left
 
 
 def conducted(
     source: Source, canaries: int, seed: int, first: int, state: Path, told: Callable[[int], None]
 ) -> Audited:
-    """Every trial; the clients that are canaries have numbers from `first` on, and every one its own fair coin."""
+    """Every trial; the clients that are canaries have numbers from `first` on, and every one its own fair coin.
+
+    `state` is the directory of the blocks, and `told` hears how many trials are done.
+    """
     held = stream(seed, "audit coins").integers(0, 2, canaries).astype(bool)
     size = max(1, min(-(-canaries // BLOCKS), COORDINATES // max(source.weight, 1)))
-    journal = _Journal(state, _fingerprint(source, canaries, seed, first, size))
+    journal = _Journal(state, [repr(source), canaries, seed, first, size])
     found, before = list[Scored](), 0.0
     for start in range(0, canaries, size):
         rows = slice(start, min(start + size, canaries))
@@ -107,17 +110,23 @@ def conducted(
 class _Journal:
     """Blocks on disk. Those of another audit are not taken up, nor those of other code: code is what is audited."""
 
-    def __init__(self, directory: Path, fingerprint: str) -> None:
+    def __init__(self, directory: Path, facts: list[str | int]) -> None:
+        """The blocks of the audit that these facts and the code tell from any other."""
         self._directory = directory
-        named = directory / "audited"
+        named, top = directory / "audited", Path(__file__).resolve().parents[2]
+        fingerprint = json.dumps([*facts, digest(top / package for package in PACKAGES)])
         if not (named.is_file() and named.read_text(encoding="utf-8") == fingerprint):
             forget(directory)
             directory.mkdir(parents=True, exist_ok=True)
             replaced(named, fingerprint.encode())
 
+    def _file(self, start: int) -> Path:
+        return self._directory / f"block-{start}.npz"
+
     def known(self, start: int) -> tuple[Scored, float] | None:
+        """The block that begins with that trial, and the seconds it took; None where it is still to be done."""
         try:
-            with np.load(self._directory / f"block-{start}.npz") as kept:
+            with np.load(self._file(start)) as kept:
                 return Scored(kept["scores"], kept["keys"]), float(kept["seconds"])
         except FileNotFoundError:
             return None
@@ -125,9 +134,10 @@ class _Journal:
             raise FedprivError(f"{self._directory}: damaged ({error}): remove it to begin anew") from None
 
     def keep(self, start: int, block: Scored, seconds: float) -> None:
+        """Write a block down."""
         content = io.BytesIO()
         np.savez(content, scores=block.scores, keys=block.keys, seconds=seconds)
-        replaced(self._directory / f"block-{start}.npz", content.getbuffer())
+        replaced(self._file(start), content.getbuffer())
 
 
 def forget(directory: Path) -> None:
@@ -135,9 +145,3 @@ def forget(directory: Path) -> None:
     if directory.is_dir():
         for each in [*directory.glob("block-*.npz"), *directory.glob(".block-*"), directory / "audited"]:
             each.unlink(missing_ok=True)
-
-
-def _fingerprint(source: Source, *facts: int) -> str:
-    """What is audited, how, and with which code."""
-    top = Path(__file__).resolve().parents[2]
-    return json.dumps([repr(source), *facts, digest(top / package for package in PACKAGES)])

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from math import floor, inf, log10
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -15,36 +14,37 @@ from clients.models.gradients import blocks
 from clients.robustness.certifying import Terms, Verdict
 from fedpriv._base.files import replaced
 from fedpriv.certified.smoothing import in_linf
-from simulations.certify.run import Trained
+from simulations.certify.attacked import panel_of
+from simulations.certify.run import Trained, rightly, settings_of
 from simulations.figures.curves import COLOURS
 from simulations.report.run import facts
 from simulations.report.run.facts import aligned
 from simulations.report.run.runs import load
 
-if TYPE_CHECKING:
-    from simulations.figures.panels import Panel
-
-MOST_ROWS = 10
+MOST_ROWS = 10  # of radii in a table
+AT_ONCE = 512  # images that the network takes at a time
 
 
 def summary(trained: Trained, terms: Terms, found: Sequence[Verdict]) -> dict[str, Any]:
     """The run's certified accuracy as plain data."""
-    norm, dimension, right = terms.smoothing.norm, trained.x[0].size, _right(trained, found)
-    radii, run = steps(max(verdict.radius for verdict in found)), load(trained.directory)
+    norm, dimension, smoothing = terms.smoothing.norm, trained.x[0].size, settings_of(terms.smoothing)
+    right, run = rightly(trained, found), load(trained.directory)
+    with torch.inference_mode():
+        parts = [trained.network(torch.tensor(trained.x[part])).argmax(1) for part in blocks(len(trained.x), AT_ONCE)]
+    unnoised = float((torch.cat(parts).numpy() == trained.y).mean())
     return {
         "directory": str(trained.directory), "round": trained.round, "images": len(found), "draws": terms.draws,
         "confidence": terms.confidence, "by": terms.by,
-        "smoothing": {"kind": type(terms.smoothing).__name__, **asdict(terms.smoothing)},  # type: ignore[call-overload]
-        "drawn": list(getattr(terms.smoothing, "drawn", [terms.smoothing.noise])),  # type: ignore[attr-defined]
+        "smoothing": smoothing, "drawn": list(getattr(terms.smoothing, "drawn", [smoothing["noise"]])),
         "norm": norm, "accuracy": {
-            "unnoised": _unnoised(trained), "smoothed": sum(right) / len(found),
+            "unnoised": unnoised, "smoothed": sum(right) / len(found),
             "by_most_draws": _by_most(trained, found),
             "abstained": sum(verdict.prediction is None for verdict in found) / len(found),
         },
         "certified": [{
             "radius": radius, "linf": in_linf(radius, norm, dimension), "accuracy": accuracy(right, found, radius),
             "published": accuracy(right, found, radius, published=True),
-        } for radius in radii],
+        } for radius in steps(max(verdict.radius for verdict in found))],
         "median_radius": sorted(v.radius if ok else 0.0 for v, ok in zip(found, right, strict=True))[len(found) // 2],
         "privacy": dict(facts.privacy(run)), "epsilons": run.header.get("epsilons"),
     }  # fmt: skip
@@ -69,28 +69,19 @@ def steps(largest: float) -> list[float]:
     return [float(f"{place * step:.6g}") for place in range(floor(largest / step * (1 + 1e-9)) + 1)]
 
 
-def _right(trained: Trained, found: Sequence[Verdict]) -> list[bool]:
-    return [verdict.prediction == label for verdict, label in zip(found, trained.y.tolist(), strict=True)]
-
-
 def _by_most(trained: Trained, found: Sequence[Verdict]) -> float:
-    """With no abstention: as accuracy under attack is counted."""
+    """The share of images whose best class is right, no verdict abstaining: as accuracy under attack is counted."""
     return float(np.mean([verdict.best == label for verdict, label in zip(found, trained.y.tolist(), strict=True)]))
 
 
-def _unnoised(trained: Trained) -> float:
-    with torch.inference_mode():
-        parts = [trained.network(torch.tensor(trained.x[part])).argmax(1) for part in blocks(len(trained.x), 512)]
-    return float((torch.cat(parts).numpy() == trained.y).mean())
-
-
 def table(report: dict[str, Any]) -> str:
-    """The same for people."""
-    own, norm = report["accuracy"], "ℓ2" if report["norm"] == "l2" else "ℓ∞"
-    what = "Gaussian noise of standard deviation" if norm == "ℓ2" else "Laplace noise of scale"
+    """The summary for a terminal. An ℓ2 radius is told as one in ℓ∞ too, an ℓ∞ radius beside what its papers print."""
+    own, l2 = report["accuracy"], report["norm"] == "l2"
+    what = "Gaussian noise of standard deviation" if l2 else "Laplace noise of scale"
+    where = "behind the first layer" if report["smoothing"]["kind"] == "LayerSmoothing" else "on every input coordinate"
     rows = {
         "network": f"as saved after round {report['round']:,}",
-        "noise": f"{what} {report['drawn'][0]:g} {_where(report)}"
+        "noise": f"{what} {report['drawn'][0]:g} {where}"
         + "".join(f", {own:g} on every one of the first layer" for own in report["drawn"][1:]),
         "verdicts": f"{report['draws']:,} draws an image; each holds with confidence {report['confidence']:g}",
         "accuracy": f"{own['unnoised']:.1%} without noise, {own['smoothed']:.1%} of {report['images']:,} with it; "
@@ -99,58 +90,32 @@ def table(report: dict[str, Any]) -> str:
     }
     width = max(map(len, rows))
     lines = [report["directory"], *(f"  {name:<{width}}  {text}" for name, text in rows.items()), ""]
+    if l2:
+        columns = {"  ℓ2 radius": "  {radius:g}", "as ℓ∞": "{linf:.4g}", "certified accuracy": "{accuracy:.1%}"}
+    else:
+        columns = {"  ℓ∞ radius": "  {radius:g}", "certified accuracy": "{accuracy:.1%}",
+                   "by the radius as published": "{published:.1%}"}  # fmt: skip
+    cells = [[form.format(**row) for form in columns.values()] for row in report["certified"]]
     figure = [f"\nfigure: {report['figure']}"] if "figure" in report else []
-    return "\n".join([*lines, aligned(*_rows(report)), *figure])
-
-
-def _where(report: dict[str, Any]) -> str:
-    behind = report["smoothing"]["kind"] == "LayerSmoothing"
-    return "behind the first layer" if behind else "on every input coordinate"
-
-
-def _rows(report: dict[str, Any]) -> tuple[list[str], list[list[str]]]:
-    """Radius by radius: an ℓ2 radius as one in ℓ∞ too, an ℓ∞ radius beside what its papers print."""
-    rows = report["certified"]
-    if report["norm"] == "l2":
-        head = ["  ℓ2 radius", "as ℓ∞", "certified accuracy"]
-        return head, [[f"  {row['radius']:g}", f"{row['linf']:.4g}", f"{row['accuracy']:.1%}"] for row in rows]
-    head = ["  ℓ∞ radius", "certified accuracy", "by the radius as published"]
-    return head, [[f"  {row['radius']:g}", f"{row['accuracy']:.1%}", f"{row['published']:.1%}"] for row in rows]
+    return "\n".join([*lines, aligned(list(columns), cells), *figure])
 
 
 def drawn(
     trained: Trained, terms: Terms, found: Sequence[Verdict], path: Path, attacked: Sequence[dict[str, Any]] = ()
 ) -> Path:
-    """Certified accuracy against radius; accuracy under attack where there is some, its size in ℓ∞."""
+    """Draw certified accuracy against radius; where there was an attack, accuracy by its size in ℓ∞ too."""
     from simulations.figures.panels import DASHED, Line, Panel, written  # matplotlib takes a while
 
-    right, largest = _right(trained, found), max((v.radius for v in found if v.radius < inf), default=0.0)
+    right, largest = rightly(trained, found), max((v.radius for v in found if v.radius < inf), default=0.0)
     radii = np.linspace(0, largest or 1.0, 200)
     curves = [np.array([accuracy(right, found, float(r), published=own) for r in radii]) for own in (False, True)]
     lines = [Line("certified", radii, curves[0], COLOURS[0])]
     if terms.smoothing.norm == "linf":
         lines.append(Line("by the radius as published", radii, curves[1], COLOURS[1], DASHED))
     x = f"{'ℓ2' if terms.smoothing.norm == 'l2' else 'ℓ∞'} radius, in units of the inputs"
-    panel = Panel(title="Certified accuracy", x=x, y="share of images", lines=lines)
-    panels = [panel]
+    panels = [Panel(title="Certified accuracy", x=x, y="share of images", lines=lines)]
     if attacked:
-        panels.append(_under_attack(sum(right) / len(found), _by_most(trained, found), attacked))
+        panels.append(panel_of(attacked, certified=sum(right) / len(found), by_most=_by_most(trained, found)))
     note = f"{len(found):,} images, {terms.draws:,} draws each, confidence {terms.confidence:g} a verdict."
     replaced(path, written(panels, note), mode=0o644)
     return path
-
-
-def _under_attack(certified: float, by_most: float, attacked: Sequence[dict[str, Any]]) -> Panel:
-    """Accuracy by the size of the attack, from none; certified accuracy below all of them."""
-    from simulations.figures.panels import DASHED, Line, Panel
-
-    sizes = np.array([0.0, *(row["size"] for row in attacked)])
-    curves = {name: [row["attacks"][name]["accuracy"] for row in attacked] for name in attacked[0]["attacks"]}
-    lines = [
-        Line("certified", sizes, np.array([certified, *(row["certified"] for row in attacked)]), COLOURS[0], DASHED)
-    ]
-    for (name, shares), colour in zip(curves.items(), COLOURS[1:], strict=True):
-        lines.append(Line(name, sizes, np.array([by_most, *shares]), colour))
-    return Panel(
-        title="Accuracy under attack", x="size in ℓ∞, in units of the inputs", y="share of images", lines=lines
-    )

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from torch import nn
 
 from clients.robustness.attacked import STEPS, WORST, Attacked, accuracies, attacked
@@ -17,14 +17,15 @@ from fedpriv import records
 from fedpriv._base.files import replaced
 from fedpriv.certified.smoothing import in_linf
 from fedpriv.errors import FedprivError, positive
-from server.directory import kept
 from server.progress.live_line import LiveLine
-from simulations.certify.run import Trained
+from simulations.certify.run import Trained, resumed, rightly
+from simulations.figures.curves import COLOURS
 from simulations.report.run.facts import aligned
 
-Rows = list[dict[str, Any]]
+if TYPE_CHECKING:
+    from simulations.figures.panels import Panel
 
-FORMAT = 1
+FORMAT = 1  # of the file of attacked images
 
 
 def sizes_of(text: str) -> list[float]:
@@ -53,7 +54,15 @@ def found_in(
             header = {"format": FORMAT, "kind": "attacked", "of": verdicts.name, "labels": trained.labels,
                       "size": size, "steps": STEPS}  # fmt: skip
             name = f"{verdicts.stem}-attacked-{size!r}-{trained.labels}.jsonl"
-            with _open(verdicts.with_name(name), header) as (known, writer):
+            path, known = verdicts.with_name(name), dict[int, list[Attacked]]()  # by image
+            with resumed(path, header, what="attacks") as (lines, writer):
+                try:
+                    for told in map(json.loads, lines):
+                        known[told["image"]] = [Attacked(**one) for one in told["found"]]
+                except (KeyError, TypeError, ValueError) as error:
+                    raise FedprivError(
+                        f"{path}: holds a line that is none of its own ({error}): remove the file"
+                    ) from None
                 missing = [image for image in range(len(trained.x)) if image not in known]
                 new = attacked(network, trained.x, trained.y, terms, size, missing, workers)
                 for done, each in enumerate(new, 1):
@@ -66,47 +75,23 @@ def found_in(
     return found
 
 
-@contextmanager
-def _open(path: Path, header: dict[str, Any]) -> Iterator[tuple[dict[int, list[Attacked]], records.Writer]]:
-    """What is known of each image, and the file to go on with."""
-    with kept(path.parent), records.Writer(path) as writer:
-        first, *others = path.read_bytes().splitlines() or [b""]
-        if not first:
-            writer.append(header, durable=True)
-        elif first != records.written(header).strip():
-            raise FedprivError(f"{path}:1: is of other attacks than its name says: remove the file")
-        try:
-            lines = [json.loads(line) for line in others]
-            known = {line["image"]: [Attacked(**one) for one in line["found"]] for line in lines}
-        except (KeyError, TypeError, ValueError) as error:
-            raise FedprivError(f"{path}: holds a line that is none of its own ({error}): remove the file") from None
-        yield known, writer
-
-
 def rows(
     trained: Trained, terms: Terms, verdicts: Sequence[Verdict], found: Sequence[Attacked]
 ) -> list[dict[str, Any]]:
     """For each size in ℓ∞: certified accuracy, and accuracy under each attack and under the worst for each image."""
-    sizes = sorted({each.size for each in found})
-    return [_row(trained, terms, verdicts, [each for each in found if each.size == size], size) for size in sizes]
-
-
-def _row(
-    trained: Trained, terms: Terms, verdicts: Sequence[Verdict], found: Sequence[Attacked], size: float
-) -> dict[str, Any]:
-    norm, dimension = terms.smoothing.norm, trained.x[0].size
-    reach = [in_linf(verdict.radius, norm, dimension) for verdict in verdicts]
-    right = [verdict.prediction == label for verdict, label in zip(verdicts, trained.y.tolist(), strict=True)]
-    under = {
-        name: {"accuracy": own, "not_surely_wrong": other}
-        for name, (own, other) in accuracies(found, trained.y).items()
-    }
-    certified = sum(ok and own >= size for ok, own in zip(right, reach, strict=True)) / len(verdicts)
-    return {"size": size, "certified": certified, "all": under.pop(WORST), "attacks": under}
+    right = rightly(trained, verdicts)
+    reach = [in_linf(verdict.radius, terms.smoothing.norm, trained.x[0].size) for verdict in verdicts]
+    table = []
+    for size in sorted({each.size for each in found}):
+        shares = accuracies([each for each in found if each.size == size], trained.y)
+        under = {name: {"accuracy": own, "not_surely_wrong": other} for name, (own, other) in shares.items()}
+        certified = sum(ok and own >= size for ok, own in zip(right, reach, strict=True)) / len(verdicts)
+        table.append({"size": size, "certified": certified, "all": under.pop(WORST), "attacks": under})
+    return table
 
 
 def keep(report: dict[str, Any], file: Path) -> None:
-    """The summary beside the verdicts, which reports read; what a summary of before says of attacks stays."""
+    """Write the summary beside the verdicts, which reports read; what an earlier one says of attacks stays in it."""
     if "attacked" not in report and file.is_file():
         try:
             before = json.loads(file.read_text(encoding="utf-8"))
@@ -117,8 +102,25 @@ def keep(report: dict[str, Any], file: Path) -> None:
     replaced(file, records.written(report), mode=0o644)
 
 
+def panel_of(attacked: Sequence[dict[str, Any]], *, certified: float, by_most: float) -> Panel:
+    """Accuracy by the size of the attack, from none; certified accuracy below all of them.
+
+    Without an attack it is `certified`, and by most draws `by_most`.
+    """
+    from simulations.figures.panels import DASHED, Line, Panel  # matplotlib takes a while
+
+    sizes = np.array([0.0, *(row["size"] for row in attacked)])
+    curves = {name: [row["attacks"][name]["accuracy"] for row in attacked] for name in attacked[0]["attacks"]}
+    surely = np.array([certified, *(row["certified"] for row in attacked)])
+    lines = [Line("certified", sizes, surely, COLOURS[0], DASHED)]
+    for (name, shares), colour in zip(curves.items(), COLOURS[1:], strict=True):
+        lines.append(Line(name, sizes, np.array([by_most, *shares]), colour))
+    x = "size in ℓ∞, in units of the inputs"
+    return Panel(title="Accuracy under attack", x=x, y="share of images", lines=lines)
+
+
 def table(attacked: Sequence[dict[str, Any]]) -> str:
-    """The same for people."""
+    """Accuracy under attack as a table for a terminal, a row a size."""
     names = list(attacked[0]["attacks"])
     head = ["  ℓ∞ size", "certified", *names, "the worst of them"]
     lines = [

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, is_dataclass
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -13,37 +13,35 @@ from typing import Any
 import numpy as np
 from torch import nn
 
-from clients.data.idx import idx_files, read_idx
-from clients.data.pool import Pool, Records, Whole
-from clients.data.pool import pool_of as checked
-from clients.data.reading import mapped
+from clients.data.pool import Whole
 from clients.flower.place import look_for_modules
 from clients.models.arrays import Floats
 from clients.models.randomised import network_of
 from clients.robustness.certifying import Terms, Verdict, check_inputs
 from clients.training.prepared import net_of, pool_of
 from fedpriv import records
+from fedpriv.certified import Smoothing
 from fedpriv.errors import FedprivError, natural
 from fedpriv.studies import file as study_file
 from server.directory import STUDY, checkpoint, id_of, kept, made_on
 from server.directory.checkpoint import State
+from simulations.certify.images import images_in
 from simulations.runs.directory import modules_of
 
-FORMAT = 1
+FORMAT = 1  # of the file of verdicts
 REAL = ("radius", "published", "lower", "upper")  # which infinity may be, a word in JSON
-PAIRS = (("x_test.npy", "y_test.npy"), ("x.npy", "y.npy"))
 
 
 @dataclass(frozen=True, eq=False)
 class Trained:
     """A run's network and the images it is asked about."""
 
-    directory: Path
+    directory: Path  # of the run
     study: str  # its id
-    network: nn.Module
-    round: int
-    x: Floats
-    y: Whole
+    network: nn.Module  # from records to logits
+    round: int  # after which it was saved
+    x: Floats  # the images, in the units of the study's data
+    y: Whole  # their classes
     digest: str  # of weights and images
     labels: str  # of their labels, which attacks move images away from
 
@@ -64,7 +62,7 @@ def load(directory: Path, data: Path | None, images: int | None) -> Trained:
         raise FedprivError(
             f"{directory}: no round has been saved yet: fedpriv run --resume {directory} goes on with it"
         )
-    x, y = (pool.x_test, pool.y_test) if data is None else _read(data, pool)
+    x, y = (pool.x_test, pool.y_test) if data is None else images_in(data, pool)
     if images is not None and not images <= len(x):
         raise FedprivError(f"--images must be at most {len(x)}, which is all there are, got {images}")
     digest = blake2b(state.weights.tobytes() + x.tobytes(), digest_size=8).hexdigest()
@@ -75,30 +73,37 @@ def load(directory: Path, data: Path | None, images: int | None) -> Trained:
     return Trained(directory, named.hex(), network, state.round, x, y, digest, labels)
 
 
-def _read(folder: Path, pool: Pool) -> tuple[Floats, Whole]:
-    """x_test.npy and y_test.npy, else x.npy and y.npy, else the held-out idx files, scaled as the study's own."""
-    named = next((pair for pair in PAIRS if (folder / pair[0]).is_file()), None)
-    if named is not None:
-        paths = [folder / name for name in named]
-        try:
-            x, y = (mapped(path) for path in paths)
-        except FedprivError as error:
-            raise FedprivError(f"--data: {error}") from None
-    elif folder.is_dir():
-        files = idx_files(folder)
-        paths, x, y = [files.x_test, files.y_test], read_idx(files.x_test, 3), read_idx(files.y_test, 1)
-    else:
-        raise FedprivError(f"--data {folder}: is no directory; it must hold x.npy and y.npy, or idx files")
-    asked = Records(x, y, *map(str, paths))
-    found = checked(Records(pool.x, pool.y, "the run's x", "the run's y"), asked, pool.divide, pool.subtract)
-    return found.x_test, found.y_test
+def settings_of(smoothing: Smoothing) -> dict[str, Any]:
+    """A way of smoothing as plain data: the name of its kind, and its settings."""
+    assert is_dataclass(smoothing)
+    return {"kind": type(smoothing).__name__, **asdict(smoothing)}
+
+
+def rightly(trained: Trained, found: Sequence[Verdict]) -> list[bool]:
+    """Whether each image is predicted as its label says; an abstention is not."""
+    return [verdict.prediction == label for verdict, label in zip(found, trained.y.tolist(), strict=True)]
+
+
+@contextmanager
+def resumed(path: Path, header: dict[str, Any], *, what: str) -> Iterator[tuple[list[bytes], records.Writer]]:
+    """A file of what is found, kept to this process: the lines behind its header, and the writer of more.
+
+    Half a line that a kill has left is dropped. `what` says what its header and its name are of.
+    """
+    with kept(path.parent), records.Writer(path) as writer:
+        first, *lines = path.read_bytes().splitlines() or [b""]
+        if not first:
+            writer.append(header, durable=True)
+        elif first != records.written(header).strip():
+            raise FedprivError(f"{path}:1: is of other {what} than its name says: remove the file")
+        yield lines, writer
 
 
 class Known:
     """The verdicts found so far, a line each behind a line of terms; a file for each way of asking."""
 
     def __init__(self, trained: Trained, terms: Terms) -> None:
-        own = {"kind": type(terms.smoothing).__name__, **asdict(terms.smoothing)}  # type: ignore[call-overload]
+        own = settings_of(terms.smoothing)
         self.header: dict[str, Any] = {
             "format": FORMAT, "kind": "certify", "study": trained.study, "round": trained.round,
             "digest": trained.digest, "smoothing": own, "draws": terms.draws, "confidence": terms.confidence,
@@ -112,27 +117,18 @@ class Known:
 
     @contextmanager
     def open(self) -> Iterator[records.Writer]:
-        """The file, kept to this process; what it knows is read, half a line left by a kill is dropped."""
-        with kept(self.path.parent), records.Writer(self.path) as writer:
-            first, *others = self.path.read_bytes().splitlines() or [b""]
-            if not first:
-                writer.append(self.header, durable=True)
-            elif first != records.written(self.header).strip():
-                raise FedprivError(f"{self.path}:1: is of other terms than its name says: remove the file")
-            for number, line in enumerate(others, 2):
-                verdict = self._verdict(number, line)
-                self.found[verdict.image] = verdict
+        """The file to write verdicts to; those that it holds are found from then on."""
+        with resumed(self.path, self.header, what="terms") as (lines, writer):
+            for number, line in enumerate(lines, 2):
+                try:
+                    told = json.loads(line)
+                    natural(image=told["image"])
+                    self.found[told["image"]] = Verdict(**told | {name: float(told[name]) for name in REAL})
+                except (KeyError, TypeError, ValueError) as error:
+                    raise FedprivError(f"{self.path}:{number}: is no verdict ({error}): remove the line") from None
             yield writer
 
-    def _verdict(self, number: int, line: bytes) -> Verdict:
-        try:
-            found: dict[str, Any] = json.loads(line)
-            natural(image=found["image"])
-            return Verdict(**found | {name: float(found[name]) for name in REAL})
-        except (KeyError, TypeError, ValueError) as error:
-            raise FedprivError(f"{self.path}:{number}: is no verdict ({error}): remove the line") from None
-
     def add(self, writer: records.Writer, verdict: Verdict) -> None:
-        """Write it down and know it."""
+        """Write a verdict to the open file, and know it."""
         writer.append(asdict(verdict))
         self.found[verdict.image] = verdict

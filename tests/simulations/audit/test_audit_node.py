@@ -140,11 +140,11 @@ def test_an_audit_of_a_node_that_is_killed_goes_on_with_the_blocks_it_has(here: 
     from simulations.audit import trials
     from simulations.audit._node_trials import NodeTrials
 
-    own, counted, real, keep = node(here / "own"), [0], NodeTrials._trial, trials._Journal.keep
+    own, counted, real, keep = node(here / "own"), [0], NodeTrials.scored, trials._Journal.keep
 
-    def counting(self: NodeTrials, number: int) -> Any:
-        counted[0] += 1
-        return real(self, number)
+    def counting(self: NodeTrials, held: Any, numbers: Any) -> Any:
+        counted[0] += len(numbers)
+        return real(self, held, numbers)
 
     def killed(self: Any, start: int, *block: Any) -> None:
         keep(self, start, *block)
@@ -152,7 +152,7 @@ def test_an_audit_of_a_node_that_is_killed_goes_on_with_the_blocks_it_has(here: 
             raise KeyboardInterrupt
 
     words = ["audit", "--node", str(own), "--study", study(here), "--canaries", "20", "--quiet", "--out", "found"]
-    monkeypatch.setattr(NodeTrials, "_trial", counting)
+    monkeypatch.setattr(NodeTrials, "scored", counting)
     with monkeypatch.context() as dying:
         dying.setattr(trials._Journal, "keep", killed)
         assert main(words) == 130

@@ -1,0 +1,94 @@
+"""What a node is charged, held against what leaves it: ledger, budget, and the noise that its settings show."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import chdtr
+
+from clients.node.asks import Ask as Line
+from fedpriv.accounting.account import Account
+from fedpriv.accounting.event import Event, event_of
+from fedpriv.releases import AdaptiveDpSgd
+from fedpriv.studies.study import Study
+from simulations.audit._node_asks import Ask, drawn, heard
+from simulations.audit._node_home import Copy
+from simulations.audit._node_trials import Asked, World
+
+ENOUGH = 1.001  # times what one message costs: rounding aside, what a second one does not fit in
+UNLIKELY = 1e-6  # that honest counts spread as little
+MANY = (2, 3, 4, 6, 8, 12, 16)  # messages that a budget of one is tried with
+Rows = NDArray[np.float32]
+
+
+class Fault(NamedTuple):
+    """Something that tells two neighbours apart for certain, or that was not charged."""
+
+    about: str  # a question, or what is wrong beside all questions
+    words: str
+
+
+def uncharged(left: dict[int, set[bytes]], lines: list[dict[str, Any]]) -> Fault | None:
+    """The client of whom most more left than its ledger holds: its messages by number, and the lines of charges."""
+    charged = Counter(number for line in lines for number in Line.of_line(line).clients.tolist())
+    more = {number: len(some) - charged[number] for number, some in left.items() if len(some) > charged[number]}
+    if not more:
+        return None
+    worst = max(more, key=lambda number: (more[number], -number))
+    words = f"{len(left[worst]):,} different messages of client {worst} left, and {charged[worst]:,} are charged"
+    return Fault("the ledger", words)
+
+
+def other_price(copy: Copy, ask: Ask, line: dict[str, Any]) -> Fault | None:
+    """Where a ledger is charged another event than that of the channel or release that the study asked for draws by."""
+    found, due = tuple(map(event_of, line["events"])), drawn(copy, ask.study, ask.weights.size)
+    if found == due:
+        return None
+    return Fault("the ledger", f"{ask.about} is charged as {_short(found)}, where {_short(due)} is drawn")
+
+
+def _short(events: tuple[Event, ...]) -> str:
+    """Events in a few words."""
+    return " and ".join(f"{each.mechanism} of {each.trust}" for each in events)
+
+
+def overspent(copy: Copy, world: World, asked: Asked, weights: Rows) -> Fault | None:
+    """Where a node whose budget is spent still answers: with as much as one message costs, it is asked for several."""
+    (event,), delta = drawn(copy, asked.study, weights.size), copy.home.policy.budget.delta
+    budget = Account((event,)).upper_epsilon(delta) * ENOUGH
+    many = next((n for n in MANY if _at_least(event, n, delta) > budget), None)
+    if many is None:
+        return None
+    with world.at(copy, budget):
+        copy.begin()
+        answers = sum(bool(heard(copy, asked.ask(n, weights, asked.first)).content) for n in range(1, many + 1))
+    words = f"all {many} messages of a client leave, whose ε is at least {_at_least(event, many, delta):.4g}, with a "
+    return Fault("the budget", f"{words}budget of {budget:.4g}") if answers == many else None
+
+
+def _at_least(event: Event, messages: int, delta: float) -> float:
+    """The lower bound of ε of so many messages, each of them that event."""
+    return Account((replace(event, rounds=event.rounds * messages),)).epsilon(delta).bounds.lower
+
+
+def still(study: Study, counts: Sequence[list[float]]) -> Fault | None:
+    """Where the counts behind clip norms spread less than their noise alone: rows of counts that were asked for alike.
+
+    Whatever else they depend on adds to their spread, so Σ(count − mean)²/σ_b² is no less than χ² but by chance.
+    """
+    own = study.privacy.private_sum
+    if not isinstance(own, AdaptiveDpSgd):
+        return None
+    many = sum(len(row) - 1 for row in counts)
+    squares = sum(float(np.var(row)) * len(row) for row in counts)
+    variance = own.count_noise**2 * study.training.local_steps
+    if not many or chdtr(many, squares / variance) > UNLIKELY:
+        return None
+    spread = (squares / many / study.training.local_steps) ** 0.5
+    words = f"the count behind its clip norm spreads by {spread:.3g}, and {own.count_noise:g} is charged"
+    return Fault("the settings", words)
