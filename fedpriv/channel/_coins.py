@@ -28,8 +28,8 @@ from fedpriv.channel._bulk import (
 )
 from fedpriv.mechanisms.votes import NoisySign
 
-_TIES = 1 / 256
-_CUBIC = 0.044715 * pi / 2
+_TIES = 1 / 256  # of the coordinates, whose byte leaves the outcome open
+_CUBIC = 0.044715 * pi / 2  # 0.0702, of the approximation of Φ below
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +37,8 @@ class Coins:
     """+ with probability p = chance(x), |x| ≤ peak; one random byte a coordinate, and 64 bits more where it ties."""
 
     peak: float
-    chance: Callable[[Vector], Vector]
-    unit: float
+    chance: Callable[[Vector], Vector]  # x to p
+    unit: float  # √(2/π) over the noise, by which x is multiplied before the approximation of Φ
 
     coordinates: ClassVar[int] = 1 << 20
     packed: ClassVar[bool] = True
@@ -57,8 +57,8 @@ class Coins:
 
         The guess g is ⌊256 p⌋ or one less, for 256 p − 1/2 is known to within 1/2: `scaled` is wrong by 2⁻¹⁰ of what
         it is, so the normal curve by 2⁻¹⁰ of 256 t·φ(t) < 62 and by 0.08 of its own; all other roundings are below
-        2⁻¹². So a byte below g is below ⌊256 p⌋, one above g + 1 is above it, and
-        the two between, 1 in 128, are looked at. What lies in (−1, 0) is cut to 0 by the cast, rightly.
+        2⁻¹². So a byte below g is below ⌊256 p⌋, one above g + 1 is above it, and the two between, 1 in 128, are looked
+        at. What lies in (−1, 0) is cut to 0 by the cast, rightly.
         """
         slope, wild = slopes(factors, self.unit)
         first = words.view(np.uint8)[:, : x.shape[1]]
@@ -76,7 +76,7 @@ class Coins:
         return np.packbits(below, axis=1), np.concatenate((wild, late))
 
     def _looked_at(self, place: Places, x: Vector, factors: Vector, words: Words) -> tuple[NDArray[np.bool_], Places]:
-        """Whether U < p there, by the digits that `sampling_bits.bernoulli` would compare."""
+        """Whether U < p there, by the digits that `bits.bernoulli` would compare."""
         row = place // x.shape[1]
         byte = bytes_at(place, row, x.shape[1], words)
         p = self.chance(values_at(place, row, x, factors, self.peak))

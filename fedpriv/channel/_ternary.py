@@ -32,10 +32,10 @@ class Signs:
     """+1 and −1 with probabilities plus(x) and minus(x), |x| ≤ peak; 256 of them are middle ± unit·x, or 0."""
 
     peak: float
-    plus: Callable[[Vector], Vector]
-    minus: Callable[[Vector], Vector]
-    unit: float
-    middle: float
+    plus: Callable[[Vector], Vector]  # x to the probability of +1
+    minus: Callable[[Vector], Vector]  # x to the probability of −1
+    unit: float  # by how much 256 of either change with x
+    middle: float  # 256 of either at x = 0; 0 where one of them always is 0
 
     coordinates: ClassVar[int] = 1 << 20
     packed: ClassVar[bool] = False
@@ -81,7 +81,7 @@ class Signs:
         return under.view(np.int8), digit <= 1
 
     def _looked_at(self, place: Places, x: Vector, factors: Vector, words: Words) -> tuple[NDArray[np.int8], Places]:
-        """The symbols there, by the digits that `sampling_bits.ternary` would compare."""
+        """The symbols there, by the digits that `bits.ternary` would compare."""
         row = place // x.shape[1]
         byte = bytes_at(place, row, x.shape[1], words)
         values = values_at(place, row, x, factors, self.peak)

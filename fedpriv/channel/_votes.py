@@ -14,13 +14,17 @@ from fedpriv.channel._bulk import Places, Words, reserve, slopes
 from fedpriv.mechanisms.votes import Binomial, StochasticSign
 
 Bytes = NDArray[np.uint8]
-_TIES = 1 / 256
+_TIES = 1 / 256  # of the coordinates, whose byte leaves the outcome open
 _TILE = 4096  # coordinates whose bytes stay in the fastest cache
 _NEAR = np.float32(0.5 + 2.0**-10)  # half a digit, and far more than all roundings
-_ONE, _HALF, _MIDDLE = np.float32(1), np.float32(0.5), np.float32(128)
-_GATHER, _TOP = np.uint64(0x8040201008040201), np.uint64(56)  # eight bytes of 0 and 1 to eight bits, the first highest
-_32, _BITS = 2.0**32, np.uint64(32)
-_MAGNITUDE: dict[np.dtype[Any], tuple[Any, Any]] = {
+_ONE = np.float32(1)
+_HALF = np.float32(0.5)
+_MIDDLE = np.float32(128)  # 256 p at x = 0
+_GATHER = np.uint64(0x8040201008040201)  # eight bytes of 0 and 1, times this, have them as the bits of the highest byte
+_TOP = np.uint64(56)  # bits below that byte
+_32 = 2.0**32  # half of 64 digits
+_BITS = np.uint64(32)
+_MAGNITUDE: dict[np.dtype[Any], tuple[np.unsignedinteger[Any], np.unsignedinteger[Any]]] = {
     np.dtype(np.float32): (np.uint32(2**31 - 1), np.float32(np.inf).view(np.uint32)),
     np.dtype(np.float64): (np.uint64(2**63 - 1), np.float64(2.0**128).view(np.uint64)),
 }  # the bits that are not the sign, and those of what is too large: past it a product might not be finite
@@ -30,8 +34,8 @@ _MAGNITUDE: dict[np.dtype[Any], tuple[Any, Any]] = {
 class Votes:
     """+ with probability p = (A + x)/2A, |x| ≤ peak; one random byte a coordinate, and 64 bits more where it ties."""
 
-    peak: float
-    scale: float
+    peak: float  # of |x|
+    scale: float  # A
 
     coordinates: ClassVar[int] = 1 << 20
     packed: ClassVar[bool] = True

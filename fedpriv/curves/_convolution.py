@@ -20,18 +20,19 @@ from fedpriv.curves.atoms import ROUNDING
 
 DEEP = 400.0  # nats of tilting below the bulk at which masses have no say in δ(ε)
 FAINT = -60.0  # ln of a coefficient that is taken for 0, and counted as an error
-WAVES, SPARSE = 512, 16  # coefficients up to which δ(ε) is read off them, and points for each
+WAVES = 512  # coefficients up to which δ(ε) is read off them
+SPARSE = 16  # points for each of these coefficients, at least
 TIGHT = 2e-11  # of ε, within which an answer need not be narrowed further
 
 
 @dataclass(frozen=True, eq=False)
 class Masses:
-    """The hockey stick of masses that were transformed back; `whole` says that none was left out."""
+    """The hockey stick of masses that were transformed back."""
 
-    profile: tuple[Vector, Vector, Vector]
-    impossible: float
-    sign: int
-    whole: bool
+    profile: tuple[Vector, Vector, Vector]  # what `atoms.corners` gives
+    impossible: float  # mass of Q where P has none
+    sign: int  # +1 for an upper bound, −1 for a lower one
+    whole: bool  # whether no mass was left out
 
     @property
     def lowest(self) -> float:
@@ -40,7 +41,7 @@ class Masses:
 
     @property
     def top(self) -> float:
-        """The first one."""
+        """The first corner."""
         return float(self.profile[0][0]) if self.profile[0].size else -np.inf
 
     def delta(self, epsilon: float) -> float:
@@ -69,7 +70,9 @@ class Convolution:
         self.slack = sum(2 * n * one.error for one, n in zip(transforms.lattices, counts, strict=True))
         self.shift, self.log_drift = transforms.drift.at(counts)
         self.rounding = 64 * ROUNDING + sum(n * one.rounding for one, n in zip(transforms.factors, counts, strict=True))
-        self.impossible = self._impossible()
+        # the chance that some round gives what only one side can, and above, what was too small to be kept
+        unseen = [(one.impossible + (one.unseen if self.sign > 0 else 0.0)) for one in transforms.lattices]
+        self.impossible = any_of(list(zip(unseen, counts, strict=True))) * (1 + self.sign * self.rounding)
         self.stick = self._composed()
         self.complete = self.log_spill == -np.inf and self.stick.whole
 
@@ -78,7 +81,10 @@ class Convolution:
         self.closed = self.complete or epsilon >= self.stick.lowest
         if self.sign > 0 and not self.closed:
             return 1.0
-        value = self.stick.delta(epsilon) + self.sign * self._correction(epsilon)
+        # beyond the window, and by the chance of a larger drift: at most e^{K(θ) − θ·(ε − shift)} of each
+        at = -self.tilt * (epsilon - self.shift - self.slack)
+        log_correction = np.logaddexp(self.log_spill + at, self.log_total + self.log_drift + at)
+        value = self.stick.delta(epsilon) + self.sign * float(np.exp(min(log_correction, 0.0)))
         if np.isnan(value):  # arithmetic that left the range of floats proves nothing
             return 1.0 if self.sign > 0 else 0.0
         return float(min(max(value, 0.0), 1.0))
@@ -110,18 +116,6 @@ class Convolution:
         if self.delta(lowest) <= delta:  # an upper bound that never exceeds δ, or a lower one that proves nothing
             return -np.inf, lowest
         return (lowest, np.inf) if self.sign > 0 else (-np.inf, np.inf)
-
-    def _correction(self, epsilon: float) -> float:
-        """What lies outside the window, and the chance of a larger drift: at most e^{K(θ) − θ·(ε − shift)} of each."""
-        at = -self.tilt * (epsilon - self.shift - self.slack)
-        log_correction = np.logaddexp(self.log_spill + at, self.log_total + self.log_drift + at)
-        return float(np.exp(min(log_correction, 0.0)))
-
-    def _impossible(self) -> float:
-        """The chance that some round gives what only one side can, and above, what was too small to be kept."""
-        rounds = zip(self._of.lattices, self._counts, strict=True)
-        found = any_of([(one.impossible + (one.unseen if self.sign > 0 else 0.0), n) for one, n in rounds])
-        return found * (1 + self.sign * self.rounding)
 
     def _composed(self) -> Masses | Spectrum:
         """The hockey stick of the composition.
@@ -171,7 +165,7 @@ class Convolution:
 
 
 def any_of(chances: Sequence[tuple[float, int]]) -> float:
-    """1 − Π (1 − p)^n.
+    """The chance of at least one of independent events, each of chance p in n rounds: 1 − Π (1 − p)^n.
 
     >>> any_of([(0.5, 2), (0.0, 9)])
     0.75

@@ -18,8 +18,10 @@ from scipy.special import erfcx, log_ndtr, ndtr
 from fedpriv._base.arrays import Vector
 from fedpriv.curves.atoms import ROUNDING, Atoms, log_mixture, log_unmixed
 
-CELLS = 1 << 16
-ROOT, ROOT_2, LOG_ROOT = sqrt(pi / 2), sqrt(2), log(2 * pi) / 2
+CELLS = 1 << 16  # that the bulk of Gaussian noise is cut into
+ROOT = sqrt(pi / 2)
+ROOT_2 = sqrt(2)
+LOG_ROOT = log(2 * pi) / 2  # −ln φ(0)
 FAR = 800.0  # beyond the edges, no float tells a tail from nothing
 Function = Callable[[Vector], Vector]
 Stick = Callable[[float], float]
@@ -37,7 +39,7 @@ class Density:
     place: Function  # the x of a loss; ±∞ beyond the losses there are
     cut: Callable[[], Vector]  # gives `edges`, which not every question needs
     hockey_stick: Stick  # D(ε) = Σ max(Q − e^ε P, 0), in closed form
-    swapped_stick: Stick  # the same with P and Q exchanged
+    swapped_stick: Stick  # Σ max(P − e^ε Q, 0), in closed form
     gaussian: float | None = None  # μ where the curve is exactly G_μ
     mu: float | None = None  # a μ for which G_μ lies below the curve
     symmetric: bool = False  # whether exchanging P and Q gives the same curve
@@ -182,7 +184,7 @@ def laplace(shift: float) -> Density:
     return Density(
         laplace_below, lambda x: laplace_below(-x),
         lambda x: laplace_below(x - shift), lambda x: laplace_below(shift - x),
-        lambda x: np.clip(2 * x - shift, -shift, shift), partial(_place_laplace, shift),
+        lambda x: np.clip(2 * x - shift, -shift, shift), partial(_laplace_place, shift),
         lambda: np.linspace(0, shift, CELLS // 4), partial(_laplace_stick, shift), partial(_laplace_stick, shift),
         symmetric=True, heavy=(-shift, shift),
     )  # fmt: skip
@@ -193,7 +195,7 @@ def laplace_below(x: Vector) -> Vector:
     return np.where(x < 0, np.exp(np.minimum(x, 0)) / 2, 1 - np.exp(-np.maximum(x, 0)) / 2)
 
 
-def _place_laplace(shift: float, loss: Vector) -> Vector:
+def _laplace_place(shift: float, loss: Vector) -> Vector:
     """Half-way between the shifts for losses between them, beyond the line's ends outside."""
     middle = (np.clip(loss, -shift, shift) + shift) / 2
     return np.where(loss < -shift, -np.inf, np.where(loss >= shift, np.where(loss > shift, np.inf, shift), middle))
@@ -217,6 +219,7 @@ def gaussian_stick(mu: float, epsilon: float) -> float:
 
 
 def _mills(x: float) -> float:
+    """R(x) = Φ(−x)/φ(x), Mills' ratio."""
     return ROOT * float(erfcx(x / ROOT_2))
 
 

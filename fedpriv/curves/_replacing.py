@@ -17,19 +17,19 @@ from fedpriv._base.arrays import Vector
 from fedpriv.curves._densities import CELLS, Density, Function, Stick, gaussian_stick, laplace_below
 from fedpriv.curves.atoms import log_mixture
 
-TAIL = np.linspace(10, 37, 2048)[1:]
+TAIL = np.linspace(10, 37, 2048)[1:]  # edges of cells, in deviations from the farther record
 LARGE = 18.0  # ln of a number whose inverse hyperbolic sine is ln of twice it
 
 
 def gaussian(shift: float, rate: float) -> Density:
-    """Gaussian noise of deviation 1, records of −shift and shift, drawn with a probability in (0, 1)."""
+    """Gaussian noise of deviation 1, records of −shift and shift, drawn with a probability `rate` in (0, 1)."""
     edges = np.concatenate((-shift - TAIL[::-1], np.linspace(-shift - 10, shift + 10, CELLS), shift + TAIL))
     loss, place = partial(_gaussian_loss, shift, rate), partial(_gaussian_place, shift, rate)
     return _mirrored(ndtr, shift, rate, loss, place, edges, partial(_gaussian_stick, shift, rate), 2 * shift)
 
 
 def laplace(shift: float, rate: float) -> Density:
-    """Laplace noise of scale 1, records of −shift and shift, drawn with a probability in (0, 1)."""
+    """Laplace noise of scale 1, records of −shift and shift, drawn with a probability `rate` in (0, 1)."""
     largest = float(_laplace_loss(shift, rate, np.array(shift)))
     edges = np.linspace(-shift, shift, CELLS // 2 + 1)
     loss, place = partial(_laplace_loss, shift, rate), partial(_laplace_place, shift, rate)
@@ -85,11 +85,8 @@ def _gaussian_place(shift: float, rate: float, loss: Vector) -> Vector:
     with np.errstate(divide="ignore"):
         log_sinh = loss / 2 + np.log(-np.expm1(-loss)) - log(2)
     height = log_sinh + _odds(rate) + shift * shift / 2
-    return np.asarray((loss / 2 + np.where(height > LARGE, height + log(2), _arsinh(height))) / shift)
-
-
-def _arsinh(log_value: Vector) -> Vector:
-    return np.arcsinh(np.exp(np.minimum(log_value, LARGE + 1)))
+    arsinh = np.where(height > LARGE, height + log(2), np.arcsinh(np.exp(np.minimum(height, LARGE + 1))))
+    return np.asarray((loss / 2 + arsinh) / shift)
 
 
 def _gaussian_stick(shift: float, rate: float, epsilon: float) -> float:

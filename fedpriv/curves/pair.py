@@ -15,7 +15,7 @@ from fedpriv.curves._densities import Density
 from fedpriv.curves.atoms import ROUNDING, Atoms, hull
 from fedpriv.errors import FedprivError
 
-LARGEST_EPSILON = 1e300
+LARGEST_EPSILON = 1e300  # past it, the search for an ε ends
 
 
 @dataclass(frozen=True, eq=False)

@@ -49,7 +49,10 @@ class Planes:
         """Rows of symbols as rows of bytes."""
         symbols = matrix_of(symbols)
         if len(self.alphabet) == 2:
-            return np.packbits(self._upper(symbols), axis=1)
+            upper = symbols == self.alphabet[-1]
+            if not (upper | (symbols == self.alphabet[0])).all():
+                raise FedprivError(f"symbols must be {self.alphabet[0]} or {self.alphabet[-1]}")
+            return np.packbits(upper, axis=1)
         inside(symbols, self.alphabet)
         rows, dimension = symbols.shape
         payload = np.empty((rows, self.size(dimension)), np.uint8)
@@ -86,13 +89,6 @@ class Planes:
             for part in _blocks(len(payload), self.width * dimension):
                 good[part] &= places.unpack(payload[part], dimension).max(axis=1) < len(self.alphabet)
         return good
-
-    def _upper(self, symbols: Symbols) -> Mask:
-        """Where the second of two symbols stands."""
-        upper = symbols == self.alphabet[-1]
-        if not (upper | (symbols == self.alphabet[0])).all():
-            raise FedprivError(f"symbols must be {self.alphabet[0]} or {self.alphabet[-1]}")
-        return np.asarray(upper)
 
     def _index(self, symbols: Symbols) -> Symbols:
         """Each symbol's place in the alphabet."""

@@ -8,12 +8,13 @@ digits each time, so nothing is ever rounded, and no tail is ever cut off.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from decimal import Context, Decimal
 from fractions import Fraction
 from functools import lru_cache
 from itertools import accumulate, count
+from typing import Protocol
 
 import numpy as np
 from numpy.random import Generator
@@ -25,12 +26,25 @@ from fedpriv.randomness.streams import random_bytes, random_words
 Words = NDArray[np.uint64]
 Integers = NDArray[np.int64]
 Size = int | tuple[int, ...]
-# b ↦ first k, and F(k)·2ᵇ to within one unit for k = first, …; in a table the first is 0 and the last 2ᵇ − 1
-Cumulative = Callable[[int], tuple[int, Sequence[int]]]
-_BLOCK = 1 << 16
-_LARGEST, _UNIT = np.uint64(2**64 - 1), np.uint64(1)
+_BLOCK = 1 << 16  # draws at once: they stay in cache
+_LARGEST = np.uint64(2**64 - 1)
+_UNIT = np.uint64(1)  # by which a bound of 64 bits may be off
 _WIDEST = 1e5  # standard deviation: a table of 2·10⁶ bounds
 _GUARD = 128  # bits beyond b: the n³ roundings on a ladder of n ≤ 2²¹ steps stay below 2⁻⁶⁰ units
+
+
+class Bounds(Protocol):
+    """Rising whole numbers, for bisection."""
+
+    def __len__(self) -> int:
+        """How many."""
+
+    def __getitem__(self, index: int, /) -> int:
+        """One of them."""
+
+
+# b ↦ first k, and F(k)·2ᵇ to within one unit for k = first, …; in a table the first is 0 and the last 2ᵇ − 1
+Cumulative = Callable[[int], tuple[int, Bounds]]
 
 
 def discrete_gaussian(sigma: float, size: Size, rng: Generator) -> Integers:
@@ -81,10 +95,10 @@ class Table:
     """A law ready to be drawn from."""
 
     cumulative: Cumulative
-    first: int
+    first: int  # the least k there is, up to a chance of 2⁻⁶⁴
     bounds: Words  # F(k)·2⁶⁴ ± 1 for k = first, …
     start: NDArray[np.int32]  # by the first sixteen bits of U: how many bounds lie below
-    open: NDArray[np.bool_]  # by the same: whether that depends on the bits to come
+    open: NDArray[np.bool_]  # by the first sixteen bits of U: whether that depends on the bits to come
 
     @classmethod
     def of(cls, cumulative: Cumulative) -> Table:
@@ -102,17 +116,14 @@ class Table:
             digit = random_bytes(2 * part.size, rng).view(np.uint16)
             part[:] = self.start.take(digit)
             undecided = np.flatnonzero(self.open.take(digit))
-            part[undecided] = self._search(digit[undecided], rng)
+            digit = digit[undecided]  # of these, 48 more bits of U are drawn
+            word = digit.astype(np.uint64) << np.uint64(48) | random_words(digit.size, rng) >> np.uint64(16)
+            place, near = climb(self.bounds, self.start.take(digit), word, _UNIT)
+            for i in near:
+                place[i] = draw_on(self.cumulative, int(word[i]), 64, rng) - self.first
+            part[undecided] = place
             part += self.first
         return out
-
-    def _search(self, digit: NDArray[np.uint16], rng: Generator) -> NDArray[np.int32]:
-        """The same by 64 bits of U, of which the first sixteen are known."""
-        word = digit.astype(np.uint64) << np.uint64(48) | random_words(digit.size, rng) >> np.uint64(16)
-        place, near = climb(self.bounds, self.start.take(digit), word, _UNIT)
-        for i in near:
-            place[i] = draw_on(self.cumulative, int(word[i]), 64, rng) - self.first
-        return place
 
 
 def guide(bounds: Words, bits: int, margin: np.uint64) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
@@ -165,6 +176,7 @@ def draw_on(cumulative: Cumulative, digits: int, bits: int, rng: Generator) -> i
 
 @lru_cache(maxsize=32)
 def _gaussian_table(sigma: float) -> Table:
+    """p(k + 1)/p(k) = exp(−(2k+1)/2σ²), on either side of 0."""
     _not_too_wide(sigma)
     half = 1 / (2 * Fraction(sigma) ** 2)
     return Table.of(
@@ -174,6 +186,7 @@ def _gaussian_table(sigma: float) -> Table:
 
 @lru_cache(maxsize=32)
 def _poisson_table(mean: float) -> Table:
+    """p(k)/p(k − 1) = λ/k."""
     _not_too_wide(mean**0.5)
     rate, mode = Fraction(mean), int(mean)
     return Table.of(
@@ -187,6 +200,7 @@ def _poisson_table(mean: float) -> Table:
 
 @lru_cache(maxsize=32)
 def _binomial_table(trials: int, p: float) -> Table:
+    """p(k + 1)/p(k) = p/(1 − p)·(n − k)/(k + 1), n the trials."""
     _not_too_wide((trials * p * (1 - p)) ** 0.5)
     odds, mode = Fraction(p) / (1 - Fraction(p)), int(trials * p)
     return Table.of(
@@ -232,6 +246,7 @@ def _gaussian_ratios(half: Fraction, bits: int) -> Iterator[int]:
 
 
 def _fixed(x: Fraction, bits: int) -> int:
+    """⌊x·2ᵇ⌋."""
     return (x.numerator << bits) // x.denominator
 
 

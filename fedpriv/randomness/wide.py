@@ -76,12 +76,14 @@ class Rounded:
 
     @property
     def _tables(self) -> tuple[Words, Words, Words, Vector, np.uint64, np.uint64, int, float, bool]:
+        """The law as compiled functions take it."""
         return (
             self.cells, self.spare, self.inner, self.heights, np.uint64(self.edge), np.uint64(self.block),
             self.shift, self.scale, self.power == 2,
         )  # fmt: skip
 
     def _fill(self, out: Integers, rng: Generator, doubt: float) -> None:
+        """Draws by so many words, and more where those do not do; what floats cannot decide is drawn slowly."""
         words = random_words(self.words(out.size), rng)
         done, at = 0, out.size
         while True:
@@ -94,7 +96,8 @@ class Rounded:
             source = _Source(words, at, rng)
             cell, below = self._slowly(int(words[done]), source)
             whole = cell + (1 << self.shift >> 1) >> self.shift
-            out[done] = _wrapped(-whole if below else whole)
+            # modulo 2⁶⁴, as sums of 64 bits would have it: what passes them is a function of the draw
+            out[done] = ((-whole if below else whole) + 2**63) % 2**64 - 2**63
             done, at = done + 1, source.at
 
     def _slowly(self, word: int, words: Iterator[int]) -> tuple[int, bool]:
@@ -108,7 +111,10 @@ class Rounded:
                     return cell, below
                 halvings = None
                 if layer == 0 and cell >= self.edge:
-                    halvings = _zeros(words)
+                    halvings = 0  # as many as a fair coin shows tails before the first head
+                    while not (coins := next(words)):
+                        halvings += 64
+                    halvings += (coins & -coins).bit_length() - 1
                     cell = self.edge + halvings * self.block + (cell - self.edge >> 1)
                 if self._under(cell, layer, halvings, words):
                     return cell, below
@@ -171,7 +177,7 @@ def rounded(scale: float, power: Power) -> Rounded:
 
 
 def in_cells(scale: float, power: Power, shift: int) -> Rounded:
-    """The same of a scale in cells."""
+    """X of scale s cells, of which 2^shift make a unit, rounded to the nearest unit."""
     if not 1 <= scale <= WIDEST:
         raise FedprivError(f"noise must be at most 2^48 cells wide, got {scale:.6g}")
     widths, block, area = layers_of(power)
@@ -181,19 +187,6 @@ def in_cells(scale: float, power: Power, shift: int) -> Rounded:
     heights = np.zeros(LAYERS + 1)
     lay_out(scale, room, whole, power, widths, 2 * blocks, cells, spare, inner, heights)
     return Rounded(scale, power, whole, cells, spare, inner, heights, edge, blocks, shift)
-
-
-def _zeros(words: Iterator[int]) -> int:
-    """How many tails a fair coin shows before the first head."""
-    passed = 0
-    while not (word := next(words)):
-        passed += 64
-    return passed + (word & -word).bit_length() - 1
-
-
-def _wrapped(number: int) -> int:
-    """The number modulo 2⁶⁴, as sums of 64 bits would have it: what passes them is a function of the draw."""
-    return (number + 2**63) % 2**64 - 2**63
 
 
 @compiled
