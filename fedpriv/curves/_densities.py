@@ -184,7 +184,11 @@ def laplace(shift: float) -> Density:
     return Density(
         laplace_below, lambda x: laplace_below(-x),
         lambda x: laplace_below(x - shift), lambda x: laplace_below(shift - x),
-        lambda x: np.clip(2 * x - shift, -shift, shift), partial(_laplace_place, shift),
+        lambda x: np.clip(2 * x - shift, -shift, shift),
+        lambda loss: np.where(  # half-way between the shifts for losses between them, beyond the line's ends outside
+            loss < -shift, -np.inf,
+            np.where(loss >= shift, np.where(loss > shift, np.inf, shift), (np.clip(loss, -shift, shift) + shift) / 2),
+        ),
         lambda: np.linspace(0, shift, CELLS // 4), partial(_laplace_stick, shift), partial(_laplace_stick, shift),
         symmetric=True, heavy=(-shift, shift),
     )  # fmt: skip
@@ -193,12 +197,6 @@ def laplace(shift: float) -> Density:
 def laplace_below(x: Vector) -> Vector:
     """The distribution function of Laplace noise of scale 1."""
     return np.where(x < 0, np.exp(np.minimum(x, 0)) / 2, 1 - np.exp(-np.maximum(x, 0)) / 2)
-
-
-def _laplace_place(shift: float, loss: Vector) -> Vector:
-    """Half-way between the shifts for losses between them, beyond the line's ends outside."""
-    middle = (np.clip(loss, -shift, shift) + shift) / 2
-    return np.where(loss < -shift, -np.inf, np.where(loss >= shift, np.where(loss > shift, np.inf, shift), middle))
 
 
 def gaussian_stick(mu: float, epsilon: float) -> float:

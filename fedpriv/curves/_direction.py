@@ -120,8 +120,15 @@ class Direction:
 
     def epsilon(self, delta: float, tolerance: float, wanted: int = BOTH) -> Bounds:
         """ε(δ) of this direction; one bound alone, the other one left open, takes half the time."""
-        if self.single:
-            return _single_epsilon(self.single, delta, wanted)
+        if self.single:  # the curve itself, asked a rounding error to either side
+            low, high = 0.0, np.inf
+            if wanted != UPPER:
+                low = self.single.epsilon(min(delta * (1 + 1e-11), 1.0))
+                low = max(low - _slack(self.single, low), 0.0) if np.isfinite(low) else low
+            if wanted != LOWER:
+                high = self.single.epsilon(delta * (1 - 1e-11))
+                high += _slack(self.single, high) if 0 < high < np.inf else 0.0
+            return Bounds(low, high)
         if delta == 1:
             return Bounds(0.0, 0.0)
         if self.nothing_shared:
@@ -235,18 +242,6 @@ def heavy_losses(curve: Tradeoff, tilt: float) -> list[tuple[float, float]]:
     weight = np.exp(tilt * finite.loss + finite.log_q - log_moment(finite.loss, finite.log_q, tilt))
     top = np.argsort(-weight)[:HEAVIEST]
     return [(float(finite.loss[at]), float(weight[at])) for at in top if weight[at] > 1e-3]
-
-
-def _single_epsilon(curve: Tradeoff, delta: float, wanted: int) -> Bounds:
-    """ε(δ) of one release; a side that is not wanted is left open."""
-    low, high = 0.0, np.inf
-    if wanted != UPPER:
-        low = curve.epsilon(min(delta * (1 + 1e-11), 1.0))
-        low = max(low - _slack(curve, low), 0.0) if np.isfinite(low) else low
-    if wanted != LOWER:
-        high = curve.epsilon(delta * (1 - 1e-11))
-        high += _slack(curve, high) if 0 < high < np.inf else 0.0
-    return Bounds(low, high)
 
 
 def _slack(curve: Tradeoff, epsilon: float) -> float:

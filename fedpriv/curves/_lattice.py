@@ -82,19 +82,31 @@ def exact(pair: Atoms, step: float) -> Lattice:
 def spread(pair: Atoms | Density, step: float, offset: float) -> Lattice:
     """Each outcome divided between the lattice points around it: a pair that gives away at least as much.
 
-    Of an outcome with masses (P, Q) between losses a and b = a + step, (Q − P·e^a)/(1 − e^−step) of Q goes to b.
+    Of an outcome with masses (P, Q) between losses a and b = a + step, (Q − P·e^a)/(1 − e^−step) of Q goes to b. A
+    density is cut into cells at the points; what lies above the last point is impossible under P.
     """
-    if isinstance(pair, Density):
-        return _spread_density(pair, step, offset)
-    finite = pair.finite
-    slack = 2 * pair.error * (1 + np.abs(finite.loss))
-    index = np.floor((finite.loss - offset) / step).astype(np.int64)
-    past = np.clip(finite.loss - offset - index * step + slack, 0, step)
-    share = np.expm1(-past) / np.expm1(-step)
-    with np.errstate(divide="ignore"):
-        log_mass = np.concatenate((finite.log_q + np.log1p(-np.minimum(share, 1)), finite.log_q + np.log(share)))
-    both = np.concatenate((index, index + 1))
-    return _collect(both, log_mass, np.zeros(both.size), offset, step, pair)
+    if isinstance(pair, Atoms):
+        finite = pair.finite
+        slack = 2 * pair.error * (1 + np.abs(finite.loss))
+        index = np.floor((finite.loss - offset) / step).astype(np.int64)
+        past = np.clip(finite.loss - offset - index * step + slack, 0, step)
+        share = np.expm1(-past) / np.expm1(-step)
+        with np.errstate(divide="ignore"):
+            log_mass = np.concatenate((finite.log_q + np.log1p(-np.minimum(share, 1)), finite.log_q + np.log(share)))
+        both = np.concatenate((index, index + 1))
+        return _collect(both, log_mass, np.zeros(both.size), offset, step, pair)
+    points = _points(pair, step, offset)
+    loss = offset + points * step
+    cut = pair.place(loss)
+    (p, _), (q, used) = masses(pair.p_below, pair.p_above, cut), masses(pair.q_below, pair.q_above, cut)
+    doubt = 8 * ROUNDING * used[1:-1]
+    with np.errstate(over="ignore", invalid="ignore"):
+        up = (q[1:-1] - p[1:-1] * np.exp(loss[:-1]) + 2 * doubt) / -np.expm1(-step)
+    up = np.clip(np.nan_to_num(up, nan=np.inf), 0, q[1:-1])  # where P underflows all goes up
+    mass = np.concatenate(([q[0]], up)) + np.concatenate((q[1:-1] - up, [0.0]))
+    kept = mass > 0
+    error = 4 * ROUNDING * (1 + float(np.abs(loss).max()))
+    return Lattice(points[kept], np.log(mass[kept]), np.zeros(kept.sum()), offset, step, float(q[-1]), error)
 
 
 def merged(pair: Atoms | Density, step: float, offset: float) -> Lattice:
@@ -166,22 +178,6 @@ def _gather(loss: Vector, q: Vector, step: float, offset: float) -> tuple[Index,
         points[found], masses[found] = point, mass
         found += 1
     return points[:found][::-1], masses[:found][::-1], doubt
-
-
-def _spread_density(pair: Density, step: float, offset: float) -> Lattice:
-    """Cells between neighbouring points, cut exactly there; what lies above the last point is impossible under P."""
-    points = _points(pair, step, offset)
-    loss = offset + points * step
-    cut = pair.place(loss)
-    (p, _), (q, used) = masses(pair.p_below, pair.p_above, cut), masses(pair.q_below, pair.q_above, cut)
-    doubt = 8 * ROUNDING * used[1:-1]
-    with np.errstate(over="ignore", invalid="ignore"):
-        up = (q[1:-1] - p[1:-1] * np.exp(loss[:-1]) + 2 * doubt) / -np.expm1(-step)
-    up = np.clip(np.nan_to_num(up, nan=np.inf), 0, q[1:-1])  # where P underflows all goes up
-    mass = np.concatenate(([q[0]], up)) + np.concatenate((q[1:-1] - up, [0.0]))
-    kept = mass > 0
-    error = 4 * ROUNDING * (1 + float(np.abs(loss).max()))
-    return Lattice(points[kept], np.log(mass[kept]), np.zeros(kept.sum()), offset, step, float(q[-1]), error)
 
 
 def _points(pair: Density, step: float, offset: float) -> Index:

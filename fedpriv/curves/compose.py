@@ -2,8 +2,8 @@
 
 The losses of independent releases add, so their masses convolve. A direction of every round is put on one lattice
 (`_lattice`) and composed by a Fourier transform after tilting by e^{θ·loss}, so that its bulk lies at the ε asked for
-(`_convolution`): δ = 1e−30 then costs no more than δ = 1e−3, and ε = 5,000 no more than 1. One curve, made a little more
-and a little less informative, gives the upper and the lower bound.
+(`_convolution`): δ = 1e−30 then costs no more than δ = 1e−3, and ε = 5,000 no more than 1. One curve, made a little
+more and a little less informative, gives the upper and the lower bound.
 """
 
 from __future__ import annotations

@@ -53,7 +53,11 @@ def joint(parts: Sequence[Part]) -> Tradeoff:
     starts = [losses[0][0] if losses else 0.0 for losses in heavy]
     spread = [(lattice.spread(source(f, +1), step, at), n) for (f, n), at in zip(parts, starts, strict=True)]
     merged = [(lattice.merged(source(f, -1), step, at), n) for (f, n), at in zip(parts, starts, strict=True)]
-    below = _below(merged)
+    _, p = _convolved([(0, _dense(one, one.log_mass - one.loss - one.residual), n) for one, n in merged])
+    _, q = _convolved([(0, _dense(one, one.log_mass), n) for one, n in merged])
+    kept = (q > 1e-250) & (p > 1e-250)
+    log_p, log_q = np.log(p[kept]), np.log(q[kept])
+    below = Atoms.sorted(log_p, log_q, log_q - log_p, sum(2 * n * one.error for one, n in merged) + ROUNDING)
     if deepest < DEEPEST:  # such a release is held to give everything away
         return Tradeoff(Enclosure(Tradeoff.between([1.0, 0.0], [0.0, 1.0]).above, below))
     return Tradeoff(Enclosure(_above(spread, any_of(hidden)), below))
@@ -73,15 +77,6 @@ def _above(rounds: list[tuple[Lattice, int]], hidden: float) -> Atoms:
         np.concatenate((loss, [np.inf, -np.inf])),
         sum(2 * n * one.error for one, n in rounds) + ROUNDING,
     )
-
-
-def _below(rounds: list[tuple[Lattice, int]]) -> Atoms:
-    """The pair of merged lattices: outcomes that meet at one point are one."""
-    _, q = _convolved([(int(one.index[0]), _dense(one, one.log_mass), n) for one, n in rounds])
-    _, p = _convolved([(0, _dense(one, one.log_mass - one.loss - one.residual), n) for one, n in rounds])
-    kept = (q > 1e-250) & (p > 1e-250)
-    log_p, log_q = np.log(p[kept]), np.log(q[kept])
-    return Atoms.sorted(log_p, log_q, log_q - log_p, sum(2 * n * one.error for one, n in rounds) + ROUNDING)
 
 
 def _dense(one: Lattice, log_mass: Vector) -> Vector:
