@@ -17,9 +17,9 @@ from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import bdtrc, gammaln, xlogy
 
-from fedpriv._base.arrays import Symbols, Vector
+from fedpriv._base.arrays import Symbols
 from fedpriv.errors import whole
-from fedpriv.randomness._inversion import Cumulative, Words, climb, draw_on, guide
+from fedpriv.randomness._inversion import Words, climb, draw_on, guide
 from fedpriv.randomness.bits import Bytes, Probabilities, bernoulli, in_blocks, largest, rest_after_byte
 from fedpriv.randomness.streams import random_bytes, random_words
 
@@ -45,36 +45,32 @@ def binomial(
         certain = largest(share, "p") == 1
         digit = np.minimum(share * 256, 255).astype(np.uint8)  # p = 1 is seen to below
         rest = share * 256 - digit
+        second = np.minimum(rest * 256, 255).astype(np.uint8)
         pieces = -(-trials // _MOST)
         for piece in range(pieces):  # trials shared out to the last one
-            flat[part] += _count(_splits((trials + piece) // pieces), digit, rest, rng)
+            packed = _splits((trials + piece) // pieces).draw(digit, rng)
+            count, ties = packed & np.uint16(1023), (packed >> np.uint16(10)).astype(np.uint8)
+            more, still = np.zeros_like(digit), np.zeros_like(digit)
+            for vote in range(ties.max()):
+                # a byte for each coordinate, whether it has a tie left or not: cheaper than a search
+                byte, voting = random_bytes(digit.size, rng), ties > vote
+                more += ((byte < second) & voting).view(np.uint8)
+                still += ((byte == second) & voting).view(np.uint8)
+            count += more
+            place = np.flatnonzero(still)
+            voters = np.repeat(place, still[place])  # those that tied twice
+            np.add.at(count, voters, bernoulli(rest_after_byte(rest[voters]), rng))
+            flat[part] += count
         if certain:
             flat[part][share == 1] = trials
     return out
-
-
-def _count(splits: Splits, digit: Bytes, rest: Vector, rng: Generator) -> NDArray[np.uint16]:
-    """Successes among the trials: those below the digit, and the ties that further digits turn into successes."""
-    packed = splits.draw(digit, rng)
-    count, ties = packed & np.uint16(1023), (packed >> np.uint16(10)).astype(np.uint8)
-    second, more, still = np.minimum(rest * 256, 255).astype(np.uint8), np.zeros_like(digit), np.zeros_like(digit)
-    for vote in range(ties.max()):
-        # a byte for each coordinate, whether it has a tie left or not: cheaper than a search
-        byte, voting = random_bytes(digit.size, rng), ties > vote
-        more += ((byte < second) & voting).view(np.uint8)
-        still += ((byte == second) & voting).view(np.uint8)
-    count += more
-    place = np.flatnonzero(still)
-    voters = np.repeat(place, still[place])
-    np.add.at(count, voters, bernoulli(rest_after_byte(rest[voters]), rng))
-    return count
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Splits:
     """The law of (S, T) for each digit, packed as S + 1024 T."""
 
-    trials: int
+    trials: int  # M
     bounds: Words  # c·2⁵⁶ + F(s, t | c)·2⁵⁶ ± margin, for c = 0, …, 255; in each c by t, then s
     outcomes: NDArray[np.uint16]  # by t, then s
     guide: NDArray[np.uint16]  # by c and the first twelve bits: the outcome, or OPEN where they do not say
@@ -96,7 +92,7 @@ class Splits:
         found, near = self.refined(cell, word)
         for i in near:
             c, begun = divmod(int(_joined(cell[i], word[i])), 1 << 56)
-            t, s = divmod(draw_on(_whole_numbers(self.trials, c), begun, 56, rng), self.trials + 1)
+            t, s = divmod(draw_on(_WholeNumbers(self.trials, c), begun, 56, rng), self.trials + 1)
             found[i] = s + 1024 * t
         out[open_] = found
         return out
@@ -141,7 +137,11 @@ class _WholeNumbers:
 
     trials: int  # M
     digit: int  # c
-    bits: int  # b
+    bits: int = 0  # b
+
+    def __call__(self, bits: int) -> tuple[int, _WholeNumbers]:
+        """As a `Cumulative`: the first outcome, and the law by so many bits."""
+        return 0, _WholeNumbers(self.trials, self.digit, bits)
 
     def __len__(self) -> int:
         return (self.trials + 1) ** 2
@@ -152,8 +152,3 @@ class _WholeNumbers:
         fewer_ties: int = sum(comb(self.trials, i) * 255 ** (self.trials - i) for i in range(t))
         so_many: int = sum(comb(left, i) * c**i * (255 - c) ** (left - i) for i in range(min(s, left) + 1))
         return (fewer_ties + comb(self.trials, t) * so_many) << self.bits >> 8 * self.trials
-
-
-def _whole_numbers(trials: int, digit: int) -> Cumulative:
-    """The law of one digit, for draws on."""
-    return lambda bits: (0, _WholeNumbers(trials, digit, bits))
