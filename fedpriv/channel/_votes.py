@@ -79,8 +79,9 @@ def _cast(
         for start in range(0, dimension, _TILE):
             stop = min(start + _TILE, dimension)
             values, digits = x[row, start:stop], stream[start:stop]
-            highest = max(highest, _highest(bits[row, start:stop], magnitude))
-            _guessed(values, slopes[row], bound, digits, below, near)
+            highest = max(
+                highest, _guessed(values, bits[row, start:stop], magnitude, slopes[row], bound, digits, below, near)
+            )
             below[stop - start : -(-(stop - start) // 8) * 8] = 0
             near[stop - start : -(-(stop - start) // 8) * 8] = 0
             for eight in range(-(-(stop - start) // 8)):
@@ -102,17 +103,12 @@ def _cast(
 
 
 @compiled
-def _highest(bits: Any, magnitude: Any) -> Any:
-    """The largest magnitude, as bits: nan is above infinity."""
-    highest = magnitude & ~magnitude
-    for place in range(len(bits)):
-        highest = max(highest, bits[place] & magnitude)
-    return highest
-
-
-@compiled
-def _guessed(values: Vector, slope: Any, bound: np.float32, digits: Bytes, below: Bytes, near: Bytes) -> None:
+def _guessed(
+    values: Vector, bits: Any, magnitude: Any, slope: Any, bound: np.float32, digits: Bytes, below: Bytes, near: Bytes
+) -> Any:
     """Whether byte < ⌊256 p⌋, by t = 256 p − byte ≥ 1; and where t is so near 0, 1 or between that a look is needed.
+
+    What is returned is the largest magnitude of the values, as bits: nan is above infinity.
 
     Here 256 p = 128 + x·slope, the product held within ±bound, at most 128: the slope, the bound, the product and both
     sums are each rounded by 2⁻²⁴ of what they are, so t is wrong by less than 2⁻¹⁴, and 256 p of float64 by less still.
@@ -124,6 +120,10 @@ def _guessed(values: Vector, slope: Any, bound: np.float32, digits: Bytes, below
         over = scaled + _MIDDLE - np.float32(digits[place])
         below[place] = over >= _ONE
         near[place] = abs(over - _HALF) < _NEAR
+    highest = magnitude & ~magnitude
+    for place in range(len(bits)):
+        highest = max(highest, bits[place] & magnitude)
+    return highest
 
 
 @compiled

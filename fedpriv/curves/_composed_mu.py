@@ -57,7 +57,16 @@ def composed_mu(curve: Tradeoff, rounds: int) -> float:
     size = rounds // blocks
     if size < 2:
         return plain
-    squares = blocks * _vertices(_power(single, size)) ** 2 + (rounds - blocks * size) * one**2
+    block = _power(single, size)
+    # max −Φ⁻¹(a) − Φ⁻¹(b) over the inner vertices, and what the errors of the masses may add to it
+    a, not_a = _sums(block.p[::-1])[:-1], _sums(block.p)[::-1][1:]
+    b, not_b = _sums(block.q)[::-1][1:], _sums(block.q[::-1])[:-1]
+    z_a, z_b = quantile(a, not_a), quantile(b, not_b)
+    error = block.error + block.p.size * ROUNDING
+    with np.errstate(invalid="ignore"):
+        corner = -z_a - z_b + 2 * STEEPEST * error + 16 * ROUNDING * (1 + np.abs(z_a) + np.abs(z_b))
+    mu = float(np.nan_to_num(corner, nan=inf).max(initial=0.0))
+    squares = blocks * mu**2 + (rounds - blocks * size) * one**2
     return min(plain, sqrt(squares) * (1 + 8 * ROUNDING))
 
 
@@ -104,17 +113,6 @@ def _product(one: _Block, two: _Block) -> _Block:
     terms = min(one.p.size, two.p.size)
     error = (one.error + two.error) * (1 + 1e-6) + (terms + 2) * ROUNDING
     return _Block(np.convolve(one.p, two.p), np.convolve(one.q, two.q), error)
-
-
-def _vertices(block: _Block) -> float:
-    """max −Φ⁻¹(a) − Φ⁻¹(b) over the inner vertices, and what the errors of the masses may add to it."""
-    a, not_a = _sums(block.p[::-1])[:-1], _sums(block.p)[::-1][1:]
-    b, not_b = _sums(block.q)[::-1][1:], _sums(block.q[::-1])[:-1]
-    z_a, z_b = quantile(a, not_a), quantile(b, not_b)
-    error = block.error + block.p.size * ROUNDING
-    with np.errstate(invalid="ignore"):
-        corner = -z_a - z_b + 2 * STEEPEST * error + 16 * ROUNDING * (1 + np.abs(z_a) + np.abs(z_b))
-    return float(np.nan_to_num(corner, nan=inf).max(initial=0.0))
 
 
 def _sums(mass: Long) -> Vector:

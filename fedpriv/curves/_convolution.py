@@ -95,7 +95,18 @@ class Convolution:
             return np.inf
         if self.stick.top == -np.inf:
             return self.sign * np.inf
-        low, high = self._bracket(delta)
+        # an ε with a bound above δ and a larger one without: nearest the stick's own answer, which is nearly it
+        lowest, guess = self.stick.lowest, self.stick.guess(delta)
+        low, high = (lowest, np.inf) if self.sign > 0 else (-np.inf, np.inf)
+        width = TIGHT / 2 * abs(guess) + 1e-15
+        while width < 100 * (1 + abs(self.stick.top)):
+            if self.delta(guess - width) > delta >= self.delta(guess + width):
+                low, high = guess - width, guess + width
+                break
+            width *= 4
+        else:
+            if self.delta(lowest) <= delta:  # an upper bound that never exceeds δ, or a lower one that proves nothing
+                low, high = -np.inf, lowest
         closed = bool(np.isfinite(low) and np.isfinite(high))
         while closed and high - low > TIGHT * abs(high) + 1e-14:
             middle = (low + high) / 2
@@ -104,18 +115,6 @@ class Convolution:
             low, high = (low, middle) if self.delta(middle) <= delta else (middle, high)
         self.closed = self.complete or (closed and low >= self.stick.lowest)
         return high if self.sign > 0 else low
-
-    def _bracket(self, delta: float) -> tuple[float, float]:
-        """An ε with a bound above δ and a larger one without: nearest the stick's own answer, which is nearly it."""
-        lowest, top, guess = self.stick.lowest, self.stick.top, self.stick.guess(delta)
-        width = TIGHT / 2 * abs(guess) + 1e-15
-        while width < 100 * (1 + abs(top)):
-            if self.delta(guess - width) > delta >= self.delta(guess + width):
-                return guess - width, guess + width
-            width *= 4
-        if self.delta(lowest) <= delta:  # an upper bound that never exceeds δ, or a lower one that proves nothing
-            return -np.inf, lowest
-        return (lowest, np.inf) if self.sign > 0 else (-np.inf, np.inf)
 
     def _composed(self) -> Masses | Spectrum:
         """The hockey stick of the composition.
@@ -133,28 +132,22 @@ class Convolution:
         size = np.exp(log_size)
         off = -np.exp(np.minimum(log_most[live], 700.0)) * np.expm1(share) + powers * size
         error = 2 * (float(off.sum()) + (log_most.size - live.size) * np.exp(FAINT + 1)) / log_most.size
+        start = self._of.offset(self._counts) + self._first * self._of.step  # the first point of the window
         begun = sum(c * int(one.index[0]) for one, c in zip(self._of.lattices, self._counts, strict=True))
         moved = (self._first - begun) % n  # from the first mass that is transformed to the first of the window
         if live.size <= min(WAVES, n // SPARSE):
             wave = size * np.exp(1j * (angle + 2 * np.pi / n * (live * moved % n)))
             centre = self.shift + sum(count * one.mean for one, count in factors)
             return Spectrum(
-                live, wave, n, self._start, self._of.step, self.shift, centre, self.tilt, self.log_total, error,
+                live, wave, n, start, self._of.step, self.shift, centre, self.tilt, self.log_total, error,
                 self.rounding, self.sign, self.impossible,
             )  # fmt: skip
         product = np.zeros(log_most.size, dtype=complex)
         product[live] = size * np.exp(1j * angle)
         mass = np.roll(irfft(product, n), -moved)
-        return self._untilted(mass, error + self._of.transform_error * norm(mass))
-
-    @property
-    def _start(self) -> float:
-        """The first point of the window."""
-        return self._of.offset(self._counts) + self._first * self._of.step
-
-    def _untilted(self, mass: Vector, error: float) -> Masses:
-        """Masses widened by the transform's error, weighed back by e^−θ·loss; those far below ε left out."""
-        loss = self._start + np.arange(mass.size) * self._of.step
+        # masses widened by the transform's error, weighed back by e^−θ·loss; those far below ε left out
+        error += self._of.transform_error * norm(mass)
+        loss = start + np.arange(mass.size) * self._of.step
         centre = float((mass * loss).sum())
         bounded = np.maximum(mass, 0.0) + error if self.sign > 0 else mass - error
         kept = (bounded > 0) & (self.tilt * (centre - loss) < DEEP) & (self.log_total - self.tilt * loss > -740)

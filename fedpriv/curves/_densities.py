@@ -69,11 +69,11 @@ class Density:
         def mix(p: Function, q: Function) -> Function:
             return lambda x: (1 - rate) * p(x) + rate * q(x)
 
+        sticks = _Mixed(self, rate)
         return Density(
             self.p_below, self.p_above, mix(self.p_below, self.q_below), mix(self.p_above, self.q_above),
             lambda x: log_mixture(self.loss(x), rate), lambda loss: self.place(log_unmixed(loss, rate)),
-            lambda: self.edges,
-            partial(_mixed_stick, self.hockey_stick, rate), partial(_swapped_mixed_stick, self.swapped_stick, rate),
+            lambda: self.edges, sticks.hockey_stick, sticks.swapped_stick,
             None, self.mu, False, tuple(float(log_mixture(np.array(loss), rate)) for loss in self.heavy),
         )  # fmt: skip
 
@@ -228,13 +228,21 @@ def _laplace_stick(shift: float, epsilon: float) -> float:
     return float(-np.expm1((epsilon - shift) / 2 if epsilon > -shift else epsilon))
 
 
-def _mixed_stick(base: Stick, rate: float, epsilon: float) -> float:
-    """rate·D at the loss before mixing; 1 − e^ε below every loss."""
-    before = float(log_unmixed(np.array(epsilon), rate))
-    return rate * base(before) if before > -np.inf else float(-np.expm1(epsilon))
+@dataclass(frozen=True, eq=False)
+class _Mixed:
+    """The hockey sticks of a pair of which Q holds the extra record with a probability `rate`."""
 
+    whole: Density  # the pair at rate 1
+    rate: float
 
-def _swapped_mixed_stick(base: Stick, rate: float, epsilon: float) -> float:
-    """c·D(ln(rate·e^ε/c)) with c = 1 − (1 − rate)·e^ε, the share of P that the mixture cannot hide; 0 where c < 0."""
-    rest = float(-np.expm1(epsilon + np.log1p(-rate))) if epsilon < 700 else -1.0
-    return rest * base(epsilon + float(np.log(rate)) - float(np.log(rest))) if rest > 0 else 0.0
+    def hockey_stick(self, epsilon: float) -> float:
+        """rate·D at the loss before mixing; 1 − e^ε below every loss."""
+        before = float(log_unmixed(np.array(epsilon), self.rate))
+        return self.rate * self.whole.hockey_stick(before) if before > -np.inf else float(-np.expm1(epsilon))
+
+    def swapped_stick(self, epsilon: float) -> float:
+        """c·D(ln(rate·e^ε/c)) with c = 1 − (1 − rate)·e^ε, the share of P that no mixture hides; 0 where c < 0."""
+        rest = float(-np.expm1(epsilon + np.log1p(-self.rate))) if epsilon < 700 else -1.0
+        if not rest > 0:
+            return 0.0
+        return rest * self.whole.swapped_stick(epsilon + float(np.log(self.rate)) - float(np.log(rest)))

@@ -80,31 +80,26 @@ def _sizes(payload: Bytes, spoken: Bytes, dimension: int, clearly: float, found:
         size = width
         if 4 + votes + votes // 8 < clearly:
             size = 4 + votes + (votes + 7) // 8
-            if _silent(heard, width, dimension):
-                size += _longer(payload[row], heard, spoken, dimension)
+            size += _longer(payload[row], heard, spoken, dimension)
         found[row] = size if size < clearly else width
-
-
-@compiled
-def _silent(heard: Bytes, width: int, dimension: int) -> bool:
-    """Whether blocks without a vote follow each other so far that a gap may have 255 zeros: they hold 129 of them."""
-    zeros = 0
-    for part in range(5):
-        end = min(width, dimension - part * width)
-        for block in range(len(heard)):
-            zeros = 0 if heard[block] >> part & 1 else zeros + max(min(64, end - 64 * block), 0)
-            if zeros >= _ON - 2 * 63:
-                return True
-    return False
 
 
 @compiled
 def _longer(payload: Bytes, heard: Bytes, spoken: Bytes, dimension: int) -> int:
     """By how many bytes the gaps of one message are longer than its votes: its five parts follow each other.
 
-    Between votes of blocks that have at most two others between them lie 254 zeros at the most.
+    Between votes of blocks that have at most two others between them lie 254 zeros at the most. So where a gap has 255,
+    blocks without a vote that follow each other hold 129 of them.
     """
-    width, found, before, last = len(payload), 0, -1, -4  # where the last vote stands, if that is known; and its block
+    width, zeros, most = len(payload), 0, 0
+    for part in range(5):
+        end = min(width, dimension - part * width)
+        for block in range(len(heard)):
+            zeros = 0 if heard[block] >> part & 1 else zeros + max(min(64, end - 64 * block), 0)
+            most = max(most, zeros)
+    if most < _ON - 2 * 63:
+        return 0
+    found, before, last = 0, -1, -4  # where the last vote stands, if that is known; and its block
     for part in range(5):
         end = min(width, dimension - part * width)
         for block in range(len(heard)):
