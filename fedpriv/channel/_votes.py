@@ -14,6 +14,8 @@ from fedpriv.channel._bulk import Places, Words, reserve, slopes
 from fedpriv.mechanisms.votes import Binomial, StochasticSign
 
 Bytes = NDArray[np.uint8]
+Whole = np.unsignedinteger[Any]  # of 32 or 64 bits, as the floats that it is the bits of
+Bits = NDArray[Whole]
 _TIES = 1 / 256  # of the coordinates, whose byte leaves the outcome open
 _TILE = 4096  # coordinates whose bytes stay in the fastest cache
 _NEAR = np.float32(0.5 + 2.0**-10)  # half a digit, and far more than all roundings
@@ -24,7 +26,7 @@ _GATHER = np.uint64(0x8040201008040201)  # eight bytes of 0 and 1, times this, h
 _TOP = np.uint64(56)  # bits below that byte
 _32 = 2.0**32  # half of 64 digits
 _BITS = np.uint64(32)
-_MAGNITUDE: dict[np.dtype[Any], tuple[np.unsignedinteger[Any], np.unsignedinteger[Any]]] = {
+_MAGNITUDE: dict[np.dtype[Any], tuple[Whole, Whole]] = {
     np.dtype(np.float32): (np.uint32(2**31 - 1), np.float32(np.inf).view(np.uint32)),
     np.dtype(np.float64): (np.uint64(2**63 - 1), np.float64(2.0**128).view(np.uint64)),
 }  # the bits that are not the sign, and those of what is too large: past it a product might not be finite
@@ -64,7 +66,7 @@ class Votes:
 
 @compiled
 def _cast(
-    x: Vector, bits: Any, magnitude: Any, limit: Any, slopes: Vector, bound: np.float32, factors: Vector,
+    x: Vector, bits: Bits, magnitude: Whole, limit: Whole, slopes: Vector, bound: np.float32, factors: Vector,
     peak: float, scale: float, words: Words, out: Bytes, late: NDArray[np.bool_],
 ) -> None:  # fmt: skip
     """Bits of `out`, most of them by float32 alone; rows that are not finite or run out of words are `late`."""
@@ -104,8 +106,9 @@ def _cast(
 
 @compiled
 def _guessed(
-    values: Vector, bits: Any, magnitude: Any, slope: Any, bound: np.float32, digits: Bytes, below: Bytes, near: Bytes
-) -> Any:
+    values: Vector, bits: Bits, magnitude: Whole, slope: np.float32, bound: np.float32,
+    digits: Bytes, below: Bytes, near: Bytes,
+) -> Whole:  # fmt: skip
     """Whether byte < ⌊256 p⌋, by t = 256 p − byte ≥ 1; and where t is so near 0, 1 or between that a look is needed.
 
     What is returned is the largest magnitude of the values, as bits: nan is above infinity.
@@ -127,7 +130,9 @@ def _guessed(
 
 
 @compiled
-def _looked_at(value: Any, factor: Any, peak: float, scale: float, byte: Any) -> tuple[bool, bool, np.uint64]:
+def _looked_at(
+    value: np.floating[Any], factor: np.float64, peak: float, scale: float, byte: np.uint8
+) -> tuple[bool | np.bool_, bool | np.bool_, np.uint64]:
     """Whether byte < ⌊256 p⌋, whether it ties and p has digits after that, and the next 64 of them.
 
     p is to the bit what the mechanism's `chance` says.

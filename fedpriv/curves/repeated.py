@@ -185,7 +185,7 @@ class Repeated:
 
 
 def _distinct(parts: Iterable[Part]) -> tuple[Part, ...]:
-    """The same curve met twice counted together, in the order of the parts."""
+    """Every curve once, with the number of times that all its parts have, in the order of the parts."""
     found: dict[int, Part] = {}
     for curve, count in parts:
         found[id(curve)] = (curve, count + found.get(id(curve), (curve, 0))[1])
