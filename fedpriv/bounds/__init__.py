@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import inf
-from typing import Any, Literal, assert_never
+from typing import Any, Literal, Protocol, assert_never
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +24,7 @@ Geometry = Literal["l2", "linf"]
 class Norm:
     """Rows longer than `clip` in ℓ2 are shortened to it."""
 
-    clip: float
+    clip: float  # ∞ for messages that promise nothing
 
     def __post_init__(self) -> None:
         _check_clip(self.clip)
@@ -52,7 +52,7 @@ class Normalised:
 class Box:
     """Every coordinate is brought within ±`peak`: by the mechanism's own `encode`, so rows go to it as they are."""
 
-    peak: float
+    peak: float  # ∞ for messages that promise nothing
 
     def __post_init__(self) -> None:
         _check_clip(self.peak)
@@ -75,8 +75,8 @@ class Bounded:
     """
 
     bound: Bound
-    rows: Matrix
-    factors: Vector
+    rows: Matrix  # as they were
+    factors: Vector  # what brings each within the bound; nan where it is not finite
 
     @staticmethod
     def of(bound: Bound, updates: Matrix) -> Bounded:
@@ -85,7 +85,7 @@ class Bounded:
 
     @property
     def finite(self) -> NDArray[np.bool_]:
-        """Which rows are."""
+        """Which rows are finite."""
         return np.isfinite(self.factors)
 
     def only(self, rows: NDArray[Any]) -> Bounded:
@@ -131,7 +131,19 @@ def bound_of(geometry: Geometry | None, *, clip: float, peak: float) -> Bound | 
             assert_never(never)
 
 
-def check_same(bound: Bound, mechanism: Any) -> None:
+class Clipped(Protocol):
+    """What is charged for, of whichever of two numbers its inputs are held to."""
+
+    @property
+    def clip(self) -> float:
+        """The largest ℓ2 norm of an input."""
+
+    @property
+    def peak(self) -> float:
+        """The largest coordinate."""
+
+
+def check_same(bound: Bound, mechanism: Clipped) -> None:
     """Refuse a bound that is not of the number its mechanism is charged for.
 
     >>> from fedpriv.mechanisms import StochasticSign
@@ -154,5 +166,6 @@ def check_same(bound: Bound, mechanism: Any) -> None:
 
 
 def _check_clip(clip: float) -> None:
-    if clip != inf:  # of messages that promise nothing
+    """Above 0; ∞ is of messages that promise nothing."""
+    if clip != inf:
         positive(clip=clip)

@@ -31,7 +31,13 @@ HAZARD = sqrt(2 / pi)  # the least d ln Φ(z)/dz over z ≤ 0, reached at 0; it 
 
 @lru_cache(maxsize=64)
 def coin_slope(
-    coins: int, trials: int, peak: float, scale: float, *, negligible: float = 0.0, tolerance: float = 1e-7
+    coins: int,  # K
+    trials: int,  # M, the votes of one coordinate
+    peak: float,  # r
+    scale: float,  # B
+    *,
+    negligible: float = 0.0,  # τ
+    tolerance: float = 1e-7,  # relative, of S
 ) -> tuple[float, float]:
     """Encloses S = sup |z_k(x) − z_k(0)| / |x| over |x| ≤ r and every k that is not negligible (Theorem B).
 
@@ -49,23 +55,24 @@ def coin_slope(
     positive(peak=peak, tolerance=tolerance)
     above("peak", peak, scale=scale)
     probability(negligible=negligible)
-    bundles, coins = _affordable(coins, trials, (scale - peak) / (2 * scale), negligible)
+    p_min = (scale - peak) / (2 * scale)
+    bundles = 1  # all votes together if the table allows it, else one vote each, else fewer coins too
+    small = _rows(coins, negligible) * (trials + 1) <= LARGEST_TABLE
+    if not (small and trials * log(1 / p_min) <= LARGEST_EXPONENT):
+        # coins dealt out to single votes, each released with its own share, say more; so does a sum with fewer coins
+        bundles, coins = trials, coins // trials
+        while _rows(coins, negligible / trials) > LARGEST_TABLE // 2:
+            coins = coins * 3 // 4
     sums = _Sums.of(coins, -(-trials // bundles), peak / (2 * scale), negligible / bundles)
     unit = sqrt(bundles) / (2 * scale)  # sums measure x in units of 2B; bundles add like coordinates
-    most = _without_coins(trials, peak, scale)
+    # √M·Φ⁻¹((B + r)/2B)/r, at least S whatever the coins: every vote seen is √M·|h(x)|-GDP at x against 0, so W is.
+    # Near r = B, where a vote is nearly certain, no speed between two points of a grid is finite; this is.
+    most = float(-sqrt(trials) * ndtri(p_min) / peak * OUTWARD)
     cells, lower, upper = 8, *_scaled(sums.secants(8), unit, most)
     while upper - lower > tolerance * upper and cells < MOST_CELLS and cells * len(sums.tails.height) < MOST_WORK:
         cells *= 4
         lower, upper = _scaled(sums.secants(cells), unit, most)
     return lower, upper
-
-
-def _without_coins(trials: int, peak: float, scale: float) -> float:
-    """√M·Φ⁻¹((B + r)/2B)/r, at least S whatever the coins: every vote seen is √M·|h(x)|-GDP at x against 0, so W is.
-
-    Near r = B, where a vote is nearly certain, no speed between two points of a grid is finite; this is.
-    """
-    return float(-sqrt(trials) * ndtri((scale - peak) / (2 * scale)) / peak * OUTWARD)
 
 
 def _scaled(found: tuple[float, float], unit: float, most: float) -> tuple[float, float]:
@@ -74,20 +81,8 @@ def _scaled(found: tuple[float, float], unit: float, most: float) -> tuple[float
     return lower, upper
 
 
-def _affordable(coins: int, trials: int, p_min: float, negligible: float) -> tuple[int, int]:
-    """(bundles, coins in each): all votes together if the table allows it, else one vote each, else fewer coins too.
-
-    Coins dealt out to single votes, each released with its own share, say more; so does a sum with fewer coins.
-    """
-    if _rows(coins, negligible) * (trials + 1) <= LARGEST_TABLE and trials * log(1 / p_min) <= LARGEST_EXPONENT:
-        return 1, coins
-    coins //= trials
-    while _rows(coins, negligible / trials) > LARGEST_TABLE // 2:
-        coins = coins * 3 // 4
-    return trials, coins
-
-
 def _rows(coins: int, negligible: float) -> int:
+    """How many numbers of coins a table has a row for."""
     first, last = window(coins, 0.5, negligible * UNSEEN)
     return last - first + 1
 
@@ -101,11 +96,13 @@ class _Mixture:
 
     @classmethod
     def of(cls, logs: Vector) -> _Mixture:
+        """The mixture of these logarithms, a row for each k."""
         fair = logs + log_binomial(logs.shape[1] - 1, 0.5, 0, logs.shape[1] - 1)
         height = fair.max(axis=1)
         return cls(height, np.exp(fair - height[:, None]))
 
     def at(self, p: float) -> Vector:
+        """The logarithms at p."""
         logs: Vector = self.height + np.log(self.table @ self._likelihood(p))
         return logs
 
@@ -117,24 +114,26 @@ class _Mixture:
         return slope
 
     def _likelihood(self, p: float) -> Vector:
+        """P(Bin(m, p) = j)/P(Bin(m, ½) = j) for j = 0, …, m."""
         votes = self.table.shape[1] - 1
         j = np.arange(votes + 1)
         likelihood: Vector = np.exp(j * log(2 * p) + (votes - j) * log1p(1 - 2 * p))
         return likelihood
 
     def only(self, rows: NDArray[np.bool_]) -> _Mixture:
+        """Some of the k."""
         return _Mixture(self.height[rows], self.table[rows])
 
 
 @dataclass(frozen=True, slots=True)
 class _Point:
-    """All k at one y: z_k(y), its possible rounding error, ln P(one vote fewer = k) and that logarithm's derivative."""
+    """All k at one y."""
 
     y: float
-    z: Vector
-    doubt: Vector
-    mass: Vector
-    slope: Vector
+    z: Vector  # z_k(y)
+    doubt: Vector  # what z may be off by
+    mass: Vector  # ln P(one vote fewer = k)
+    slope: Vector  # the derivative of that logarithm
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +148,7 @@ class _Sums:
 
     @classmethod
     def of(cls, coins: int, trials: int, half: float, negligible: float) -> _Sums:
+        """The sums of so many coins and votes, for the k that are not negligible."""
         first, _ = window(coins, 0.5, negligible * UNSEEN)
         masses = log_binomial(coins, 0.5, first, coins - first)
         tails = np.logaddexp.accumulate(masses[::-1])[::-1]
@@ -163,6 +163,7 @@ class _Sums:
         return cls(over.only(rows), exact.only(rows), half, unit, error)
 
     def point(self, y: float) -> _Point:
+        """All k at y."""
         over, under = self.tails.at(0.5 + y), self.tails.at(0.5 - y)[::-1]
         size: Vector = -ndtri_exp(np.minimum(over, under))
         doubt = self.error / np.maximum(size, HAZARD) + inverse_error(size)

@@ -12,14 +12,20 @@ from fedpriv._base.arrays import Vector
 from fedpriv.errors import FedprivError, one_of, positive
 
 HOW = ("clip", "normalise")
-SEGMENT = 256
+SEGMENT = 256  # squares summed up in the type they are given in
 _REST = 2.0**-33  # of all that float64 rounds: sums of up to 2²⁰ segments, root, quotient, products
-_LEAST, _MOST = 1e-300, 1e300  # quotients between which float64 has all its digits; a row beyond either is sent as 0
+# quotients between which float64 has all its digits; a row beyond either is sent as 0
+_LEAST = 1e-300
+_MOST = 1e300
 
 Matrix = NDArray[np.floating[Any]]
 
 
-def clip_factors(updates: Matrix, clip: float, how: str) -> Vector:
+def clip_factors(
+    updates: Matrix,
+    clip: float,
+    how: str,  # one of HOW
+) -> Vector:
     """What to multiply each row by, so that its norm is certainly at most `clip`.
 
     "clip": min(1, clip/‖x‖); "normalise": clip/‖x‖, 0 for a row of zeros. Of float32 rows both may be 8e-6 below that.
@@ -45,32 +51,25 @@ def _quotients(x: Matrix, clip: float) -> Vector:
 
     A sum of n squares in a type of unit roundoff u, in any order, is within n·u/(1 − n·u) of itself (Higham, Accuracy
     and Stability of Numerical Algorithms, section 3.1), and the root halves that. Squares that underflow lose at most
-    the smallest normal number each: a share of 2⁻⁴⁰ where the sum is not tiny. Other rows are scaled first.
+    the smallest normal number each: a share of 2⁻⁴⁰ where the sum is not tiny. Other rows are scaled first. Squares are
+    summed by segments in the type of x, and the segments in float64.
     """
     kind = np.finfo(x.dtype)
+    whole = x.shape[1] - x.shape[1] % SEGMENT
+    segments, rest = x[:, :whole].reshape(len(x), whole // SEGMENT, SEGMENT), x[:, whole:]
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        sums = _squares(x)
+        squares = np.vecdot(segments, segments).astype(np.float64)  # a sum that casts would depend on the rows around
+        sums = np.asarray(squares.sum(axis=1) + np.vecdot(rest, rest))
         room = 1 + 0.51 * SEGMENT * float(kind.epsneg) + _REST
         quotients = np.asarray(clip / (np.sqrt(sums) * room))
     plain = (sums >= x.shape[1] * float(kind.tiny) * 2.0**40) & (sums < inf)
     for row in np.flatnonzero(~plain):
-        quotients[row] = _scaled_quotient(x[row].astype(np.float64), clip)
+        values = x[row].astype(np.float64)
+        largest = float(np.abs(values).max(initial=0))
+        if not 0 < largest < inf:
+            quotients[row] = inf if largest == 0 else float("nan")
+            continue
+        parts = values / largest
+        quotient = clip / largest / (sqrt(float((parts * parts).sum())) * (1 + _REST))
+        quotients[row] = quotient if quotient > _LEAST else 0.0
     return quotients
-
-
-def _squares(x: Matrix) -> Vector:
-    """The sum of squares of each row: of segments in the type of x, then in float64."""
-    whole = x.shape[1] - x.shape[1] % SEGMENT
-    segments, rest = x[:, :whole].reshape(len(x), whole // SEGMENT, SEGMENT), x[:, whole:]
-    sums = np.vecdot(segments, segments).astype(np.float64)  # a sum that casts would depend on the rows around
-    return np.asarray(sums.sum(axis=1) + np.vecdot(rest, rest))
-
-
-def _scaled_quotient(x: Vector, clip: float) -> float:
-    """The same for one row whose squares pass the range of its type."""
-    largest = float(np.abs(x).max(initial=0))
-    if not 0 < largest < inf:
-        return inf if largest == 0 else float("nan")
-    parts = x / largest
-    quotient = clip / largest / (sqrt(float((parts * parts).sum())) * (1 + _REST))
-    return quotient if quotient > _LEAST else 0.0

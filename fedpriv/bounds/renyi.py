@@ -40,7 +40,20 @@ def slope(alpha: float, rho: float, keep: float = 1.0, tolerance: float = 1e-7) 
     above("rho", rho, one=1.0)
     at_most("1", 1.0, keep=keep)
     limit = keep * alpha / (2 * (1 - rho) * (1 + rho))
-    lower, upper = (limit, limit) if alpha <= 2 else _maximum(_Vote(alpha, rho, keep), limit, tolerance)
+    if alpha <= 2:
+        return limit * (1 - ROUNDING), min(limit * (1 + ROUNDING), slope_bound(alpha, rho, keep))
+    # branch and bound over d in (0, 2ρ]: on a cell [a, b], D/d² ≤ ratio(a, falling(a), growing(b))
+    vote, lower = _Vote(alpha, rho, keep), limit
+    edges = np.linspace(0, 2 * rho, 65)[:, None]  # a column of edges for each interval that is open
+    for _ in range(DEPTH):
+        falling, growing = vote.terms(edges)
+        lower = max(lower, float(vote.ratio(edges[1:], falling[1:], growing[1:]).max()))
+        bound = np.nan_to_num(vote.ratio(edges[:-1], falling[:-1], growing[1:]), nan=inf)
+        unsettled = bound > lower * (1 + tolerance)
+        if not unsettled.any() or 4 * np.count_nonzero(unsettled) > CELLS:
+            break
+        edges = np.linspace(edges[:-1][unsettled], edges[1:][unsettled], 5)
+    upper = max(lower * (1 + tolerance), float(bound.max()))
     return lower * (1 - ROUNDING), min(upper * (1 + ROUNDING), slope_bound(alpha, rho, keep))
 
 
@@ -59,15 +72,28 @@ def slope_bound(alpha: float, rho: float, keep: float = 1.0) -> float:
 class _Vote:
     """The divergence at u = ρ − d, v = ρ, where e^{(α−1)F} = 1 + d²·(e^falling + e^growing)."""
 
-    alpha: float
+    alpha: float  # the order
     rho: float
-    keep: float
+    keep: float  # the probability that the vote is not erased
 
     def terms(self, d: Vector) -> Vector:
-        """The rows falling(d) and growing(d)."""
-        distance = np.array([1 + self.rho, 1 - self.rho]).reshape(2, *[1] * d.ndim)
-        sign = np.array([-1.0, 1.0]).reshape(distance.shape)
-        return np.asarray(_log_excess(self.alpha, sign * d / distance) - np.log(2 * distance))
+        """The rows falling(d) and growing(d): ln of ((1+r)^α − 1 − αr)/r² at r = ∓d/(1 ± ρ), less ln 2(1 ± ρ).
+
+        For r > −1 and α > 2, without cancellation near r = 0 or overflow far from it.
+        """
+        alpha, distance = self.alpha, np.array([1 + self.rho, 1 - self.rho]).reshape(2, *[1] * d.ndim)
+        r = np.array([-1.0, 1.0]).reshape(distance.shape) * d / distance
+        series = np.zeros_like(r)
+        for k in range(12, 2, -1):  # Taylor: past k = 12 the terms are below 1e-16 of the sum where α|r| < 0.1
+            series = (1 + series) * r * ((alpha - k + 1) / k)
+        near = alpha * np.abs(r) < 0.1
+        x = np.where(near, 1.0, r)
+        power = (alpha - 1) * np.log1p(x)
+        moderate = np.log((1 + x) * np.expm1(np.minimum(power, 30)) - (alpha - 1) * x)
+        large = power + np.log1p(x) + np.log1p(-(1 + alpha * x) / (1 + x) * np.exp(-np.maximum(power, 30)))
+        far = np.where(power < 30, moderate, large) - 2 * np.log(np.abs(x))
+        log_excess = np.where(near, np.log1p(np.where(near, series, 0)) + log(alpha * (alpha - 1) / 2), far)
+        return np.asarray(log_excess - np.log(2 * distance))
 
     def ratio(self, d: Vector, falling: Vector, growing: Vector) -> Vector:
         """D/d², which falls in d while the two terms are held, and grows in both terms; at d = 0 its limit."""
@@ -78,42 +104,14 @@ class _Vote:
         return np.asarray(ratio / (self.alpha - 1))
 
 
-def _maximum(vote: _Vote, best: float, tolerance: float) -> tuple[float, float]:
-    """Branch and bound over d in (0, 2ρ], α > 2: on a cell [a, b], D/d² ≤ ratio(a, falling(a), growing(b))."""
-    edges = np.linspace(0, 2 * vote.rho, 65)[:, None]  # a column of edges for each interval that is open
-    for _ in range(DEPTH):
-        falling, growing = vote.terms(edges)
-        best = max(best, float(vote.ratio(edges[1:], falling[1:], growing[1:]).max()))
-        bound = np.nan_to_num(vote.ratio(edges[:-1], falling[:-1], growing[1:]), nan=inf)
-        unsettled = bound > best * (1 + tolerance)
-        if not unsettled.any() or 4 * np.count_nonzero(unsettled) > CELLS:
-            break
-        edges = np.linspace(edges[:-1][unsettled], edges[1:][unsettled], 5)
-    return best, max(best * (1 + tolerance), float(bound.max()))
-
-
-def _log_excess(alpha: float, r: Vector) -> Vector:
-    """ln of ((1+r)^α − 1 − αr)/r² for r > −1, α > 2, without cancellation near 0 or overflow far from it."""
-    series = np.zeros_like(r)
-    for k in range(12, 2, -1):  # Taylor: past k = 12 the terms are below 1e-16 of the sum where α|r| < 0.1
-        series = (1 + series) * r * ((alpha - k + 1) / k)
-    near = alpha * np.abs(r) < 0.1
-    x = np.where(near, 1.0, r)
-    power = (alpha - 1) * np.log1p(x)
-    moderate = np.log((1 + x) * np.expm1(np.minimum(power, 30)) - (alpha - 1) * x)
-    large = power + np.log1p(x) + np.log1p(-(1 + alpha * x) / (1 + x) * np.exp(-np.maximum(power, 30)))
-    far = np.where(power < 30, moderate, large) - 2 * np.log(np.abs(x))
-    return np.where(near, np.log1p(np.where(near, series, 0)) + log(alpha * (alpha - 1) / 2), far)
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class VoteCurve:
     """D_α ≤ distance·slope(α, ρ, keep), and ≤ gaussian·α where that is known: the curve of a whole vector of votes."""
 
-    rho: float
+    rho: float  # the largest |u|
     distance: float  # the sum of (u − v)² over coordinates, trials and rounds, at most
     keep: float = 1.0
-    gaussian: float = inf
+    gaussian: float = inf  # D_α is at most so many times α, whatever the slope
     tolerance: float = 1e-7
 
     def __call__(self, alpha: float) -> float:
@@ -129,6 +127,7 @@ class VoteCurve:
         return min(self.gaussian * alpha, self.distance * self.keep * alpha / (2 * (1 - self.rho) * (1 + self.rho)))
 
     def _at(self, alpha: float, tolerance: float) -> tuple[float, float]:
+        """The curve from both sides."""
         cap = self.gaussian * alpha
         if cap <= self.floor(alpha):
             return cap, cap
@@ -202,7 +201,7 @@ def epsilon(curve: Curve, delta: float, guide: Curve | None = None) -> float:
 
 
 def delta(curve: Curve, epsilon: float, guide: Curve | None = None) -> float:
-    """The smallest δ over real α of e^{(α−1)(D_α − ε)}·(1 − 1/α)^{α−1}/α: the same conversion, for a given ε ≥ 0.
+    """The smallest δ at an ε ≥ 0, over real α, of e^{(α−1)(D_α − ε)}·(1 − 1/α)^{α−1}/α, rounded up.
 
     >>> round(delta(lambda alpha: alpha / 2, 4.72839) * 1e5, 3)
     1.0
@@ -210,7 +209,14 @@ def delta(curve: Curve, epsilon: float, guide: Curve | None = None) -> float:
     real(epsilon=epsilon)
     if not epsilon >= 0:
         raise FedprivError(f"epsilon must be at least 0, got {epsilon}")
-    log_delta = _least(lambda alpha, d: _log_delta_at(alpha, d, epsilon), curve, guide)
+    log_delta = _least(
+        lambda alpha, divergence: (
+            ((alpha - 1) * (divergence - epsilon + log1p(-1 / alpha)) - log(alpha))
+            + ROUNDING * ((alpha - 1) * (divergence + epsilon) + log(alpha) + 1)
+        ),
+        curve,
+        guide,
+    )
     return nextafter(exp(log_delta), inf) if log_delta < 0 else 1.0
 
 
@@ -218,11 +224,6 @@ def epsilon_at(alpha: float, divergence: float, delta: float) -> float:
     """What D_α at one order proves: D + ln(1 − 1/α) − (ln δ + ln α)/(α − 1), rounded up."""
     conversion = log1p(-1 / alpha) - (log(delta) + log(alpha)) / (alpha - 1)
     return divergence + conversion + ROUNDING * (divergence + (1 + abs(log(delta)) + log(alpha)) / (alpha - 1))
-
-
-def _log_delta_at(alpha: float, divergence: float, epsilon: float) -> float:
-    exponent = (alpha - 1) * (divergence - epsilon + log1p(-1 / alpha)) - log(alpha)
-    return exponent + ROUNDING * ((alpha - 1) * (divergence + epsilon) + log(alpha) + 1)
 
 
 def _least(objective: Callable[[float, float], float], curve: Curve, guide: Curve | None) -> float:
@@ -239,7 +240,8 @@ def _least(objective: Callable[[float, float], float], curve: Curve, guide: Curv
             seen[exponent] = objective(alpha, guide(alpha))
         return seen[exponent]
 
-    best, step = float(_first(objective, curve.floor if isinstance(curve, VoteCurve) else guide)), 1.0
+    rough = curve.floor if isinstance(curve, VoteCurve) else guide
+    best, step = float(min(LADDER, key=lambda at: objective(1 + 2.0**at, rough(1 + 2.0**at)))), 1.0
     while step >= 1 / FINEST:
         nearer = min((best, max(best - step, LADDER[0]), min(best + step, LADDER[-1])), key=guided)
         best, step = (nearer, step) if nearer != best else (best, step / 2)
@@ -251,8 +253,3 @@ def _least(objective: Callable[[float, float], float], curve: Curve, guide: Curv
         best = min(best, float(found.x), key=guided)
     alpha = 1 + 2.0**best
     return objective(alpha, curve(alpha))
-
-
-def _first(objective: Callable[[float, float], float], guide: Curve) -> int:
-    """The best order of a ladder of powers of two."""
-    return min(LADDER, key=lambda at: objective(1 + 2.0**at, guide(1 + 2.0**at)))

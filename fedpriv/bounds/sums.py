@@ -37,7 +37,11 @@ def scalar_pair(clients: int, trials: int, p_max: float, *, set_aside: float = 1
     if clients == 1:
         return votes, votes[::-1]
     groups = _coin_groups(trials * (clients - 1), 2 * (1 - p_max), set_aside / 2, atoms)
-    sums = [weight * np.convolve(_fair_coins(coins, set_aside / 2), votes) for coins, weight in groups]
+    sums = []
+    for coins, weight in groups:
+        first, _ = window(coins, 0.5, set_aside / 2)  # centred on K/2
+        fair = np.exp(log_binomial(coins, 0.5, first, coins - first))
+        sums.append(weight * np.convolve(fair, votes))
     return _told_apart(sums, set_aside)
 
 
@@ -58,7 +62,12 @@ def scalar_pair_lower(clients: int, trials: int, p_max: float, *, high: int, mer
     top = _binomial(trials * high, p_max, merged**2)
     bottom = _binomial(trials * (clients - 1 - high), 1 - p_max, merged**2)
     others = np.convolve(top, bottom)
-    return _merge_ends(np.convolve(others, votes), np.convolve(others, votes[::-1]), merged)
+    p, q = np.convolve(others, votes), np.convolve(others, votes[::-1])
+    total = p + q  # the first and the last outcomes, of about `merged` each, become one outcome each
+    start = int(np.searchsorted(np.cumsum(total), merged))
+    end = len(p) - 1 - int(np.searchsorted(np.cumsum(total[::-1]), merged))
+    starts = np.concatenate([[0], np.arange(start + 1, end + 1)])
+    return np.add.reduceat(p, starts), np.add.reduceat(q, starts)
 
 
 def ternary_pair(
@@ -123,9 +132,9 @@ def published_epsilon(p_min: float, p_max: float) -> float:
 class VectorBound:
     """One round of one vector is `mu`-GDP up to a failure of probability `failure`."""
 
-    coins: int
-    slope: float
-    mu: float
+    coins: int  # K, certain up to half the failure
+    slope: float  # S
+    mu: float  # 2cS
     failure: float
 
 
@@ -161,13 +170,8 @@ def _check(clients: int, trials: int, p_max: float) -> None:
 
 
 def _binomial(n: int, p: float, failure: float) -> Vector:
+    """Bin(n, p) given that it lies in a window, which it leaves with probability ≤ failure."""
     return np.exp(log_binomial(n, p, *window(n, p, failure)))
-
-
-def _fair_coins(coins: int, failure: float) -> Vector:
-    """Bin(K, ½) given that it lies in a window centred on K/2, which it leaves with probability ≤ failure."""
-    first, _ = window(coins, 0.5, failure)
-    return np.exp(log_binomial(coins, 0.5, first, coins - first))
 
 
 def _coin_groups(n: int, p: float, failure: float, atoms: int) -> list[tuple[int, float]]:
@@ -198,7 +202,7 @@ def _lazy_sums(counts: list[int], coin: Vector, failure: float) -> list[Vector]:
 
 
 def _lazy_sum(coin: Vector, count: int, failure: float) -> Vector:
-    """By doubling blocks; all terms are positive, so each mass keeps its digits."""
+    """The law of a sum of lazy coins by doubling blocks; all terms are positive, so each mass keeps its digits."""
     law: Vector = np.ones(1)
     block, size, done = coin, 1, 0
     while done < count:
@@ -217,12 +221,3 @@ def _trimmed(law: Vector, count: int, coin: Vector, failure: float) -> Vector:
     bernstein = doubt / 3 + sqrt(doubt**2 / 9 + 2 * variance * doubt)
     reach = min(middle, ceil(min(sqrt(2 * count * doubt), bernstein)))
     return law[middle - reach : middle + reach + 1]
-
-
-def _merge_ends(p: Vector, q: Vector, mass: float) -> Pair:
-    """The first and the last outcomes, of about `mass` each, become one outcome each."""
-    total = p + q
-    first = int(np.searchsorted(np.cumsum(total), mass))
-    last = len(p) - 1 - int(np.searchsorted(np.cumsum(total[::-1]), mass))
-    starts = np.concatenate([[0], np.arange(first + 1, last + 1)])
-    return np.add.reduceat(p, starts), np.add.reduceat(q, starts)

@@ -60,10 +60,10 @@ def published_theorem_7(*, clip: float, scale: float, trials: int, dimension: in
 class Votes:
     """M votes a coordinate with probability (B + x)/2B."""
 
-    clip: float
-    peak: float
-    scale: float
-    trials: int = 1
+    clip: float  # c
+    peak: float  # r
+    scale: float  # B
+    trials: int = 1  # M
 
     @cached_property
     def mu(self) -> float:
@@ -86,10 +86,10 @@ class Votes:
 class TernaryVotes:
     """A vote with probability A/B, none otherwise."""
 
-    clip: float
-    peak: float
-    spread: float
-    scale: float
+    clip: float  # c
+    peak: float  # r
+    spread: float  # A
+    scale: float  # B
 
     @property
     def mu(self) -> float:
@@ -112,9 +112,9 @@ class TernaryVotes:
 class NoisyVotes:
     """The signs of coordinates with Gaussian noise of standard deviation s."""
 
-    clip: float
-    peak: float
-    noise: float
+    clip: float  # c
+    peak: float  # r
+    noise: float  # s
 
     @property
     def mu(self) -> float:
@@ -131,7 +131,7 @@ class AdditiveNoise:
     """Gaussian noise, continuous or discrete, on a vector that moves by at most `shift` standard deviations."""
 
     shift: float
-    continuous: bool = True
+    continuous: bool = True  # else discrete
 
     @property
     def mu(self) -> float:

@@ -24,7 +24,7 @@ How = Literal["clip", "normalise", "coordinates"]
 
 @dataclass(frozen=True, kw_only=True)
 class Channel:
-    """A bound and a mechanism.
+    """A bound that is applied and the mechanism that then draws: both of the same clip or peak.
 
     >>> from fedpriv.channel.encoding import Seeded
     >>> from fedpriv.mechanisms import StochasticSign

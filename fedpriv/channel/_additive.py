@@ -18,7 +18,7 @@ class Additive:
     """Values toward zero on the mechanism's grid, plus its noise: as its `encode` adds them, a row by its own words."""
 
     mechanism: Gaussian | Laplace
-    law: Rounded
+    law: Rounded  # of its noise, in steps of its grid
 
     coordinates: ClassVar[int] = BLOCK
     packed: ClassVar[bool] = False

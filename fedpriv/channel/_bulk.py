@@ -22,9 +22,9 @@ Places = NDArray[np.intp]
 Floats = NDArray[np.float32]
 Tile = tuple[slice, slice]
 TILE = 1 << 18  # coordinates whose float32 values stay in cache
-_SPILL = 1 + 2.0**-11
+_SPILL = 1 + 2.0**-11  # times the bound, past which float32 values are clipped
 _STEEPEST = 2.0**100  # past it a slope is left to the row-by-row encoder: float32 might lose a zero to infinity
-_KEPT = 1 << 24  # bytes
+_KEPT = 1 << 24  # bytes of the largest array that a thread holds on to
 
 
 class Scratch(local):

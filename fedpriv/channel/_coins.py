@@ -28,8 +28,8 @@ from fedpriv.channel._bulk import (
 )
 from fedpriv.mechanisms.votes import NoisySign
 
-_TIES = 1 / 256
-_CUBIC = 0.044715 * pi / 2
+_TIES = 1 / 256  # of the coordinates, whose byte leaves the outcome open
+_CUBIC = 0.044715 * pi / 2  # 0.0702, of the approximation of Φ below
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +37,8 @@ class Coins:
     """+ with probability p = chance(x), |x| ≤ peak; one random byte a coordinate, and 64 bits more where it ties."""
 
     peak: float
-    chance: Callable[[Vector], Vector]
-    unit: float
+    chance: Callable[[Vector], Vector]  # x to p
+    unit: float  # √(2/π) over the noise, by which x is multiplied before the approximation of Φ
 
     coordinates: ClassVar[int] = 1 << 20
     packed: ClassVar[bool] = True
@@ -57,8 +57,8 @@ class Coins:
 
         The guess g is ⌊256 p⌋ or one less, for 256 p − 1/2 is known to within 1/2: `scaled` is wrong by 2⁻¹⁰ of what
         it is, so the normal curve by 2⁻¹⁰ of 256 t·φ(t) < 62 and by 0.08 of its own; all other roundings are below
-        2⁻¹². So a byte below g is below ⌊256 p⌋, one above g + 1 is above it, and
-        the two between, 1 in 128, are looked at. What lies in (−1, 0) is cut to 0 by the cast, rightly.
+        2⁻¹². So a byte below g is below ⌊256 p⌋, one above g + 1 is above it; for the two between, 1 in 128, U < p is
+        decided by the digits that `bits.bernoulli` compares. What lies in (−1, 0) is cut to 0 by the cast, rightly.
         """
         slope, wild = slopes(factors, self.unit)
         first = words.view(np.uint8)[:, : x.shape[1]]
@@ -67,22 +67,17 @@ class Coins:
             rows, _ = tile
             guess = scaled(x[tile], factors[rows], slope[rows], self.peak * self.unit)
             _normal(guess)
-            byte, digit = first[tile], apart[tile]
-            np.copyto(digit, guess, casting="unsafe")
-            np.less(byte, digit, out=below[tile])
-            np.subtract(byte, digit, out=digit)
+            own = apart[tile]
+            np.copyto(own, guess, casting="unsafe")
+            np.less(first[tile], own, out=below[tile])
+            np.subtract(first[tile], own, out=own)
         place = rare(np.less_equal(apart, 1, out=apart.view(np.bool_)))
-        below.reshape(-1)[place], late = self._looked_at(place, x, factors, words)
-        return np.packbits(below, axis=1), np.concatenate((wild, late))
-
-    def _looked_at(self, place: Places, x: Vector, factors: Vector, words: Words) -> tuple[NDArray[np.bool_], Places]:
-        """Whether U < p there, by the digits that `sampling_bits.bernoulli` would compare."""
         row = place // x.shape[1]
         byte = bytes_at(place, row, x.shape[1], words)
         p = self.chance(values_at(place, row, x, factors, self.peak))
         p *= 256
         digit = p.astype(np.uint16)
-        out = byte < digit
+        votes = byte < digit
         tied = np.flatnonzero(byte == digit)
         rest = p.take(tied) - digit.take(tied)
         if not rest.all():  # nothing is left of p, so U has passed it: no word is drawn
@@ -90,8 +85,9 @@ class Coins:
         row = row.take(tied)
         word, late = following(words, -(-x.shape[1] // 8), row)
         second = binary(rest)
-        out[tied] = word < second
-        return out, np.concatenate((late, row[word == second]))
+        votes[tied] = word < second
+        below.reshape(-1)[place] = votes
+        return np.packbits(below, axis=1), np.concatenate((wild, late, row[word == second]))
 
 
 def _normal(y: Floats) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 from math import comb
 from typing import ClassVar
 
@@ -16,14 +15,14 @@ from fedpriv.mechanisms.votes import Binomial
 from fedpriv.randomness.binomial import OPEN, Splits
 from fedpriv.randomness.bits import rest_after_byte
 
-_MOST = 1 << 17  # votes a row: with more, a tie of ties is not rare; and `sampling_binomial` would draw in two goes
+_MOST = 1 << 17  # votes a row: with more, a tie of ties is not rare; and `binomial` would draw in two goes
 _SHORT = 64  # trials: with more, ties are no longer few
 _RARE = 1e-3  # how many rows may have more rounds of ties than they have words for
 
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """Votes for + with probability p = chance(x), as `sampling_binomial.binomial` counts them.
+    """Votes for + with probability p = chance(x), as `exact.binomial` counts them.
 
     A row's words are two bytes for each coordinate; one for each that those leave open; a byte for each coordinate
     for every round of ties that some coordinate needs; a byte for each tie that is left.
@@ -50,7 +49,7 @@ class Counts:
         """Enough for all four, but once in a thousand rows."""
         trials, rounds = self.mechanism.trials, self.rounds * -(-dimension // 8)
         left = -(-reserve(dimension, trials / 65536) // 8)
-        return -(-dimension // 4) + reserve(dimension, _open_share(trials)) + rounds + left
+        return -(-dimension // 4) + reserve(dimension, self.splits.open) + rounds + left
 
     def draw(self, x: Vector, factors: Vector, words: Words) -> tuple[NDArray[np.uint8], Places]:
         """The counts; and the rows to do over."""
@@ -84,23 +83,12 @@ def _counted(packed: NDArray[np.uint16], p: Vector, begin: Places, words: Words)
         won += (byte < second) & (ties > vote)
         left += (byte == second) & (ties > vote)
     out.reshape(-1)[place] += won
-    voter = np.repeat(np.arange(place.size), left)
-    more, late = _last(rest.take(voter), row.take(voter), begin + rounds * per_round, words)
-    np.add.at(out.reshape(-1), place.take(voter), more)
-    return out, late
-
-
-def _last(rest: Vector, row: Places, begin: Places, words: Words) -> tuple[NDArray[np.bool_], Places]:
-    """Who wins of those that tied twice, by a byte each from `begin` on; and the rows where that ties or is missing."""
+    voter = np.repeat(np.arange(place.size), left)  # of those that tied twice, who wins is said by a byte each
+    begin, row = begin + rounds * per_round, row.take(voter)
     number = np.bincount(row, minlength=len(words))
     rank = np.arange(row.size) - (np.cumsum(number) - number).take(row)
-    byte = words.view(np.uint8).reshape(-1).take(8 * (row * words.shape[1] + begin.take(row)) + rank, mode="clip")
-    digit = (rest_after_byte(rest) * 256).astype(np.uint8)
+    byte = stream.take(8 * (row * words.shape[1] + begin.take(row)) + rank, mode="clip")
+    third = (rest_after_byte(rest.take(voter)) * 256).astype(np.uint8)
+    np.add.at(out.reshape(-1), place.take(voter), byte < third)
     short = np.flatnonzero(begin - (-number // 8) > words.shape[1])
-    return byte < digit, np.concatenate((short, row[byte == digit]))
-
-
-@lru_cache(maxsize=8)
-def _open_share(trials: int) -> float:
-    """The largest share of coordinates whose first twelve bits leave the outcome open, over all digits."""
-    return float((Splits.of(trials).guide == OPEN).reshape(256, -1).mean(axis=1).max())
+    return out, np.concatenate((short, row[byte == third]))  # the rows where a byte is missing, or ties once more

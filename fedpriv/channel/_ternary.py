@@ -32,10 +32,10 @@ class Signs:
     """+1 and −1 with probabilities plus(x) and minus(x), |x| ≤ peak; 256 of them are middle ± unit·x, or 0."""
 
     peak: float
-    plus: Callable[[Vector], Vector]
-    minus: Callable[[Vector], Vector]
-    unit: float
-    middle: float
+    plus: Callable[[Vector], Vector]  # x to the probability of +1
+    minus: Callable[[Vector], Vector]  # x to the probability of −1
+    unit: float  # by how much 256 of either change with x
+    middle: float  # 256 of either at x = 0; 0 where one of them always is 0
 
     coordinates: ClassVar[int] = 1 << 20
     packed: ClassVar[bool] = False
@@ -53,23 +53,38 @@ class Signs:
         return -(-dimension // 8) + reserve(dimension, _TIES)
 
     def draw(self, x: Vector, factors: Vector, words: Words) -> tuple[NDArray[np.int8], Places]:
-        """The symbols; and the rows to do over. Guesses are as good as those of `Coins`, and used in the same way."""
+        """The symbols; and the rows to do over. Guesses are as good as those of `Coins`, and used in the same way.
+
+        Where they are near a byte, symbols are found by the digits that `bits.ternary` would compare.
+        """
         slope, wild = slopes(factors, self.unit)
         first = words.view(np.uint8)[:, : x.shape[1]]
         out, places = np.empty(x.shape, np.int8), []
         for tile in tiles(*x.shape):
             rows, columns = tile
-            above = scaled(x[tile], factors[rows], slope[rows], self.peak * self.unit)
-            below = np.float32(self.middle - 0.5) - above
-            above += np.float32(self.middle - 0.5)
-            byte = first[tile]
-            up, near_up = self._compared(byte, above)
-            down, near_down = self._compared(~byte, below)
+            plus = scaled(x[tile], factors[rows], slope[rows], self.peak * self.unit)
+            minus = np.float32(self.middle - 0.5) - plus
+            plus += np.float32(self.middle - 0.5)
+            up, near_up = self._compared(first[tile], plus)
+            down, near_down = self._compared(~first[tile], minus)
             np.subtract(up, down, out=out[tile])
             places.append(rows.start * x.shape[1] + columns.start + np.flatnonzero(near_up | near_down))
         place = np.concatenate(places)
-        out.reshape(-1)[place], late = self._looked_at(place, x, factors, words)
-        return out, np.concatenate((wild, late))
+        row = place // x.shape[1]
+        byte = bytes_at(place, row, x.shape[1], words)
+        values = values_at(place, row, x, factors, self.peak)
+        above, rest_above = _digit(byte, self.plus(values))
+        below, rest_below = _digit(~byte, self.minus(values))
+        symbols = above.view(np.int8) - below.view(np.int8)
+        open_ = np.flatnonzero((above == below) & ((rest_above > 0) | (rest_below > 0)))
+        row = row.take(open_)
+        word, late = following(words, -(-x.shape[1] // 8), row)
+        rest_above, rest_below = ((rest.take(open_) * 2.0**64) for rest in (rest_above, rest_below))
+        up_digit, down_digit = rest_above.astype(np.uint64), rest_below.astype(np.uint64)
+        symbols[open_] = (word < up_digit).view(np.int8) - (~word < down_digit).view(np.int8)
+        tied = ((word == up_digit) & (rest_above > 0)) | ((~word == down_digit) & (rest_below > 0))
+        out.reshape(-1)[place] = symbols
+        return out, np.concatenate((wild, late, row[tied]))
 
     def _compared(self, byte: NDArray[np.uint8], guess: Floats) -> tuple[NDArray[np.int8], NDArray[np.bool_]]:
         """Where the byte is surely below 256 p, for what is not near it; and where it is near."""
@@ -79,23 +94,6 @@ class Signs:
         under = byte < digit
         np.subtract(byte, digit, out=digit)
         return under.view(np.int8), digit <= 1
-
-    def _looked_at(self, place: Places, x: Vector, factors: Vector, words: Words) -> tuple[NDArray[np.int8], Places]:
-        """The symbols there, by the digits that `sampling_bits.ternary` would compare."""
-        row = place // x.shape[1]
-        byte = bytes_at(place, row, x.shape[1], words)
-        values = values_at(place, row, x, factors, self.peak)
-        above, rest_above = _digit(byte, self.plus(values))
-        below, rest_below = _digit(~byte, self.minus(values))
-        out = above.view(np.int8) - below.view(np.int8)
-        open_ = np.flatnonzero((above == below) & ((rest_above > 0) | (rest_below > 0)))
-        row = row.take(open_)
-        word, late = following(words, -(-x.shape[1] // 8), row)
-        up, down = ((rest.take(open_) * 2.0**64) for rest in (rest_above, rest_below))
-        up_digit, down_digit = up.astype(np.uint64), down.astype(np.uint64)
-        out[open_] = (word < up_digit).view(np.int8) - (~word < down_digit).view(np.int8)
-        tied = ((word == up_digit) & (up > 0)) | ((~word == down_digit) & (down > 0))
-        return out, np.concatenate((late, row[tied]))
 
 
 def _digit(byte: NDArray[np.uint8], p: Vector) -> tuple[NDArray[np.bool_], Vector]:

@@ -14,13 +14,19 @@ from fedpriv.channel._bulk import Places, Words, reserve, slopes
 from fedpriv.mechanisms.votes import Binomial, StochasticSign
 
 Bytes = NDArray[np.uint8]
-_TIES = 1 / 256
+Whole = np.unsignedinteger[Any]  # of 32 or 64 bits, as the floats that it is the bits of
+Bits = NDArray[Whole]
+_TIES = 1 / 256  # of the coordinates, whose byte leaves the outcome open
 _TILE = 4096  # coordinates whose bytes stay in the fastest cache
 _NEAR = np.float32(0.5 + 2.0**-10)  # half a digit, and far more than all roundings
-_ONE, _HALF, _MIDDLE = np.float32(1), np.float32(0.5), np.float32(128)
-_GATHER, _TOP = np.uint64(0x8040201008040201), np.uint64(56)  # eight bytes of 0 and 1 to eight bits, the first highest
-_32, _BITS = 2.0**32, np.uint64(32)
-_MAGNITUDE: dict[np.dtype[Any], tuple[Any, Any]] = {
+_ONE = np.float32(1)
+_HALF = np.float32(0.5)
+_MIDDLE = np.float32(128)  # 256 p at x = 0
+_GATHER = np.uint64(0x8040201008040201)  # eight bytes of 0 and 1, times this, have them as the bits of the highest byte
+_TOP = np.uint64(56)  # bits below that byte
+_32 = 2.0**32  # half of 64 digits
+_BITS = np.uint64(32)
+_MAGNITUDE: dict[np.dtype[Any], tuple[Whole, Whole]] = {
     np.dtype(np.float32): (np.uint32(2**31 - 1), np.float32(np.inf).view(np.uint32)),
     np.dtype(np.float64): (np.uint64(2**63 - 1), np.float64(2.0**128).view(np.uint64)),
 }  # the bits that are not the sign, and those of what is too large: past it a product might not be finite
@@ -30,8 +36,8 @@ _MAGNITUDE: dict[np.dtype[Any], tuple[Any, Any]] = {
 class Votes:
     """+ with probability p = (A + x)/2A, |x| ≤ peak; one random byte a coordinate, and 64 bits more where it ties."""
 
-    peak: float
-    scale: float
+    peak: float  # of |x|
+    scale: float  # A
 
     coordinates: ClassVar[int] = 1 << 20
     packed: ClassVar[bool] = True
@@ -60,7 +66,7 @@ class Votes:
 
 @compiled
 def _cast(
-    x: Vector, bits: Any, magnitude: Any, limit: Any, slopes: Vector, bound: np.float32, factors: Vector,
+    x: Vector, bits: Bits, magnitude: Whole, limit: Whole, slopes: Vector, bound: np.float32, factors: Vector,
     peak: float, scale: float, words: Words, out: Bytes, late: NDArray[np.bool_],
 ) -> None:  # fmt: skip
     """Bits of `out`, most of them by float32 alone; rows that are not finite or run out of words are `late`."""
@@ -75,8 +81,9 @@ def _cast(
         for start in range(0, dimension, _TILE):
             stop = min(start + _TILE, dimension)
             values, digits = x[row, start:stop], stream[start:stop]
-            highest = max(highest, _highest(bits[row, start:stop], magnitude))
-            _guessed(values, slopes[row], bound, digits, below, near)
+            highest = max(
+                highest, _guessed(values, bits[row, start:stop], magnitude, slopes[row], bound, digits, below, near)
+            )
             below[stop - start : -(-(stop - start) // 8) * 8] = 0
             near[stop - start : -(-(stop - start) // 8) * 8] = 0
             for eight in range(-(-(stop - start) // 8)):
@@ -98,17 +105,13 @@ def _cast(
 
 
 @compiled
-def _highest(bits: Any, magnitude: Any) -> Any:
-    """The largest magnitude, as bits: nan is above infinity."""
-    highest = magnitude & ~magnitude
-    for place in range(len(bits)):
-        highest = max(highest, bits[place] & magnitude)
-    return highest
-
-
-@compiled
-def _guessed(values: Vector, slope: Any, bound: np.float32, digits: Bytes, below: Bytes, near: Bytes) -> None:
+def _guessed(
+    values: Vector, bits: Bits, magnitude: Whole, slope: np.float32, bound: np.float32,
+    digits: Bytes, below: Bytes, near: Bytes,
+) -> Whole:  # fmt: skip
     """Whether byte < ⌊256 p⌋, by t = 256 p − byte ≥ 1; and where t is so near 0, 1 or between that a look is needed.
+
+    What is returned is the largest magnitude of the values, as bits: nan is above infinity.
 
     Here 256 p = 128 + x·slope, the product held within ±bound, at most 128: the slope, the bound, the product and both
     sums are each rounded by 2⁻²⁴ of what they are, so t is wrong by less than 2⁻¹⁴, and 256 p of float64 by less still.
@@ -120,10 +123,16 @@ def _guessed(values: Vector, slope: Any, bound: np.float32, digits: Bytes, below
         over = scaled + _MIDDLE - np.float32(digits[place])
         below[place] = over >= _ONE
         near[place] = abs(over - _HALF) < _NEAR
+    highest = magnitude & ~magnitude
+    for place in range(len(bits)):
+        highest = max(highest, bits[place] & magnitude)
+    return highest
 
 
 @compiled
-def _looked_at(value: Any, factor: Any, peak: float, scale: float, byte: Any) -> tuple[bool, bool, np.uint64]:
+def _looked_at(
+    value: np.floating[Any], factor: np.float64, peak: float, scale: float, byte: np.uint8
+) -> tuple[bool | np.bool_, bool | np.bool_, np.uint64]:
     """Whether byte < ⌊256 p⌋, whether it ties and p has digits after that, and the next 64 of them.
 
     p is to the bit what the mechanism's `chance` says.

@@ -1,8 +1,7 @@
 """Encodes a matrix of updates, each row with its own client's randomness, at the speed of a matrix.
 
-Every symbol is the one that `mechanism.encode` gives for that row alone. What is fast about it stands in
-`encoding_votes`, `encoding_coins`, `encoding_ternary`, `encoding_counts` and `encoding_additive`; mechanisms that none
-of them knows are encoded row by row.
+Every symbol is the one that `mechanism.encode` gives for that row alone. What is fast about it stands in `_votes`,
+`_coins`, `_ternary`, `_counts` and `_additive`; mechanisms that none of them knows are encoded row by row.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ class Seeded:
 
     seed: int
     round: int
-    clients: Clients
+    clients: Clients  # of each row
 
     def __post_init__(self) -> None:
         natural(seed=self.seed, round=self.round)
@@ -82,7 +81,7 @@ class Fresh:
     """Randomness that nobody can replay, one generator for all rows: what deployed clients draw from."""
 
     rng: Generator
-    rows: int
+    rows: int  # how many there are
 
     def one(self, row: int) -> Generator:
         """The generator; it has no memory of rows."""
@@ -111,14 +110,19 @@ def encoded(mechanism: Mechanism, updates: Matrix, factors: Vector, noise: Noise
     """
     x, factors = _checked(updates, factors, noise)
     bulk = _bulk(mechanism, *x.shape)
+    if bulk is None and len(x):
+        return np.stack([_row(mechanism, x[row], factors[row], noise.one(row)) for row in range(len(x))])
     if bulk is None:
-        return _row_by_row(mechanism, x, factors, noise)
+        return mechanism.encode(x.astype(np.float64), stream(0, "encode"))  # nothing, of the right type
     drawn = np.concatenate(list(_blocks(bulk, mechanism, x, factors, noise)))
-    return _votes(mechanism, drawn, x.shape[1]) if bulk.packed else drawn
+    if not bulk.packed:
+        return drawn
+    votes = np.unpackbits(drawn, axis=1, count=x.shape[1])  # -1 and 1, unless the mechanism names them 0 and 1
+    return votes if mechanism.alphabet == range(2) else 2 * votes.view(np.int8) - np.int8(1)
 
 
 def encoded_packed(mechanism: Mechanism, updates: Matrix, factors: Vector, noise: Noise) -> NDArray[np.uint8]:
-    """The same symbols as they go over the wire, a row of bytes for each.
+    """The symbols of `encoded` as they go over the wire, a row of bytes for each.
 
     >>> noise = Seeded(seed=1, round=2, clients=np.array([7, 3]))
     >>> encoded_packed(StochasticSign(clip=0.1, scale=0.25), np.zeros((2, 5), np.float32), np.ones(2), noise)
@@ -134,6 +138,7 @@ def encoded_packed(mechanism: Mechanism, updates: Matrix, factors: Vector, noise
 
 
 def _checked(updates: Matrix, factors: Vector, noise: Noise) -> tuple[Matrix, Vector]:
+    """Updates as floats that encoders take, and factors; refused where rows do not agree."""
     x, factors = np.asarray(updates), np.asarray(factors, np.float64)
     if not (x.ndim == 2 and factors.shape == (len(x),) and noise.rows == len(x)):
         wrong = f"updates of shape {x.shape}, factors of shape {factors.shape} and noise for {noise.rows}"
@@ -161,12 +166,6 @@ def _bulk(mechanism: Mechanism, rows: int, dimension: int) -> Bulk | None:
     return None
 
 
-def _row_by_row(mechanism: Mechanism, x: Matrix, factors: Vector, noise: Noise) -> NDArray[Any]:
-    if not len(x):
-        return mechanism.encode(x.astype(np.float64), stream(0, "encode"))  # nothing, of the right type
-    return np.stack([_row(mechanism, x[row], factors[row], noise.one(row)) for row in range(len(x))])
-
-
 def _row(mechanism: Mechanism, x: Vector, factor: float, rng: Generator) -> NDArray[Any]:
     """The definition of what every row becomes."""
     return mechanism.encode(x.astype(np.float64) * factor, rng)
@@ -186,9 +185,3 @@ def _blocks(bulk: Bulk, mechanism: Mechanism, x: Matrix, factors: Vector, noise:
             symbols = _row(mechanism, values[row], own[row], noise.again(start + row, words[row]))
             drawn[row] = np.packbits(symbols > 0) if bulk.packed else symbols
         yield drawn
-
-
-def _votes(mechanism: Mechanism, drawn: NDArray[np.uint8], dimension: int) -> NDArray[Any]:
-    """Votes by the name that the mechanism gives them: -1 and 1, or 0 and 1."""
-    votes = np.unpackbits(drawn, axis=1, count=dimension)
-    return votes if mechanism.alphabet == range(2) else 2 * votes.view(np.int8) - np.int8(1)

@@ -34,7 +34,7 @@ class _Block(NamedTuple):
 
     p: Long
     q: Long
-    error: float
+    error: float  # relative, of every mass
 
 
 @lru_cache(maxsize=64)
@@ -57,74 +57,62 @@ def composed_mu(curve: Tradeoff, rounds: int) -> float:
     size = rounds // blocks
     if size < 2:
         return plain
-    squares = blocks * _vertices(_power(single, size)) ** 2 + (rounds - blocks * size) * one**2
-    return min(plain, sqrt(squares) * (1 + 8 * ROUNDING))
-
-
-def _single(pair: Atoms, rounds: int) -> tuple[_Block, int]:
-    """One release on a lattice, exactly or spread, and how many of them a block may hold."""
-    step, width = lattice.step_of(pair.loss), float(pair.loss[0] - pair.loss[-1])
-    shallow = int(DEEPEST / max(1.0, -float(min(pair.log_p.min(), pair.log_q.min()))))
-    if step and width / step <= POINTS / 2:
-        return _exact(pair, step), max(min(shallow, int(POINTS * step / width)), 1)
-    most = max(min(shallow, POINTS // FEWEST, rounds), 1)
-    return _spread(pair, width * most / POINTS), most
-
-
-def _exact(pair: Atoms, step: float) -> _Block:
-    """Outcomes at their lattice points; what rounding has moved a loss by counts as an error of its mass."""
-    place = (pair.loss - pair.loss[-1]) / step
-    index = np.rint(place).astype(np.int64)
-    moved = float(np.abs(place - index).max()) * step
-    return _Block(_dense(index, pair.log_p), _dense(index, pair.log_q), pair.error + 2 * moved + _depth(pair))
-
-
-def _spread(pair: Atoms, step: float) -> _Block:
-    one = lattice.spread(pair, step, float(pair.loss[-1]))
-    index = one.index - one.index[0]
-    deep = ROUNDING * (1 + float(np.abs(one.log_mass).max() + np.abs(one.loss).max()))
-    return _Block(_dense(index, one.log_mass - one.loss), _dense(index, one.log_mass), 2 * one.error + deep)
-
-
-def _depth(pair: Atoms) -> float:
-    """What taking a mass out of its logarithm may cost."""
-    return ROUNDING * (1 + float(np.abs(pair.log_p).max() + np.abs(pair.log_q).max()))
-
-
-def _dense(index: NDArray[np.int64], log_mass: Vector) -> Long:
-    mass = np.zeros(int(index.max()) + 1, dtype=np.longdouble)
-    np.add.at(mass, index, np.exp(log_mass.astype(np.longdouble)))
-    return mass
-
-
-def _power(one: _Block, count: int) -> _Block:
-    """`count` releases: by doubling, every term positive, so errors only add up."""
-    found, square, left = None, one, count
-    while left:
-        if left & 1:
-            found = square if found is None else _product(found, square)
-        left >>= 1
-        if left:
-            square = _product(square, square)
-    assert found is not None
-    return found
-
-
-def _product(one: _Block, two: _Block) -> _Block:
-    terms = min(one.p.size, two.p.size)
-    error = (one.error + two.error) * (1 + 1e-6) + (terms + 2) * ROUNDING
-    return _Block(np.convolve(one.p, two.p), np.convolve(one.q, two.q), error)
-
-
-def _vertices(block: _Block) -> float:
-    """max −Φ⁻¹(a) − Φ⁻¹(b) over the inner vertices, and what the errors of the masses may add to it."""
+    block = _power(single, size)
+    # max −Φ⁻¹(a) − Φ⁻¹(b) over the inner vertices, and what the errors of the masses may add to it
     a, not_a = _sums(block.p[::-1])[:-1], _sums(block.p)[::-1][1:]
     b, not_b = _sums(block.q)[::-1][1:], _sums(block.q[::-1])[:-1]
     z_a, z_b = quantile(a, not_a), quantile(b, not_b)
     error = block.error + block.p.size * ROUNDING
     with np.errstate(invalid="ignore"):
         corner = -z_a - z_b + 2 * STEEPEST * error + 16 * ROUNDING * (1 + np.abs(z_a) + np.abs(z_b))
-    return float(np.nan_to_num(corner, nan=inf).max(initial=0.0))
+    mu = float(np.nan_to_num(corner, nan=inf).max(initial=0.0))
+    squares = blocks * mu**2 + (rounds - blocks * size) * one**2
+    return min(plain, sqrt(squares) * (1 + 8 * ROUNDING))
+
+
+def _single(pair: Atoms, rounds: int) -> tuple[_Block, int]:
+    """One release on a lattice, exactly or spread, and how many of them a block may hold.
+
+    Taking a mass out of its logarithm costs `ROUNDING` times the size of the logarithm. What rounding has moved a loss
+    by, to its lattice point, counts as an error of its mass.
+    """
+    step, width = lattice.step_of(pair.loss), float(pair.loss[0] - pair.loss[-1])
+    shallow = int(DEEPEST / max(1.0, -float(min(pair.log_p.min(), pair.log_q.min()))))
+    if step and width / step <= POINTS / 2:
+        place = (pair.loss - pair.loss[-1]) / step
+        index = np.rint(place).astype(np.int64)
+        moved = float(np.abs(place - index).max()) * step
+        deep = ROUNDING * (1 + float(np.abs(pair.log_p).max() + np.abs(pair.log_q).max()))
+        block = _Block(_dense(index, pair.log_p), _dense(index, pair.log_q), pair.error + 2 * moved + deep)
+        return block, max(min(shallow, int(POINTS * step / width)), 1)
+    most = max(min(shallow, POINTS // FEWEST, rounds), 1)
+    one = lattice.spread(pair, width * most / POINTS, float(pair.loss[-1]))
+    index = one.index - one.index[0]
+    deep = ROUNDING * (1 + float(np.abs(one.log_mass).max() + np.abs(one.loss).max()))
+    return _Block(_dense(index, one.log_mass - one.loss), _dense(index, one.log_mass), 2 * one.error + deep), most
+
+
+def _dense(index: NDArray[np.int64], log_mass: Vector) -> Long:
+    """The mass at every point from 0 to the last index."""
+    mass = np.zeros(int(index.max()) + 1, dtype=np.longdouble)
+    np.add.at(mass, index, np.exp(log_mass.astype(np.longdouble)))
+    return mass
+
+
+def _power(one: _Block, count: int, found: _Block | None = None) -> _Block:
+    """`found` and `count` releases more: by squaring, every term positive, so errors only add up."""
+    if count & 1:
+        found = one if found is None else _product(found, one)
+        if count == 1:
+            return found
+    return _power(_product(one, one), count >> 1, found)
+
+
+def _product(one: _Block, two: _Block) -> _Block:
+    """Both released: masses convolve, and relative errors add up."""
+    terms = min(one.p.size, two.p.size)
+    error = (one.error + two.error) * (1 + 1e-6) + (terms + 2) * ROUNDING
+    return _Block(np.convolve(one.p, two.p), np.convolve(one.q, two.q), error)
 
 
 def _sums(mass: Long) -> Vector:

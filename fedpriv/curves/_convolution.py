@@ -20,18 +20,19 @@ from fedpriv.curves.atoms import ROUNDING
 
 DEEP = 400.0  # nats of tilting below the bulk at which masses have no say in δ(ε)
 FAINT = -60.0  # ln of a coefficient that is taken for 0, and counted as an error
-WAVES, SPARSE = 512, 16  # coefficients up to which δ(ε) is read off them, and points for each
+WAVES = 512  # coefficients up to which δ(ε) is read off them
+SPARSE = 16  # points for each of these coefficients, at least
 TIGHT = 2e-11  # of ε, within which an answer need not be narrowed further
 
 
 @dataclass(frozen=True, eq=False)
 class Masses:
-    """The hockey stick of masses that were transformed back; `whole` says that none was left out."""
+    """The hockey stick of masses that were transformed back."""
 
-    profile: tuple[Vector, Vector, Vector]
-    impossible: float
-    sign: int
-    whole: bool
+    profile: tuple[Vector, Vector, Vector]  # what `atoms.corners` gives
+    impossible: float  # mass of Q where P has none
+    sign: int  # +1 for an upper bound, −1 for a lower one
+    whole: bool  # whether no mass was left out
 
     @property
     def lowest(self) -> float:
@@ -40,7 +41,7 @@ class Masses:
 
     @property
     def top(self) -> float:
-        """The first one."""
+        """The first corner."""
         return float(self.profile[0][0]) if self.profile[0].size else -np.inf
 
     def delta(self, epsilon: float) -> float:
@@ -69,7 +70,9 @@ class Convolution:
         self.slack = sum(2 * n * one.error for one, n in zip(transforms.lattices, counts, strict=True))
         self.shift, self.log_drift = transforms.drift.at(counts)
         self.rounding = 64 * ROUNDING + sum(n * one.rounding for one, n in zip(transforms.factors, counts, strict=True))
-        self.impossible = self._impossible()
+        # the chance that some round gives what only one side can, and above, what was too small to be kept
+        unseen = [(one.impossible + (one.unseen if self.sign > 0 else 0.0)) for one in transforms.lattices]
+        self.impossible = any_of(list(zip(unseen, counts, strict=True))) * (1 + self.sign * self.rounding)
         self.stick = self._composed()
         self.complete = self.log_spill == -np.inf and self.stick.whole
 
@@ -89,7 +92,19 @@ class Convolution:
             return np.inf
         if self.stick.top == -np.inf:
             return self.sign * np.inf
-        low, high = self._bracket(delta)
+        # an ε with a bound above δ and a larger one without: nearest the stick's own answer, which is nearly it
+        lowest = self.stick.lowest
+        guess = self.stick.guess(delta, lambda epsilon: self.sign * self._correction(epsilon))
+        low, high = (lowest, np.inf) if self.sign > 0 else (-np.inf, np.inf)
+        width = TIGHT / 2 * abs(guess) + 1e-15
+        while width < 100 * (1 + abs(self.stick.top)):
+            if self.delta(guess - width) > delta >= self.delta(guess + width):
+                low, high = guess - width, guess + width
+                break
+            width *= 4
+        else:
+            if self.delta(lowest) <= delta:  # an upper bound that never exceeds δ, or a lower one that proves nothing
+                low, high = -np.inf, lowest
         closed = bool(np.isfinite(low) and np.isfinite(high))
         while closed and high - low > TIGHT * abs(high) + 1e-14:
             middle = (low + high) / 2
@@ -99,30 +114,11 @@ class Convolution:
         self.closed = self.complete or (closed and low >= self.stick.lowest)
         return high if self.sign > 0 else low
 
-    def _bracket(self, delta: float) -> tuple[float, float]:
-        """An ε with a bound above δ and a larger one without: nearest the stick's own answer, which is nearly it."""
-        lowest, top = self.stick.lowest, self.stick.top
-        guess = self.stick.guess(delta, lambda epsilon: self.sign * self._correction(epsilon))
-        width = TIGHT / 2 * abs(guess) + 1e-15
-        while width < 100 * (1 + abs(top)):
-            if self.delta(guess - width) > delta >= self.delta(guess + width):
-                return guess - width, guess + width
-            width *= 4
-        if self.delta(lowest) <= delta:  # an upper bound that never exceeds δ, or a lower one that proves nothing
-            return -np.inf, lowest
-        return (lowest, np.inf) if self.sign > 0 else (-np.inf, np.inf)
-
     def _correction(self, epsilon: float) -> float:
         """What lies outside the window, and the chance of a larger drift: at most e^{K(θ) − θ·(ε − shift)} of each."""
         at = -self.tilt * (epsilon - self.shift - self.slack)
         log_correction = np.logaddexp(self.log_spill + at, self.log_total + self.log_drift + at)
         return float(np.exp(min(log_correction, 0.0)))
-
-    def _impossible(self) -> float:
-        """The chance that some round gives what only one side can, and above, what was too small to be kept."""
-        rounds = zip(self._of.lattices, self._counts, strict=True)
-        found = any_of([(one.impossible + (one.unseen if self.sign > 0 else 0.0), n) for one, n in rounds])
-        return found * (1 + self.sign * self.rounding)
 
     def _composed(self) -> Masses | Spectrum:
         """The hockey stick of the composition.
@@ -140,28 +136,22 @@ class Convolution:
         size = np.exp(log_size)
         off = -np.exp(np.minimum(log_most[live], 700.0)) * np.expm1(share) + powers * size
         error = 2 * (float(off.sum()) + (log_most.size - live.size) * np.exp(FAINT + 1)) / log_most.size
+        start = self._of.offset(self._counts) + self._first * self._of.step  # the first point of the window
         begun = sum(c * int(one.index[0]) for one, c in zip(self._of.lattices, self._counts, strict=True))
         moved = (self._first - begun) % n  # from the first mass that is transformed to the first of the window
         if live.size <= min(WAVES, n // SPARSE):
             wave = size * np.exp(1j * (angle + 2 * np.pi / n * (live * moved % n)))
             centre = self.shift + sum(count * one.mean for one, count in factors)
             return Spectrum(
-                live, wave, n, self._start, self._of.step, self.shift, centre, self.tilt, self.log_total, error,
+                live, wave, n, start, self._of.step, self.shift, centre, self.tilt, self.log_total, error,
                 self.rounding, self.sign, self.impossible,
             )  # fmt: skip
         product = np.zeros(log_most.size, dtype=complex)
         product[live] = size * np.exp(1j * angle)
         mass = np.roll(irfft(product, n), -moved)
-        return self._untilted(mass, error + self._of.transform_error * norm(mass))
-
-    @property
-    def _start(self) -> float:
-        """The first point of the window."""
-        return self._of.offset(self._counts) + self._first * self._of.step
-
-    def _untilted(self, mass: Vector, error: float) -> Masses:
-        """Masses widened by the transform's error, weighed back by e^−θ·loss; those far below ε left out."""
-        loss = self._start + np.arange(mass.size) * self._of.step
+        # masses widened by the transform's error, weighed back by e^−θ·loss; those far below ε left out
+        error += self._of.transform_error * norm(mass)
+        loss = start + np.arange(mass.size) * self._of.step
         centre = float((mass * loss).sum())
         bounded = np.maximum(mass, 0.0) + error if self.sign > 0 else mass - error
         kept = (bounded > 0) & (self.tilt * (centre - loss) < DEEP) & (self.log_total - self.tilt * loss > -740)
@@ -172,7 +162,7 @@ class Convolution:
 
 
 def any_of(chances: Sequence[tuple[float, int]]) -> float:
-    """1 − Π (1 − p)^n.
+    """The chance of at least one of independent events, each of chance p in n rounds: 1 − Π (1 − p)^n.
 
     >>> any_of([(0.5, 2), (0.0, 9)])
     0.75

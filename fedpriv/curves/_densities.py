@@ -18,8 +18,10 @@ from scipy.special import erfcx, log_ndtr, ndtr
 from fedpriv._base.arrays import Vector
 from fedpriv.curves.atoms import ROUNDING, Atoms, log_mixture, log_unmixed
 
-CELLS = 1 << 16
-ROOT, ROOT_2, LOG_ROOT = sqrt(pi / 2), sqrt(2), log(2 * pi) / 2
+CELLS = 1 << 16  # that the bulk of Gaussian noise is cut into
+ROOT = sqrt(pi / 2)
+ROOT_2 = sqrt(2)
+LOG_ROOT = log(2 * pi) / 2  # −ln φ(0)
 FAR = 800.0  # beyond the edges, no float tells a tail from nothing
 Function = Callable[[Vector], Vector]
 Stick = Callable[[float], float]
@@ -37,7 +39,7 @@ class Density:
     place: Function  # the x of a loss; ±∞ beyond the losses there are
     cut: Callable[[], Vector]  # gives `edges`, which not every question needs
     hockey_stick: Stick  # D(ε) = Σ max(Q − e^ε P, 0), in closed form
-    swapped_stick: Stick  # the same with P and Q exchanged
+    swapped_stick: Stick  # Σ max(P − e^ε Q, 0), in closed form
     gaussian: float | None = None  # μ where the curve is exactly G_μ
     mu: float | None = None  # a μ for which G_μ lies below the curve
     symmetric: bool = False  # whether exchanging P and Q gives the same curve
@@ -67,11 +69,11 @@ class Density:
         def mix(p: Function, q: Function) -> Function:
             return lambda x: (1 - rate) * p(x) + rate * q(x)
 
+        sticks = _Mixed(self, rate)
         return Density(
             self.p_below, self.p_above, mix(self.p_below, self.q_below), mix(self.p_above, self.q_above),
             lambda x: log_mixture(self.loss(x), rate), lambda loss: self.place(log_unmixed(loss, rate)),
-            lambda: self.edges,
-            partial(_mixed_stick, self.hockey_stick, rate), partial(_swapped_mixed_stick, self.swapped_stick, rate),
+            lambda: self.edges, sticks.hockey_stick, sticks.swapped_stick,
             None, self.mu, False, tuple(float(log_mixture(np.array(loss), rate)) for loss in self.heavy),
         )  # fmt: skip
 
@@ -182,7 +184,11 @@ def laplace(shift: float) -> Density:
     return Density(
         laplace_below, lambda x: laplace_below(-x),
         lambda x: laplace_below(x - shift), lambda x: laplace_below(shift - x),
-        lambda x: np.clip(2 * x - shift, -shift, shift), partial(_place_laplace, shift),
+        lambda x: np.clip(2 * x - shift, -shift, shift),
+        lambda loss: np.where(  # half-way between the shifts for losses between them, beyond the line's ends outside
+            loss < -shift, -np.inf,
+            np.where(loss >= shift, np.where(loss > shift, np.inf, shift), (np.clip(loss, -shift, shift) + shift) / 2),
+        ),
         lambda: np.linspace(0, shift, CELLS // 4), partial(_laplace_stick, shift), partial(_laplace_stick, shift),
         symmetric=True, heavy=(-shift, shift),
     )  # fmt: skip
@@ -191,12 +197,6 @@ def laplace(shift: float) -> Density:
 def laplace_below(x: Vector) -> Vector:
     """The distribution function of Laplace noise of scale 1."""
     return np.where(x < 0, np.exp(np.minimum(x, 0)) / 2, 1 - np.exp(-np.maximum(x, 0)) / 2)
-
-
-def _place_laplace(shift: float, loss: Vector) -> Vector:
-    """Half-way between the shifts for losses between them, beyond the line's ends outside."""
-    middle = (np.clip(loss, -shift, shift) + shift) / 2
-    return np.where(loss < -shift, -np.inf, np.where(loss >= shift, np.where(loss > shift, np.inf, shift), middle))
 
 
 def gaussian_stick(mu: float, epsilon: float) -> float:
@@ -217,6 +217,7 @@ def gaussian_stick(mu: float, epsilon: float) -> float:
 
 
 def _mills(x: float) -> float:
+    """R(x) = Φ(−x)/φ(x), Mills' ratio."""
     return ROOT * float(erfcx(x / ROOT_2))
 
 
@@ -227,13 +228,21 @@ def _laplace_stick(shift: float, epsilon: float) -> float:
     return float(-np.expm1((epsilon - shift) / 2 if epsilon > -shift else epsilon))
 
 
-def _mixed_stick(base: Stick, rate: float, epsilon: float) -> float:
-    """rate·D at the loss before mixing; 1 − e^ε below every loss."""
-    before = float(log_unmixed(np.array(epsilon), rate))
-    return rate * base(before) if before > -np.inf else float(-np.expm1(epsilon))
+@dataclass(frozen=True, eq=False)
+class _Mixed:
+    """The hockey sticks of a pair of which Q holds the extra record with a probability `rate`."""
 
+    whole: Density  # the pair at rate 1
+    rate: float
 
-def _swapped_mixed_stick(base: Stick, rate: float, epsilon: float) -> float:
-    """c·D(ln(rate·e^ε/c)) with c = 1 − (1 − rate)·e^ε, the share of P that the mixture cannot hide; 0 where c < 0."""
-    rest = float(-np.expm1(epsilon + np.log1p(-rate))) if epsilon < 700 else -1.0
-    return rest * base(epsilon + float(np.log(rate)) - float(np.log(rest))) if rest > 0 else 0.0
+    def hockey_stick(self, epsilon: float) -> float:
+        """rate·D at the loss before mixing; 1 − e^ε below every loss."""
+        before = float(log_unmixed(np.array(epsilon), self.rate))
+        return self.rate * self.whole.hockey_stick(before) if before > -np.inf else float(-np.expm1(epsilon))
+
+    def swapped_stick(self, epsilon: float) -> float:
+        """c·D(ln(rate·e^ε/c)) with c = 1 − (1 − rate)·e^ε, the share of P that no mixture hides; 0 where c < 0."""
+        rest = float(-np.expm1(epsilon + np.log1p(-self.rate))) if epsilon < 700 else -1.0
+        if not rest > 0:
+            return 0.0
+        return rest * self.whole.swapped_stick(epsilon + float(np.log(self.rate)) - float(np.log(rest)))

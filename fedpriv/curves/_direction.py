@@ -21,12 +21,17 @@ from fedpriv.curves.tilting import Sketch, Window, log_moment
 from fedpriv.curves.tradeoff import Tradeoff
 
 HEAVIEST = 32  # outcomes a lattice is aligned to
-MOST_ROUNDS = 1 << 34
+MOST_ROUNDS = 1 << 34  # composed at once; of more, fewer are looked at
 LEAST_TILT = 1e-6  # at which lattices are compared where nothing is tilted
-UPPER, LOWER, BOTH = +1, -1, 0
+UPPER = +1  # the bound that is wanted, and the sign of the room for rounding
+LOWER = -1
+BOTH = 0
 FEWEST = 1 << 12  # points of a coarse lattice
 MANY = 1 << 17  # points past which a quick answer leaves the exact lattice for a coarser one
-FINE, QUICK, ROUGH = 5e-7, 1e-4, 1e-3  # relative errors of ε that a step aims at
+# relative errors of ε that a step aims at
+FINE = 5e-7
+QUICK = 1e-4
+ROUGH = 1e-3
 
 
 class Bounds(NamedTuple):
@@ -44,8 +49,8 @@ Way = Callable[[Atoms | Density, float, float], Lattice]
 class Direction:
     """One direction, Q against P, of composed curves."""
 
-    parts: tuple[Part, ...]
-    _taken: dict[tuple[float, float, int], Transforms] = field(default_factory=dict)
+    parts: tuple[Part, ...]  # curves, each with the number of times it is released
+    _taken: dict[tuple[float, float, int], Transforms] = field(default_factory=dict)  # by tilt, tolerance and sign
 
     @cached_property
     def single(self) -> Tradeoff | None:
@@ -72,7 +77,7 @@ class Direction:
 
     @property
     def told_apart(self) -> bool:
-        """Whether some curve has none for certain."""
+        """Whether some curve has, for certain, no outcome that both sides give."""
         return any(not curve.below.finite.loss.size and curve.below.impossible > 0 for curve, _ in self.parts)
 
     @cached_property
@@ -99,8 +104,11 @@ class Direction:
 
     def delta(self, epsilon: float, tolerance: float) -> Bounds:
         """δ(ε) of this direction."""
-        if self.single:
-            return _single_delta(self.single, epsilon)
+        if self.single:  # the curve itself, asked a rounding error to either side
+            slack = _slack(self.single, epsilon)
+            low = self.single.delta(epsilon + slack)
+            high = self.single.delta(epsilon - slack) if epsilon > slack else self.single.delta(0.0) + slack
+            return Bounds(low * (1 - 1e-11), min(high * (1 + 1e-11), 1.0))
         if self.nothing_shared:
             return Bounds(float(self.told_apart), 1.0)
         return self._answer(
@@ -112,8 +120,15 @@ class Direction:
 
     def epsilon(self, delta: float, tolerance: float, wanted: int = BOTH) -> Bounds:
         """ε(δ) of this direction; one bound alone, the other one left open, takes half the time."""
-        if self.single:
-            return _single_epsilon(self.single, delta, wanted)
+        if self.single:  # the curve itself, asked a rounding error to either side
+            low, high = 0.0, np.inf
+            if wanted != UPPER:
+                low = self.single.epsilon(min(delta * (1 + 1e-11), 1.0))
+                low = max(low - _slack(self.single, low), 0.0) if np.isfinite(low) else low
+            if wanted != LOWER:
+                high = self.single.epsilon(delta * (1 - 1e-11))
+                high += _slack(self.single, high) if 0 < high < np.inf else 0.0
+            return Bounds(low, high)
         if delta == 1:
             return Bounds(0.0, 0.0)
         if self.nothing_shared:
@@ -133,7 +148,7 @@ class Direction:
         self,
         tilt_of: Callable[[Direction], float],
         ask: Callable[[Convolution], float],
-        ceiling: tuple[float, Callable[[Tradeoff], float]],
+        ceiling: tuple[float, Callable[[Tradeoff], float]],  # what holds anyway, and what a curve by itself answers
         tolerance: float,
         wanted: int = BOTH,
     ) -> Bounds:
@@ -167,28 +182,32 @@ class Direction:
         return Bounds(float(min(low, high)), float(high))
 
     def _transforms(self, tilt: float, tolerance: float, wanted: int) -> list[Transforms]:
-        """The wanted sides at one tilt, each taken once."""
+        """The wanted sides at one tilt, each taken once: on the lattice of all losses, where it has few points."""
         signs = [sign for sign in (UPPER, LOWER) if wanted in (sign, BOTH)]
         if any((tilt, tolerance, sign) not in self._taken for sign in signs):
             if self.rounds > MOST_ROUNDS:
                 raise TooLarge(f"{self.rounds} rounds are more than {MOST_ROUNDS}")
             window = self.sketch.window(tilt, OUTSIDE)
-            for sign, rounds in self._lattices(tilt, window, tolerance, wanted).items():
+            points = lattice.LARGEST if tolerance < QUICK else MANY
+            if self.step is None or window.high - window.low > self.step * points:
+                lattices = self._approximated(tilt, window, tolerance, wanted)
+            else:
+                shared = [(lattice.exact(curve.above, self.step), count) for curve, count in self.parts]
+                lattices = dict.fromkeys(signs, shared)
+            for sign, rounds in lattices.items():
                 self._taken[tilt, tolerance, sign] = Transforms(rounds, tilt, window, sign)
         return [self._taken[tilt, tolerance, sign] for sign in signs]
 
-    def _lattices(self, tilt: float, window: Window, tolerance: float, wanted: int) -> dict[int, Rounds]:
-        """The curves on lattices: the one that holds all their losses exactly, where it has few enough points."""
-        points = lattice.LARGEST if tolerance < QUICK else MANY
-        if self.step is None or window.high - window.low > self.step * points:
-            return self._approximated(tilt, window, tolerance, wanted)
-        shared = [(lattice.exact(curve.above, self.step), count) for curve, count in self.parts]
-        return {sign: shared for sign in (UPPER, LOWER) if wanted in (sign, BOTH)}
-
     def _approximated(self, tilt: float, window: Window, tolerance: float, wanted: int) -> dict[int, Rounds]:
-        """Every curve spread and merged on lattices of one step."""
+        """Every curve spread and merged on lattices of one step: spreading costs at most n·h²/8 of loss.
+
+        So the step keeps ε within its tolerance, as far as points allow.
+        """
+        wide = np.sqrt(8 * tolerance * max(1e-3, self.sketch.mean_and_variance(tilt)[0]) / self.rounds)
+        width = window.high - window.low
+        step = float(width / np.clip(width / wide, FEWEST, lattice.LARGEST))
+        step = max(step, *(lattice.finest(source(curve, sign)) for curve, _ in self.parts for sign in (UPPER, LOWER)))
         heavy = [heavy_losses(curve, tilt) for curve, _ in self.parts]
-        step = self._step_within(tilt, window, tolerance)
         if any(heavy):
             step, _ = lattice.aligned(max(heavy, key=len), step)
         starts = [own[0][0] if own else 0.0 for own in heavy]
@@ -203,16 +222,9 @@ class Direction:
         return found
 
     def _put(self, way: Way, sign: int, step: float, starts: Sequence[float]) -> Rounds:
+        """Every curve on a lattice of that step, each with a point at its own start."""
         parts = zip(self.parts, starts, strict=True)
         return [(way(source(curve, sign), step, at), count) for (curve, count), at in parts]
-
-    def _step_within(self, tilt: float, window: Window, tolerance: float) -> float:
-        """The step whose spreading, at most n·h²/8 of loss, keeps ε within its tolerance, as far as points allow."""
-        wanted = np.sqrt(8 * tolerance * max(1e-3, self.sketch.mean_and_variance(tilt)[0]) / self.rounds)
-        width = window.high - window.low
-        points = np.clip(width / wanted, FEWEST, lattice.LARGEST)
-        step = float(width / points)
-        return max(step, *(lattice.finest(source(curve, sign)) for curve, _ in self.parts for sign in (+1, -1)))
 
 
 def source(curve: Tradeoff, sign: int) -> Atoms | Density:
@@ -230,28 +242,6 @@ def heavy_losses(curve: Tradeoff, tilt: float) -> list[tuple[float, float]]:
     weight = np.exp(tilt * finite.loss + finite.log_q - log_moment(finite.loss, finite.log_q, tilt))
     top = np.argsort(-weight)[:HEAVIEST]
     return [(float(finite.loss[at]), float(weight[at])) for at in top if weight[at] > 1e-3]
-
-
-def _single_delta(curve: Tradeoff, epsilon: float) -> Bounds:
-    """δ(ε) of one release: the curve itself, asked a rounding error to either side."""
-    slack = _slack(curve, epsilon)
-    low, high = (
-        curve.delta(epsilon + slack),
-        curve.delta(epsilon - slack) if epsilon > slack else curve.delta(0.0) + slack,
-    )
-    return Bounds(low * (1 - 1e-11), min(high * (1 + 1e-11), 1.0))
-
-
-def _single_epsilon(curve: Tradeoff, delta: float, wanted: int) -> Bounds:
-    """ε(δ) of one release; a side that is not wanted is left open."""
-    low, high = 0.0, np.inf
-    if wanted != UPPER:
-        low = curve.epsilon(min(delta * (1 + 1e-11), 1.0))
-        low = max(low - _slack(curve, low), 0.0) if np.isfinite(low) else low
-    if wanted != LOWER:
-        high = curve.epsilon(delta * (1 - 1e-11))
-        high += _slack(curve, high) if 0 < high < np.inf else 0.0
-    return Bounds(low, high)
 
 
 def _slack(curve: Tradeoff, epsilon: float) -> float:

@@ -35,11 +35,11 @@ class Lattice:
 
     index: Index  # rising
     log_mass: Vector
-    residual: Vector
-    offset: float
+    residual: Vector  # by which the true loss exceeds the point
+    offset: float  # the loss of the point of index 0
     step: float
-    impossible: float
-    error: float
+    impossible: float  # mass of Q where P has none
+    error: float  # of each loss and, relative, of each mass
     widest: float = 0.0  # the largest that an outcome's loss exceeds its point by
     unseen: float = 0.0  # mass of Q too small to be kept: none of it counts below, all of it above
 
@@ -82,31 +82,51 @@ def exact(pair: Atoms, step: float) -> Lattice:
 def spread(pair: Atoms | Density, step: float, offset: float) -> Lattice:
     """Each outcome divided between the lattice points around it: a pair that gives away at least as much.
 
-    Of an outcome with masses (P, Q) between losses a and b = a + step, (Q − P·e^a)/(1 − e^−step) of Q goes to b.
+    Of an outcome with masses (P, Q) between losses a and b = a + step, (Q − P·e^a)/(1 − e^−step) of Q goes to b. A
+    density is cut into cells at the points; what lies above the last point is impossible under P.
     """
-    if isinstance(pair, Density):
-        return _spread_density(pair, step, offset)
-    finite = pair.finite
-    slack = 2 * pair.error * (1 + np.abs(finite.loss))
-    index = np.floor((finite.loss - offset) / step).astype(np.int64)
-    past = np.clip(finite.loss - offset - index * step + slack, 0, step)
-    share = np.expm1(-past) / np.expm1(-step)
-    with np.errstate(divide="ignore"):
-        log_mass = np.concatenate((finite.log_q + np.log1p(-np.minimum(share, 1)), finite.log_q + np.log(share)))
-    both = np.concatenate((index, index + 1))
-    return _collect(both, log_mass, np.zeros(both.size), offset, step, pair)
+    if isinstance(pair, Atoms):
+        finite = pair.finite
+        slack = 2 * pair.error * (1 + np.abs(finite.loss))
+        index = np.floor((finite.loss - offset) / step).astype(np.int64)
+        past = np.clip(finite.loss - offset - index * step + slack, 0, step)
+        share = np.expm1(-past) / np.expm1(-step)
+        with np.errstate(divide="ignore"):
+            log_mass = np.concatenate((finite.log_q + np.log1p(-np.minimum(share, 1)), finite.log_q + np.log(share)))
+        both = np.concatenate((index, index + 1))
+        return _collect(both, log_mass, np.zeros(both.size), offset, step, pair)
+    points = _points(pair, step, offset)
+    loss = offset + points * step
+    cut = pair.place(loss)
+    (p, _), (q, used) = masses(pair.p_below, pair.p_above, cut), masses(pair.q_below, pair.q_above, cut)
+    doubt = 8 * ROUNDING * used[1:-1]
+    with np.errstate(over="ignore", invalid="ignore"):
+        up = (q[1:-1] - p[1:-1] * np.exp(loss[:-1]) + 2 * doubt) / -np.expm1(-step)
+    up = np.clip(np.nan_to_num(up, nan=np.inf), 0, q[1:-1])  # where P underflows all goes up
+    mass = np.concatenate(([q[0]], up)) + np.concatenate((q[1:-1] - up, [0.0]))
+    kept = mass > 0
+    error = 4 * ROUNDING * (1 + float(np.abs(loss).max()))
+    return Lattice(points[kept], np.log(mass[kept]), np.zeros(kept.sum()), offset, step, float(q[-1]), error)
 
 
 def merged(pair: Atoms | Density, step: float, offset: float) -> Lattice:
     """The outcomes nearest each lattice point made one (post-processing); its own loss is the point plus a residual.
 
-    The merged loss is −ln E_Q[e^−loss] over the cell.
+    The merged loss is −ln E_Q[e^−loss] over the cell. Cells of a density whose mass is rounding noise are left out.
     """
-    if isinstance(pair, Density):
-        return _merge_density(pair, step, offset)
-    finite = pair.finite
-    index = np.rint((finite.loss - offset) / step).astype(np.int64)
-    return _collect(index, finite.log_q, finite.loss - offset - index * step, offset, step, pair)
+    if isinstance(pair, Atoms):
+        finite = pair.finite
+        index = np.rint((finite.loss - offset) / step).astype(np.int64)
+        return _collect(index, finite.log_q, finite.loss - offset - index * step, offset, step, pair)
+    points = _points(pair, step, offset)
+    cut = pair.place(offset + (np.append(points, points[-1] + 1) - 0.5) * step)
+    p, p_used = masses(pair.p_below, pair.p_above, cut)
+    q, q_used = masses(pair.q_below, pair.q_above, cut)
+    p, q = p[1:-1] + 8 * ROUNDING * p_used[1:-1], q[1:-1] - 8 * ROUNDING * q_used[1:-1]
+    kept = (q > 8 * ROUNDING * q_used[1:-1]) & (q > 1e-250) & (p > 1e-300)
+    points, loss = points[kept], np.log(q[kept] / p[kept])
+    residual = loss - offset - points * step
+    return Lattice(points, np.log(q[kept]), residual, offset, step, 0.0, 4 * ROUNDING * (1 + np.abs(loss).max()))
 
 
 def gathered(pair: Atoms | Density, step: float, offset: float) -> Lattice:
@@ -158,35 +178,6 @@ def _gather(loss: Vector, q: Vector, step: float, offset: float) -> tuple[Index,
         points[found], masses[found] = point, mass
         found += 1
     return points[:found][::-1], masses[:found][::-1], doubt
-
-
-def _spread_density(pair: Density, step: float, offset: float) -> Lattice:
-    """Cells between neighbouring points, cut exactly there; what lies above the last point is impossible under P."""
-    points = _points(pair, step, offset)
-    loss = offset + points * step
-    cut = pair.place(loss)
-    (p, _), (q, used) = masses(pair.p_below, pair.p_above, cut), masses(pair.q_below, pair.q_above, cut)
-    doubt = 8 * ROUNDING * used[1:-1]
-    with np.errstate(over="ignore", invalid="ignore"):
-        up = (q[1:-1] - p[1:-1] * np.exp(loss[:-1]) + 2 * doubt) / -np.expm1(-step)
-    up = np.clip(np.nan_to_num(up, nan=np.inf), 0, q[1:-1])  # where P underflows all goes up
-    mass = np.concatenate(([q[0]], up)) + np.concatenate((q[1:-1] - up, [0.0]))
-    kept = mass > 0
-    error = 4 * ROUNDING * (1 + float(np.abs(loss).max()))
-    return Lattice(points[kept], np.log(mass[kept]), np.zeros(kept.sum()), offset, step, float(q[-1]), error)
-
-
-def _merge_density(pair: Density, step: float, offset: float) -> Lattice:
-    """Cells around the points, each one outcome; cells whose mass is rounding noise are left out."""
-    points = _points(pair, step, offset)
-    cut = pair.place(offset + (np.append(points, points[-1] + 1) - 0.5) * step)
-    p, p_used = masses(pair.p_below, pair.p_above, cut)
-    q, q_used = masses(pair.q_below, pair.q_above, cut)
-    p, q = p[1:-1] + 8 * ROUNDING * p_used[1:-1], q[1:-1] - 8 * ROUNDING * q_used[1:-1]
-    kept = (q > 8 * ROUNDING * q_used[1:-1]) & (q > 1e-250) & (p > 1e-300)
-    points, loss = points[kept], np.log(q[kept] / p[kept])
-    residual = loss - offset - points * step
-    return Lattice(points, np.log(q[kept]), residual, offset, step, 0.0, 4 * ROUNDING * (1 + np.abs(loss).max()))
 
 
 def _points(pair: Density, step: float, offset: float) -> Index:

@@ -7,58 +7,49 @@ data, so the curve is attained; and no two records within c are told apart bette
 
 from __future__ import annotations
 
-from functools import partial
+from dataclasses import dataclass
+from functools import cached_property
 from math import exp, expm1, inf, log, log1p
 
 import numpy as np
 from scipy.special import ndtr
 
 from fedpriv._base.arrays import Vector
-from fedpriv.curves._densities import CELLS, Density, Function, Stick, gaussian_stick, laplace_below
+from fedpriv.curves._densities import CELLS, Density, Function, gaussian_stick, laplace_below
 from fedpriv.curves.atoms import log_mixture
 
-TAIL = np.linspace(10, 37, 2048)[1:]
+TAIL = np.linspace(10, 37, 2048)[1:]  # edges of cells, in deviations from the farther record
 LARGE = 18.0  # ln of a number whose inverse hyperbolic sine is ln of twice it
 
 
 def gaussian(shift: float, rate: float) -> Density:
-    """Gaussian noise of deviation 1, records of −shift and shift, drawn with a probability in (0, 1)."""
+    """Gaussian noise of deviation 1, records of −shift and shift, drawn with a probability `rate` in (0, 1)."""
     edges = np.concatenate((-shift - TAIL[::-1], np.linspace(-shift - 10, shift + 10, CELLS), shift + TAIL))
-    loss, place = partial(_gaussian_loss, shift, rate), partial(_gaussian_place, shift, rate)
-    return _mirrored(ndtr, shift, rate, loss, place, edges, partial(_gaussian_stick, shift, rate), 2 * shift)
+    return _mirrored(ndtr, _Gaussian(shift, rate), edges, 2 * shift)
 
 
 def laplace(shift: float, rate: float) -> Density:
-    """Laplace noise of scale 1, records of −shift and shift, drawn with a probability in (0, 1)."""
-    largest = float(_laplace_loss(shift, rate, np.array(shift)))
+    """Laplace noise of scale 1, records of −shift and shift, drawn with a probability `rate` in (0, 1)."""
+    own = _Laplace(shift, rate)
     edges = np.linspace(-shift, shift, CELLS // 2 + 1)
-    loss, place = partial(_laplace_loss, shift, rate), partial(_laplace_place, shift, rate)
-    stick = partial(_laplace_stick, shift, rate, largest)
-    return _mirrored(laplace_below, shift, rate, loss, place, edges, stick, None, (-largest, largest))
+    return _mirrored(laplace_below, own, edges, None, (-own.largest, own.largest))
 
 
 def _mirrored(
-    below: Function,
-    shift: float,
-    rate: float,
-    loss: Function,
-    place: Function,
-    edges: Vector,
-    stick: Stick,
-    mu: float | None,
-    heavy: tuple[float, ...] = (),
+    below: Function, own: _Gaussian | _Laplace, edges: Vector, mu: float | None, heavy: tuple[float, ...] = ()
 ) -> Density:
-    """Both mixtures of a symmetric noise; `loss`, `place` and `stick` are for arguments of at least 0."""
+    """Both mixtures of a symmetric noise, whose distribution function is `below`."""
 
     def mixed(x: Vector, moved: float) -> Vector:
-        return (1 - rate) * below(x) + rate * below(x - moved)
+        return (1 - own.rate) * below(x) + own.rate * below(x - moved)
 
     def both_ways(epsilon: float) -> float:
-        return stick(epsilon) if epsilon >= 0 else -expm1(epsilon) + exp(epsilon) * stick(-epsilon)
+        return own.stick(epsilon) if epsilon >= 0 else -expm1(epsilon) + exp(epsilon) * own.stick(-epsilon)
 
+    shift = own.shift
     return Density(
         lambda x: mixed(x, -shift), lambda x: mixed(-x, shift), lambda x: mixed(x, shift), lambda x: mixed(-x, -shift),
-        lambda x: np.copysign(loss(np.abs(x)), x), lambda at: np.copysign(place(np.abs(at)), at), lambda: edges,
+        lambda x: np.copysign(own.loss(np.abs(x)), x), lambda at: np.copysign(own.place(np.abs(at)), at), lambda: edges,
         both_ways, both_ways, None, mu, True, heavy,
     )  # fmt: skip
 
@@ -68,68 +59,77 @@ def _odds(rate: float) -> float:
     return log1p(-rate) - log(rate)
 
 
-def _gaussian_loss(shift: float, rate: float, x: Vector) -> Vector:
-    """ln((1 − q + q·e^{cx − c²/2})/(1 − q + q·e^{−cx − c²/2})): where both nearly agree, by their difference."""
-    at, half = shift * x, shift * shift / 2
-    lower = log_mixture(-at - half, rate)
-    near = np.minimum(at, 1.0)
-    return np.where(
-        at < 1,
-        np.log1p(2 * rate * np.exp(-half - log_mixture(-near - half, rate)) * np.sinh(near)),
-        log_mixture(at - half, rate) - lower,
-    )
+@dataclass(frozen=True)
+class _Gaussian:
+    """Loss, place of a loss and hockey stick under Gaussian noise, for arguments of at least 0."""
+
+    shift: float  # c
+    rate: float  # q
+
+    def loss(self, x: Vector) -> Vector:
+        """ln((1 − q + q·e^{cx − c²/2})/(1 − q + q·e^{−cx − c²/2})): where both nearly agree, by their difference."""
+        at, half = self.shift * x, self.shift * self.shift / 2
+        lower = log_mixture(-at - half, self.rate)
+        near = np.minimum(at, 1.0)
+        return np.where(
+            at < 1,
+            np.log1p(2 * self.rate * np.exp(-half - log_mixture(-near - half, self.rate)) * np.sinh(near)),
+            log_mixture(at - half, self.rate) - lower,
+        )
+
+    def place(self, loss: Vector) -> Vector:
+        """cx = l/2 + arsinh(sinh(l/2)·e^{c²/2}·(1 − q)/q)."""
+        with np.errstate(divide="ignore"):
+            log_sinh = loss / 2 + np.log(-np.expm1(-loss)) - log(2)
+        height = log_sinh + _odds(self.rate) + self.shift * self.shift / 2
+        arsinh = np.where(height > LARGE, height + log(2), np.arcsinh(np.exp(np.minimum(height, LARGE + 1))))
+        return np.asarray((loss / 2 + arsinh) / self.shift)
+
+    def stick(self, epsilon: float) -> float:
+        """q·D(cx − c²/2) + q·e^{ε − cx − c²/2}·D(cx + c²/2), D of N(0, 1) against N(c, 1), x where the loss is ε."""
+        at, half = self.shift * float(self.place(np.array(epsilon))), self.shift * self.shift / 2
+        if at == inf:
+            return 0.0
+        above = exp(min(epsilon - at - half, 700.0)) * gaussian_stick(self.shift, at + half)
+        return self.rate * (gaussian_stick(self.shift, at - half) + above)
 
 
-def _gaussian_place(shift: float, rate: float, loss: Vector) -> Vector:
-    """cx = l/2 + arsinh(sinh(l/2)·e^{c²/2}·(1 − q)/q)."""
-    with np.errstate(divide="ignore"):
-        log_sinh = loss / 2 + np.log(-np.expm1(-loss)) - log(2)
-    height = log_sinh + _odds(rate) + shift * shift / 2
-    return np.asarray((loss / 2 + np.where(height > LARGE, height + log(2), _arsinh(height))) / shift)
+@dataclass(frozen=True)
+class _Laplace:
+    """Loss, place of a loss and hockey stick under Laplace noise, for arguments of at least 0."""
 
+    shift: float  # c
+    rate: float  # q
 
-def _arsinh(log_value: Vector) -> Vector:
-    return np.arcsinh(np.exp(np.minimum(log_value, LARGE + 1)))
+    def loss(self, x: Vector) -> Vector:
+        """ln((1 − q + q·e^{2x − c})/(1 − q + q·e^−c)) up to x = c, flat from there on."""
+        inner = np.minimum(x, self.shift)
+        near = np.minimum(inner, 0.5)
+        lower = log_mixture(np.array(-self.shift), self.rate)
+        return np.where(
+            inner < 0.5,
+            np.log1p(self.rate * np.exp(-self.shift - lower) * np.expm1(2 * near)),
+            log_mixture(2 * inner - self.shift, self.rate) - lower,
+        )
 
+    @cached_property
+    def largest(self) -> float:
+        """The loss at x = c, and beyond."""
+        return float(self.loss(np.array(self.shift)))
 
-def _gaussian_stick(shift: float, rate: float, epsilon: float) -> float:
-    """q·D(cx − c²/2) + q·e^{ε − cx − c²/2}·D(cx + c²/2), D of N(0, 1) against N(c, 1), x where the loss is ε."""
-    at, half = shift * float(_gaussian_place(shift, rate, np.array(epsilon))), shift * shift / 2
-    if at == inf:
-        return 0.0
-    return rate * (
-        gaussian_stick(shift, at - half) + exp(min(epsilon - at - half, 700.0)) * gaussian_stick(shift, at + half)
-    )
+    def place(self, loss: Vector) -> Vector:
+        """The point between the shifts, or beyond the line's end for losses that there are none of."""
+        inner = np.minimum(self._inner(np.minimum(loss, self.largest)), self.shift)
+        return np.where(loss >= self.largest, np.where(loss > self.largest, np.inf, self.shift), inner)
 
+    def stick(self, epsilon: float) -> float:
+        """q·(1 − e^{x − c}), x where the loss is ε."""
+        if epsilon >= self.largest:
+            return 0.0
+        return -self.rate * expm1(min(float(self._inner(np.array(epsilon))) - self.shift, 0.0))
 
-def _laplace_loss(shift: float, rate: float, x: Vector) -> Vector:
-    """ln((1 − q + q·e^{2x − c})/(1 − q + q·e^−c)) up to x = c, flat from there on."""
-    inner = np.minimum(x, shift)
-    near = np.minimum(inner, 0.5)
-    lower = log_mixture(np.array(-shift), rate)
-    return np.where(
-        inner < 0.5,
-        np.log1p(rate * np.exp(-shift - lower) * np.expm1(2 * near)),
-        log_mixture(2 * inner - shift, rate) - lower,
-    )
-
-
-def _laplace_inner(shift: float, rate: float, loss: Vector) -> Vector:
-    """e^{2x} = 1 + (e^l − 1)·(1 + e^c·(1 − q)/q)."""
-    with np.errstate(divide="ignore"):
-        log_rise = loss + np.log(-np.expm1(-loss))
-    return np.asarray(np.logaddexp(0.0, log_rise + np.logaddexp(0.0, _odds(rate) + shift)) / 2)
-
-
-def _laplace_place(shift: float, rate: float, loss: Vector) -> Vector:
-    """The point between the shifts, or beyond the line's end for losses that there are none of."""
-    largest = _laplace_loss(shift, rate, np.array(shift))
-    inner = np.minimum(_laplace_inner(shift, rate, np.minimum(loss, largest)), shift)
-    return np.where(loss >= largest, np.where(loss > largest, np.inf, shift), inner)
-
-
-def _laplace_stick(shift: float, rate: float, largest: float, epsilon: float) -> float:
-    """q·(1 − e^{x − c}), x where the loss is ε."""
-    if epsilon >= largest:
-        return 0.0
-    return -rate * expm1(min(float(_laplace_inner(shift, rate, np.array(epsilon))) - shift, 0.0))
+    def _inner(self, loss: Vector) -> Vector:
+        """e^{2x} = 1 + (e^l − 1)·(1 + e^c·(1 − q)/q)."""
+        with np.errstate(divide="ignore"):
+            log_rise = loss + np.log(-np.expm1(-loss))
+        return np.asarray(np.logaddexp(0.0, log_rise + np.logaddexp(0.0, _odds(self.rate) + self.shift)) / 2)

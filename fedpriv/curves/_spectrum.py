@@ -25,18 +25,18 @@ class Spectrum:
     """Tilted masses m_k = Σ wave_j·e^{2πi·jk/size}/size on points start + k·step, each known up to `error`."""
 
     frequency: NDArray[np.int64]  # j, from 0 to size/2; the others mirror these
-    wave: NDArray[np.complex128]
-    size: int
+    wave: NDArray[np.complex128]  # the coefficient of each
+    size: int  # points
     start: float  # the loss of the first point, before `shift`
     step: float
     shift: float  # what all losses are raised by
     centre: float  # their tilted mean
     tilt: float
-    log_total: float
-    error: float
+    log_total: float  # K(θ), what masses were divided by when they were tilted
+    error: float  # absolute, of each tilted mass
     rounding: float  # relative error of masses, once untilted
-    sign: int
-    impossible: float
+    sign: int  # +1 for an upper bound, −1 for a lower one
+    impossible: float  # mass of Q where P has none
 
     @property
     def whole(self) -> bool:
@@ -93,10 +93,12 @@ class Spectrum:
 
     @cached_property
     def _ours(self) -> Series:
+        """Masses of Q: tilted ones times e^{−θ·loss}."""
         return Series.of(self, self.tilt * self.step)
 
     @cached_property
     def _theirs(self) -> Series:
+        """Masses of P: tilted ones times e^{−(1+θ)·loss}."""
         return Series.of(self, (1 + self.tilt) * self.step)
 
     @cached_property
@@ -112,10 +114,10 @@ class Spectrum:
 class Series:
     """Σ m_k·e^{−rate·(k − first)} over the points from the first one on, wave by wave a geometric series."""
 
-    rate: float
+    rate: float  # a point
     wave: NDArray[np.complex128]  # each over 1 − e^{−rate + i·angle}
     still: float  # their sum
-    moduli: float
+    moduli: float  # the sum of their absolute values
     flat: float  # the wave of frequency 0 where the rate is 0 too
 
     @staticmethod

@@ -35,8 +35,8 @@ class TooLarge(FedprivError):
 class Placed(NamedTuple):
     """Where a composition's window lies."""
 
-    first: int
-    size: int
+    first: int  # index of its first point
+    size: int  # points
     outside: bool  # whether any loss lies beyond it
 
 
@@ -81,12 +81,12 @@ class Drift:
 
 @dataclass(frozen=True, eq=False)
 class Factor:
-    """One round of a lattice, tilted and transformed; the largest that a coefficient may be has its own logarithm."""
+    """One round of a lattice, tilted and transformed: a value for each coefficient, and what holds of them all."""
 
     log_size: Vector
     angle: Vector
-    log_most: Vector
-    log_share: Vector  # ln of the coefficient over that
+    log_most: Vector  # ln of the largest that the coefficient may be, whatever was rounded
+    log_share: Vector  # ln of the coefficient over its largest
     rounding: float  # relative error of one round's masses
     mean: float  # of the loss, tilted
 
@@ -112,11 +112,23 @@ class Transforms:
 
     @cached_property
     def factors(self) -> list[Factor]:
-        """The transform of each lattice."""
-        return [
-            self._transformed(one, float(moment))
-            for one, moment in zip(self.lattices, self._moments[:, 0], strict=True)
-        ]
+        """One round's masses of each lattice, tilted to sum to 1, wrapped round the window, transformed."""
+        found = []
+        for one, moment in zip(self.lattices, self._moments[:, 0].tolist(), strict=True):
+            log_mass = self.tilt * one.loss + one.log_mass - moment
+            large = np.where(log_mass > UNSEEN, np.abs(self.tilt * one.loss) + np.abs(one.log_mass), 0.0)
+            wrapped = np.bincount((one.index - one.index[0]) % self.size, np.exp(log_mass), minlength=self.size)
+            mass = np.asarray(wrapped, dtype=float)
+            values = rfft(mass)
+            size = np.abs(values)
+            most = size + self.transform_error * np.sqrt(self.size) * norm(mass)
+            with np.errstate(divide="ignore"):
+                log_size = np.log(size)
+            log_share = np.log1p(size / most - 1 + 1e-16)
+            rounding = 2 * one.error + 2 * ROUNDING * (1 + float(large.max(initial=0.0)))
+            mean = float((np.exp(log_mass) * one.loss).sum())
+            found.append(Factor(log_size, np.angle(values), np.log(most), log_share, rounding, mean))
+        return found
 
     def log_total(self, counts: Counts) -> float:
         """K(θ) = Σ n ln E[e^{θ·loss}]."""
@@ -140,21 +152,6 @@ class Transforms:
         if size > 4 * LARGEST:
             raise TooLarge(f"this composition needs {size:.3g} lattice points, more than {4 * LARGEST}")
         return Placed(first, size, largest - smallest + 1 > size)
-
-    def _transformed(self, one: Lattice, moment: float) -> Factor:
-        """One round's masses, tilted to sum to 1, wrapped round the window, transformed; rounding is counted."""
-        log_mass = self.tilt * one.loss + one.log_mass - moment
-        large = np.where(log_mass > UNSEEN, np.abs(self.tilt * one.loss) + np.abs(one.log_mass), 0.0)
-        wrapped = np.bincount((one.index - one.index[0]) % self.size, np.exp(log_mass), minlength=self.size)
-        mass = np.asarray(wrapped, dtype=float)
-        values = rfft(mass)
-        size = np.abs(values)
-        most = size + self.transform_error * np.sqrt(self.size) * norm(mass)
-        with np.errstate(divide="ignore"):
-            log_size = np.log(size)
-        rounding = 2 * one.error + 2 * ROUNDING * (1 + float(large.max(initial=0.0)))
-        mean = float((np.exp(log_mass) * one.loss).sum())
-        return Factor(log_size, np.angle(values), np.log(most), np.log1p(size / most - 1 + 1e-16), rounding, mean)
 
 
 def reach(rounds: Rounds, tilt: float) -> float:

@@ -1,6 +1,6 @@
 """A pair of finite distributions, kept in logarithms so that nothing underflows.
 
-Every curve of the project ends here: `Tradeoff` answers from atoms, `privacy_loss` composes them. The outcomes of
+Every curve of the project ends here: `Tradeoff` answers from atoms, `compose` composes them. The outcomes of
 (P, Q) are sorted by the loss ln(Q/P), largest first; a loss of +∞ is an outcome P never gives, −∞ one Q never gives.
 
 The one function of a pair that matters is its hockey stick D(ε) = Σ max(Q − e^ε P, 0), piecewise linear in e^ε with its
@@ -53,7 +53,7 @@ class Atoms:
 
     @cached_property
     def swapped(self) -> Atoms:
-        """The same outcomes with P and Q exchanged."""
+        """The pair with P and Q exchanged, its outcomes turned round so that losses fall again."""
         return Atoms(self.log_q[::-1], self.log_p[::-1], -self.loss[::-1], self.error, self.balanced)
 
     @cached_property
@@ -135,19 +135,13 @@ def corners(loss: Vector, log_p: Vector, impossible: float) -> tuple[Vector, Vec
     """D at every loss: D(t_k+1) = D(t_k) + (t_k − t_k+1)·P(loss ≥ ln t_k), sums of positive terms, no cancellation."""
     if not loss.size:
         return loss, loss, loss
-    log_above = _log_sums(log_p)
+    largest = log_p.max()
+    if log_p.min() < largest - 600:
+        log_above = np.asarray(np.logaddexp.accumulate(log_p))
+    else:  # no mass underflows beside the largest, and plain sums are ten times faster
+        log_above = np.asarray(largest + np.log(np.cumsum(np.exp(log_p - largest))))
     rise = np.exp(np.minimum(log_above[:-1] + loss[:-1], 1.0)) * -np.expm1(np.diff(loss))  # e^loss·P ≤ Q ≤ 1
     return loss, impossible + np.concatenate(([0.0], np.cumsum(rise))), log_above
-
-
-def _log_sums(log_mass: Vector) -> Vector:
-    """Running sums in logarithms; by plain sums, ten times faster, where no mass underflows beside the largest."""
-    if not log_mass.size:
-        return log_mass
-    largest = log_mass.max()
-    if log_mass.min() < largest - 600:
-        return np.asarray(np.logaddexp.accumulate(log_mass))
-    return np.asarray(largest + np.log(np.cumsum(np.exp(log_mass - largest))))
 
 
 def hockey_stick(profile: tuple[Vector, Vector, Vector], impossible: float, epsilon: ArrayLike) -> Vector:
@@ -187,7 +181,8 @@ def hull(one: Atoms, two: Atoms, balanced: bool = False) -> Atoms:
         change = above[1:] + np.log(-np.expm1(np.minimum(above[:-1] - above[1:], 0.0)))
     log_p = np.where(first_rules[1:] == first_rules[:-1], own, np.where(np.isnan(change), -np.inf, change))
     kept = ~np.isneginf(log_p)
-    hidden = _log_mass(one if first_rules[-1] else two, -np.inf)
+    lower = one if first_rules[-1] else two
+    hidden = float(np.logaddexp.reduce(lower.log_p[lower.loss == -np.inf], initial=-np.inf))  # ln of P's mass at −∞
     with np.errstate(divide="ignore"):
         impossible = np.log(max(one.impossible, two.impossible))
     return Atoms.sorted(
@@ -203,37 +198,31 @@ def _ruled(one: Atoms, two: Atoms) -> tuple[Vector, NDArray[np.bool_]]:
     """All corners of max(D₁, D₂), falling, and for the stretch above and below each whether D₁ is the larger.
 
     A difference that is no more than rounding does not change who rules. Below 0, where D is 1 − t and a little more,
-    the little is compared: D(ε) − 1 + t is t times the D of the pair with P and Q exchanged, at −ε.
+    the little is compared: D(ε) − 1 + t is t times the D of the pair with P and Q exchanged, at −ε. Its digits are
+    those of the smaller of the two directions. Between corners D₁ and D₂ are linear in t, and so cross once at most.
     """
     loss = np.unique(np.concatenate((one.finite.loss, two.finite.loss)))[::-1]
-    first, second = (_small_part(pair, loss) for pair in (one, two))
+    little = []
+    for pair in (one, two):
+        back = pair.swapped
+        own = hockey_stick(pair.corners, pair.impossible, np.maximum(loss, 0.0))
+        other = np.exp(np.minimum(loss, 0.0)) * hockey_stick(back.corners, back.impossible, np.maximum(-loss, 0.0))
+        little.append(np.where(loss > 0, own, other))
+    first, second = little
     gap, level = first - second, np.maximum(first, second)
     clear = np.abs(gap) > 4 * ROUNDING * (1 + loss.size) * level
     last_clear = np.maximum.accumulate(np.where(clear, np.arange(loss.size), -1))
     start = float(one.impossible - two.impossible) or float(gap[clear][0] if clear.any() else 1.0)
     rules = np.where(last_clear >= 0, gap[last_clear], start) > 0
-    turns = np.flatnonzero(rules[:-1] != rules[1:])
-    at = _crossings(one, two, loss, gap, turns)
-    corners_ = np.concatenate((loss, at))
-    below = np.concatenate((rules, rules[turns + 1]))  # who rules just below each corner
-    order = np.argsort(-corners_, kind="stable")
-    return corners_[order], np.concatenate(([start > 0], below[order]))
-
-
-def _small_part(pair: Atoms, loss: Vector) -> Vector:
-    """D at losses above 0, D less 1 − t below; its digits are those of the smaller of the two directions."""
-    back = pair.swapped
-    own = hockey_stick(pair.corners, pair.impossible, np.maximum(loss, 0.0))
-    other = np.exp(np.minimum(loss, 0.0)) * hockey_stick(back.corners, back.impossible, np.maximum(-loss, 0.0))
-    return np.where(loss > 0, own, other)
-
-
-def _crossings(one: Atoms, two: Atoms, loss: Vector, gap: Vector, at: NDArray[np.intp]) -> Vector:
-    """Where D₁ − D₂ changes sign between corners `at` and the next; both are linear in e^ε there."""
+    at = np.flatnonzero(rules[:-1] != rules[1:])
     steeper = np.exp(_log_above(one, loss)[1:][at] + loss[at]) - np.exp(_log_above(two, loss)[1:][at] + loss[at])
     with np.errstate(divide="ignore", invalid="ignore"):
         crossing = loss[at] + np.log1p(gap[at] / steeper)
-    return np.clip(np.where(np.isnan(crossing), loss[at + 1], crossing), loss[at + 1], loss[at])
+    crossing = np.clip(np.where(np.isnan(crossing), loss[at + 1], crossing), loss[at + 1], loss[at])
+    corners_ = np.concatenate((loss, crossing))
+    below = np.concatenate((rules, rules[at + 1]))  # who rules just below each corner
+    order = np.argsort(-corners_, kind="stable")
+    return corners_[order], np.concatenate(([start > 0], below[order]))
 
 
 def _log_above(pair: Atoms, loss: Vector) -> Vector:
@@ -249,8 +238,3 @@ def _mass_at(pair: Atoms, loss: Vector) -> Vector:
     mass = np.full(loss.shape, -np.inf)
     np.logaddexp.at(mass, np.searchsorted(-loss, -finite.loss), finite.log_p)
     return mass
-
-
-def _log_mass(pair: Atoms, loss: float) -> float:
-    """ln of P's mass at one infinite loss."""
-    return float(np.logaddexp.reduce(pair.log_p[pair.loss == loss], initial=-np.inf))

@@ -1,14 +1,14 @@
 """Composition: what many releases give away together, between two bounds that hold.
 
 The losses of independent releases add, so their masses convolve. A direction of every round is put on one lattice
-(`lattice`) and composed by a Fourier transform after tilting by e^{θ·loss}, so that its bulk lies at the ε asked for
-(`convolution`): δ = 1e−30 then costs no more than δ = 1e−3, and ε = 5,000 no more than 1. The same curve, made a little
+(`_lattice`) and composed by a Fourier transform after tilting by e^{θ·loss}, so that its bulk lies at the ε asked for
+(`_convolution`): δ = 1e−30 then costs no more than δ = 1e−3, and ε = 5,000 no more than 1. One curve, made a little
 more and a little less informative, gives the upper and the lower bound.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -41,32 +41,23 @@ def compose(parts: Iterable[Part]) -> Composition:
     >>> high - low < 1e-6 * high
     True
     """
-    checked = []
+    others: dict[int, Part] = {}  # by identity: a curve met twice is counted together
+    squares = 0.0  # Gaussian curves are made one, G_√Σμ²
     for curve, count in parts:
         natural(rounds=count)
-        if count:
-            checked.append((curve, int(count)))
-    return Composition(tuple(_gathered(checked)))
-
-
-def _gathered(parts: Sequence[Part]) -> list[Part]:
-    """Gaussian curves made one, G_√Σμ²; the same curve met twice counted together."""
-    counts: dict[int, tuple[Tradeoff, int]] = {}
-    squares = 0.0
-    for curve, count in parts:
-        if curve.gaussian_mu is not None:
-            squares += count * curve.gaussian_mu**2
-        else:
-            counts[id(curve)] = (curve, count + counts.get(id(curve), (curve, 0))[1])
+        if count and curve.gaussian_mu is not None:
+            squares += int(count) * curve.gaussian_mu**2
+        elif count:
+            others[id(curve)] = (curve, int(count) + others.get(id(curve), (curve, 0))[1])
     together = [(Tradeoff.gaussian(float(np.sqrt(squares)) * (1 + 4 * ROUNDING)), 1)] if squares else []
-    return list(counts.values()) + together
+    return Composition((*others.values(), *together))
 
 
 @dataclass(frozen=True, eq=False)
 class Composition:
     """Releases composed; asked for δ at an ε or ε at a δ, it answers with bounds for the worse of both directions."""
 
-    parts: tuple[Part, ...]
+    parts: tuple[Part, ...]  # curves, each with the number of times it is released
 
     @cached_property
     def directions(self) -> tuple[Direction, ...]:

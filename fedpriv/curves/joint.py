@@ -28,7 +28,7 @@ DEEPEST = -550.0  # a loss below which Q's masses underflow while P's do not
 
 
 def joint(parts: Sequence[Part]) -> Tradeoff:
-    """The curve of curves released together, each `count` times, ready to be subsampled.
+    """The curve of curves released together, each as often as it is said beside it, ready to be subsampled.
 
     >>> both = joint([(Tradeoff.gaussian(1.0), 1), (Tradeoff.laplace(0.5), 1)])
     >>> round(both.subsampled(0.01).delta(0.0), 5) < 0.005
@@ -40,41 +40,36 @@ def joint(parts: Sequence[Part]) -> Tradeoff:
         whole(rounds=count)
     if len(parts) == 1 and parts[0][1] == 1:
         return parts[0][0]
-    step, starts = _lattice_for(parts)
-    spread = [(lattice.spread(source(f, +1), step, at), n) for (f, n), at in zip(parts, starts, strict=True)]
-    merged = [(lattice.merged(source(f, -1), step, at), n) for (f, n), at in zip(parts, starts, strict=True)]
-    below = _below(merged)
-    if sum(n * _lowest(f) for f, n in parts) < DEEPEST:  # such a release is held to give everything away
-        return Tradeoff(Enclosure(Tradeoff.between([1.0, 0.0], [0.0, 1.0]).above, below))
-    return Tradeoff(Enclosure(_above(spread, any_of([(_hidden(f), n) for f, n in parts])), below))
-
-
-def _lowest(curve: Tradeoff) -> float:
-    own = source(curve, +1)
-    return float(own.finite.loss[-1]) if isinstance(own, Atoms) else own.reach[0]
-
-
-def _hidden(curve: Tradeoff) -> float:
-    """Mass under P of outcomes Q never gives."""
-    own = source(curve, +1)
-    return float(own.swapped.impossible) if isinstance(own, Atoms) else 0.0
-
-
-def _lattice_for(parts: Sequence[Part]) -> tuple[float, list[float]]:
-    """One step for all, aligned to outcomes with mass of their own, and where each curve's lattice starts."""
-    width = 0.0
+    width, deepest, hidden = 0.0, 0.0, []
     for curve, count in parts:
         own = source(curve, +1)
         low, high = (own.finite.loss[-1], own.finite.loss[0]) if isinstance(own, Atoms) else own.reach
-        width += count * float(high - low)
-    heavy = [heavy_losses(curve, 0.0) for curve, _ in parts]
+        width, deepest = width + count * float(high - low), deepest + count * float(low)
+        hidden.append((float(own.swapped.impossible) if isinstance(own, Atoms) else 0.0, count))
+    heavy = [
+        heavy_losses(curve, 0.0) for curve, _ in parts
+    ]  # every lattice starts at the heaviest outcome of its curve
     step, _ = lattice.aligned(max(heavy, key=len), max(width, 1e-9) / POINTS)
-    return step, [own[0][0] if own else 0.0 for own in heavy]
+    starts = [losses[0][0] if losses else 0.0 for losses in heavy]
+    spread = [(lattice.spread(source(f, +1), step, at), n) for (f, n), at in zip(parts, starts, strict=True)]
+    merged = [(lattice.merged(source(f, -1), step, at), n) for (f, n), at in zip(parts, starts, strict=True)]
+    _, p = _convolved([(0, _dense(one, one.log_mass - one.loss - one.residual), n) for one, n in merged])
+    _, q = _convolved([(0, _dense(one, one.log_mass), n) for one, n in merged])
+    kept = (q > 1e-250) & (p > 1e-250)
+    log_p, log_q = np.log(p[kept]), np.log(q[kept])
+    below = Atoms.sorted(log_p, log_q, log_q - log_p, sum(2 * n * one.error for one, n in merged) + ROUNDING)
+    if deepest < DEEPEST:  # such a release is held to give everything away
+        return Tradeoff(Enclosure(Tradeoff.between([1.0, 0.0], [0.0, 1.0]).above, below))
+    return Tradeoff(Enclosure(_above(spread, any_of(hidden)), below))
 
 
 def _above(rounds: list[tuple[Lattice, int]], hidden: float) -> Atoms:
+    """The pair of spread lattices; `hidden` is the mass under P of outcomes Q never gives."""
     first, mass = _convolved([(int(one.index[0]), _dense(one, one.log_mass), n) for one, n in rounds])
-    loss, log_q = _at(rounds, first, mass)
+    kept = mass > 1e-305
+    offset = sum(n * one.offset for one, n in rounds)
+    loss = offset + (first + np.flatnonzero(kept)) * rounds[0][0].step
+    log_q = np.log(mass[kept])
     impossible = any_of([(one.impossible, n) for one, n in rounds])
     return Atoms.sorted(
         np.concatenate((log_q - loss, [-np.inf, np.log(hidden + UNSEEN)])),
@@ -82,14 +77,6 @@ def _above(rounds: list[tuple[Lattice, int]], hidden: float) -> Atoms:
         np.concatenate((loss, [np.inf, -np.inf])),
         sum(2 * n * one.error for one, n in rounds) + ROUNDING,
     )
-
-
-def _below(rounds: list[tuple[Lattice, int]]) -> Atoms:
-    _, q = _convolved([(int(one.index[0]), _dense(one, one.log_mass), n) for one, n in rounds])
-    _, p = _convolved([(0, _dense(one, one.log_mass - one.loss - one.residual), n) for one, n in rounds])
-    kept = (q > 1e-250) & (p > 1e-250)
-    log_p, log_q = np.log(p[kept]), np.log(q[kept])
-    return Atoms.sorted(log_p, log_q, log_q - log_p, sum(2 * n * one.error for one, n in rounds) + ROUNDING)
 
 
 def _dense(one: Lattice, log_mass: Vector) -> Vector:
@@ -106,10 +93,3 @@ def _convolved(parts: list[tuple[int, Vector, int]]) -> tuple[int, Vector]:
         for _ in range(count):
             first, total = first + start, np.convolve(total, mass)
     return first, total
-
-
-def _at(rounds: list[tuple[Lattice, int]], first: int, mass: Vector) -> tuple[Vector, Vector]:
-    """Losses and log masses of the points that have any."""
-    offset = sum(n * one.offset for one, n in rounds)
-    kept = mass > 1e-305
-    return np.asarray(offset + (first + np.flatnonzero(kept)) * rounds[0][0].step), np.asarray(np.log(mass[kept]))

@@ -15,7 +15,7 @@ from fedpriv.curves._densities import Density
 from fedpriv.curves.atoms import ROUNDING, Atoms, hull
 from fedpriv.errors import FedprivError
 
-LARGEST_EPSILON = 1e300
+LARGEST_EPSILON = 1e300  # past it, the search for an ε ends
 SHORT_OF = 0.97  # of where a root is looked for first, the second point of a secant
 SECANTS = 12  # about five are needed
 SETTLED = 1e-10  # relative: the error behind so small a step of a secant is that of floats

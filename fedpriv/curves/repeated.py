@@ -65,7 +65,7 @@ class _Side(NamedTuple):
     """One direction of a block's most repetitions."""
 
     direction: Direction
-    tilt: float
+    tilt: float  # which suits the middle of the block
     ladder: Ladder | None  # where one tilt does not serve the whole block, as near the largest loss there is
     near: bool  # whether it may be the one that gives away more
 
@@ -81,10 +81,10 @@ class Repeated:
     True
     """
 
-    parts: Sequence[Part]
+    parts: Sequence[Part]  # curves, each with the number of times it is released in `base` repetitions
     base: int
     delta: float
-    _blocks: dict[int, list[_Side]] = field(default_factory=dict)
+    _blocks: dict[int, list[_Side]] = field(default_factory=dict)  # by a block's most repetitions
 
     def upper(self, times: int, tolerance: float = CLOSE, aside: float = 0.0) -> float:
         """An upper bound of ε(δ − aside); the tolerance is the relative error aimed at."""
@@ -121,7 +121,7 @@ class Repeated:
 
     @cached_property
     def _gaussian(self) -> bool:
-        """Whether all curves are, and so their composition."""
+        """Whether all curves are Gaussian, and so their composition."""
         return all(curve.gaussian_mu is not None for curve, _ in self.parts)
 
     @cached_property
@@ -165,20 +165,16 @@ class Repeated:
             self._blocks[last] = [side for _, side in sorted(found, key=lambda pair: -pair[0])]
         return self._blocks[last]
 
-    def _tilt(self, own: _Side, times: int) -> float:
-        """The block's, or the nearest of a few to what suits this number."""
-        if own.ladder is None:
-            return own.tilt
-        suits = own.ladder.estimate(times / self.base, self.delta).tilt
-        return float(2.0 ** (round(TILTS * log2(suits)) / TILTS))
-
     def _asked(self, own: _Side, times: int, delta: float, wanted: int, tolerance: float) -> float:
         """One bound of one direction."""
         counts = [count for _, count in _distinct(scaled(self.parts, times, self.base))]
         largest = [curve.largest_loss for curve, _ in own.direction.parts]
         pure = sum(count * loss for loss, count in zip(largest, counts, strict=True) if count)
+        tilt = own.tilt
+        if own.ladder is not None:  # the nearest of a few tilts to what suits this number
+            tilt = 2.0 ** (round(TILTS * log2(own.ladder.estimate(times / self.base, self.delta).tilt)) / TILTS)
         bounds = own.direction.closed_in(
-            self._tilt(own, times),
+            tilt,
             lambda one: max(one.epsilon(delta), 0.0),
             max(pure, 0.0) * (1 + 1e-13),
             tolerance,
@@ -189,7 +185,7 @@ class Repeated:
 
 
 def _distinct(parts: Iterable[Part]) -> tuple[Part, ...]:
-    """The same curve met twice counted together, in the order of the parts."""
+    """Every curve once, with the number of times that all its parts have, in the order of the parts."""
     found: dict[int, Part] = {}
     for curve, count in parts:
         found[id(curve)] = (curve, count + found.get(id(curve), (curve, 0))[1])

@@ -17,7 +17,7 @@ from scipy.special import erfcx
 from fedpriv._base.arrays import Vector
 from fedpriv.curves.atoms import Atoms
 
-GROUPS = 1024
+GROUPS = 1024  # of neighbouring outcomes, at most, that a sketch keeps of a pair
 SURE = 0.1  # a relative change of K″ between tilts that is as good as none
 RUNGS = 44  # tilts of a ladder, each 1.6 times the one before: √rounds from 1 to 1e5, δ from .1 to 1e-300
 STEEPEST = 1e3  # θ at most this many times one over the spread of the losses
@@ -26,10 +26,10 @@ STEEPEST = 1e3  # θ at most this many times one over the spread of the losses
 class Window(NamedTuple):
     """The stretch that holds all but e^OUTSIDE of the tilted mass on either side, and the tilts that show it."""
 
-    low: float
+    low: float  # losses at its ends
     high: float
-    up: float
-    down: float
+    up: float  # added to the tilt, what shows how little lies above `high`
+    down: float  # taken off the tilt, what shows how little lies below `low`
 
 
 def log_moment(loss: Vector, log_mass: Vector, tilt: float) -> float:
@@ -54,7 +54,7 @@ class Estimate(NamedTuple):
 
     epsilon: float
     tilt: float
-    doubt: float
+    doubt: float  # |ln| of the ratio of K″ on either side
 
 
 class Ladder(NamedTuple):
@@ -93,7 +93,7 @@ class Sketch:
         return Sketch([(*grouped(pair.finite), count) for pair, count in pairs])
 
     def log_moment(self, tilt: float) -> float:
-        """K(θ)."""
+        """K(θ) = Σ n·ln E_Q[e^{θ·loss}] of the groups."""
         return sum(n * log_moment(loss, log_mass, tilt) for loss, log_mass, n in self.rounds)
 
     def mean_and_variance(self, tilt: float) -> tuple[float, float]:

@@ -34,7 +34,7 @@ from fedpriv.curves.pair import (
 from fedpriv.errors import FedprivError, probability, real
 from fedpriv.trust import Adjacency
 
-LARGEST_MU = 1e100
+LARGEST_MU = 1e100  # above, all is told apart as far as floats can say
 Comparison = Literal["equal", "more private", "less private", "incomparable"]
 
 
@@ -47,7 +47,7 @@ class Tradeoff:
     (0.85, 0.2, 0.4055)
     """
 
-    pair: Pair
+    pair: Pair  # P and Q, of which this is T(P, Q)
 
     def __repr__(self) -> str:
         if isinstance(self.pair, Atoms):
@@ -104,7 +104,7 @@ class Tradeoff:
 
     @staticmethod
     def laplace_replaced(shift: float, rate: float) -> Tradeoff:
-        """The same with Laplace noise of scale 1 and ℓ1 norms.
+        """A sum with Laplace noise of scale 1, on a Poisson sample, and a record of ℓ1 norm `shift` made another.
 
         >>> round(Tradeoff.laplace_replaced(1.0, 0.2).epsilon(0.0), 6)  # ln((0.8 + 0.2e)/(0.8 + 0.2/e))
         0.430555
@@ -130,7 +130,7 @@ class Tradeoff:
 
     @property
     def above(self) -> Atoms:
-        """A finite pair that gives away at least as much (the very pair where the curve is finite)."""
+        """A finite pair that gives away at least as much as this curve, the very pair where the curve is finite."""
         return finite_above(self.pair)
 
     @property
@@ -177,17 +177,15 @@ class Tradeoff:
         levels = np.asarray(alpha, dtype=float)
         if not np.all((levels >= 0) & (levels <= 1)):
             raise FedprivError(f"alpha must be between 0 and 1, got {alpha!r}")
-        beta = self._beta(np.atleast_1d(levels))
+        flat, own = np.atleast_1d(levels), self.pair
+        if not isinstance(own, Density):
+            beta = np.interp(flat, *self.breakpoints)
+        elif own.gaussian is not None:
+            beta = ndtr(-ndtri(flat) - own.gaussian)
+        else:
+            x = own.where(lambda x: -own.p_above(x), -flat)
+            beta = np.where(flat >= 1, 0.0, own.q_below(x))
         return float(beta[0]) if levels.ndim == 0 else beta
-
-    def _beta(self, alpha: Vector) -> Vector:
-        if isinstance(self.pair, Density):
-            if self.pair.gaussian is not None:
-                return ndtr(-ndtri(alpha) - self.pair.gaussian)
-            x = self.pair.where(lambda x: -self.pair.p_above(x), -alpha)  # type: ignore[union-attr]
-            return np.where(alpha >= 1, 0.0, self.pair.q_below(x))
-        corners_alpha, corners_beta = self.breakpoints
-        return np.interp(alpha, corners_alpha, corners_beta)
 
     def delta(self, epsilon: float) -> float:
         """δ(ε) = sup over sets of Q(S) − e^ε P(S), this direction only; the other one is `inverse.delta`.

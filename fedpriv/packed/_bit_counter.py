@@ -14,7 +14,7 @@ from fedpriv._base.compiled import compiled
 
 Bytes = NDArray[np.uint8]
 _BLOCK = 1 << 14  # bytes of a row worked on at once: its planes and carries stay in a core's cache
-_AT_ONCE = 1 << 12  # of them turned into counts at once
+_AT_ONCE = 1 << 12  # bytes of a row turned into counts at once
 
 
 class BitCounter:
@@ -42,18 +42,34 @@ class BitCounter:
     def counts(self) -> NDArray[np.int64]:
         """The counts."""
         size = self._planes.shape[1]
-        counts = np.empty(8 * size, np.int64)
+        counts = np.zeros(8 * size, np.int64)
         for start in range(0, size, _AT_ONCE):
-            found = _counts(self._planes[:, start : start + _AT_ONCE])
-            counts[8 * start :][: found.size] = found
+            part = counts[8 * start : 8 * (start + _AT_ONCE)]
+            for lowest in range(0, len(self._planes), 8):  # eight planes make a byte
+                byte = np.zeros(part.size, np.uint8)
+                for plane in self._planes[lowest : lowest + 8][::-1]:
+                    byte += byte
+                    byte |= np.unpackbits(plane[start : start + _AT_ONCE])
+                part += byte.astype(np.int64) << lowest
         return counts[: self._columns]
 
     def majority(self, rows: int) -> NDArray[np.int8]:
-        """1 where more than half of so many rows have the bit set, −1 where less, 0 where just half: without counts."""
-        above, below = (
-            np.unpackbits(bits, count=self._columns).view(np.int8) for bits in _majority(self._planes, rows)
-        )
-        return np.subtract(above, below, out=above)
+        """1 where more than half of so many rows have the bit set, −1 where less, 0 where just half.
+
+        Counts are compared with the half from the highest bit down, and never worked out.
+        """
+        half, planes = rows // 2, self._planes
+        above, equal = np.zeros(planes.shape[1], np.uint8), np.full(planes.shape[1], 255, np.uint8)
+        for level in range(max(len(planes), half.bit_length()) - 1, -1, -1):
+            plane = planes[level] if level < len(planes) else np.uint8(0)
+            if half >> level & 1:
+                equal &= plane
+            else:
+                above |= equal & plane
+                equal &= ~plane
+        below = ~above if rows % 2 else ~(above | equal)  # equal to a half that was rounded down is below it
+        plus, minus = (np.unpackbits(bits, count=self._columns).view(np.int8) for bits in (above, below))
+        return np.subtract(plus, minus, out=plus)
 
 
 @compiled
@@ -118,29 +134,3 @@ def _add_carry(plane: Bytes, carry: Bytes) -> None:
     """plane + carry: the sum in `plane`, and what that carries in `carry`."""
     for place in range(len(plane)):
         plane[place], carry[place] = np.uint8(plane[place] ^ carry[place]), np.uint8(plane[place] & carry[place])
-
-
-def _counts(planes: Bytes) -> NDArray[np.int64]:
-    """Counts from planes, eight of which make a byte."""
-    counts = np.zeros(8 * planes.shape[1], np.int64)
-    for lowest in range(0, len(planes), 8):
-        byte = np.zeros(counts.size, np.uint8)
-        for plane in planes[lowest : lowest + 8][::-1]:
-            byte += byte
-            byte |= np.unpackbits(plane)
-        counts += byte.astype(np.int64) << lowest
-    return counts
-
-
-def _majority(planes: Bytes, rows: int) -> tuple[Bytes, Bytes]:
-    """Where counts are above half of `rows`, and where below: compared with it from the highest bit down."""
-    half = rows // 2
-    above, equal = np.zeros(planes.shape[1], np.uint8), np.full(planes.shape[1], 255, np.uint8)
-    for level in range(max(len(planes), half.bit_length()) - 1, -1, -1):
-        plane = planes[level] if level < len(planes) else np.uint8(0)
-        if half >> level & 1:
-            equal &= plane
-        else:
-            above |= equal & plane
-            equal &= ~plane
-    return above, ~above if rows % 2 else ~(above | equal)  # equal to a half that was rounded down is below it

@@ -49,12 +49,21 @@ class Planes:
         """Rows of symbols as rows of bytes."""
         symbols = matrix_of(symbols)
         if len(self.alphabet) == 2:
-            return np.packbits(self._upper(symbols), axis=1)
+            upper = symbols == self.alphabet[-1]
+            if not (upper | (symbols == self.alphabet[0])).all():
+                raise FedprivError(f"symbols must be {self.alphabet[0]} or {self.alphabet[-1]}")
+            return np.packbits(upper, axis=1)
         inside(symbols, self.alphabet)
         rows, dimension = symbols.shape
         payload = np.empty((rows, self.size(dimension)), np.uint8)
         for part in _blocks(rows, self.width * dimension):
-            index = self._index(symbols[part])
+            index = symbols[part]  # each symbol's place in the alphabet
+            if self.alphabet.start == 0 and self.alphabet.step == 1:
+                index = index.astype(np.min_scalar_type(len(self.alphabet) - 1), copy=False)
+            else:
+                index, rest = np.divmod(index.astype(np.int64) - self.alphabet.start, self.alphabet.step)
+                if rest.any():
+                    raise FedprivError(f"symbols must be in {self.alphabet}")
             bits = np.empty((len(index), self.width, dimension), np.bool_)
             for plane in range(self.width):
                 np.not_equal(index & index.dtype.type(1 << plane), 0, out=bits[:, plane])
@@ -86,22 +95,6 @@ class Planes:
             for part in _blocks(len(payload), self.width * dimension):
                 good[part] &= places.unpack(payload[part], dimension).max(axis=1) < len(self.alphabet)
         return good
-
-    def _upper(self, symbols: Symbols) -> Mask:
-        """Where the second of two symbols stands."""
-        upper = symbols == self.alphabet[-1]
-        if not (upper | (symbols == self.alphabet[0])).all():
-            raise FedprivError(f"symbols must be {self.alphabet[0]} or {self.alphabet[-1]}")
-        return np.asarray(upper)
-
-    def _index(self, symbols: Symbols) -> Symbols:
-        """Each symbol's place in the alphabet."""
-        if self.alphabet.start == 0 and self.alphabet.step == 1:
-            return symbols.astype(np.min_scalar_type(len(self.alphabet) - 1), copy=False)
-        index, rest = np.divmod(symbols.astype(np.int64) - self.alphabet.start, self.alphabet.step)
-        if rest.any():
-            raise FedprivError(f"symbols must be in {self.alphabet}")
-        return index
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,8 @@ from fedpriv.errors import FedprivError
 from fedpriv.packed.forms import Bytes, Trits
 
 _CLEARLY = 0.9  # of the dense size: past it, the shorter form is not worth the longer way
-_ON = 255
-_COUNT = np.dtype("<u4")
+_ON = 255  # the byte that says that a gap goes on
+_COUNT = np.dtype("<u4")  # of the numbers of gap bytes
 _SPOKEN = np.array(  # which digits of a byte speak, one bit each, and in the upper three bits how many do
     [sum((1 << place) + 32 for place in range(5) if byte // 3**place % 3 != 1) for byte in range(256)], np.uint8
 )
@@ -36,7 +36,16 @@ def written(payload: Bytes, dimension: int) -> bytes | None:
     nonzeros = int(_NONZEROS[payload].sum()) - padding * len(payload)
     if _COUNT.itemsize * len(payload) + nonzeros + nonzeros // 8 >= _CLEARLY * payload.size:
         return None
-    body = _written(Trits().unpack(payload, dimension))
+    symbols = Trits().unpack(payload, dimension)
+    rows, places = np.nonzero(symbols)
+    first = np.diff(rows, prepend=-1) != 0
+    zeros = np.diff(places, prepend=0) - 1
+    zeros[first] = places[first]
+    taken = zeros // _ON + 1
+    gaps = np.full(int(taken.sum()), _ON, np.uint8)
+    gaps[np.cumsum(taken) - 1] = zeros % _ON
+    counts = np.bincount(rows, taken, len(symbols)).astype(_COUNT)
+    body = counts.tobytes() + gaps.tobytes() + np.packbits(symbols[rows, places] > 0).tobytes()
     return body if len(body) < _CLEARLY * payload.size else None
 
 
@@ -71,31 +80,26 @@ def _sizes(payload: Bytes, spoken: Bytes, dimension: int, clearly: float, found:
         size = width
         if 4 + votes + votes // 8 < clearly:
             size = 4 + votes + (votes + 7) // 8
-            if _silent(heard, width, dimension):
-                size += _longer(payload[row], heard, spoken, dimension)
+            size += _longer(payload[row], heard, spoken, dimension)
         found[row] = size if size < clearly else width
-
-
-@compiled
-def _silent(heard: Bytes, width: int, dimension: int) -> bool:
-    """Whether blocks without a vote follow each other so far that a gap may have 255 zeros: they hold 129 of them."""
-    zeros = 0
-    for part in range(5):
-        end = min(width, dimension - part * width)
-        for block in range(len(heard)):
-            zeros = 0 if heard[block] >> part & 1 else zeros + max(min(64, end - 64 * block), 0)
-            if zeros >= _ON - 2 * 63:
-                return True
-    return False
 
 
 @compiled
 def _longer(payload: Bytes, heard: Bytes, spoken: Bytes, dimension: int) -> int:
     """By how many bytes the gaps of one message are longer than its votes: its five parts follow each other.
 
-    Between votes of blocks that have at most two others between them lie 254 zeros at the most.
+    Between votes of blocks that have at most two others between them lie 254 zeros at the most. So where a gap has 255,
+    blocks without a vote that follow each other hold 129 of them.
     """
-    width, found, before, last = len(payload), 0, -1, -4  # where the last vote stands, if that is known; and its block
+    width, zeros, most = len(payload), 0, 0
+    for part in range(5):
+        end = min(width, dimension - part * width)
+        for block in range(len(heard)):
+            zeros = 0 if heard[block] >> part & 1 else zeros + max(min(64, end - 64 * block), 0)
+            most = max(most, zeros)
+    if most < _ON - 2 * 63:
+        return 0
+    found, before, last = 0, -1, -4  # where the last vote stands, if that is known; and its block
     for part in range(5):
         end = min(width, dimension - part * width)
         for block in range(len(heard)):
@@ -125,7 +129,7 @@ def _vote(payload: Bytes, spoken: Bytes, part: int, start: int, stop: int, step:
 
 
 def expected_size(dimension: int, share: float) -> float:
-    """The mean of such a message's bytes, where each coordinate speaks with that probability, all independent.
+    """The mean bytes of a ternary message whose coordinates each speak with that probability, all independent.
 
     The number of votes is binomial. A gap passes 255 m zeros where that many coordinates before a vote are silent;
     where that has any probability to speak of, a message is sparse for certain.
@@ -145,25 +149,13 @@ def expected_size(dimension: int, share: float) -> float:
 
 
 def largest_expected_size(dimension: int, share: float) -> float:
-    """No mean is larger where coordinates speak with these probabilities on average, whatever each one's is.
+    """The largest mean bytes of a ternary message whose coordinates speak with that probability on average.
 
-    A vote takes nine bits, and its gap a byte more for every 255 zeros; the dense form, taken where this one is not
-    clearly shorter, is never longer than this one by more than that says.
+    Of the sparse form, a vote takes nine bits, and its gap a byte more for every 255 zeros; the dense form, taken where
+    the sparse one is not clearly shorter, is never longer than it by more than that says.
     """
     sparse = _COUNT.itemsize + 9 / 8 * dimension * share + 7 / 8 + dimension / _ON
     return min(sparse / _CLEARLY, float(Trits().size(dimension)))
-
-
-def _written(symbols: NDArray[np.integer]) -> bytes:
-    rows, places = np.nonzero(symbols)
-    first = np.diff(rows, prepend=-1) != 0
-    zeros = np.diff(places, prepend=0) - 1
-    zeros[first] = places[first]
-    taken = zeros // _ON + 1
-    gaps = np.full(int(taken.sum()), _ON, np.uint8)
-    gaps[np.cumsum(taken) - 1] = zeros % _ON
-    counts = np.bincount(rows, taken, len(symbols)).astype(_COUNT)
-    return counts.tobytes() + gaps.tobytes() + np.packbits(symbols[rows, places] > 0).tobytes()
 
 
 def read(body: Bytes, rows: int, dimension: int) -> Bytes:
@@ -185,16 +177,11 @@ def read(body: Bytes, rows: int, dimension: int) -> Bytes:
     signs = np.unpackbits(body[stop:])
     last = np.cumsum(counts)[counts > 0] - 1
     owners = np.repeat(np.arange(rows), counts)[ends]
-    places = _places(gaps, ends, counts)[ends]
+    reached = np.cumsum(gaps, dtype=np.int64) + np.cumsum(ends)  # by each gap byte, were all rows one
+    before = np.concatenate(([0], reached))[np.cumsum(counts) - counts]
+    places = (reached - np.repeat(before, counts) - 1)[ends]
     if signs[len(places) :].any() or not ends[last].all() or (places >= dimension).any():
         raise FedprivError("a row's gaps or signs pass its end")
     symbols = np.zeros((rows, dimension), np.int8)
     symbols[owners, places] = 2 * signs[: len(places)].view(np.int8) - 1
     return Trits().pack(symbols)
-
-
-def _places(gaps: Bytes, ends: NDArray[np.bool_], counts: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The coordinate that each gap byte reaches in its own row."""
-    reached = np.cumsum(gaps, dtype=np.int64) + np.cumsum(ends)
-    before = np.concatenate(([0], reached))[np.cumsum(counts) - counts]
-    return np.asarray(reached - np.repeat(before, counts) - 1)

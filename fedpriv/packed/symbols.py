@@ -32,7 +32,7 @@ class Packing(Protocol):
 class Words:
     """32 bits a coordinate, little endian: whole numbers ("<i4") or reals ("<f4")."""
 
-    kind: str
+    kind: str  # "<i4" or "<f4"
 
     def size(self, dimension: int) -> int:
         """Bytes a row."""
@@ -56,7 +56,8 @@ class Words:
         return np.asarray(np.isfinite(numbers).all(axis=1))
 
 
-WHOLE, REAL = Words("<i4"), Words("<f4")
+WHOLE = Words("<i4")
+REAL = Words("<f4")
 _INT32 = range(-(2**31), 2**31)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,8 @@ from fedpriv.packed._bit_counter import BitCounter
 from fedpriv.packed.forms import Bytes, Planes, Trits, payload_of
 from fedpriv.packed.symbols import REAL, packing
 
-_ROWS, _COLUMNS = 256, 1 << 12  # a block: sums of so many bytes fit 16 bits, and it stays in cache
+_ROWS = 256  # of a block: sums of so many bytes fit 16 bits
+_COLUMNS = 1 << 12  # of a block: it stays in cache
 
 
 class Tally:
@@ -44,7 +45,13 @@ class Tally:
         if isinstance(self._form, Planes):
             self._counter.add(payload)
         elif isinstance(self._form, Trits):
-            self._add_quotients(payload)
+            # sums of ⌊byte / 3ᵏ⌋: a digit is such a quotient less three times the next, and so are the sums
+            for row, column in product(range(0, len(payload), _ROWS), range(0, self._size, _COLUMNS)):
+                columns = slice(column, column + _COLUMNS)
+                quotient = payload[row : row + _ROWS, columns]
+                for place in range(5):
+                    self._sums[place, columns] += np.add.reduce(quotient, axis=0, dtype=np.uint16)
+                    quotient = quotient // 3
         else:
             self._sums[0] += self._form.unpack(payload, self._dimension).sum(axis=0, dtype=np.int64)
         self.count += len(payload)
@@ -70,19 +77,3 @@ class Tally:
         if isinstance(self._form, Planes) and self._form.alphabet == range(-1, 2, 2):
             return self._counter.majority(self.count)
         return np.sign(self.total()).astype(np.int8)
-
-    def _add_quotients(self, payload: Bytes) -> None:
-        """Sums of ⌊byte / 3ᵏ⌋: a digit is such a quotient less three times the next, and so are the sums."""
-        for rows, columns in _blocks(*payload.shape):
-            quotient = payload[rows, columns]
-            for place in range(5):
-                self._sums[place, columns] += np.add.reduce(quotient, axis=0, dtype=np.uint16)
-                quotient = quotient // 3
-
-
-def _blocks(rows: int, columns: int) -> Iterator[tuple[slice, slice]]:
-    return (
-        (slice(row, row + _ROWS), slice(column, column + _COLUMNS))
-        for row in range(0, rows, _ROWS)
-        for column in range(0, columns, _COLUMNS)
-    )

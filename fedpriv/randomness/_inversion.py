@@ -8,12 +8,13 @@ digits each time, so nothing is ever rounded, and no tail is ever cut off.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from decimal import Context, Decimal
 from fractions import Fraction
-from functools import lru_cache
-from itertools import accumulate, count
+from functools import lru_cache, partial
+from itertools import accumulate
+from typing import Literal, Protocol
 
 import numpy as np
 from numpy.random import Generator
@@ -25,12 +26,27 @@ from fedpriv.randomness.streams import random_bytes, random_words
 Words = NDArray[np.uint64]
 Integers = NDArray[np.int64]
 Size = int | tuple[int, ...]
-# b ↦ first k, and F(k)·2ᵇ to within one unit for k = first, …; in a table the first is 0 and the last 2ᵇ − 1
-Cumulative = Callable[[int], tuple[int, Sequence[int]]]
-_BLOCK = 1 << 16
-_LARGEST, _UNIT = np.uint64(2**64 - 1), np.uint64(1)
+_BLOCK = 1 << 16  # draws at once: they stay in cache
+_LARGEST = np.uint64(2**64 - 1)
+_UNIT = np.uint64(1)  # by which a bound of 64 bits may be off
 _WIDEST = 1e5  # standard deviation: a table of 2·10⁶ bounds
 _GUARD = 128  # bits beyond b: the n³ roundings on a ladder of n ≤ 2²¹ steps stay below 2⁻⁶⁰ units
+
+
+class Bounds(Protocol):
+    """Rising whole numbers, for bisection."""
+
+    def __len__(self) -> int:
+        """How many."""
+
+    def __getitem__(self, index: int, /) -> int:
+        """One of them."""
+
+
+# b ↦ first k, and F(k)·2ᵇ to within one unit for k = first, …; in a table the first is 0 and the last 2ᵇ − 1
+Cumulative = Callable[[int], tuple[int, Bounds]]
+Ratios = Callable[[int], Iterable[int]]  # b ↦ ratios of neighbouring probabilities, times 2ᵇ
+Law = Literal["gaussian", "poisson", "binomial"]
 
 
 def discrete_gaussian(sigma: float, size: Size, rng: Generator) -> Integers:
@@ -40,7 +56,7 @@ def discrete_gaussian(sigma: float, size: Size, rng: Generator) -> Integers:
     array([2, 0, 1, 0, 1])
     """
     positive(sigma=sigma)
-    return _gaussian_table(float(sigma)).draw(size, rng)
+    return _table("gaussian", float(sigma)).draw(size, rng)
 
 
 def skellam(variance: float, size: Size, rng: Generator) -> Integers:
@@ -60,7 +76,7 @@ def poisson(mean: float, size: Size, rng: Generator) -> Integers:
     array([4, 2, 3, 2, 2])
     """
     positive(mean=mean)
-    return _poisson_table(float(mean)).draw(size, rng)
+    return _table("poisson", float(mean)).draw(size, rng)
 
 
 def binomial_fixed(trials: int, p: float, size: Size, rng: Generator) -> Integers:
@@ -73,7 +89,7 @@ def binomial_fixed(trials: int, p: float, size: Size, rng: Generator) -> Integer
     probability(p=p)
     if p in (0, 1):
         return np.full(size, trials * int(p))
-    return _binomial_table(int(trials), float(p)).draw(size, rng)
+    return _table("binomial", float(p), int(trials)).draw(size, rng)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -81,14 +97,23 @@ class Table:
     """A law ready to be drawn from."""
 
     cumulative: Cumulative
-    first: int
+    first: int  # the least k there is, up to a chance of 2⁻⁶⁴
     bounds: Words  # F(k)·2⁶⁴ ± 1 for k = first, …
     start: NDArray[np.int32]  # by the first sixteen bits of U: how many bounds lie below
-    open: NDArray[np.bool_]  # by the same: whether that depends on the bits to come
+    open: NDArray[np.bool_]  # by the first sixteen bits of U: whether that depends on the bits to come
 
     @classmethod
-    def of(cls, cumulative: Cumulative) -> Table:
-        """Tabulate the law."""
+    def of(cls, mode: int, up: Ratios, down: Ratios) -> Table:
+        """Tabulate a law given by the ratios of neighbouring probabilities, walking away from the mode."""
+
+        def cumulative(bits: int) -> tuple[int, list[int]]:
+            precision = bits + _GUARD
+            left, right = _ladder(down(precision), precision), _ladder(up(precision), precision)
+            weights = [*reversed(left), 1 << precision, *right]
+            total = sum(weights)
+            bounds = [(weight << bits) // total for weight in accumulate(weights)]
+            return mode - len(left) - 1, [0, *bounds[:-1], (1 << bits) - 1]
+
         first, bounds = cumulative(64)
         words = np.array(bounds, np.uint64)
         return cls(cumulative, first, words, *guide(words, 16, _UNIT))
@@ -102,17 +127,14 @@ class Table:
             digit = random_bytes(2 * part.size, rng).view(np.uint16)
             part[:] = self.start.take(digit)
             undecided = np.flatnonzero(self.open.take(digit))
-            part[undecided] = self._search(digit[undecided], rng)
+            digit = digit[undecided]  # of these, 48 more bits of U are drawn
+            word = digit.astype(np.uint64) << np.uint64(48) | random_words(digit.size, rng) >> np.uint64(16)
+            place, near = climb(self.bounds, self.start.take(digit), word, _UNIT)
+            for i in near:
+                place[i] = draw_on(self.cumulative, int(word[i]), 64, rng) - self.first
+            part[undecided] = place
             part += self.first
         return out
-
-    def _search(self, digit: NDArray[np.uint16], rng: Generator) -> NDArray[np.int32]:
-        """The same by 64 bits of U, of which the first sixteen are known."""
-        word = digit.astype(np.uint64) << np.uint64(48) | random_words(digit.size, rng) >> np.uint64(16)
-        place, near = climb(self.bounds, self.start.take(digit), word, _UNIT)
-        for i in near:
-            place[i] = draw_on(self.cumulative, int(word[i]), 64, rng) - self.first
-        return place
 
 
 def guide(bounds: Words, bits: int, margin: np.uint64) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
@@ -163,53 +185,29 @@ def draw_on(cumulative: Cumulative, digits: int, bits: int, rng: Generator) -> i
             return first + place
 
 
-@lru_cache(maxsize=32)
-def _gaussian_table(sigma: float) -> Table:
-    _not_too_wide(sigma)
-    half = 1 / (2 * Fraction(sigma) ** 2)
-    return Table.of(
-        _cumulative(0, lambda bits: _gaussian_ratios(half, bits), lambda bits: _gaussian_ratios(half, bits))
-    )
+@lru_cache(maxsize=96)
+def _table(law: Law, setting: float, trials: int = 0) -> Table:
+    """The table of a law, kept: its setting is σ, the mean λ, or the p of a binomial law of n trials.
 
-
-@lru_cache(maxsize=32)
-def _poisson_table(mean: float) -> Table:
-    _not_too_wide(mean**0.5)
-    rate, mode = Fraction(mean), int(mean)
-    return Table.of(
-        _cumulative(
-            mode,
-            lambda bits: (_fixed(rate / k, bits) for k in count(mode + 1)),
-            lambda bits: (_fixed(k / rate, bits) for k in range(mode, 0, -1)),
-        )
-    )
-
-
-@lru_cache(maxsize=32)
-def _binomial_table(trials: int, p: float) -> Table:
-    _not_too_wide((trials * p * (1 - p)) ** 0.5)
-    odds, mode = Fraction(p) / (1 - Fraction(p)), int(trials * p)
-    return Table.of(
-        _cumulative(
-            mode,
-            lambda bits: (_fixed(odds * (trials - k) / (k + 1), bits) for k in range(mode, trials)),
-            lambda bits: (_fixed(k / (odds * (trials - k + 1)), bits) for k in range(mode, 0, -1)),
-        )
-    )
-
-
-def _cumulative(mode: int, up: Callable[[int], Iterable[int]], down: Callable[[int], Iterable[int]]) -> Cumulative:
-    """From the ratios of neighbouring probabilities, walking away from the mode, as fixed-point numbers."""
-
-    def cumulative(bits: int) -> tuple[int, list[int]]:
-        precision = bits + _GUARD
-        left, right = _ladder(down(precision), precision), _ladder(up(precision), precision)
-        weights = [*reversed(left), 1 << precision, *right]
-        total = sum(weights)
-        bounds = [(weight << bits) // total for weight in accumulate(weights)]
-        return mode - len(left) - 1, [0, *bounds[:-1], (1 << bits) - 1]
-
-    return cumulative
+    Going up, p(k + 1)/p(k) is exp(−(2k+1)/2σ²), λ/(k + 1) or (n − k)/(k + 1)·p/(1 − p).
+    """
+    exact = Fraction(setting)
+    match law:
+        case "gaussian":
+            deviation, mode = setting, 0
+            up = down = partial(_gaussian_ratios, 1 / (2 * exact**2))
+        case "poisson":
+            deviation, mode = setting**0.5, int(setting)
+            up = partial(_ratios, lambda k: exact / k, range(mode + 1, 1 << 62))  # a ladder ends long before
+            down = partial(_ratios, lambda k: k / exact, range(mode, 0, -1))
+        case "binomial":
+            deviation, mode = (trials * setting * (1 - setting)) ** 0.5, int(trials * setting)
+            odds = exact / (1 - exact)
+            up = partial(_ratios, lambda k: odds * (trials - k) / (k + 1), range(mode, trials))
+            down = partial(_ratios, lambda k: k / (odds * (trials - k + 1)), range(mode, 0, -1))
+    if not deviation <= _WIDEST:
+        raise FedprivError(f"the standard deviation must be at most {_WIDEST:g} here, got {deviation:g}")
+    return Table.of(mode, up, down)
 
 
 def _ladder(ratios: Iterable[int], precision: int) -> list[int]:
@@ -231,8 +229,9 @@ def _gaussian_ratios(half: Fraction, bits: int) -> Iterator[int]:
         ratio = ratio * square >> bits
 
 
-def _fixed(x: Fraction, bits: int) -> int:
-    return (x.numerator << bits) // x.denominator
+def _ratios(ratio: Callable[[int], Fraction], numbers: range, bits: int) -> Iterator[int]:
+    """⌊ratio(k)·2ᵇ⌋ for each of the numbers k."""
+    return ((x.numerator << bits) // x.denominator for x in map(ratio, numbers))
 
 
 def fixed_exp(x: Fraction, bits: int) -> int:
@@ -242,8 +241,3 @@ def fixed_exp(x: Fraction, bits: int) -> int:
     context = Context(prec=bits // 3 + 30)  # decimal digits: more than b log₁₀ 2, and twenty to spare for x itself
     exponent = context.divide(Decimal(-x.numerator), Decimal(x.denominator))
     return int(context.multiply(context.exp(exponent), Decimal(1 << bits)))
-
-
-def _not_too_wide(deviation: float) -> None:
-    if not deviation <= _WIDEST:
-        raise FedprivError(f"the standard deviation must be at most {_WIDEST:g} here, got {deviation:g}")

@@ -8,26 +8,24 @@ one in 10⁷, and that one is drawn on against whole numbers. T is about M/256: 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import comb
-from typing import Any
 
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import bdtrc, gammaln, xlogy
 
-from fedpriv._base.arrays import Symbols, Vector
+from fedpriv._base.arrays import Symbols
 from fedpriv.errors import whole
-from fedpriv.randomness._inversion import Cumulative, Words, climb, draw_on, guide
+from fedpriv.randomness._inversion import Words, climb, draw_on, guide
 from fedpriv.randomness.bits import Bytes, Probabilities, bernoulli, in_blocks, largest, rest_after_byte
 from fedpriv.randomness.streams import random_bytes, random_words
 
 _MOST = 512  # trials a table: above, the tables outgrow the cache, and the trials are shared out
 _MARGIN = np.uint64(1 << 19)  # of 2⁵⁶, 7e-12: float64 may be wrong by 4e-12 in F for 512 trials, and was by 2e-13
-_BITS = 12
+_BITS = 12  # of U, by which a table is entered
 OPEN = 65535  # in place of an outcome, where the first bits of U leave it open
 
 
@@ -47,45 +45,37 @@ def binomial(
         certain = largest(share, "p") == 1
         digit = np.minimum(share * 256, 255).astype(np.uint8)  # p = 1 is seen to below
         rest = share * 256 - digit
-        for piece in _shared_out(trials):
-            flat[part] += _count(_splits(piece), digit, rest, rng)
+        second = np.minimum(rest * 256, 255).astype(np.uint8)
+        pieces = -(-trials // _MOST)
+        for piece in range(pieces):  # trials shared out to the last one
+            packed = _splits((trials + piece) // pieces).draw(digit, rng)
+            count, ties = packed & np.uint16(1023), (packed >> np.uint16(10)).astype(np.uint8)
+            more, still = np.zeros_like(digit), np.zeros_like(digit)
+            for vote in range(ties.max()):
+                # a byte for each coordinate, whether it has a tie left or not: cheaper than a search
+                byte, voting = random_bytes(digit.size, rng), ties > vote
+                more += ((byte < second) & voting).view(np.uint8)
+                still += ((byte == second) & voting).view(np.uint8)
+            count += more
+            place = np.flatnonzero(still)
+            voters = np.repeat(place, still[place])  # those that tied twice
+            np.add.at(count, voters, bernoulli(rest_after_byte(rest[voters]), rng))
+            flat[part] += count
         if certain:
             flat[part][share == 1] = trials
     return out
-
-
-def _shared_out(trials: int) -> list[int]:
-    pieces = -(-trials // _MOST)
-    return [(trials + i) // pieces for i in range(pieces)]
-
-
-def _count(splits: Splits, digit: Bytes, rest: Vector, rng: Generator) -> NDArray[np.uint16]:
-    """Successes among the trials: those below the digit, and the ties that further digits turn into successes."""
-    packed = splits.draw(digit, rng)
-    count, ties = packed & np.uint16(1023), (packed >> np.uint16(10)).astype(np.uint8)
-    second, more, still = np.minimum(rest * 256, 255).astype(np.uint8), np.zeros_like(digit), np.zeros_like(digit)
-    for vote in range(
-        ties.max()
-    ):  # a byte for each coordinate, whether it has a tie left or not: cheaper than a search
-        byte, voting = random_bytes(digit.size, rng), ties > vote
-        more += ((byte < second) & voting).view(np.uint8)
-        still += ((byte == second) & voting).view(np.uint8)
-    count += more
-    place = np.flatnonzero(still)
-    voters = np.repeat(place, still[place])
-    np.add.at(count, voters, bernoulli(rest_after_byte(rest[voters]), rng))
-    return count
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Splits:
     """The law of (S, T) for each digit, packed as S + 1024 T."""
 
-    trials: int
+    trials: int  # M
     bounds: Words  # c·2⁵⁶ + F(s, t | c)·2⁵⁶ ± margin, for c = 0, …, 255; in each c by t, then s
     outcomes: NDArray[np.uint16]  # by t, then s
     guide: NDArray[np.uint16]  # by c and the first twelve bits: the outcome, or OPEN where they do not say
-    start: NDArray[np.int32]  # by the same: the first bound that may lie above U
+    start: NDArray[np.int32]  # by c and the first twelve bits: the first bound that may lie above U
+    open: float  # the largest share of coordinates, over all c, whose outcome the first twelve bits leave open
 
     @staticmethod
     def of(trials: int) -> Splits:
@@ -93,26 +83,24 @@ class Splits:
         return _splits(trials)
 
     def draw(self, digit: Bytes, rng: Generator) -> NDArray[np.uint16]:
-        """(S, T), packed, for each digit."""
+        """(S, T), packed, for each digit: by twelve bits of U, by 44 more, or by as many as it takes."""
         cell = self.cells(digit, random_bytes(2 * digit.size, rng).view(np.uint16))
         out = self.guide.take(cell)
         open_ = np.flatnonzero(out == OPEN)
-        out[open_] = self._search(cell[open_], rng)
+        cell = cell[open_]
+        word = random_words(cell.size, rng)
+        found, near = self.refined(cell, word)
+        for i in near:
+            c, begun = divmod(int(_joined(cell[i], word[i])), 1 << 56)
+            t, s = divmod(draw_on(_WholeNumbers(self.trials, c), begun, 56, rng), self.trials + 1)
+            found[i] = s + 1024 * t
+        out[open_] = found
         return out
 
     def cells(self, digit: Bytes, bits: NDArray[np.uint16]) -> NDArray[np.uint32]:
         """Where to look: the digit and the first twelve of sixteen bits of U."""
         cell: NDArray[np.uint32] = digit.astype(np.uint32) << np.uint32(_BITS) | bits >> np.uint16(16 - _BITS)
         return cell
-
-    def _search(self, cell: NDArray[np.uint32], rng: Generator) -> NDArray[np.uint16]:
-        word = random_words(cell.size, rng)
-        out, near = self.refined(cell, word)
-        for i in near:
-            digit, begun = divmod(int(_joined(cell[i], word[i])), 1 << 56)
-            t, s = divmod(draw_on(_whole_numbers(self.trials, digit), begun, 56, rng), self.trials + 1)
-            out[i] = s + 1024 * t
-        return out
 
     def refined(self, cell: NDArray[np.uint32], word: Words) -> tuple[NDArray[np.uint16], NDArray[np.intp]]:
         """(S, T), packed, by 56 bits of U where the first twelve leave it open; and where even 56 are too few."""
@@ -128,6 +116,7 @@ def _joined(cell: NDArray[np.uint32], word: Words) -> Words:
 
 @lru_cache(maxsize=8)
 def _splits(trials: int) -> Splits:
+    """P(S = s, T = t | c) = M!/(s! t! (M − s − t)!)·c^s·(255 − c)^(M − s − t)/256^M, summed up."""
     most = int(np.argmax(bdtrc(np.arange(trials + 1), trials, 1 / 256) < 2**-45))
     s, t, c = np.arange(trials + 1), np.arange(most + 1)[:, None], np.arange(256)[:, None, None]
     left = np.maximum(trials - s - t, 0)
@@ -137,32 +126,29 @@ def _splits(trials: int) -> Splits:
     below[:, -1] = 2**56 - 1
     bounds = (below + (np.arange(256, dtype=np.uint64) << np.uint64(56))[:, None]).reshape(-1)
     outcomes = np.broadcast_to(s + 1024 * t, share.shape[1:]).reshape(-1).astype(np.uint16)
-    return Splits(trials, bounds, outcomes, *_guide(bounds, outcomes))
-
-
-def _guide(bounds: Words, outcomes: NDArray[np.uint16]) -> tuple[NDArray[np.uint16], NDArray[np.int32]]:
     start, open_ = guide(bounds, 8 + _BITS, _MARGIN)
-    return np.where(open_, OPEN, outcomes[start % outcomes.size]).astype(np.uint16), start
+    known = np.where(open_, OPEN, outcomes[start % outcomes.size]).astype(np.uint16)
+    return Splits(trials, bounds, outcomes, known, start, float(open_.reshape(256, -1).mean(axis=1).max()))
 
 
 @dataclass(frozen=True, slots=True)
-class _WholeNumbers(Sequence[int]):
+class _WholeNumbers:
     """F(s, t | c)·2ᵇ, rounded down, in the order of the bounds; each is a whole number of 256⁻ᴹ."""
 
-    trials: int
-    digit: int
-    bits: int
+    trials: int  # M
+    digit: int  # c
+    bits: int = 0  # b
+
+    def __call__(self, bits: int) -> tuple[int, _WholeNumbers]:
+        """As a `Cumulative`: the first outcome, and the law by so many bits."""
+        return 0, _WholeNumbers(self.trials, self.digit, bits)
 
     def __len__(self) -> int:
         return (self.trials + 1) ** 2
 
-    def __getitem__(self, index: Any) -> Any:
+    def __getitem__(self, index: int) -> int:
         t, s = divmod(index, self.trials + 1)
         left, c = self.trials - t, self.digit
-        fewer_ties = sum(comb(self.trials, i) * 255 ** (self.trials - i) for i in range(t))
-        so_many = sum(comb(left, i) * c**i * (255 - c) ** (left - i) for i in range(min(s, left) + 1))
+        fewer_ties: int = sum(comb(self.trials, i) * 255 ** (self.trials - i) for i in range(t))
+        so_many: int = sum(comb(left, i) * c**i * (255 - c) ** (left - i) for i in range(min(s, left) + 1))
         return (fewer_ties + comb(self.trials, t) * so_many) << self.bits >> 8 * self.trials
-
-
-def _whole_numbers(trials: int, digit: int) -> Cumulative:
-    return lambda bits: (0, _WholeNumbers(trials, digit, bits))

@@ -12,7 +12,7 @@ of probabilities.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.random import Generator
@@ -26,7 +26,7 @@ Probabilities = ArrayLike | Callable[[Vector], Vector]
 Bytes = NDArray[np.uint8]
 Mask = NDArray[np.bool_]
 _Block = tuple[slice, list[Vector]]
-_ONE = np.float64(1).view(np.uint64)
+_ONE = np.float64(1).view(np.uint64)  # the bits of 1.0
 _BLOCK = 1 << 17  # coordinates at once: they stay in cache. A multiple of 8, so no random byte is wasted between blocks
 
 
@@ -153,7 +153,10 @@ def _decide(plus: Vector, minus: Vector, rng: Generator) -> NDArray[np.int8]:
 
 
 def in_blocks(
-    at: ArrayLike | None, within: float | None, times: float, **given: Probabilities
+    at: ArrayLike | None,  # what probabilities that are functions are called on
+    within: float | None,  # of what they are called on, the largest absolute value
+    times: float,  # what it is multiplied by, once it is within
+    **given: Probabilities,
 ) -> tuple[tuple[int, ...], Iterator[_Block]]:
     """The shape of the result; and each block's place in it, with the probabilities there."""
     shapes = {np.shape(p) for p in given.values() if not callable(p)} | ({np.shape(at)} if at is not None else set())
@@ -161,9 +164,9 @@ def in_blocks(
         raise FedprivError(f"{' and '.join(given)} must be arrays of one shape, or functions with at=, got {shapes}")
     shape = shapes.pop()
     parts = (slice(start, start + _BLOCK) for start in range(0, int(np.prod(shape)), _BLOCK))
-    flat = {name: None if callable(p) else np.ravel(p) for name, p in given.items()}
+    flat = [p if callable(p) else np.ravel(p) for p in given.values()]
     x = None if at is None else np.ravel(at)
-    return shape, ((part, _read(part, x, within, times, given, flat)) for part in parts)
+    return shape, ((part, _read(part, x, within, times, flat)) for part in parts)
 
 
 def _read(
@@ -171,8 +174,7 @@ def _read(
     x: NDArray[Any] | None,
     within: float | None,
     times: float,
-    given: dict[str, Probabilities],
-    flat: dict[str, NDArray[Any] | None],
+    given: list[Callable[[Vector], Vector] | NDArray[Any]],
 ) -> list[Vector]:
     """Every probability on one block; x is read, checked, held within bounds and scaled once for all of them."""
     block = None if x is None else finite(x[part])
@@ -180,12 +182,10 @@ def _read(
         block = np.clip(block, -within, within)
         if times != 1:
             block *= times
-    found = []
-    for name, p in given.items():
-        values = flat[name]
-        found.append(p(block) if values is None else values[part].astype(np.float64, copy=False))  # type: ignore[operator, arg-type]
-    return found
+    own = cast(Vector, block)  # functions are given with an x
+    return [p(own) if callable(p) else p[part].astype(np.float64, copy=False) for p in given]
 
 
 def _joined(parts: list[NDArray[Any]]) -> NDArray[Any]:
+    """The parts end to end, of which there may be none."""
     return np.concatenate(parts) if parts else np.empty(0, np.intp)

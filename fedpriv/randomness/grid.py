@@ -1,7 +1,7 @@
 """The grid on which noise is added to what leaves: no bit of a released number says more than the number does.
 
 Data are rounded toward zero to multiples of a step h, a power of two, so that no norm grows; they are added up as whole
-numbers, exactly; real noise is drawn rounded to the same grid, exactly (`sampling_wide`); and both are added as whole
+numbers, exactly; real noise is drawn rounded to the same grid, exactly (`wide`); and both are added as whole
 numbers. A multiple of h plus rounded noise is the rounding of their sum: what is released is what a certificate of real
 noise speaks of, rounded, so the certificate holds as it stands (docs/proofs/grid.md).
 """

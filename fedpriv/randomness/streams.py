@@ -13,7 +13,8 @@ from fedpriv._base.compiled import compiled, high_half
 from fedpriv.errors import FedprivError, natural
 
 _RAW_IS_64_BITS = {PCG64, PCG64DXSM, Philox, SFC64}  # MT19937, and several of randomgen's, give 32 or 52
-_WORDS = 2**64
+_WORDS = 2**64  # as many different ones
+# of Philox4x64: what two of its four words are multiplied by, and what both halves of the key grow by in each turn
 _MULTIPLIERS = (np.uint64(0xD2E7470EE14C6C93), np.uint64(0xCA5A826395121157))
 _WEYL = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBB67AE8584CAA73B))
 

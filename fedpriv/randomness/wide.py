@@ -65,7 +65,20 @@ class Rounded:
         out = np.empty(size, np.int64)
         flat = out.reshape(-1)
         for start in range(0, flat.size, BLOCK):
-            self._fill(flat[start : start + BLOCK], rng, doubt)
+            part = flat[start : start + BLOCK]
+            words = random_words(self.words(part.size), rng)
+            done, at, short = _row(words, part, 0, part.size, doubt, *self._tables)
+            while done < part.size:
+                if short:
+                    words = np.concatenate((words, random_words(part.size, rng)))
+                else:  # floats do not say what this draw is
+                    source = _Source(words, at, rng)
+                    cell, below = self._slowly(int(words[done]), source)
+                    whole = cell + (1 << self.shift >> 1) >> self.shift
+                    # modulo 2⁶⁴, as sums of 64 bits would have it: what passes them is a function of the draw
+                    part[done] = ((-whole if below else whole) + 2**63) % 2**64 - 2**63
+                    done, at = done + 1, source.at
+                done, at, short = _row(words, part, done, at, doubt, *self._tables)
         return out
 
     def rows(self, words: Words, out: Integers) -> NDArray[np.intp]:
@@ -76,26 +89,11 @@ class Rounded:
 
     @property
     def _tables(self) -> tuple[Words, Words, Words, Vector, np.uint64, np.uint64, int, float, bool]:
+        """The law as compiled functions take it."""
         return (
             self.cells, self.spare, self.inner, self.heights, np.uint64(self.edge), np.uint64(self.block),
             self.shift, self.scale, self.power == 2,
         )  # fmt: skip
-
-    def _fill(self, out: Integers, rng: Generator, doubt: float) -> None:
-        words = random_words(self.words(out.size), rng)
-        done, at = 0, out.size
-        while True:
-            done, at, short = _row(words, out, done, at, doubt, *self._tables)
-            if done == out.size:
-                return
-            if short:
-                words = np.concatenate((words, random_words(out.size, rng)))
-                continue
-            source = _Source(words, at, rng)
-            cell, below = self._slowly(int(words[done]), source)
-            whole = cell + (1 << self.shift >> 1) >> self.shift
-            out[done] = _wrapped(-whole if below else whole)
-            done, at = done + 1, source.at
 
     def _slowly(self, word: int, words: Iterator[int]) -> tuple[int, bool]:
         """The cell of one draw that begins with that word, and whether X is below 0: by the definition."""
@@ -108,35 +106,34 @@ class Rounded:
                     return cell, below
                 halvings = None
                 if layer == 0 and cell >= self.edge:
-                    halvings = _zeros(words)
+                    halvings = 0  # as many as a fair coin shows tails before the first head
+                    while not (coins := next(words)):
+                        halvings += 64
+                    halvings += (coins & -coins).bit_length() - 1
                     cell = self.edge + halvings * self.block + (cell - self.edge >> 1)
                 if self._under(cell, layer, halvings, words):
                     return cell, below
             word = next(words)
 
     def _under(self, cell: int, layer: int, halvings: int | None, words: Iterator[int]) -> bool:
-        """Whether a point of the cell, and of the layer or the block, lies under the curve."""
+        """Whether a point of the cell, and of the layer or the block, lies under the curve e^{−(x/s)^p/p}.
+
+        By ever more digits of it: everything is multiplied by 2^digits, and the curve right to within one unit.
+        """
         across, up, bits = next(words), next(words), 64
         while True:
             digits = bits + 64 + 2 * (halvings or 0)
-            low, high = self._between(layer, halvings, up, bits, digits)
-            right, left = (self._curve(Fraction((cell << bits) + across + one, 1 << bits), digits) for one in (1, 0))
+            area = Fraction(self.area) * (1 << digits)
+            lower = [int(area / int(cells)) for cells in self.cells[: 1 if halvings is not None else layer + 1]]
+            base, height = (0, lower[0] >> halvings) if halvings is not None else (sum(lower[:-1]), lower[-1])
+            low, high = base + (height * up >> bits), base + (height * (up + 1) >> bits) + len(lower) + 3
+            ends = (Fraction((cell << bits) + across + one, 1 << bits) / Fraction(self.scale) for one in (1, 0))
+            right, left = (fixed_exp(end**self.power / self.power, digits) for end in ends)
             if high <= right - 1:
                 return True
             if low >= left + 1:
                 return False
             across, up, bits = across << 64 | next(words), up << 64 | next(words), bits + 64
-
-    def _between(self, layer: int, halvings: int | None, up: int, bits: int, digits: int) -> tuple[int, int]:
-        """Between which numbers the height of a point lies, times 2^digits."""
-        area = Fraction(self.area) * (1 << digits)
-        lower = [int(area / int(cells)) for cells in self.cells[: 1 if halvings is not None else layer + 1]]
-        base, height = (0, lower[0] >> halvings) if halvings is not None else (sum(lower[:-1]), lower[-1])
-        return base + (height * up >> bits), base + (height * (up + 1) >> bits) + len(lower) + 3
-
-    def _curve(self, place: Fraction, digits: int) -> int:
-        """e^{−(x/s)^p/p}·2^digits to within one unit."""
-        return fixed_exp((place / Fraction(self.scale)) ** self.power / self.power, digits)
 
 
 class _Source:
@@ -171,7 +168,7 @@ def rounded(scale: float, power: Power) -> Rounded:
 
 
 def in_cells(scale: float, power: Power, shift: int) -> Rounded:
-    """The same of a scale in cells."""
+    """X of scale s cells, of which 2^shift make a unit, rounded to the nearest unit."""
     if not 1 <= scale <= WIDEST:
         raise FedprivError(f"noise must be at most 2^48 cells wide, got {scale:.6g}")
     widths, block, area = layers_of(power)
@@ -181,19 +178,6 @@ def in_cells(scale: float, power: Power, shift: int) -> Rounded:
     heights = np.zeros(LAYERS + 1)
     lay_out(scale, room, whole, power, widths, 2 * blocks, cells, spare, inner, heights)
     return Rounded(scale, power, whole, cells, spare, inner, heights, edge, blocks, shift)
-
-
-def _zeros(words: Iterator[int]) -> int:
-    """How many tails a fair coin shows before the first head."""
-    passed = 0
-    while not (word := next(words)):
-        passed += 64
-    return passed + (word & -word).bit_length() - 1
-
-
-def _wrapped(number: int) -> int:
-    """The number modulo 2⁶⁴, as sums of 64 bits would have it: what passes them is a function of the draw."""
-    return (number + 2**63) % 2**64 - 2**63
 
 
 @compiled

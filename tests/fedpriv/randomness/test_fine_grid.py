@@ -26,6 +26,7 @@ from fedpriv.estimation import DpMean, moments
 from fedpriv.mechanisms import Gaussian, Laplace, Ptr
 from fedpriv.randomness import grid as fine_grid
 from fedpriv.randomness import wide as sampling_wide
+from fedpriv.randomness._inversion import fixed_exp
 from fedpriv.randomness.cryptographic import cryptographic_generator
 from fedpriv.randomness.grid import FINE, FineGrid
 from fedpriv.randomness.streams import random_words, stream
@@ -137,10 +138,11 @@ def exactly(law: Rounded, word: int) -> tuple[int, int]:
 
 def test_a_draw_that_floats_cannot_decide_takes_more_digits_until_it_is_decided() -> None:
     law, layer = in_cells(2.0**27, 2, 1), 100
-    lower, height = (law._between(layer, None, up, 64, 400)[0] for up in (0, 1 << 64))
+    areas = [int(Fraction(law.area) * (1 << 400) / int(cells)) for cells in law.cells[: layer + 1]]
+    lower, height = sum(areas[:-1]), sum(areas)  # of the layer's edges, times 2⁴⁰⁰
     cell = (int(law.inner[layer]) + int(law.cells[layer])) // 2
     across = 12345
-    curve = law._curve(Fraction((cell << 64) + across, 1 << 64), 400)
+    curve = fixed_exp((Fraction((cell << 64) + across, 1 << 64) / Fraction(law.scale)) ** 2 / 2, 400)
     up = ((curve - lower) << 64) // (height - lower)  # the first 64 digits of a point on the curve
     assert 0 < up < 1 << 64
     asked: list[int] = []

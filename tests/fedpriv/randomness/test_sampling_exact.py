@@ -242,7 +242,10 @@ def test_binomial_takes_the_smallest_type_and_meets_the_extremes(trials, kind):
 
 @given(trials=st.integers(1, 10**5))
 def test_trials_are_shared_out_to_the_last_one(trials):
-    pieces = sampling_binomial._shared_out(trials)
+    pieces = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sampling_binomial, "_splits", lambda piece: pieces.append(piece) or Tied(0))
+        binomial(trials, [0.5], np.random.default_rng(1))
     assert sum(pieces) == trials
     assert max(pieces) <= 512
     assert len(set(pieces)) <= 2
@@ -262,20 +265,20 @@ def test_a_draw_on_the_edge_is_decided_by_whole_numbers():
     trials, digit, place = 16, 100, 7  # S = 6 or 7 with T = 0, on either side of this bound
     splits = sampling_binomial._splits(trials)
     edge = sampling_binomial._WholeNumbers(trials, digit, 56 + 64)[place]
-    cell = np.array([(digit << 12) | edge >> 108], np.uint32)
-    rest = (edge >> 64) & (2**44 - 1)
+    first, rest = edge >> 108, (edge >> 64) & (2**44 - 1)
     for beyond, expected in ((-2, place), (2, place + 1)):
-        rng = Scripted(words(rest << 20), words((edge + beyond) & (2**64 - 1)))
-        assert splits._search(cell, rng) == [expected]
+        rng = Scripted(words(first << 4), words(rest << 20), words((edge + beyond) & (2**64 - 1)))
+        assert splits.draw(np.array([digit], np.uint8), rng) == [expected]
         assert not rng.answers
 
 
 def test_a_tie_among_ties_is_drawn_on():
     p = (100 + 2**-8 + 2**-40) / 256  # digits 100, 1, 0, 0, 0, 1, …
-    count = sampling_binomial._count(
-        Tied(1), np.array([100], np.uint8), np.array([p * 256 - 100]), Scripted(words(1), words(0), words(0))
-    )
-    assert count == [1]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sampling_binomial, "_splits", lambda trials: Tied(1))
+        rng = Scripted(words(1), words(0), words(0))
+        assert binomial(1, [p], rng) == [1]
+    assert not rng.answers
 
 
 class Tied:
@@ -310,14 +313,14 @@ def binomial_distribution(trials: int, p: float) -> Callable[[int], mpmath.mpf]:
 
 
 LAWS = {
-    "gaussian 0.3": (lambda: sampling_inversion._gaussian_table(0.3), lambda: gaussian_distribution(0.3)),
-    "gaussian 1": (lambda: sampling_inversion._gaussian_table(1.0), lambda: gaussian_distribution(1.0)),
-    "gaussian 7.7": (lambda: sampling_inversion._gaussian_table(7.7), lambda: gaussian_distribution(7.7)),
-    "gaussian 200": (lambda: sampling_inversion._gaussian_table(200.0), lambda: gaussian_distribution(200.0)),
-    "poisson 0.01": (lambda: sampling_inversion._poisson_table(0.01), lambda: poisson_distribution(0.01)),
-    "poisson 20.5": (lambda: sampling_inversion._poisson_table(20.5), lambda: poisson_distribution(20.5)),
-    "binomial 30 .1": (lambda: sampling_inversion._binomial_table(30, 0.1), lambda: binomial_distribution(30, 0.1)),
-    "binomial 99 .5": (lambda: sampling_inversion._binomial_table(99, 0.5), lambda: binomial_distribution(99, 0.5)),
+    "gaussian 0.3": (lambda: sampling_inversion._table("gaussian", 0.3), lambda: gaussian_distribution(0.3)),
+    "gaussian 1": (lambda: sampling_inversion._table("gaussian", 1.0), lambda: gaussian_distribution(1.0)),
+    "gaussian 7.7": (lambda: sampling_inversion._table("gaussian", 7.7), lambda: gaussian_distribution(7.7)),
+    "gaussian 200": (lambda: sampling_inversion._table("gaussian", 200.0), lambda: gaussian_distribution(200.0)),
+    "poisson 0.01": (lambda: sampling_inversion._table("poisson", 0.01), lambda: poisson_distribution(0.01)),
+    "poisson 20.5": (lambda: sampling_inversion._table("poisson", 20.5), lambda: poisson_distribution(20.5)),
+    "binomial 30 .1": (lambda: sampling_inversion._table("binomial", 0.1, 30), lambda: binomial_distribution(30, 0.1)),
+    "binomial 99 .5": (lambda: sampling_inversion._table("binomial", 0.5, 99), lambda: binomial_distribution(99, 0.5)),
 }
 
 
@@ -346,8 +349,9 @@ def test_a_fixed_law_is_met_far_out_and_on_the_edge(name):
                 (u >> 192) & (2**48 - 1),
                 [(u >> shift) & (2**64 - 1) for shift in (128, 64, 0)],
             )
-            rng = Scripted(words(word << 16), words(more[0]), words(*more[1:]))
-            k = int(table._search(np.array([digit], np.uint16), rng)[0]) + table.first
+            rng = Scripted(words(digit), words(word << 16), words(more[0]), words(*more[1:]))
+            assert table.open[digit]
+            k = int(table.draw(1, rng)[0])
             low = distribution(k - 1) if "gaussian" in name or k > 0 else 0
             assert low * 2**256 <= u < distribution(k) * 2**256
 
