@@ -11,20 +11,25 @@ from typing import Literal
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
 from fedpriv._base.arrays import Vector
 from simulations.figures.style import CARD, MUTED, house_style, label_ends
 
-SOLID, DASHED, DOTTED = "-", (0, (4, 2)), (0, (1, 1.5))
-Dashes = str | tuple[float, tuple[float, ...]]
+Dashes = (
+    str | tuple[float, tuple[float, ...]]
+)  # a style by its name; or where to begin, then on and off, in line widths
+SOLID: Dashes = "-"
+DASHED: Dashes = (0, (4, 2))
+DOTTED: Dashes = (0, (1, 1.5))
 
 
 @dataclass(frozen=True, eq=False)
 class Line:
     """One curve; nan is a gap."""
 
-    name: str
+    name: str  # in the legend and in the table
     x: Vector
     y: Vector
     colour: str
@@ -37,13 +42,13 @@ class Panel:
     """One pair of axes."""
 
     title: str
-    x: str
-    y: str
+    x: str  # what the axis below measures
+    y: str  # what the upright axis measures
     lines: Sequence[Line]
     log: int | None = None  # base of the axis below
     between: tuple[Vector, Vector, Vector, str] | None = None  # x, from, to: a shaded area, and its words
-    top: float = 1.0
-    floor: float = 0.0  # above 0 the upright axis is logarithmic
+    top: float = 1.0  # where the upright axis ends
+    floor: float = 0.0  # where it begins: above 0 it is logarithmic
     key: Literal["upper right", "upper left"] = "upper right"  # where the legend is
 
 
@@ -56,8 +61,8 @@ def written(panels: Sequence[Panel], note: str = "", form: str = "png") -> bytes
     """The figure as a file of that form: png, svg or pdf."""
     content = io.BytesIO()
     with house_style():
-        figure = Figure(figsize=(4.1 * len(panels) + 0.4, 3.9), layout="constrained")
-        figure.get_layout_engine().set(w_pad=0.1, h_pad=0.08, wspace=0.04)  # type: ignore[union-attr, call-arg]
+        layout = ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.08, wspace=0.04)
+        figure = Figure(figsize=(4.1 * len(panels) + 0.4, 3.9), layout=layout)
         for axes, panel in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
             _draw(axes, panel)
         if note:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from fedpriv._base.arrays import Vector
 from fedpriv.errors import FedprivError
@@ -21,7 +21,7 @@ LEGEND = {
     DASHED: "Dashed: [F]'s theorem.",
 }
 Survived = Sequence[tuple[str, Sequence[Vote], str]]  # what is said of it, the votes, their colour
-SETTINGS = {
+SETTINGS = {  # the setting that pays for attackers survived, by the kind of mechanism
     "Binomial": "trials", "Ternary": "spread", "StochasticSign": "scale", "Ternarize": "scale", "Cldp": "epsilon",
 }  # fmt: skip
 
@@ -49,16 +49,16 @@ def kinds(panels: Sequence[Panel]) -> str:
     return " ".join(words for dashes, words in LEGEND.items() if dashes in there)
 
 
-def resilience(title: str, x: str, at: Any, survived: Survived, log: int | None = None) -> Panel:
-    """K/N over something: for each setting exactly, as certified, and as the theorem has it."""
-    lines, at = [], np.asarray(at, dtype=float)
+def resilience(title: str, x: str, at: ArrayLike, survived: Survived, log: int | None = None) -> Panel:
+    """K/N at those places of the axis x: for each setting exactly, as certified, and as the theorem has it."""
+    lines, places = [], np.asarray(at, dtype=float)
     for name, votes, colour in survived:
         exact, certified, published = shares(votes)
         before, ends = (f"{name}, ", (name, "", "")) if name else ("", ("[F]'s theorem", "certified", "counted"))
         lines += [
-            Line(f"{before}published", at, published, colour, DASHED, at_end=ends[0]),
-            Line(f"{before}certified", at, certified, colour, DOTTED, at_end=ends[1]),
-            Line(f"{before}counted", at, exact, colour, at_end=ends[2]),
+            Line(f"{before}published", places, published, colour, DASHED, at_end=ends[0]),
+            Line(f"{before}certified", places, certified, colour, DOTTED, at_end=ends[1]),
+            Line(f"{before}counted", places, exact, colour, at_end=ends[2]),
         ]
     highest = max(float(np.nan_to_num(line.y).max()) for line in lines)
     top = 1.02 if 0.5 < highest <= 1 else 1.05 * highest or 1.0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 
 from simulations.figures.style import Picture
@@ -89,14 +89,22 @@ def table(head: Sequence[str], rows: Iterable[Row]) -> str:
     top = "".join(f"<th>{name}</th>" for name in names)
     body = ""
     for first, *rest in rows:
-        cells = zip(names[1:], map(_cell, rest), strict=True)
-        body += f"<tr><th>{first}</th>" + "".join(f'<td data-name="{name}">{words}</td>' for name, words in cells)
+        body += f"<tr><th>{first}</th>"
+        for name, cell in zip(names[1:], rest, strict=True):
+            words = escape(cell) if isinstance(cell, str) else f'<span class="{cell[1]}">{escape(cell[0])}</span>'
+            body += f'<td data-name="{name}">{words}</td>'
         body += "</tr>\n"
     return f'<table class="stack"><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>'
 
 
-def _cell(cell: str | tuple[str, str]) -> str:
-    return escape(cell) if isinstance(cell, str) else f'<span class="{cell[1]}">{escape(cell[0])}</span>'
+def explained(rows: Iterable[tuple[str, str]], meanings: Mapping[str, str]) -> str:
+    """A table of names and what came of them; below that, muted, what a name means where it has a meaning."""
+    made = ""
+    for name, text in rows:
+        meaning = meanings.get(name)
+        more = f'<br><span class="muted">{escape(meaning)}</span>' if meaning else ""
+        made += f"<tr><th>{escape(name)}</th><td>{escape(text)}{more}</td></tr>"
+    return f'<table class="rows">{made}</table>'
 
 
 def folded(title: str, content: str) -> str:

@@ -8,38 +8,34 @@ from html import escape
 import numpy as np
 
 from simulations.figures.style import BLUE, MUTED, RED, Drawn, Picture, key, new, picture
-from simulations.report._document import figure
+from simulations.report._document import explained, figure
 from simulations.report.run.audit_facts import Found, found_of
 from simulations.report.run.audit_words import MEANINGS, confident, in_a_line, rows
 from simulations.report.run.runs import Run
 
 
 def pictures(run: Run) -> list[Picture]:
-    """Audited beside certified."""
+    """The curve of what was audited beside the certified one; none where nothing was audited."""
     found = found_of(run)
     drawn = None if found is None else picture("audited", "What canaries gave away", lambda: _curves(found))
     return [] if drawn is None else [drawn]
 
 
 def section(run: Run, drawn: Sequence[Picture]) -> str:
-    """Every number with what it proves, and the curves."""
+    """Every number of the audit with what it proves, and its curves; "" where nothing was audited."""
     found = found_of(run)
     if found is None:
         return ""
-    cells = []
-    for name, text in rows(found):
-        meaning = MEANINGS.get(name)
-        more = f'<br><span class="muted">{escape(meaning)}</span>' if meaning else ""
-        cells.append(f"<tr><th>{escape(name)}</th><td>{escape(text)}{more}</td></tr>")
     figures = "\n".join(map(figure, drawn))
     return (
         f'<h2 id="audit">Audited</h2>\n<p>{escape(in_a_line(found))}.</p>\n'
         f'<section class="figures">{figures}</section>\n'
-        f'<div class="table"><table class="rows">{"".join(cells)}</table></div>'
+        f'<div class="table">{explained(rows(found), MEANINGS)}</div>'
     )
 
 
 def _curves(found: Found) -> Drawn:
+    """The errors of both kinds: certified, as the canaries had them, and as the audited μ allows."""
     figure, (axes,) = new(5.2)
     own, alpha = found["curves"], np.array(found["curves"]["alpha"])
     axes.plot(alpha, 1 - alpha, color=MUTED, lw=0.8)

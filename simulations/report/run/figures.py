@@ -70,7 +70,10 @@ def epsilon(run: Run) -> Drawn | None:
     if not lines:
         return None
     x = [line["round"] for line in lines]
-    low, high, clt = ([_or_nan(line["epsilon"][name]) for line in lines] for name in ("lower", "upper", "clt"))
+    low, high, clt = (
+        [nan if line["epsilon"][name] is None else line["epsilon"][name] for line in lines]
+        for name in ("lower", "upper", "clt")
+    )
     figure, (axes,) = new(3.2)
     axes.fill_between(x, low, high, color=BLUE, alpha=0.15, lw=0)
     curve(axes, x, high, BLUE)
@@ -112,10 +115,6 @@ def adapted(run: Run) -> Drawn | None:
     said = ", ".join(f"{name} {lines[0]['adapted'][name]:.4g} to {last[name]:.4g}" for name in names)
     note = "The mean over clients. Each client's moves by what it has released and nothing else: it costs nothing."
     return figure, f"What adapts, over rounds: {said}.", note
-
-
-def _or_nan(value: float | None) -> float:
-    return nan if value is None else value
 
 
 def tradeoff(run: Run) -> Drawn | None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from clients.data.identity import short
 from fedpriv.accounting.account import Account
-from fedpriv.accounting.event import Event, event_of
+from fedpriv.accounting.event import event_of
 from fedpriv.errors import FedprivError
 from fedpriv.mechanisms import COSTED, MECHANISMS
 from fedpriv.records import Line, Records, read, read_timings
@@ -33,9 +33,9 @@ class Run:
 
     directory: Path
     records: Records
-    timings: dict[int, Line]
+    timings: dict[int, Line]  # by round; {} where no seconds were kept
     study: str  # the resolved study.toml, "" where there is none
-    where: str | None = None  # its data lay when it began
+    where: str | None = None  # where its data lay when it began; None where that was not written down
 
     @property
     def header(self) -> Line:
@@ -127,16 +127,11 @@ class Run:
         if not self.private or not self.releases:
             return None
         try:
-            return Account(
-                tuple(self._released(own) for own in self.header.get("releases") or [self.header["release"]])
-            )
+            events = [event_of(own) for own in self.header.get("releases") or [self.header["release"]]]
+            # a message of several steps is as many releases
+            return Account(tuple(replace(event, rounds=self.releases * event.rounds) for event in events))
         except (KeyError, TypeError, FedprivError) as error:
             raise FedprivError(f"{self.directory / 'records.jsonl'}:1: release: {error}") from None
-
-    def _released(self, own: Line) -> Event:
-        """What the worst client released of one kind; a message of several steps is as many releases."""
-        event = event_of(own)
-        return replace(event, rounds=self.releases * event.rounds)
 
     @property
     def kept(self) -> bool:
@@ -180,18 +175,23 @@ def labels(runs: Sequence[Run]) -> list[str]:
 
     Settings that only add noise are left out where the rest suffices: most often they were found for a target ε.
     """
-    facts = [_facts(run) for run in runs]
+    facts, noise = [_facts(run) for run in runs], set[str]()
+    for run in runs:
+        effects = dict(getattr(MECHANISMS.get(kind(run.header["mechanism"])), "effects", {}))
+        if (cls := SUMS.get(kind(run.released))) is not None:
+            effects |= {f"release {name}": way for name, way in COSTED.named(cls.kind_of_cost).effects.items()}
+        noise |= {name for name, way in effects.items() if way < 0}
     names = list(dict.fromkeys(name for own in facts for name in own))
     differing = [name for name in names if len({own.get(name) for own in facts}) > 1]
-    noise = {name for run in runs for name, way in _effects(run).items() if way < 0}
     for chosen in ([name for name in differing if name not in noise], differing):
-        found = [", ".join(_phrase(name, own[name]) for name in chosen if name in own) for own in facts]
+        found = [", ".join(own[name] for name in chosen if name in own) for own in facts]
         if len(set(found)) == len(runs) and all(found):
             return found
     return [str(run.directory) for run in runs]
 
 
 def _facts(run: Run) -> dict[str, str]:
+    """In what a run can differ from another: the words for each, by its name."""
     header = run.header
     own = {"study": str(header["name"])} | ({"data": short(header["data"])} if "data" in header else {})
     own |= {"release": kind(run.released), "mechanism": kind(header["mechanism"])}
@@ -202,16 +202,6 @@ def _facts(run: Run) -> dict[str, str]:
     own |= {f"aggregation {name}": value_of(value) for name, value in settings(header["aggregation"]).items()}
     own |= {"corruption": named(header.get("corruption"))}
     own |= {"Byzantine": str(header["byzantine"]), "clients": str(header["clients"]), "model": str(header["model"])}
-    return own | {"trust": str((header["release"] or {}).get("trust")), "rounds": str(header["rounds"])}
-
-
-def _effects(run: Run) -> dict[str, int]:
-    """Which way settings move ε, by what `_facts` calls them."""
-    own = dict(getattr(MECHANISMS.get(kind(run.header["mechanism"])), "effects", {}))
-    if (cls := SUMS.get(kind(run.released))) is not None:
-        own |= {f"release {name}": way for name, way in COSTED.named(cls.kind_of_cost).effects.items()}
-    return own
-
-
-def _phrase(name: str, value: str) -> str:
-    return value if name in ("study", "release", "mechanism", "model") else f"{name} {value}"
+    own |= {"trust": str((header["release"] or {}).get("trust")), "rounds": str(header["rounds"])}
+    bare = ("study", "release", "mechanism", "model")  # whose value says of what it is
+    return {name: value if name in bare else f"{name} {value}" for name, value in own.items()}
