@@ -74,13 +74,15 @@ def picture(name: str, title: str, drawing: Callable[[], Drawn | None]) -> Pictu
     """A drawing in the house style, saved both ways; None where there was nothing to draw."""
     with house_style():
         drawn = drawing()
-        if drawn is None:
-            return None
-        figure, alt, note = drawn
-        png, svg = io.BytesIO(), io.StringIO()
-        figure.savefig(png, format="png", facecolor=CARD)
-        figure.set_layout_engine("none")  # the places found for the PNG are right for the SVG as well
-        figure.savefig(svg, format="svg", transparent=True, metadata={"Date": None})
+        return None if drawn is None else saved(name, title, *drawn)
+
+
+def saved(name: str, title: str, figure: Figure, alt: str, note: str) -> Picture:
+    """A figure saved both ways, within the house style that it was drawn in."""
+    png, svg = io.BytesIO(), io.StringIO()
+    figure.savefig(png, format="png", facecolor=CARD)
+    figure.set_layout_engine("none")  # the places found for the PNG are right for the SVG as well
+    figure.savefig(svg, format="svg", transparent=True, metadata={"Date": None})
     inline = svg.getvalue()
     for pattern, replacement in INLINE.items():
         inline = re.sub(pattern, replacement.format(name), inline, flags=re.S)

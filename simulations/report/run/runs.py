@@ -162,12 +162,16 @@ def load(directory: str | Path) -> Run:
     if not (place / "records.jsonl").is_file():
         raise FedprivError(f"{directory}: no records.jsonl there; give the directory that fedpriv run named at its end")
     timings = place / "timings.jsonl"
-    try:
-        study = (place / "study.toml").read_text(encoding="utf-8")
-    except (OSError, ValueError):
-        study = ""
     seconds = read_timings(timings) if timings.is_file() else {}
-    return Run(place, read(place / "records.jsonl"), seconds, study, data_place(place))
+    return Run(place, read(place / "records.jsonl"), seconds, study_text(place), data_place(place))
+
+
+def study_text(directory: Path) -> str:
+    """The study.toml of a run or of a sweep, "" where none can be read."""
+    try:
+        return (directory / "study.toml").read_text(encoding="utf-8")
+    except (OSError, ValueError):
+        return ""
 
 
 def labels(runs: Sequence[Run]) -> list[str]:
@@ -198,8 +202,8 @@ def _facts(run: Run) -> dict[str, str]:
     own |= {name: value_of(value) for name, value in settings(header["mechanism"]).items()}
     own |= {f"release {name}": value_of(value) for name, value in settings(run.released).items()}
     own |= {"aggregation": kind(header["aggregation"]), "attack": kind(header["attack"])}
-    own |= {f"attack {name}": value_of(value) for name, value in settings(header["attack"]).items()}
-    own |= {f"aggregation {name}": value_of(value) for name, value in settings(header["aggregation"]).items()}
+    for of in ("attack", "aggregation"):
+        own |= {f"{of} {name}": value_of(value) for name, value in settings(header[of]).items()}
     own |= {"corruption": named(header.get("corruption"))}
     own |= {"Byzantine": str(header["byzantine"]), "clients": str(header["clients"]), "model": str(header["model"])}
     own |= {"trust": str((header["release"] or {}).get("trust")), "rounds": str(header["rounds"])}

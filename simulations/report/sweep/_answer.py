@@ -10,7 +10,7 @@ from fedpriv.trust import Word, sums_only
 from server.progress.words import ASSUMED, how, ranges, share, small, tally, up
 from simulations.report.sweep._spots import Field, Spread
 from simulations.report.sweep._standing import KEPT, UNTRIED, Standing, Standings
-from simulations.report.sweep.cells import Cell, Ran, State, Sweep
+from simulations.report.sweep.cells import Ran, State, Sweep
 from simulations.report.sweep.grid import Grid
 
 SAME = 0.95  # bounds that lie no farther apart are of one target
@@ -22,9 +22,12 @@ STATES: dict[State, str] = {
 
 def progress(sweep: Sweep) -> str:
     """How far it is: "48 cells", or "31 of 48 cells"."""
-    done, all_cells = len(sweep.done), len(sweep.cells)
-    plural = "s" * (all_cells != 1)
-    return f"{all_cells:,} cell{plural}" if done == all_cells else f"{done:,} of {all_cells:,} cell{plural}"
+    done, every = len(sweep.done), len(sweep.cells)
+    return _cells(every) if done == every else f"{done:,} of {_cells(every)}"
+
+
+def _cells(number: int) -> str:
+    return f"{number:,} cell{'s' * (number != 1)}"
 
 
 def lacking(sweep: Sweep) -> str:
@@ -35,86 +38,61 @@ def lacking(sweep: Sweep) -> str:
 
 def answer(standings: Standings) -> list[str]:
     """The findings, the most telling first."""
-    grid = standings.grid
-    if not standings.known:
+    grid, known = standings.grid, standings.known
+    if not known:
         return ["No accuracy is known yet: " + (lacking(grid.sweep) or "no cell measured any") + "."]
     best, last = standings.order[0], standings.order[-1]
-    said = [_first(standings, best)]
+    name = f"{grid.defence(best.defence)} holds best: accuracy" if len(known) > 1 else "accuracy is"
+    said = [f"{under(grid)}, {name} {_kept(standings, best)}."]
     if last is not best:
-        said.append(_last(standings, last))
+        said.append(f"{grid.defence(last.defence)} holds worst: {_kept(standings, last)}.")
     if standings.attacked:
         said.append(_survivors(standings))
-    said.append(_extremes(grid))
-    return said
+    cells = [cell for spot in grid.spots for cell in spot.counted]
+    high, low = (choice(cells, key=lambda cell: cell.accuracy or 0.0) for choice in (max, min))
+    extremes = [f"{share(cell.accuracy)} ({grid.cell(cell)})" for cell in (high, low)]
+    several = f"Best cell: {extremes[0]}. Worst cell: {extremes[1]}."
+    return [*said, several if len(cells) > 1 else f"One cell is known: {extremes[0]}."]
 
 
 def caveats(standings: Standings) -> list[str]:
-    """What to know before believing it: seeds, what is missing, what is promised."""
+    """What to know before believing it: what is missing, what was mixed or not heard, seeds, promises, data."""
     grid, sweep = standings.grid, standings.grid.sweep
-    said = [
-        _completeness(standings),
-        _mixed(grid),
-        _untried(grid),
-        _silent(sweep),
-        _seeds(grid),
-        *guarantees(sweep),
-        *_data(sweep),
+    said = [_completeness(standings)]
+    for spot in grid.spots:
+        of = {cell.ran.data["sha256"]: cell for cell in spot.cells if cell.ran and cell.ran.data}
+        if len(of) > 1:
+            told = "; ".join(f"seed {cell.seed} on {_read(cell.ran)}" for cell in of.values() if cell.ran)
+            said.append(f"Seeds of one study are of DIFFERENT DATA, so that their mean says nothing: {told}.")
+            break
+    said += [*_unheard(sweep), _seeds(grid), *guarantees(sweep)]
+    by_data: dict[str, list[Ran]] = {}
+    for run in sweep.ran:
+        by_data.setdefault(run.data["sha256"] if run.data else "", []).append(run)
+    said += [
+        f"{_cells(len(runs))} {'is' if len(runs) == 1 else 'are'} of {_read(runs[0])}." for runs in by_data.values()
     ]
     return [each for each in said if each]
-
-
-def _mixed(grid: Grid) -> str:
-    """Where cells that differ in nothing but the seed are of different data: no table may pass over it."""
-    for spot in grid.spots:
-        found = {cell.ran.data["sha256"]: cell for cell in spot.cells if cell.ran and cell.ran.data}
-        if len(found) > 1:
-            told = "; ".join(f"seed {cell.seed} on {_read(cell.ran)}" for cell in found.values() if cell.ran)
-            return f"Seeds of one study are of DIFFERENT DATA, so that their mean says nothing: {told}."
-    return ""
-
-
-def _data(sweep: Sweep) -> list[str]:
-    """What was read, a sentence for every data set."""
-    found: dict[str, list[Ran]] = {}
-    for run in sweep.ran:
-        found.setdefault(run.data["sha256"] if run.data else "", []).append(run)
-    return [f"{_cells(len(runs))} {'is' if len(runs) == 1 else 'are'} of {_read(runs[0])}." for runs in found.values()]
 
 
 def _read(run: Ran) -> str:
     return in_words(run.data, run.where) if run.data else "data that an earlier version did not name"
 
 
-def _cells(number: int) -> str:
-    return f"{number:,} cell{'s' * (number != 1)}"
-
-
-def _untried(grid: Grid) -> str:
-    """An attack that breaks is no attack that was survived."""
-    cells = grid.sweep.those("untried")
-    if not cells:
-        return ""
-    whys = list(dict.fromkeys(f"{cell.ran.attack if cell.ran else 'the attack'}: {cell.why}" for cell in cells))
-    more = f", and {len(whys) - 1} other reasons" if len(whys) > 1 else ""
-    return (
-        f"In {len(cells):,} cell{'s' * (len(cells) != 1)} the attack was not tried, as it failed at every Byzantine "
-        f"client ({whys[0]}{more}): nothing is known of it."
-    )
-
-
-def _silent(sweep: Sweep) -> str:
-    """Where clients sent nothing that counted."""
-    some = [cell for cell in sweep.done if cell.ran and (cell.ran.failed or cell.ran.rejected)]
-    if not some:
-        return ""
-    most = max(
-        some, key=lambda cell: sum(cell.ran.failed.values()) + sum(cell.ran.rejected.values()) if cell.ran else 0
-    )
-    where = ", ".join(most.place.values()) or f"seed {most.seed}"
-    cells = f"{len(some):,} cell{'s' * (len(some) != 1)}"
-    assert most.ran is not None
-    told = tally({**most.ran.failed, **most.ran.rejected})
-    return f"In {cells} clients failed or were rejected: their messages did not count; most in {where}: {told}."
+def _unheard(sweep: Sweep) -> list[str]:
+    """Where attacks broke, which are none that were survived, and where clients sent nothing that counted."""
+    said = []
+    if cells := sweep.those("untried"):
+        whys = list(dict.fromkeys(f"{cell.ran.attack if cell.ran else 'the attack'}: {cell.why}" for cell in cells))
+        more = f", and {len(whys) - 1} other reasons" if len(whys) > 1 else ""
+        said.append(f"In {_cells(len(cells))} the attack was not tried, as it failed at every Byzantine "
+                    f"client ({whys[0]}{more}): nothing is known of it.")  # fmt: skip
+    if some := [(cell, cell.ran) for cell in sweep.done if cell.ran and (cell.ran.failed or cell.ran.rejected)]:
+        most, ran = max(some, key=lambda each: sum(each[1].failed.values()) + sum(each[1].rejected.values()))
+        where, told = ", ".join(most.place.values()) or f"seed {most.seed}", tally({**ran.failed, **ran.rejected})
+        said.append(f"In {_cells(len(some))} clients failed or were rejected: their messages did not count; "
+                    f"most in {where}: {told}.")  # fmt: skip
+    return said
 
 
 def under(grid: Grid) -> str:
@@ -131,15 +109,8 @@ def under(grid: Grid) -> str:
     return f"Under {grid.attack(spot)}"
 
 
-def _first(standings: Standings, best: Standing) -> str:
-    grid = standings.grid
-    several = len(standings.known) > 1
-    name = f"{grid.defence(best.defence)} holds best: accuracy" if several else "accuracy is"
-    return f"{under(grid)}, {name} {_kept(standings, best)}."
-
-
 def _kept(standings: Standings, standing: Standing) -> str:
-    """What a defence keeps on average, and where least."""
+    """What a defence keeps on average and at the least, and where."""
     least = standing.least
     assert least is not None
     at_least = f"{least.words}{_at(standings.grid, least)}"
@@ -158,14 +129,9 @@ def _at(grid: Grid, field: Field) -> str:
     return f" ({words})" if words else ""
 
 
-def _last(standings: Standings, last: Standing) -> str:
-    return f"{standings.grid.defence(last.defence)} holds worst: {_kept(standings, last)}."
-
-
 def _survivors(standings: Standings) -> str:
     """Who survives everything, and what that means."""
-    grid = standings.grid
-    names = [grid.defence(each.defence) for each in standings.order if each.overall.grade == "all"]
+    names = [standings.grid.defence(each.defence) for each in standings.order if each.overall.grade == "all"]
     said = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
     keeps = f"to survive is to keep {100 * KEPT:.0f}% of the best accuracy of any cell at the same privacy and setting"
     if not standings.unattacked:
@@ -181,21 +147,8 @@ def _survivors(standings: Standings) -> str:
     return f"{number} defences survive{'s' * (not names)} everything tried{who}; {keeps}."
 
 
-def _extremes(grid: Grid) -> str:
-    """The best and the worst single cell."""
-    cells = [cell for spot in grid.spots for cell in spot.counted]
-    best = max(cells, key=lambda each: each.accuracy or 0.0)
-    worst = min(cells, key=lambda each: each.accuracy or 0.0)
-    if len(cells) == 1:
-        return f"One cell is known: {_cell(grid, best)}."
-    return f"Best cell: {_cell(grid, best)}. Worst cell: {_cell(grid, worst)}."
-
-
-def _cell(grid: Grid, cell: Cell) -> str:
-    return f"{share(cell.accuracy)} ({grid.cell(cell)})"
-
-
 def _completeness(standings: Standings) -> str:
+    """How far the sweep has come, and what that leaves unsaid."""
     sweep, grid = standings.grid.sweep, standings.grid
     if not lacking(sweep):
         return ""
@@ -226,18 +179,17 @@ def _seeds(grid: Grid) -> str:
 
 def guarantees(sweep: Sweep) -> list[str]:
     """What is promised to each client, a sentence for every kind of promise."""
-    found: dict[tuple[str, Word, str, float] | None, list[float]] = {}
+    found: dict[tuple[str, Word, str, float] | None, list[Ran]] = {}
     for run in sweep.ran:
-        found.setdefault(run.guarantee, []).extend([] if run.upper is None else [run.upper])
+        found.setdefault(run.guarantee, []).append(run)
     said = []
-    for promise, uppers in found.items():
-        cells = sum(run.guarantee == promise for run in sweep.ran)
+    for promise, runs in found.items():
         if promise is None:
-            said.append(f"{cells:,} cell{'s' * (cells > 1)} promise{'s' * (cells == 1)} no privacy: ε = ∞.")
+            said.append(f"{_cells(len(runs))} promise{'s' * (len(runs) == 1)} no privacy: ε = ∞.")
             continue
         unit, trust, adjacency, delta = promise
-        bound = epsilon_range(uppers)
-        said.append(f"ε ≤ {bound} at δ = {small(delta)} in {cells:,} cell{'s' * (cells > 1)}, certified: "
+        bound = epsilon_range([run.upper for run in runs if run.upper is not None])
+        said.append(f"ε ≤ {bound} at δ = {small(delta)} in {_cells(len(runs))}, certified: "
                     f"{how(trust, unit, adjacency)}.")  # fmt: skip
     if any(promise and sums_only(promise[1]) for promise in found):
         said.append(ASSUMED.replace("This guarantee", "The guarantee under secure aggregation"))

@@ -40,7 +40,7 @@ class Standing:
 
     @property
     def words(self) -> str:
-        """The same, as far as is known."""
+        """The mean in words, as far as is known."""
         return at_most(self.mean, any(field.partial for field in self.compared))
 
     @property
@@ -54,24 +54,24 @@ class Standings:
 
     def __init__(self, grid: Grid) -> None:
         self.grid = grid
-        self._peers: dict[tuple[Key, Key], list[Spot]] = {}
+        self._peers: dict[tuple[Key, Key], list[Spot]] = {}  # what is known, by setting and privacy
         for spot in grid.spots:
             if spot.accuracy:
                 self._peers.setdefault((spot.condition.setting, spot.condition.privacy), []).append(spot)
         self.known = [defence for defence in grid.defences if self._known(defence)]
         every = [{field.condition for field in self._known(defence)} for defence in self.known]
         self.common = set.intersection(*every) if every else set()
-        self.order = sorted(map(self._standing, self.known), key=lambda each: -(each.mean or 0.0))
+        found = []
+        for defence in self.known:
+            fields = tuple(self._known(defence))
+            compared = tuple(field for field in fields if field.condition in self.common)
+            spots = [spot for spot in grid.spots if spot.defence == defence]
+            verdicts = tuple(self._verdict([spot for spot in spots if spot.attack == each]) for each in grid.attacks)
+            found.append(Standing(defence, fields, compared, verdicts, self._verdict(spots)))
+        self.order = sorted(found, key=lambda each: -(each.mean or 0.0))
 
     def _known(self, defence: Key) -> list[Field]:
         return [field for field in self.grid.fields if field.defence == defence and field.worst]
-
-    def _standing(self, defence: Key) -> Standing:
-        fields = self._known(defence)
-        spots = [spot for spot in self.grid.spots if spot.defence == defence]
-        verdicts = [self._verdict([spot for spot in spots if spot.attack == attack]) for attack in self.grid.attacks]
-        compared = tuple(field for field in fields if field.condition in self.common)
-        return Standing(defence, tuple(fields), compared, tuple(verdicts), self._verdict(spots))
 
     def survives(self, spot: Spot) -> bool:
         """Whether enough accuracy is left."""
@@ -83,7 +83,7 @@ class Standings:
         return self._peers.get((spot.condition.setting, spot.condition.privacy), [])
 
     def _verdict(self, spots: list[Spot]) -> Verdict:
-        """Of conditions in which somebody attacks: a condition is survived if all its spots are."""
+        """Of how many conditions in which somebody attacks all spots are survived, in a word."""
         attacked = [spot for spot in spots if spot.attacked and len(self.peers(spot)) > 1]
         survived: dict[Condition, bool] = {}
         for spot in attacked:
