@@ -21,7 +21,7 @@ BYTES = "bytes of one client in one round"
 
 @house_style()
 def epsilon(grid: Grid) -> tuple[list[Picture], int]:
-    """Accuracy against what is certified, infinity at the right: the panels worth looking at, and how many there are."""
+    """Accuracy against what is certified, infinity at the right: panels worth looking at, and how many there are."""
     along = privacy_axes(grid)
     joined = len(along) == 1 and None not in map(number, along[0].values)
     found, made = groups(grid, along), list[Picture]()
