@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import FuncFormatter, NullFormatter
@@ -64,33 +63,29 @@ def written(panels: Sequence[Panel], note: str = "", form: str = "png") -> bytes
         layout = ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.08, wspace=0.04)
         figure = Figure(figsize=(4.1 * len(panels) + 0.4, 3.9), layout=layout)
         for axes, panel in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
-            _draw(axes, panel)
+            if panel.between is not None:
+                x, low, high, words = panel.between
+                axes.fill_between(x, low, high, color="0.85", lw=0, label=words)
+            for line in panel.lines:
+                axes.plot(line.x, line.y, color=line.colour, ls=line.dashes, lw=1.8, label=line.name)
+            x = np.concatenate([line.x for line in panel.lines])
+            axes.set(title=panel.title, xlabel=panel.x, ylabel=panel.y, xlim=(x.min(), x.max()))
+            if panel.floor:
+                axes.set_yscale("log")
+            axes.set_ylim(panel.floor, panel.top)
+            if panel.log is not None:
+                axes.set_xscale("log", base=panel.log)
+                axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:,.12g}"))
+                axes.xaxis.set_minor_formatter(NullFormatter())
+            ends = [(line.x[-1], np.minimum(line.y[-1], panel.top), line.at_end, line.colour) for line in panel.lines]
+            if any(words for _, _, words, _ in ends):
+                label_ends(axes, [end for end in ends if end[2] and not np.isnan(end[1])])
+            else:
+                axes.legend(loc=panel.key, fontsize=8, frameon=False, handlelength=2.6)
         if note:
             figure.supxlabel(note, fontsize=8, color=MUTED, x=0.012, ha="left")
         figure.savefig(content, format=form, facecolor=CARD, dpi=170)
     return content.getvalue()
-
-
-def _draw(axes: Axes, panel: Panel) -> None:
-    if panel.between is not None:
-        x, low, high, words = panel.between
-        axes.fill_between(x, low, high, color="0.85", lw=0, label=words)
-    for line in panel.lines:
-        axes.plot(line.x, line.y, color=line.colour, ls=line.dashes, lw=1.8, label=line.name)
-    x = np.concatenate([line.x for line in panel.lines])
-    axes.set(title=panel.title, xlabel=panel.x, ylabel=panel.y, xlim=(x.min(), x.max()))
-    if panel.floor:
-        axes.set_yscale("log")
-    axes.set_ylim(panel.floor, panel.top)
-    if panel.log is not None:
-        axes.set_xscale("log", base=panel.log)
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:,.12g}"))
-        axes.xaxis.set_minor_formatter(NullFormatter())
-    ends = [(line.x[-1], np.minimum(line.y[-1], panel.top), line.at_end, line.colour) for line in panel.lines]
-    if any(words for _, _, words, _ in ends):
-        label_ends(axes, [end for end in ends if end[2] and not np.isnan(end[1])])
-    else:
-        axes.legend(loc=panel.key, fontsize=8, frameon=False, handlelength=2.6)
 
 
 def table(panels: Sequence[Panel]) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import MaxNLocator
@@ -105,6 +106,12 @@ def over_rounds(axes: Axes, rounds: Sequence[int]) -> None:
     first, last = min(rounds), max(rounds)
     room = max(0.5, 0.012 * (last - first))
     axes.set_xlim(first - room, last + room)
+
+
+def thousands(axis: Axis) -> None:
+    """At most five steps of an axis, its numbers whole and with commas."""
+    axis.set_major_locator(MaxNLocator(5))
+    axis.set_major_formatter("{x:,.0f}")
 
 
 def curve(axes: Axes, x: Sequence[float], y: Sequence[float], colour: str, **style: Any) -> None:

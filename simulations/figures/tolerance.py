@@ -7,10 +7,11 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from fedpriv._base.arrays import Vector
 from fedpriv.errors import FedprivError
+from fedpriv.mechanisms import Binomial, Cldp, StochasticSign, Ternarize, Ternary
 from fedpriv.tolerance import Vote
 from simulations.figures.curves import COLOURS
 from simulations.figures.panels import DASHED, DOTTED, SOLID, Line, Panel
@@ -32,7 +33,17 @@ def panels_of(vote: Vote) -> list[Panel]:
     setting = SETTINGS[kind]
     clients = np.unique(np.geomspace(10, max(10_000, 2 * vote.honest), 60).astype(int)).tolist()
     by_number = _possible(vote, [{"honest": n} for n in clients])
-    changed = [replace(own, **{setting: value}) for value in _range(setting, own)]  # type: ignore[type-var]
+    at: Vector  # values on either side of its own
+    match own:
+        case Binomial():
+            at = np.unique(np.geomspace(1, max(64, 4 * own.trials), 40).astype(int))
+        case Ternary():
+            at = np.linspace(own.peak, own.scale, 42)[1:-1]
+        case Cldp():
+            at = np.geomspace(min(0.1, own.epsilon), max(8.0, own.epsilon), 40)
+        case StochasticSign() | Ternarize():
+            at = np.geomspace(1.02 * own.peak, 4 * max(own.scale, 5 * own.peak), 40)
+    changed = [replace(own, **{setting: value}) for value in at.tolist()]  # type: ignore[type-var]
     by_setting = _possible(vote, [{"mechanism": each} for each in changed])
     honest, values = [each.honest for each in by_number], [getattr(each.mechanism, setting) for each in by_setting]
     base = None if setting == "spread" else 2
@@ -84,19 +95,3 @@ def _possible(vote: Vote, changes: Sequence[dict[str, Any]]) -> list[Vote]:
             continue
         found.append(changed)
     return found
-
-
-def _range(setting: str, mechanism: Any) -> list[Any]:
-    """Values of a setting on either side of the mechanism's own."""
-    peak = mechanism.peak
-    found: NDArray[Any]
-    match setting:
-        case "trials":
-            found = np.unique(np.geomspace(1, max(64, 4 * mechanism.trials), 40).astype(int))
-        case "spread":
-            found = np.linspace(peak, mechanism.scale, 42)[1:-1]
-        case "epsilon":
-            found = np.geomspace(min(0.1, mechanism.epsilon), max(8.0, mechanism.epsilon), 40)
-        case _:
-            found = np.geomspace(1.02 * peak, 4 * max(mechanism.scale, 5 * peak), 40)
-    return list(found.tolist())

@@ -51,14 +51,17 @@ footer { font-size: .85rem; margin-top: 2rem; }
 """
 
 
-def document(title: str, body: str, style: str = "") -> str:
-    """The whole file."""
-    return f"""<!DOCTYPE html>
+HEAD = """<!DOCTYPE html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{escape(title)}</title>
+"""
+
+
+def document(title: str, body: str, style: str = "") -> str:
+    """The whole file, `style` being rules of its own beside those of all pages."""
+    return f"""{HEAD}<title>{escape(title)}</title>
 <style>{STYLE}{style}</style>
 </head>
 <body>

@@ -121,8 +121,7 @@ def _stacked(axes: Axes, x: Sequence[int], layers: Sequence[tuple[str, Sequence[
     before = None  # names stand in the line of the title, from the right
     for name, _, colour in reversed(layers):
         at, of, step = ((1, 1), axes.transAxes, (0, 4)) if before is None else ((0, 0), before, (-9, 0))
-        before = axes.annotate(name, at, xycoords=of, xytext=step, textcoords="offset points", ha="right", va="bottom",
-                               color=colour, fontsize=8.5)  # fmt: skip
+        before = axes.annotate(name, at, step, of, "offset points", ha="right", va="bottom", color=colour, fontsize=8.5)
 
 
 def seconds(run: Run) -> Drawn | None:

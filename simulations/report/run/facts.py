@@ -51,12 +51,10 @@ def study(run: Run) -> Rows:
         *([("corruption", named(header["corruption"]))] if header.get("corruption") else []),
         ("model", f"{header['model']}, {header['dimension']:,} coordinates"),
         *([("release", named(header["private_sum"]))] if header.get("private_sum") else []),
-        ("mechanism", named(header["mechanism"])),
-        ("aggregation", named(header["aggregation"])),
+        ("mechanism", named(header["mechanism"])), ("aggregation", named(header["aggregation"])),
         *([("left out", header["left_out"])] if header.get("left_out") else []),
-        ("rounds", f"{len(run.rounds):,} of {header['rounds']:,}"),
-        ("ended", run.ended),
-    ]
+        ("rounds", f"{len(run.rounds):,} of {header['rounds']:,}"), ("ended", run.ended),
+    ]  # fmt: skip
 
 
 def _attack(run: Run) -> str:
@@ -166,29 +164,17 @@ def summary(run: Run) -> dict[str, Any]:
     """The run as plain data."""
     header, end, release = run.header, run.records.end or {}, run.header["release"] or {}
     copied = ("name", "study", "clients", "byzantine", "mechanism", "attack", "aggregation", "delta")
-    own = header.get("data")
     found: dict[str, Any] = {
-        "data": own and own | {"name": title(own["sha256"]), "path": run.where},
-        "private_sum": run.released,
-        "client_bytes": run.client_bytes,
-        "corruption": header.get("corruption"),
-        "directory": str(run.directory),
-        "ended": end.get("why"),
-        "rounds": len(run.rounds),
-        "accuracy": run.last("accuracy"),
-        "loss": run.last("loss"),
-        "epsilon": run.epsilon,
+        "data": (own := header.get("data")) and own | {"name": title(own["sha256"]), "path": run.where},
+        "private_sum": run.released, "client_bytes": run.client_bytes, "corruption": header.get("corruption"),
+        "directory": str(run.directory), "ended": end.get("why"), "rounds": len(run.rounds),
+        "accuracy": run.last("accuracy"), "loss": run.last("loss"), "epsilon": run.epsilon,
         **{name: header[name] for name in ("epsilons", "left_out") if name in header},
         **{name: release.get(name) for name in ("unit", "trust", "adjacency")},
-        "worst_client": end.get("worst_client"),
-        "releases_of_worst": end.get("releases_of_worst"),
-        "bytes_up": run.bytes_up,
-        "rejected": run.total("rejected"),
-        "failed": run.total("failed"),
-        "skipped": run.skipped,
-        "seconds": run.seconds,
-        "certified": robustness.summaries(run),
-    }
+        "worst_client": end.get("worst_client"), "releases_of_worst": end.get("releases_of_worst"),
+        "bytes_up": run.bytes_up, "rejected": run.total("rejected"), "failed": run.total("failed"),
+        "skipped": run.skipped, "seconds": run.seconds, "certified": robustness.summaries(run),
+    }  # fmt: skip
     return {name: header[name] for name in copied} | found
 
 

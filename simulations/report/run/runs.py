@@ -25,6 +25,7 @@ ENDS = {
     "interrupted": "interrupted; it can be resumed",
     "no round counted": "no round counted: none had enough answers to step by",
 }
+BARE = ("study", "release", "mechanism", "model")  # facts of a run whose value says by itself what it is of
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,8 +180,20 @@ def labels(runs: Sequence[Run]) -> list[str]:
 
     Settings that only add noise are left out where the rest suffices: most often they were found for a target ε.
     """
-    facts, noise = [_facts(run) for run in runs], set[str]()
+    facts, noise = list[dict[str, str]](), set[str]()
     for run in runs:
+        header = run.header
+        own = {"study": str(header["name"])} | ({"data": short(header["data"])} if "data" in header else {})
+        own |= {"release": kind(run.released), "mechanism": kind(header["mechanism"])}
+        own |= {name: value_of(value) for name, value in settings(header["mechanism"]).items()}
+        own |= {f"release {name}": value_of(value) for name, value in settings(run.released).items()}
+        own |= {"aggregation": kind(header["aggregation"]), "attack": kind(header["attack"])}
+        for of in ("attack", "aggregation"):
+            own |= {f"{of} {name}": value_of(value) for name, value in settings(header[of]).items()}
+        own |= {"corruption": named(header.get("corruption")), "Byzantine": str(header["byzantine"])}
+        own |= {"clients": str(header["clients"]), "model": str(header["model"])}
+        own |= {"trust": str((header["release"] or {}).get("trust")), "rounds": str(header["rounds"])}
+        facts.append({name: value if name in BARE else f"{name} {value}" for name, value in own.items()})
         effects = dict(getattr(MECHANISMS.get(kind(run.header["mechanism"])), "effects", {}))
         if (cls := SUMS.get(kind(run.released))) is not None:
             effects |= {f"release {name}": way for name, way in COSTED.named(cls.kind_of_cost).effects.items()}
@@ -192,20 +205,3 @@ def labels(runs: Sequence[Run]) -> list[str]:
         if len(set(found)) == len(runs) and all(found):
             return found
     return [str(run.directory) for run in runs]
-
-
-def _facts(run: Run) -> dict[str, str]:
-    """In what a run can differ from another: the words for each, by its name."""
-    header = run.header
-    own = {"study": str(header["name"])} | ({"data": short(header["data"])} if "data" in header else {})
-    own |= {"release": kind(run.released), "mechanism": kind(header["mechanism"])}
-    own |= {name: value_of(value) for name, value in settings(header["mechanism"]).items()}
-    own |= {f"release {name}": value_of(value) for name, value in settings(run.released).items()}
-    own |= {"aggregation": kind(header["aggregation"]), "attack": kind(header["attack"])}
-    for of in ("attack", "aggregation"):
-        own |= {f"{of} {name}": value_of(value) for name, value in settings(header[of]).items()}
-    own |= {"corruption": named(header.get("corruption"))}
-    own |= {"Byzantine": str(header["byzantine"]), "clients": str(header["clients"]), "model": str(header["model"])}
-    own |= {"trust": str((header["release"] or {}).get("trust")), "rounds": str(header["rounds"])}
-    bare = ("study", "release", "mechanism", "model")  # whose value says of what it is
-    return {name: value if name in bare else f"{name} {value}" for name, value in own.items()}

@@ -41,47 +41,55 @@ def answer(standings: Standings) -> list[str]:
     grid, known = standings.grid, standings.known
     if not known:
         return ["No accuracy is known yet: " + (lacking(grid.sweep) or "no cell measured any") + "."]
-    best, last = standings.order[0], standings.order[-1]
-    name = f"{grid.defence(best.defence)} holds best: accuracy" if len(known) > 1 else "accuracy is"
-    said = [f"{under(grid)}, {name} {_kept(standings, best)}."]
-    if last is not best:
+    first, last = standings.order[0], standings.order[-1]
+    name = f"{grid.defence(first.defence)} holds best: accuracy" if len(known) > 1 else "accuracy is"
+    said = [f"{under(grid)}, {name} {_kept(standings, first)}."]
+    if last is not first:
         said.append(f"{grid.defence(last.defence)} holds worst: {_kept(standings, last)}.")
     if standings.attacked:
         said.append(_survivors(standings))
     cells = [cell for spot in grid.spots for cell in spot.counted]
-    high, low = (choice(cells, key=lambda cell: cell.accuracy or 0.0) for choice in (max, min))
-    extremes = [f"{share(cell.accuracy)} ({grid.cell(cell)})" for cell in (high, low)]
-    several = f"Best cell: {extremes[0]}. Worst cell: {extremes[1]}."
-    return [*said, several if len(cells) > 1 else f"One cell is known: {extremes[0]}."]
+    extremes = [choice(cells, key=lambda cell: cell.accuracy or 0.0) for choice in (max, min)]
+    best, worst = (f"{share(cell.accuracy)} ({grid.cell(cell)})" for cell in extremes)
+    return [*said, f"One cell is known: {best}." if len(cells) == 1 else f"Best cell: {best}. Worst cell: {worst}."]
 
 
 def caveats(standings: Standings) -> list[str]:
     """What to know before believing it: what is missing, what was mixed or not heard, seeds, promises, data."""
-    grid, sweep = standings.grid, standings.grid.sweep
-    said = [_completeness(standings)]
+    grid, sweep, said = standings.grid, standings.grid.sweep, list[str]()
+    if lacking(sweep):
+        said.append(f"{progress(sweep)} are done; {lacking(sweep)}. Means are over what is done.")
+        if any(0 < len(field.known) < len(field.spots) for field in grid.fields):
+            said[0] += " Where an attack is missing, the worst of the others is given as “≤”: " \
+                       "the truth can only be lower."  # fmt: skip
+        common, conditions = len(standings.common), len(grid.conditions)
+        if common < conditions and len(standings.known) > 1:
+            ranked = f"Defences are ranked on the {common} of {conditions} conditions known for each."
+            none = "No condition is known for every defence yet, so their order means nothing."
+            said[0] += f" {ranked if common else none}"
     for spot in grid.spots:
         of = {cell.ran.data["sha256"]: cell for cell in spot.cells if cell.ran and cell.ran.data}
         if len(of) > 1:
             told = "; ".join(f"seed {cell.seed} on {_read(cell.ran)}" for cell in of.values() if cell.ran)
             said.append(f"Seeds of one study are of DIFFERENT DATA, so that their mean says nothing: {told}.")
             break
-    said += [*_unheard(sweep), _seeds(grid), *guarantees(sweep)]
+    said += _doubts(grid) + guarantees(sweep)
     by_data: dict[str, list[Ran]] = {}
     for run in sweep.ran:
         by_data.setdefault(run.data["sha256"] if run.data else "", []).append(run)
     said += [
         f"{_cells(len(runs))} {'is' if len(runs) == 1 else 'are'} of {_read(runs[0])}." for runs in by_data.values()
     ]
-    return [each for each in said if each]
+    return said
 
 
 def _read(run: Ran) -> str:
     return in_words(run.data, run.where) if run.data else "data that an earlier version did not name"
 
 
-def _unheard(sweep: Sweep) -> list[str]:
-    """Where attacks broke, which are none that were survived, and where clients sent nothing that counted."""
-    said = []
+def _doubts(grid: Grid) -> list[str]:
+    """Which attacks broke by themselves and were not survived, whose messages did not count, and how much is luck."""
+    sweep, said = grid.sweep, []
     if cells := sweep.those("untried"):
         whys = list(dict.fromkeys(f"{cell.ran.attack if cell.ran else 'the attack'}: {cell.why}" for cell in cells))
         more = f", and {len(whys) - 1} other reasons" if len(whys) > 1 else ""
@@ -92,7 +100,15 @@ def _unheard(sweep: Sweep) -> list[str]:
         where, told = ", ".join(most.place.values()) or f"seed {most.seed}", tally({**ran.failed, **ran.rejected})
         said.append(f"In {_cells(len(some))} clients failed or were rejected: their messages did not count; "
                     f"most in {where}: {told}.")  # fmt: skip
-    return said
+    tests = max((run.test_examples for run in sweep.ran), default=0)
+    error = f" Accuracy is measured on {tests:,} examples held out: one standard error is at most " \
+            f"{50 / tests**0.5:.2g} percentage points." if tests else ""  # fmt: skip
+    if len(sweep.seeds) == 1:
+        return [*said, f"One seed ({sweep.seeds[0]}): nothing here tells how much is luck.{error}"]
+    scatter = [spot.accuracy.deviation for spot in grid.spots if spot.accuracy and spot.accuracy.deviation is not None]
+    typical = f"; ± is their standard deviation, {fmean(scatter):.3f} on average" if scatter else ""
+    seeds = f"{len(sweep.seeds)} seeds ({ranges(sorted(sweep.seeds))})"
+    return [*said, f"Every number is a mean over {seeds} unless it says otherwise{typical}.{error}"]
 
 
 def under(grid: Grid) -> str:
@@ -147,36 +163,6 @@ def _survivors(standings: Standings) -> str:
     return f"{number} defences survive{'s' * (not names)} everything tried{who}; {keeps}."
 
 
-def _completeness(standings: Standings) -> str:
-    """How far the sweep has come, and what that leaves unsaid."""
-    sweep, grid = standings.grid.sweep, standings.grid
-    if not lacking(sweep):
-        return ""
-    said = [f"{progress(sweep)} are done; {lacking(sweep)}. Means are over what is done."]
-    if any(0 < len(field.known) < len(field.spots) for field in grid.fields):
-        said.append("Where an attack is missing, the worst of the others is given as “≤”: the truth can only be lower.")
-    if len(standings.common) < len(grid.conditions) and len(standings.known) > 1:
-        said.append(
-            f"Defences are ranked on the {len(standings.common)} of {len(grid.conditions)} conditions known for each."
-            if standings.common else "No condition is known for every defence yet, so their order means nothing."
-        )  # fmt: skip
-    return " ".join(said)
-
-
-def _seeds(grid: Grid) -> str:
-    """How much is luck."""
-    sweep = grid.sweep
-    tests = max((run.test_examples for run in sweep.ran), default=0)
-    error = f" Accuracy is measured on {tests:,} examples held out: one standard error is at most " \
-            f"{50 / tests**0.5:.2g} percentage points." if tests else ""  # fmt: skip
-    if len(sweep.seeds) == 1:
-        return f"One seed ({sweep.seeds[0]}): nothing here tells how much is luck.{error}"
-    scatter = [spot.accuracy.deviation for spot in grid.spots if spot.accuracy and spot.accuracy.deviation is not None]
-    typical = f"; ± is their standard deviation, {fmean(scatter):.3f} on average" if scatter else ""
-    listed = ranges(sorted(sweep.seeds))
-    return f"Every number is a mean over {len(sweep.seeds)} seeds ({listed}) unless it says otherwise{typical}.{error}"
-
-
 def guarantees(sweep: Sweep) -> list[str]:
     """What is promised to each client, a sentence for every kind of promise."""
     found: dict[tuple[str, Word, str, float] | None, list[Ran]] = {}
@@ -188,9 +174,8 @@ def guarantees(sweep: Sweep) -> list[str]:
             said.append(f"{_cells(len(runs))} promise{'s' * (len(runs) == 1)} no privacy: ε = ∞.")
             continue
         unit, trust, adjacency, delta = promise
-        bound = epsilon_range([run.upper for run in runs if run.upper is not None])
-        said.append(f"ε ≤ {bound} at δ = {small(delta)} in {_cells(len(runs))}, certified: "
-                    f"{how(trust, unit, adjacency)}.")  # fmt: skip
+        bound = f"ε ≤ {epsilon_range([run.upper for run in runs if run.upper is not None])} at δ = {small(delta)}"
+        said.append(f"{bound} in {_cells(len(runs))}, certified: {how(trust, unit, adjacency)}.")
     if any(promise and sums_only(promise[1]) for promise in found):
         said.append(ASSUMED.replace("This guarantee", "The guarantee under secure aggregation"))
     return said

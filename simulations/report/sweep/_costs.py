@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from math import inf, isfinite, log
 
-from matplotlib.ticker import MaxNLocator, NullLocator
+from matplotlib.ticker import NullLocator
 
 from server.progress.words import up
-from simulations.figures.style import MUTED, Picture, house_style, label_ends, saved
+from simulations.figures.style import MUTED, Picture, house_style, label_ends, saved, thousands
 from simulations.report.sweep._answer import SAME
 from simulations.report.sweep._axes import number
 from simulations.report.sweep._lines import Line, draw
@@ -42,7 +42,12 @@ def epsilon(grid: Grid) -> tuple[list[Picture], int]:
         if wide:
             axes.set_xscale("log")
             axes.xaxis.set_minor_locator(NullLocator())
-        ticks = [(x, up(x, 3)) for x in _apart(values, log if wide else float)] + [(beyond, "∞")] * plain
+        scale: Callable[[float], float] = log if wide else float
+        kept = [high]  # from the largest down, values that lie far enough apart for each to have its number
+        for x in reversed(values):
+            if scale(kept[-1]) - scale(x) > (scale(high) - scale(low)) / 12:
+                kept.append(x)
+        ticks = [(x, up(x, 3)) for x in reversed(kept)] + [(beyond, "∞")] * plain
         axes.set_xticks(*zip(*ticks, strict=True))
         if plain:
             axes.axvline((high * beyond) ** 0.5 if wide else (high + beyond) / 2, color=MUTED, lw=0.7, ls=":")
@@ -50,20 +55,6 @@ def epsilon(grid: Grid) -> tuple[list[Picture], int]:
         said = note(grid, group) + " ε = ∞: no privacy." * plain
         made.append(saved(f"epsilon-{at}", "", figure, alt("ε", group, lines), said))
     return made, len(found)
-
-
-def _apart(values: Sequence[float], scale: Callable[[float], float]) -> list[float]:
-    """The values, from the largest down, that lie far enough apart on a scale for each to have its number.
-
-    >>> _apart([1.0, 7.9, 8.0], float)
-    [1.0, 8.0]
-    """
-    whole = scale(values[-1]) - scale(values[0])
-    kept = [values[-1]]
-    for value in reversed(values):
-        if scale(kept[-1]) - scale(value) > whole / 12:
-            kept.append(value)
-    return kept[::-1]
 
 
 def privacy_axes(grid: Grid) -> list[Axis]:
@@ -93,8 +84,7 @@ def sent(grid: Grid) -> tuple[list[Picture], int]:
             axes.set_xscale("log")
         else:
             axes.set_xlim(0, 1.08 * largest)
-            axes.xaxis.set_major_locator(MaxNLocator(5))
-            axes.xaxis.set_major_formatter("{x:,.0f}")
+            thousands(axes.xaxis)
         draw(axes, group.names, lines, joined=False, label=False)
         steps = zip(*_frontier(points), strict=True)
         axes.plot(*steps, color=MUTED, lw=1, ls=":", drawstyle="steps-post", zorder=0)

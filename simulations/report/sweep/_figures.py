@@ -10,7 +10,7 @@ from simulations.figures.style import Picture, house_style, over_rounds, saved
 from simulations.report.sweep._axes import ATTACKERS, number
 from simulations.report.sweep._lines import Line, draw
 from simulations.report.sweep._panels import alt, chosen, groups, lines_of, note, opened
-from simulations.report.sweep._spots import Key, Spot
+from simulations.report.sweep._spots import Key
 from simulations.report.sweep.grid import Grid
 
 WIDE = 20  # numbers of attackers so far apart stand as far from each other as their logarithms
@@ -44,7 +44,12 @@ def attackers(grid: Grid, attack: Key | None = None, name: str = "attackers") ->
     of = f"{min(clients):,} clients" if len(clients) == 1 else "clients"
     label = f"attackers, % of {of}" if shares else f"attackers, of {of}"
     for at, group in enumerate(chosen(found), 1):
-        lines = lines_of(group, lambda spot: _attackers(spot, shares))
+        counts = {spot: spot.mean("byzantine") for spot in group.spots}
+        for spot, count in counts.items():  # shares as the study has them, which rounding would blur
+            asked, all_clients = number(spot.cells[0].place.get(ATTACKERS, "")), spot.mean("clients")
+            if shares and count is not None and all_clients:
+                counts[spot] = 100 * (asked if asked is not None and 0 <= asked < 1 else count / all_clients)
+        lines = lines_of(group, counts.get)
         places = sorted({x for line in lines for x in line.x})
         if len(places) < 2:
             continue
@@ -59,12 +64,3 @@ def attackers(grid: Grid, attack: Key | None = None, name: str = "attackers") ->
         draw(axes, group.names, lines)
         made.append(saved(f"{name}-{at}", "", figure, alt(label, group, lines), note(grid, group)))
     return made, len(found)
-
-
-def _attackers(spot: Spot, shares: bool) -> float | None:
-    """How many are Byzantine: as the study has it where it gives shares, which rounding would blur."""
-    asked = number(spot.cells[0].place.get(ATTACKERS, ""))
-    count, clients = spot.mean("byzantine"), spot.mean("clients")
-    if not shares or count is None or not clients:
-        return count
-    return 100 * (asked if asked is not None and 0 <= asked < 1 else count / clients)

@@ -61,14 +61,14 @@ class Standings:
         self.known = [defence for defence in grid.defences if self._known(defence)]
         every = [{field.condition for field in self._known(defence)} for defence in self.known]
         self.common = set.intersection(*every) if every else set()
-        found = []
+        self.order = []
         for defence in self.known:
             fields = tuple(self._known(defence))
             compared = tuple(field for field in fields if field.condition in self.common)
             spots = [spot for spot in grid.spots if spot.defence == defence]
             verdicts = tuple(self._verdict([spot for spot in spots if spot.attack == each]) for each in grid.attacks)
-            found.append(Standing(defence, fields, compared, verdicts, self._verdict(spots)))
-        self.order = sorted(found, key=lambda each: -(each.mean or 0.0))
+            self.order.append(Standing(defence, fields, compared, verdicts, self._verdict(spots)))
+        self.order.sort(key=lambda each: -(each.mean or 0.0))
 
     def _known(self, defence: Key) -> list[Field]:
         return [field for field in self.grid.fields if field.defence == defence and field.worst]
@@ -97,17 +97,14 @@ class Standings:
             return Verdict("all that was tried" if untried else "all so far", "unknown")
         if count in (0, len(survived)):
             return Verdict("all" if count else "none", "all" if count else "none")
-        return Verdict(self._up_to(survived) or f"{count} of {len(survived)}", "part")
-
-    def _up_to(self, survived: dict[Condition, bool]) -> str:
-        """The largest number of attackers up to which everything is survived; "" where numbers do not tell."""
         axes = self.grid.axes["attackers"]
-        if len(axes) != 1 or None in map(number, axes[0].values):
-            return ""
-        label = {condition: axes[0].values[condition.attackers[0]] for condition in survived}
-        lost = min(float(label[condition]) for condition, kept in survived.items() if not kept)
-        kept = [each for each in label.values() if float(each) < lost]
-        return f"up to {amount(max(kept, key=float))}" if kept else ""
+        if len(axes) == 1 and None not in map(number, axes[0].values):
+            label = {condition: axes[0].values[condition.attackers[0]] for condition in survived}
+            lost = min(float(label[condition]) for condition, kept in survived.items() if not kept)
+            below = [each for each in label.values() if float(each) < lost]  # at which everything is survived
+            if below:
+                return Verdict(f"up to {amount(max(below, key=float))}", "part")
+        return Verdict(f"{count} of {len(survived)}", "part")
 
     @property
     def unattacked(self) -> bool:

@@ -32,10 +32,8 @@ def survivors(standings: Standings) -> str:
         verdicts = [each.overall, *(each.verdicts if attacks else ())]
         marked = numbers + [(verdict.words, MARKS[verdict.grade]) for verdict in verdicts]
         rows.append((standings.grid.defence(each.defence), marked))
-    shown = _verdicts(head, rows[:BEST])
-    if len(rows) > BEST:
-        shown += folded(f"The other {len(rows) - BEST} defences", _verdicts(head, rows[BEST:]))
-    return f"<h2>Who survives what</h2>\n{shown}"
+    others = folded(f"The other {len(rows) - BEST} defences", _verdicts(head, rows[BEST:])) if rows[BEST:] else ""
+    return f"<h2>Who survives what</h2>\n{_verdicts(head, rows[:BEST])}{others}"
 
 
 def _verdicts(head: Sequence[str], rows: Sequence[tuple[str, list[tuple[str, str]]]]) -> str:

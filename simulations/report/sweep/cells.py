@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from math import inf, isfinite
@@ -115,22 +115,18 @@ def load(directory: str | Path) -> Sweep:
     if form != FORMAT:
         raise FedprivError(f"{path}: a sweep of format {form!r}, where this version reads {FORMAT}")
     try:
-        axes = tuple(Axis(str(axis["path"]), tuple(map(str, axis["values"]))) for axis in index["axes"])
-        cells = tuple(_cells(place, index["cells"], axes))
-        found = index["name"], index.get("about", ""), axes, tuple(index["seeds"]), cells
+        axes, cells = tuple(Axis(str(axis["path"]), tuple(map(str, axis["values"]))) for axis in index["axes"]), []
+        for each in index["cells"]:
+            own = {axis.path: str(each["place"][axis.path]) for axis in axes}
+            for axis in axes:
+                if own[axis.path] not in axis.values:
+                    at = f"{axis.path} = {own[axis.path]}"
+                    raise FedprivError(f"{path}: cell {each['id']} stands at {at}, which no axis has")
+            cells.append(Cell(str(each["id"]), own, int(each["seed"]), *_told(place / "cells" / str(each["id"]))))
+        found = index["name"], index.get("about", ""), axes, tuple(index["seeds"]), tuple(cells)
     except (KeyError, TypeError, AttributeError) as error:
         raise FedprivError(f"{path}: damaged ({type(error).__name__}: {error})") from None
     return Sweep(place, *found, study_text(place))
-
-
-def _cells(place: Path, listed: list[dict[str, Any]], axes: tuple[Axis, ...]) -> Iterator[Cell]:
-    values = {axis.path: set(axis.values) for axis in axes}
-    for each in listed:
-        own = {path: str(each["place"][path]) for path in values}
-        for path, value in own.items():
-            if value not in values[path]:
-                raise FedprivError(f"{place / INDEX}: cell {each['id']} stands at {path} = {value}, which no axis has")
-        yield Cell(str(each["id"]), own, int(each["seed"]), *_told(place / "cells" / str(each["id"])))
 
 
 def _told(place: Path) -> tuple[State, str, Ran | None]:
@@ -165,21 +161,11 @@ def _ran(run: Run) -> Ran:
     curve = tuple((number, float(value)) for number, value in measured if isfinite(value))
     cost = (run.epsilon or {}) if run.private else {"lower": inf, "upper": inf}
     return Ran(
-        accuracy=curve[-1][1] if curve else None,
-        curve=curve,
-        lower=cost.get("lower"),
-        upper=cost.get("upper"),
+        accuracy=curve[-1][1] if curve else None, curve=curve, lower=cost.get("lower"), upper=cost.get("upper"),
         guarantee=(release["unit"], release["trust"], release["adjacency"], header["delta"]) if run.private else None,
-        client_bytes=run.client_bytes,
-        bytes_up=run.bytes_up,
-        rejected=run.total("rejected"),
-        failed=run.total("failed"),
-        rounds=len(run.rounds),
-        clients=header["clients"],
-        byzantine=header["byzantine"],
-        attack=named(header["attack"]),
-        aggregation=kind(header["aggregation"]),
-        test_examples=header["test_examples"],
-        data=header.get("data"),
-        where=run.where,
-    )
+        client_bytes=run.client_bytes, bytes_up=run.bytes_up,
+        rejected=run.total("rejected"), failed=run.total("failed"), rounds=len(run.rounds),
+        clients=header["clients"], byzantine=header["byzantine"], attack=named(header["attack"]),
+        aggregation=kind(header["aggregation"]), test_examples=header["test_examples"],
+        data=header.get("data"), where=run.where,
+    )  # fmt: skip

@@ -36,10 +36,8 @@ def text(grid: Grid) -> str:
     if len(standings.order) > 1:
         columns = 4 if standings.attacked else 3
         head = ["defence", "on average", "at the least", "survives"]
-        rows = [
-            [grid.defence(each.defence), each.words, each.least.words if each.least else "–", each.overall.words]
-            for each in standings.order[:BEST]
-        ]
+        rows = [[grid.defence(each.defence), each.words, each.least.words if each.least else "–", each.overall.words]
+                for each in standings.order[:BEST]]  # fmt: skip
         lines += ["", aligned(head[:columns], [row[:columns] for row in rows])]
     for state in ("failed", "untried"):
         if cells := sweep.those(state):
