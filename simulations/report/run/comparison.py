@@ -50,9 +50,8 @@ def bought(runs: Sequence[Run], names: Sequence[str]) -> Drawn | None:
     figure, (axes,) = new(3.2 + 0.17 * len(runs))
     for place, sent, reached in points:
         axes.plot(sent, reached, "o", color=colour(place), ms=8, clip_on=False, zorder=3)
-    axes.set(title="accuracy at the end", xlabel="bytes of one client in one round")
-    axes.set_ylim(0, max(0.05, *(reached for *_, reached in points)) * 1.12)
-    axes.set_xlim(0, max(sent for _, sent, _ in points) * 1.12)
+    axes.set(title="accuracy at the end", ylim=(0, max(0.05, *(reached for *_, reached in points)) * 1.12))
+    axes.set(xlabel="bytes of one client in one round", xlim=(0, max(sent for _, sent, _ in points) * 1.12))
     thousands(axes.xaxis)
     key(axes, _letters(names))
     label_ends(axes, [(sent, reached, LETTERS[place], colour(place)) for place, sent, reached in points])

@@ -58,11 +58,12 @@ def study(run: Run) -> Rows:
 
 
 def _attack(run: Run) -> str:
+    """The attack as it was named, and why it was not tried where it was not."""
     return named(run.header["attack"]) + (f", {NOT_TRIED}: {run.not_tried}" if run.not_tried else "")
 
 
 def outcome(run: Run) -> Rows:
-    """What came of it."""
+    """What came of the run: what was learnt, given away and sent, and the time it took."""
     loss, took = run.last("loss"), run.seconds
     rows = [("accuracy", f"{share(run.last('accuracy'))} of {run.header['test_examples']:,} examples held out")]
     if loss is not None:
@@ -73,7 +74,7 @@ def outcome(run: Run) -> Rows:
 
 
 def privacy(run: Run) -> Rows:
-    """What it gave away."""
+    """What the run gave away: the guarantee, ε, what was assumed."""
     if not run.private:
         return [("privacy", "none: updates were sent as they are")]
     release, cost = run.header["release"], run.epsilon
@@ -148,6 +149,7 @@ def meanings(run: Run) -> dict[str, str]:
 
 
 def _described(cls: type[Any] | None) -> str:
+    """The first line of a class's docstring; "" of none."""
     return ((cls.__doc__ if cls else None) or "").split("\n")[0]
 
 

@@ -74,7 +74,7 @@ def sent(grid: Grid) -> tuple[list[Picture], int]:
     made = []
     for at, group in enumerate(chosen(found), 1):
         lines = lines_of(group, lambda spot: spot.mean("client_bytes"))
-        points = [(x, y) for line in lines for x, y in zip(line.x, line.y, strict=True)]
+        points = {(x, y) for line in lines for x, y in zip(line.x, line.y, strict=True)}
         if not points:
             continue
         figure, axes = opened(grid, group, lines)
@@ -86,8 +86,8 @@ def sent(grid: Grid) -> tuple[list[Picture], int]:
             axes.set_xlim(0, 1.08 * largest)
             thousands(axes.xaxis)
         draw(axes, group.names, lines, joined=False, label=False)
-        steps = zip(*_frontier(points), strict=True)
-        axes.plot(*steps, color=MUTED, lw=1, ls=":", drawstyle="steps-post", zorder=0)
+        unbeaten = [(x, y) for x, y in sorted(points) if not any(a <= x and b >= y for a, b in points - {(x, y)})]
+        axes.plot(*zip(*unbeaten, strict=True), color=MUTED, lw=1, ls=":", drawstyle="steps-post", zorder=0)
         tops = [(each, max(range(len(each.y)), key=each.y.__getitem__)) for each in lines]
         ends = [(each.x[top], each.y[top], group.names.tag(each.place), group.names.colour(each.place))
                 for each, top in tops if each.place in group.names.coloured]  # fmt: skip
@@ -96,16 +96,3 @@ def sent(grid: Grid) -> tuple[list[Picture], int]:
         said = note(grid, group) + " The dotted line: the most that so many bytes have bought."
         made.append(saved(f"bytes-{at}", "", figure, alt(BYTES, group, lines), said))
     return made, len(found)
-
-
-def _frontier(points: list[tuple[float, float]]) -> list[tuple[float, float]]:
-    """The points that nothing beats with fewer bytes.
-
-    >>> _frontier([(10, 0.5), (20, 0.4), (30, 0.8)])
-    [(10, 0.5), (30, 0.8)]
-    """
-    kept: list[tuple[float, float]] = []
-    for x, y in sorted(points, key=lambda point: (point[0], -point[1])):
-        if not kept or y > kept[-1][1]:
-            kept.append((x, y))
-    return kept

@@ -17,9 +17,9 @@ from simulations.figures.style import MUTED, key, key_rows, label_ends
 
 MARKS = "os^DvPX*<>"  # nobody has to tell lines apart by their colours alone
 MOST = len(MARKS)  # lines with a colour; the others are drawn thin and grey
-WORST = 3  # of them the last, where not all can have one
-LONGEST = 60  # of a name in the key
-SHORT = 16  # a name that stands beside its line; where one is longer, all have letters
+WORST = 3  # of these are the worst defences, where not all can have a colour
+LONGEST = 60  # letters of a name in the key
+SHORT = 16  # letters of a name that stands beside its line; where one is longer, all lines have letters
 
 
 @dataclass(frozen=True)
@@ -28,8 +28,8 @@ class Line:
 
     place: int  # whose line it is, by its place among the names
     x: Sequence[float]
-    y: Sequence[float]
-    deviation: Sequence[float]
+    y: Sequence[float]  # mean accuracies
+    deviation: Sequence[float]  # of the seeds at each x
 
 
 @dataclass(frozen=True)
@@ -37,11 +37,11 @@ class Names:
     """What the lines stand for, and which of them are coloured: of more than ten the best and the worst."""
 
     names: tuple[str, ...]
-    coloured: tuple[int, ...]  # places
+    coloured: tuple[int, ...]  # places among the names
 
     @staticmethod
     def of(names: Sequence[str], best_first: Sequence[int]) -> Names:
-        """All names if they are few, else the best and the worst."""
+        """All names coloured if they are few, else the best and the worst; `best_first` are places among them."""
         few = len(names) <= MOST
         chosen = range(len(names)) if few else {*best_first[: MOST - WORST], *best_first[-WORST:]}
         return Names(tuple(names), tuple(sorted(chosen)))
@@ -56,11 +56,11 @@ class Names:
         return COLOURS[self.coloured.index(place) % len(COLOURS)] if place in self.coloured else MUTED
 
     def mark(self, place: int) -> str:
-        """The shape of its points."""
+        """The shape of a line's points; "" where it has no colour."""
         return MARKS[self.coloured.index(place)] if place in self.coloured else ""
 
     def tag(self, place: int) -> str:
-        """What stands beside it."""
+        """What stands beside a line: its letter or its name; "" where it has no colour."""
         if place not in self.coloured:
             return ""
         return LETTERS[self.coloured.index(place)] if self.lettered else self.names[place]

@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from statistics import fmean
+from typing import Literal
 
 from simulations.report.sweep._axes import amount, number
 from simulations.report.sweep._spots import Condition, Field, Key, Spot, at_most
 from simulations.report.sweep.grid import Grid
 
-NOBODY = "–"  # attacks
-UNTRIED = "not tried"  # the attack failed by itself
+NOBODY = "–"  # what is said of a defence where nobody attacks
+UNTRIED = "not tried"  # what is said where every attack failed by itself
 KEPT = 0.9  # a defence survives where it keeps this much of the best accuracy at the same privacy and setting
 
 
@@ -19,8 +20,8 @@ KEPT = 0.9  # a defence survives where it keeps this much of the best accuracy a
 class Verdict:
     """Whether a defence survives an attack, over all conditions."""
 
-    words: str
-    grade: str  # "all", "part", "none" or "unknown"
+    words: str  # for people: "all", "none", "up to 20%", …
+    grade: Literal["all", "part", "none", "unknown"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,28 +59,41 @@ class Standings:
         for spot in grid.spots:
             if spot.accuracy:
                 self._peers.setdefault((spot.condition.setting, spot.condition.privacy), []).append(spot)
-        self.known = [defence for defence in grid.defences if self._known(defence)]
-        every = [{field.condition for field in self._known(defence)} for defence in self.known]
-        self.common = set.intersection(*every) if every else set()
-        self.order = []
-        for defence in self.known:
-            fields = tuple(self._known(defence))
-            compared = tuple(field for field in fields if field.condition in self.common)
-            spots = [spot for spot in grid.spots if spot.defence == defence]
-            verdicts = tuple(self._verdict([spot for spot in spots if spot.attack == each]) for each in grid.attacks)
-            self.order.append(Standing(defence, fields, compared, verdicts, self._verdict(spots)))
-        self.order.sort(key=lambda each: -(each.mean or 0.0))
 
     def _known(self, defence: Key) -> list[Field]:
         return [field for field in self.grid.fields if field.defence == defence and field.worst]
 
+    @cached_property
+    def known(self) -> list[Key]:
+        """The defences of which something is known, in the order of the axes."""
+        return [defence for defence in self.grid.defences if self._known(defence)]
+
+    @cached_property
+    def common(self) -> set[Condition]:
+        """The conditions known for each of these defences."""
+        every = [{field.condition for field in self._known(defence)} for defence in self.known]
+        return set.intersection(*every) if every else set()
+
+    @cached_property
+    def order(self) -> list[Standing]:
+        """How each stands, the best first."""
+        found = []
+        for defence in self.known:
+            fields = tuple(self._known(defence))
+            compared = tuple(field for field in fields if field.condition in self.common)
+            spots = [spot for spot in self.grid.spots if spot.defence == defence]
+            by_attack = ([spot for spot in spots if spot.attack == attack] for attack in self.grid.attacks)
+            verdicts = tuple(map(self._verdict, by_attack))
+            found.append(Standing(defence, fields, compared, verdicts, self._verdict(spots)))
+        return sorted(found, key=lambda each: -(each.mean or 0.0))
+
     def survives(self, spot: Spot) -> bool:
-        """Whether enough accuracy is left."""
+        """Whether a spot keeps enough of the best accuracy at the same privacy and setting."""
         best = max(peer.accuracy.mean for peer in self.peers(spot) if peer.accuracy)
         return spot.accuracy is not None and spot.accuracy.mean >= KEPT * best
 
     def peers(self, spot: Spot) -> list[Spot]:
-        """What is known at the same privacy and setting."""
+        """The spots of which something is known, at the same privacy and setting as this one."""
         return self._peers.get((spot.condition.setting, spot.condition.privacy), [])
 
     def _verdict(self, spots: list[Spot]) -> Verdict:

@@ -8,7 +8,7 @@ from html import escape
 from simulations.report._document import Row, folded, table
 from simulations.report.sweep._standing import Standings
 
-BEST = 12  # defences, before the rest is folded away
+BEST = 12  # defences shown, before the rest is folded away
 WIDE = 8  # columns side by side
 MARKS = {  # the class of a field that a verdict stands in, by its grade
     "all": "all", "part": "part-of", "none": "none", "unknown": "",
