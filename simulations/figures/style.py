@@ -92,7 +92,7 @@ def saved(name: str, title: str, figure: Figure, alt: str, note: str) -> Picture
 
 
 def new(height: float, rows: Sequence[float] = (1,)) -> tuple[Figure, list[Axes]]:
-    """An empty figure with axes below one another that share their rounds."""
+    """An empty figure, `height` inches high, of axes below one another that share their rounds, high as `rows` relate."""
     layout = ConstrainedLayoutEngine(w_pad=0.08, h_pad=0.08, hspace=0.06)
     figure = Figure(figsize=(WIDTH, height), layout=layout)
     axes = figure.subplots(len(rows), 1, sharex=True, height_ratios=list(rows), squeeze=False)[:, 0]
@@ -131,7 +131,7 @@ def key(axes: Axes, lines: Sequence[tuple[str, str]]) -> None:
 
 
 def key_rows(names: Sequence[str]) -> int:
-    """How many rows a key of such names takes."""
+    """How many rows a key of these names takes below a figure."""
     narrow = len(names) > 2 and max(map(len, names)) <= 24
     return -(-len(names) // 2) if narrow else len(names)
 
@@ -150,7 +150,7 @@ def label_ends(axes: Axes, ends: Sequence[tuple[float, float, str, str]], size: 
 
 
 def apart(wanted: Sequence[float], tall: Sequence[float], bottom: float, top: float) -> list[float]:
-    """Middles near those wanted for things so tall, none over another, all between bottom and top if they fit.
+    """Middles near those `wanted` for things so `tall`, none over another, all between bottom and top if they fit.
 
     >>> apart([1.0, 1.1, 5.0], [1.0, 1.0, 1.0], 0.0, 10.0)
     [0.55, 1.55, 5.0]

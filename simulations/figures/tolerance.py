@@ -55,7 +55,7 @@ def panels_of(vote: Vote) -> list[Panel]:
 
 
 def kinds(panels: Sequence[Panel]) -> str:
-    """What the lines are that are there."""
+    """A legend of the kinds of line that these panels have."""
     there = {line.dashes for panel in panels for line in panel.lines if np.isfinite(line.y).any()}
     return " ".join(words for dashes, words in LEGEND.items() if dashes in there)
 

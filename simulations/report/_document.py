@@ -60,7 +60,7 @@ HEAD = """<!DOCTYPE html>
 
 
 def document(title: str, body: str, style: str = "") -> str:
-    """The whole file, `style` being rules of its own beside those of all pages."""
+    """The whole file of a page; `style` are its own rules, beside those of all pages."""
     return f"""{HEAD}<title>{escape(title)}</title>
 <style>{STYLE}{style}</style>
 </head>
@@ -101,7 +101,7 @@ def table(head: Sequence[str], rows: Iterable[Row]) -> str:
 
 
 def explained(rows: Iterable[tuple[str, str]], meanings: Mapping[str, str]) -> str:
-    """A table of names and what came of them; below that, muted, what a name means where it has a meaning."""
+    """A table of names and what came of them; what a name means stands below, muted, where it has a meaning."""
     made = ""
     for name, text in rows:
         meaning = meanings.get(name)
@@ -111,5 +111,5 @@ def explained(rows: Iterable[tuple[str, str]], meanings: Mapping[str, str]) -> s
 
 
 def folded(title: str, content: str) -> str:
-    """Something that is there for whoever asks."""
+    """Content folded away below its title, there for whoever asks."""
     return f"<details><summary>{escape(title)}</summary>{content}</details>"

@@ -22,7 +22,7 @@ MEANINGS = {
 
 
 def rows(found: Mapping[str, Any]) -> Rows:
-    """Row by row: a name, and what came of it."""
+    """What an audit found, row by row: a name, and what came of it."""
     mu, epsilon, sure = found["mu"], found["epsilon"], confident(found["confidence"])
     of = mu["of_epsilon"]
     beside = f"of μ = {of:.6g}, at which G_μ costs the certified ε, audited {mu['audited'] / of:.0%}"

@@ -65,5 +65,5 @@ def colour(place: int) -> str:
 
 
 def _letters(names: Sequence[str]) -> list[tuple[str, str]]:
-    """Which letter is which run."""
+    """The key of a figure: which letter is which run, in the colour of that run."""
     return [(f"{LETTERS[place]}  {name}", colour(place)) for place, name in enumerate(names)]

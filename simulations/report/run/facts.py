@@ -181,7 +181,7 @@ def summary(run: Run) -> dict[str, Any]:
 
 
 def beside(run: Run) -> Rows:
-    """One row of a comparison."""
+    """The run as one row of a comparison."""
     cost = run.epsilon if run.private else None
     return [
         ("mechanism", ", by ".join(map(named, [run.released] * bool(run.released) + [run.header["mechanism"]]))),
@@ -194,6 +194,6 @@ def beside(run: Run) -> Rows:
 
 
 def aligned(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table for a terminal."""
+    """A table for a terminal, its columns below one another."""
     widths = [max(len(row[place]) for row in [head, *rows]) for place in range(len(head))]
     return "\n".join("  ".join(map(str.ljust, row, widths)).rstrip() for row in [head, *rows])

@@ -53,7 +53,7 @@ class Run:
         return next((line[name] for line in reversed(self.rounds) if line[name] is not None), None)
 
     def total(self, name: str) -> dict[str, int]:
-        """Counts by reason over all rounds."""
+        """What is counted by reason under a name in every round, over all rounds."""
         counts: Counter[str] = Counter()
         for line in self.rounds:
             counts.update(line[name])
@@ -89,7 +89,7 @@ class Run:
 
     @property
     def ended(self) -> str:
-        """How it ended, in words."""
+        """How the run ended, in words."""
         end = self.records.end
         return ENDS.get(end["why"], str(end["why"])) if end else "cut short: its records have no end"
 
@@ -101,7 +101,7 @@ class Run:
 
     @property
     def private(self) -> bool:
-        """Whether its messages had noise at all, the mechanism's or a release's."""
+        """Whether the messages had noise at all, the mechanism's or a release's."""
         return self.header["release"] is not None
 
     @property
@@ -112,7 +112,7 @@ class Run:
 
     @property
     def plain(self) -> bool:
-        """Whether its messages travelled as they were."""
+        """Whether the messages travelled as they were, without a mechanism."""
         return kind(self.header["mechanism"]) == "Plain"
 
     @cached_property
@@ -141,7 +141,7 @@ class Run:
 
     @property
     def epsilon(self) -> dict[str, Any] | None:
-        """ε at the end; where the run was cut short, when it was last recorded."""
+        """ε at the end of the run; where it was cut short, ε as it was last recorded."""
         end = self.records.end
         recorded: dict[str, Any] | None = end["epsilon"] if end else self.last("epsilon")
         return recorded

@@ -21,7 +21,7 @@ STATES: dict[State, str] = {
 
 
 def progress(sweep: Sweep) -> str:
-    """How far it is: "48 cells", or "31 of 48 cells"."""
+    """How far a sweep is: "48 cells", or "31 of 48 cells"."""
     done, every = len(sweep.done), len(sweep.cells)
     return _cells(every) if done == every else f"{done:,} of {_cells(every)}"
 
@@ -37,7 +37,7 @@ def lacking(sweep: Sweep) -> str:
 
 
 def answer(standings: Standings) -> list[str]:
-    """The findings, the most telling first."""
+    """What a sweep has found, in sentences, the most telling first."""
     grid, known = standings.grid, standings.known
     if not known:
         return ["No accuracy is known yet: " + (lacking(grid.sweep) or "no cell measured any") + "."]
@@ -55,7 +55,7 @@ def answer(standings: Standings) -> list[str]:
 
 
 def caveats(standings: Standings) -> list[str]:
-    """What to know before believing it: what is missing, what was mixed or not heard, seeds, promises, data."""
+    """What to know before believing a sweep: what is missing, what was mixed or not heard, seeds, promises, data."""
     grid, sweep, said = standings.grid, standings.grid.sweep, list[str]()
     if lacking(sweep):
         said.append(f"{progress(sweep)} are done; {lacking(sweep)}. Means are over what is done.")
@@ -69,7 +69,7 @@ def caveats(standings: Standings) -> list[str]:
             said[0] += f" {ranked if common else none}"
     for spot in grid.spots:
         of = {cell.ran.data["sha256"]: cell for cell in spot.cells if cell.ran and cell.ran.data}
-        if len(of) > 1:
+        if len(of) > 1:  # no table may pass over it
             told = "; ".join(f"seed {cell.seed} on {_read(cell.ran)}" for cell in of.values() if cell.ran)
             said.append(f"Seeds of one study are of DIFFERENT DATA, so that their mean says nothing: {told}.")
             break
@@ -84,6 +84,7 @@ def caveats(standings: Standings) -> list[str]:
 
 
 def _read(run: Ran) -> str:
+    """The data that a run read, in words."""
     return in_words(run.data, run.where) if run.data else "data that an earlier version did not name"
 
 
@@ -138,7 +139,7 @@ def _kept(standings: Standings, standing: Standing) -> str:
 
 
 def _at(grid: Grid, field: Field) -> str:
-    """Where and by whom, in brackets."""
+    """In which condition and under which attack a field stands, in brackets; "" where there is one of each."""
     words = grid.where(field.condition)
     if len(grid.attacks) > 1 and field.worst:
         words += f"{', ' if words else ''}{grid.attack(field.worst)}" * (grid.attack(field.worst) not in words)

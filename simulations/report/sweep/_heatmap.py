@@ -33,7 +33,7 @@ class Scale:
 
     @staticmethod
     def of(grid: Grid) -> Scale:
-        """From the smallest mean to the largest, in twentieths; small differences look small."""
+        """A scale from the smallest mean of a sweep to its largest, in twentieths; small differences look small."""
         means = [spot.accuracy.mean for spot in grid.spots if spot.accuracy] or [0.0, 1.0]
         low, high = int(20 * min(means)) / 20, -int(-20 * max(means) // 1) / 20
         return Scale(max(0.0, min(low, high - 0.3)), high)
@@ -47,7 +47,7 @@ class Scale:
 
 @dataclass(frozen=True, eq=False)
 class HeatMap:
-    """One map."""
+    """One heat-map: of each defence under every privacy and number of attackers."""
 
     words: str  # the setting that all of it shares
     columns: list[Column]

@@ -73,12 +73,12 @@ class Names:
             key(axes, words)
 
     def height(self, places: Sequence[int]) -> float:
-        """The inches that the key takes."""
+        """How many inches the key of these lines takes."""
         return 0.17 * key_rows([self.names[place] for place in places if place in self.coloured]) * self.lettered
 
 
 def shorten(name: str) -> str:
-    """A name that fits below a figure."""
+    """A name as far as it fits below a figure."""
     return name if len(name) <= LONGEST else name[: LONGEST - 1] + "…"
 
 
@@ -105,7 +105,7 @@ def draw(axes: Axes, names: Names, lines: Sequence[Line], *, joined: bool = True
 
 
 def ends(names: Names, lines: Sequence[Line]) -> list[tuple[float, float, str, str]]:
-    """Where each coloured line ends, and what stands there."""
+    """(x, y, words, colour) of the end of each coloured line."""
     found = [line for line in lines if line.place in names.coloured and isfinite(line.y[-1])]
     return [
         (line.x[-1], line.y[-1], f"{names.tag(line.place)} {line.y[-1]:.2f}", names.colour(line.place))
@@ -114,6 +114,6 @@ def ends(names: Names, lines: Sequence[Line]) -> list[tuple[float, float, str, s
 
 
 def accuracy_axis(axes: Axes, title: str, top: float) -> None:
-    """From nothing at all to a little above the best of all figures."""
+    """The upright axis of a panel: from nothing at all to a little above the best of all figures."""
     axes.set_title(fill(title, 62, max_lines=3, placeholder=" …"))
     axes.set_ylim(0, min(1.0, 1.05 * top) or 1.0)

@@ -70,6 +70,7 @@ def report(grid: Grid) -> tuple[str, list[Picture]]:
 
 
 def _maps(grid: Grid, fields: Sequence[Field], scale: heatmap.Scale) -> str:
+    """The heat-maps of some fields, one below another."""
     return "\n".join(heat_table.html(grid, heat, scale) for heat in heatmap.maps(grid, fields))
 
 
@@ -108,7 +109,7 @@ def _not_counted(grid: Grid) -> str:
 
 
 def _figures(grid: Grid, drawn: list[Picture]) -> Iterator[str]:
-    """Sections of figures; what is drawn is noted."""
+    """Sections of figures, one a kind; what is drawn is noted in `drawn`."""
     kinds = [
         ("Accuracy against the number of attackers", figures.attackers(grid)),
         ("Accuracy against ε", costs.epsilon(grid)),
@@ -126,6 +127,7 @@ def _figures(grid: Grid, drawn: list[Picture]) -> Iterator[str]:
 
 
 def _section(title: str, pictures: Sequence[Picture], all_panels: int, drawn: list[Picture], level: str = "h2") -> str:
+    """Pictures below a heading, noted among those drawn; "" where there are none."""
     if not pictures:
         return ""
     drawn += pictures
@@ -138,6 +140,7 @@ def _section(title: str, pictures: Sequence[Picture], all_panels: int, drawn: li
 
 
 def _table(content: Table) -> str:
+    """The first rows of a table, and how many the files have."""
     head, rows = content
     shown = table(head, ([escape(row[0]), *row[1:]] for row in rows[:ROWS]))
     more = f"<p>The first {ROWS:,} of {len(rows):,} rows; the files have all.</p>" if len(rows) > ROWS else ""

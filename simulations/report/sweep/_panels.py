@@ -27,7 +27,7 @@ MOST = 6  # panels of one kind
 
 @dataclass(frozen=True, eq=False)
 class Group:
-    """One panel."""
+    """One panel of a figure: a line for each subject, all in one condition."""
 
     under: str  # which attack, as its title has it; "" where that is said elsewhere
     words: str  # what else is the same for all of it
@@ -37,7 +37,7 @@ class Group:
 
     @property
     def title(self) -> str:
-        """What a figure of it shows."""
+        """What a figure of this panel shows."""
         return f"accuracy{self.under}{': ' if self.words else ''}{self.words}"
 
     @property
@@ -47,7 +47,7 @@ class Group:
 
     @property
     def contrast(self) -> float:
-        """How far its lines lie apart."""
+        """How far the lines lie apart: the best mean less the worst."""
         means = [mean_of(spots) for spots in self.by_line.values()]
         return max(means) - min(means)
 

@@ -63,7 +63,7 @@ class Spot:
     cells: tuple[Cell, ...]  # one a seed
 
     def key(self, of: Role) -> Key:
-        """Where it stands on the axes of one role."""
+        """Where the spot stands on the axes of one role."""
         found: Key = getattr(self if of in ("defence", "attack") else self.condition, of)
         return found
 

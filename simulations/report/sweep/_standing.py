@@ -36,7 +36,7 @@ class Standing:
 
     @property
     def mean(self) -> float | None:
-        """What its worst attacks leave, on average over the conditions compared."""
+        """What the worst attacks leave of accuracy, on average over the conditions compared."""
         return fmean(field.mean for field in self.compared if field.mean is not None) if self.compared else None
 
     @property
@@ -46,7 +46,7 @@ class Standing:
 
     @property
     def least(self) -> Field | None:
-        """Where it keeps least."""
+        """The field in which the defence keeps least; None where nothing is known."""
         return min(self.fields, key=lambda field: field.mean or 0.0, default=None)
 
 
@@ -76,7 +76,7 @@ class Standings:
 
     @cached_property
     def order(self) -> list[Standing]:
-        """How each stands, the best first."""
+        """How each defence stands, the best first."""
         found = []
         for defence in self.known:
             fields = tuple(self._known(defence))
@@ -97,7 +97,7 @@ class Standings:
         return self._peers.get((spot.condition.setting, spot.condition.privacy), [])
 
     def _verdict(self, spots: list[Spot]) -> Verdict:
-        """Of how many conditions in which somebody attacks all spots are survived, in a word."""
+        """In how many of the conditions where somebody attacks every spot is survived, in a word."""
         attacked = [spot for spot in spots if spot.attacked and len(self.peers(spot)) > 1]
         survived: dict[Condition, bool] = {}
         for spot in attacked:
@@ -127,5 +127,5 @@ class Standings:
 
     @cached_property
     def attacked(self) -> bool:
-        """Whether there was anybody to survive."""
+        """Whether any attack was there to be survived."""
         return any(standing.overall.words != NOBODY for standing in self.order)

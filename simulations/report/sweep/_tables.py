@@ -65,6 +65,7 @@ def summary(grid: Grid) -> Table:
 
 
 def _is_worst(grid: Grid, spot: Spot) -> str:
+    """Whether a spot is the worst attack of its field: "yes", or "so far" where attacks are missing; "" where not."""
     field = grid.by_place[spot.defence, spot.condition]
     return "" if field.worst is not spot else "so far" if field.partial else "yes"
 

@@ -80,7 +80,7 @@ class Grid:
 
 
 def ordered(keys: Iterable[Place]) -> list[Place]:
-    """Each once, in the order of the axes."""
+    """Keys or conditions, each once, in the order of the axes."""
     return sorted(set(keys))
 
 
