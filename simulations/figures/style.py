@@ -92,7 +92,7 @@ def saved(name: str, title: str, figure: Figure, alt: str, note: str) -> Picture
 
 
 def new(height: float, rows: Sequence[float] = (1,)) -> tuple[Figure, list[Axes]]:
-    """An empty figure, `height` inches high, of axes below one another that share their rounds, high as `rows` relate."""
+    """An empty figure, `height` inches high, of axes below one another that share rounds; `rows` are their heights."""
     layout = ConstrainedLayoutEngine(w_pad=0.08, h_pad=0.08, hspace=0.06)
     figure = Figure(figsize=(WIDTH, height), layout=layout)
     axes = figure.subplots(len(rows), 1, sharex=True, height_ratios=list(rows), squeeze=False)[:, 0]
