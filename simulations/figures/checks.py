@@ -9,12 +9,12 @@ from dataclasses import dataclass
 class Check:
     """One claim or number of a paper, ours, and whether they agree; a difference that is understood says why."""
 
-    claim: str
-    published: str
+    claim: str  # what the paper says, or what its number is of
+    published: str  # as the paper has it
     ours: str
-    agrees: bool
-    why: str = ""  # they differ
-    right: bool = True  # ours is what an independent route gives
+    agrees: bool  # whether the two are the same, to the precision of what is published
+    why: str = ""  # the reason for which they differ; "" where they should agree
+    right: bool = True  # whether ours is what an independent route gives
 
     @property
     def passed(self) -> bool:
@@ -23,7 +23,7 @@ class Check:
 
     @property
     def verdict(self) -> str:
-        """In words.
+        """Whether it passed, in words.
 
         >>> Check(claim="δ(1.67)", published="0.039", ours="0.00526", agrees=False, why="another l").verdict
         'differs (another l)'

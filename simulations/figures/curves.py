@@ -62,6 +62,7 @@ def tradeoff_bounds(account: Account, alpha: Vector, points: int = POINTS) -> tu
 
 
 def _envelope(epsilons: Vector, deltas: Sequence[float], alpha: Vector) -> Vector:
+    """The least type II error that every (ε, δ) allows at each type I error. [F] Lemma 1."""
     beta = np.zeros_like(alpha)
     for epsilon, delta in zip(epsilons, deltas, strict=True):
         lines = 1 - delta - np.exp(epsilon) * alpha, np.exp(-epsilon) * (1 - delta - alpha)

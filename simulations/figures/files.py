@@ -10,21 +10,16 @@ from fedpriv.errors import FedprivError
 
 
 def put(directory: Path, content: Mapping[str, bytes], stale: tuple[str, ...] = ()) -> list[Path]:
-    """Write them, and take away pictures of an earlier report whose names begin so and are no longer there."""
+    """Write each file by its name; take away an earlier report's pictures whose names begin as the stale ones do."""
     try:
         directory.mkdir(exist_ok=True)
         for name, each in content.items():
-            _whole(directory / name, each)
+            beside = directory / f".{name}.{os.getpid()}"  # somebody may be looking at the old one
+            beside.write_bytes(each)
+            os.replace(beside, directory / name)
         for old in directory.glob("*.png"):
             if old.name.startswith(stale) and old.name not in content:
                 old.unlink()
     except OSError as error:
         raise FedprivError(f"{directory}: cannot be written ({error.strerror or error})") from None
     return [directory / name for name in content]
-
-
-def _whole(path: Path, content: bytes) -> None:
-    """Somebody may be looking at the old one."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    beside.write_bytes(content)
-    os.replace(beside, path)

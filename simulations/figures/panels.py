@@ -9,22 +9,26 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
 from fedpriv._base.arrays import Vector
 from simulations.figures.style import CARD, MUTED, house_style, label_ends
 
-SOLID, DASHED, DOTTED = "-", (0, (4, 2)), (0, (1, 1.5))
-Dashes = str | tuple[float, tuple[float, ...]]
+Dashes = (
+    str | tuple[float, tuple[float, ...]]
+)  # a style by its name; or where to begin, then on and off, in line widths
+SOLID: Dashes = "-"
+DASHED: Dashes = (0, (4, 2))
+DOTTED: Dashes = (0, (1, 1.5))
 
 
 @dataclass(frozen=True, eq=False)
 class Line:
     """One curve; nan is a gap."""
 
-    name: str
+    name: str  # in the legend and in the table
     x: Vector
     y: Vector
     colour: str
@@ -37,13 +41,13 @@ class Panel:
     """One pair of axes."""
 
     title: str
-    x: str
-    y: str
+    x: str  # what the axis below measures
+    y: str  # what the upright axis measures
     lines: Sequence[Line]
     log: int | None = None  # base of the axis below
     between: tuple[Vector, Vector, Vector, str] | None = None  # x, from, to: a shaded area, and its words
-    top: float = 1.0
-    floor: float = 0.0  # above 0 the upright axis is logarithmic
+    top: float = 1.0  # where the upright axis ends
+    floor: float = 0.0  # where it begins: above 0 it is logarithmic
     key: Literal["upper right", "upper left"] = "upper right"  # where the legend is
 
 
@@ -56,36 +60,32 @@ def written(panels: Sequence[Panel], note: str = "", form: str = "png") -> bytes
     """The figure as a file of that form: png, svg or pdf."""
     content = io.BytesIO()
     with house_style():
-        figure = Figure(figsize=(4.1 * len(panels) + 0.4, 3.9), layout="constrained")
-        figure.get_layout_engine().set(w_pad=0.1, h_pad=0.08, wspace=0.04)  # type: ignore[union-attr, call-arg]
+        layout = ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.08, wspace=0.04)
+        figure = Figure(figsize=(4.1 * len(panels) + 0.4, 3.9), layout=layout)
         for axes, panel in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
-            _draw(axes, panel)
+            if panel.between is not None:
+                x, low, high, words = panel.between
+                axes.fill_between(x, low, high, color="0.85", lw=0, label=words)
+            for line in panel.lines:
+                axes.plot(line.x, line.y, color=line.colour, ls=line.dashes, lw=1.8, label=line.name)
+            x = np.concatenate([line.x for line in panel.lines])
+            axes.set(title=panel.title, xlabel=panel.x, ylabel=panel.y, xlim=(x.min(), x.max()))
+            if panel.floor:
+                axes.set_yscale("log")
+            axes.set_ylim(panel.floor, panel.top)
+            if panel.log is not None:
+                axes.set_xscale("log", base=panel.log)
+                axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:,.12g}"))
+                axes.xaxis.set_minor_formatter(NullFormatter())
+            ends = [(line.x[-1], np.minimum(line.y[-1], panel.top), line.at_end, line.colour) for line in panel.lines]
+            if any(words for _, _, words, _ in ends):
+                label_ends(axes, [end for end in ends if end[2] and not np.isnan(end[1])])
+            else:
+                axes.legend(loc=panel.key, fontsize=8, frameon=False, handlelength=2.6)
         if note:
             figure.supxlabel(note, fontsize=8, color=MUTED, x=0.012, ha="left")
         figure.savefig(content, format=form, facecolor=CARD, dpi=170)
     return content.getvalue()
-
-
-def _draw(axes: Axes, panel: Panel) -> None:
-    if panel.between is not None:
-        x, low, high, words = panel.between
-        axes.fill_between(x, low, high, color="0.85", lw=0, label=words)
-    for line in panel.lines:
-        axes.plot(line.x, line.y, color=line.colour, ls=line.dashes, lw=1.8, label=line.name)
-    x = np.concatenate([line.x for line in panel.lines])
-    axes.set(title=panel.title, xlabel=panel.x, ylabel=panel.y, xlim=(x.min(), x.max()))
-    if panel.floor:
-        axes.set_yscale("log")
-    axes.set_ylim(panel.floor, panel.top)
-    if panel.log is not None:
-        axes.set_xscale("log", base=panel.log)
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:,.12g}"))
-        axes.xaxis.set_minor_formatter(NullFormatter())
-    ends = [(line.x[-1], np.minimum(line.y[-1], panel.top), line.at_end, line.colour) for line in panel.lines]
-    if any(words for _, _, words, _ in ends):
-        label_ends(axes, [end for end in ends if end[2] and not np.isnan(end[1])])
-    else:
-        axes.legend(loc=panel.key, fontsize=8, frameon=False, handlelength=2.6)
 
 
 def table(panels: Sequence[Panel]) -> str:

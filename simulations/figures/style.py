@@ -11,27 +11,33 @@ from typing import Any
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import MaxNLocator
 
 from simulations.figures.curves import COLOURS
 
 BLUE, RED, GREEN, PURPLE, GOLD = COLOURS
-INK, MUTED, GRID, CARD = "#22262b", "#6b7280", "#e3e6ea", "#ffffff"
+INK = "#22262b"  # letters
+MUTED = "#6b7280"  # letters of less weight, axes, what is not the point
+GRID = "#e3e6ea"
+CARD = "#ffffff"  # what a figure lies on
 ON_PAGE = {  # what a colour is called on the page, which says what it is there by day and by night
     **{colour: f"var(--c{place})" for place, colour in enumerate(COLOURS)},
     INK: "var(--ink)", MUTED: "var(--muted)", GRID: "var(--grid)", CARD: "var(--card)",
 }  # fmt: skip
 WIDTH = 4.8  # inches: on a telephone its letters are still letters
-STYLE: Any = {
-    "font.size": 9, "font.family": "DejaVu Sans", "text.color": INK, "axes.labelcolor": MUTED, "axes.edgecolor": MUTED,
-    "axes.titlecolor": INK, "axes.titlesize": 9.5, "axes.titleweight": "bold", "axes.titlelocation": "left",
-    "axes.spines.top": False, "axes.spines.right": False, "axes.linewidth": 0.7, "axes.axisbelow": True,
-    "axes.grid": True, "axes.grid.axis": "y", "grid.color": GRID, "grid.linewidth": 0.7, "lines.linewidth": 2,
-    "lines.solid_capstyle": "round", "xtick.color": MUTED, "ytick.color": MUTED, "xtick.labelsize": 8.5,
-    "ytick.labelsize": 8.5, "xtick.major.size": 3, "ytick.major.size": 0, "savefig.dpi": 240,
-    "svg.hashsalt": "fedpriv", "path.simplify": True,
-}  # fmt: skip
+INLINE = {  # what an SVG file loses or changes, in this order, to be a part of a page; {0} is the name of the figure
+    r"^.*?(?=<svg)|<metadata>.*?</metadata>": "",
+    r' xmlns(:\w+)?="[^"]*"': "",
+    "xlink:href": "href",
+    r'\bid="': 'id="{0}-',  # ids are its own, whatever else is on the page
+    'href="#': 'href="#{0}-',
+    r"url\(#": "url(#{0}-",
+    r'(<svg[^>]*?) height="[^"]*"': r"\1",  # its size is the window's
+    r'(<svg[^>]*?) width="[^"]*"': r"\1",
+}
 
 
 @dataclass(frozen=True)
@@ -43,7 +49,7 @@ class Picture:
     alt: str  # what it shows, for who cannot see it
     note: str  # what to know before believing it
     png: bytes
-    svg: str
+    svg: str  # in the colours of the page that it becomes a part of
 
 
 Drawn = tuple[Figure, str, str]  # a figure, what it shows, and what to know before believing it
@@ -52,7 +58,16 @@ Drawn = tuple[Figure, str, str]  # a figure, what it shows, and what to know bef
 @contextmanager
 def house_style() -> Iterator[None]:
     """Colours, thin grid lines and letters of every figure."""
-    with mpl.rc_context(STYLE):
+    with mpl.rc_context({
+        "font.size": 9, "font.family": "DejaVu Sans", "text.color": INK, "axes.labelcolor": MUTED,
+        "axes.edgecolor": MUTED, "axes.titlecolor": INK, "axes.titlesize": 9.5, "axes.titleweight": "bold",
+        "axes.titlelocation": "left",
+        "axes.spines.top": False, "axes.spines.right": False, "axes.linewidth": 0.7, "axes.axisbelow": True,
+        "axes.grid": True, "axes.grid.axis": "y", "grid.color": GRID, "grid.linewidth": 0.7, "lines.linewidth": 2,
+        "lines.solid_capstyle": "round", "xtick.color": MUTED, "ytick.color": MUTED, "xtick.labelsize": 8.5,
+        "ytick.labelsize": 8.5, "xtick.major.size": 3, "ytick.major.size": 0, "savefig.dpi": 240,
+        "svg.hashsalt": "fedpriv", "path.simplify": True,
+    }):  # fmt: skip
         yield
 
 
@@ -60,33 +75,26 @@ def picture(name: str, title: str, drawing: Callable[[], Drawn | None]) -> Pictu
     """A drawing in the house style, saved both ways; None where there was nothing to draw."""
     with house_style():
         drawn = drawing()
-        if drawn is None:
-            return None
-        figure, alt, note = drawn
-        png, svg = io.BytesIO(), io.StringIO()
-        figure.savefig(png, format="png", facecolor=CARD)
-        figure.set_layout_engine("none")  # the places found for the PNG are right for the SVG as well
-        figure.savefig(svg, format="svg", transparent=True, metadata={"Date": None})
-    return Picture(name, title, alt, note, png.getvalue(), _inline(svg.getvalue(), name))
+        return None if drawn is None else saved(name, title, *drawn)
 
 
-def _inline(svg: str, name: str) -> str:
-    """An SVG as a part of the page: its colours the page's, its ids its own, nothing that names another place."""
-    svg = svg[svg.index("<svg") :]
-    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.S)
-    svg = re.sub(r' xmlns(:\w+)?="[^"]*"', "", svg).replace("xlink:href", "href")
-    svg = re.sub(r'\bid="', f'id="{name}-', svg)
-    svg = re.sub(r'href="#', f'href="#{name}-', svg).replace("url(#", f"url(#{name}-")
-    svg = re.sub(
-        r'(<svg[^>]*?) width="[^"]*"', r"\1", re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", svg, count=1), count=1
-    )
-    return re.sub("|".join(ON_PAGE), lambda found: ON_PAGE[found.group()], svg)
+def saved(name: str, title: str, figure: Figure, alt: str, note: str) -> Picture:
+    """A figure saved both ways, within the house style that it was drawn in."""
+    png, svg = io.BytesIO(), io.StringIO()
+    figure.savefig(png, format="png", facecolor=CARD)
+    figure.set_layout_engine("none")  # the places found for the PNG are right for the SVG as well
+    figure.savefig(svg, format="svg", transparent=True, metadata={"Date": None})
+    inline = svg.getvalue()
+    for pattern, replacement in INLINE.items():
+        inline = re.sub(pattern, replacement.format(name), inline, flags=re.S)
+    inline = re.sub("|".join(ON_PAGE), lambda found: ON_PAGE[found.group()], inline)
+    return Picture(name, title, alt, note, png.getvalue(), inline)
 
 
 def new(height: float, rows: Sequence[float] = (1,)) -> tuple[Figure, list[Axes]]:
-    """An empty figure with axes below one another that share their rounds."""
-    figure = Figure(figsize=(WIDTH, height), layout="constrained")
-    figure.get_layout_engine().set(w_pad=0.08, h_pad=0.08, hspace=0.06)  # type: ignore[union-attr, call-arg]
+    """An empty figure, `height` inches high, of axes below one another that share rounds; `rows` are their heights."""
+    layout = ConstrainedLayoutEngine(w_pad=0.08, h_pad=0.08, hspace=0.06)
+    figure = Figure(figsize=(WIDTH, height), layout=layout)
     axes = figure.subplots(len(rows), 1, sharex=True, height_ratios=list(rows), squeeze=False)[:, 0]
     return figure, list(axes)
 
@@ -98,6 +106,12 @@ def over_rounds(axes: Axes, rounds: Sequence[int]) -> None:
     first, last = min(rounds), max(rounds)
     room = max(0.5, 0.012 * (last - first))
     axes.set_xlim(first - room, last + room)
+
+
+def thousands(axis: Axis) -> None:
+    """At most five steps of an axis, its numbers whole and with commas."""
+    axis.set_major_locator(MaxNLocator(5))
+    axis.set_major_formatter("{x:,.0f}")
 
 
 def curve(axes: Axes, x: Sequence[float], y: Sequence[float], colour: str, **style: Any) -> None:
@@ -117,7 +131,7 @@ def key(axes: Axes, lines: Sequence[tuple[str, str]]) -> None:
 
 
 def key_rows(names: Sequence[str]) -> int:
-    """How many rows a key of such names takes."""
+    """How many rows a key of these names takes below a figure."""
     narrow = len(names) > 2 and max(map(len, names)) <= 24
     return -(-len(names) // 2) if narrow else len(names)
 
@@ -136,7 +150,7 @@ def label_ends(axes: Axes, ends: Sequence[tuple[float, float, str, str]], size: 
 
 
 def apart(wanted: Sequence[float], tall: Sequence[float], bottom: float, top: float) -> list[float]:
-    """Middles near those wanted for things so tall, none over another, all between bottom and top if they fit.
+    """Middles near those `wanted` for things so `tall`, none over another, all between bottom and top if they fit.
 
     >>> apart([1.0, 1.1, 5.0], [1.0, 1.0, 1.0], 0.0, 10.0)
     [0.55, 1.55, 5.0]

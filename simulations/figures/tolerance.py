@@ -7,10 +7,11 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike
 
 from fedpriv._base.arrays import Vector
 from fedpriv.errors import FedprivError
+from fedpriv.mechanisms import Binomial, Cldp, StochasticSign, Ternarize, Ternary
 from fedpriv.tolerance import Vote
 from simulations.figures.curves import COLOURS
 from simulations.figures.panels import DASHED, DOTTED, SOLID, Line, Panel
@@ -21,7 +22,7 @@ LEGEND = {
     DASHED: "Dashed: [F]'s theorem.",
 }
 Survived = Sequence[tuple[str, Sequence[Vote], str]]  # what is said of it, the votes, their colour
-SETTINGS = {
+SETTINGS = {  # the setting that pays for attackers survived, by the kind of mechanism
     "Binomial": "trials", "Ternary": "spread", "StochasticSign": "scale", "Ternarize": "scale", "Cldp": "epsilon",
 }  # fmt: skip
 
@@ -32,7 +33,17 @@ def panels_of(vote: Vote) -> list[Panel]:
     setting = SETTINGS[kind]
     clients = np.unique(np.geomspace(10, max(10_000, 2 * vote.honest), 60).astype(int)).tolist()
     by_number = _possible(vote, [{"honest": n} for n in clients])
-    changed = [replace(own, **{setting: value}) for value in _range(setting, own)]  # type: ignore[type-var]
+    at: Vector  # values on either side of its own
+    match own:
+        case Binomial():
+            at = np.unique(np.geomspace(1, max(64, 4 * own.trials), 40).astype(int))
+        case Ternary():
+            at = np.linspace(own.peak, own.scale, 42)[1:-1]
+        case Cldp():
+            at = np.geomspace(min(0.1, own.epsilon), max(8.0, own.epsilon), 40)
+        case StochasticSign() | Ternarize():
+            at = np.geomspace(1.02 * own.peak, 4 * max(own.scale, 5 * own.peak), 40)
+    changed = [replace(own, **{setting: value}) for value in at.tolist()]  # type: ignore[type-var]
     by_setting = _possible(vote, [{"mechanism": each} for each in changed])
     honest, values = [each.honest for each in by_number], [getattr(each.mechanism, setting) for each in by_setting]
     base = None if setting == "spread" else 2
@@ -44,21 +55,21 @@ def panels_of(vote: Vote) -> list[Panel]:
 
 
 def kinds(panels: Sequence[Panel]) -> str:
-    """What the lines are that are there."""
+    """A legend of the kinds of line that these panels have."""
     there = {line.dashes for panel in panels for line in panel.lines if np.isfinite(line.y).any()}
     return " ".join(words for dashes, words in LEGEND.items() if dashes in there)
 
 
-def resilience(title: str, x: str, at: Any, survived: Survived, log: int | None = None) -> Panel:
-    """K/N over something: for each setting exactly, as certified, and as the theorem has it."""
-    lines, at = [], np.asarray(at, dtype=float)
+def resilience(title: str, x: str, at: ArrayLike, survived: Survived, log: int | None = None) -> Panel:
+    """K/N at those places of the axis x: for each setting exactly, as certified, and as the theorem has it."""
+    lines, places = [], np.asarray(at, dtype=float)
     for name, votes, colour in survived:
         exact, certified, published = shares(votes)
         before, ends = (f"{name}, ", (name, "", "")) if name else ("", ("[F]'s theorem", "certified", "counted"))
         lines += [
-            Line(f"{before}published", at, published, colour, DASHED, at_end=ends[0]),
-            Line(f"{before}certified", at, certified, colour, DOTTED, at_end=ends[1]),
-            Line(f"{before}counted", at, exact, colour, at_end=ends[2]),
+            Line(f"{before}published", places, published, colour, DASHED, at_end=ends[0]),
+            Line(f"{before}certified", places, certified, colour, DOTTED, at_end=ends[1]),
+            Line(f"{before}counted", places, exact, colour, at_end=ends[2]),
         ]
     highest = max(float(np.nan_to_num(line.y).max()) for line in lines)
     top = 1.02 if 0.5 < highest <= 1 else 1.05 * highest or 1.0
@@ -84,19 +95,3 @@ def _possible(vote: Vote, changes: Sequence[dict[str, Any]]) -> list[Vote]:
             continue
         found.append(changed)
     return found
-
-
-def _range(setting: str, mechanism: Any) -> list[Any]:
-    """Values of a setting on either side of the mechanism's own."""
-    peak = mechanism.peak
-    found: NDArray[Any]
-    match setting:
-        case "trials":
-            found = np.unique(np.geomspace(1, max(64, 4 * mechanism.trials), 40).astype(int))
-        case "spread":
-            found = np.linspace(peak, mechanism.scale, 42)[1:-1]
-        case "epsilon":
-            found = np.geomspace(min(0.1, mechanism.epsilon), max(8.0, mechanism.epsilon), 40)
-        case _:
-            found = np.geomspace(1.02 * peak, 4 * max(mechanism.scale, 5 * peak), 40)
-    return list(found.tolist())

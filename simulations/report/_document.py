@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 
 from simulations.figures.style import Picture
@@ -51,14 +51,17 @@ footer { font-size: .85rem; margin-top: 2rem; }
 """
 
 
-def document(title: str, body: str, style: str = "") -> str:
-    """The whole file."""
-    return f"""<!DOCTYPE html>
+HEAD = """<!DOCTYPE html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{escape(title)}</title>
+"""
+
+
+def document(title: str, body: str, style: str = "") -> str:
+    """The whole file of a page; `style` are its own rules, beside those of all pages."""
+    return f"""{HEAD}<title>{escape(title)}</title>
 <style>{STYLE}{style}</style>
 </head>
 <body>
@@ -89,16 +92,24 @@ def table(head: Sequence[str], rows: Iterable[Row]) -> str:
     top = "".join(f"<th>{name}</th>" for name in names)
     body = ""
     for first, *rest in rows:
-        cells = zip(names[1:], map(_cell, rest), strict=True)
-        body += f"<tr><th>{first}</th>" + "".join(f'<td data-name="{name}">{words}</td>' for name, words in cells)
+        body += f"<tr><th>{first}</th>"
+        for name, cell in zip(names[1:], rest, strict=True):
+            words = escape(cell) if isinstance(cell, str) else f'<span class="{cell[1]}">{escape(cell[0])}</span>'
+            body += f'<td data-name="{name}">{words}</td>'
         body += "</tr>\n"
     return f'<table class="stack"><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>'
 
 
-def _cell(cell: str | tuple[str, str]) -> str:
-    return escape(cell) if isinstance(cell, str) else f'<span class="{cell[1]}">{escape(cell[0])}</span>'
+def explained(rows: Iterable[tuple[str, str]], meanings: Mapping[str, str]) -> str:
+    """A table of names and what came of them; what a name means stands below, muted, where it has a meaning."""
+    made = ""
+    for name, text in rows:
+        meaning = meanings.get(name)
+        more = f'<br><span class="muted">{escape(meaning)}</span>' if meaning else ""
+        made += f"<tr><th>{escape(name)}</th><td>{escape(text)}{more}</td></tr>"
+    return f'<table class="rows">{made}</table>'
 
 
 def folded(title: str, content: str) -> str:
-    """Something that is there for whoever asks."""
+    """Content folded away below its title, there for whoever asks."""
     return f"<details><summary>{escape(title)}</summary>{content}</details>"

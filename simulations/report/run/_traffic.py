@@ -58,7 +58,7 @@ def bytes_sent(run: Run) -> Drawn:
 
 
 def bytes_by_part(run: Run) -> list[tuple[str, tuple[float, float], bool]]:
-    """Each form of a message: its name, bytes of payload and header, and whether it is the one that was sent."""
+    """The forms of a message: the name of each, bytes of payload and header, and whether it is what was sent."""
     header = run.header
     bits, dimension = header["bits"], header["dimension"]
     masked = bits["masked"] is not None and sums_only(header["trust"])
@@ -107,7 +107,7 @@ def participation(run: Run) -> Drawn | None:
 
 
 def _stacked(axes: Axes, x: Sequence[int], layers: Sequence[tuple[str, Sequence[float], str]], whole: bool) -> None:
-    """Layers of bars, named in their own colours."""
+    """Bars on one another, of layers that are each a name, heights and a colour; `whole` ticks are at whole numbers."""
     base = np.zeros(len(x))
     for _, heights, colour in layers:
         axes.bar(x, heights, bottom=base, width=0.85, color=colour, lw=0)
@@ -118,16 +118,10 @@ def _stacked(axes: Axes, x: Sequence[int], layers: Sequence[tuple[str, Sequence[
         axes.text(0.5, 0.5, "none", transform=axes.transAxes, ha="center", va="center", color=MUTED)
         axes.set_yticks([])
     axes.set_ylim(0, max(1e-9, float(base.max())) * 1.05 if layers else 1)
-    _key(axes, [(name, colour) for name, _, colour in layers])
-
-
-def _key(axes: Axes, names: Sequence[tuple[str, str]]) -> None:
-    """Names in their colours in the line of the title, from the right."""
-    before = None
-    for name, colour in reversed(names):
+    before = None  # names stand in the line of the title, from the right
+    for name, _, colour in reversed(layers):
         at, of, step = ((1, 1), axes.transAxes, (0, 4)) if before is None else ((0, 0), before, (-9, 0))
-        before = axes.annotate(name, at, xycoords=of, xytext=step, textcoords="offset points", ha="right", va="bottom",
-                               color=colour, fontsize=8.5)  # fmt: skip
+        before = axes.annotate(name, at, step, of, "offset points", ha="right", va="bottom", color=colour, fontsize=8.5)
 
 
 def seconds(run: Run) -> Drawn | None:

@@ -32,12 +32,12 @@ def found_of(run: Run) -> Found | None:
 
 
 def line(run: Run) -> list[tuple[str, str]]:
-    """A row for the table on a terminal."""
+    """A row for the table on a terminal; none where nothing was audited."""
     found = found_of(run)
     return [] if found is None else [("audited", in_a_line(found))]
 
 
 def summary(run: Run) -> dict[str, Any]:
-    """As plain data, without the curves."""
+    """What the audit found as plain data, without the curves; {} where there is none."""
     found = found_of(run)
     return {} if found is None else {"audit": without_curves(found)}

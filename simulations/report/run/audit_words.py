@@ -22,13 +22,17 @@ MEANINGS = {
 
 
 def rows(found: Mapping[str, Any]) -> Rows:
-    """Row by row: a name, and what came of it."""
+    """What an audit found, row by row: a name, and what came of it."""
     mu, epsilon, sure = found["mu"], found["epsilon"], confident(found["confidence"])
+    of = mu["of_epsilon"]
+    beside = f"of μ = {of:.6g}, at which G_μ costs the certified ε, audited {mu['audited'] / of:.0%}"
+    if mu["pair"] is not None:
+        beside += f", held by these inputs {mu['pair'] / of:.0%}"
     told = [
         ("trial", found["trial"]),
         ("guesses", f"{found['right']:,} of {found['canaries']:,} right"),
         ("μ, audited", f"at least {mu['audited']:.6g} {sure}"),
-        ("μ, certified", f"at most {mu['certified']:.6g}; {_beside(mu)}"),
+        ("μ, certified", f"at most {mu['certified']:.6g}; {beside}"),
         ("ε, audited", f"at least {epsilon['audited']:.6g} at δ = {found['delta']:g} {sure}, whatever the shape"),
         ("ε, by the shape", f"{epsilon['shape']:.6g}, were the mechanism's shape that of G_μ: no proof"),
         ("ε, certified", f"at most {epsilon['upper']:.6g}, at least {epsilon['lower']:.6g}"),
@@ -37,17 +41,12 @@ def rows(found: Mapping[str, Any]) -> Rows:
     ]
     if found["repeated"]:
         told.append(("noise", f"{found['repeated']:,} messages are the same as another: they share their noise"))
-    return [*told, *_beside_messages(found), ("verdict", verdict(found))]
-
-
-def _beside_messages(found: Mapping[str, Any]) -> Rows:
-    """What is wrong beside the count; else, of a node, how much of what a server sees was compared."""
-    if faults := [(f"FAULT: {each['about']}", each["words"]) for each in found.get("faults", ())]:
-        return faults
-    if (seen := found.get("seen")) is None:
-        return []
-    alike = f"{seen['asks']:,} questions, {seen['answers']:,} answers, of both alike: what was seen of them is the same"
-    return [("all else", alike)]
+    faults, seen = found.get("faults", ()), found.get("seen")
+    told += [(f"FAULT: {each['about']}", each["words"]) for each in faults]
+    if seen is not None and not faults:  # of a node, whatever else a server sees of it was compared
+        alike = f"{seen['asks']:,} questions, {seen['answers']:,} answers, of both alike"
+        told.append(("all else", f"{alike}: what was seen of them is the same"))
+    return [*told, ("verdict", verdict(found))]
 
 
 def verdict(found: Mapping[str, Any]) -> str:
@@ -65,28 +64,17 @@ def confident(confidence: float) -> str:
 
 
 def in_a_line(found: Mapping[str, Any]) -> str:
-    """All of it in one line."""
+    """What an audit found in one line: the two bounds, the verdict, and what else refutes the certificate."""
     mu = found["mu"]
-    return (
+    beside = [f"FAULT: {each['about']}: {each['words']}" for each in found.get("faults", ())]
+    if found["repeated"]:
+        beside.append(f"{found['repeated']:,} messages are the same as another")
+    return "; ".join([
         f"μ at least {mu['audited']:.4g} {confident(found['confidence'])} of {found['canaries']:,} canaries, certified "
-        f"at most {mu['certified']:.4g}: {verdict(found)}{_faults(found)}"
-    )
-
-
-def _faults(found: Mapping[str, Any]) -> str:
-    """What refutes a certificate beside the count."""
-    faults = [f"FAULT: {each['about']}: {each['words']}" for each in found.get("faults", ())]
-    repeated = [f"{found['repeated']:,} messages are the same as another"] if found["repeated"] else []
-    return "".join(f"; {each}" for each in (*faults, *repeated))
-
-
-def _beside(mu: Mapping[str, Any]) -> str:
-    """How far the trials come of what is certified, and how far these inputs could."""
-    of = mu["of_epsilon"]
-    words = f"of μ = {of:.6g}, at which G_μ costs the certified ε, audited {mu['audited'] / of:.0%}"
-    return words if mu["pair"] is None else f"{words}, held by these inputs {mu['pair'] / of:.0%}"
+        f"at most {mu['certified']:.4g}: {verdict(found)}", *beside,
+    ])  # fmt: skip
 
 
 def without_curves(found: Mapping[str, Any]) -> dict[str, Any]:
-    """What fits a terminal."""
+    """What an audit found without its curves, so that it fits a terminal."""
     return {name: value for name, value in found.items() if name != "curves"}

@@ -7,40 +7,20 @@ from html import escape
 
 import numpy as np
 
-from simulations.figures.style import BLUE, MUTED, RED, Drawn, Picture, key, new, picture
-from simulations.report._document import figure
-from simulations.report.run.audit_facts import Found, found_of
+from simulations.figures.style import BLUE, MUTED, RED, Picture, house_style, key, new, saved
+from simulations.report._document import explained, figure
+from simulations.report.run.audit_facts import found_of
 from simulations.report.run.audit_words import MEANINGS, confident, in_a_line, rows
 from simulations.report.run.runs import Run
 
 
+@house_style()
 def pictures(run: Run) -> list[Picture]:
-    """Audited beside certified."""
-    found = found_of(run)
-    drawn = None if found is None else picture("audited", "What canaries gave away", lambda: _curves(found))
-    return [] if drawn is None else [drawn]
-
-
-def section(run: Run, drawn: Sequence[Picture]) -> str:
-    """Every number with what it proves, and the curves."""
+    """The errors of both kinds: certified, as canaries had them, as the audited μ allows; none of a run not audited."""
     found = found_of(run)
     if found is None:
-        return ""
-    cells = []
-    for name, text in rows(found):
-        meaning = MEANINGS.get(name)
-        more = f'<br><span class="muted">{escape(meaning)}</span>' if meaning else ""
-        cells.append(f"<tr><th>{escape(name)}</th><td>{escape(text)}{more}</td></tr>")
-    figures = "\n".join(map(figure, drawn))
-    return (
-        f'<h2 id="audit">Audited</h2>\n<p>{escape(in_a_line(found))}.</p>\n'
-        f'<section class="figures">{figures}</section>\n'
-        f'<div class="table"><table class="rows">{"".join(cells)}</table></div>'
-    )
-
-
-def _curves(found: Found) -> Drawn:
-    figure, (axes,) = new(5.2)
+        return []
+    drawn, (axes,) = new(5.2)
     own, alpha = found["curves"], np.array(found["curves"]["alpha"])
     axes.plot(alpha, 1 - alpha, color=MUTED, lw=0.8)
     axes.fill_between(alpha, own["certified"], own["explicit"], color=BLUE, alpha=0.15, lw=0)
@@ -49,14 +29,25 @@ def _curves(found: Found) -> Drawn:
     axes.plot(alpha, own["audited"], color=RED, lw=1.2, ls=(0, (4, 2)), clip_on=False, zorder=4)
     axes.set(xlabel="type I error α", ylabel="type II error β", xlim=(0, 1), ylim=(0, 1), aspect="equal")
     axes.grid(axis="x")
-    mu, sure = found["mu"], confident(found["confidence"])
     key(axes, [("certified: no attacker below", BLUE), ("canaries, as they came", RED),
                ("dashed: the Gaussian curve of the audited μ", RED)])  # fmt: skip
-    alt = (
-        f"Errors of both kinds: certified, and of {found['canaries']:,} canaries, of μ = {mu['audited']:.4g} at least."
-    )
+    least, sure = f"μ = {found['mu']['audited']:.4g} at least", confident(found["confidence"])
+    alt = f"Errors of both kinds: certified, and of {found['canaries']:,} canaries, of {least}."
     note = (
         f"Shaded: as far as explicit data reach. Dashed: the mechanism hides no more than this, {sure}. The canaries' "
         "own curve is one draw and no bound: by chance it may cross the certified one where few of them are."
     )
-    return figure, alt, note
+    return [saved("audited", "What canaries gave away", drawn, alt, note)]
+
+
+def section(run: Run, drawn: Sequence[Picture]) -> str:
+    """Every number of the audit with what it proves, and its curves; "" where nothing was audited."""
+    found = found_of(run)
+    if found is None:
+        return ""
+    figures = "\n".join(map(figure, drawn))
+    return (
+        f'<h2 id="audit">Audited</h2>\n<p>{escape(in_a_line(found))}.</p>\n'
+        f'<section class="figures">{figures}</section>\n'
+        f'<div class="table">{explained(rows(found), MEANINGS)}</div>'
+    )

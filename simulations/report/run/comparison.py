@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from math import isfinite
 
 import numpy as np
-from matplotlib.ticker import MaxNLocator
 
 from server.progress.words import LETTERS, share, size
 from simulations.figures.curves import COLOURS
-from simulations.figures.style import Drawn, Picture, key, label_ends, new, over_rounds, picture
+from simulations.figures.style import Drawn, Picture, key, label_ends, new, over_rounds, picture, thousands
 from simulations.report.run.figures import evaluated
 from simulations.report.run.runs import Run
 
@@ -33,8 +32,7 @@ def accuracies(runs: Sequence[Run], names: Sequence[str]) -> Drawn | None:
     figure, (axes,) = new(3.2 + 0.17 * len(runs))
     for place, x, y in curves:
         axes.plot(x, y, color=colour(place), ls="-" if place < len(COLOURS) else "--", clip_on=False)
-    axes.set_title("accuracy")
-    axes.set_ylim(bottom=0)
+    axes.set(title="accuracy", ylim=(0, None))
     over_rounds(axes, sorted({each for _, x, _ in curves for each in x}))
     key(axes, _letters(names))
     ends = [(x[-1], y[-1], f"{LETTERS[place]} {y[-1]:.3f}", colour(place)) for place, x, y in curves if isfinite(y[-1])]
@@ -52,12 +50,9 @@ def bought(runs: Sequence[Run], names: Sequence[str]) -> Drawn | None:
     figure, (axes,) = new(3.2 + 0.17 * len(runs))
     for place, sent, reached in points:
         axes.plot(sent, reached, "o", color=colour(place), ms=8, clip_on=False, zorder=3)
-    axes.set_title("accuracy at the end")
-    axes.set_ylim(bottom=0, top=max(0.05, *(reached for *_, reached in points)) * 1.12)
-    axes.set_xlim(left=0, right=max(sent for _, sent, _ in points) * 1.12)
-    axes.set_xlabel("bytes of one client in one round")
-    axes.xaxis.set_major_locator(MaxNLocator(5))
-    axes.xaxis.set_major_formatter("{x:,.0f}")
+    axes.set(title="accuracy at the end", ylim=(0, max(0.05, *(reached for *_, reached in points)) * 1.12))
+    axes.set(xlabel="bytes of one client in one round", xlim=(0, max(sent for _, sent, _ in points) * 1.12))
+    thousands(axes.xaxis)
     key(axes, _letters(names))
     label_ends(axes, [(sent, reached, LETTERS[place], colour(place)) for place, sent, reached in points])
     said = "; ".join(f"{names[place]} {share(reached)} with {size(sent)}" for place, sent, reached in points)
@@ -70,5 +65,5 @@ def colour(place: int) -> str:
 
 
 def _letters(names: Sequence[str]) -> list[tuple[str, str]]:
-    """Which letter is which run."""
+    """The key of a figure: which letter is which run, in the colour of that run."""
     return [(f"{LETTERS[place]}  {name}", colour(place)) for place, name in enumerate(names)]

@@ -51,20 +51,19 @@ def study(run: Run) -> Rows:
         *([("corruption", named(header["corruption"]))] if header.get("corruption") else []),
         ("model", f"{header['model']}, {header['dimension']:,} coordinates"),
         *([("release", named(header["private_sum"]))] if header.get("private_sum") else []),
-        ("mechanism", named(header["mechanism"])),
-        ("aggregation", named(header["aggregation"])),
+        ("mechanism", named(header["mechanism"])), ("aggregation", named(header["aggregation"])),
         *([("left out", header["left_out"])] if header.get("left_out") else []),
-        ("rounds", f"{len(run.rounds):,} of {header['rounds']:,}"),
-        ("ended", run.ended),
-    ]
+        ("rounds", f"{len(run.rounds):,} of {header['rounds']:,}"), ("ended", run.ended),
+    ]  # fmt: skip
 
 
 def _attack(run: Run) -> str:
+    """The attack as it was named, and why it was not tried where it was not."""
     return named(run.header["attack"]) + (f", {NOT_TRIED}: {run.not_tried}" if run.not_tried else "")
 
 
 def outcome(run: Run) -> Rows:
-    """What came of it."""
+    """What came of the run: what was learnt, given away and sent, and the time it took."""
     loss, took = run.last("loss"), run.seconds
     rows = [("accuracy", f"{share(run.last('accuracy'))} of {run.header['test_examples']:,} examples held out")]
     if loss is not None:
@@ -75,7 +74,7 @@ def outcome(run: Run) -> Rows:
 
 
 def privacy(run: Run) -> Rows:
-    """What it gave away."""
+    """What the run gave away: the guarantee, ε, what was assumed."""
     if not run.private:
         return [("privacy", "none: updates were sent as they are")]
     release, cost = run.header["release"], run.epsilon
@@ -150,6 +149,7 @@ def meanings(run: Run) -> dict[str, str]:
 
 
 def _described(cls: type[Any] | None) -> str:
+    """The first line of a class's docstring; "" of none."""
     return ((cls.__doc__ if cls else None) or "").split("\n")[0]
 
 
@@ -166,34 +166,22 @@ def summary(run: Run) -> dict[str, Any]:
     """The run as plain data."""
     header, end, release = run.header, run.records.end or {}, run.header["release"] or {}
     copied = ("name", "study", "clients", "byzantine", "mechanism", "attack", "aggregation", "delta")
-    own = header.get("data")
     found: dict[str, Any] = {
-        "data": own and own | {"name": title(own["sha256"]), "path": run.where},
-        "private_sum": run.released,
-        "client_bytes": run.client_bytes,
-        "corruption": header.get("corruption"),
-        "directory": str(run.directory),
-        "ended": end.get("why"),
-        "rounds": len(run.rounds),
-        "accuracy": run.last("accuracy"),
-        "loss": run.last("loss"),
-        "epsilon": run.epsilon,
+        "data": (own := header.get("data")) and own | {"name": title(own["sha256"]), "path": run.where},
+        "private_sum": run.released, "client_bytes": run.client_bytes, "corruption": header.get("corruption"),
+        "directory": str(run.directory), "ended": end.get("why"), "rounds": len(run.rounds),
+        "accuracy": run.last("accuracy"), "loss": run.last("loss"), "epsilon": run.epsilon,
         **{name: header[name] for name in ("epsilons", "left_out") if name in header},
         **{name: release.get(name) for name in ("unit", "trust", "adjacency")},
-        "worst_client": end.get("worst_client"),
-        "releases_of_worst": end.get("releases_of_worst"),
-        "bytes_up": run.bytes_up,
-        "rejected": run.total("rejected"),
-        "failed": run.total("failed"),
-        "skipped": run.skipped,
-        "seconds": run.seconds,
-        "certified": robustness.summaries(run),
-    }
+        "worst_client": end.get("worst_client"), "releases_of_worst": end.get("releases_of_worst"),
+        "bytes_up": run.bytes_up, "rejected": run.total("rejected"), "failed": run.total("failed"),
+        "skipped": run.skipped, "seconds": run.seconds, "certified": robustness.summaries(run),
+    }  # fmt: skip
     return {name: header[name] for name in copied} | found
 
 
 def beside(run: Run) -> Rows:
-    """One row of a comparison."""
+    """The run as one row of a comparison."""
     cost = run.epsilon if run.private else None
     return [
         ("mechanism", ", by ".join(map(named, [run.released] * bool(run.released) + [run.header["mechanism"]]))),
@@ -206,6 +194,6 @@ def beside(run: Run) -> Rows:
 
 
 def aligned(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table for a terminal."""
+    """A table for a terminal, its columns below one another."""
     widths = [max(len(row[place]) for row in [head, *rows]) for place in range(len(head))]
     return "\n".join("  ".join(map(str.ljust, row, widths)).rstrip() for row in [head, *rows])

@@ -70,7 +70,10 @@ def epsilon(run: Run) -> Drawn | None:
     if not lines:
         return None
     x = [line["round"] for line in lines]
-    low, high, clt = ([_or_nan(line["epsilon"][name]) for line in lines] for name in ("lower", "upper", "clt"))
+    low, high, clt = (
+        [nan if line["epsilon"][name] is None else line["epsilon"][name] for line in lines]
+        for name in ("lower", "upper", "clt")
+    )
     figure, (axes,) = new(3.2)
     axes.fill_between(x, low, high, color=BLUE, alpha=0.15, lw=0)
     curve(axes, x, high, BLUE)
@@ -98,24 +101,17 @@ def adapted(run: Run) -> Drawn | None:
     lines = [line for line in run.rounds if line.get("adapted")]
     if not lines:
         return None
-    x, names = [line["round"] for line in lines], list(lines[0]["adapted"])
-    figure, axes = new(0.6 + 2.2 * len(names), [1] * len(names))
-    for place, name in zip(axes, names, strict=True):
-        y = [line["adapted"][name] for line in lines]
-        curve(place, x, y, BLUE)
-        place.set_title(name)
-        place.set_ylim(bottom=0)
+    x, first, last = [line["round"] for line in lines], lines[0]["adapted"], lines[-1]["adapted"]
+    figure, axes = new(0.6 + 2.2 * len(first), [1] * len(first))
+    for place, name in zip(axes, first, strict=True):
+        curve(place, x, [line["adapted"][name] for line in lines], BLUE)
+        place.set(title=name, ylim=(0, None))
         over_rounds(place, x)
         place.label_outer()
-        label_ends(place, [(x[-1], y[-1], f"{y[-1]:.4g}", BLUE)])
-    last = lines[-1]["adapted"]
-    said = ", ".join(f"{name} {lines[0]['adapted'][name]:.4g} to {last[name]:.4g}" for name in names)
+        label_ends(place, [(x[-1], last[name], f"{last[name]:.4g}", BLUE)])
+    said = ", ".join(f"{name} {first[name]:.4g} to {last[name]:.4g}" for name in first)
     note = "The mean over clients. Each client's moves by what it has released and nothing else: it costs nothing."
     return figure, f"What adapts, over rounds: {said}.", note
-
-
-def _or_nan(value: float | None) -> float:
-    return nan if value is None else value
 
 
 def tradeoff(run: Run) -> Drawn | None:

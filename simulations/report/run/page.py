@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from html import escape
 
 from server.progress.words import ASYMPTOTIC, LETTERS, kind, less, share, size, small, up
 from simulations.figures.style import ON_PAGE, Picture
-from simulations.report._document import document, figure, folded, table, tile
+from simulations.report._document import document, explained, figure, folded, table, tile
 from simulations.report.run import facts
 from simulations.report.run.comparison import colour
 from simulations.report.run.runs import Run
@@ -15,14 +15,19 @@ from simulations.report.run.runs import Run
 
 def page(run: Run, pictures: Sequence[Picture], others: str = "", audited: str = "") -> str:
     """The whole page, `others` being the section that compares, `audited` that of its audit."""
-    name, end = escape(str(run.header["name"])), run.records.end
-    early = "" if end and end["why"] == "finished" and not run.not_tried else " early"
+    header, end = run.header, run.records.end
+    name, whole = escape(str(header["name"])), end and end["why"] == "finished" and not run.not_tried
+    state = escape(run.ended) + (", attack not tried" if run.not_tried else "")
+    bad = f", {header['byzantine']:,} of them Byzantine ({kind(header['attack'])})" if header["byzantine"] else ""
+    clients = "one client" if header["clients"] == 1 else f"{header['clients']:,} clients"
+    trained = f"{header['model']} of {header['dimension']:,} coordinates, trained by {clients}{bad}"
+    message = "each message a release of records by" if run.released else "each message by"
     drawn = "\n".join(map(figure, pictures))
     promise = "".join(f"<p>{escape(text)}</p>" for text in facts.promise(run))
     study = folded("study.toml, as it was resolved", f"<pre>{escape(run.study)}</pre>")
     body = f"""<header>
-<h1>{name} <span class="state{early}">{escape(run.ended)}{", attack not tried" if run.not_tried else ""}</span></h1>
-<p class="muted">{escape(_subtitle(run))}</p>
+<h1>{name} <span class="state{"" if whole else " early"}">{state}</span></h1>
+<p class="muted">{escape(f"{trained}, {message} {facts.sender(run)}")}</p>
 </header>
 <div class="tiles">{"".join(_tiles(run))}</div>
 <section class="promise" aria-label="guarantee">{promise}</section>
@@ -33,12 +38,12 @@ def page(run: Run, pictures: Sequence[Picture], others: str = "", audited: str =
 </section>
 {audited}
 <h2>What was run</h2>
-<div class="table">{_rows(facts.study(run), facts.meanings(run))}</div>
+<div class="table">{explained(facts.study(run), facts.meanings(run))}</div>
 <h2>What came of it</h2>
-<div class="table">{_rows(facts.outcome(run), {})}</div>
+<div class="table">{explained(facts.outcome(run), {})}</div>
 {study if run.study else ""}
 <footer>Made by fedpriv from what the run wrote down. The figures lie beside this page as PNG files.</footer>"""
-    return document(f"{run.header['name']}: a private federated run", body)
+    return document(f"{header['name']}: a private federated run", body)
 
 
 def comparison(runs: Sequence[Run], names: Sequence[str], drawn: Sequence[Picture]) -> str:
@@ -55,18 +60,8 @@ def comparison(runs: Sequence[Run], names: Sequence[str], drawn: Sequence[Pictur
     )
 
 
-def _subtitle(run: Run) -> str:
-    header = run.header
-    bad = f", {header['byzantine']:,} of them Byzantine ({kind(header['attack'])})" if header["byzantine"] else ""
-    clients = "one client" if header["clients"] == 1 else f"{header['clients']:,} clients"
-    message = "each message a release of records by" if run.released else "each message by"
-    return (
-        f"{header['model']} of {header['dimension']:,} coordinates, trained by {clients}{bad}, "
-        f"{message} {facts.sender(run)}"
-    )
-
-
 def _tiles(run: Run) -> Iterable[str]:
+    """The numbers that matter: accuracy, ε, bytes, rounds."""
     header, cost = run.header, run.epsilon if run.private else None
     yield tile(share(run.last("accuracy")), f"accuracy on {header['test_examples']:,} examples")
     if cost is None:
@@ -79,12 +74,3 @@ def _tiles(run: Run) -> Iterable[str]:
     each, plain = run.client_bytes, 4 * header["dimension"]
     yield tile(size(each), f"a client, a round: {less(plain, each)} float32")
     yield tile(f"{len(run.rounds):,}", f"rounds of {header['rounds']:,}")
-
-
-def _rows(rows: facts.Rows, meanings: Mapping[str, str]) -> str:
-    cells = []
-    for name, text in rows:
-        meaning = meanings.get(name)
-        more = f'<br><span class="muted">{escape(meaning)}</span>' if meaning else ""
-        cells.append(f"<tr><th>{escape(name)}</th><td>{escape(text)}{more}</td></tr>")
-    return f'<table class="rows">{"".join(cells)}</table>'

@@ -11,7 +11,7 @@ from typing import Any
 
 from clients.data.identity import short
 from fedpriv.accounting.account import Account
-from fedpriv.accounting.event import Event, event_of
+from fedpriv.accounting.event import event_of
 from fedpriv.errors import FedprivError
 from fedpriv.mechanisms import COSTED, MECHANISMS
 from fedpriv.records import Line, Records, read, read_timings
@@ -25,6 +25,7 @@ ENDS = {
     "interrupted": "interrupted; it can be resumed",
     "no round counted": "no round counted: none had enough answers to step by",
 }
+BARE = ("study", "release", "mechanism", "model")  # facts of a run whose value says by itself what it is of
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,9 +34,9 @@ class Run:
 
     directory: Path
     records: Records
-    timings: dict[int, Line]
+    timings: dict[int, Line]  # by round; {} where no seconds were kept
     study: str  # the resolved study.toml, "" where there is none
-    where: str | None = None  # its data lay when it began
+    where: str | None = None  # where its data lay when it began; None where that was not written down
 
     @property
     def header(self) -> Line:
@@ -52,7 +53,7 @@ class Run:
         return next((line[name] for line in reversed(self.rounds) if line[name] is not None), None)
 
     def total(self, name: str) -> dict[str, int]:
-        """Counts by reason over all rounds."""
+        """What is counted by reason under a name in every round, over all rounds."""
         counts: Counter[str] = Counter()
         for line in self.rounds:
             counts.update(line[name])
@@ -88,7 +89,7 @@ class Run:
 
     @property
     def ended(self) -> str:
-        """How it ended, in words."""
+        """How the run ended, in words."""
         end = self.records.end
         return ENDS.get(end["why"], str(end["why"])) if end else "cut short: its records have no end"
 
@@ -100,7 +101,7 @@ class Run:
 
     @property
     def private(self) -> bool:
-        """Whether its messages had noise at all, the mechanism's or a release's."""
+        """Whether the messages had noise at all, the mechanism's or a release's."""
         return self.header["release"] is not None
 
     @property
@@ -111,7 +112,7 @@ class Run:
 
     @property
     def plain(self) -> bool:
-        """Whether its messages travelled as they were."""
+        """Whether the messages travelled as they were, without a mechanism."""
         return kind(self.header["mechanism"]) == "Plain"
 
     @cached_property
@@ -127,16 +128,11 @@ class Run:
         if not self.private or not self.releases:
             return None
         try:
-            return Account(
-                tuple(self._released(own) for own in self.header.get("releases") or [self.header["release"]])
-            )
+            events = [event_of(own) for own in self.header.get("releases") or [self.header["release"]]]
+            # a message of several steps is as many releases
+            return Account(tuple(replace(event, rounds=self.releases * event.rounds) for event in events))
         except (KeyError, TypeError, FedprivError) as error:
             raise FedprivError(f"{self.directory / 'records.jsonl'}:1: release: {error}") from None
-
-    def _released(self, own: Line) -> Event:
-        """What the worst client released of one kind; a message of several steps is as many releases."""
-        event = event_of(own)
-        return replace(event, rounds=self.releases * event.rounds)
 
     @property
     def kept(self) -> bool:
@@ -145,7 +141,7 @@ class Run:
 
     @property
     def epsilon(self) -> dict[str, Any] | None:
-        """ε at the end; where the run was cut short, when it was last recorded."""
+        """ε at the end of the run; where it was cut short, ε as it was last recorded."""
         end = self.records.end
         recorded: dict[str, Any] | None = end["epsilon"] if end else self.last("epsilon")
         return recorded
@@ -167,12 +163,16 @@ def load(directory: str | Path) -> Run:
     if not (place / "records.jsonl").is_file():
         raise FedprivError(f"{directory}: no records.jsonl there; give the directory that fedpriv run named at its end")
     timings = place / "timings.jsonl"
-    try:
-        study = (place / "study.toml").read_text(encoding="utf-8")
-    except (OSError, ValueError):
-        study = ""
     seconds = read_timings(timings) if timings.is_file() else {}
-    return Run(place, read(place / "records.jsonl"), seconds, study, data_place(place))
+    return Run(place, read(place / "records.jsonl"), seconds, study_text(place), data_place(place))
+
+
+def study_text(directory: Path) -> str:
+    """The study.toml of a run or of a sweep, "" where none can be read."""
+    try:
+        return (directory / "study.toml").read_text(encoding="utf-8")
+    except (OSError, ValueError):
+        return ""
 
 
 def labels(runs: Sequence[Run]) -> list[str]:
@@ -180,38 +180,28 @@ def labels(runs: Sequence[Run]) -> list[str]:
 
     Settings that only add noise are left out where the rest suffices: most often they were found for a target ε.
     """
-    facts = [_facts(run) for run in runs]
+    facts, noise = list[dict[str, str]](), set[str]()
+    for run in runs:
+        header = run.header
+        own = {"study": str(header["name"])} | ({"data": short(header["data"])} if "data" in header else {})
+        own |= {"release": kind(run.released), "mechanism": kind(header["mechanism"])}
+        own |= {name: value_of(value) for name, value in settings(header["mechanism"]).items()}
+        own |= {f"release {name}": value_of(value) for name, value in settings(run.released).items()}
+        own |= {"aggregation": kind(header["aggregation"]), "attack": kind(header["attack"])}
+        for of in ("attack", "aggregation"):
+            own |= {f"{of} {name}": value_of(value) for name, value in settings(header[of]).items()}
+        own |= {"corruption": named(header.get("corruption")), "Byzantine": str(header["byzantine"])}
+        own |= {"clients": str(header["clients"]), "model": str(header["model"])}
+        own |= {"trust": str((header["release"] or {}).get("trust")), "rounds": str(header["rounds"])}
+        facts.append({name: value if name in BARE else f"{name} {value}" for name, value in own.items()})
+        effects = dict(getattr(MECHANISMS.get(kind(run.header["mechanism"])), "effects", {}))
+        if (cls := SUMS.get(kind(run.released))) is not None:
+            effects |= {f"release {name}": way for name, way in COSTED.named(cls.kind_of_cost).effects.items()}
+        noise |= {name for name, way in effects.items() if way < 0}
     names = list(dict.fromkeys(name for own in facts for name in own))
     differing = [name for name in names if len({own.get(name) for own in facts}) > 1]
-    noise = {name for run in runs for name, way in _effects(run).items() if way < 0}
     for chosen in ([name for name in differing if name not in noise], differing):
-        found = [", ".join(_phrase(name, own[name]) for name in chosen if name in own) for own in facts]
+        found = [", ".join(own[name] for name in chosen if name in own) for own in facts]
         if len(set(found)) == len(runs) and all(found):
             return found
     return [str(run.directory) for run in runs]
-
-
-def _facts(run: Run) -> dict[str, str]:
-    header = run.header
-    own = {"study": str(header["name"])} | ({"data": short(header["data"])} if "data" in header else {})
-    own |= {"release": kind(run.released), "mechanism": kind(header["mechanism"])}
-    own |= {name: value_of(value) for name, value in settings(header["mechanism"]).items()}
-    own |= {f"release {name}": value_of(value) for name, value in settings(run.released).items()}
-    own |= {"aggregation": kind(header["aggregation"]), "attack": kind(header["attack"])}
-    own |= {f"attack {name}": value_of(value) for name, value in settings(header["attack"]).items()}
-    own |= {f"aggregation {name}": value_of(value) for name, value in settings(header["aggregation"]).items()}
-    own |= {"corruption": named(header.get("corruption"))}
-    own |= {"Byzantine": str(header["byzantine"]), "clients": str(header["clients"]), "model": str(header["model"])}
-    return own | {"trust": str((header["release"] or {}).get("trust")), "rounds": str(header["rounds"])}
-
-
-def _effects(run: Run) -> dict[str, int]:
-    """Which way settings move ε, by what `_facts` calls them."""
-    own = dict(getattr(MECHANISMS.get(kind(run.header["mechanism"])), "effects", {}))
-    if (cls := SUMS.get(kind(run.released))) is not None:
-        own |= {f"release {name}": way for name, way in COSTED.named(cls.kind_of_cost).effects.items()}
-    return own
-
-
-def _phrase(name: str, value: str) -> str:
-    return value if name in ("study", "release", "mechanism", "model") else f"{name} {value}"

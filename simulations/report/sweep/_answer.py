@@ -10,7 +10,7 @@ from fedpriv.trust import Word, sums_only
 from server.progress.words import ASSUMED, how, ranges, share, small, tally, up
 from simulations.report.sweep._spots import Field, Spread
 from simulations.report.sweep._standing import KEPT, UNTRIED, Standing, Standings
-from simulations.report.sweep.cells import Cell, Ran, State, Sweep
+from simulations.report.sweep.cells import Ran, State, Sweep
 from simulations.report.sweep.grid import Grid
 
 SAME = 0.95  # bounds that lie no farther apart are of one target
@@ -21,10 +21,13 @@ STATES: dict[State, str] = {
 
 
 def progress(sweep: Sweep) -> str:
-    """How far it is: "48 cells", or "31 of 48 cells"."""
-    done, all_cells = len(sweep.done), len(sweep.cells)
-    plural = "s" * (all_cells != 1)
-    return f"{all_cells:,} cell{plural}" if done == all_cells else f"{done:,} of {all_cells:,} cell{plural}"
+    """How far a sweep is: "48 cells", or "31 of 48 cells"."""
+    done, every = len(sweep.done), len(sweep.cells)
+    return _cells(every) if done == every else f"{done:,} of {_cells(every)}"
+
+
+def _cells(number: int) -> str:
+    return f"{number:,} cell{'s' * (number != 1)}"
 
 
 def lacking(sweep: Sweep) -> str:
@@ -34,87 +37,79 @@ def lacking(sweep: Sweep) -> str:
 
 
 def answer(standings: Standings) -> list[str]:
-    """The findings, the most telling first."""
-    grid = standings.grid
-    if not standings.known:
+    """What a sweep has found, in sentences, the most telling first."""
+    grid, known = standings.grid, standings.known
+    if not known:
         return ["No accuracy is known yet: " + (lacking(grid.sweep) or "no cell measured any") + "."]
-    best, last = standings.order[0], standings.order[-1]
-    said = [_first(standings, best)]
-    if last is not best:
-        said.append(_last(standings, last))
+    first, last = standings.order[0], standings.order[-1]
+    name = f"{grid.defence(first.defence)} holds best: accuracy" if len(known) > 1 else "accuracy is"
+    said = [f"{under(grid)}, {name} {_kept(standings, first)}."]
+    if last is not first:
+        said.append(f"{grid.defence(last.defence)} holds worst: {_kept(standings, last)}.")
     if standings.attacked:
         said.append(_survivors(standings))
-    said.append(_extremes(grid))
-    return said
+    cells = [cell for spot in grid.spots for cell in spot.counted]
+    extremes = [choice(cells, key=lambda cell: cell.accuracy or 0.0) for choice in (max, min)]
+    best, worst = (f"{share(cell.accuracy)} ({grid.cell(cell)})" for cell in extremes)
+    return [*said, f"One cell is known: {best}." if len(cells) == 1 else f"Best cell: {best}. Worst cell: {worst}."]
 
 
 def caveats(standings: Standings) -> list[str]:
-    """What to know before believing it: seeds, what is missing, what is promised."""
-    grid, sweep = standings.grid, standings.grid.sweep
-    said = [
-        _completeness(standings),
-        _mixed(grid),
-        _untried(grid),
-        _silent(sweep),
-        _seeds(grid),
-        *guarantees(sweep),
-        *_data(sweep),
-    ]
-    return [each for each in said if each]
-
-
-def _mixed(grid: Grid) -> str:
-    """Where cells that differ in nothing but the seed are of different data: no table may pass over it."""
+    """What to know before believing a sweep: what is missing, what was mixed or not heard, seeds, promises, data."""
+    grid, sweep, said = standings.grid, standings.grid.sweep, list[str]()
+    if lacking(sweep):
+        said.append(f"{progress(sweep)} are done; {lacking(sweep)}. Means are over what is done.")
+        if any(0 < len(field.known) < len(field.spots) for field in grid.fields):
+            said[0] += " Where an attack is missing, the worst of the others is given as “≤”: " \
+                       "the truth can only be lower."  # fmt: skip
+        common, conditions = len(standings.common), len(grid.conditions)
+        if common < conditions and len(standings.known) > 1:
+            ranked = f"Defences are ranked on the {common} of {conditions} conditions known for each."
+            none = "No condition is known for every defence yet, so their order means nothing."
+            said[0] += f" {ranked if common else none}"
     for spot in grid.spots:
-        found = {cell.ran.data["sha256"]: cell for cell in spot.cells if cell.ran and cell.ran.data}
-        if len(found) > 1:
-            told = "; ".join(f"seed {cell.seed} on {_read(cell.ran)}" for cell in found.values() if cell.ran)
-            return f"Seeds of one study are of DIFFERENT DATA, so that their mean says nothing: {told}."
-    return ""
-
-
-def _data(sweep: Sweep) -> list[str]:
-    """What was read, a sentence for every data set."""
-    found: dict[str, list[Ran]] = {}
+        of = {cell.ran.data["sha256"]: cell for cell in spot.cells if cell.ran and cell.ran.data}
+        if len(of) > 1:  # no table may pass over it
+            told = "; ".join(f"seed {cell.seed} on {_read(cell.ran)}" for cell in of.values() if cell.ran)
+            said.append(f"Seeds of one study are of DIFFERENT DATA, so that their mean says nothing: {told}.")
+            break
+    said += _doubts(grid) + guarantees(sweep)
+    by_data: dict[str, list[Ran]] = {}
     for run in sweep.ran:
-        found.setdefault(run.data["sha256"] if run.data else "", []).append(run)
-    return [f"{_cells(len(runs))} {'is' if len(runs) == 1 else 'are'} of {_read(runs[0])}." for runs in found.values()]
+        by_data.setdefault(run.data["sha256"] if run.data else "", []).append(run)
+    said += [
+        f"{_cells(len(runs))} {'is' if len(runs) == 1 else 'are'} of {_read(runs[0])}." for runs in by_data.values()
+    ]
+    return said
 
 
 def _read(run: Ran) -> str:
+    """The data that a run read, in words."""
     return in_words(run.data, run.where) if run.data else "data that an earlier version did not name"
 
 
-def _cells(number: int) -> str:
-    return f"{number:,} cell{'s' * (number != 1)}"
-
-
-def _untried(grid: Grid) -> str:
-    """An attack that breaks is no attack that was survived."""
-    cells = grid.sweep.those("untried")
-    if not cells:
-        return ""
-    whys = list(dict.fromkeys(f"{cell.ran.attack if cell.ran else 'the attack'}: {cell.why}" for cell in cells))
-    more = f", and {len(whys) - 1} other reasons" if len(whys) > 1 else ""
-    return (
-        f"In {len(cells):,} cell{'s' * (len(cells) != 1)} the attack was not tried, as it failed at every Byzantine "
-        f"client ({whys[0]}{more}): nothing is known of it."
-    )
-
-
-def _silent(sweep: Sweep) -> str:
-    """Where clients sent nothing that counted."""
-    some = [cell for cell in sweep.done if cell.ran and (cell.ran.failed or cell.ran.rejected)]
-    if not some:
-        return ""
-    most = max(
-        some, key=lambda cell: sum(cell.ran.failed.values()) + sum(cell.ran.rejected.values()) if cell.ran else 0
-    )
-    where = ", ".join(most.place.values()) or f"seed {most.seed}"
-    cells = f"{len(some):,} cell{'s' * (len(some) != 1)}"
-    assert most.ran is not None
-    told = tally({**most.ran.failed, **most.ran.rejected})
-    return f"In {cells} clients failed or were rejected: their messages did not count; most in {where}: {told}."
+def _doubts(grid: Grid) -> list[str]:
+    """Which attacks broke by themselves and were not survived, whose messages did not count, and how much is luck."""
+    sweep, said = grid.sweep, []
+    if cells := sweep.those("untried"):
+        whys = list(dict.fromkeys(f"{cell.ran.attack if cell.ran else 'the attack'}: {cell.why}" for cell in cells))
+        more = f", and {len(whys) - 1} other reasons" if len(whys) > 1 else ""
+        said.append(f"In {_cells(len(cells))} the attack was not tried, as it failed at every Byzantine "
+                    f"client ({whys[0]}{more}): nothing is known of it.")  # fmt: skip
+    if some := [(cell, cell.ran) for cell in sweep.done if cell.ran and (cell.ran.failed or cell.ran.rejected)]:
+        most, ran = max(some, key=lambda each: sum(each[1].failed.values()) + sum(each[1].rejected.values()))
+        where, told = ", ".join(most.place.values()) or f"seed {most.seed}", tally({**ran.failed, **ran.rejected})
+        said.append(f"In {_cells(len(some))} clients failed or were rejected: their messages did not count; "
+                    f"most in {where}: {told}.")  # fmt: skip
+    tests = max((run.test_examples for run in sweep.ran), default=0)
+    error = f" Accuracy is measured on {tests:,} examples held out: one standard error is at most " \
+            f"{50 / tests**0.5:.2g} percentage points." if tests else ""  # fmt: skip
+    if len(sweep.seeds) == 1:
+        return [*said, f"One seed ({sweep.seeds[0]}): nothing here tells how much is luck.{error}"]
+    scatter = [spot.accuracy.deviation for spot in grid.spots if spot.accuracy and spot.accuracy.deviation is not None]
+    typical = f"; ± is their standard deviation, {fmean(scatter):.3f} on average" if scatter else ""
+    seeds = f"{len(sweep.seeds)} seeds ({ranges(sorted(sweep.seeds))})"
+    return [*said, f"Every number is a mean over {seeds} unless it says otherwise{typical}.{error}"]
 
 
 def under(grid: Grid) -> str:
@@ -131,15 +126,8 @@ def under(grid: Grid) -> str:
     return f"Under {grid.attack(spot)}"
 
 
-def _first(standings: Standings, best: Standing) -> str:
-    grid = standings.grid
-    several = len(standings.known) > 1
-    name = f"{grid.defence(best.defence)} holds best: accuracy" if several else "accuracy is"
-    return f"{under(grid)}, {name} {_kept(standings, best)}."
-
-
 def _kept(standings: Standings, standing: Standing) -> str:
-    """What a defence keeps on average, and where least."""
+    """What a defence keeps on average and at the least, and where."""
     least = standing.least
     assert least is not None
     at_least = f"{least.words}{_at(standings.grid, least)}"
@@ -151,21 +139,16 @@ def _kept(standings: Standings, standing: Standing) -> str:
 
 
 def _at(grid: Grid, field: Field) -> str:
-    """Where and by whom, in brackets."""
+    """In which condition and under which attack a field stands, in brackets; "" where there is one of each."""
     words = grid.where(field.condition)
     if len(grid.attacks) > 1 and field.worst:
         words += f"{', ' if words else ''}{grid.attack(field.worst)}" * (grid.attack(field.worst) not in words)
     return f" ({words})" if words else ""
 
 
-def _last(standings: Standings, last: Standing) -> str:
-    return f"{standings.grid.defence(last.defence)} holds worst: {_kept(standings, last)}."
-
-
 def _survivors(standings: Standings) -> str:
     """Who survives everything, and what that means."""
-    grid = standings.grid
-    names = [grid.defence(each.defence) for each in standings.order if each.overall.grade == "all"]
+    names = [standings.grid.defence(each.defence) for each in standings.order if each.overall.grade == "all"]
     said = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
     keeps = f"to survive is to keep {100 * KEPT:.0f}% of the best accuracy of any cell at the same privacy and setting"
     if not standings.unattacked:
@@ -181,64 +164,19 @@ def _survivors(standings: Standings) -> str:
     return f"{number} defences survive{'s' * (not names)} everything tried{who}; {keeps}."
 
 
-def _extremes(grid: Grid) -> str:
-    """The best and the worst single cell."""
-    cells = [cell for spot in grid.spots for cell in spot.counted]
-    best = max(cells, key=lambda each: each.accuracy or 0.0)
-    worst = min(cells, key=lambda each: each.accuracy or 0.0)
-    if len(cells) == 1:
-        return f"One cell is known: {_cell(grid, best)}."
-    return f"Best cell: {_cell(grid, best)}. Worst cell: {_cell(grid, worst)}."
-
-
-def _cell(grid: Grid, cell: Cell) -> str:
-    return f"{share(cell.accuracy)} ({grid.cell(cell)})"
-
-
-def _completeness(standings: Standings) -> str:
-    sweep, grid = standings.grid.sweep, standings.grid
-    if not lacking(sweep):
-        return ""
-    said = [f"{progress(sweep)} are done; {lacking(sweep)}. Means are over what is done."]
-    if any(0 < len(field.known) < len(field.spots) for field in grid.fields):
-        said.append("Where an attack is missing, the worst of the others is given as “≤”: the truth can only be lower.")
-    if len(standings.common) < len(grid.conditions) and len(standings.known) > 1:
-        said.append(
-            f"Defences are ranked on the {len(standings.common)} of {len(grid.conditions)} conditions known for each."
-            if standings.common else "No condition is known for every defence yet, so their order means nothing."
-        )  # fmt: skip
-    return " ".join(said)
-
-
-def _seeds(grid: Grid) -> str:
-    """How much is luck."""
-    sweep = grid.sweep
-    tests = max((run.test_examples for run in sweep.ran), default=0)
-    error = f" Accuracy is measured on {tests:,} examples held out: one standard error is at most " \
-            f"{50 / tests**0.5:.2g} percentage points." if tests else ""  # fmt: skip
-    if len(sweep.seeds) == 1:
-        return f"One seed ({sweep.seeds[0]}): nothing here tells how much is luck.{error}"
-    scatter = [spot.accuracy.deviation for spot in grid.spots if spot.accuracy and spot.accuracy.deviation is not None]
-    typical = f"; ± is their standard deviation, {fmean(scatter):.3f} on average" if scatter else ""
-    listed = ranges(sorted(sweep.seeds))
-    return f"Every number is a mean over {len(sweep.seeds)} seeds ({listed}) unless it says otherwise{typical}.{error}"
-
-
 def guarantees(sweep: Sweep) -> list[str]:
     """What is promised to each client, a sentence for every kind of promise."""
-    found: dict[tuple[str, Word, str, float] | None, list[float]] = {}
+    found: dict[tuple[str, Word, str, float] | None, list[Ran]] = {}
     for run in sweep.ran:
-        found.setdefault(run.guarantee, []).extend([] if run.upper is None else [run.upper])
+        found.setdefault(run.guarantee, []).append(run)
     said = []
-    for promise, uppers in found.items():
-        cells = sum(run.guarantee == promise for run in sweep.ran)
+    for promise, runs in found.items():
         if promise is None:
-            said.append(f"{cells:,} cell{'s' * (cells > 1)} promise{'s' * (cells == 1)} no privacy: ε = ∞.")
+            said.append(f"{_cells(len(runs))} promise{'s' * (len(runs) == 1)} no privacy: ε = ∞.")
             continue
         unit, trust, adjacency, delta = promise
-        bound = epsilon_range(uppers)
-        said.append(f"ε ≤ {bound} at δ = {small(delta)} in {cells:,} cell{'s' * (cells > 1)}, certified: "
-                    f"{how(trust, unit, adjacency)}.")  # fmt: skip
+        bound = f"ε ≤ {epsilon_range([run.upper for run in runs if run.upper is not None])} at δ = {small(delta)}"
+        said.append(f"{bound} in {_cells(len(runs))}, certified: {how(trust, unit, adjacency)}.")
     if any(promise and sums_only(promise[1]) for promise in found):
         said.append(ASSUMED.replace("This guarantee", "The guarantee under secure aggregation"))
     return said

@@ -7,9 +7,11 @@ from typing import Literal, get_args
 
 Role = Literal["defence", "attack", "privacy", "attackers", "setting"]
 ROLES: tuple[Role, ...] = get_args(Role)
-DEFENCES = ("defence", "aggregation", "server.decoder", "privacy.norm", "privacy.peak", "privacy.mechanism.peak")
+DEFENCES = (  # paths, or tables of them, that make up a defence
+    "defence", "aggregation", "server.decoder", "privacy.norm", "privacy.peak", "privacy.mechanism.peak",
+)  # fmt: skip
 ATTACKERS = "clients.byzantine"
-BEGINNINGS: dict[str, Role] = {"attack": "attack", ATTACKERS: "attackers", "privacy": "privacy"}
+BEGINNINGS: dict[str, Role] = {"attack": "attack", ATTACKERS: "attackers", "privacy": "privacy"}  # of other paths
 SYMBOLS = {"epsilon": "ε", "delta": "δ"}
 
 

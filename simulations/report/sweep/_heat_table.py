@@ -9,7 +9,6 @@ from itertools import groupby
 from matplotlib.colors import to_hex
 
 from simulations.report.sweep._heatmap import MAP, HeatMap, Scale, said
-from simulations.report.sweep._spots import Field
 from simulations.report.sweep.grid import Grid
 
 MAP_STYLE = """
@@ -26,7 +25,7 @@ MAP_STYLE = """
 
 
 def narrow(width: str, where: str) -> str:
-    """Rules by which maps of a width become lists of tiles."""
+    """Rules by which maps of a class of widths become lists of tiles on pages up to so wide."""
     return f"""@media (max-width: {where}) {{ .{width}.heat, .{width} tbody {{ display: block; }}
   .{width} thead {{ display: none; }} .{width} tr {{ display: grid; gap: 4px; margin-bottom: .8rem;
   grid-template-columns: repeat(auto-fill, minmax(6.6rem, 1fr)); }}
@@ -47,8 +46,17 @@ def html(grid: Grid, heat: HeatMap, scale: Scale) -> str:
     names = [", ".join(filter(None, pair)) for pair in zip(privacies, attackers, strict=True)]
     body = ""
     for name, row in heat.rows:
-        cells = (_cell(grid, row.get(column), label, scale) for column, label in zip(heat.columns, names, strict=True))
-        body += f"<tr><th>{escape(name)}</th>{''.join(cells)}</tr>\n"
+        body += f"<tr><th>{escape(name)}</th>"
+        for field, label in zip(map(row.get, heat.columns), map(escape, names), strict=True):
+            if field is None or field.mean is None:
+                body += f'<td class="empty" data-name="{label}">–</td>'
+                continue
+            number, attack, lacking = said(grid, field)
+            words = f"<b>{number}</b>" + f"<span>{escape(attack)}</span>" * bool(attack)
+            words += f"<i>{escape(lacking)}</i>" if lacking else ""
+            style, whole = "background:{};color:{}".format(*scale.colours(field.mean)), "part" if lacking else "whole"
+            body += f'<td class="{whole}" data-name="{label}" style="{style}">{words}</td>'
+        body += "</tr>\n"
     width = "few" if len(heat.columns) <= 2 else "some" if len(heat.columns) <= 4 else "many"
     title = f"<h3>{escape(heat.words)}</h3>" if heat.words else ""
     return f'{title}<table class="heat {width}"><thead>{head}</thead><tbody>{body}</tbody></table>'
@@ -58,17 +66,6 @@ def _spans(words: Sequence[str]) -> str:
     """Headings, one over all neighbours that share it."""
     runs = [(word, len(list(each))) for word, each in groupby(words)]
     return "".join(f'<th colspan="{width}">{escape(word)}</th>' for word, width in runs)
-
-
-def _cell(grid: Grid, field: Field | None, label: str, scale: Scale) -> str:
-    if field is None or field.mean is None:
-        return f'<td class="empty" data-name="{escape(label)}">–</td>'
-    number, attack, lacking = said(grid, field)
-    back, ink = scale.colours(field.mean)
-    words = f"<b>{number}</b>" + f"<span>{escape(attack)}</span>" * bool(attack)
-    words += f"<i>{escape(lacking)}</i>" if lacking else ""
-    style = f"background:{back};color:{ink}"
-    return f'<td class="{"part" if lacking else "whole"}" data-name="{escape(label)}" style="{style}">{words}</td>'
 
 
 def legend(scale: Scale) -> str:

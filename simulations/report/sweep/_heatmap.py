@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from textwrap import fill
 
@@ -12,13 +12,13 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from simulations.figures.style import CARD, INK, MUTED, Drawn, Picture, picture
+from simulations.figures.style import CARD, INK, MUTED, Drawn, Picture, house_style, saved
 from simulations.report.sweep._spots import Field, Key
 from simulations.report.sweep.grid import Grid, ordered
 
 COLUMNS = 8  # side by side on a page
 ROWS = 24  # in one picture
-PICTURES = 8
+PICTURES = 8  # of one sweep
 MAP = mpl.colormaps["cividis"]  # even steps of lightness, the same to colour-blind eyes
 
 Column = tuple[Key, Key]  # privacy and attackers
@@ -28,12 +28,12 @@ Column = tuple[Key, Key]  # privacy and attackers
 class Scale:
     """Which colour an accuracy has: the same in all maps of a sweep."""
 
-    low: float
-    high: float
+    low: float  # the accuracy of the darkest colour
+    high: float  # and of the lightest
 
     @staticmethod
     def of(grid: Grid) -> Scale:
-        """From the smallest mean to the largest, in twentieths; small differences look small."""
+        """A scale from the smallest mean of a sweep to its largest, in twentieths; small differences look small."""
         means = [spot.accuracy.mean for spot in grid.spots if spot.accuracy] or [0.0, 1.0]
         low, high = int(20 * min(means)) / 20, -int(-20 * max(means) // 1) / 20
         return Scale(max(0.0, min(low, high - 0.3)), high)
@@ -47,11 +47,11 @@ class Scale:
 
 @dataclass(frozen=True, eq=False)
 class HeatMap:
-    """One map."""
+    """One heat-map: of each defence under every privacy and number of attackers."""
 
     words: str  # the setting that all of it shares
     columns: list[Column]
-    rows: list[tuple[str, dict[Column, Field]]]
+    rows: list[tuple[str, dict[Column, Field]]]  # the name of each, and its fields as far as there are any
 
 
 def maps(grid: Grid, fields: Sequence[Field]) -> list[HeatMap]:
@@ -70,7 +70,7 @@ def maps(grid: Grid, fields: Sequence[Field]) -> list[HeatMap]:
 
 
 def _divided(columns: list[Column]) -> Iterator[list[Column]]:
-    """Columns in parts of at most eight; those of one privacy stay together where they fit."""
+    """Columns in parts of at most so many as a page takes; those of one privacy stay together where they fit."""
     part: list[Column] = []
     for _, each in groupby(columns, key=lambda column: column[0]):
         own = list(each)
@@ -93,23 +93,16 @@ def said(grid: Grid, field: Field) -> tuple[str, str, str]:
     return f"{bound}{field.mean:.2f}", "" if attack == "no attackers" else attack, field.lacking
 
 
+@house_style()
 def pictures(grid: Grid, scale: Scale) -> list[Picture]:
     """The maps of the worst attacks as files for a talk."""
-    several = len(grid.attacks) > 1
-    title = "accuracy under the worst attack" if several else "accuracy"
-    parts = [part for heat in maps(grid, grid.fields) for part in _pages(heat)]
-    made = [
-        picture(f"heat-map-{at}", "", lambda heat=heat: _drawn(grid, heat, scale, title))  # type: ignore[misc]
-        for at, heat in enumerate(parts[:PICTURES], 1)
-    ]
-    return [each for each in made if each is not None]
-
-
-def _pages(heat: HeatMap) -> Iterator[HeatMap]:
-    """A map in parts of about the same length."""
-    length = -(-len(heat.rows) // -(-len(heat.rows) // ROWS))
-    for at in range(0, len(heat.rows), length):
-        yield HeatMap(heat.words, heat.columns, heat.rows[at : at + length])
+    title = "accuracy under the worst attack" if len(grid.attacks) > 1 else "accuracy"
+    parts: list[HeatMap] = []
+    for heat in maps(grid, grid.fields):
+        length = -(-len(heat.rows) // -(-len(heat.rows) // ROWS))  # parts of a map are of about the same length
+        parts += [replace(heat, rows=heat.rows[at : at + length]) for at in range(0, len(heat.rows), length)]
+    drawn = [_drawn(grid, part, scale, title) for part in parts[:PICTURES]]
+    return [saved(f"heat-map-{at}", "", *each) for at, each in enumerate(drawn, 1)]
 
 
 def _short(words: str, width: int, lines: int) -> str:
@@ -118,6 +111,7 @@ def _short(words: str, width: int, lines: int) -> str:
 
 
 def _drawn(grid: Grid, heat: HeatMap, scale: Scale, title: str) -> Drawn:
+    """A map with its fields in their colours, privacy and attackers above the columns, defences beside the rows."""
     across, down = len(heat.columns), len(heat.rows)
     figure = Figure(figsize=(1.9 + 1.0 * across, 1.1 + 0.5 * down), layout="constrained")
     axes = figure.subplots()

@@ -17,9 +17,9 @@ from simulations.figures.style import MUTED, key, key_rows, label_ends
 
 MARKS = "os^DvPX*<>"  # nobody has to tell lines apart by their colours alone
 MOST = len(MARKS)  # lines with a colour; the others are drawn thin and grey
-WORST = 3  # of them the last, where not all can have one
-LONGEST = 60  # of a name in the key
-SHORT = 16  # a name that stands beside its line; where one is longer, all have letters
+WORST = 3  # of these are the worst defences, where not all can have a colour
+LONGEST = 60  # letters of a name in the key
+SHORT = 16  # letters of a name that stands beside its line; where one is longer, all lines have letters
 
 
 @dataclass(frozen=True)
@@ -28,8 +28,8 @@ class Line:
 
     place: int  # whose line it is, by its place among the names
     x: Sequence[float]
-    y: Sequence[float]
-    deviation: Sequence[float]
+    y: Sequence[float]  # mean accuracies
+    deviation: Sequence[float]  # of the seeds at each x
 
 
 @dataclass(frozen=True)
@@ -37,11 +37,11 @@ class Names:
     """What the lines stand for, and which of them are coloured: of more than ten the best and the worst."""
 
     names: tuple[str, ...]
-    coloured: tuple[int, ...]  # places
+    coloured: tuple[int, ...]  # places among the names
 
     @staticmethod
     def of(names: Sequence[str], best_first: Sequence[int]) -> Names:
-        """All names if they are few, else the best and the worst."""
+        """All names coloured if they are few, else the best and the worst; `best_first` are places among them."""
         few = len(names) <= MOST
         chosen = range(len(names)) if few else {*best_first[: MOST - WORST], *best_first[-WORST:]}
         return Names(tuple(names), tuple(sorted(chosen)))
@@ -56,11 +56,11 @@ class Names:
         return COLOURS[self.coloured.index(place) % len(COLOURS)] if place in self.coloured else MUTED
 
     def mark(self, place: int) -> str:
-        """The shape of its points."""
+        """The shape of a line's points; "" where it has no colour."""
         return MARKS[self.coloured.index(place)] if place in self.coloured else ""
 
     def tag(self, place: int) -> str:
-        """What stands beside it."""
+        """What stands beside a line: its letter or its name; "" where it has no colour."""
         if place not in self.coloured:
             return ""
         return LETTERS[self.coloured.index(place)] if self.lettered else self.names[place]
@@ -73,12 +73,12 @@ class Names:
             key(axes, words)
 
     def height(self, places: Sequence[int]) -> float:
-        """The inches that the key takes."""
+        """How many inches the key of these lines takes."""
         return 0.17 * key_rows([self.names[place] for place in places if place in self.coloured]) * self.lettered
 
 
 def shorten(name: str) -> str:
-    """A name that fits below a figure."""
+    """A name as far as it fits below a figure."""
     return name if len(name) <= LONGEST else name[: LONGEST - 1] + "…"
 
 
@@ -105,7 +105,7 @@ def draw(axes: Axes, names: Names, lines: Sequence[Line], *, joined: bool = True
 
 
 def ends(names: Names, lines: Sequence[Line]) -> list[tuple[float, float, str, str]]:
-    """Where each coloured line ends, and what stands there."""
+    """(x, y, words, colour) of the end of each coloured line."""
     found = [line for line in lines if line.place in names.coloured and isfinite(line.y[-1])]
     return [
         (line.x[-1], line.y[-1], f"{names.tag(line.place)} {line.y[-1]:.2f}", names.colour(line.place))
@@ -114,6 +114,6 @@ def ends(names: Names, lines: Sequence[Line]) -> list[tuple[float, float, str, s
 
 
 def accuracy_axis(axes: Axes, title: str, top: float) -> None:
-    """From nothing at all to a little above the best of all figures."""
+    """The upright axis of a panel: from nothing at all to a little above the best of all figures."""
     axes.set_title(fill(title, 62, max_lines=3, placeholder=" …"))
     axes.set_ylim(0, min(1.0, 1.05 * top) or 1.0)

@@ -12,7 +12,8 @@ from simulations.report.sweep import _costs as costs
 from simulations.report.sweep import _figures as figures
 from simulations.report.sweep import _heat_table as heat_table
 from simulations.report.sweep import _heatmap as heatmap
-from simulations.report.sweep._answer import answer, caveats, epsilon_range, lacking, progress, under
+from simulations.report.sweep._answer import STATES, answer, caveats, epsilon_range, lacking, progress, under
+from simulations.report.sweep._spots import Field
 from simulations.report.sweep._standing import Standings
 from simulations.report.sweep._survivors import STYLE as VERDICTS
 from simulations.report.sweep._survivors import survivors
@@ -39,11 +40,15 @@ STYLE = (
 def report(grid: Grid) -> tuple[str, list[Picture]]:
     """The page, and all pictures on it."""
     standings, scale, drawn = Standings(grid), heatmap.Scale.of(grid), list[Picture]()
-    sweep = grid.sweep
+    sweep, several = grid.sweep, len(grid.attacks) > 1
     early = " early" if lacking(sweep) else ""
     about = f'<p class="muted">As its study puts it: {escape(sweep.about)}</p>' if sweep.about else ""
     said = "".join(f'<p class="said">{escape(each)}</p>' for each in answer(standings))
     said += "".join(f"<p>{escape(each)}</p>" for each in caveats(standings))
+    note = "In each field the least mean accuracy that an attack leaves, and the attack." if several else ""
+    attacks = [(escape(grid.words("attack", each)), _maps(grid, grid.under(each), scale)) for each in grid.attacks]
+    by_attack = folded("Each attack by itself", "".join(f"<h3>{name}</h3>\n{maps}" for name, maps in attacks))
+    places, cells = summary_in_words(grid), cells_in_words(grid)
     body = f"""<header>
 <h1>{escape(sweep.name)} <span class="state{early}">{escape(progress(sweep))}</span></h1>
 {about}
@@ -52,16 +57,25 @@ def report(grid: Grid) -> tuple[str, list[Picture]]:
 <section class="promise" aria-label="answer">{said}</section>
 {_not_counted(grid)}
 {survivors(standings)}
-{_maps(grid, scale)}
+<h2>{"The worst attack" if several else "Accuracy"}</h2>
+{heat_table.legend(scale)}<p class='muted'>{note}</p>{_maps(grid, grid.fields, scale)}{by_attack * several}
 <div class="kinds">{"".join(_figures(grid, drawn))}</div>
-{_tables(grid)}
-{_study(sweep.study)}
+<h2>Tables</h2>
+{folded(f"Every place: mean over seeds ({len(places[1]):,} rows; summary.csv)", _table(places))}\
+{folded(f"Every cell ({len(cells[1]):,} rows; cells.csv)", _table(cells))}
+{folded("study.toml", f"<pre>{escape(sweep.study)}</pre>") if sweep.study else ""}
 <footer>Made by fedpriv from the cells' records alone. Figures (PNG) and tables (CSV, Markdown) lie beside this page.
 </footer>"""
     return document(f"{sweep.name}: a sweep", body, STYLE), [*heatmap.pictures(grid, scale), *drawn]
 
 
+def _maps(grid: Grid, fields: Sequence[Field], scale: heatmap.Scale) -> str:
+    """The heat-maps of some fields, one below another."""
+    return "\n".join(heat_table.html(grid, heat, scale) for heat in heatmap.maps(grid, fields))
+
+
 def _tiles(standings: Standings) -> Iterator[str]:
+    """The numbers that matter: cells, the best defence, survivors, ε, seeds."""
     sweep, order = standings.grid.sweep, standings.order
     done, every = len(sweep.done), len(sweep.cells)
     yield tile(f"{done:,}" if done == every else f"{done:,} of {every:,}", lacking(sweep) or "cells, all done")
@@ -79,18 +93,13 @@ def _tiles(standings: Standings) -> Iterator[str]:
 
 def _not_counted(grid: Grid) -> str:
     """Every cell that failed or is not done, by name."""
-    cells = [
-        cell
-        for state in ("failed", "untried", "unfinished", "missing")
-        for cell in grid.sweep.cells
-        if cell.state == state
-    ]
+    cells = [cell for state in STATES for cell in grid.sweep.those(state)]
     if not cells:
         return ""
-    rows = "".join(
-        f"<li>{escape(grid.cell(cell))}: <b>{WORDS.get(cell.state, cell.state)}</b>, {escape(cell.why)}</li>\n"
-        for cell in cells[:LISTED]
-    )
+    rows = ""
+    for cell in cells[:LISTED]:
+        state = WORDS.get(cell.state, cell.state)
+        rows += f"<li>{escape(grid.cell(cell))}: <b>{state}</b>, {escape(cell.why)}</li>\n"
     more = f"<p>and {len(cells) - LISTED:,} more, in cells.csv</p>" if len(cells) > LISTED else ""
     opened = " open" if len(cells) <= 10 else ""
     return (
@@ -99,25 +108,8 @@ def _not_counted(grid: Grid) -> str:
     )
 
 
-def _maps(grid: Grid, scale: heatmap.Scale) -> str:
-    several = len(grid.attacks) > 1
-    note = "In each field the least mean accuracy that an attack leaves, and the attack." if several else ""
-    worst = "\n".join(heat_table.html(grid, each, scale) for each in heatmap.maps(grid, grid.fields))
-    made = f"<h2>{'The worst attack' if several else 'Accuracy'}</h2>\n"
-    made += f"{heat_table.legend(scale)}<p class='muted'>{note}</p>{worst}"
-    return made + folded("Each attack by itself", _by_attack(grid, scale)) * several
-
-
-def _by_attack(grid: Grid, scale: heatmap.Scale) -> str:
-    made = ""
-    for attack in grid.attacks:
-        each = "\n".join(heat_table.html(grid, heat, scale) for heat in heatmap.maps(grid, grid.under(attack)))
-        made += f"<h3>{escape(grid.words('attack', attack))}</h3>\n{each}"
-    return made
-
-
 def _figures(grid: Grid, drawn: list[Picture]) -> Iterator[str]:
-    """Sections of figures; what is drawn is noted."""
+    """Sections of figures, one a kind; what is drawn is noted in `drawn`."""
     kinds = [
         ("Accuracy against the number of attackers", figures.attackers(grid)),
         ("Accuracy against ε", costs.epsilon(grid)),
@@ -127,18 +119,15 @@ def _figures(grid: Grid, drawn: list[Picture]) -> Iterator[str]:
     for title, (pictures, all_panels) in kinds:
         yield _section(title, pictures, all_panels, drawn)
         if title == "Accuracy against the number of attackers" and len(grid.attacks) > 1 and pictures:
-            yield folded("Accuracy against the number of attackers, each attack by itself", _attacks(grid, drawn))
-
-
-def _attacks(grid: Grid, drawn: list[Picture]) -> str:
-    made = ""
-    for at, attack in enumerate(grid.attacks[:ATTACKS], 1):
-        pictures, all_panels = figures.attackers(grid, attack, f"attackers-{at}-attack")
-        made += _section(grid.words("attack", attack), pictures, all_panels, drawn, "h3")
-    return made
+            by_attack = ""
+            for at, attack in enumerate(grid.attacks[:ATTACKS], 1):
+                own = figures.attackers(grid, attack, f"attackers-{at}-attack")
+                by_attack += _section(grid.words("attack", attack), *own, drawn, "h3")
+            yield folded(f"{title}, each attack by itself", by_attack)
 
 
 def _section(title: str, pictures: Sequence[Picture], all_panels: int, drawn: list[Picture], level: str = "h2") -> str:
+    """Pictures below a heading, noted among those drawn; "" where there are none."""
     if not pictures:
         return ""
     drawn += pictures
@@ -150,21 +139,9 @@ def _section(title: str, pictures: Sequence[Picture], all_panels: int, drawn: li
     return f'<section class="{width}">{heading}\n{note}<div class="even">{shown}</div></section>\n'
 
 
-def _tables(grid: Grid) -> str:
-    places, cells = summary_in_words(grid), cells_in_words(grid)
-    return (
-        "<h2>Tables</h2>\n"
-        + folded(f"Every place: mean over seeds ({len(places[1]):,} rows; summary.csv)", _table(places))
-        + folded(f"Every cell ({len(cells[1]):,} rows; cells.csv)", _table(cells))
-    )
-
-
 def _table(content: Table) -> str:
+    """The first rows of a table, and how many the files have."""
     head, rows = content
     shown = table(head, ([escape(row[0]), *row[1:]] for row in rows[:ROWS]))
     more = f"<p>The first {ROWS:,} of {len(rows):,} rows; the files have all.</p>" if len(rows) > ROWS else ""
     return f'<div class="table">{shown}</div>{more}'
-
-
-def _study(text: str) -> str:
-    return folded("study.toml", f"<pre>{escape(text)}</pre>") if text else ""

@@ -7,44 +7,47 @@ from dataclasses import dataclass
 from math import nan
 from statistics import fmean
 
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
 from server.progress.words import share
-from simulations.figures.style import Drawn, Picture, picture
+from simulations.figures.style import new
 from simulations.report.sweep._axes import Role, role
 from simulations.report.sweep._lines import MOST as COLOURED
-from simulations.report.sweep._lines import WORST, Line, Names
+from simulations.report.sweep._lines import WORST, Line, Names, accuracy_axis
 from simulations.report.sweep._spots import Key, Spot
 from simulations.report.sweep.cells import Axis
 from simulations.report.sweep.grid import Grid
 
-Measure = Callable[[Spot], float | None]
+Measure = Callable[[Spot], float | None]  # where a spot stands on the axis below; None where it does not
 
-SUBJECTS: tuple[Role, ...] = ("defence", "attack", "privacy", "attackers", "setting")
+SUBJECTS: tuple[Role, ...] = ("defence", "attack", "privacy", "attackers", "setting")  # what lines are, if several
 MOST = 6  # panels of one kind
 
 
 @dataclass(frozen=True, eq=False)
 class Group:
-    """One panel."""
+    """One panel of a figure: a line for each subject, all in one condition."""
 
-    under: str  # which attack
+    under: str  # which attack, as its title has it; "" where that is said elsewhere
     words: str  # what else is the same for all of it
-    names: Names
+    names: Names  # of the lines, in every panel the same
     by_line: dict[int, list[Spot]]  # by the place of the line's name
     worst: bool  # whether every spot is the worst attack's
 
     @property
     def title(self) -> str:
-        """What a figure of it shows."""
+        """What a figure of this panel shows."""
         return f"accuracy{self.under}{': ' if self.words else ''}{self.words}"
 
     @property
     def spots(self) -> list[Spot]:
-        """All that it shows."""
+        """The spots of all lines."""
         return [spot for spots in self.by_line.values() for spot in spots]
 
     @property
     def contrast(self) -> float:
-        """How far its lines lie apart."""
+        """How far the lines lie apart: the best mean less the worst."""
         means = [mean_of(spots) for spots in self.by_line.values()]
         return max(means) - min(means)
 
@@ -54,45 +57,28 @@ def groups(grid: Grid, along: Sequence[Axis], attack: Key | None = None) -> list
 
     Lines are the defences; where there is but one, the attacks, and so on.
     """
-    subject = _subject(grid, {role(axis.path) for axis in along}, attack)
+    fixed = {role(axis.path) for axis in along} | ({"attack"} if attack is not None else set())
+    several = [of for of in SUBJECTS if of not in fixed and len({spot.key(of) for spot in grid.spots}) > 1]
+    subject = several[0] if several else "defence"
     every = attack is None and subject != "attack"
     spots = [field.worst for field in grid.fields if field.worst] if every else [
         spot for spot in grid.spots if spot.accuracy and attack in (None, spot.attack)
     ]  # fmt: skip
     if not spots:
         return []
-    names, places = _names(grid, subject, spots)
+    keys = sorted({spot.key(subject) for spot in grid.spots})  # of all, so that a name is the same in every figure
+    called = [grid.defence(key) if subject == "defence" else grid.words(subject, key) for key in keys]
+    means = [mean_of([spot for spot in spots if spot.key(subject) == key]) for key in keys]
+    names = Names.of(called, best_first=sorted(range(len(keys)), key=lambda place: -means[place]))
     apart = [axis for each in ("setting", "privacy", "attackers") if each != subject for axis in grid.axes[each]]
     found: dict[tuple[str, ...], dict[int, list[Spot]]] = {}
     for spot in spots:
         panel = tuple(grid.called[axis.path][spot.cells[0].place[axis.path]] for axis in apart if axis not in along)
-        found.setdefault(panel, {}).setdefault(places[spot.key(subject)], []).append(spot)
-    under = _under(grid, attack, every)
-    return [Group(under, ", ".join(panel), names, by_line, every) for panel, by_line in found.items()]
-
-
-def _under(grid: Grid, attack: Key | None, every: bool) -> str:
+        found.setdefault(panel, {}).setdefault(keys.index(spot.key(subject)), []).append(spot)
+    under = " under the worst attack" if every and len(grid.attacks) > 1 else ""
     if attack is not None:
-        return f" under {grid.words('attack', attack)}"
-    return " under the worst attack" if every and len(grid.attacks) > 1 else ""
-
-
-def _subject(grid: Grid, along: set[Role], attack: Key | None) -> Role:
-    """The first role of which there are several, of those that lines do not run along."""
-    for each in SUBJECTS:
-        fixed = each in along or (each == "attack" and attack is not None)
-        if not fixed and len({spot.key(each) for spot in grid.spots}) > 1:
-            return each
-    return "defence"
-
-
-def _names(grid: Grid, subject: Role, spots: Sequence[Spot]) -> tuple[Names, dict[Key, int]]:
-    """What the lines are called, the same in every figure, and which line is whose."""
-    keys = sorted({spot.key(subject) for spot in grid.spots})
-    called = [grid.defence(key) if subject == "defence" else grid.words(subject, key) for key in keys]
-    means = [mean_of([spot for spot in spots if spot.key(subject) == key]) for key in keys]
-    best_first = sorted(range(len(keys)), key=lambda place: -means[place])
-    return Names.of(called, best_first), {key: place for place, key in enumerate(keys)}
+        under = f" under {grid.words('attack', attack)}"
+    return [Group(under, ", ".join(panel), names, by_line, every) for panel, by_line in found.items()]
 
 
 def mean_of(spots: Sequence[Spot]) -> float:
@@ -106,13 +92,11 @@ def chosen(found: Sequence[Group]) -> list[Group]:
     return [found[at] for at in kept]
 
 
-def pictures(name: str, found: Sequence[Group], drawing: Callable[[Group], Drawn | None]) -> tuple[list[Picture], int]:
-    """The panels worth looking at, and how many there would be."""
-    made = [
-        picture(f"{name}-{at}", "", lambda group=group: drawing(group))  # type: ignore[misc]
-        for at, group in enumerate(chosen(found), 1)
-    ]
-    return [each for each in made if each is not None], len(found)
+def opened(grid: Grid, group: Group, lines: Sequence[Line]) -> tuple[Figure, Axes]:
+    """A panel before anything is drawn, with room for the key of its lines."""
+    figure, (axes,) = new(3.0 + group.names.height([line.place for line in lines]))
+    accuracy_axis(axes, group.title, grid.top)
+    return figure, axes
 
 
 def lines_of(group: Group, measure: Measure) -> list[Line]:

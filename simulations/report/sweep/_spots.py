@@ -20,9 +20,9 @@ class Spread(NamedTuple):
 
     mean: float
     deviation: float | None
-    low: float
-    high: float
-    seeds: int
+    low: float  # of the worst seed
+    high: float  # of the best
+    seeds: int  # how many
 
 
 def spread(values: Sequence[float]) -> Spread | None:
@@ -37,7 +37,7 @@ def spread(values: Sequence[float]) -> Spread | None:
 
 
 def at_most(value: float | None, partial: bool) -> str:
-    """An accuracy, which more attacks can only make less where some are missing.
+    """An accuracy in words; where it is `partial`, attacks are missing that can only make it less.
 
     >>> at_most(0.5, partial=True), at_most(0.5, partial=False)
     ('≤ 0.500', '0.500')
@@ -50,7 +50,7 @@ class Condition(NamedTuple):
 
     setting: Key
     privacy: Key
-    attackers: Key
+    attackers: Key  # how many there are
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,10 +60,10 @@ class Spot:
     defence: Key
     attack: Key
     condition: Condition
-    cells: tuple[Cell, ...]
+    cells: tuple[Cell, ...]  # one a seed
 
     def key(self, of: Role) -> Key:
-        """Where it stands on the axes of one role."""
+        """Where the spot stands on the axes of one role."""
         found: Key = getattr(self if of in ("defence", "attack") else self.condition, of)
         return found
 
@@ -74,7 +74,7 @@ class Spot:
 
     @cached_property
     def accuracy(self) -> Spread | None:
-        """Over the seeds that are done."""
+        """The accuracy over the seeds that are done; None where none is."""
         return spread([cell.accuracy for cell in self.counted if cell.accuracy is not None])
 
     @property
@@ -102,7 +102,7 @@ class Spot:
 
     @property
     def upper(self) -> float | None:
-        """ε: an upper bound for whichever seed."""
+        """The largest certified ε of any seed that counts; None where one has none."""
         values = [cell.ran.upper for cell in self.counted if cell.ran]
         return max(value for value in values if value is not None) if values and None not in values else None
 
@@ -113,7 +113,7 @@ class Field:
 
     defence: Key
     condition: Condition
-    spots: tuple[Spot, ...]
+    spots: tuple[Spot, ...]  # one an attack
 
     @cached_property
     def known(self) -> list[Spot]:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from statistics import fmean
+from typing import Literal
 
 from simulations.report.sweep._axes import amount, number
 from simulations.report.sweep._spots import Condition, Field, Key, Spot, at_most
 from simulations.report.sweep.grid import Grid
 
-NOBODY = "–"  # attacks
-UNTRIED = "not tried"  # the attack failed by itself
+NOBODY = "–"  # what is said of a defence where nobody attacks
+UNTRIED = "not tried"  # what is said where every attack failed by itself
 KEPT = 0.9  # a defence survives where it keeps this much of the best accuracy at the same privacy and setting
 
 
@@ -19,8 +20,8 @@ KEPT = 0.9  # a defence survives where it keeps this much of the best accuracy a
 class Verdict:
     """Whether a defence survives an attack, over all conditions."""
 
-    words: str
-    grade: str  # "all", "part", "none" or "unknown"
+    words: str  # for people: "all", "none", "up to 20%", …
+    grade: Literal["all", "part", "none", "unknown"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,17 +36,17 @@ class Standing:
 
     @property
     def mean(self) -> float | None:
-        """What its worst attacks leave, on average over the conditions compared."""
+        """What the worst attacks leave of accuracy, on average over the conditions compared."""
         return fmean(field.mean for field in self.compared if field.mean is not None) if self.compared else None
 
     @property
     def words(self) -> str:
-        """The same, as far as is known."""
+        """The mean in words, as far as is known."""
         return at_most(self.mean, any(field.partial for field in self.compared))
 
     @property
     def least(self) -> Field | None:
-        """Where it keeps least."""
+        """The field in which the defence keeps least; None where nothing is known."""
         return min(self.fields, key=lambda field: field.mean or 0.0, default=None)
 
 
@@ -54,36 +55,49 @@ class Standings:
 
     def __init__(self, grid: Grid) -> None:
         self.grid = grid
-        self._peers: dict[tuple[Key, Key], list[Spot]] = {}
+        self._peers: dict[tuple[Key, Key], list[Spot]] = {}  # what is known, by setting and privacy
         for spot in grid.spots:
             if spot.accuracy:
                 self._peers.setdefault((spot.condition.setting, spot.condition.privacy), []).append(spot)
-        self.known = [defence for defence in grid.defences if self._known(defence)]
-        every = [{field.condition for field in self._known(defence)} for defence in self.known]
-        self.common = set.intersection(*every) if every else set()
-        self.order = sorted(map(self._standing, self.known), key=lambda each: -(each.mean or 0.0))
 
     def _known(self, defence: Key) -> list[Field]:
         return [field for field in self.grid.fields if field.defence == defence and field.worst]
 
-    def _standing(self, defence: Key) -> Standing:
-        fields = self._known(defence)
-        spots = [spot for spot in self.grid.spots if spot.defence == defence]
-        verdicts = [self._verdict([spot for spot in spots if spot.attack == attack]) for attack in self.grid.attacks]
-        compared = tuple(field for field in fields if field.condition in self.common)
-        return Standing(defence, tuple(fields), compared, tuple(verdicts), self._verdict(spots))
+    @cached_property
+    def known(self) -> list[Key]:
+        """The defences of which something is known, in the order of the axes."""
+        return [defence for defence in self.grid.defences if self._known(defence)]
+
+    @cached_property
+    def common(self) -> set[Condition]:
+        """The conditions known for each of these defences."""
+        every = [{field.condition for field in self._known(defence)} for defence in self.known]
+        return set.intersection(*every) if every else set()
+
+    @cached_property
+    def order(self) -> list[Standing]:
+        """How each defence stands, the best first."""
+        found = []
+        for defence in self.known:
+            fields = tuple(self._known(defence))
+            compared = tuple(field for field in fields if field.condition in self.common)
+            spots = [spot for spot in self.grid.spots if spot.defence == defence]
+            by_attack = ([spot for spot in spots if spot.attack == attack] for attack in self.grid.attacks)
+            verdicts = tuple(map(self._verdict, by_attack))
+            found.append(Standing(defence, fields, compared, verdicts, self._verdict(spots)))
+        return sorted(found, key=lambda each: -(each.mean or 0.0))
 
     def survives(self, spot: Spot) -> bool:
-        """Whether enough accuracy is left."""
+        """Whether a spot keeps enough of the best accuracy at the same privacy and setting."""
         best = max(peer.accuracy.mean for peer in self.peers(spot) if peer.accuracy)
         return spot.accuracy is not None and spot.accuracy.mean >= KEPT * best
 
     def peers(self, spot: Spot) -> list[Spot]:
-        """What is known at the same privacy and setting."""
+        """The spots of which something is known, at the same privacy and setting as this one."""
         return self._peers.get((spot.condition.setting, spot.condition.privacy), [])
 
     def _verdict(self, spots: list[Spot]) -> Verdict:
-        """Of conditions in which somebody attacks: a condition is survived if all its spots are."""
+        """In how many of the conditions where somebody attacks every spot is survived, in a word."""
         attacked = [spot for spot in spots if spot.attacked and len(self.peers(spot)) > 1]
         survived: dict[Condition, bool] = {}
         for spot in attacked:
@@ -97,17 +111,14 @@ class Standings:
             return Verdict("all that was tried" if untried else "all so far", "unknown")
         if count in (0, len(survived)):
             return Verdict("all" if count else "none", "all" if count else "none")
-        return Verdict(self._up_to(survived) or f"{count} of {len(survived)}", "part")
-
-    def _up_to(self, survived: dict[Condition, bool]) -> str:
-        """The largest number of attackers up to which everything is survived; "" where numbers do not tell."""
         axes = self.grid.axes["attackers"]
-        if len(axes) != 1 or None in map(number, axes[0].values):
-            return ""
-        label = {condition: axes[0].values[condition.attackers[0]] for condition in survived}
-        lost = min(float(label[condition]) for condition, kept in survived.items() if not kept)
-        kept = [each for each in label.values() if float(each) < lost]
-        return f"up to {amount(max(kept, key=float))}" if kept else ""
+        if len(axes) == 1 and None not in map(number, axes[0].values):
+            label = {condition: axes[0].values[condition.attackers[0]] for condition in survived}
+            lost = min(float(label[condition]) for condition, kept in survived.items() if not kept)
+            below = [each for each in label.values() if float(each) < lost]  # at which everything is survived
+            if below:
+                return Verdict(f"up to {amount(max(below, key=float))}", "part")
+        return Verdict(f"{count} of {len(survived)}", "part")
 
     @property
     def unattacked(self) -> bool:
@@ -116,5 +127,5 @@ class Standings:
 
     @cached_property
     def attacked(self) -> bool:
-        """Whether there was anybody to survive."""
+        """Whether any attack was there to be survived."""
         return any(standing.overall.words != NOBODY for standing in self.order)

@@ -6,11 +6,13 @@ from collections.abc import Sequence
 from html import escape
 
 from simulations.report._document import Row, folded, table
-from simulations.report.sweep._standing import Standing, Standings
+from simulations.report.sweep._standing import Standings
 
-BEST = 12  # defences, before the rest is folded away
+BEST = 12  # defences shown, before the rest is folded away
 WIDE = 8  # columns side by side
-MARKS = {"all": "all", "part": "part-of", "none": "none", "unknown": ""}
+MARKS = {  # the class of a field that a verdict stands in, by its grade
+    "all": "all", "part": "part-of", "none": "none", "unknown": "",
+}  # fmt: skip
 STYLE = """
 .all::before { content: "✓ "; } .part-of::before { content: "◐ "; } .none::before { content: "✗ "; }
 .all { color: var(--c2); } .none { color: var(--c1); }
@@ -18,25 +20,20 @@ STYLE = """
 
 
 def survivors(standings: Standings) -> str:
-    """Who survives what."""
+    """The section of who survives what; "" where nobody attacked."""
     if not standings.attacked:
         return ""
     attacks = standings.grid.attacks if len(standings.grid.attacks) > 1 else []
     head = ["accuracy, on average", "at the least", "everything"]
     head += [standings.grid.words("attack", attack) for attack in attacks]
-    rows = [(standings.grid.defence(each.defence), _standing(each, bool(attacks))) for each in standings.order]
-    shown = _verdicts(head, rows[:BEST])
-    if len(rows) > BEST:
-        shown += folded(f"The other {len(rows) - BEST} defences", _verdicts(head, rows[BEST:]))
-    return f"<h2>Who survives what</h2>\n{shown}"
-
-
-def _standing(standing: Standing, several: bool) -> list[tuple[str, str]]:
-    """A row: words and their class."""
-    least = standing.least
-    verdicts = [standing.overall, *(standing.verdicts if several else ())]
-    numbers = [(standing.words, ""), (least.words if least else "–", "")]
-    return numbers + [(verdict.words, MARKS[verdict.grade]) for verdict in verdicts]
+    rows = []
+    for each in standings.order:
+        numbers = [(each.words, ""), (each.least.words if each.least else "–", "")]
+        verdicts = [each.overall, *(each.verdicts if attacks else ())]
+        marked = numbers + [(verdict.words, MARKS[verdict.grade]) for verdict in verdicts]
+        rows.append((standings.grid.defence(each.defence), marked))
+    others = folded(f"The other {len(rows) - BEST} defences", _verdicts(head, rows[BEST:])) if rows[BEST:] else ""
+    return f"<h2>Who survives what</h2>\n{_verdicts(head, rows[:BEST])}{others}"
 
 
 def _verdicts(head: Sequence[str], rows: Sequence[tuple[str, list[tuple[str, str]]]]) -> str:

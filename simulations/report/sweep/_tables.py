@@ -11,7 +11,7 @@ from server.progress.words import down, share, size, tally, up
 from simulations.report.sweep._answer import plus_minus
 from simulations.report.sweep._axes import ROLES, Role
 from simulations.report.sweep._spots import Spot
-from simulations.report.sweep.cells import WORDS, Cell
+from simulations.report.sweep.cells import WORDS
 from simulations.report.sweep.grid import Grid
 
 Table = tuple[Sequence[str], Sequence[Sequence[Any]]]  # what the columns are called, and the rows
@@ -21,33 +21,36 @@ def files(grid: Grid) -> dict[str, bytes]:
     """Every table by the name of its file."""
     tables = {"cells": cells(grid), "summary": summary(grid), "curves": curves(grid)}
     said = {"cells": cells_in_words(grid), "summary": summary_in_words(grid)}
-    written = {f"{name}.csv": _csv(table) for name, table in tables.items()}
+    written = {}
+    for name, (head, rows) in tables.items():
+        text = io.StringIO()
+        csv.writer(text, lineterminator="\n").writerows([head, *rows])  # floats in full; nothing where nothing is known
+        written[f"{name}.csv"] = text.getvalue().encode()
     return written | {f"{name}.md": markdown(table) for name, table in said.items()}
+
+
+def _paths(grid: Grid) -> list[str]:
+    return [axis.path for axis in grid.sweep.axes]
 
 
 def cells(grid: Grid) -> Table:
     """Every cell, numbers in full."""
-    paths = [axis.path for axis in grid.sweep.axes]
+    paths, rows = _paths(grid), []
     names = ["accuracy", "epsilon_lower", "epsilon_upper", "client_bytes", "bytes_up", "rejected", "failed", "rounds",
              "clients", "byzantine"]  # fmt: skip
-    rows = [
-        [cell.id, *(cell.place[path] for path in paths), cell.seed, cell.state, *_numbers(cell), cell.why]
-        for cell in grid.sweep.cells
-    ]
+    for cell in grid.sweep.cells:
+        ran, place = cell.ran, [cell.place[path] for path in paths]
+        numbers = [None] * len(names) if ran is None else [
+            ran.accuracy, ran.lower, ran.upper, ran.client_bytes, ran.bytes_up, sum(ran.rejected.values()),
+            sum(ran.failed.values()), ran.rounds, ran.clients, ran.byzantine,
+        ]  # fmt: skip
+        rows.append([cell.id, *place, cell.seed, cell.state, *numbers, cell.why])
     return ["cell", *paths, "seed", "state", *names, "why"], rows
-
-
-def _numbers(cell: Cell) -> list[Any]:
-    ran = cell.ran
-    if ran is None:
-        return [None] * 10
-    return [ran.accuracy, ran.lower, ran.upper, ran.client_bytes, ran.bytes_up, sum(ran.rejected.values()),
-            sum(ran.failed.values()), ran.rounds, ran.clients, ran.byzantine]  # fmt: skip
 
 
 def summary(grid: Grid) -> Table:
     """Every place: the mean over its seeds, their scatter, and whether its attack is the worst there."""
-    paths = [axis.path for axis in grid.sweep.axes]
+    paths = _paths(grid)
     names = ["seeds", "of", "accuracy", "deviation", "low", "high", "epsilon_upper", "client_bytes", "bytes_up",
              "worst_attack"]  # fmt: skip
     rows = []
@@ -62,13 +65,14 @@ def summary(grid: Grid) -> Table:
 
 
 def _is_worst(grid: Grid, spot: Spot) -> str:
+    """Whether a spot is the worst attack of its field: "yes", or "so far" where attacks are missing; "" where not."""
     field = grid.by_place[spot.defence, spot.condition]
     return "" if field.worst is not spot else "so far" if field.partial else "yes"
 
 
 def curves(grid: Grid) -> Table:
     """Accuracy by round at every place, over the seeds that are done."""
-    paths = [axis.path for axis in grid.sweep.axes]
+    paths = _paths(grid)
     rows = [
         [*(spot.cells[0].place[path] for path in paths), number, *found]
         for spot in grid.spots
@@ -89,17 +93,15 @@ def _place(grid: Grid, spot: Spot) -> list[str]:
 def cells_in_words(grid: Grid) -> Table:
     """Every cell, for reading."""
     head = [*_roles(grid), "seed", "accuracy", "ε", "a client, a round", "rejected", "failed", "how it ended"]
-    rows = [[*_place(grid, spot), str(cell.seed), *_said(cell)] for spot in grid.spots for cell in spot.cells]
+    rows = []
+    for place, cell in ((_place(grid, spot), cell) for spot in grid.spots for cell in spot.cells):
+        ran, numbers = cell.ran, ["–"] * 5
+        if ran is not None:
+            numbers = [share(ran.accuracy) if cell.state == "done" else "–", bounds(ran.lower, ran.upper),
+                       size(ran.client_bytes), tally(ran.rejected), tally(ran.failed)]  # fmt: skip
+        ended = cell.why if cell.state in ("done", "missing") else f"{WORDS.get(cell.state, cell.state)}: {cell.why}"
+        rows.append([*place, str(cell.seed), *numbers, ended])
     return head, rows
-
-
-def _said(cell: Cell) -> list[str]:
-    ran = cell.ran
-    ended = cell.why if cell.state in ("done", "missing") else f"{WORDS.get(cell.state, cell.state)}: {cell.why}"
-    if ran is None:
-        return ["–", "–", "–", "–", "–", ended]
-    return [share(ran.accuracy) if cell.state == "done" else "–", bounds(ran.lower, ran.upper), size(ran.client_bytes),
-            tally(ran.rejected), tally(ran.failed), ended]  # fmt: skip
 
 
 def bounds(lower: float | None, upper: float | None) -> str:
@@ -116,36 +118,18 @@ def bounds(lower: float | None, upper: float | None) -> str:
 def summary_in_words(grid: Grid) -> Table:
     """Every place, for reading."""
     head = [*_roles(grid), "accuracy", "seeds", "ε at most", "a client, a round", "worst attack here"]
-    return head, [[*_place(grid, spot), *_summed(grid, spot)] for spot in grid.spots]
-
-
-def _summed(grid: Grid, spot: Spot) -> list[str]:
-    sent = spot.mean("client_bytes")
-    return [
-        plus_minus(spot.accuracy),
-        f"{len(spot.counted)} of {len(spot.cells)}",
-        "–" if spot.upper is None else up(spot.upper),
-        "–" if sent is None else size(sent),
-        _is_worst(grid, spot),
-    ]
-
-
-def _csv(table: Table) -> bytes:
-    """Floats in full; nothing where nothing is known."""
-    head, rows = table
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows([head, *rows])
-    return text.getvalue().encode()
+    rows = []
+    for spot in grid.spots:
+        sent, counted = spot.mean("client_bytes"), f"{len(spot.counted)} of {len(spot.cells)}"
+        costs = ["–" if spot.upper is None else up(spot.upper), "–" if sent is None else size(sent)]
+        rows.append([*_place(grid, spot), plus_minus(spot.accuracy), counted, *costs, _is_worst(grid, spot)])
+    return head, rows
 
 
 def markdown(table: Table) -> bytes:
     """A table whose columns line up where it is read as it is."""
     head, rows = table
-    lines = [[_cell(value) for value in row] for row in [head, *rows]]
+    lines = [[" ".join(str(value).split()).replace("|", "\\|") for value in row] for row in [head, *rows]]
     widths = [max(3, *(len(row[at]) for row in lines)) for at in range(len(head))]
     lines.insert(1, ["-" * width for width in widths])
     return "".join(f"| {' | '.join(map(str.ljust, row, widths))} |\n" for row in lines).encode()
-
-
-def _cell(value: Any) -> str:
-    return " ".join(str(value).split()).replace("|", "\\|")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from math import inf, isfinite
@@ -15,10 +15,10 @@ from fedpriv.errors import FedprivError
 from fedpriv.trust import Word
 from server.directory import data_place
 from server.progress.words import kind, named
-from simulations.report.run.runs import Run
+from simulations.report.run.runs import Run, study_text
 
-FORMAT = 1
-INDEX = "sweep.json"
+FORMAT = 1  # of the index
+INDEX = "sweep.json"  # the file that makes a directory a sweep's
 State = Literal["done", "untried", "unfinished", "failed", "missing"]  # untried: its attack failed every time
 
 WORDS: dict[State, str] = {"untried": "not tried"}  # of states whose name is none
@@ -38,33 +38,33 @@ class Ran:
 
     accuracy: float | None  # the last that was measured
     curve: tuple[tuple[int, float], ...]  # accuracy by round, where it was measured
-    lower: float | None  # ε
+    lower: float | None  # bound of ε at its end; None where nothing was costed
     upper: float | None
     guarantee: tuple[str, Word, str, float] | None  # unit, trust, adjacency, δ; None without noise
     client_bytes: int  # of one client in one round
     bytes_up: int  # of all clients in all rounds
-    rejected: Mapping[str, int]
-    failed: Mapping[str, int]  # clients that sent nothing
-    rounds: int
+    rejected: Mapping[str, int]  # messages that did not count, by reason
+    failed: Mapping[str, int]  # clients that sent nothing, by reason
+    rounds: int  # that are recorded
     clients: int
-    byzantine: int
+    byzantine: int  # of the clients
     attack: str
     aggregation: str
-    test_examples: int
-    data: Mapping[str, Any] | None  # which it was made on; None of an earlier version's
-    where: str | None  # they lay
+    test_examples: int  # held out: accuracy is measured on them
+    data: Mapping[str, Any] | None  # identity of the data it was made on; None of an earlier version's run
+    where: str | None  # where the data lay when it began
 
 
 @dataclass(frozen=True)
 class Cell:
     """One point of the grid with one seed."""
 
-    id: str
-    place: Mapping[str, str]  # the value's name by path
+    id: str  # also the name of its directory
+    place: Mapping[str, str]  # the name of its value on each axis, by path
     seed: int
     state: State
     why: str  # how it ended, or what became of it
-    ran: Ran | None
+    ran: Ran | None  # None where there are no records that can be read
 
     @property
     def accuracy(self) -> float | None:
@@ -74,11 +74,11 @@ class Cell:
 
 @dataclass(frozen=True, eq=False)
 class Sweep:
-    """All of it."""
+    """A sweep as its directory tells it: the axes, and every cell of them with every seed."""
 
     directory: Path
     name: str
-    about: str
+    about: str  # what its study says of itself
     axes: tuple[Axis, ...]
     seeds: tuple[int, ...]
     cells: tuple[Cell, ...]
@@ -106,40 +106,27 @@ def is_sweep(directory: str | Path) -> bool:
 
 def load(directory: str | Path) -> Sweep:
     """The sweep of a directory, however far it has come."""
-    place = Path(directory)
-    index = _index(place / INDEX)
-    try:
-        axes = tuple(Axis(str(axis["path"]), tuple(map(str, axis["values"]))) for axis in index["axes"])
-        cells = tuple(_cells(place, index["cells"], axes))
-        found = index["name"], index.get("about", ""), axes, tuple(index["seeds"]), cells
-    except (KeyError, TypeError, AttributeError) as error:
-        raise FedprivError(f"{place / INDEX}: damaged ({type(error).__name__}: {error})") from None
-    try:
-        study = (place / "study.toml").read_text(encoding="utf-8")
-    except (OSError, ValueError):
-        study = ""
-    return Sweep(place, *found, study)
-
-
-def _index(path: Path) -> dict[str, Any]:
+    place, path = Path(directory), Path(directory) / INDEX
     try:
         index = json.loads(path.read_text(encoding="utf-8"))
-        found = index["format"]
+        form = index["format"]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise FedprivError(f"{path}: not a sweep ({str(error).splitlines()[0][:100]})") from None
-    if found != FORMAT:
-        raise FedprivError(f"{path}: a sweep of format {found!r}, where this version reads {FORMAT}")
-    return dict(index)
-
-
-def _cells(place: Path, listed: list[dict[str, Any]], axes: tuple[Axis, ...]) -> Iterator[Cell]:
-    values = {axis.path: set(axis.values) for axis in axes}
-    for each in listed:
-        own = {path: str(each["place"][path]) for path in values}
-        for path, value in own.items():
-            if value not in values[path]:
-                raise FedprivError(f"{place / INDEX}: cell {each['id']} stands at {path} = {value}, which no axis has")
-        yield Cell(str(each["id"]), own, int(each["seed"]), *_told(place / "cells" / str(each["id"])))
+    if form != FORMAT:
+        raise FedprivError(f"{path}: a sweep of format {form!r}, where this version reads {FORMAT}")
+    try:
+        axes, cells = tuple(Axis(str(axis["path"]), tuple(map(str, axis["values"]))) for axis in index["axes"]), []
+        for each in index["cells"]:
+            own = {axis.path: str(each["place"][axis.path]) for axis in axes}
+            for axis in axes:
+                if own[axis.path] not in axis.values:
+                    at = f"{axis.path} = {own[axis.path]}"
+                    raise FedprivError(f"{path}: cell {each['id']} stands at {at}, which no axis has")
+            cells.append(Cell(str(each["id"]), own, int(each["seed"]), *_told(place / "cells" / str(each["id"]))))
+        found = index["name"], index.get("about", ""), axes, tuple(index["seeds"]), tuple(cells)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise FedprivError(f"{path}: damaged ({type(error).__name__}: {error})") from None
+    return Sweep(place, *found, study_text(place))
 
 
 def _told(place: Path) -> tuple[State, str, Ran | None]:
@@ -155,43 +142,30 @@ def _told(place: Path) -> tuple[State, str, Ran | None]:
             return "untried", run.not_tried, _ran(run)
         return "done", run.ended, _ran(run)
     if (place / "error.json").is_file():
-        return "failed", _error(place / "error.json"), _ran(run) if run else None
+        try:
+            found = json.loads((place / "error.json").read_text(encoding="utf-8"))
+            name = "" if found["asked_wrongly"] else f"{found['kind']}: "
+            why = " ".join(f"{name}{found['message']}".split())
+        except (OSError, ValueError, KeyError, TypeError):
+            why = "for a reason that its error.json does not say"
+        return "failed", why, _ran(run) if run else None
     if run:
         return "unfinished", f"after {len(run.rounds)} of {run.header['rounds']} rounds", _ran(run)
     return "missing", "not run yet", None
 
 
-def _error(path: Path) -> str:
-    """What error.json says, in one line."""
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-        name = "" if found["asked_wrongly"] else f"{found['kind']}: "
-        return " ".join(f"{name}{found['message']}".split())
-    except (OSError, ValueError, KeyError, TypeError):
-        return "for a reason that its error.json does not say"
-
-
 def _ran(run: Run) -> Ran:
+    """What the records of a cell's run say; ε is ∞ of a run without noise, and not known where none was costed."""
     header, release = run.header, run.header["release"]
     measured = [(line["round"], line["accuracy"]) for line in run.rounds if line["accuracy"] is not None]
     curve = tuple((number, float(value)) for number, value in measured if isfinite(value))
     cost = (run.epsilon or {}) if run.private else {"lower": inf, "upper": inf}
     return Ran(
-        accuracy=curve[-1][1] if curve else None,
-        curve=curve,
-        lower=cost.get("lower"),
-        upper=cost.get("upper"),
+        accuracy=curve[-1][1] if curve else None, curve=curve, lower=cost.get("lower"), upper=cost.get("upper"),
         guarantee=(release["unit"], release["trust"], release["adjacency"], header["delta"]) if run.private else None,
-        client_bytes=run.client_bytes,
-        bytes_up=run.bytes_up,
-        rejected=run.total("rejected"),
-        failed=run.total("failed"),
-        rounds=len(run.rounds),
-        clients=header["clients"],
-        byzantine=header["byzantine"],
-        attack=named(header["attack"]),
-        aggregation=kind(header["aggregation"]),
-        test_examples=header["test_examples"],
-        data=header.get("data"),
-        where=run.where,
-    )
+        client_bytes=run.client_bytes, bytes_up=run.bytes_up,
+        rejected=run.total("rejected"), failed=run.total("failed"), rounds=len(run.rounds),
+        clients=header["clients"], byzantine=header["byzantine"], attack=named(header["attack"]),
+        aggregation=kind(header["aggregation"]), test_examples=header["test_examples"],
+        data=header.get("data"), where=run.where,
+    )  # fmt: skip

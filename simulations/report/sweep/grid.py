@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from simulations.report.sweep._axes import ROLES, Role, phrase, role
 from simulations.report.sweep._spots import Condition, Field, Key, Spot
-from simulations.report.sweep.cells import Axis, Cell, Sweep
+from simulations.report.sweep.cells import Cell, Sweep
 
 Place = TypeVar("Place", bound=tuple[Any, ...])
 
@@ -18,7 +18,11 @@ class Grid:
     def __init__(self, sweep: Sweep) -> None:
         self.sweep = sweep
         self.axes = {each: [axis for axis in sweep.axes if role(axis.path) == each] for each in ROLES}
-        self.called = {axis.path: _called(axis) for axis in sweep.axes}  # words by value
+        self.called: dict[str, dict[str, str]] = {}  # by axis, the words for each value
+        for axis in sweep.axes:
+            words = {value: phrase(axis.path, value) for value in axis.values}
+            distinct = len(set(words.values())) == len(words)
+            self.called[axis.path] = words if distinct else {value: value for value in axis.values}
         self._place = {axis.path: {value: at for at, value in enumerate(axis.values)} for axis in sweep.axes}
         found: dict[tuple[Key, ...], list[Cell]] = {}
         for cell in sweep.cells:
@@ -75,14 +79,8 @@ class Grid:
         return self.words("attack", spot.attack) or _only(c.ran.attack for c in spot.cells if c.ran) or "the attack"
 
 
-def _called(axis: Axis) -> dict[str, str]:
-    """What the values are called, each otherwise than the others."""
-    found = {value: phrase(axis.path, value) for value in axis.values}
-    return found if len(set(found.values())) == len(found) else {value: value for value in axis.values}
-
-
 def ordered(keys: Iterable[Place]) -> list[Place]:
-    """Each once, in the order of the axes."""
+    """Keys or conditions, each once, in the order of the axes."""
     return sorted(set(keys))
 
 
@@ -91,6 +89,7 @@ def _joined(*words: str) -> str:
 
 
 def _only(names: Iterable[str]) -> str:
+    """The one name that all are; "" where there are none or several."""
     found: Iterator[str] = iter(dict.fromkeys(names))
     first = next(found, "")
     return first if next(found, None) is None else ""

@@ -9,14 +9,14 @@ from typing import Any, get_args
 from simulations.figures.files import put
 from simulations.report.run.facts import aligned
 from simulations.report.sweep._answer import answer, caveats, progress
-from simulations.report.sweep._standing import Standing, Standings
+from simulations.report.sweep._standing import Standings
 from simulations.report.sweep._tables import files
 from simulations.report.sweep.cells import WORDS, State
 from simulations.report.sweep.grid import Grid
 
 PICTURES = ("heat-map-", "attackers-", "epsilon-", "bytes-", "rounds-")  # what names of figures begin with
 BEST = 12  # defences on a terminal
-FAILED = 5  # cells
+FAILED = 5  # cells that failed, and as many that were not tried, on a terminal
 
 
 def write(grid: Grid) -> list[Path]:
@@ -36,27 +36,18 @@ def text(grid: Grid) -> str:
     if len(standings.order) > 1:
         columns = 4 if standings.attacked else 3
         head = ["defence", "on average", "at the least", "survives"]
-        rows = [
-            [grid.defence(each.defence), each.words, each.least.words if each.least else "–", each.overall.words]
-            for each in standings.order[:BEST]
-        ]
+        rows = [[grid.defence(each.defence), each.words, each.least.words if each.least else "–", each.overall.words]
+                for each in standings.order[:BEST]]  # fmt: skip
         lines += ["", aligned(head[:columns], [row[:columns] for row in rows])]
     for state in ("failed", "untried"):
         if cells := sweep.those(state):
-            lines += [
-                "",
-                f"{WORDS.get(state, state)}:",
-                *(f"  {grid.cell(cell)}: {cell.why}" for cell in cells[:FAILED]),
-            ]
+            lines += ["", f"{WORDS.get(state, state)}:"]
+            lines += [f"  {grid.cell(cell)}: {cell.why}" for cell in cells[:FAILED]]
     return "\n".join(lines)
 
 
 def _said(standings: Standings) -> list[str]:
     return [*answer(standings), *caveats(standings)]
-
-
-def _least(standing: Standing) -> float | None:
-    return standing.least.mean if standing.least else None
 
 
 def summary(grid: Grid) -> dict[str, Any]:
@@ -69,13 +60,9 @@ def summary(grid: Grid) -> dict[str, Any]:
         **{state: len(sweep.those(state)) for state in get_args(State)},
         "seeds": list(sweep.seeds),
         "defences": [
-            {
-                "defence": grid.defence(each.defence),
-                "mean": each.mean,
-                "least": _least(each),
-                "survives": each.overall.words,
-            }
+            {"defence": grid.defence(each.defence), "mean": each.mean,
+             "least": each.least.mean if each.least else None, "survives": each.overall.words}
             for each in standings.order
         ],
         "said": _said(standings),
-    }
+    }  # fmt: skip
