@@ -68,9 +68,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if not arguments:
             parser().print_help()
             return 0
-        _check_command(arguments[0])
-        chosen, left_over = parser(arguments[0]).parse_known_args(arguments)
-        _take_settings(chosen, left_over)
+        if not (word := arguments[0]).startswith("-") and word not in COMMANDS:
+            raise FedprivError(f"unknown command {word!r}{nearest(word, COMMANDS)}; commands: {', '.join(COMMANDS)}")
+        chosen, left_over = parser(word).parse_known_args(arguments)
+        for each in left_over:  # name=value words after the options are settings too
+            if each.startswith("-") or "=" not in each or not hasattr(chosen, "settings"):
+                raise FedprivError(f"{each!r} is not understood here; fedpriv {chosen.command} --help shows what is")
+            chosen.settings.append(each)
         status: int | None = chosen.run(chosen)
         sys.stdout.flush()
         return status or 0
@@ -90,19 +94,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"fedpriv: not enough memory{f': {error}' if str(error) else ''}", file=sys.stderr)
         return 2
     return 0
-
-
-def _check_command(word: str) -> None:
-    if not word.startswith("-") and word not in COMMANDS:
-        raise FedprivError(f"unknown command {word!r}{nearest(word, COMMANDS)}; commands: {', '.join(COMMANDS)}")
-
-
-def _take_settings(chosen: argparse.Namespace, left_over: list[str]) -> None:
-    """name=value words after the options are settings too; anything else left over is unknown."""
-    for word in left_over:
-        if word.startswith("-") or "=" not in word or not hasattr(chosen, "settings"):
-            raise FedprivError(f"{word!r} is not understood here; fedpriv {chosen.command} --help shows what is")
-        chosen.settings.append(word)
 
 
 if __name__ == "__main__":

@@ -6,10 +6,10 @@ import argparse
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from fedpriv._base.files import replaced
 from fedpriv.errors import FedprivError, nearest, positive
+from simulations.cli._command import Commands, add_command, flag, option
 from simulations.cli.account import as_real, as_whole
 
 HELP = """\
@@ -28,36 +28,29 @@ examples:
 """
 
 
-def add_to(commands: Any) -> None:
+OPTIONS = (
+    option("name", "NAME", "what to reproduce (without it: what there is)", nargs="?"),
+    flag("--list", "what there is"),
+    option(
+        "--budget", "MINUTES", "a table, a figure prime- or stobatch-: as much as fits; another figure: refuse what "
+        "would take longer", type=as_real,
+    ),
+    option(
+        "--data", "DIR", "a table, or a figure stobatch-: idx files of images in this directory, or the word digits "
+        "(default: $FEDPRIV_DATA, else Debian's Fashion-MNIST, else digits)",
+    ),
+    option(
+        "--images", "N", "a figure stobatch-: the first N held out are attacked (default what fits); trainings that "
+        "are done stay", type=as_whole,
+    ),
+    option("--out", "DIR", "where the files go (default runs/NAME)"),
+)  # fmt: skip
+
+
+def add_to(commands: Commands) -> None:
     """Add the command to a parser's."""
-    command = commands.add_parser(
-        "reproduce", epilog=HELP,
-        description="Reproduce a figure or a table of a paper from our own numbers; check what the paper says of it.",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )  # fmt: skip
-    add = command.add_argument
-    add("name", metavar="NAME", nargs="?", help="what to reproduce (without it: what there is)")
-    add("--list", action="store_true", help="what there is")
-    add(
-        "--budget",
-        type=as_real,
-        metavar="MINUTES",
-        help="a table, a figure prime- or stobatch-: as much as fits; another figure: refuse what would take longer",
-    )
-    add(
-        "--data",
-        metavar="DIR",
-        help="a table, or a figure stobatch-: idx files of images in this directory, or the word digits (default: "
-        "$FEDPRIV_DATA, else Debian's Fashion-MNIST, else digits)",
-    )
-    add(
-        "--images",
-        type=as_whole,
-        metavar="N",
-        help="a figure stobatch-: the first N held out are attacked (default what fits); trainings that are done stay",
-    )
-    add("--out", metavar="DIR", help="where the files go (default runs/NAME)")
-    command.set_defaults(run=run)
+    about = "Reproduce a figure or a table of a paper from our own numbers; check what the paper says of it."
+    add_command(commands, "reproduce", run, OPTIONS, description=about, epilog=HELP)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -82,21 +75,19 @@ def run(options: argparse.Namespace) -> int:
         names = [*CATALOGUE, *TABLES, *FIGURES]
         hint = nearest(options.name, names)
         raise FedprivError(f"nothing to reproduce is called {options.name!r}{hint}; there are: {', '.join(names)}")
-    chosen = CATALOGUE[options.name]
     if options.data is not None:
         raise FedprivError(f"--data: {options.name} trains on nothing")
-    if options.budget is not None and not chosen.scales and chosen.minutes > options.budget:
-        raise FedprivError(
-            f"{options.name} may take {chosen.minutes:g} minutes, more than the budget of {options.budget:g}"
-        )
-    return _reproduce(options.name, out, options.budget)
+    return _draw(options.name, out, options.budget)
 
 
-def _reproduce(name: str, out: Path, minutes: float | None) -> int:
+def _draw(name: str, out: Path, minutes: float | None) -> int:
+    """Draw a figure for which nothing is trained, and check what its paper says of it."""
     from simulations.figures import checks, panels
     from simulations.reproduce.catalogue import CATALOGUE
 
     chosen = CATALOGUE[name]
+    if minutes is not None and not chosen.scales and chosen.minutes > minutes:
+        raise FedprivError(f"{name} may take {chosen.minutes:g} minutes, more than the budget of {minutes:g}")
     found, claims = chosen.make(minutes or chosen.minutes) if chosen.scales else chosen.make()
     content = {".png": panels.written(found, chosen.note), ".csv": panels.table(found).encode()}
     _write(out, name, content)
@@ -109,6 +100,7 @@ def _reproduce(name: str, out: Path, minutes: float | None) -> int:
 
 
 def _train(name: str, out: Path, minutes: float | None, data: str | None) -> int:
+    """Train what fits for a table, and write it with what it says."""
     from simulations.report.run.facts import aligned
     from simulations.reproduce.ptr import tables_page as ptr_tables_page
     from simulations.reproduce.ptr import tables_words as ptr_tables_words
@@ -130,6 +122,7 @@ def _train(name: str, out: Path, minutes: float | None, data: str | None) -> int
 
 
 def _measure(name: str, out: Path, minutes: float | None, data: str | None, images: int | None) -> int:
+    """Train and attack what fits for a figure of accuracies, and check what its paper says of it."""
     from simulations.figures import checks
     from simulations.report.run.facts import aligned
     from simulations.reproduce.stobatch import page as stobatch_page
