@@ -20,14 +20,15 @@ from fedpriv.studies.study import Study
 
 KNOWN = [each.name for each in fields(Study)]
 MOST = 1_000_000  # cells; a larger grid is a slip
-IMPOSSIBLE, SKIP = "impossible", "skip"
+IMPOSSIBLE = "impossible"  # the key that says what becomes of combinations that cannot be
+SKIP = "skip"  # its one value: they are left out
 
 
 @dataclass(frozen=True)
 class Choice:
     """One value of an axis: what it is called, and the settings it stands for."""
 
-    label: str
+    label: str  # what people read
     settings: Mapping[str, Any]  # by dotted path
 
 
@@ -35,8 +36,13 @@ class Choice:
 class Axis:
     """What is varied, and the values it takes."""
 
-    path: str
-    choices: tuple[Choice, ...]
+    path: str  # of the setting, or a name for several that change together
+    choices: tuple[Choice, ...]  # no two of one label, and no two of the same settings
+
+    def __post_init__(self) -> None:
+        for first, second in combinations(self.choices, 2):
+            if first.label == second.label or first.settings == second.settings:
+                raise FedprivError(f"sweep: {self.path} has the value {second.label} twice")
 
     @property
     def paths(self) -> set[str]:
@@ -44,11 +50,19 @@ class Axis:
         return {path for choice in self.choices for path in choice.settings}
 
 
-def axes_of(sweep: Any) -> list[Axis]:
-    """All axes, in the order they are written in."""
+def axes_of(sweep: object) -> list[Axis]:
+    """All axes of a study's [sweep] table, in the order they are written in."""
     if not isinstance(sweep, dict) or not set(sweep) - {IMPOSSIBLE}:
         raise FedprivError('has no [sweep] table ("run.seed" = [1, 2] and the like): fedpriv run runs a single study')
-    axes = [_axis(path, values) for path, values in sweep.items() if path != IMPOSSIBLE]
+    axes = list[Axis]()
+    for path, values in sweep.items():
+        if path == IMPOSSIBLE:
+            continue
+        if not isinstance(values, list):
+            raise FedprivError(f"sweep: {path} must be a list of values, got {values!r}")
+        if not values:
+            raise FedprivError(f"sweep: {path} has no value: an empty list spans nothing")
+        axes.append(Axis(path, tuple(_choice(path, value) for value in values)))
     for first, second in combinations(axes, 2):
         if both := first.paths & second.paths:
             raise FedprivError(f"sweep: {first.path} and {second.path} both set {min(both)}")
@@ -64,19 +78,8 @@ def skips(sweep: Table) -> bool:
     return IMPOSSIBLE in sweep
 
 
-def _axis(path: str, values: Any) -> Axis:
-    if not isinstance(values, list):
-        raise FedprivError(f"sweep: {path} must be a list of values, got {values!r}")
-    if not values:
-        raise FedprivError(f"sweep: {path} has no value: an empty list spans nothing")
-    choices = tuple(_choice(path, value) for value in values)
-    for first, second in combinations(choices, 2):
-        if first.label == second.label or first.settings == second.settings:
-            raise FedprivError(f"sweep: {path} has the value {second.label} twice")
-    return Axis(path, choices)
-
-
 def _choice(path: str, value: Any) -> Choice:
+    """One value as it is written: what it is called, and what it sets."""
     top = path.partition(".")[0]
     named = {key: each for key, each in value.items() if key != "label"} if isinstance(value, dict) else value
     if named == {}:

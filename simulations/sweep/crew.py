@@ -48,28 +48,32 @@ class Job(Protocol):
 
 
 class Done(NamedTuple):
-    """A job that has ended, how long that took, and in a line why it failed if it did."""
+    """A job that has ended, how long that took, and why it failed if it did."""
 
     job: Job
     seconds: float
-    fault: str | None
+    fault: str | None  # in a line
 
 
 class Crew:
     """Ray, and at most so many workers: one a core, or as many as the cluster has, unless said. They load at once."""
 
-    def __init__(self, size: int | None, address: str | None) -> None:
+    def __init__(
+        self,
+        size: int | None,  # workers
+        address: str | None,  # of a cluster that is there already; None for Ray on this machine
+    ) -> None:
         self._mine = "ray" not in sys.modules or not sys.modules["ray"].is_initialized()
         if self._mine:
             self._end = reach_ray(size or cores(), address)
         import ray  # its environment must be set before
 
-        self._ray: Any = ray
+        self._ray: Any = ray  # whose types know nothing of what is called remotely
         self._class: Any = ray.remote(num_cpus=1, max_restarts=0, max_task_retries=0)(Hand)
         self.size: int = size or max(1, int(self._ray.cluster_resources().get("CPU", 1)))
         self._left, self._tries = deque[Job](), Counter[str]()
         self._took: dict[str, float] = {}  # seconds of the last of those that are alike
-        self._busy: dict[Any, Busy] = {}  # by what it will tell
+        self._busy: dict[Any, Busy] = {}  # by the reference through which Ray will tell what became of it
         for _ in range(self.size):
             self._hire()
 
@@ -117,18 +121,14 @@ class Crew:
         self._took[job.alike] = seconds = monotonic() - since
         return Done(job, seconds, fault)
 
-    def _next(self) -> Job:
-        """Of the next few jobs the one expected to take longest, so that none ends long after the others."""
-        near = islice(self._left, AHEAD * self.size)
-        job = max(near, key=lambda job: self._took.get(job.alike, inf))
-        self._left.remove(job)
-        return job
-
     def _give(self, hand: Any) -> None:
+        """Another job for a worker: of the next few that expected to take longest, so that none ends long after."""
         if not self._left:
             self._ray.kill(hand)
             return
-        job = self._next()
+        near = islice(self._left, AHEAD * self.size)
+        job = max(near, key=lambda job: self._took.get(job.alike, inf))
+        self._left.remove(job)
         self._tries[job.id] += 1
         self._busy[hand.run.remote(job.call())] = Busy(hand, job, monotonic())
 
@@ -136,9 +136,9 @@ class Crew:
 class Busy(NamedTuple):
     """A worker, the job it has (none while it loads), and since when."""
 
-    hand: Any
+    hand: Any  # Ray's handle of a `Hand`
     job: Job | None
-    since: float
+    since: float  # of `time.monotonic`
 
 
 class Hand:

@@ -39,7 +39,7 @@ class Cell:
 
     @property
     def title(self) -> str:
-        """The same in words."""
+        """The place with the seed, in words."""
         return _words(self.where)
 
 
@@ -101,35 +101,29 @@ def grid_of(source: str, overrides: Iterable[str] = ()) -> Grid:
     table = tables(content, name=file, overrides=overrides)
     try:
         axes = axes_of(table.get("sweep"))
-        _check_overrides(axes, overrides)
+        changed = [words.partition("=")[0].strip() for words in overrides]
+        for path, axis in product(changed, axes):  # what the grid would change back
+            if any(f"{path}.".startswith(f"{own}.") for own in axis.paths):
+                raise FedprivError(f"--set {path}: the grid sets it; --set 'sweep.{axis.path}=[…]' changes the grid")
         skips(table["sweep"])
     except FedprivError as error:
         raise FedprivError(f"{file}: {error}") from None
     base = {key: value for key, value in table.items() if key != "sweep"}
     axes.sort(key=lambda axis: axis.path != SEED)  # the seed's is the slowest
-    spots = product(*(axis.choices for axis in axes))
     others = tuple(axis for axis in axes if axis.path != SEED)
-    return Grid(file, table, others, ()).of((_where(axes, spot), partial(_study, base, spot)) for spot in spots)
-
-
-def _check_overrides(axes: Iterable[Axis], overrides: Iterable[str]) -> None:
-    """Refuse to change what the grid would change back."""
-    for path in (words.partition("=")[0].strip() for words in overrides):
-        for axis in axes:
-            if any(f"{path}.".startswith(f"{own}.") for own in axis.paths):
-                raise FedprivError(f"--set {path}: the grid sets it; --set 'sweep.{axis.path}=[…]' changes the grid")
+    spots = product(*(axis.choices for axis in axes))
+    placed = (([(axis.path, choice.label) for axis, choice in zip(axes, spot, strict=True)], spot) for spot in spots)
+    return Grid(file, table, others, ()).of(
+        (dict(sorted(labels, key=lambda label: label[0] == SEED)), partial(_study, base, spot))  # the seed's is last
+        for labels, spot in placed
+    )
 
 
 def _study(base: Table, spot: Iterable[Choice]) -> Study:
+    """The study with the settings of one combination."""
     table, settings = deepcopy(base), {path: value for choice in spot for path, value in choice.settings.items()}
     change(table, deepcopy(settings).items())
     return study_of(table)
-
-
-def _where(axes: Iterable[Axis], spot: Iterable[Choice]) -> dict[str, str]:
-    """The label on every axis, the seed's last."""
-    labels = {axis.path: choice.label for axis, choice in zip(axes, spot, strict=True)}
-    return labels | {path: labels.pop(path) for path in [SEED] if path in labels}
 
 
 def _words(place: Mapping[str, str]) -> str:
