@@ -15,7 +15,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import chdir, contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 from clients.flower.place import HOME
 from fedpriv.errors import FedprivError, reason
@@ -23,7 +22,7 @@ from fedpriv.errors import FedprivError, reason
 REMEMBERED = ("RAY_AUTH_TOKEN",)  # what Ray reads once a process: a second one started there must be told the same
 
 
-def end_all(process: subprocess.Popen[Any]) -> None:
+def end_all(process: subprocess.Popen[str] | subprocess.Popen[bytes]) -> None:
     """Kill a process that leads its group, all that it started, and the group (also where the leader alone is dead)."""
     if process.poll() is None:
         send(process.pid, signal.SIGSTOP)
@@ -78,37 +77,36 @@ def send(pid: int, which: signal.Signals) -> None:
         os.kill(pid, which)
 
 
+def proc(pid: int, what: str) -> str:
+    """What a file of /proc says of a process; nothing where it has ended, or where there is no /proc."""
+    try:
+        return Path(f"/proc/{pid}/{what}").read_text(errors="replace")
+    except OSError:
+        return ""
+
+
 def began(pid: int) -> str:
     """When a process began, in its system's own words; nothing where it has ended."""
     if Path("/proc/self/stat").exists():
-        try:
-            words = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
-        except OSError:
-            return ""
-        return "" if words[0] == "Z" else words[19]
+        words = proc(pid, "stat").rpartition(")")[2].split()
+        return "" if not words or words[0] == "Z" else words[19]
     shown = subprocess.run(["ps", "-o", "lstart=", "-p", str(pid)], capture_output=True, text=True)
     return shown.stdout.strip()
 
 
 def descendants(pid: int) -> list[int]:
     """All that a process started, and that these started, while those between are there."""
-    parents = _parents()
+    if Path("/proc/self/stat").exists():  # which a container has; other systems have ps
+        there = [int(place.name) for place in Path("/proc").glob("[0-9]*")]
+        stats = {each: proc(each, "stat").rpartition(")")[2].split() for each in there}
+        parents = {each: int(words[1]) for each, words in stats.items() if words}
+    else:
+        listed = subprocess.run(["ps", "-A", "-o", "pid=,ppid="], capture_output=True, text=True).stdout.split()
+        parents = dict(zip(map(int, listed[::2]), map(int, listed[1::2]), strict=True))
     found = [pid]
     for own in found:
         found += [child for child, parent in parents.items() if parent == own]
     return found[1:]
-
-
-def _parents() -> dict[int, int]:
-    """The parent of every process: from /proc, which a container has, or ps, which other systems have."""
-    if not Path("/proc/self/stat").exists():
-        listed = subprocess.run(["ps", "-A", "-o", "pid=,ppid="], capture_output=True, text=True).stdout.split()
-        return dict(zip(map(int, listed[::2]), map(int, listed[1::2]), strict=True))
-    found = {}
-    for file in Path("/proc").glob("[0-9]*/stat"):
-        with suppress(OSError):  # it has ended meanwhile
-            found[int(file.parent.name)] = int(file.read_text(errors="replace").rpartition(")")[2].split()[1])
-    return found
 
 
 def environment(scratch: Path) -> dict[str, str]:
@@ -171,7 +169,11 @@ def start_ray(workers: int, address: str = "local") -> Callable[[], None]:
     try:
         with chdir(path / "empty"):
             init_ray(workers)
-        _tell(watch, set(descendants(os.getpid())) - others)
+        # these are to be ended, too: not every system says where a process is at home
+        ours = "".join(f"{pid}:{began(pid)}\n" for pid in set(descendants(os.getpid())) - others)
+        assert watch.stdin is not None
+        watch.stdin.write(ours)
+        watch.stdin.flush()
     except BaseException:
         _restore(before)
         watch.communicate()
@@ -181,7 +183,7 @@ def start_ray(workers: int, address: str = "local") -> Callable[[], None]:
         import ray
 
         for pid in set(descendants(os.getpid())) - others:
-            if _name(pid) not in ("gcs_server", ""):
+            if proc(pid, "comm").strip() not in ("gcs_server", ""):
                 send(pid, signal.SIGKILL)
         ray.shutdown()
         _restore(before)
@@ -197,7 +199,7 @@ def _restore(before: Mapping[str, str | None]) -> None:
         os.environ.update({} if text is None else {name: text})
 
 
-def watched(scratch: Path) -> subprocess.Popen[Any]:
+def watched(scratch: Path) -> subprocess.Popen[str]:
     """A process that ends all that is at home in a scratch directory, and removes it, when this one ends or is killed.
 
     Its input ends with this process. Where it is closed before, that is the end, too.
@@ -206,40 +208,20 @@ def watched(scratch: Path) -> subprocess.Popen[Any]:
     return subprocess.Popen(words, stdin=subprocess.PIPE, text=True, start_new_session=True)
 
 
-def _tell(watch: subprocess.Popen[Any], pids: Iterable[int]) -> None:
-    """These are to be ended, too: not every system says where a process is at home."""
-    assert watch.stdin is not None
-    watch.stdin.write("".join(f"{pid}:{began(pid)}\n" for pid in pids))
-    watch.stdin.flush()
-
-
-def _name(pid: int) -> str:
-    """What a process is called, where /proc says it."""
-    try:
-        return Path(f"/proc/{pid}/comm").read_text().strip()
-    except OSError:
-        return ""
-
-
 def init_ray(workers: int) -> None:
-    """Ray in the surroundings that `environment` describes."""
+    """Ray in the surroundings that `environment` describes; half of the free memory is shared, for it may be little."""
     import ray
 
+    shared = Path("/dev/shm")
+    free = shutil.disk_usage(shared).free if shared.is_dir() else 2 << 30
     ray.init(
         address="local",  # never a cluster that happens to be there
         num_cpus=workers,
         include_dashboard=False,
         log_to_driver=False,
         logging_level=logging.ERROR,
-        object_store_memory=_shared_memory(),
+        object_store_memory=max(min(free // 2, 2 << 30), 80 << 20),  # 2 GB at most; 80 MB is Ray's least
     )
-
-
-def _shared_memory() -> int:
-    """Half of what is free, 2 GB at most, 80 MB (Ray's least) at least: a container may have little."""
-    place = Path("/dev/shm")
-    free = shutil.disk_usage(place).free if place.is_dir() else 2 << 30
-    return max(min(free // 2, 2 << 30), 80 << 20)
 
 
 def wait_until(done: Callable[[], bool], seconds: float | None) -> bool:
