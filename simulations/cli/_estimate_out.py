@@ -35,17 +35,15 @@ def target_of(out: str | None, data: str) -> Path | None:
 
 def written_to(target: Path, mean: Vector, names: list[str] | None) -> bool:
     """Write the mean, below the columns' names where it is a table and has them; whether it could be written."""
+    content = io.BytesIO()
     if target.suffix.lower() == ".csv":
-        text = io.StringIO()
+        text = io.TextIOWrapper(content, "utf-8", newline="", write_through=True)
         rows = csv.writer(text, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
         rows.writerows([*([names] if names else []), [float(value) for value in mean]])
-        content = text.getvalue().encode()
     else:
-        file = io.BytesIO()
-        np.save(file, np.asarray(mean))
-        content = file.getvalue()
+        np.save(content, np.asarray(mean))
     try:
-        files.replaced(target, content, mode=0o644)
+        files.replaced(target, content.getvalue(), mode=0o644)
     except OSError as error:  # what was spent was spent for a mean: it must not be lost
         print(f"fedpriv: --out {target}: {error.strerror or error}; the mean is below", file=sys.stderr)
         return False

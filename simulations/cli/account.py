@@ -132,10 +132,8 @@ def run_account(options: argparse.Namespace) -> None:
         from simulations.figures.curves import plot_tradeoff  # matplotlib only where a plot is wanted
 
         plot_tradeoff([(_title(own), account) for own, account in zip(reports, accounts, strict=True)], options.plot)
-    if options.json:
-        print_json(reports[0] | ({"compared": reports[1:]} if len(reports) > 1 else {}))
-    else:
-        print("\n\n".join(_table(own) for own in reports))
+    found = reports[0] | ({"compared": reports[1:]} if len(reports) > 1 else {})
+    show(found, "\n\n".join(map(_table, reports)), options.json)
 
 
 def run_calibrate(options: argparse.Namespace) -> None:
@@ -152,10 +150,7 @@ def run_calibrate(options: argparse.Namespace) -> None:
     found = report(account, options.delta, None, cost, target=options.epsilon) | {
         "target": {"epsilon": options.epsilon, "delta": options.delta}
     }
-    if options.json:
-        print_json(found)
-    else:
-        print(_table(found))
+    show(found, _table(found), options.json)
 
 
 def report(
@@ -194,6 +189,14 @@ def print_json(value: Any) -> None:
     print(json.dumps(records.plain(value), indent=1, ensure_ascii=False, allow_nan=False))
 
 
+def show(found: Mapping[str, Any], words: str, as_json: bool) -> None:
+    """Print what was found: as one JSON object, or in words."""
+    if as_json:
+        print_json(found)
+    else:
+        print(words)
+
+
 def _bounds(cost: Cost) -> dict[str, float]:
     return {"lower": cost.bounds.lower, "upper": cost.bounds.upper}
 
@@ -214,7 +217,13 @@ def _title(own: Mapping[str, Any]) -> str:
 
 def _table(own: Mapping[str, Any]) -> str:
     """The account for people: what was released, the bounds, the proofs, the papers' values."""
-    lines, rows = [_title(own), f"  {_setting(own)}"], list[tuple[str, str]]()
+    setting = [f"{own['unit']} level", own["adjacency"], f"{own['trust']} trust", f"{own['rounds']} round(s)"]
+    if own["dimension"] > 1:
+        setting.insert(0, f"{own['dimension']} coordinates under {own['geometry']}")
+    setting += [f"sampled at {own['sampling']:g}"] if own["sampling"] < 1 else []
+    setting += [f"{own['seen']} seen"] if own["seen"] is not None else []
+    setting += [f"{own['clients']} honest contributors"] if own["clients"] is not None else []
+    lines, rows = [_title(own), f"  {', '.join(setting)}"], list[tuple[str, str]]()
     if "points" in own:
         rows += [(f"ε at δ = {point['delta']:g}", _span(point["epsilon"])) for point in own["points"]]
     elif "epsilon" in own:
@@ -234,20 +243,6 @@ def _table(own: Mapping[str, Any]) -> str:
         rows.append((f"published, {name}", ", ".join(said)))
     width = max(len(name) for name, _ in rows)
     return "\n".join(lines + [f"  {name:<{width}}  {text}" for name, text in rows])
-
-
-def _setting(own: Mapping[str, Any]) -> str:
-    """Under what the release was made, in words: unit, adjacency, trust, rounds, and what is not as usual."""
-    words = [f"{own['unit']} level", f"{own['adjacency']}", f"{own['trust']} trust", f"{own['rounds']} round(s)"]
-    if own["dimension"] > 1:
-        words.insert(0, f"{own['dimension']} coordinates under {own['geometry']}")
-    if own["sampling"] < 1:
-        words.append(f"sampled at {own['sampling']:g}")
-    if own["seen"] is not None:
-        words.append(f"{own['seen']} seen")
-    if own["clients"] is not None:
-        words.append(f"{own['clients']} honest contributors")
-    return ", ".join(words)
 
 
 def _span(bounds: Mapping[str, float]) -> str:

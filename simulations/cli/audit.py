@@ -12,7 +12,7 @@ from fedpriv.errors import FedprivError
 from server.progress.live_line import LiveLine
 from simulations.audit.audited import audit, check_confidence, concluded
 from simulations.cli._command import JSON, QUIET, Commands, add_command, option
-from simulations.cli.account import as_real, print_json
+from simulations.cli.account import as_real, show
 from simulations.cli.run import whole_number
 from simulations.report.run import audit_words as words
 
@@ -94,10 +94,7 @@ def run(options: argparse.Namespace) -> int:
             options.given, options.out, overrides=options.overrides, canaries=options.canaries,
             confidence=options.confidence, quiet=options.quiet,
         )  # fmt: skip
-    if options.json:
-        print_json(words.without_curves(found))
-    else:
-        print(table(found))
+    show(words.without_curves(found), table(found), options.json)
     return 0 if found["stands"] else 1
 
 

@@ -12,7 +12,7 @@ from fedpriv.releases.kept import mechanism_of
 from fedpriv.studies import file as study_file
 from server.directory import STUDY
 from simulations.cli._command import JSON, QUIET, Commands, add_command, flag, option
-from simulations.cli.account import as_real, as_whole, print_json
+from simulations.cli.account import as_real, as_whole, show
 from simulations.flower.surroundings import cores
 
 if TYPE_CHECKING:
@@ -101,10 +101,8 @@ def run(options: argparse.Namespace) -> None:
     if not options.no_figure:
         report["figure"] = str(drawn(trained, terms, found, path.with_suffix(".png"), report.get("attacked", [])))
     attacked_accuracy.keep(report, path.with_suffix(".json"))
-    if options.json:
-        print_json(report)
-    else:
-        print(table(report) + (f"\n\n{attacked_accuracy.table(report['attacked'])}" if sizes else ""))
+    words = table(report) + (f"\n\n{attacked_accuracy.table(report['attacked'])}" if sizes else "")
+    show(report, words, options.json)
 
 
 def _smoothed(options: argparse.Namespace, trained: Trained) -> tuple[nn.Module, Smoothing]:

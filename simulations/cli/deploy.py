@@ -5,11 +5,10 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
-from typing import Any
 
 from fedpriv.errors import FedprivError, whole
 from simulations.cli._command import JSON, Commands, add_command, flag, option
-from simulations.cli.account import print_json
+from simulations.cli.account import show
 
 HELP = """\
 Separate processes on loopback: a SuperLink, and N SuperNodes with a policy and a ledger each. With --tls they prove who
@@ -90,7 +89,7 @@ def status(options: argparse.Namespace) -> int:
     found = Deployment.load(directory)
     home = directory / HOME
     if found is None:
-        _show({"directory": str(directory), "runs": False, "processes": []}, options.json, "nothing is deployed")
+        show({"directory": str(directory), "runs": False, "processes": []}, "nothing is deployed", options.json)
         return 1
     broken = found.broken
     processes = [vars(each) | {"runs": each not in broken, "directory": str(directory / each.name)}
@@ -105,7 +104,7 @@ def status(options: argparse.Namespace) -> int:
     words.append(f"FLWR_HOME={home} flwr run . {NAME} --stream")
     own = "" if directory == default_directory() else f"FLWR_HOME={home} "
     words.append(f"{own}fedpriv run STUDY --superlink {NAME}")
-    _show(told, options.json, "\n".join(words))
+    show(told, "\n".join(words), options.json)
     return 0 if told["runs"] else 1
 
 
@@ -116,7 +115,7 @@ def down(options: argparse.Namespace) -> int:
     directory = _directory(options)
     ended = deploy_processes.down(directory)
     told = f"{ended} processes ended; policies and ledgers stay in {directory}" if ended else "nothing was running"
-    _show({"directory": str(directory), "ended": ended}, options.json, told)
+    show({"directory": str(directory), "ended": ended}, told, options.json)
     return 0
 
 
@@ -134,10 +133,3 @@ def _directory(options: argparse.Namespace) -> Path:
     from simulations.flower.deploy_state import default_directory
 
     return Path(options.directory or default_directory()).expanduser().absolute()
-
-
-def _show(told: dict[str, Any], as_json: bool, words: str) -> None:
-    if as_json:
-        print_json(told)
-    else:
-        print(words)

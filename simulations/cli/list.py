@@ -31,7 +31,7 @@ from fedpriv.studies.kinds import CARRIERS, RELEASES, RULES
 from fedpriv.studies.schema import study_schema
 from fedpriv.studies.study import Study
 from simulations.cli._command import JSON, Commands, add_command, option
-from simulations.cli.account import print_json
+from simulations.cli.account import print_json, show
 
 FAMILIES: Mapping[str, Registry[Any]] = {
     "mechanisms": CARRIERS,
@@ -81,10 +81,7 @@ def run_list(options: argparse.Namespace) -> None:
     name = " ".join(options.name)
     if name and name not in FAMILIES:
         found = _named(name)
-        if options.json:
-            print_json({"found": found})
-        else:
-            print("\n\n".join(map(_page, found)))
+        show({"found": found}, "\n\n".join(map(_page, found)), options.json)
         return
     families = {name: FAMILIES[name]} if name else FAMILIES
     shipped = {} if name else study_file.shipped()
@@ -112,28 +109,24 @@ def _named(name: str) -> list[dict[str, Any]]:
     tables = {own.name: own for own in settings_of(Study) if own.family is None and own.options[0].is_table}
     if ":" in name:
         look_for_modules(Path.cwd())
-        return [_own(name)]
+        cls, family = imported("class", name), "classes of one's own"
+        try:
+            if is_dataclass(cls):
+                return [entry(family, name, cls, ())]
+            about = f"{first_line(cls)} Made with {inspect.signature(cls)}".strip()
+            return [{"family": family, "kind": name, "is": about}]
+        except FAULTS as error:  # hints, or a signature, that cannot be read
+            raise FedprivError(f"{name} cannot be asked for its settings: {reason(error)}") from None
     if name in tables:
         return [entry("a study's tables", f"[{name}]", tables[name].options[0].type, ())]
     kinds = {**FAMILIES, "fedpriv account alone": COSTED}
-    found = [(noun, family) for noun, family in kinds.items() if name in family]
+    found = [(noun, each) for noun, each in kinds.items() if name in each]
     if not found:
         known = [*FAMILIES, *tables, *(kind for family in kinds.values() for kind in family)]
         raise FedprivError(f"nothing is called {name!r}{nearest(name, known)}; families: {', '.join(FAMILIES)}")
     if len(found) > 1:
-        found = [(noun, family) for noun, family in found if family is not COSTED]
-    return [entry(noun, name, family[name], family.beside) for noun, family in found]
-
-
-def _own(path: str) -> dict[str, Any]:
-    """A class of one's own: a dataclass by its fields, any other by what it is called with."""
-    cls, family = imported("class", path), "classes of one's own"
-    try:
-        if is_dataclass(cls):
-            return entry(family, path, cls, ())
-        return {"family": family, "kind": path, "is": f"{first_line(cls)} Made with {inspect.signature(cls)}".strip()}
-    except FAULTS as error:  # hints, or a signature, that cannot be read
-        raise FedprivError(f"{path} cannot be asked for its settings: {reason(error)}") from None
+        found = [(noun, each) for noun, each in found if each is not COSTED]
+    return [entry(noun, name, each[name], each.beside) for noun, each in found]
 
 
 def entry(family: str, kind: str, cls: type[Any], beside: Sequence[Setting]) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Sequence
 
 from simulations.cli._command import JSON, Commands, add_command, flag, option
-from simulations.cli.account import print_json
+from simulations.cli.account import print_json, show
 from simulations.report.run import audit_facts, facts
 from simulations.report.run.facts import aligned
 from simulations.report.run.runs import Run, labels
@@ -42,11 +42,9 @@ def run_report(options: argparse.Namespace) -> None:
     if any(map(sweep_cells.is_sweep, options.directories)):
         grid = sweep_of(options.directories)
         files = [] if options.no_html else sweep_report.write(grid)
-        if options.json:
-            written = {"page": str(files[0]), "files": list(map(str, files[1:]))} if files else {}
-            print_json(sweep_report.summary(grid) | written)
-        else:
-            print(sweep_report.text(grid) + (f"\n\npage: {files[0]}" if files else ""))
+        written = {"page": str(files[0]), "files": list(map(str, files[1:]))} if files else {}
+        page = f"\n\npage: {files[0]}" if files else ""
+        show(sweep_report.summary(grid) | written, sweep_report.text(grid) + page, options.json)
         return
     runs = runs_of(options.directories)
     files = [] if options.no_html else write(runs)

@@ -11,7 +11,7 @@ from fedpriv.errors import whole
 from server.directory.results import NOTHING
 from server.progress.words import NOT_TRIED
 from simulations.cli._command import JSON, QUIET, Commands, add_command, flag, option
-from simulations.cli.account import print_json
+from simulations.cli.account import print_json, show
 from simulations.runs.directory import taken
 from simulations.runs.running import Way, begun, interrupted, ran, study_of
 
@@ -82,10 +82,7 @@ def run(options: argparse.Namespace) -> int:
         from simulations.runs.forecast import forecast, table  # torch, only where it is needed
 
         found = forecast(study)
-        if options.json:
-            print_json(found)
-        else:
-            print(table(found))
+        show(found, table(found), options.json)
         return 0
     directory, made = taken(options.study or "digits", options.out, options.resume)
     result = ran(study, directory, made, way, resume=options.resume is not None, quiet=options.quiet)

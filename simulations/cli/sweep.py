@@ -8,7 +8,7 @@ from pathlib import Path
 
 from clients.flower.place import look_for_modules
 from simulations.cli._command import JSON, QUIET, Commands, add_command, flag, option
-from simulations.cli.account import print_json
+from simulations.cli.account import print_json, show
 from simulations.cli.run import whole_number
 from simulations.flower.surroundings import cores
 from simulations.sweep.directory import check
@@ -60,10 +60,7 @@ def run(options: argparse.Namespace) -> int:
         from simulations.sweep.forecast import forecast, table
 
         found = forecast(resolved(grid, options.quiet, Stop()), options.workers or cores())
-        if options.json:
-            print_json(found)
-        else:
-            print(table(found))
+        show(found, table(found), options.json)
         return 0
     if out is not None:
         check(out, grid)

@@ -11,7 +11,7 @@ from fedpriv.errors import FedprivError
 from fedpriv.mechanisms import MECHANISMS, settings_of
 from fedpriv.tolerance import Vote
 from simulations.cli._command import JSON, Commands, add_command, option
-from simulations.cli.account import as_real, as_whole, print_json, settings_from
+from simulations.cli.account import as_real, as_whole, settings_from, show
 
 HELP = """\
 published   what the theorem of [F] that speaks of these attackers says: a Chernoff bound, for any honest data
@@ -73,10 +73,7 @@ def run(options: argparse.Namespace) -> None:
     found = report(vote)
     if options.plot is not None:
         plot(vote, Path(options.plot))
-    if options.json:
-        print_json(found)
-    else:
-        print(table(found))
+    show(found, table(found), options.json)
 
 
 def report(vote: Vote) -> dict[str, Any]:

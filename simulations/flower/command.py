@@ -88,13 +88,8 @@ def superlink_run(
             )
         env |= {} if home is None else {"FLWR_HOME": home}
         place = directory.absolute()
-        return _submitted(
-            app_directory(place),
-            Job(study=study_file.text(study), directory=str(place), resume=resume, quiet=quiet),
-            name,
-            env,
-            [],
-        )
+        job = Job(study=study_file.text(study), directory=str(place), resume=resume, quiet=quiet)
+        return _submitted(app_directory(place), job, name, env, [])
 
 
 def _submitted(app: Path, job: Job, connection: str, env: dict[str, str], options: list[str]) -> dict[str, Any]:

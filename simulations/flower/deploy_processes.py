@@ -44,7 +44,13 @@ def up(
                     "down ends them"
                 )
             _check_policies(directory, nodes, policy)
-            _mend(directory, standing, say)
+            for process in standing.broken:
+                say(f"{process.name}: {process.fault}: starting it again")
+                if process.runs:  # first as it would end by itself, which tells the SuperLink that a node leaves
+                    send(process.pid, signal.SIGTERM)
+                    _wait_for_end([process])
+                _kill(standing, process.name)
+                parts.start_again(directory, standing, process.name)
             _name_others(directory, nodes, policy, say)
             return standing
         _check_policies(directory, nodes, policy)
@@ -120,20 +126,6 @@ def _begin(directory: Path, deployment: Deployment, policy: str, say: Say) -> No
     parts.start_nodes(directory, deployment, range(deployment.nodes))
     deployment.ready = True
     deployment.save(directory)
-
-
-def _mend(directory: Path, deployment: Deployment, say: Say) -> None:
-    """Start again what has ended, and end what that had left behind; whatever else is there is not touched."""
-    for process in deployment.broken:
-        say(f"{process.name}: {process.fault}: starting it again")
-        if process.runs:  # first as it would end by itself, which tells the SuperLink that a node leaves
-            send(process.pid, signal.SIGTERM)
-            _wait_for_end([process])
-        _kill(deployment, process.name)
-        if process.name == parts.LINK:
-            parts.start_link(directory, deployment)
-        else:
-            parts.start_again(directory, deployment, int(process.name.rpartition("-")[2]))
 
 
 def _end(directory: Path, deployment: Deployment) -> int:

@@ -61,20 +61,17 @@ def table(found: Mapping[str, Any]) -> str:
     epsilon, bytes_are = found["epsilon"], {"exact": "", "expected": " (expected)", "at most": " (expected, at most)"}
     seconds, start = found["seconds"], found["start_seconds"]
     sent = f"{found['client_bytes']:,} bytes a round, {found['bytes_up']:,} bytes all clients in all"
-    kept = (
-        "  records kept      {}\n                    {}".format(*both(found["epsilons"])) if found["epsilons"] else ""
-    )
-    lines = [
+    kept = zip(("records kept", ""), both(found["epsilons"]), strict=True) if found["epsilons"] else ()
+    return "\n".join([
         f"{found['name']}: {found['clients']} clients, {found['byzantine']} Byzantine, {found['rounds']} rounds",
         f"  {in_words(found['data'], found['data']['path'])}",
         f"  {found['mechanism']}",
         f"  ε at δ = {found['delta']:g}     at most {epsilon['upper']:.7g}, at least {epsilon['lower']:.7g}",
-        *([kept] if kept else []),
+        *(f"  {name:<18}{text}" for name, text in kept),
         f"  guarantee         {found['unit']} level, {found['adjacency']}, {found['trust']} trust",
         f"  a client sends    {sent}{bytes_are[found['client_bytes_are']]}",
         f"  expected time     roughly {seconds:.1f} s on one core, and {start:.0f} s for Flower to start",
-    ]
-    return "\n".join(lines)
+    ])  # fmt: skip
 
 
 def _seconds_a_client(ready: Prepared) -> float:

@@ -44,8 +44,8 @@ class Way:
             from server import rounds  # torch, only where it is needed
             from simulations.runs.direct import Here, OnRay
 
-            many = self.workers is not None and self.workers > 1
-            driver = OnRay(self.workers, self.cohorts, self.ray) if many or self.ray else Here(self.cohorts or 1)
+            many = self.ray or (self.workers or 1) > 1
+            driver = OnRay(self.workers, self.cohorts, self.ray) if many else Here(self.cohorts or 1)
             try:
                 return rounds.run(study, directory, driver, resume=resume, quiet=quiet)
             finally:

@@ -31,15 +31,35 @@ class Choice:
     label: str  # what people read
     settings: Mapping[str, Any]  # by dotted path
 
+    @staticmethod
+    def of(path: str, value: Any) -> Choice:
+        """The choice that is meant by one value of an axis, as it is written."""
+        top = path.partition(".")[0]
+        named = {key: each for key, each in value.items() if key != "label"} if isinstance(value, dict) else value
+        if named == {}:
+            raise FedprivError(f"sweep: {path} has a value that says nothing: {value!r}")
+        several = isinstance(named, dict) and "kind" not in named
+        if top not in KNOWN and not several:
+            raise FedprivError(
+                f"sweep: {path} is no setting{nearest(top, KNOWN)}; under a name of its own stand tables of dotted "
+                f"settings, got {value!r}"
+            )
+        label = value.get("label", called(named)) if isinstance(value, dict) else called(value)
+        if not isinstance(label, str) or not label.isprintable() or not label:
+            raise FedprivError(f"sweep: {path}: label must be a word, got {label!r}")
+        return Choice(label, flat(named, path if top in KNOWN else "") if several else {path: named})
+
 
 @dataclass(frozen=True)
 class Axis:
     """What is varied, and the values it takes."""
 
     path: str  # of the setting, or a name for several that change together
-    choices: tuple[Choice, ...]  # no two of one label, and no two of the same settings
+    choices: tuple[Choice, ...]  # at least one, no two of one label, and no two of the same settings
 
     def __post_init__(self) -> None:
+        if not self.choices:
+            raise FedprivError(f"sweep: {self.path} has no value: an empty list spans nothing")
         for first, second in combinations(self.choices, 2):
             if first.label == second.label or first.settings == second.settings:
                 raise FedprivError(f"sweep: {self.path} has the value {second.label} twice")
@@ -55,14 +75,10 @@ def axes_of(sweep: object) -> list[Axis]:
     if not isinstance(sweep, dict) or not set(sweep) - {IMPOSSIBLE}:
         raise FedprivError('has no [sweep] table ("run.seed" = [1, 2] and the like): fedpriv run runs a single study')
     axes = list[Axis]()
-    for path, values in sweep.items():
-        if path == IMPOSSIBLE:
-            continue
+    for path, values in ((path, values) for path, values in sweep.items() if path != IMPOSSIBLE):
         if not isinstance(values, list):
             raise FedprivError(f"sweep: {path} must be a list of values, got {values!r}")
-        if not values:
-            raise FedprivError(f"sweep: {path} has no value: an empty list spans nothing")
-        axes.append(Axis(path, tuple(_choice(path, value) for value in values)))
+        axes.append(Axis(path, tuple(Choice.of(path, value) for value in values)))
     for first, second in combinations(axes, 2):
         if both := first.paths & second.paths:
             raise FedprivError(f"sweep: {first.path} and {second.path} both set {min(both)}")
@@ -76,24 +92,6 @@ def skips(sweep: Table) -> bool:
     if sweep.get(IMPOSSIBLE, SKIP) != SKIP:
         raise FedprivError(f"sweep: {IMPOSSIBLE} can be {SKIP!r} or be left out, got {sweep[IMPOSSIBLE]!r}")
     return IMPOSSIBLE in sweep
-
-
-def _choice(path: str, value: Any) -> Choice:
-    """One value as it is written: what it is called, and what it sets."""
-    top = path.partition(".")[0]
-    named = {key: each for key, each in value.items() if key != "label"} if isinstance(value, dict) else value
-    if named == {}:
-        raise FedprivError(f"sweep: {path} has a value that says nothing: {value!r}")
-    several = isinstance(named, dict) and "kind" not in named
-    if top not in KNOWN and not several:
-        raise FedprivError(
-            f"sweep: {path} is no setting{nearest(top, KNOWN)}; under a name of its own stand tables of dotted "
-            f"settings, got {value!r}"
-        )
-    label = value.get("label", called(named)) if isinstance(value, dict) else called(value)
-    if not isinstance(label, str) or not label.isprintable() or not label:
-        raise FedprivError(f"sweep: {path}: label must be a word, got {label!r}")
-    return Choice(label, flat(named, path if top in KNOWN else "") if several else {path: named})
 
 
 def called(value: Any) -> str:

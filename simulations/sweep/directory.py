@@ -26,14 +26,25 @@ FORMAT = 1  # of the index
 
 
 def check(out: Path, grid: Grid) -> None:
-    """Refuse a directory that holds anything else."""
-    if (out / STUDY).is_file():
-        _check_format(out)
-        if differing := _differing(out, grid):
-            shown = "; ".join(differing[:4]) + ("; …" if len(differing) > 4 else "")
-            raise FedprivError(f"{out}: holds another study: {shown}. --out names another place")
-    elif out.exists() and (not out.is_dir() or any(not file.name.startswith(".") for file in out.iterdir())):
-        raise FedprivError(f"{out}: is there already and holds no sweep: --out names another place")
+    """Refuse a directory that holds anything else, or cells that go by ids of another format."""
+    if not (out / STUDY).is_file():
+        if out.exists() and (not out.is_dir() or any(not file.name.startswith(".") for file in out.iterdir())):
+            raise FedprivError(f"{out}: is there already and holds no sweep: --out names another place")
+        return
+    try:
+        found = json.loads((out / INDEX).read_text(encoding="utf-8")).get("study_format", 0)
+    except FileNotFoundError:  # where a kill left no index, there are no cells
+        found = identity.FORMAT
+    except (OSError, ValueError, AttributeError) as error:
+        raise FedprivError(f"{out / INDEX}: cannot be read ({error})") from None
+    if found != identity.FORMAT:
+        raise FedprivError(
+            f"{out}: a sweep of format {found}, where this version goes on with format {identity.FORMAT}: fedpriv "
+            "report reads it; --out names another place"
+        )
+    if differing := _differing(out, grid):
+        shown = "; ".join(differing[:4]) + ("; …" if len(differing) > 4 else "")
+        raise FedprivError(f"{out}: holds another study: {shown}. --out names another place")
 
 
 @contextmanager
@@ -95,21 +106,6 @@ def untried(place: Path) -> str | None:
     except (OSError, ValueError, AttributeError):
         return None
     return None if why is None else f"the attack was {NOT_TRIED}: {why}"
-
-
-def _check_format(out: Path) -> None:
-    """Refuse cells that go by ids of another format; where a kill left no index, there are none."""
-    try:
-        found = json.loads((out / INDEX).read_text(encoding="utf-8")).get("study_format", 0)
-    except FileNotFoundError:
-        return
-    except (OSError, ValueError, AttributeError) as error:
-        raise FedprivError(f"{out / INDEX}: cannot be read ({error})") from None
-    if found != identity.FORMAT:
-        raise FedprivError(
-            f"{out}: a sweep of format {found}, where this version goes on with format {identity.FORMAT}: fedpriv "
-            "report reads it; --out names another place"
-        )
 
 
 def _differing(out: Path, grid: Grid) -> list[str]:

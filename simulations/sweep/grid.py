@@ -75,23 +75,22 @@ class Grid:
                 cells.append(Cell({path: label for path, label in where.items() if path != SEED}, make()))
             except FedprivError as error:
                 bad.setdefault(str(error), []).append(where)
-        if bad and not skips(self.table["sweep"]):
-            raise FedprivError(_refusal(self.file, bad))
-        self._check(cells, bad)
-        return replace(self, cells=tuple(cells), skipped=self.skipped + sum(map(len, bad.values())))
-
-    def _check(self, cells: Iterable[Cell], bad: Bad) -> None:
-        """No two cells are the same study, and no value is left without any."""
+        if bad and not (skips(self.table["sweep"]) and cells):
+            lines = [
+                f"{self.file}: cell {_words(stand[0])}{f' (and {len(stand) - 1:,} more)' if stand[1:] else ''}: {why}"
+                for why, stand in bad.items()
+            ]
+            more = [f"and {len(lines) - SHOWN} more reasons"] * (len(lines) > SHOWN)
+            raise FedprivError("\n".join(lines[:SHOWN] + more))
         known: dict[str, Cell] = {}
         for cell in cells:
             if (same := known.setdefault(cell.id, cell)) is not cell:
                 raise FedprivError(f"{self.file}: two cells are the same study: {same.title}; and {cell.title}")
-        if bad and not known:
-            raise FedprivError(_refusal(self.file, bad))
-        used = {place for cell in known.values() for place in cell.where.items()}
-        for reason, wheres in bad.items():
+        used = {place for cell in cells for place in cell.where.items()}
+        for reason, wheres in bad.items():  # of what is skipped, no value may be left without any cell
             if lost := [place for where in wheres for place in where.items() if place not in used]:
                 raise FedprivError(f"{self.file}: no cell is possible with {_words(dict(lost[:1]))}: {reason}")
+        return replace(self, cells=tuple(cells), skipped=self.skipped + sum(map(len, bad.values())))
 
 
 def grid_of(source: str, overrides: Iterable[str] = ()) -> Grid:
@@ -128,12 +127,3 @@ def _study(base: Table, spot: Iterable[Choice]) -> Study:
 
 def _words(place: Mapping[str, str]) -> str:
     return ", ".join(f"{path} = {label}" for path, label in place.items())
-
-
-def _refusal(file: str, bad: Bad) -> str:
-    """A line for every reason: the first cell, and how many more there are."""
-    lines = [
-        f"{file}: cell {_words(cells[0])}{f' (and {len(cells) - 1:,} more)' if cells[1:] else ''}: {reason}"
-        for reason, cells in bad.items()
-    ]
-    return "\n".join(lines[:SHOWN] + [f"and {len(lines) - SHOWN} more reasons"] * (len(lines) > SHOWN))
