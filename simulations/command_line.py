@@ -79,8 +79,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
         return status or 0
     except FedprivError as error:
-        print(f"fedpriv: {error}", file=sys.stderr)
-        return 2
+        return _refused(error)
     except BrokenPipeError:  # the reader has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except KeyboardInterrupt as stopped:
@@ -88,12 +87,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 130
     except OSError as error:
         place = f"{error.filename}: " if error.filename is not None else ""
-        print(f"fedpriv: {place}{error.strerror or error}", file=sys.stderr)
-        return 2
+        return _refused(f"{place}{error.strerror or error}")
     except MemoryError as error:
-        print(f"fedpriv: not enough memory{f': {error}' if str(error) else ''}", file=sys.stderr)
-        return 2
+        return _refused(f"not enough memory{f': {error}' if str(error) else ''}")
     return 0
+
+
+def _refused(why: object) -> int:
+    """Say why; the exit code of what cannot be done."""
+    print(f"fedpriv: {why}", file=sys.stderr)
+    return 2
 
 
 if __name__ == "__main__":

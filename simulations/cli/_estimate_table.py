@@ -30,7 +30,6 @@ def report(
     seed: int | None,  # of the noise; None where the operating system has keyed it
 ) -> dict[str, Any]:
     """An estimate as plain data."""
-    cost = found.epsilon
     releases = []  # each with what it would cost alone
     for event in found.ledger.events:
         told, alone = described(event), Account((event,)).epsilon(found.delta).bounds
@@ -40,11 +39,11 @@ def report(
         "method": type(estimator).__name__, "settings": asdict(estimator),
         "records": shape[0], "dimension": shape[1],
         "mean": None if found.mean is None else np.asarray(found.mean).tolist(), "failure": found.failure,
-        "epsilon": {"lower": cost.lower, "upper": cost.upper}, "delta": found.delta,
+        "epsilon": found.epsilon._asdict(), "delta": found.delta,
         "unit": "record", "adjacency": "replace", "trust": "central", "releases": releases,
         "made": list(found.made), "notes": list(found.notes),
-        "generator": f"seed {seed}" if seed is not None else CRYPTOGRAPHIC,
-        "seed": seed, "private": cost.upper < inf,
+        "generator": f"seed {seed}" if seed is not None else CRYPTOGRAPHIC, "seed": seed,
+        "private": found.epsilon.upper < inf,
     }  # fmt: skip
 
 

@@ -48,12 +48,11 @@ def settings_from(words: Iterable[str]) -> dict[str, Any]:
         if name in found:
             raise FedprivError(f"{name} is given twice")
         try:
-            found[name] = int(text) if text.lstrip("+-").isdigit() else float(text)
+            value = int(text) if text.lstrip("+-").isdigit() else float(text)
         except ValueError:
             raise FedprivError(f"{name} must be a number, got {text[:40]!r}") from None
-        if "e" in text.lower() and "." not in text:  # 1e6 is a whole number; 1.0 and 1e-3 stay as they are
-            value = found[name]
-            found[name] = int(value) if abs(value) < 2**53 and value == int(value) else value
+        real = "." in text or "e" not in text.lower() or abs(value) >= 2**53  # 1e6 is whole; 1.0 and 1e-3 are not
+        found[name] = value if real or value != int(value) else int(value)
     return found
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from fedpriv._base.files import replaced
@@ -55,7 +55,8 @@ def add_to(commands: Commands) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Draw or train, write, check: 1 where a check or a cell failed."""
-    from simulations.reproduce.catalogue import CATALOGUE  # matplotlib only where something is drawn
+    from simulations.figures import checks, panels  # matplotlib only where something is drawn
+    from simulations.reproduce.catalogue import CATALOGUE
     from simulations.reproduce.ptr.tables_published import TABLES
     from simulations.reproduce.stobatch.published import FIGURES
 
@@ -77,24 +78,15 @@ def run(options: argparse.Namespace) -> int:
         raise FedprivError(f"nothing to reproduce is called {options.name!r}{hint}; there are: {', '.join(names)}")
     if options.data is not None:
         raise FedprivError(f"--data: {options.name} trains on nothing")
-    return _draw(options.name, out, options.budget)
-
-
-def _draw(name: str, out: Path, minutes: float | None) -> int:
-    """Draw a figure for which nothing is trained, and check what its paper says of it."""
-    from simulations.figures import checks, panels
-    from simulations.reproduce.catalogue import CATALOGUE
-
-    chosen = CATALOGUE[name]
-    if minutes is not None and not chosen.scales and chosen.minutes > minutes:
-        raise FedprivError(f"{name} may take {chosen.minutes:g} minutes, more than the budget of {minutes:g}")
-    found, claims = chosen.make(minutes or chosen.minutes) if chosen.scales else chosen.make()
+    chosen = CATALOGUE[options.name]
+    if options.budget is not None and not chosen.scales and chosen.minutes > options.budget:
+        raise FedprivError(
+            f"{options.name} may take {chosen.minutes:g} minutes, more than the budget of {options.budget:g}"
+        )
+    found, claims = chosen.make(options.budget or chosen.minutes) if chosen.scales else chosen.make()
     content = {".png": panels.written(found, chosen.note), ".csv": panels.table(found).encode()}
-    _write(out, name, content)
-    print("\n".join(checks.lines(claims)))
-    print(f"{out / name}.png, {out / name}.csv")
-    failed = sum(not claim.passed for claim in claims)
-    if failed:
+    _write(out, options.name, content, checks.lines(claims))
+    if failed := sum(not claim.passed for claim in claims):
         print(f"fedpriv: {failed} of {len(claims)} checks failed", file=sys.stderr)
     return 1 if failed else 0
 
@@ -112,10 +104,9 @@ def _train(name: str, out: Path, minutes: float | None, data: str | None) -> int
     if not found.sweep.done:
         raise FedprivError(f"{out}: no cell has come to its end: a larger --budget goes on there")
     page, rows = ptr_tables_page.page(found), ptr_tables_page.csv_of(found)
-    _write(out, name, {".md": page.encode(), ".csv": rows.encode(), ".png": ptr_tables_page.picture(found)})
-    print(aligned(*ptr_tables_page.table_of(found)), end="\n\n")
-    print("\n".join([*ptr_tables_words.finding(found), ptr_tables_words.standing(found)]))
-    print(f"{out / name}.md, {out / name}.csv, {out / name}.png")
+    content = {".md": page.encode(), ".csv": rows.encode(), ".png": ptr_tables_page.picture(found)}
+    table = aligned(*ptr_tables_page.table_of(found))
+    _write(out, name, content, [table, "", *ptr_tables_words.finding(found), ptr_tables_words.standing(found)])
     if failed := len(found.sweep.those("failed")):
         print(f"fedpriv: {failed} cells failed: the same command tries them again", file=sys.stderr)
     return 1 if failed else 0
@@ -136,19 +127,19 @@ def _measure(name: str, out: Path, minutes: float | None, data: str | None, imag
     if not results:
         raise FedprivError(f"{out}: no training has come to its end: a larger --budget goes on there")
     page, rows = stobatch_page.page(found), stobatch_page.csv_of(found)
-    _write(out, name, {".md": page.encode(), ".csv": rows.encode(), ".png": stobatch_page.picture(found)})
-    print(aligned(*stobatch_page.table_of(found)), end="\n\n")
+    content = {".md": page.encode(), ".csv": rows.encode(), ".png": stobatch_page.picture(found)}
     claims = found.checks()
-    print("\n".join(checks.lines(claims)))
-    print(f"{out / name}.md, {out / name}.csv, {out / name}.png")
+    _write(out, name, content, [aligned(*stobatch_page.table_of(found)), "", *checks.lines(claims)])
     return 1 if failed or not all(claim.passed for claim in claims) else 0
 
 
-def _write(out: Path, name: str, content: Mapping[str, bytes]) -> None:
-    """NAME and each ending, whole or not at all."""
+def _write(out: Path, name: str, content: Mapping[str, bytes], lines: Iterable[str]) -> None:
+    """Write NAME with each ending, each file whole or not at all; print what is found there, and their names."""
     try:
         out.mkdir(parents=True, exist_ok=True)
         for ending, each in content.items():
             replaced(out / f"{name}{ending}", each, mode=0o644)
     except OSError as error:
         raise FedprivError(f"{out}: cannot be written ({error.strerror or error})") from None
+    print("\n".join(lines))
+    print(", ".join(f"{out / name}{ending}" for ending in content))

@@ -94,9 +94,13 @@ def run(options: argparse.Namespace) -> int:
         lines = records.read(directory / "records.jsonl").rounds
         note = f" ({lines[0]['note']})" if lines[0].get("note") else ""
         why = f"all {len(lines):,} were skipped, the first for {lines[0]['skipped']}{note}"
-        print(f"fedpriv: {directory}: {NOTHING}: {why}", file=sys.stderr)
-        return 1
+        return _failed(directory, f"{NOTHING}: {why}")
     if result["not_tried"]:
-        print(f"fedpriv: {directory}: the attack was {NOT_TRIED}: {result['not_tried']}", file=sys.stderr)
-        return 1
+        return _failed(directory, f"the attack was {NOT_TRIED}: {result['not_tried']}")
     return 0
+
+
+def _failed(directory: Path, why: str) -> int:
+    """Say why a run came to its end and did not do what was asked; its exit code."""
+    print(f"fedpriv: {directory}: {why}", file=sys.stderr)
+    return 1

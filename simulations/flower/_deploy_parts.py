@@ -16,7 +16,7 @@ from fedpriv.errors import FedprivError
 from simulations.flower._deploy_certificates import AUTHORITY, CERTIFICATE, KEY, write_identity
 from simulations.flower._own_superlink import HOST, STARTS, healthy, port_of
 from simulations.flower.deploy_state import HOME, MARK, NAME, PART, Deployment, Process
-from simulations.flower.surroundings import began, environment, wait_until
+from simulations.flower.surroundings import began, environment, started, wait_until
 
 LINK = "superlink"  # what the SuperLink is called, and its directory
 POLICY = "policy.toml"  # in a node's directory: what its owner allows
@@ -145,13 +145,10 @@ def _launched(
         with log.open("w") as file:
             if first:
                 print(first, file=file, flush=True)
-            started = subprocess.Popen(
-                words, cwd=place / "empty", env=env, stdin=subprocess.DEVNULL, stdout=file, stderr=file,
-                start_new_session=True,
-            )  # fmt: skip
+            pid = started(words, place, env, file).pid
     except FileNotFoundError:
         raise FedprivError(f"{words[0]} is not there: Flower is not installed beside fedpriv") from None
-    process = Process(place.name, started.pid, began(started.pid), port)
+    process = Process(place.name, pid, began(pid), port)
     deployment.take(process)
     deployment.save(directory)
     return process

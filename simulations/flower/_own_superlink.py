@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import socket
 import ssl
-import subprocess
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from fedpriv.errors import FedprivError
-from simulations.flower.surroundings import end_all, environment, wait_until
+from simulations.flower.surroundings import end_all, environment, started, wait_until
 
 HOST = "127.0.0.1"
 STARTS = 60.0  # seconds it may take
@@ -32,10 +31,8 @@ def own_superlink(scratch: Path) -> Iterator[dict[str, str]]:
     (home / "config.toml").write_text(f'[superlink.here]\naddress = "{HOST}:{port}"\ninsecure = true\n')
     words = f"--insecure --simulation --isolation subprocess --host {HOST} --port {port}"
     with (scratch / "superlink.log").open("w") as log:
-        process = subprocess.Popen(
-            ["flower-superlink", *words.split(), "--disable-runtime-dependency-installation"],
-            cwd=scratch / "empty", env=env, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
-        )  # fmt: skip
+        command = ["flower-superlink", *words.split(), "--disable-runtime-dependency-installation"]
+        process = started(command, scratch, env, log)
     try:
         if not wait_until(lambda: healthy(port) or process.poll() is not None, STARTS) or process.poll() is not None:
             told = (scratch / "superlink.log").read_text(errors="replace").strip().splitlines() or [""]

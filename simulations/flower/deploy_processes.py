@@ -69,16 +69,15 @@ def up(
 
 def _name_others(directory: Path, nodes: int, policy: str, say: Say) -> None:
     """Say which nodes have a policy other than the one that would be written now: it is their owner's, and stays."""
-    names = [parts.name_of(number) for number in range(nodes)]
-    texts = {name: (directory / name / parts.POLICY).read_bytes() for name in names}
-    if others := [name for name in names if texts[name] != policy.encode()]:
+    files = _policies(directory, nodes)
+    if others := [name for name, file in files.items() if file.read_bytes() != policy.encode()]:
         say(f"another {parts.POLICY} was there and stays as it is: {', '.join(others)}")
 
 
 def _check_policies(directory: Path, nodes: int, policy: str) -> None:
     """Refuse policies that cannot be read, and noise other than is asked for: a policy that is there stays."""
-    asked, names = tomllib.loads(policy)["noise"], [parts.name_of(number) for number in range(nodes)]
-    there = {name: read(file) for name in names if (file := directory / name / parts.POLICY).exists()}
+    asked = tomllib.loads(policy)["noise"]
+    there = {name: read(file) for name, file in _policies(directory, nodes).items() if file.exists()}
     if others := {name: own.noise for name, own in there.items() if own.noise != asked}:
         noise = next(iter(others.values()))
         remedy = "leave out --seeded" if asked == "seeded" else "add --seeded"
@@ -86,6 +85,12 @@ def _check_policies(directory: Path, nodes: int, policy: str) -> None:
             f"{directory}: the policies of {', '.join(others)} say noise = {noise!r}, and this asks for {asked!r}: "
             f"{remedy}, or change or remove each {parts.POLICY}"
         )
+
+
+def _policies(directory: Path, nodes: int) -> dict[str, Path]:
+    """Where the policy of each node is, or is to be, by the node's name."""
+    names = map(parts.name_of, range(nodes))
+    return {name: directory / name / parts.POLICY for name in names}
 
 
 def down(directory: Path) -> int:

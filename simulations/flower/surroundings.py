@@ -12,14 +12,28 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import chdir, contextmanager, suppress
 from pathlib import Path
+from typing import IO
 
 from clients.flower.place import HOME
 from fedpriv.errors import FedprivError, reason
 
 REMEMBERED = ("RAY_AUTH_TOKEN",)  # what Ray reads once a process: a second one started there must be told the same
+
+TOLD = {  # what Flower and Ray are told of every run
+    "FLWR_TELEMETRY_ENABLED": "0",
+    "FLWR_DISABLE_UPDATE_CHECK": "1",
+    "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_AUTH_MODE": "token",  # Ray listens on every interface
+    "RAY_DEDUP_LOGS": "0",  # what it has to say it says at once
+    "RAY_worker_niceness": "0",  # 15 unless told: starved by anything else that runs
+    "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0",
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+    "NO_PROXY": "127.0.0.1,localhost",
+}
 
 
 def end_all(process: subprocess.Popen[str] | subprocess.Popen[bytes]) -> None:
@@ -88,7 +102,7 @@ def proc(pid: int, what: str) -> str:
 def began(pid: int) -> str:
     """When a process began, in its system's own words; nothing where it has ended."""
     if Path("/proc/self/stat").exists():
-        words = proc(pid, "stat").rpartition(")")[2].split()
+        words = _stat(pid)
         return "" if not words or words[0] == "Z" else words[19]
     shown = subprocess.run(["ps", "-o", "lstart=", "-p", str(pid)], capture_output=True, text=True)
     return shown.stdout.strip()
@@ -97,8 +111,7 @@ def began(pid: int) -> str:
 def descendants(pid: int) -> list[int]:
     """All that a process started, and that these started, while those between are there."""
     if Path("/proc/self/stat").exists():  # which a container has; other systems have ps
-        there = [int(place.name) for place in Path("/proc").glob("[0-9]*")]
-        stats = {each: proc(each, "stat").rpartition(")")[2].split() for each in there}
+        stats = {int(place.name): _stat(int(place.name)) for place in Path("/proc").glob("[0-9]*")}
         parents = {each: int(words[1]) for each, words in stats.items() if words}
     else:
         listed = subprocess.run(["ps", "-A", "-o", "pid=,ppid="], capture_output=True, text=True).stdout.split()
@@ -109,6 +122,11 @@ def descendants(pid: int) -> list[int]:
     return found[1:]
 
 
+def _stat(pid: int) -> list[str]:
+    """The words of /proc/PID/stat behind the process's name, which may hold anything: state, parent, …"""
+    return proc(pid, "stat").rpartition(")")[2].split()
+
+
 def environment(scratch: Path) -> dict[str, str]:
     """What Flower and Ray are to be told: nothing installed, nothing sent, nothing of the user's touched.
 
@@ -116,23 +134,21 @@ def environment(scratch: Path) -> dict[str, str]:
     """
     (scratch / "empty").mkdir(exist_ok=True)
     return {name: value for name, value in os.environ.items() if name != "RAY_ADDRESS"} | {
+        **TOLD,
         HOME: os.getcwd(),
-        "FLWR_TELEMETRY_ENABLED": "0",
-        "FLWR_DISABLE_UPDATE_CHECK": "1",
-        "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
         "FLWR_HOME": str(scratch / "flwr"),
-        "RAY_USAGE_STATS_ENABLED": "0",
         "RAY_TMPDIR": str(scratch),
-        "RAY_AUTH_MODE": "token",  # Ray listens on every interface
         "RAY_AUTH_TOKEN": secrets.token_hex(32),
-        "RAY_DEDUP_LOGS": "0",  # what it has to say it says at once
-        "RAY_worker_niceness": "0",  # 15 unless told: starved by anything else that runs
-        "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0",
-        "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
-        "NO_PROXY": "127.0.0.1,localhost",
         "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]),
         "PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path),  # this code, from wherever it came
     }
+
+
+def started(words: Sequence[str], scratch: Path, env: Mapping[str, str], log: IO[str]) -> subprocess.Popen[bytes]:
+    """A process in a group of its own, which begins in the empty directory of `environment` and says all in a log."""
+    return subprocess.Popen(
+        words, cwd=scratch / "empty", env=env, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+    )
 
 
 def reach_ray(workers: int, address: str | None) -> Callable[[], None]:

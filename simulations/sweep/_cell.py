@@ -31,7 +31,12 @@ def run_cell(
             f"{index.parent} is not there on every machine: --out must be on a disk that all of them share"
         )
     try:
-        _wait_until_free(place)
+        until = time.monotonic() + PATIENCE
+        while place.is_dir():  # a worker of a sweep that was killed may still be at work there
+            late = time.monotonic() > until
+            with suppress(*() if late else (FedprivError,)), kept(place):
+                break
+            time.sleep(0.1)
         if made is not None:
             check_same("the sweep", made, study_file.parsed(study))
         # what failed begins anew, and an attack that was not tried; so does what is damaged
@@ -51,16 +56,3 @@ def run_cell(
 def _run(study: str, place: Path, resume: bool) -> None:
     rounds.run(study_file.parsed(study), place, Here(), resume=resume, quiet=True)
     met(place)
-
-
-def _wait_until_free(place: Path) -> None:
-    """Wait while a worker of a sweep that was killed is still at work there."""
-    until = time.monotonic() + PATIENCE
-    while place.is_dir():
-        try:
-            with kept(place):
-                return
-        except FedprivError:
-            if time.monotonic() > until:
-                raise
-            time.sleep(0.1)

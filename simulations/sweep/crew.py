@@ -104,7 +104,13 @@ class Crew:
         hand, job, since = self._busy.pop(told)
         try:
             fault = self._ray.get(told)
-            self._give(hand)
+            if self._left:  # of the next few jobs the one expected to take longest: none ends long after the others
+                given = max(islice(self._left, AHEAD * self.size), key=lambda own: self._took.get(own.alike, inf))
+                self._left.remove(given)
+                self._tries[given.id] += 1
+                self._busy[hand.run.remote(given.call())] = Busy(hand, given, monotonic())
+            else:
+                self._ray.kill(hand)
         except self._ray.exceptions.RayTaskError as error:
             raise FedprivError(f"Ray's workers cannot begin: {reason(error.cause)}") from None
         except self._ray.exceptions.RayError as error:
@@ -120,17 +126,6 @@ class Crew:
             return None
         self._took[job.alike] = seconds = monotonic() - since
         return Done(job, seconds, fault)
-
-    def _give(self, hand: Any) -> None:
-        """Another job for a worker: of the next few that expected to take longest, so that none ends long after."""
-        if not self._left:
-            self._ray.kill(hand)
-            return
-        near = islice(self._left, AHEAD * self.size)
-        job = max(near, key=lambda job: self._took.get(job.alike, inf))
-        self._left.remove(job)
-        self._tries[job.id] += 1
-        self._busy[hand.run.remote(job.call())] = Busy(hand, job, monotonic())
 
 
 class Busy(NamedTuple):

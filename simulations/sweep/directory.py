@@ -42,7 +42,14 @@ def check(out: Path, grid: Grid) -> None:
             f"{out}: a sweep of format {found}, where this version goes on with format {identity.FORMAT}: fedpriv "
             "report reads it; --out names another place"
         )
-    if differing := _differing(out, grid):
+    now = toml(grid.table)
+    try:
+        was = (out / STUDY).read_text(encoding="utf-8")
+        old, new = ({}, {}) if was == now else (flat(tomllib.loads(was)), flat(tomllib.loads(now)))
+    except (OSError, ValueError) as error:
+        raise FedprivError(f"{out / STUDY}: cannot be read ({error})") from None
+    if paths := [path for path in {**old, **new} if old.get(path) != new.get(path)]:
+        differing = [f"{path} is {_short(old.get(path))} there, {_short(new.get(path))} here" for path in paths]
         shown = "; ".join(differing[:4]) + ("; …" if len(differing) > 4 else "")
         raise FedprivError(f"{out}: holds another study: {shown}. --out names another place")
 
@@ -106,18 +113,6 @@ def untried(place: Path) -> str | None:
     except (OSError, ValueError, AttributeError):
         return None
     return None if why is None else f"the attack was {NOT_TRIED}: {why}"
-
-
-def _differing(out: Path, grid: Grid) -> list[str]:
-    """What differs from the study that is there, setting by setting."""
-    now = toml(grid.table)
-    try:
-        was = (out / STUDY).read_text(encoding="utf-8")
-        old, new = ({}, {}) if was == now else (flat(tomllib.loads(was)), flat(tomllib.loads(now)))
-    except (OSError, ValueError) as error:
-        raise FedprivError(f"{out / STUDY}: cannot be read ({error})") from None
-    paths = [path for path in {**old, **new} if old.get(path) != new.get(path)]
-    return [f"{path} is {_short(old.get(path))} there, {_short(new.get(path))} here" for path in paths]
 
 
 def _short(value: Any) -> str:
