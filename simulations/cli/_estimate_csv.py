@@ -6,6 +6,7 @@ import csv
 import warnings
 from itertools import chain, pairwise
 from pathlib import Path
+from typing import TextIO
 
 import numpy as np
 
@@ -20,7 +21,7 @@ def csv_records(file: Path) -> tuple[Vector, list[str] | None]:
     """A table by numpy's reader, which is quick; where it stumbles the place is looked for, field by field."""
     names, skipped = _header(file)
     try:
-        with file.open(encoding="utf-8-sig", newline="") as lines, warnings.catch_warnings():
+        with _opened(file) as lines, warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of a file without rows, which is refused below
             data = np.loadtxt(lines, delimiter=",", comments=None, skiprows=skipped, ndmin=2, quotechar='"')
     except ValueError:
@@ -40,10 +41,15 @@ def csv_records(file: Path) -> tuple[Vector, list[str] | None]:
     return data, names
 
 
+def _opened(file: Path, errors: str = "strict") -> TextIO:
+    """The text of a file, with or without the mark by which spreadsheets begin; the csv module ends its lines."""
+    return file.open(encoding="utf-8-sig", newline="", errors=errors)
+
+
 def _header(file: Path) -> tuple[list[str] | None, int]:
     """The names in the first line that is not empty, if those are no numbers; and how many lines go before the data."""
     try:
-        with file.open(encoding="utf-8-sig", newline="") as lines:
+        with _opened(file) as lines:
             rows = csv.reader(lines)
             row = [field.strip() for field in next(filter(None, rows), [])]
             line = rows.line_num
@@ -65,7 +71,7 @@ def _header(file: Path) -> tuple[list[str] | None, int]:
 def _fault(file: Path, names: list[str] | None, skipped: int) -> str | None:
     """The first field that is no number, or the first row that is shorter or longer than those before it."""
     width = None if names is None else len(names)
-    with file.open(encoding="utf-8-sig", newline="", errors="replace") as lines:
+    with _opened(file, errors="replace") as lines:
         rows = csv.reader(lines)
         for row in rows:
             if not row or rows.line_num <= skipped:

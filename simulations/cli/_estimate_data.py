@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from tokenize import TokenError
 
@@ -15,30 +16,6 @@ from simulations.cli._estimate_csv import csv_records
 FORMS = ".npy, .csv or .parquet"
 
 
-def records_of(path: str) -> tuple[Vector, list[str] | None]:
-    """The records in double precision, and the columns' names where the file has them.
-
-    A single column is one number a record. What is not a finite number is left as it is: what becomes of it is for the
-    estimator to say.
-    """
-    file = Path(path)
-    if not path:
-        raise FedprivError(f"DATA must name a file ({FORMS}), got nothing")
-    if file.is_dir():
-        raise FedprivError(f"{path}: is a directory, where a file was expected ({FORMS})")
-    if not file.exists():
-        raise FedprivError(f"{path}: there is no such file")
-    readers = {".npy": _npy, ".csv": csv_records, ".parquet": _parquet, ".pq": _parquet}
-    if file.suffix.lower() not in readers:
-        raise FedprivError(f"{path}: the name must end in {FORMS}")
-    data, names = readers[file.suffix.lower()](file)
-    if data.ndim == 1:
-        data = data[:, None]
-    if data.ndim != 2 or not data.size:
-        raise FedprivError(f"{path}: must hold a table with one row a record, got the shape {data.shape}")
-    return data, names
-
-
 def doubles(data: ArrayLike) -> Vector:
     """In double precision; a number too large is infinite, and warned of nobody: a warning would tell."""
     with np.errstate(over="ignore"):
@@ -46,6 +23,7 @@ def doubles(data: ArrayLike) -> Vector:
 
 
 def _npy(file: Path) -> tuple[Vector, None]:
+    """An array in numpy's format, whose columns have no names."""
     try:
         data = np.load(file, allow_pickle=False)
     except (ValueError, EOFError, OverflowError, SyntaxError, TokenError):  # numpy would advise to unpickle it
@@ -57,6 +35,7 @@ def _npy(file: Path) -> tuple[Vector, None]:
 
 
 def _parquet(file: Path) -> tuple[Vector, list[str]]:
+    """A table in Parquet, by pyarrow, which need not be installed."""
     try:
         import pyarrow  # type: ignore[import-not-found, import-untyped, unused-ignore]
         import pyarrow.parquet  # type: ignore[import-not-found, import-untyped, unused-ignore]
@@ -74,3 +53,33 @@ def _parquet(file: Path) -> tuple[Vector, list[str]]:
             raise FedprivError(f"{file}: column {name!r} must hold numbers, got {column.type}")
         columns.append(doubles(column.to_numpy()))  # a missing one is nan
     return np.stack(columns, axis=1) if columns else np.empty((0, 0)), list(table.column_names)
+
+
+READERS: dict[str, Callable[[Path], tuple[Vector, list[str] | None]]] = {  # by the ending of the file's name
+    ".npy": _npy,
+    ".csv": csv_records,
+    ".parquet": _parquet,
+    ".pq": _parquet,
+}
+
+
+def records_of(path: str) -> tuple[Vector, list[str] | None]:
+    """The records in double precision, and the columns' names where the file has them.
+
+    A single column is one number a record. What is not a finite number is left as it is: what becomes of it is for the
+    estimator to say.
+    """
+    file = Path(path)
+    if not path:
+        raise FedprivError(f"DATA must name a file ({FORMS}), got nothing")
+    if file.is_dir():
+        raise FedprivError(f"{path}: is a directory, where a file was expected ({FORMS})")
+    if not file.exists():
+        raise FedprivError(f"{path}: there is no such file")
+    if (reader := READERS.get(file.suffix.lower())) is None:
+        raise FedprivError(f"{path}: the name must end in {FORMS}")
+    data, names = reader(file)
+    data = data[:, None] if data.ndim == 1 else data
+    if data.ndim != 2 or not data.size:
+        raise FedprivError(f"{path}: must hold a table with one row a record, got the shape {data.shape}")
+    return data, names

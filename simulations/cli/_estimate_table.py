@@ -36,10 +36,9 @@ def report(
         own = {name: told[name] for name in ("kind", "settings", "rounds", "dimension")}
         releases.append(own | {"epsilon": alone._asdict()})
     return {
-        "method": type(estimator).__name__, "settings": asdict(estimator),
-        "records": shape[0], "dimension": shape[1],
-        "mean": None if found.mean is None else np.asarray(found.mean).tolist(), "failure": found.failure,
-        "epsilon": found.epsilon._asdict(), "delta": found.delta,
+        "method": type(estimator).__name__, "settings": asdict(estimator), "records": shape[0],
+        "dimension": shape[1], "mean": None if found.mean is None else np.asarray(found.mean).tolist(),
+        "failure": found.failure, "epsilon": found.epsilon._asdict(), "delta": found.delta,
         "unit": "record", "adjacency": "replace", "trust": "central", "releases": releases,
         "made": list(found.made), "notes": list(found.notes),
         "generator": f"seed {seed}" if seed is not None else CRYPTOGRAPHIC, "seed": seed,

@@ -14,7 +14,7 @@ from fedpriv.accounting.event import by_hand, described
 from fedpriv.accounting.published.comparisons import asymptotics, published
 from fedpriv.bounds import geometry_of
 from fedpriv.errors import FedprivError, whole
-from fedpriv.mechanisms import COSTED
+from fedpriv.mechanisms import COSTED, Exponential, Histogram, Mechanism, Ptr
 from fedpriv.trust import sums_only
 from fedpriv.wire import packed_bits
 from simulations.cli._command import JSON, Commands, add_command, option
@@ -123,7 +123,7 @@ def run_account(options: argparse.Namespace) -> None:
     if options.delta is not None and options.epsilon is not None:
         raise FedprivError("give --delta or --epsilon, not both")
     accounts = [
-        Account((by_hand(COSTED.made(kind, settings_from(words)), **_facts(options)),))
+        _account_of(COSTED.made(kind, settings_from(words)), options)
         for kind, *words in ([options.kind, *options.settings], *options.compare)
     ]
     reports = [report(account, options.delta, options.epsilon) for account in accounts]
@@ -145,8 +145,7 @@ def run_calibrate(options: argparse.Namespace) -> None:
         options.kind, settings_from(options.settings), lambda own: by_hand(own, **facts), epsilon=options.epsilon,
         delta=options.delta, free=options.free,
     )  # fmt: skip
-    account = Account((by_hand(mechanism, **facts),))
-    found = report(account, options.delta, None, cost, target=options.epsilon) | {
+    found = report(_account_of(mechanism, options), options.delta, None, cost, target=options.epsilon) | {
         "target": {"epsilon": options.epsilon, "delta": options.delta}
     }
     show(found, _table(found), options.json)
@@ -207,6 +206,10 @@ def _proof(cost: Cost) -> dict[str, str]:
 def _facts(options: argparse.Namespace) -> dict[str, Any]:
     names = ("dimension", "geometry", "rounds", "sampling", "unit", "adjacency", "trust", "clients", "seen")
     return {name: getattr(options, name) for name in names}
+
+
+def _account_of(mechanism: Mechanism | Ptr | Histogram | Exponential, options: argparse.Namespace) -> Account:
+    return Account((by_hand(mechanism, **_facts(options)),))
 
 
 def _title(own: Mapping[str, Any]) -> str:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 from simulations.cli._command import JSON, Commands, add_command, flag, option
-from simulations.cli.account import print_json, show
+from simulations.cli.account import show
 from simulations.report.run import audit_facts, facts
 from simulations.report.run.facts import aligned
 from simulations.report.run.runs import Run, labels
@@ -42,19 +44,24 @@ def run_report(options: argparse.Namespace) -> None:
     if any(map(sweep_cells.is_sweep, options.directories)):
         grid = sweep_of(options.directories)
         files = [] if options.no_html else sweep_report.write(grid)
-        written = {"page": str(files[0]), "files": list(map(str, files[1:]))} if files else {}
-        page = f"\n\npage: {files[0]}" if files else ""
-        show(sweep_report.summary(grid) | written, sweep_report.text(grid) + page, options.json)
+        show(
+            sweep_report.summary(grid) | _written(files, "files"), sweep_report.text(grid) + _page(files), options.json
+        )
         return
     runs = runs_of(options.directories)
     files = [] if options.no_html else write(runs)
-    if options.json:
-        first, *others = [facts.summary(run) | audit_facts.summary(run) for run in runs]
-        first |= {"page": str(files[0]), "figures": list(map(str, files[1:]))} if files else {}
-        print_json(first | ({"compared": others} if others else {}))
-    else:
-        page = f"\n\npage: {files[0]}" if files else ""
-        print(table(runs[0]) + (f"\n\n{compared(runs)}" if len(runs) > 1 else "") + page)
+    first, *others = [facts.summary(run) | audit_facts.summary(run) for run in runs]
+    found = first | _written(files, "figures") | ({"compared": others} if others else {})
+    show(found, table(runs[0]) + (f"\n\n{compared(runs)}" if others else "") + _page(files), options.json)
+
+
+def _written(files: Sequence[Path], others: str) -> dict[str, Any]:
+    """The page and what lies beside it, as plain data; `others` is what that is called."""
+    return {"page": str(files[0]), others: list(map(str, files[1:]))} if files else {}
+
+
+def _page(files: Sequence[Path]) -> str:
+    return f"\n\npage: {files[0]}" if files else ""
 
 
 def table(run: Run) -> str:

@@ -143,8 +143,7 @@ def _launched(
         log.replace(log.with_suffix(".before.log"))
     try:
         with log.open("w") as file:
-            if first:
-                print(first, file=file, flush=True)
+            print(first, end="\n" if first else "", file=file, flush=True)
             pid = started(words, place, env, file).pid
     except FileNotFoundError:
         raise FedprivError(f"{words[0]} is not there: Flower is not installed beside fedpriv") from None

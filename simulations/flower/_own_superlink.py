@@ -24,15 +24,13 @@ STARTS = 60.0  # seconds it may take
 @contextmanager
 def own_superlink(scratch: Path) -> Iterator[dict[str, str]]:
     """A SuperLink that runs simulations, for as long as it is needed; the environment in which `here` means it."""
-    env = environment(scratch)
-    port = port_of(0)
+    env, port = environment(scratch), port_of(0)
     home = Path(env["FLWR_HOME"])
     home.mkdir()
     (home / "config.toml").write_text(f'[superlink.here]\naddress = "{HOST}:{port}"\ninsecure = true\n')
-    words = f"--insecure --simulation --isolation subprocess --host {HOST} --port {port}"
+    words = f"flower-superlink --insecure --simulation --isolation subprocess --host {HOST} --port {port}"
     with (scratch / "superlink.log").open("w") as log:
-        command = ["flower-superlink", *words.split(), "--disable-runtime-dependency-installation"]
-        process = started(command, scratch, env, log)
+        process = started([*words.split(), "--disable-runtime-dependency-installation"], scratch, env, log)
     try:
         if not wait_until(lambda: healthy(port) or process.poll() is not None, STARTS) or process.poll() is not None:
             told = (scratch / "superlink.log").read_text(errors="replace").strip().splitlines() or [""]
