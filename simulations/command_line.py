@@ -8,7 +8,7 @@ import os
 import re
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import fedpriv
 from fedpriv._base.loading import loaded
@@ -39,7 +39,7 @@ class _Parser(argparse.ArgumentParser):
         super().__init__(*arguments, **settings)
         self._negative_number_matcher = re.compile(r"^-(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?$")  # -1e-5 is no option
 
-    def error(self, message: str) -> None:  # type: ignore[override]
+    def error(self, message: str) -> NoReturn:
         raise FedprivError(message)
 
 

@@ -55,7 +55,7 @@ def healthy(port: int, authority: Path | None = None) -> bool:
 
 
 def port_of(wanted: int) -> int:
-    """That port, if nobody has it; any free one for 0."""
+    """The port that is wanted, if nobody has it; any free one for 0."""
     with socket.socket() as taken:
         taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as servers do: what lingers is not in the way
         try:

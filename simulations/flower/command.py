@@ -1,4 +1,4 @@
-"""The same run from Flower's own command: `flwr run`, on a SuperLink of ours that ends with it, or on somebody else's.
+"""A run by Flower's own command: `flwr run`, on a SuperLink of ours that ends with it, or on somebody else's.
 
 `flwr run` returns 0 when the run has failed: the SuperLink is asked for its status, and the run's directory for its
 outcome.

@@ -10,6 +10,7 @@ import os
 import sys
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
+from importlib import import_module
 from itertools import islice
 from math import inf
 from pathlib import Path
@@ -148,7 +149,7 @@ class Hand:
             os.chdir(self._home)
         if self._modules:
             look_for_modules(Path(self._modules))
-        import simulations.sweep._cell  # noqa: F401
+        import_module("simulations.sweep._cell")
 
     def run(self, call: Callable[[], str | None]) -> str | None:
         """One job; in a line why it failed, if it did."""
