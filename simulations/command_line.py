@@ -8,7 +8,7 @@ import os
 import re
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import fedpriv
 from fedpriv._base.loading import loaded
@@ -39,7 +39,7 @@ class _Parser(argparse.ArgumentParser):
         super().__init__(*arguments, **settings)
         self._negative_number_matcher = re.compile(r"^-(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?$")  # -1e-5 is no option
 
-    def error(self, message: str) -> None:  # type: ignore[override]
+    def error(self, message: str) -> NoReturn:
         raise FedprivError(message)
 
 
@@ -68,15 +68,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if not arguments:
             parser().print_help()
             return 0
-        _check_command(arguments[0])
-        chosen, left_over = parser(arguments[0]).parse_known_args(arguments)
-        _take_settings(chosen, left_over)
+        if not (word := arguments[0]).startswith("-") and word not in COMMANDS:
+            raise FedprivError(f"unknown command {word!r}{nearest(word, COMMANDS)}; commands: {', '.join(COMMANDS)}")
+        chosen, left_over = parser(word).parse_known_args(arguments)
+        for each in left_over:  # name=value words after the options are settings too
+            if each.startswith("-") or "=" not in each or not hasattr(chosen, "settings"):
+                raise FedprivError(f"{each!r} is not understood here; fedpriv {chosen.command} --help shows what is")
+            chosen.settings.append(each)
         status: int | None = chosen.run(chosen)
         sys.stdout.flush()
         return status or 0
     except FedprivError as error:
-        print(f"fedpriv: {error}", file=sys.stderr)
-        return 2
+        return _refused(error)
     except BrokenPipeError:  # the reader has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except KeyboardInterrupt as stopped:
@@ -84,25 +87,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 130
     except OSError as error:
         place = f"{error.filename}: " if error.filename is not None else ""
-        print(f"fedpriv: {place}{error.strerror or error}", file=sys.stderr)
-        return 2
+        return _refused(f"{place}{error.strerror or error}")
     except MemoryError as error:
-        print(f"fedpriv: not enough memory{f': {error}' if str(error) else ''}", file=sys.stderr)
-        return 2
+        return _refused(f"not enough memory{f': {error}' if str(error) else ''}")
     return 0
 
 
-def _check_command(word: str) -> None:
-    if not word.startswith("-") and word not in COMMANDS:
-        raise FedprivError(f"unknown command {word!r}{nearest(word, COMMANDS)}; commands: {', '.join(COMMANDS)}")
-
-
-def _take_settings(chosen: argparse.Namespace, left_over: list[str]) -> None:
-    """name=value words after the options are settings too; anything else left over is unknown."""
-    for word in left_over:
-        if word.startswith("-") or "=" not in word or not hasattr(chosen, "settings"):
-            raise FedprivError(f"{word!r} is not understood here; fedpriv {chosen.command} --help shows what is")
-        chosen.settings.append(word)
+def _refused(why: object) -> int:
+    """Say why; the exit code of what cannot be done."""
+    print(f"fedpriv: {why}", file=sys.stderr)
+    return 2
 
 
 if __name__ == "__main__":

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from fedpriv import records
 from fedpriv.accounting.account import Account, Cost
 from fedpriv.accounting.calibration import calibrate
-from fedpriv.accounting.event import Event, by_hand, described
+from fedpriv.accounting.event import by_hand, described
 from fedpriv.accounting.published.comparisons import asymptotics, published
 from fedpriv.bounds import geometry_of
 from fedpriv.errors import FedprivError, whole
-from fedpriv.mechanisms import COSTED
+from fedpriv.mechanisms import COSTED, Exponential, Histogram, Mechanism, Ptr
 from fedpriv.trust import sums_only
 from fedpriv.wire import packed_bits
+from simulations.cli._command import JSON, Commands, add_command, option
 
-SHOWN_DELTAS = (1e-3, 1e-5, 1e-6, 1e-8, 1e-10)
+SHOWN_DELTAS = (1e-3, 1e-5, 1e-6, 1e-8, 1e-10)  # at which ε is shown where neither δ nor ε is asked for
+USUAL = 1e-5  # the δ at which theorems are compared where none is given
 
 ACCOUNT_HELP = """\
 examples:
@@ -36,79 +38,101 @@ example:
 """
 
 
-def add_to(commands: Any) -> None:
+def settings_from(words: Iterable[str]) -> dict[str, Any]:
+    """name=value words as settings: whole numbers stay whole."""
+    found: dict[str, Any] = {}
+    for word in words:
+        name, equals, text = word.partition("=")
+        if not equals:
+            raise FedprivError(f"settings are written name=value, got {word!r}")
+        if name in found:
+            raise FedprivError(f"{name} is given twice")
+        try:
+            value = int(text) if text.lstrip("+-").isdigit() else float(text)
+        except ValueError:
+            raise FedprivError(f"{name} must be a number, got {text[:40]!r}") from None
+        real = "." in text or "e" not in text.lower() or abs(value) >= 2**53  # 1e6 is whole; 1.0 and 1e-3 are not
+        found[name] = value if real or value != int(value) else int(value)
+    return found
+
+
+def as_whole(text: str) -> int:
+    """A whole number, 1e9 being one."""
+    try:
+        value = float(text)
+        if text.lstrip("+-").isdigit():
+            return int(text)
+        if value != int(value):
+            raise ValueError
+        return int(value)
+    except (ValueError, OverflowError):
+        raise argparse.ArgumentTypeError(f"must be a whole number, got {text!r}") from None
+
+
+def as_real(text: str) -> float:
+    """A number."""
+    try:
+        return float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"must be a number, got {text!r}") from None
+
+
+RELEASE = (  # what describes a release: of both commands
+    option("kind", "KIND", "a mechanism; see fedpriv list"),
+    option("settings", "name=value", "its settings", nargs="*"),
+    option("--dimension", "D", "coordinates released (default 1)", type=as_whole, default=1),
+    option("--geometry", "l2|linf", "what clip bounds: the norm, or every coordinate"),
+    option("--rounds", "T", "releases (default 1)", type=as_whole, default=1),
+    option("--sampling", "Q", "Poisson rate of the unit in a round", type=as_real, default=1.0),
+    option("--unit", "record|client", "what is protected (default: record if sampled or a curator's, else client)"),
+    option(
+        "--adjacency", "replace|add-remove",
+        "what neighbours differ by (default: add-remove for a curator's Gaussian, Laplace and Ptr, else replace)",
+    ),
+    option(
+        "--trust", "local|secure-aggregation|central",
+        "who sees what (default: central for Gaussian, Laplace, Ptr, Histogram and Exponential, else local)",
+    ),
+    option(
+        "--seen", "margin|branch",
+        "of Ptr: whether its noisy margin is released, or only the branch it took, as in a study (default margin)",
+    ),
+    option("--clients", "N", "contributors certain to have drawn noise (secure aggregation)", type=as_whole),
+    option("--delta", "D", "the δ at which ε is asked for", type=as_real),
+    option("--epsilon", "E", "the ε at which δ is asked for", type=as_real),
+    JSON,
+)  # fmt: skip
+COMPARED = option(
+    "--compare", ("KIND", "name=value"), "another mechanism in the same setting, beside the first; may be repeated",
+    nargs="+", action="append", default=[],
+)  # fmt: skip
+PLOT = option("--plot", "FILE", "the tradeoff curve against the Gaussian one, as PNG, SVG or PDF")
+FREE = option("--free", "NAME", "the setting to find, where more than one could be")
+
+
+def add_to(commands: Commands) -> None:
     """Add both commands to a parser's."""
-    text = argparse.RawDescriptionHelpFormatter
-    account = commands.add_parser(
-        "account", description="What a release gives away, from both sides.",
-        epilog=ACCOUNT_HELP, formatter_class=text,
-    )  # fmt: skip
-    _add_release(account)
-    account.add_argument("--compare", nargs="+", action="append", default=[], metavar=("KIND", "name=value"),
-                         help="another mechanism in the same setting, beside the first; may be repeated")  # fmt: skip
-    account.add_argument(
-        "--plot", metavar="FILE", help="the tradeoff curve against the Gaussian one, as PNG, SVG or PDF"
-    )
-    account.set_defaults(run=run_account)
-    calibration = commands.add_parser(
-        "calibrate", description="The setting that meets a target (ε, δ).",
-        epilog=CALIBRATE_HELP, formatter_class=text,
-    )  # fmt: skip
-    _add_release(calibration)
-    calibration.add_argument("--free", metavar="NAME", help="the setting to find, where more than one could be")
-    calibration.set_defaults(run=run_calibrate)
-
-
-def _add_release(command: argparse.ArgumentParser) -> None:
-    """The options that describe a release."""
-    command.add_argument("kind", metavar="KIND", help="a mechanism; see fedpriv list")
-    command.add_argument("settings", metavar="name=value", nargs="*", help="its settings")
-    command.add_argument("--dimension", type=as_whole, default=1, metavar="D", help="coordinates released (default 1)")
-    command.add_argument("--geometry", metavar="l2|linf", help="what clip bounds: the norm, or every coordinate")
-    command.add_argument("--rounds", type=as_whole, default=1, metavar="T", help="releases (default 1)")
-    command.add_argument(
-        "--sampling", type=as_real, default=1.0, metavar="Q", help="Poisson rate of the unit in a round"
-    )
-    command.add_argument(
-        "--unit", metavar="record|client",
-        help="what is protected (default: record if sampled or a curator's, else client)",
-    )  # fmt: skip
-    command.add_argument(
-        "--adjacency", metavar="replace|add-remove",
-        help="what neighbours differ by (default: add-remove for a curator's Gaussian, Laplace and Ptr, else replace)",
-    )  # fmt: skip
-    command.add_argument(
-        "--trust",
-        metavar="local|secure-aggregation|central",
-        help="who sees what (default: central for Gaussian, Laplace, Ptr, Histogram and Exponential, else local)",
-    )
-    command.add_argument(
-        "--seen",
-        metavar="margin|branch",
-        help="of Ptr: whether its noisy margin is released, or only the branch it took, as in a study (default margin)",
-    )
-    command.add_argument("--clients", type=as_whole, metavar="N",
-                         help="contributors certain to have drawn noise (secure aggregation)")  # fmt: skip
-    command.add_argument("--delta", type=as_real, metavar="D", help="the δ at which ε is asked for")
-    command.add_argument("--epsilon", type=as_real, metavar="E", help="the ε at which δ is asked for")
-    command.add_argument("--json", action="store_true", help="one JSON object on standard output")
+    about = "What a release gives away, from both sides."
+    add_command(commands, "account", run_account, (*RELEASE, COMPARED, PLOT), description=about, epilog=ACCOUNT_HELP)
+    about = "The setting that meets a target (ε, δ)."
+    add_command(commands, "calibrate", run_calibrate, (*RELEASE, FREE), description=about, epilog=CALIBRATE_HELP)
 
 
 def run_account(options: argparse.Namespace) -> None:
     """Print the account of one mechanism, or of several side by side."""
     if options.delta is not None and options.epsilon is not None:
         raise FedprivError("give --delta or --epsilon, not both")
-    named = [(options.kind, options.settings), *((words[0], words[1:]) for words in options.compare)]
-    accounts = [Account((_event(kind, settings, options),)) for kind, settings in named]
+    accounts = [
+        _account_of(COSTED.made(kind, settings_from(words)), options)
+        for kind, *words in ([options.kind, *options.settings], *options.compare)
+    ]
     reports = [report(account, options.delta, options.epsilon) for account in accounts]
     if options.plot is not None:
         from simulations.figures.curves import plot_tradeoff  # matplotlib only where a plot is wanted
 
         plot_tradeoff([(_title(own), account) for own, account in zip(reports, accounts, strict=True)], options.plot)
-    if options.json:
-        print_json(reports[0] | ({"compared": reports[1:]} if len(reports) > 1 else {}))
-    else:
-        print("\n\n".join(_table(own) for own in reports))
+    found = reports[0] | ({"compared": reports[1:]} if len(reports) > 1 else {})
+    show(found, "\n\n".join(map(_table, reports)), options.json)
 
 
 def run_calibrate(options: argparse.Namespace) -> None:
@@ -121,18 +145,18 @@ def run_calibrate(options: argparse.Namespace) -> None:
         options.kind, settings_from(options.settings), lambda own: by_hand(own, **facts), epsilon=options.epsilon,
         delta=options.delta, free=options.free,
     )  # fmt: skip
-    account = Account((by_hand(mechanism, **facts),))
-    found = report(account, options.delta, None, cost, target=options.epsilon) | {
+    found = report(_account_of(mechanism, options), options.delta, None, cost, target=options.epsilon) | {
         "target": {"epsilon": options.epsilon, "delta": options.delta}
     }
-    if options.json:
-        print_json(found)
-    else:
-        print(_table(found))
+    show(found, _table(found), options.json)
 
 
 def report(
-    account: Account, delta: float | None, epsilon: float | None, cost: Cost | None = None, target: float | None = None
+    account: Account,
+    delta: float | None,  # at which ε is asked for
+    epsilon: float | None,  # at which δ is asked for; of neither, ε is told at several δ
+    cost: Cost | None = None,  # of this account at `delta`, where it is known already
+    target: float | None = None,  # the ε that a calibration was to meet
 ) -> dict[str, Any]:
     """One account as plain data: the release, the bounds asked for, what proves them, and the papers' values."""
     event = account.events[0]
@@ -144,23 +168,31 @@ def report(
         cost = cost or account.epsilon(delta)
         result |= {"at_delta": delta, "epsilon": _bounds(cost), "proof": _proof(cost)}
     else:
-        costs = [(at, account.epsilon(at)) for at in SHOWN_DELTAS]
-        result |= {"points": [{"delta": at, "epsilon": _bounds(cost)} for at, cost in costs]}
-        result["proof"] = _proof(costs[1][1])
+        costs = {at: account.epsilon(at) for at in SHOWN_DELTAS}
+        result |= {"points": [{"delta": at, "epsilon": _bounds(cost)} for at, cost in costs.items()]}
+        result["proof"] = _proof(costs[USUAL])
     result["mu"] = account.mu
     packed, word = float(event.mechanism.bits), "exact"
     if not sums_only(result["trust"]):  # where each message is sent as it is
         packed, word = packed_bits(event.mechanism, event.dimension, boxed=result["geometry"] != "l2")
     result["bits"] = {"packed": packed, "packed_is": word, "entropy": event.mechanism.entropy}
     if epsilon is None:
-        result["asymptotic"] = asymptotics(account, delta if delta is not None else 1e-5)
-    result["published"] = published(account, delta if delta is not None else 1e-5, target)
+        result["asymptotic"] = asymptotics(account, delta if delta is not None else USUAL)
+    result["published"] = published(account, delta if delta is not None else USUAL, target)
     return result
 
 
 def print_json(value: Any) -> None:
     """JSON with infinities as words."""
     print(json.dumps(records.plain(value), indent=1, ensure_ascii=False, allow_nan=False))
+
+
+def show(found: Mapping[str, Any], words: str, as_json: bool) -> None:
+    """Print what was found: as one JSON object, or in words."""
+    if as_json:
+        print_json(found)
+    else:
+        print(words)
 
 
 def _bounds(cost: Cost) -> dict[str, float]:
@@ -171,74 +203,29 @@ def _proof(cost: Cost) -> dict[str, str]:
     return {"upper": cost.upper_proof, "lower": cost.lower_proof}
 
 
-def _event(kind: str, words: Iterable[str], options: argparse.Namespace) -> Event:
-    return by_hand(COSTED.made(kind, settings_from(words)), **_facts(options))
-
-
 def _facts(options: argparse.Namespace) -> dict[str, Any]:
     names = ("dimension", "geometry", "rounds", "sampling", "unit", "adjacency", "trust", "clients", "seen")
     return {name: getattr(options, name) for name in names}
 
 
-def settings_from(words: Iterable[str]) -> dict[str, Any]:
-    """name=value words as settings: whole numbers stay whole."""
-    found: dict[str, Any] = {}
-    for word in words:
-        name, equals, text = word.partition("=")
-        if not equals:
-            raise FedprivError(f"settings are written name=value, got {word!r}")
-        if name in found:
-            raise FedprivError(f"{name} is given twice")
-        found[name] = _number(name, text)
-    return found
+def _account_of(mechanism: Mechanism | Ptr | Histogram | Exponential, options: argparse.Namespace) -> Account:
+    return Account((by_hand(mechanism, **_facts(options)),))
 
 
-def _number(name: str, text: str) -> int | float:
-    try:
-        return int(text) if text.lstrip("+-").isdigit() else _whole_if_written_so(float(text), text)
-    except ValueError:
-        raise FedprivError(f"{name} must be a number, got {text[:40]!r}") from None
-
-
-def _whole_if_written_so(value: float, text: str) -> int | float:
-    """1e6 as a whole number, 1.0 and 1e-3 as they are."""
-    return (
-        int(value) if "." not in text and "e" in text.lower() and abs(value) < 2**53 and value == int(value) else value
-    )
-
-
-def as_whole(text: str) -> int:
-    """A whole number, 1e9 being one."""
-    try:
-        value = float(text)
-        return int(text) if text.lstrip("+-").isdigit() else _exactly(value)
-    except (ValueError, OverflowError):
-        raise argparse.ArgumentTypeError(f"must be a whole number, got {text!r}") from None
-
-
-def _exactly(value: float) -> int:
-    if value != int(value):
-        raise ValueError
-    return int(value)
-
-
-def as_real(text: str) -> float:
-    """A number."""
-    try:
-        return float(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"must be a number, got {text!r}") from None
-
-
-def _title(own: dict[str, Any]) -> str:
+def _title(own: Mapping[str, Any]) -> str:
     settings = " ".join(f"{name}={value:.12g}" for name, value in own["settings"].items())
     return f"{own['kind']} {settings}"
 
 
-def _table(own: dict[str, Any]) -> str:
+def _table(own: Mapping[str, Any]) -> str:
     """The account for people: what was released, the bounds, the proofs, the papers' values."""
-    lines = [_title(own), "  " + _setting(own)]
-    rows: list[tuple[str, str]] = []
+    setting = [f"{own['unit']} level", own["adjacency"], f"{own['trust']} trust", f"{own['rounds']} round(s)"]
+    if own["dimension"] > 1:
+        setting.insert(0, f"{own['dimension']} coordinates under {own['geometry']}")
+    setting += [f"sampled at {own['sampling']:g}"] if own["sampling"] < 1 else []
+    setting += [f"{own['seen']} seen"] if own["seen"] is not None else []
+    setting += [f"{own['clients']} honest contributors"] if own["clients"] is not None else []
+    lines, rows = [_title(own), f"  {', '.join(setting)}"], list[tuple[str, str]]()
     if "points" in own:
         rows += [(f"ε at δ = {point['delta']:g}", _span(point["epsilon"])) for point in own["points"]]
     elif "epsilon" in own:
@@ -252,36 +239,16 @@ def _table(own: dict[str, Any]) -> str:
     bits, words = own["bits"], {"exact": "", "expected": ", expected", "at most": " at most, expected"}
     packed = f"{bits['packed']:.4g} packed{words[bits['packed_is']]}"
     rows.append(("bits a coordinate", f"{packed}, {bits['entropy']:.4g} of entropy"))
-    for name, value in own.get("asymptotic", {}).items():
-        rows.append((f"asymptotic, {name}", f"ε = {_short(value)}"))
-    for name, values in own["published"].items():
-        rows.append((f"published, {name}", ", ".join(_said(key, value) for key, value in values.items())))
+    rows += [(f"asymptotic, {name}", f"ε = {_short(value)}") for name, value in own.get("asymptotic", {}).items()]
+    for name, values in own["published"].items():  # of each a number of the theorem, or in words why there is none
+        said = [each if isinstance(each, str) else f"{key} = {_short(each)}" for key, each in values.items()]
+        rows.append((f"published, {name}", ", ".join(said)))
     width = max(len(name) for name, _ in rows)
     return "\n".join(lines + [f"  {name:<{width}}  {text}" for name, text in rows])
 
 
-def _setting(own: dict[str, Any]) -> str:
-    words = [f"{own['unit']} level", f"{own['adjacency']}", f"{own['trust']} trust", f"{own['rounds']} round(s)"]
-    if own["dimension"] > 1:
-        words.insert(0, f"{own['dimension']} coordinates under {own['geometry']}")
-    if own["sampling"] < 1:
-        words.append(f"sampled at {own['sampling']:g}")
-    if own["seen"] is not None:
-        words.append(f"{own['seen']} seen")
-    if own["clients"] is not None:
-        words.append(f"{own['clients']} honest contributors")
-    return ", ".join(words)
-
-
-def _span(bounds: dict[str, float]) -> str:
-    """Both bounds, with as many digits as they share and two more."""
-    low, high = bounds["lower"], bounds["upper"]
-    return f"at most {_short(high)}, at least {_short(low)}"
-
-
-def _said(key: str, value: Any) -> str:
-    """A number of a theorem with its name, or why there is none."""
-    return value if isinstance(value, str) else f"{key} = {_short(value)}"
+def _span(bounds: Mapping[str, float]) -> str:
+    return f"at most {_short(bounds['upper'])}, at least {_short(bounds['lower'])}"
 
 
 def _short(value: float) -> str:

@@ -11,7 +11,8 @@ from typing import Any
 from fedpriv.errors import FedprivError
 from server.progress.live_line import LiveLine
 from simulations.audit.audited import audit, check_confidence, concluded
-from simulations.cli.account import as_real, print_json
+from simulations.cli._command import JSON, QUIET, Commands, add_command, option
+from simulations.cli.account import as_real, show
 from simulations.cli.run import whole_number
 from simulations.report.run import audit_words as words
 
@@ -34,63 +35,71 @@ examples:
 """
 
 
-def add_to(commands: Any) -> None:
-    """Add the command to a parser's."""
-    command = commands.add_parser(
-        "audit", epilog=HELP,
-        description="Audit a certificate on the code that it is of.",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )  # fmt: skip
-    add = command.add_argument
-    add("given", metavar="STUDY|RUN", nargs="?", help="a study, by file or name, or the directory of a run")
-    add("--node", type=_place, metavar="DIR", help="a deployed node, by the directory of its policy.toml and ledger")
-    add(
-        "--neighbour",
-        type=_place,
-        metavar="DIR2",
-        help="a node with another record (default: the one of ten that matters most goes, or is replaced)",
-    )
-    add("--study", type=_name, metavar="STUDY",
-        help="what the node is asked (default: the only one its policy takes; digits, where it takes any)")  # fmt: skip
-    add("--set", metavar="table.key=value", action="append", default=[], dest="overrides",
-        help="change one setting of a study; may be repeated")  # fmt: skip
-    add("--canaries", type=whole_number, metavar="N",
-        help="trials (default 20,000 of messages, 100,000 of sums, 5,000 of records, 100 up of a node)")  # fmt: skip
-    add("--confidence", type=as_real, default=0.99, metavar="C", help="of every bound (default 0.99)")
-    add(
-        "--out",
+def _name(value: str) -> str:
+    if not value:
+        raise argparse.ArgumentTypeError("names nothing: it is empty")
+    return value
+
+
+def _place(value: str) -> Path:
+    return Path(_name(value))
+
+
+OPTIONS = (
+    option("given", "STUDY|RUN", "a study, by file or name, or the directory of a run", nargs="?"),
+    option("--node", "DIR", "a deployed node, by the directory of its policy.toml and ledger", type=_place),
+    option(
+        "--neighbour", "DIR2", "a node with another record (default: the one of ten that matters most goes, or is "
+        "replaced)", type=_place,
+    ),
+    option(
+        "--study", "STUDY", "what the node is asked (default: the only one its policy takes; digits, where it takes "
+        "any)", type=_name,
+    ),
+    option(
+        "--set", "table.key=value", "change one setting of a study; may be repeated",
+        action="append", default=[], dest="overrides",
+    ),
+    option(
+        "--canaries", "N", "trials (default 20,000 of messages, 100,000 of sums, 5,000 of records, 100 up of a node)",
+        type=whole_number,
+    ),
+    option("--confidence", "C", "of every bound (default 0.99)", type=as_real, default=0.99),
+    option(
+        "--out", "DIR", "where audit.json and audit.png go (default audits/NAME, or RUN/audit, or audits/DIR-…)",
         type=_name,
-        metavar="DIR",
-        help="where audit.json and audit.png go (default audits/NAME, or RUN/audit, or audits/DIR-…)",
-    )
-    add("--quiet", action="store_true", help="no progress on standard error")
-    add("--json", action="store_true", help="one JSON object on standard output")
-    command.set_defaults(run=run)
+    ),
+    QUIET,
+    JSON,
+)  # fmt: skip
+
+
+def add_to(commands: Commands) -> None:
+    """Add the command to a parser's."""
+    about = "Audit a certificate on the code that it is of."
+    add_command(commands, "audit", run, OPTIONS, description=about, epilog=HELP)
 
 
 def run(options: argparse.Namespace) -> int:
     """Audit, write what was found, print it; 1 where it refutes the certificate."""
     check_confidence(options.confidence)
-    found = _of_node(options) if options.node else _of_study(options)
-    if options.json:
-        print_json(words.without_curves(found))
+    if options.node:
+        found = _of_node(options)
+    elif options.given is None:
+        raise FedprivError("name what is audited: a study, the directory of a run, or --node DIR")
+    elif options.neighbour or options.study:
+        raise FedprivError("--neighbour and --study are of --node DIR, and no node is named")
     else:
-        print(table(found))
+        found = audit(
+            options.given, options.out, overrides=options.overrides, canaries=options.canaries,
+            confidence=options.confidence, quiet=options.quiet,
+        )  # fmt: skip
+    show(words.without_curves(found), table(found), options.json)
     return 0 if found["stands"] else 1
 
 
-def _of_study(options: argparse.Namespace) -> dict[str, Any]:
-    if options.given is None:
-        raise FedprivError("name what is audited: a study, the directory of a run, or --node DIR")
-    if options.neighbour or options.study:
-        raise FedprivError("--neighbour and --study are of --node DIR, and no node is named")
-    return audit(
-        options.given, options.out, overrides=options.overrides, canaries=options.canaries,
-        confidence=options.confidence, quiet=options.quiet,
-    )  # fmt: skip
-
-
 def _of_node(options: argparse.Namespace) -> dict[str, Any]:
+    """What an audit finds of a deployed node's copy."""
     from clients.flower.place import look_for_modules
     from simulations.audit.node import examined
 
@@ -113,23 +122,13 @@ def _of_node(options: argparse.Namespace) -> dict[str, Any]:
         line.clear()
 
 
-def _name(value: str) -> str:
-    if not value:
-        raise argparse.ArgumentTypeError("names nothing: it is empty")
-    return value
-
-
-def _place(value: str) -> Path:
-    return Path(_name(value))
-
-
 def own_name(home: Path) -> str:
     """What the audits of a node are called: two deployments have a node of the same name each."""
     return f"{home.name}-{blake2b(os.fsencode(home.resolve()), digest_size=4).hexdigest()}"
 
 
 def table(found: dict[str, Any]) -> str:
-    """The same for people."""
+    """What an audit found, for people."""
     told = words.rows(found)
     width = max(len(name) for name, _ in told)
     return "\n".join([found["name"], *(f"  {name:<{width}}  {text}" for name, text in told)])

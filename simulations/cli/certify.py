@@ -5,13 +5,14 @@ from __future__ import annotations
 import argparse
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fedpriv.errors import FedprivError, one_of, positive, whole
 from fedpriv.releases.kept import mechanism_of
 from fedpriv.studies import file as study_file
 from server.directory import STUDY
-from simulations.cli.account import as_real, as_whole, print_json
+from simulations.cli._command import JSON, QUIET, Commands, add_command, flag, option
+from simulations.cli.account import as_real, as_whole, show
 from simulations.flower.surroundings import cores
 
 if TYPE_CHECKING:
@@ -41,33 +42,33 @@ examples:
   fedpriv certify runs/digits --attack 0.05,0.1,0.2
 """
 LAWS = ("gaussian", "laplace", "stobatch")
-NOISE, PSI = 0.25, 2.0
+NOISE = 0.25  # how large noise is unless said, in the units of the data
+PSI = 2.0  # ψ, what --law stobatch divides the noise of the training by unless said
 
 
-def add_to(commands: Any) -> None:
+OPTIONS = (
+    option("run_directory", "RUN", "the directory that fedpriv run named"),
+    option("--data", "DIR", "images of your own: x.npy and y.npy, or idx files (default: those held out)"),
+    option("--images", "N", "the first N of them (default all)", type=as_whole),
+    option("--draws", "M", "noised copies of each image (default 2000)", type=as_whole, default=2000),
+    option("--confidence", "C", "of each verdict (default 0.999)", type=as_real, default=0.999),
+    option("--by", "votes|scores", "whether votes are counted, or scores averaged", default="votes"),
+    option("--law", "gaussian|laplace|stobatch", "of the noise (default gaussian, or the run's own)"),
+    option("--noise", "S", f"its size (default {NOISE}; of stobatch the run's)", type=as_real),
+    option("--psi", "P", f"of stobatch: what its noise is divided by (default {PSI:g})", type=as_real),
+    option("--attack", "SIZES", "also accuracy under attack, of these sizes in ℓ∞, such as 0.05,0.1,0.2"),
+    option("--seed", "N", "of the draws (default 1)", type=as_whole, default=1),
+    option("--workers", "N", "threads (default: one a core); any number finds the same", type=as_whole),
+    flag("--no-figure", "the table alone"),
+    QUIET,
+    JSON,
+)
+
+
+def add_to(commands: Commands) -> None:
     """Add the command to a parser's."""
-    command = commands.add_parser(
-        "certify", epilog=HELP,
-        description="Certified predictions of a run's network: a radius and a confidence for every input, or none.",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )  # fmt: skip
-    add = command.add_argument
-    add("run_directory", metavar="RUN", help="the directory that fedpriv run named")
-    add("--data", metavar="DIR", help="images of your own: x.npy and y.npy, or idx files (default: those held out)")
-    add("--images", type=as_whole, metavar="N", help="the first N of them (default all)")
-    add("--draws", type=as_whole, default=2000, metavar="M", help="noised copies of each image (default 2000)")
-    add("--confidence", type=as_real, default=0.999, metavar="C", help="of each verdict (default 0.999)")
-    add("--by", default="votes", metavar="votes|scores", help="whether votes are counted, or scores averaged")
-    add("--law", metavar="gaussian|laplace|stobatch", help="of the noise (default gaussian, or the run's own)")
-    add("--noise", type=as_real, metavar="S", help=f"its size (default {NOISE}; of stobatch the run's)")
-    add("--psi", type=as_real, metavar="P", help=f"of stobatch: what its noise is divided by (default {PSI:g})")
-    add("--attack", metavar="SIZES", help="also accuracy under attack, of these sizes in ℓ∞, such as 0.05,0.1,0.2")
-    add("--seed", type=as_whole, default=1, metavar="N", help="of the draws (default 1)")
-    add("--workers", type=as_whole, metavar="N", help="threads (default: one a core); any number finds the same")
-    add("--no-figure", action="store_true", help="the table alone")
-    add("--quiet", action="store_true", help="no progress on standard error")
-    add("--json", action="store_true", help="one JSON object on standard output")
-    command.set_defaults(run=run)
+    about = "Certified predictions of a run's network: a radius and a confidence for every input, or none."
+    add_command(commands, "certify", run, OPTIONS, description=about, epilog=HELP)
 
 
 def run(options: argparse.Namespace) -> None:
@@ -79,6 +80,7 @@ def run(options: argparse.Namespace) -> None:
             if getattr(options, name) is not None:
                 check(**{name: getattr(options, name)})
     from clients.models.gradients import torch_on_one_thread
+    from clients.robustness.certifying import Terms
     from simulations.certify import attacked as attacked_accuracy
     from simulations.certify.accuracy import drawn, summary, table
     from simulations.certify.run import load
@@ -86,7 +88,10 @@ def run(options: argparse.Namespace) -> None:
     torch_on_one_thread()
     sizes = attacked_accuracy.sizes_of(options.attack) if options.attack else []
     trained = load(Path(options.run_directory), options.data and Path(options.data), options.images)
-    network, terms = _randomised(options, trained)
+    network, smoothing = _smoothed(options, trained)
+    terms = Terms(
+        smoothing=smoothing, draws=options.draws, confidence=options.confidence, by=options.by, seed=options.seed
+    )  # fmt: skip
     found, path, seconds = _all(trained, network, terms, options)
     report = summary(trained, terms, found) | {"file": str(path), "seconds": seconds}
     if sizes:
@@ -96,23 +101,12 @@ def run(options: argparse.Namespace) -> None:
     if not options.no_figure:
         report["figure"] = str(drawn(trained, terms, found, path.with_suffix(".png"), report.get("attacked", [])))
     attacked_accuracy.keep(report, path.with_suffix(".json"))
-    if options.json:
-        print_json(report)
-    else:
-        print(table(report) + (f"\n\n{attacked_accuracy.table(report['attacked'])}" if sizes else ""))
-
-
-def _randomised(options: argparse.Namespace, trained: Trained) -> tuple[nn.Module, Terms]:
-    """The network with the noise that is asked for, and the terms it is judged on."""
-    from clients.robustness.certifying import Terms
-
-    network, smoothing = _smoothed(options, trained)
-    return network, Terms(
-        smoothing=smoothing, draws=options.draws, confidence=options.confidence, by=options.by, seed=options.seed
-    )  # fmt: skip
+    words = table(report) + (f"\n\n{attacked_accuracy.table(report['attacked'])}" if sizes else "")
+    show(report, words, options.json)
 
 
 def _smoothed(options: argparse.Namespace, trained: Trained) -> tuple[nn.Module, Smoothing]:
+    """The network with the noise that is asked for, and what that noise proves."""
     from clients.models.randomised import as_trained, noised
     from clients.robustness.stobatch import smoothed
     from fedpriv.certified import GaussianSmoothing, LaplaceSmoothing

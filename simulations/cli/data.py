@@ -13,22 +13,22 @@ from typing import TYPE_CHECKING, Any
 
 from clients.data.identity import PUBLISHED, digest, title
 from fedpriv.errors import FedprivError, one_of
+from simulations.cli._command import JSON, Commands
 
 if TYPE_CHECKING:
     from clients.data import Pool
 
-
 EXAMPLES = "examples:\n  fedpriv data list\n  fedpriv data fetch fashion-mnist\n"
 
 
-def add_to(commands: Any) -> None:
+def add_to(commands: Commands) -> None:
     """Add the command to a parser's."""
     text = argparse.RawDescriptionHelpFormatter
     data = commands.add_parser("data", description="Data sets: which are here, how to get the others.",
                                epilog=EXAMPLES, formatter_class=text)  # fmt: skip
     actions = data.add_subparsers(dest="action", metavar="list|fetch", required=True)
     listing = actions.add_parser("list", help="every set, each in a line")
-    listing.add_argument("--json", action="store_true", help="one JSON object on standard output")
+    listing.add_argument(JSON.name, **JSON.settings)
     listing.set_defaults(run=run_list)
     fetching = actions.add_parser("fetch", help="say how to get a set, or confirm that it is here, by its sha256")
     fetching.add_argument("name", metavar="NAME", help=", ".join(["digits", *PUBLISHED]))
@@ -39,7 +39,17 @@ def run_list(options: argparse.Namespace) -> None:
     """Print every set: whether it is here, how many records it has, and of what shape."""
     from clients.data import DATA_SETS
 
-    rows = [_described(kind, cls) for kind, cls in DATA_SETS.items()]
+    rows = list[dict[str, Any]]()
+    for kind, cls in DATA_SETS.items():
+        row: dict[str, Any] = {"kind": kind, "is": (cls.__doc__ or "").split("\n")[0], "here": False}
+        if needed := [field.name for field in fields(cls) if field.default is MISSING]:
+            rows.append(row | {"why": f"needs {', '.join(needed)}: {row['is'][0].lower()}{row['is'][1:]}"})
+            continue
+        try:
+            found = cls().resolved()
+            rows.append(row | {"here": True, "path": getattr(found, "path", None)} | _shown(found.load()))
+        except FedprivError as error:
+            rows.append(row | {"why": f"not here: {error}"})
     if options.json:
         print(json.dumps({"data": rows}, indent=1, ensure_ascii=False))
         return
@@ -84,18 +94,6 @@ def sha256(path: Path) -> str:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except (OSError, EOFError, zlib.error) as error:
         raise FedprivError(f"{path}: cannot be read ({error or type(error).__name__})") from None
-
-
-def _described(kind: str, cls: type[Any]) -> dict[str, Any]:
-    needed = [field.name for field in fields(cls) if field.default is MISSING]
-    row: dict[str, Any] = {"kind": kind, "is": (cls.__doc__ or "").split("\n")[0], "here": False}
-    if needed:
-        return row | {"why": f"needs {', '.join(needed)}: {row['is'][0].lower()}{row['is'][1:]}"}
-    try:
-        found = cls().resolved()
-        return row | {"here": True, "path": getattr(found, "path", None)} | _shown(found.load())
-    except FedprivError as error:
-        return row | {"why": f"not here: {error}"}
 
 
 def _shown(pool: Pool) -> dict[str, Any]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
-from typing import Any
 
 from fedpriv.errors import FedprivError, whole
-from simulations.cli.account import print_json
+from simulations.cli._command import JSON, Commands, add_command, flag, option
+from simulations.cli.account import show
 
 HELP = """\
 Separate processes on loopback: a SuperLink, and N SuperNodes with a policy and a ledger each. With --tls they prove who
@@ -37,36 +37,33 @@ attacks = true             # for trying: clients play the attackers that a study
 reruns = true              # each run of a study is answered anew, and charged anew
 noise = "{noise}"{why}
 """
+# what follows `noise` in the policy of a node whose noise is seeded
 WHY = "           # for trying: the simulation's own bits, and who knows the study's seed can subtract it"
 
 
-def add_to(commands: Any) -> None:
+NODES = option("--nodes", "N", "how many SuperNodes (default 2)", type=int, default=2)
+TLS = flag("--tls", "certificates, and keys that the SuperLink knows nodes by")
+PORT = option("--port", "P", "the SuperLink's (default: any free one, or the one it has)", type=int, default=0)
+SEEDED = flag("--seeded", "nodes' policies allow seeded noise: a run has the simulation's bits")
+WHERE = option("--directory", "DIR", "where it is kept (default: ~/.local/state/fedpriv/deployment)", type=Path)
+NODE = option("policy", "POLICY", "the node's policy.toml", type=Path)
+
+
+def add_to(commands: Commands) -> None:
     """Add the command to a parser's."""
     command = commands.add_parser(
         "deploy", description=HELP,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip
     verbs = command.add_subparsers(dest="verb", metavar="up|status|down|check", required=True)
-    start = verbs.add_parser("up", help="start it, or what has ended of it")
-    start.add_argument("--nodes", type=int, default=2, metavar="N", help="how many SuperNodes (default 2)")
-    start.add_argument("--tls", action="store_true", help="certificates, and keys that the SuperLink knows nodes by")
-    start.add_argument(
-        "--port", type=int, default=0, metavar="P", help="the SuperLink's (default: any free one, or the one it has)"
-    )
-    start.add_argument("--seeded", action="store_true",
-                       help="nodes' policies allow seeded noise: a run has the simulation's bits")  # fmt: skip
-    start.set_defaults(run=up)
-    look = verbs.add_parser("status", help="say what runs: exit code 0 when all does, 1 when not")
-    look.set_defaults(run=status)
-    stop = verbs.add_parser("down", help="end every process it started; policies and ledgers stay")
-    stop.set_defaults(run=down)
-    checks = verbs.add_parser("check", help="look at a node's policy and data before it starts: exit code 2 says what")
-    checks.add_argument("policy", type=Path, metavar="POLICY", help="the node's policy.toml")
-    checks.set_defaults(run=check)
-    for verb in (start, look, stop):
-        verb.add_argument("--directory", type=Path, metavar="DIR",
-                          help="where it is kept (default: ~/.local/state/fedpriv/deployment)")  # fmt: skip
-        verb.add_argument("--json", action="store_true", help="one JSON object on standard output")
+    about = "start it, or what has ended of it"
+    add_command(verbs, "up", up, (NODES, TLS, PORT, SEEDED, WHERE, JSON), help=about)
+    about = "say what runs: exit code 0 when all does, 1 when not"
+    add_command(verbs, "status", status, (WHERE, JSON), help=about)
+    about = "end every process it started; policies and ledgers stay"
+    add_command(verbs, "down", down, (WHERE, JSON), help=about)
+    about = "look at a node's policy and data before it starts: exit code 2 says what"
+    add_command(verbs, "check", check, (NODE,), help=about)
 
 
 def up(options: argparse.Namespace) -> int:
@@ -92,7 +89,7 @@ def status(options: argparse.Namespace) -> int:
     found = Deployment.load(directory)
     home = directory / HOME
     if found is None:
-        _show({"directory": str(directory), "runs": False, "processes": []}, options.json, "nothing is deployed")
+        show({"directory": str(directory), "runs": False, "processes": []}, "nothing is deployed", options.json)
         return 1
     broken = found.broken
     processes = [vars(each) | {"runs": each not in broken, "directory": str(directory / each.name)}
@@ -107,7 +104,7 @@ def status(options: argparse.Namespace) -> int:
     words.append(f"FLWR_HOME={home} flwr run . {NAME} --stream")
     own = "" if directory == default_directory() else f"FLWR_HOME={home} "
     words.append(f"{own}fedpriv run STUDY --superlink {NAME}")
-    _show(told, options.json, "\n".join(words))
+    show(told, "\n".join(words), options.json)
     return 0 if told["runs"] else 1
 
 
@@ -118,7 +115,7 @@ def down(options: argparse.Namespace) -> int:
     directory = _directory(options)
     ended = deploy_processes.down(directory)
     told = f"{ended} processes ended; policies and ledgers stay in {directory}" if ended else "nothing was running"
-    _show({"directory": str(directory), "ended": ended}, options.json, told)
+    show({"directory": str(directory), "ended": ended}, told, options.json)
     return 0
 
 
@@ -135,12 +132,4 @@ def check(options: argparse.Namespace) -> int:
 def _directory(options: argparse.Namespace) -> Path:
     from simulations.flower.deploy_state import default_directory
 
-    found: Path = options.directory or default_directory()
-    return found.expanduser().absolute()
-
-
-def _show(told: dict[str, Any], as_json: bool, words: str) -> None:
-    if as_json:
-        print_json(told)
-    else:
-        print(words)
+    return Path(options.directory or default_directory()).expanduser().absolute()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import inspect
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import is_dataclass
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,8 @@ from fedpriv.studies import file as study_file
 from fedpriv.studies.kinds import CARRIERS, RELEASES, RULES
 from fedpriv.studies.schema import study_schema
 from fedpriv.studies.study import Study
-from simulations.cli.account import print_json
+from simulations.cli._command import JSON, Commands, add_command, option
+from simulations.cli.account import print_json, show
 
 FAMILIES: Mapping[str, Registry[Any]] = {
     "mechanisms": CARRIERS,
@@ -63,15 +64,11 @@ example:
 """
 
 
-def add_to(commands: Any) -> None:
+def add_to(commands: Commands) -> None:
     """Add both commands to a parser's."""
-    text = argparse.RawDescriptionHelpFormatter
-    listing = commands.add_parser("list", epilog=HELP, formatter_class=text)
-    listing.add_argument("name", metavar="NAME", nargs="*", help="a family, a kind or a table: each of its settings")
-    listing.add_argument("--json", action="store_true", help="one JSON object on standard output")
-    listing.set_defaults(run=run_list)
-    schema = commands.add_parser("schema", epilog=SCHEMA_HELP, formatter_class=text)
-    schema.set_defaults(run=lambda _: print(schema_text(), end=""))
+    name = option("name", "NAME", "a family, a kind or a table: each of its settings", nargs="*")
+    add_command(commands, "list", run_list, (name, JSON), epilog=HELP)
+    add_command(commands, "schema", lambda _: print(schema_text(), end=""), (), epilog=SCHEMA_HELP)
 
 
 def schema_text() -> str:
@@ -82,30 +79,21 @@ def schema_text() -> str:
 def run_list(options: argparse.Namespace) -> None:
     """Print all families and the studies that ship; or one family; or every setting of a kind or a table."""
     name = " ".join(options.name)
-    families = {name: FAMILIES[name]} if name in FAMILIES else {} if name else FAMILIES
-    if families:
-        ships = {} if name else {own: _about(own) for own in study_file.shipped()}
-        _print_families(families, ships, as_json=options.json)
+    if name and name not in FAMILIES:
+        found = _named(name)
+        show({"found": found}, "\n\n".join(map(_page, found)), options.json)
         return
-    found = list(_named(name))
+    families = {name: FAMILIES[name]} if name else FAMILIES
+    shipped = {} if name else study_file.shipped()
+    texts = {own: file.read_text(encoding="utf-8") for own, file in shipped.items()}
+    studies = {own: str(study_file.tables(text)["about"]) for own, text in texts.items()}
     if options.json:
-        print_json({"found": found})
-    else:
-        print("\n\n".join(_page(own) for own in found))
-
-
-def _about(study: str) -> str:
-    return str(study_file.tables(study_file.shipped()[study].read_text(encoding="utf-8"))["about"])
-
-
-def _print_families(families: Mapping[str, Registry[Any]], studies: Mapping[str, str], *, as_json: bool) -> None:
-    if as_json:
-        found: dict[str, Any] = {
+        entries: dict[str, Any] = {
             noun: [entry(noun, kind, cls, family.beside) for kind, cls in family.items()]
             for noun, family in families.items()
         }
-        ships = {"studies": [{"name": name, "is": about} for name, about in studies.items()]} if studies else {}
-        print_json(found | ships)
+        ships = {"studies": [{"name": own, "is": about} for own, about in studies.items()]} if studies else {}
+        print_json(entries | ships)
         return
     tables = {
         noun: [(signature(cls, family), first_line(cls)) for cls in family.values()]
@@ -116,40 +104,40 @@ def _print_families(families: Mapping[str, Registry[Any]], studies: Mapping[str,
         print("\n".join([noun, *(f"  {words:<{width}}  {doc}" for words, doc in rows)]))
 
 
-def _named(name: str) -> Iterator[dict[str, Any]]:
+def _named(name: str) -> list[dict[str, Any]]:
     """What has that name: a kind of every family that has one, a table of a study, or somebody's own class."""
     tables = {own.name: own for own in settings_of(Study) if own.family is None and own.options[0].is_table}
     if ":" in name:
         look_for_modules(Path.cwd())
-        yield _own(name)
-    elif name in tables:
-        yield entry("a study's tables", f"[{name}]", tables[name].options[0].type, ())
-    else:
-        kinds = {**FAMILIES, "fedpriv account alone": COSTED}
-        found = [(noun, family) for noun, family in kinds.items() if name in family]
-        if not found:
-            known = [*FAMILIES, *tables, *(kind for family in kinds.values() for kind in family)]
-            raise FedprivError(f"nothing is called {name!r}{nearest(name, known)}; families: {', '.join(FAMILIES)}")
-        for noun, family in found if len(found) == 1 else [each for each in found if each[1] is not COSTED]:
-            yield entry(noun, name, family[name], family.beside)
-
-
-def _own(path: str) -> dict[str, Any]:
-    """A class of one's own: a dataclass by its fields, any other by what it is called with."""
-    cls, family = imported("class", path), "classes of one's own"
-    try:
-        if is_dataclass(cls):
-            return entry(family, path, cls, ())
-        return {"family": family, "kind": path, "is": f"{first_line(cls)} Made with {inspect.signature(cls)}".strip()}
-    except FAULTS as error:  # hints, or a signature, that cannot be read
-        raise FedprivError(f"{path} cannot be asked for its settings: {reason(error)}") from None
+        cls, family = imported("class", name), "classes of one's own"
+        try:
+            if is_dataclass(cls):
+                return [entry(family, name, cls, ())]
+            about = f"{first_line(cls)} Made with {inspect.signature(cls)}".strip()
+            return [{"family": family, "kind": name, "is": about}]
+        except FAULTS as error:  # hints, or a signature, that cannot be read
+            raise FedprivError(f"{name} cannot be asked for its settings: {reason(error)}") from None
+    if name in tables:
+        return [entry("a study's tables", f"[{name}]", tables[name].options[0].type, ())]
+    kinds = {**FAMILIES, "fedpriv account alone": COSTED}
+    found = [(noun, each) for noun, each in kinds.items() if name in each]
+    if not found:
+        known = [*FAMILIES, *tables, *(kind for family in kinds.values() for kind in family)]
+        raise FedprivError(f"nothing is called {name!r}{nearest(name, known)}; families: {', '.join(FAMILIES)}")
+    if len(found) > 1:
+        found = [(noun, each) for noun, each in found if each is not COSTED]
+    return [entry(noun, name, each[name], each.beside) for noun, each in found]
 
 
 def entry(family: str, kind: str, cls: type[Any], beside: Sequence[Setting]) -> dict[str, Any]:
     """A kind as plain data: its settings with their defaults, and of each what it is and what it must be."""
     settings = (*settings_of(cls), *beside)
     levels = tuple(getattr(cls, "knowledge", ()))  # what an attack can work with, the default first
-    defaults = {own.name: "needed" if own.needed else _written(own.default) for own in settings}
+    defaults: dict[str, Any] = {}  # as they would be written in a study
+    for own in settings:
+        value = "needed" if own.needed else own.default
+        value = list(value) if isinstance(value, tuple) else value
+        defaults[own.name] = value.table() if isinstance(value, Kind) else value
     return {
         "family": family,
         "kind": kind,
@@ -157,11 +145,6 @@ def entry(family: str, kind: str, cls: type[Any], beside: Sequence[Setting]) -> 
         "settings": defaults | ({"knowledge": levels[0]} if levels and "knowledge" in defaults else {}),
         "about": {own.name: {"is": own.sentence, "must be": own.words()} for own in settings},
     }
-
-
-def _written(default: Any) -> Any:
-    """A default as it would be written in a study."""
-    return default.table() if isinstance(default, Kind) else list(default) if isinstance(default, tuple) else default
 
 
 def _page(found: Mapping[str, Any]) -> str:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
-from simulations.cli.account import print_json
+from simulations.cli._command import JSON, Commands, add_command, flag, option
+from simulations.cli.account import show
 from simulations.report.run import audit_facts, facts
 from simulations.report.run.facts import aligned
 from simulations.report.run.runs import Run, labels
@@ -22,46 +24,44 @@ examples:
 """
 
 
-def add_to(commands: Any) -> None:
+OPTIONS = (
+    option(
+        "directories", "DIR", "of a run or a sweep; of several runs, the page of the first compares them", nargs="+"
+    ),
+    JSON,
+    flag("--no-html", "the table alone: no figures and no page"),
+)
+
+
+def add_to(commands: Commands) -> None:
     """Add the command to a parser's."""
-    command = commands.add_parser(
-        "report", epilog=HELP,
-        description="What a run or a sweep did, by its records: a table here, figures and an HTML page in DIR/report.",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )  # fmt: skip
-    command.add_argument("directories", nargs="+", metavar="DIR",
-                         help="of a run or a sweep; of several runs, the page of the first compares them")  # fmt: skip
-    command.add_argument("--json", action="store_true", help="one JSON object on standard output")
-    command.add_argument("--no-html", action="store_true", help="the table alone: no figures and no page")
-    command.set_defaults(run=run_report)
+    about = "What a run or a sweep did, by its records: a table here, figures and an HTML page in DIR/report."
+    add_command(commands, "report", run_report, OPTIONS, description=about, epilog=HELP)
 
 
 def run_report(options: argparse.Namespace) -> None:
     """Print the table of the first run and one that compares, or a sweep's answer; write the page of the first."""
     if any(map(sweep_cells.is_sweep, options.directories)):
-        _sweep(options)
+        grid = sweep_of(options.directories)
+        files = [] if options.no_html else sweep_report.write(grid)
+        show(
+            sweep_report.summary(grid) | _written(files, "files"), sweep_report.text(grid) + _page(files), options.json
+        )
         return
     runs = runs_of(options.directories)
     files = [] if options.no_html else write(runs)
-    if options.json:
-        first, *others = [facts.summary(run) | audit_facts.summary(run) for run in runs]
-        first |= {"page": str(files[0]), "figures": list(map(str, files[1:]))} if files else {}
-        print_json(first | ({"compared": others} if others else {}))
-        return
-    print(table(runs[0]) + (f"\n\n{compared(runs)}" if len(runs) > 1 else ""))
-    if files:
-        print(f"\npage: {files[0]}")
+    first, *others = [facts.summary(run) | audit_facts.summary(run) for run in runs]
+    found = first | _written(files, "figures") | ({"compared": others} if others else {})
+    show(found, table(runs[0]) + (f"\n\n{compared(runs)}" if others else "") + _page(files), options.json)
 
 
-def _sweep(options: argparse.Namespace) -> None:
-    """Print the answer of a sweep; write its page, figures and tables."""
-    grid = sweep_of(options.directories)
-    files = [] if options.no_html else sweep_report.write(grid)
-    if options.json:
-        written = {"page": str(files[0]), "files": list(map(str, files[1:]))} if files else {}
-        print_json(sweep_report.summary(grid) | written)
-        return
-    print(sweep_report.text(grid) + (f"\n\npage: {files[0]}" if files else ""))
+def _written(files: Sequence[Path], others: str) -> dict[str, Any]:
+    """The page and what lies beside it, as plain data; `others` is what that is called."""
+    return {"page": str(files[0]), others: list(map(str, files[1:]))} if files else {}
+
+
+def _page(files: Sequence[Path]) -> str:
+    return f"\n\npage: {files[0]}" if files else ""
 
 
 def table(run: Run) -> str:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
 
 from fedpriv._base.files import replaced
 from fedpriv.errors import FedprivError, nearest, positive
+from simulations.cli._command import Commands, add_command, flag, option
 from simulations.cli.account import as_real, as_whole
 
 HELP = """\
@@ -28,41 +28,35 @@ examples:
 """
 
 
-def add_to(commands: Any) -> None:
+OPTIONS = (
+    option("name", "NAME", "what to reproduce (without it: what there is)", nargs="?"),
+    flag("--list", "what there is"),
+    option(
+        "--budget", "MINUTES", "a table, a figure prime- or stobatch-: as much as fits; another figure: refuse what "
+        "would take longer", type=as_real,
+    ),
+    option(
+        "--data", "DIR", "a table, or a figure stobatch-: idx files of images in this directory, or the word digits "
+        "(default: $FEDPRIV_DATA, else Debian's Fashion-MNIST, else digits)",
+    ),
+    option(
+        "--images", "N", "a figure stobatch-: the first N held out are attacked (default what fits); trainings that "
+        "are done stay", type=as_whole,
+    ),
+    option("--out", "DIR", "where the files go (default runs/NAME)"),
+)  # fmt: skip
+
+
+def add_to(commands: Commands) -> None:
     """Add the command to a parser's."""
-    command = commands.add_parser(
-        "reproduce", epilog=HELP,
-        description="Reproduce a figure or a table of a paper from our own numbers; check what the paper says of it.",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )  # fmt: skip
-    add = command.add_argument
-    add("name", metavar="NAME", nargs="?", help="what to reproduce (without it: what there is)")
-    add("--list", action="store_true", help="what there is")
-    add(
-        "--budget",
-        type=as_real,
-        metavar="MINUTES",
-        help="a table, a figure prime- or stobatch-: as much as fits; another figure: refuse what would take longer",
-    )
-    add(
-        "--data",
-        metavar="DIR",
-        help="a table, or a figure stobatch-: idx files of images in this directory, or the word digits (default: "
-        "$FEDPRIV_DATA, else Debian's Fashion-MNIST, else digits)",
-    )
-    add(
-        "--images",
-        type=as_whole,
-        metavar="N",
-        help="a figure stobatch-: the first N held out are attacked (default what fits); trainings that are done stay",
-    )
-    add("--out", metavar="DIR", help="where the files go (default runs/NAME)")
-    command.set_defaults(run=run)
+    about = "Reproduce a figure or a table of a paper from our own numbers; check what the paper says of it."
+    add_command(commands, "reproduce", run, OPTIONS, description=about, epilog=HELP)
 
 
 def run(options: argparse.Namespace) -> int:
     """Draw or train, write, check: 1 where a check or a cell failed."""
-    from simulations.reproduce.catalogue import CATALOGUE  # matplotlib only where something is drawn
+    from simulations.figures import checks, panels  # matplotlib only where something is drawn
+    from simulations.reproduce.catalogue import CATALOGUE
     from simulations.reproduce.ptr.tables_published import TABLES
     from simulations.reproduce.stobatch.published import FIGURES
 
@@ -82,33 +76,23 @@ def run(options: argparse.Namespace) -> int:
         names = [*CATALOGUE, *TABLES, *FIGURES]
         hint = nearest(options.name, names)
         raise FedprivError(f"nothing to reproduce is called {options.name!r}{hint}; there are: {', '.join(names)}")
-    chosen = CATALOGUE[options.name]
     if options.data is not None:
         raise FedprivError(f"--data: {options.name} trains on nothing")
+    chosen = CATALOGUE[options.name]
     if options.budget is not None and not chosen.scales and chosen.minutes > options.budget:
         raise FedprivError(
             f"{options.name} may take {chosen.minutes:g} minutes, more than the budget of {options.budget:g}"
         )
-    return _reproduce(options.name, out, options.budget)
-
-
-def _reproduce(name: str, out: Path, minutes: float | None) -> int:
-    from simulations.figures import checks, panels
-    from simulations.reproduce.catalogue import CATALOGUE
-
-    chosen = CATALOGUE[name]
-    found, claims = chosen.make(minutes or chosen.minutes) if chosen.scales else chosen.make()
+    found, claims = chosen.make(options.budget or chosen.minutes) if chosen.scales else chosen.make()
     content = {".png": panels.written(found, chosen.note), ".csv": panels.table(found).encode()}
-    _write(out, name, content)
-    print("\n".join(checks.lines(claims)))
-    print(f"{out / name}.png, {out / name}.csv")
-    failed = sum(not claim.passed for claim in claims)
-    if failed:
+    _write(out, options.name, content, checks.lines(claims))
+    if failed := sum(not claim.passed for claim in claims):
         print(f"fedpriv: {failed} of {len(claims)} checks failed", file=sys.stderr)
     return 1 if failed else 0
 
 
 def _train(name: str, out: Path, minutes: float | None, data: str | None) -> int:
+    """Train what fits for a table, and write it with what it says."""
     from simulations.report.run.facts import aligned
     from simulations.reproduce.ptr import tables_page as ptr_tables_page
     from simulations.reproduce.ptr import tables_words as ptr_tables_words
@@ -120,16 +104,16 @@ def _train(name: str, out: Path, minutes: float | None, data: str | None) -> int
     if not found.sweep.done:
         raise FedprivError(f"{out}: no cell has come to its end: a larger --budget goes on there")
     page, rows = ptr_tables_page.page(found), ptr_tables_page.csv_of(found)
-    _write(out, name, {".md": page.encode(), ".csv": rows.encode(), ".png": ptr_tables_page.picture(found)})
-    print(aligned(*ptr_tables_page.table_of(found)), end="\n\n")
-    print("\n".join([*ptr_tables_words.finding(found), ptr_tables_words.standing(found)]))
-    print(f"{out / name}.md, {out / name}.csv, {out / name}.png")
+    content = {".md": page.encode(), ".csv": rows.encode(), ".png": ptr_tables_page.picture(found)}
+    table = aligned(*ptr_tables_page.table_of(found))
+    _write(out, name, content, [table, "", *ptr_tables_words.finding(found), ptr_tables_words.standing(found)])
     if failed := len(found.sweep.those("failed")):
         print(f"fedpriv: {failed} cells failed: the same command tries them again", file=sys.stderr)
     return 1 if failed else 0
 
 
 def _measure(name: str, out: Path, minutes: float | None, data: str | None, images: int | None) -> int:
+    """Train and attack what fits for a figure of accuracies, and check what its paper says of it."""
     from simulations.figures import checks
     from simulations.report.run.facts import aligned
     from simulations.reproduce.stobatch import page as stobatch_page
@@ -143,19 +127,19 @@ def _measure(name: str, out: Path, minutes: float | None, data: str | None, imag
     if not results:
         raise FedprivError(f"{out}: no training has come to its end: a larger --budget goes on there")
     page, rows = stobatch_page.page(found), stobatch_page.csv_of(found)
-    _write(out, name, {".md": page.encode(), ".csv": rows.encode(), ".png": stobatch_page.picture(found)})
-    print(aligned(*stobatch_page.table_of(found)), end="\n\n")
+    content = {".md": page.encode(), ".csv": rows.encode(), ".png": stobatch_page.picture(found)}
     claims = found.checks()
-    print("\n".join(checks.lines(claims)))
-    print(f"{out / name}.md, {out / name}.csv, {out / name}.png")
+    _write(out, name, content, [aligned(*stobatch_page.table_of(found)), "", *checks.lines(claims)])
     return 1 if failed or not all(claim.passed for claim in claims) else 0
 
 
-def _write(out: Path, name: str, content: Mapping[str, bytes]) -> None:
-    """NAME and each ending, whole or not at all."""
+def _write(out: Path, name: str, content: Mapping[str, bytes], lines: Iterable[str]) -> None:
+    """Write NAME with each ending, each file whole or not at all; print what is found there, and their names."""
     try:
         out.mkdir(parents=True, exist_ok=True)
         for ending, each in content.items():
             replaced(out / f"{name}{ending}", each, mode=0o644)
     except OSError as error:
         raise FedprivError(f"{out}: cannot be written ({error.strerror or error})") from None
+    print("\n".join(lines))
+    print(", ".join(f"{out / name}{ending}" for ending in content))

@@ -10,7 +10,8 @@ from fedpriv._base.files import replaced
 from fedpriv.errors import FedprivError
 from fedpriv.mechanisms import MECHANISMS, settings_of
 from fedpriv.tolerance import Vote
-from simulations.cli.account import as_real, as_whole, print_json, settings_from
+from simulations.cli._command import JSON, Commands, add_command, option
+from simulations.cli.account import as_real, as_whole, settings_from, show
 
 HELP = """\
 published   what the theorem of [F] that speaks of these attackers says: a Chernoff bound, for any honest data
@@ -42,23 +43,22 @@ NOTHING = {
 }
 
 
-def add_to(commands: Any) -> None:
+OPTIONS = (
+    option("kind", "KIND", "Binomial, StochasticSign, Cldp, Ternary or Ternarize"),
+    option("settings", "name=value", "its settings", nargs="*"),
+    option("--honest", "N", "honest clients", type=as_whole, required=True),
+    option("--mean", "X", "their mean on the coordinate, turned to be positive", type=as_real, required=True),
+    option("--attack", "blind|omniscient", "what the attackers know and do (default blind)"),
+    option("--probability", "P", "instead: how often an attacker's vote is wrong", type=as_real),
+    option("--plot", "FILE", "attackers survived by N and by a setting, as PNG, SVG or PDF"),
+    JSON,
+)
+
+
+def add_to(commands: Commands) -> None:
     """Add the command to a parser's."""
-    command = commands.add_parser(
-        "tolerance", epilog=HELP,
-        description="How many attackers the vote on one coordinate survives: by theorem, certified, counted exactly.",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )  # fmt: skip
-    add = command.add_argument
-    add("kind", metavar="KIND", help="Binomial, StochasticSign, Cldp, Ternary or Ternarize")
-    add("settings", metavar="name=value", nargs="*", help="its settings")
-    add("--honest", type=as_whole, required=True, metavar="N", help="honest clients")
-    add("--mean", type=as_real, required=True, metavar="X", help="their mean on the coordinate, turned to be positive")
-    add("--attack", metavar="blind|omniscient", help="what the attackers know and do (default blind)")
-    add("--probability", type=as_real, metavar="P", help="instead: how often an attacker's vote is wrong")
-    add("--plot", metavar="FILE", help="attackers survived by N and by a setting, as PNG, SVG or PDF")
-    add("--json", action="store_true", help="one JSON object on standard output")
-    command.set_defaults(run=run)
+    about = "How many attackers the vote on one coordinate survives: by theorem, certified, counted exactly."
+    add_command(commands, "tolerance", run, OPTIONS, description=about, epilog=HELP)
 
 
 def run(options: argparse.Namespace) -> None:
@@ -73,10 +73,7 @@ def run(options: argparse.Namespace) -> None:
     found = report(vote)
     if options.plot is not None:
         plot(vote, Path(options.plot))
-    if options.json:
-        print_json(found)
-    else:
-        print(table(found))
+    show(found, table(found), options.json)
 
 
 def report(vote: Vote) -> dict[str, Any]:
@@ -105,7 +102,7 @@ def who(vote: Vote) -> str:
 
 
 def table(found: dict[str, Any]) -> str:
-    """The same for people."""
+    """What `report` says of a vote, for people."""
     settings = " ".join(f"{name}={value:.12g}" for name, value in found["settings"].items())
     rows = [(name, found[name], found["proof"][name]) for name in ("published", "hoeffding", "exact")]
     lines = [f"{found['kind']} {settings}", f"  {found['honest']:,} honest clients of mean {found['mean']:g}"]
@@ -123,7 +120,7 @@ def _short(value: float | None) -> str:
 
 
 def plot(vote: Vote, path: Path) -> None:
-    """Draw it: [F] Figures 7 to 9 for this mechanism."""
+    """Draw what is survived: [F] Figures 7 to 9 for this mechanism."""
     form = path.suffix.lower()
     if form not in (".png", ".svg", ".pdf"):
         raise FedprivError(f"--plot {path}: the name must end in .png, .svg or .pdf")

@@ -15,8 +15,10 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 from cryptography.x509.oid import NameOID
 
-AUTHORITY, CERTIFICATE, KEY = "ca.crt", "server.crt", "server.key"
-DAYS = 365
+AUTHORITY = "ca.crt"  # the authority's certificate, which whoever asks the SuperLink must have
+CERTIFICATE = "server.crt"  # the SuperLink's
+KEY = "server.key"  # the SuperLink's own
+DAYS = 365  # that a certificate is valid for
 SKEW = timedelta(days=1)  # a certificate is valid for whoever's clock is a little behind
 
 
@@ -24,11 +26,20 @@ def write_certificates(folder: Path, hosts: Iterable[str]) -> None:
     """An authority and a certificate it signs for these hosts; the authority's own key is kept nowhere."""
     authority_key, key = (ec.generate_private_key(ec.SECP384R1()) for _ in range(2))
     authority = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "fedpriv, for trying")])
-    names = [_alternative(host) for host in hosts]
+    names = list[x509.GeneralName]()
+    for host in hosts:
+        try:
+            names.append(x509.IPAddress(ip_address(host)))
+        except ValueError:
+            names.append(x509.DNSName(host))
     own = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, str(names[0].value))])
     root = _begun(authority, authority, authority_key.public_key())
     root = root.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-    root = root.add_extension(_signs_certificates(), critical=True)
+    signs_certificates = x509.KeyUsage(
+        digital_signature=True, content_commitment=False, key_encipherment=False, data_encipherment=False,
+        key_agreement=False, key_cert_sign=True, crl_sign=True, encipher_only=False, decipher_only=False,
+    )  # fmt: skip
+    root = root.add_extension(signs_certificates, critical=True)
     signed = _begun(own, authority, key.public_key())
     signed = signed.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
     signed = signed.add_extension(x509.SubjectAlternativeName(names), critical=False)
@@ -63,20 +74,6 @@ def _begun(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey
     builder = builder.serial_number(x509.random_serial_number()).not_valid_before(now - SKEW)
     builder = builder.not_valid_after(now + timedelta(days=DAYS))
     return builder.add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
-
-
-def _signs_certificates() -> x509.KeyUsage:
-    return x509.KeyUsage(
-        digital_signature=True, content_commitment=False, key_encipherment=False, data_encipherment=False,
-        key_agreement=False, key_cert_sign=True, crl_sign=True, encipher_only=False, decipher_only=False,
-    )  # fmt: skip
-
-
-def _alternative(host: str) -> x509.GeneralName:
-    try:
-        return x509.IPAddress(ip_address(host))
-    except ValueError:
-        return x509.DNSName(host)
 
 
 def _private(path: Path, content: bytes) -> None:

@@ -16,14 +16,17 @@ from fedpriv.errors import FedprivError
 from simulations.flower._deploy_certificates import AUTHORITY, CERTIFICATE, KEY, write_identity
 from simulations.flower._own_superlink import HOST, STARTS, healthy, port_of
 from simulations.flower.deploy_state import HOME, MARK, NAME, PART, Deployment, Process
-from simulations.flower.surroundings import began, environment, wait_until
+from simulations.flower.surroundings import began, environment, started, wait_until
 
-POLICY, LINK = "policy.toml", "superlink"
-NODE_KEY, IDENTITY, PEERS = "node.key", "identity", "peers"
+LINK = "superlink"  # what the SuperLink is called, and its directory
+POLICY = "policy.toml"  # in a node's directory: what its owner allows
+NODE_KEY = "node.key"  # in a node's directory: what the SuperLink knows it by
+IDENTITY = "identity"  # in a node's directory: what other nodes know it by
+PEERS = "peers"  # in a node's directory: everybody's identity
 DATABASE = "superlink.db"  # of runs and registered nodes: a SuperLink that is started again knows them
 FORGETS = 90.0  # seconds: Flower takes up to 60 to find that a node has ended, and takes it back no sooner
-ASKS_AGAIN = 3.0
-STILL_THERE = "[code: 2004]"  # how a SuperLink says so
+ASKS_AGAIN = 3.0  # seconds between two tries
+STILL_THERE = "[code: 2004]"  # how a SuperLink says that a node which has ended is still known
 
 
 def start_link(directory: Path, deployment: Deployment) -> None:
@@ -48,11 +51,13 @@ def start_nodes(directory: Path, deployment: Deployment, numbers: Sequence[int])
         _wait_for(process, directory, _has_joined)
 
 
-def start_again(directory: Path, deployment: Deployment, number: int) -> None:
-    """Start a SuperNode that was there before, and wait until the SuperLink takes it back."""
+def start_again(directory: Path, deployment: Deployment, name: str) -> None:
+    """Start a part that was there before, and wait until it answers, or until the SuperLink takes the node back."""
+    if name == LINK:
+        return start_link(directory, deployment)
     until = time.monotonic() + FORGETS
     while True:
-        process = start_node(directory, deployment, number)
+        process = start_node(directory, deployment, int(name.rpartition("-")[2]))
         try:
             return _wait_for(process, directory, _has_joined)
         except FedprivError:
@@ -138,15 +143,11 @@ def _launched(
         log.replace(log.with_suffix(".before.log"))
     try:
         with log.open("w") as file:
-            if first:
-                print(first, file=file, flush=True)
-            started = subprocess.Popen(
-                words, cwd=place / "empty", env=env, stdin=subprocess.DEVNULL, stdout=file, stderr=file,
-                start_new_session=True,
-            )  # fmt: skip
+            print(first, end="\n" if first else "", file=file, flush=True)
+            pid = started(words, place, env, file).pid
     except FileNotFoundError:
         raise FedprivError(f"{words[0]} is not there: Flower is not installed beside fedpriv") from None
-    process = Process(place.name, started.pid, began(started.pid), port)
+    process = Process(place.name, pid, began(pid), port)
     deployment.take(process)
     deployment.save(directory)
     return process

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import socket
 import ssl
-import subprocess
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from fedpriv.errors import FedprivError
-from simulations.flower.surroundings import end_all, environment, wait_until
+from simulations.flower.surroundings import end_all, environment, started, wait_until
 
 HOST = "127.0.0.1"
 STARTS = 60.0  # seconds it may take
@@ -25,17 +24,13 @@ STARTS = 60.0  # seconds it may take
 @contextmanager
 def own_superlink(scratch: Path) -> Iterator[dict[str, str]]:
     """A SuperLink that runs simulations, for as long as it is needed; the environment in which `here` means it."""
-    env = environment(scratch)
-    port = port_of(0)
+    env, port = environment(scratch), port_of(0)
     home = Path(env["FLWR_HOME"])
     home.mkdir()
     (home / "config.toml").write_text(f'[superlink.here]\naddress = "{HOST}:{port}"\ninsecure = true\n')
-    words = f"--insecure --simulation --isolation subprocess --host {HOST} --port {port}"
+    words = f"flower-superlink --insecure --simulation --isolation subprocess --host {HOST} --port {port}"
     with (scratch / "superlink.log").open("w") as log:
-        process = subprocess.Popen(
-            ["flower-superlink", *words.split(), "--disable-runtime-dependency-installation"],
-            cwd=scratch / "empty", env=env, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
-        )  # fmt: skip
+        process = started([*words.split(), "--disable-runtime-dependency-installation"], scratch, env, log)
     try:
         if not wait_until(lambda: healthy(port) or process.poll() is not None, STARTS) or process.poll() is not None:
             told = (scratch / "superlink.log").read_text(errors="replace").strip().splitlines() or [""]
@@ -60,7 +55,7 @@ def healthy(port: int, authority: Path | None = None) -> bool:
 
 
 def port_of(wanted: int) -> int:
-    """That port, if nobody has it; any free one for 0."""
+    """The port that is wanted, if nobody has it; any free one for 0."""
     with socket.socket() as taken:
         taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as servers do: what lingers is not in the way
         try:

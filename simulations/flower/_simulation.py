@@ -17,15 +17,10 @@ import sys
 from importlib import import_module
 from pathlib import Path
 from threading import Thread
-from typing import Any
 
 from server.directory import KEPT
 from server.directory.outcome import STOP, Job, fail
 from simulations.flower.surroundings import init_ray, kill_what_it_started
-
-# Ray's own settings travel with the resources of a worker: one that dies is started anew, and its message redone.
-# Flower by itself keeps a dead worker in its pool, where it attracts every message and fails it.
-WORKER: Any = {"num_cpus": 1, "num_gpus": 0.0, "max_restarts": -1, "max_task_retries": 1}
 
 
 def main() -> None:
@@ -35,15 +30,28 @@ def main() -> None:
     directory = Path(told["job"]["directory"])
     Thread(target=_watch_whoever_started_this, args=(directory,), daemon=True).start()
     try:
-        _give_the_screen_to_progress_alone(Path(told["log"]))
+        # The screen is progress's alone: it stays Python's standard error, and the descriptors 1 and 2, where Ray and
+        # Flower write, become a log.
+        screen = os.fdopen(os.dup(2), "w", buffering=1, errors="replace")
+        with Path(told["log"]).open("ab") as file:
+            os.dup2(file.fileno(), 1)
+            os.dup2(file.fileno(), 2)
+        logging.captureWarnings(True)
+        logging.getLogger("py.warnings").addHandler(logging.FileHandler(told["log"]))
+        import_module("flwr.supercore.logger")  # it keeps the standard error that it finds
+        sys.stderr = screen
         _simulate(Job(**told["job"]), told["cohorts"], told["workers"])
     except BaseException as error:
-        fail(directory, _cause(error))
+        first = error  # what went wrong before all else
+        while first.__cause__ is not None:
+            first = first.__cause__
+        fail(directory, first)
     finally:
         _end()
 
 
 def _simulate(job: Job, cohorts: int, workers: int) -> None:
+    """Start Ray and the study's round on it; whoever ends it ends the process."""
     loading = Thread(target=import_module, args=("server.app",))  # torch, while Ray's processes start
     loading.start()
     init_ray(workers)  # before Flower would, which takes it as it is
@@ -65,32 +73,17 @@ def _simulate(job: Job, cohorts: int, workers: int) -> None:
         finally:
             _end()
 
+    # Ray's own settings travel with the resources of a worker: one that dies is started anew, and its message redone.
+    # Flower by itself keeps a dead worker in its pool, where it attracts every message and fails it.
+    worker = {"num_cpus": 1, "num_gpus": 0.0, "max_restarts": -1, "max_task_retries": 1}
     # Deprecated, but see `simulations.flower.launch` for why not `flwr run`.
-    run_simulation(server, clients.app.app, cohorts, backend_config={"client_resources": WORKER})
-
-
-def _give_the_screen_to_progress_alone(log: Path) -> None:
-    """Let Python's standard error be the screen, and the descriptors 1 and 2, where Ray and Flower write, a log."""
-    screen = os.fdopen(os.dup(2), "w", buffering=1, errors="replace")
-    with log.open("ab") as file:
-        os.dup2(file.fileno(), 1)
-        os.dup2(file.fileno(), 2)
-    logging.captureWarnings(True)
-    logging.getLogger("py.warnings").addHandler(logging.FileHandler(log))
-    import_module("flwr.supercore.logger")  # it keeps the standard error that it finds
-    sys.stderr = screen
+    run_simulation(server, clients.app.app, cohorts, backend_config={"client_resources": {**worker}})
 
 
 def _watch_whoever_started_this(directory: Path) -> None:
+    """Stop the run when the process that started it is gone."""
     sys.stdin.read()  # until nobody holds the other end
     (directory / STOP).touch()
-
-
-def _cause(error: BaseException) -> BaseException:
-    """What went wrong first."""
-    while error.__cause__ is not None:
-        error = error.__cause__
-    return error
 
 
 def _end() -> None:

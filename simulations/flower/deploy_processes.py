@@ -6,7 +6,7 @@ import secrets
 import signal
 import time
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from clients.node.own_records import wrong_with_data
@@ -19,10 +19,17 @@ from simulations.flower.deploy_state import STATE, Deployment, Process, held
 from simulations.flower.surroundings import kill_what_it_started, send, wait_until
 
 ENDS = 15.0  # seconds the processes may take to end by themselves
-Say = Callable[[str], None]
+Say = Callable[[str], None]  # what is told of what goes on
 
 
-def up(directory: Path, nodes: int, tls: bool, port: int, policy: str, say: Say) -> Deployment:
+def up(
+    directory: Path,
+    nodes: int,  # SuperNodes
+    tls: bool,  # whether all prove who they are
+    port: int,  # the SuperLink's; 0 for the one it has, or any
+    policy: str,  # what is written for a node that has no policy
+    say: Say,
+) -> Deployment:
     """Start a SuperLink and so many SuperNodes, each with a policy of its own, or what has ended of those there.
 
     Where a first start goes wrong, nothing is left.
@@ -30,9 +37,20 @@ def up(directory: Path, nodes: int, tls: bool, port: int, policy: str, say: Say)
     with held(directory):
         standing = Deployment.load(directory)
         if standing is not None and standing.ready and (standing.alive or standing.left_over()):
-            _check_same(directory, standing, nodes, tls, port)
+            if (standing.nodes, standing.tls) != (nodes, tls) or port not in (0, standing.port):
+                own, asked = _in_words(standing.nodes, standing.tls, standing.port), _in_words(nodes, tls, port)
+                raise FedprivError(
+                    f"{directory}: {own} are up there, and this asks for {asked}: ask for the same, or fedpriv deploy "
+                    "down ends them"
+                )
             _check_policies(directory, nodes, policy)
-            _mend(directory, standing, say)
+            for process in standing.broken:
+                say(f"{process.name}: {process.fault}: starting it again")
+                if process.runs:  # first as it would end by itself, which tells the SuperLink that a node leaves
+                    send(process.pid, signal.SIGTERM)
+                    _wait_for_end([process])
+                _kill(standing, process.name)
+                parts.start_again(directory, standing, process.name)
             _name_others(directory, nodes, policy, say)
             return standing
         _check_policies(directory, nodes, policy)
@@ -51,16 +69,15 @@ def up(directory: Path, nodes: int, tls: bool, port: int, policy: str, say: Say)
 
 def _name_others(directory: Path, nodes: int, policy: str, say: Say) -> None:
     """Say which nodes have a policy other than the one that would be written now: it is their owner's, and stays."""
-    names = [parts.name_of(number) for number in range(nodes)]
-    texts = {name: (directory / name / parts.POLICY).read_bytes() for name in names}
-    if others := [name for name in names if texts[name] != policy.encode()]:
+    files = _policies(directory, nodes)
+    if others := [name for name, file in files.items() if file.read_bytes() != policy.encode()]:
         say(f"another {parts.POLICY} was there and stays as it is: {', '.join(others)}")
 
 
 def _check_policies(directory: Path, nodes: int, policy: str) -> None:
     """Refuse policies that cannot be read, and noise other than is asked for: a policy that is there stays."""
-    asked, names = tomllib.loads(policy)["noise"], [parts.name_of(number) for number in range(nodes)]
-    there = {name: read(file) for name in names if (file := directory / name / parts.POLICY).exists()}
+    asked = tomllib.loads(policy)["noise"]
+    there = {name: read(file) for name, file in _policies(directory, nodes).items() if file.exists()}
     if others := {name: own.noise for name, own in there.items() if own.noise != asked}:
         noise = next(iter(others.values()))
         remedy = "leave out --seeded" if asked == "seeded" else "add --seeded"
@@ -68,6 +85,12 @@ def _check_policies(directory: Path, nodes: int, policy: str) -> None:
             f"{directory}: the policies of {', '.join(others)} say noise = {noise!r}, and this asks for {asked!r}: "
             f"{remedy}, or change or remove each {parts.POLICY}"
         )
+
+
+def _policies(directory: Path, nodes: int) -> dict[str, Path]:
+    """Where the policy of each node is, or is to be, by the node's name."""
+    names = map(parts.name_of, range(nodes))
+    return {name: directory / name / parts.POLICY for name in names}
 
 
 def down(directory: Path) -> int:
@@ -79,21 +102,12 @@ def down(directory: Path) -> int:
         return 0 if deployment is None else _end(directory, deployment)
 
 
-def _check_same(directory: Path, standing: Deployment, nodes: int, tls: bool, port: int) -> None:
-    """Refuse to make another deployment of one that stands."""
-    if (standing.nodes, standing.tls) != (nodes, tls) or port not in (0, standing.port):
-        own, asked = _in_words(standing.nodes, standing.tls, standing.port), _in_words(nodes, tls, port)
-        raise FedprivError(
-            f"{directory}: {own} are up there, and this asks for {asked}: ask for the same, or fedpriv deploy down "
-            "ends them"
-        )
-
-
 def _in_words(nodes: int, tls: bool, port: int) -> str:
     return f"{nodes} nodes {'with' if tls else 'without'} --tls at {f'port {port}' if port else 'any port'}"
 
 
 def _begin(directory: Path, deployment: Deployment, policy: str, say: Say) -> None:
+    """Start a deployment of which nothing runs: the SuperLink, then each node with what it proves itself by."""
     say("starting the SuperLink")
     for file in directory.glob(f"{parts.DATABASE}*"):  # of nodes that are no more
         file.unlink()
@@ -119,32 +133,13 @@ def _begin(directory: Path, deployment: Deployment, policy: str, say: Say) -> No
     deployment.save(directory)
 
 
-def _mend(directory: Path, deployment: Deployment, say: Say) -> None:
-    """Start again what has ended, and end what that had left behind; whatever else is there is not touched."""
-    for process in deployment.broken:
-        say(f"{process.name}: {process.fault}: starting it again")
-        _clear(deployment, process)
-        if process.name == parts.LINK:
-            parts.start_link(directory, deployment)
-        else:
-            parts.start_again(directory, deployment, int(process.name.rpartition("-")[2]))
-
-
-def _clear(deployment: Deployment, process: Process) -> None:
-    """End what is left of one part: first as it would end by itself, which tells the SuperLink that a node leaves."""
-    if process.runs:
-        send(process.pid, signal.SIGTERM)
-        wait_until(lambda: not process.runs, ENDS)
-    _kill(deployment, process.name)
-
-
 def _end(directory: Path, deployment: Deployment) -> int:
-    """Nodes first, then the SuperLink, then what they leave behind, each by its pid."""
+    """End all that runs, nodes first, then the SuperLink, then what they leave behind; how many processes that were."""
     found = deployment.alive
     for group in ([each for each in found if each.name != parts.LINK], found):
         for process in group:
             send(process.pid, signal.SIGTERM)
-        wait_until(lambda own=group: not any(each.runs for each in own), ENDS)  # type: ignore[misc]
+        _wait_for_end(group)
     for process in deployment.alive:
         kill_what_it_started(process.pid)
         send(process.pid, signal.SIGKILL)
@@ -152,6 +147,10 @@ def _end(directory: Path, deployment: Deployment) -> int:
         raise FedprivError(f"{directory}: processes {', '.join(map(str, left))} do not end")
     (directory / STATE).unlink(missing_ok=True)
     return len(found)
+
+
+def _wait_for_end(processes: Sequence[Process]) -> None:
+    wait_until(lambda: not any(each.runs for each in processes), ENDS)
 
 
 def _kill(deployment: Deployment, part: str | None = None) -> list[int]:

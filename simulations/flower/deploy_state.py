@@ -16,22 +16,25 @@ from pathlib import Path
 
 from fedpriv._base.files import replaced
 from fedpriv.errors import FedprivError
-from simulations.flower.surroundings import began
+from simulations.flower.surroundings import began, proc
 
-STATE, FORMAT = "deployment.json", 1
-MARK, PART = "FEDPRIV_DEPLOYMENT", "FEDPRIV_PART"  # in the environment: of which deployment, and of which of its parts
+STATE = "deployment.json"  # what was started
+FORMAT = 1  # of that file
+MARK = "FEDPRIV_DEPLOYMENT"  # in the environment: of which deployment a process is
+PART = "FEDPRIV_PART"  # in the environment: of which of its parts
 EXECUTOR = "flower-superexec"  # what each part starts to start the processes of its tasks; Flower does not watch it
-NAME, HOME = "local", "flwr"  # the connection, and the directory of Flower's configuration that holds it
+NAME = "local"  # the connection
+HOME = "flwr"  # the directory of Flower's configuration that holds it
 
 
 @dataclass(frozen=True)
 class Process:
-    """One that was started: what it is, and the port it listens at."""
+    """A process that was started."""
 
-    name: str
+    name: str  # of the part: superlink, or node-0, node-1, …
     pid: int
-    began: str
-    port: int
+    began: str  # when, in its system's own words; nothing where it had ended at once
+    port: int  # that it listens at
 
     @property
     def runs(self) -> bool:
@@ -48,15 +51,15 @@ class Process:
 class Deployment:
     """What `fedpriv deploy up` has started."""
 
-    nodes: int
-    tls: bool
-    port: int
-    mark: str
+    nodes: int  # SuperNodes
+    tls: bool  # whether all prove who they are
+    port: int  # the SuperLink's
+    mark: str  # that all its processes bear in their environment
     ready: bool = False  # whether `up` came to its end
     processes: list[Process] = field(default_factory=list)
 
     def save(self, directory: Path) -> None:
-        """Write it down, durably."""
+        """Write down in the deployment's directory what was started, durably."""
         replaced(directory / STATE, (json.dumps({"format": FORMAT} | asdict(self), indent=1) + "\n").encode())
 
     def take(self, process: Process) -> None:
@@ -88,10 +91,13 @@ class Deployment:
     def broken(self) -> list[Process]:
         """Those that have ended, and those whose executor has: they take tasks, and nothing works on them."""
         found = _environments() if Path("/proc/self/stat").exists() else None
-        return [each for each in self.processes if not each.runs or not (found is None or self._executes(each, found))]
-
-    def _executes(self, process: Process, found: list[tuple[int, list[bytes]]]) -> bool:
-        return any(EXECUTOR in _command(pid) for pid in self._among(found, process.name))
+        broken = list[Process]()
+        for each in self.processes:
+            pids = [] if found is None else self._among(found, each.name)
+            executes = found is None or any(EXECUTOR in proc(pid, "cmdline") for pid in pids)
+            if not (each.runs and executes):
+                broken.append(each)
+        return broken
 
     def left_over(self, part: str | None = None) -> list[int]:
         """Every process with this deployment's mark: those started here, and all that these started (of one part)."""
@@ -138,10 +144,3 @@ def _environments() -> list[tuple[int, list[bytes]]]:
             if began(int(place.name)) and int(place.name) != os.getpid():
                 found.append((int(place.name), words))
     return found
-
-
-def _command(pid: int) -> str:
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_text(errors="replace")
-    except OSError:
-        return ""

@@ -50,7 +50,25 @@ def simulate(
     told = {"job": asdict(job), "workers": workers, "cohorts": cohorts or workers, "log": str(log)}
     with kept(place) as lock, scratch_directory() as scratch:
         log.unlink(missing_ok=True)
-        _run_in_a_group(told, scratch, place, lock)
+        process = subprocess.Popen(
+            [sys.executable, "-m", "simulations.flower._simulation"],
+            stdin=subprocess.PIPE,
+            env=environment(scratch) | {KEPT: str(lock)},
+            pass_fds=[lock],  # that process keeps the directory where this one is killed
+            cwd=scratch / "empty",
+            start_new_session=True,  # the terminal's Ctrl-C reaches this process alone
+            text=True,
+        )
+        try:
+            assert process.stdin is not None
+            process.stdin.write(json.dumps(told) + "\n")
+            process.stdin.flush()
+            process.wait()
+        except KeyboardInterrupt:
+            (place / STOP).touch()
+            process.wait()
+        finally:
+            end_all(process)
         try:
             result = outcome(place)
         except BaseException:
@@ -60,26 +78,3 @@ def simulate(
         if not result["failed"]:
             log.unlink(missing_ok=True)
     return result
-
-
-def _run_in_a_group(told: dict[str, Any], scratch: Path, directory: Path, lock: int) -> None:
-    """Start the simulation's process, and see its group off."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "simulations.flower._simulation"],
-        stdin=subprocess.PIPE,
-        env=environment(scratch) | {KEPT: str(lock)},
-        pass_fds=[lock],  # that process keeps the directory where this one is killed
-        cwd=scratch / "empty",
-        start_new_session=True,  # the terminal's Ctrl-C reaches this process alone
-        text=True,
-    )
-    assert process.stdin is not None
-    try:
-        process.stdin.write(json.dumps(told) + "\n")
-        process.stdin.flush()
-        process.wait()
-    except KeyboardInterrupt:
-        (directory / STOP).touch()
-        process.wait()
-    finally:
-        end_all(process)

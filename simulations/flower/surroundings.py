@@ -12,18 +12,31 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import chdir, contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import IO
 
 from clients.flower.place import HOME
 from fedpriv.errors import FedprivError, reason
 
 REMEMBERED = ("RAY_AUTH_TOKEN",)  # what Ray reads once a process: a second one started there must be told the same
 
+TOLD = {  # what Flower and Ray are told of every run
+    "FLWR_TELEMETRY_ENABLED": "0",
+    "FLWR_DISABLE_UPDATE_CHECK": "1",
+    "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_AUTH_MODE": "token",  # Ray listens on every interface
+    "RAY_DEDUP_LOGS": "0",  # what it has to say it says at once
+    "RAY_worker_niceness": "0",  # 15 unless told: starved by anything else that runs
+    "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0",
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+    "NO_PROXY": "127.0.0.1,localhost",
+}
 
-def end_all(process: subprocess.Popen[Any]) -> None:
+
+def end_all(process: subprocess.Popen[str] | subprocess.Popen[bytes]) -> None:
     """Kill a process that leads its group, all that it started, and the group (also where the leader alone is dead)."""
     if process.poll() is None:
         send(process.pid, signal.SIGSTOP)
@@ -78,37 +91,40 @@ def send(pid: int, which: signal.Signals) -> None:
         os.kill(pid, which)
 
 
+def proc(pid: int, what: str) -> str:
+    """What a file of /proc says of a process; nothing where it has ended, or where there is no /proc."""
+    try:
+        return Path(f"/proc/{pid}/{what}").read_text(errors="replace")
+    except OSError:
+        return ""
+
+
 def began(pid: int) -> str:
     """When a process began, in its system's own words; nothing where it has ended."""
     if Path("/proc/self/stat").exists():
-        try:
-            words = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
-        except OSError:
-            return ""
-        return "" if words[0] == "Z" else words[19]
+        words = _stat(pid)
+        return "" if not words or words[0] == "Z" else words[19]
     shown = subprocess.run(["ps", "-o", "lstart=", "-p", str(pid)], capture_output=True, text=True)
     return shown.stdout.strip()
 
 
 def descendants(pid: int) -> list[int]:
     """All that a process started, and that these started, while those between are there."""
-    parents = _parents()
+    if Path("/proc/self/stat").exists():  # which a container has; other systems have ps
+        stats = {int(place.name): _stat(int(place.name)) for place in Path("/proc").glob("[0-9]*")}
+        parents = {each: int(words[1]) for each, words in stats.items() if words}
+    else:
+        listed = subprocess.run(["ps", "-A", "-o", "pid=,ppid="], capture_output=True, text=True).stdout.split()
+        parents = dict(zip(map(int, listed[::2]), map(int, listed[1::2]), strict=True))
     found = [pid]
     for own in found:
         found += [child for child, parent in parents.items() if parent == own]
     return found[1:]
 
 
-def _parents() -> dict[int, int]:
-    """The parent of every process: from /proc, which a container has, or ps, which other systems have."""
-    if not Path("/proc/self/stat").exists():
-        listed = subprocess.run(["ps", "-A", "-o", "pid=,ppid="], capture_output=True, text=True).stdout.split()
-        return dict(zip(map(int, listed[::2]), map(int, listed[1::2]), strict=True))
-    found = {}
-    for file in Path("/proc").glob("[0-9]*/stat"):
-        with suppress(OSError):  # it has ended meanwhile
-            found[int(file.parent.name)] = int(file.read_text(errors="replace").rpartition(")")[2].split()[1])
-    return found
+def _stat(pid: int) -> list[str]:
+    """The words of /proc/PID/stat behind the process's name, which may hold anything: state, parent, …"""
+    return proc(pid, "stat").rpartition(")")[2].split()
 
 
 def environment(scratch: Path) -> dict[str, str]:
@@ -118,23 +134,21 @@ def environment(scratch: Path) -> dict[str, str]:
     """
     (scratch / "empty").mkdir(exist_ok=True)
     return {name: value for name, value in os.environ.items() if name != "RAY_ADDRESS"} | {
+        **TOLD,
         HOME: os.getcwd(),
-        "FLWR_TELEMETRY_ENABLED": "0",
-        "FLWR_DISABLE_UPDATE_CHECK": "1",
-        "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
         "FLWR_HOME": str(scratch / "flwr"),
-        "RAY_USAGE_STATS_ENABLED": "0",
         "RAY_TMPDIR": str(scratch),
-        "RAY_AUTH_MODE": "token",  # Ray listens on every interface
         "RAY_AUTH_TOKEN": secrets.token_hex(32),
-        "RAY_DEDUP_LOGS": "0",  # what it has to say it says at once
-        "RAY_worker_niceness": "0",  # 15 unless told: starved by anything else that runs
-        "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0",
-        "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
-        "NO_PROXY": "127.0.0.1,localhost",
         "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]),
         "PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path),  # this code, from wherever it came
     }
+
+
+def started(words: Sequence[str], scratch: Path, env: Mapping[str, str], log: IO[str]) -> subprocess.Popen[bytes]:
+    """A process in a group of its own, which begins in the empty directory of `environment` and says all in a log."""
+    return subprocess.Popen(
+        words, cwd=scratch / "empty", env=env, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+    )
 
 
 def reach_ray(workers: int, address: str | None) -> Callable[[], None]:
@@ -171,7 +185,11 @@ def start_ray(workers: int, address: str = "local") -> Callable[[], None]:
     try:
         with chdir(path / "empty"):
             init_ray(workers)
-        _tell(watch, set(descendants(os.getpid())) - others)
+        # these are to be ended, too: not every system says where a process is at home
+        ours = "".join(f"{pid}:{began(pid)}\n" for pid in set(descendants(os.getpid())) - others)
+        assert watch.stdin is not None
+        watch.stdin.write(ours)
+        watch.stdin.flush()
     except BaseException:
         _restore(before)
         watch.communicate()
@@ -181,7 +199,7 @@ def start_ray(workers: int, address: str = "local") -> Callable[[], None]:
         import ray
 
         for pid in set(descendants(os.getpid())) - others:
-            if _name(pid) not in ("gcs_server", ""):
+            if proc(pid, "comm").strip() not in ("gcs_server", ""):
                 send(pid, signal.SIGKILL)
         ray.shutdown()
         _restore(before)
@@ -197,7 +215,7 @@ def _restore(before: Mapping[str, str | None]) -> None:
         os.environ.update({} if text is None else {name: text})
 
 
-def watched(scratch: Path) -> subprocess.Popen[Any]:
+def watched(scratch: Path) -> subprocess.Popen[str]:
     """A process that ends all that is at home in a scratch directory, and removes it, when this one ends or is killed.
 
     Its input ends with this process. Where it is closed before, that is the end, too.
@@ -206,40 +224,20 @@ def watched(scratch: Path) -> subprocess.Popen[Any]:
     return subprocess.Popen(words, stdin=subprocess.PIPE, text=True, start_new_session=True)
 
 
-def _tell(watch: subprocess.Popen[Any], pids: Iterable[int]) -> None:
-    """These are to be ended, too: not every system says where a process is at home."""
-    assert watch.stdin is not None
-    watch.stdin.write("".join(f"{pid}:{began(pid)}\n" for pid in pids))
-    watch.stdin.flush()
-
-
-def _name(pid: int) -> str:
-    """What a process is called, where /proc says it."""
-    try:
-        return Path(f"/proc/{pid}/comm").read_text().strip()
-    except OSError:
-        return ""
-
-
 def init_ray(workers: int) -> None:
-    """Ray in the surroundings that `environment` describes."""
+    """Ray in the surroundings that `environment` describes; half of the free memory is shared, for it may be little."""
     import ray
 
+    shared = Path("/dev/shm")
+    free = shutil.disk_usage(shared).free if shared.is_dir() else 2 << 30
     ray.init(
         address="local",  # never a cluster that happens to be there
         num_cpus=workers,
         include_dashboard=False,
         log_to_driver=False,
         logging_level=logging.ERROR,
-        object_store_memory=_shared_memory(),
+        object_store_memory=max(min(free // 2, 2 << 30), 80 << 20),  # 2 GB at most; 80 MB is Ray's least
     )
-
-
-def _shared_memory() -> int:
-    """Half of what is free, 2 GB at most, 80 MB (Ray's least) at least: a container may have little."""
-    place = Path("/dev/shm")
-    free = shutil.disk_usage(place).free if place.is_dir() else 2 << 30
-    return max(min(free // 2, 2 << 30), 80 << 20)
 
 
 def wait_until(done: Callable[[], bool], seconds: float | None) -> bool:

@@ -46,7 +46,8 @@ class Here:
         """The answers, as they are made."""
         for part in parts(task.clients, self._cohorts):
             try:
-                yield _answer(part, _reply(task, part), task)
+                content = cohort.answer(task.study, task.weights, task.round, part, task.settings_of(part))
+                yield _answer(part, content, task)
             except FAULTS as error:
                 yield Answer(part, None, f"raised: {reason(error)}")
 
@@ -60,13 +61,18 @@ class OnRay:
     An address is of a cluster that is there already, whose machines have fedpriv and see the study's data.
     """
 
-    def __init__(self, workers: int | None, cohorts: int | None = None, address: str | None = None) -> None:
+    def __init__(
+        self,
+        workers: int | None,
+        cohorts: int | None = None,  # that the clients of a round are divided into: one a worker unless said
+        address: str | None = None,
+    ) -> None:
         self._mine = "ray" not in sys.modules or not sys.modules["ray"].is_initialized()
         if self._mine:
             self._end = reach_ray(workers or cores(), address)  # which sets Ray's environment before it is imported
         import ray
 
-        self._ray: Any = ray
+        self._ray: Any = ray  # whose types know nothing of what is called remotely
         workers = workers or max(1, int(self._ray.cluster_resources().get("CPU", 1)))
         self._cohorts = cohorts or workers
         worker: Any = ray.remote(num_cpus=1, max_restarts=-1, max_task_retries=1)(_Worker)
@@ -86,18 +92,17 @@ class OnRay:
             if not ready:
                 break
             for done in ready:
-                yield self._opened(done, owing.pop(done), task)
+                part = owing.pop(done)
+                try:
+                    answer = _answer(part, self._ray.get(done), task)
+                except self._ray.exceptions.RayTaskError as error:
+                    answer = Answer(part, None, f"raised: {reason(error.cause)}")
+                except self._ray.exceptions.RayError as error:
+                    answer = Answer(part, None, f"lost: {type(error).__name__}")
+                yield answer
         for late, part in owing.items():
             self._ray.cancel(late)
             yield Answer(part, None, f"late: no answer within {task.timeout:g} s")
-
-    def _opened(self, done: Any, part: Numbers, task: Task) -> Answer:
-        try:
-            return _answer(part, self._ray.get(done), task)
-        except self._ray.exceptions.RayTaskError as error:
-            return Answer(part, None, f"raised: {reason(error.cause)}")
-        except self._ray.exceptions.RayError as error:
-            return Answer(part, None, f"lost: {type(error).__name__}")
 
     def close(self) -> None:
         """End the workers, and Ray where it was started here."""
@@ -108,6 +113,8 @@ class OnRay:
 
 
 class _Worker:
+    """One process of Ray's, in the directory that the run was started from."""
+
     def __init__(self, home: str, modules: str | None) -> None:
         if Path(home).is_dir():  # which another machine may lack; then a study's own paths are full ones
             os.chdir(home)
@@ -115,12 +122,15 @@ class _Worker:
             look_for_modules(Path(modules))
         torch_on_one_thread()
 
-    def answer(self, study: str, weights: NDArray[np.float32], round: int, clients: Numbers, settings: Any) -> bytes:
+    def answer(
+        self,
+        study: str,  # as TOML
+        weights: NDArray[np.float32],
+        round: int,
+        clients: Numbers,
+        settings: NDArray[np.float64] | None,  # of their releases that adapt, a row each
+    ) -> bytes:
         return cohort.answer(study, weights, round, clients, settings)
-
-
-def _reply(task: Task, part: Numbers) -> bytes:
-    return cohort.answer(task.study, task.weights, task.round, part, task.settings_of(part))
 
 
 def _answer(part: Numbers, content: bytes, task: Task) -> Answer:

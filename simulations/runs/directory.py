@@ -13,7 +13,11 @@ from server.directory.outcome import ERROR, LOG, STOP
 BEFORE = {ERROR, STOP, LOG, ENVIRONMENT, "app"}  # what a run leaves that was killed before it began
 
 
-def taken(study: str, out: str | None, resume: str | None) -> tuple[Path, list[Path]]:
+def taken(
+    study: str,  # by whose name the directory goes where none is given
+    out: str | None,  # --out
+    resume: str | None,  # --resume
+) -> tuple[Path, list[Path]]:
     """The run's own directory, made here so that no other run can take it; all that was made, the innermost first."""
     if resume is not None:
         if out is not None:
@@ -22,7 +26,9 @@ def taken(study: str, out: str | None, resume: str | None) -> tuple[Path, list[P
     if out is None:
         return next_free(Path(study).stem)
     place = Path(out)
-    if place.exists() and (not place.is_dir() or not _may_begin(place)):
+    if place.exists() and not (
+        place.is_dir() and all(name in BEFORE or name.startswith(".") for name in os.listdir(place))
+    ):
         raise FedprivError(f"{out}: is there already; --resume {out} goes on with a run, --out names another place")
     made = _missing(place)
     place.mkdir(parents=True, exist_ok=True)
@@ -43,7 +49,7 @@ def next_free(name: str) -> tuple[Path, list[Path]]:
 
 
 def take_back(directory: Path, made: list[Path]) -> None:
-    """What was made for a run that did not begin is not left behind, unless it says why."""
+    """Remove the directories that were made for a run that did not begin, unless it says why; the innermost first."""
     if not made or (directory / STUDY).exists() or (directory / LOG).exists():
         return
     try:
@@ -65,7 +71,3 @@ def modules_of(directory: Path) -> Path:
 
 def _missing(directory: Path) -> list[Path]:
     return [each for each in (directory, *directory.parents) if not each.exists()]
-
-
-def _may_begin(directory: Path) -> bool:
-    return all(name in BEFORE or name.startswith(".") for name in os.listdir(directory))

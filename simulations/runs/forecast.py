@@ -6,12 +6,12 @@ The time is measured, on few clients: training, encoding and aggregation as a mu
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from time import perf_counter
 from typing import Any
 
-from clients.data.identity import identity
+from clients.data.identity import identity, in_words
 from clients.models.gradients import torch_on_one_thread
 from clients.training.cohort import Cohort
 from clients.training.prepared import Prepared
@@ -19,7 +19,7 @@ from fedpriv.errors import FedprivError
 from fedpriv.population.participation import Numbers, rounds_of_each
 from fedpriv.studies.study import Study
 from server.directory.made_on import where
-from server.progress.words import named
+from server.progress.words import both, named
 from server.rounds import planned, size_of
 from server.rounds.driver import Answer
 from server.rounds.inbox import Inbox
@@ -36,22 +36,46 @@ def forecast(study: Study) -> dict[str, Any]:
     own = study.privacy
     carried = [named(each.table()) for each in (own.release, own.mechanism) if each is not None]
     event = plan.event() if study.privacy.promises else None
+    seconds = asked * _seconds_a_client(ready)
+    # what is looked at after a round: of ε, all that is prepared for many rounds is ready by the end of the run
+    epsilon = plan.epsilon(plan.releases_of_worst)
+    look = _timed(lambda: plan.epsilon(max(plan.releases_of_worst - 1, 0)))
+    if len(ready.pool.y_test):
+        look += _timed(lambda: ready.net.evaluate(ready.net.initial(), ready.pool.x_test, ready.pool.y_test))
     looks = -(-study.run.rounds // study.run.evaluate_every)
     return {
         "name": study.name, "data": identity(study.data.kind, ready.pool) | {"path": where(study)},
         "clients": study.clients.count, "byzantine": study.clients.attackers,
         "rounds": study.run.rounds, "dimension": plan.dimension, "mechanism": ", then ".join(carried),
-        "epsilon": plan.epsilon(plan.releases_of_worst)._asdict(),
+        "epsilon": epsilon._asdict(),
         "epsilons": plan.both_epsilons,
         "delta": study.privacy.delta, "unit": event.unit if event else "client", "trust": study.privacy.trust,
         "adjacency": event.adjacency if event else None, "seen": event.seen if event else None,
         "client_bytes": size.whole, "client_bytes_are": size.word, "bytes_up": round(asked * size.bytes),
-        "seconds": asked * _seconds_a_client(ready) + looks * _seconds_a_look(ready), "start_seconds": START,
+        "seconds": seconds + looks * look, "start_seconds": START,
     }  # fmt: skip
 
 
+def table(found: Mapping[str, Any]) -> str:
+    """What `forecast` found, for people."""
+    epsilon, bytes_are = found["epsilon"], {"exact": "", "expected": " (expected)", "at most": " (expected, at most)"}
+    seconds, start = found["seconds"], found["start_seconds"]
+    sent = f"{found['client_bytes']:,} bytes a round, {found['bytes_up']:,} bytes all clients in all"
+    kept = zip(("records kept", ""), both(found["epsilons"]), strict=True) if found["epsilons"] else ()
+    return "\n".join([
+        f"{found['name']}: {found['clients']} clients, {found['byzantine']} Byzantine, {found['rounds']} rounds",
+        f"  {in_words(found['data'], found['data']['path'])}",
+        f"  {found['mechanism']}",
+        f"  ε at δ = {found['delta']:g}     at most {epsilon['upper']:.7g}, at least {epsilon['lower']:.7g}",
+        *(f"  {name:<18}{text}" for name, text in kept),
+        f"  guarantee         {found['unit']} level, {found['adjacency']}, {found['trust']} trust",
+        f"  a client sends    {sent}{bytes_are[found['client_bytes_are']]}",
+        f"  expected time     roughly {seconds:.1f} s on one core, and {start:.0f} s for Flower to start",
+    ])  # fmt: skip
+
+
 def _seconds_a_client(ready: Prepared) -> float:
-    """From one chunk and from several: what a reply takes whoever is in it is not a client's."""
+    """How long one client takes, from one chunk and from several: what a reply takes whoever is in it is not its."""
     cohort, weights, chunk = Cohort(ready), ready.net.initial(), ready.net.chunk
     study, plan = ready.study, ready.plan
     asked = plan.participation.asked(study.clients.count, study.run.seed, 1)
@@ -74,16 +98,6 @@ def _seconds_a_client(ready: Prepared) -> float:
     if len(clients) <= chunk:
         return seconds(clients) / len(clients)
     return max(seconds(clients) - seconds(few), 0.0) / (len(clients) - len(few))
-
-
-def _seconds_a_look(ready: Prepared) -> float:
-    """What is looked at after a round: of ε, all that is prepared for many rounds is ready by the end of the run."""
-    plan, net, pool = ready.plan, ready.net, ready.pool
-    plan.epsilon(plan.releases_of_worst)
-    seconds = _timed(lambda: plan.epsilon(max(plan.releases_of_worst - 1, 0)))
-    if len(pool.y_test):
-        seconds += _timed(lambda: net.evaluate(net.initial(), pool.x_test, pool.y_test))
-    return seconds
 
 
 def _timed(act: Callable[[], object]) -> float:

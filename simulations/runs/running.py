@@ -39,25 +39,22 @@ class Way:
             raise FedprivError("--superlink names nodes that exist: no --driver direct, --workers or --cohorts with it")
 
     def go(self, study: Study, directory: Path, *, resume: bool, quiet: bool) -> dict[str, Any]:
-        """Run it there; what its result.json says."""
+        """Run a study in a directory; what its result.json says."""
         if self.driver == "direct":
-            return self._directly(study, directory, resume=resume, quiet=quiet)
+            from server import rounds  # torch, only where it is needed
+            from simulations.runs.direct import Here, OnRay
+
+            many = self.ray or (self.workers or 1) > 1
+            driver = OnRay(self.workers, self.cohorts, self.ray) if many else Here(self.cohorts or 1)
+            try:
+                return rounds.run(study, directory, driver, resume=resume, quiet=quiet)
+            finally:
+                driver.close()
         from simulations.flower import launch
 
         if self.superlink:
             return launch.superlink_run(study, directory, self.superlink, resume=resume, quiet=quiet)
         return launch.simulate(study, directory, workers=self.workers, cohorts=self.cohorts, resume=resume, quiet=quiet)
-
-    def _directly(self, study: Study, directory: Path, *, resume: bool, quiet: bool) -> dict[str, Any]:
-        from server import rounds  # torch, only where it is needed
-        from simulations.runs.direct import Here, OnRay
-
-        many = self.workers is not None and self.workers > 1
-        driver = OnRay(self.workers, self.cohorts, self.ray) if many or self.ray else Here(self.cohorts or 1)
-        try:
-            return rounds.run(study, directory, driver, resume=resume, quiet=quiet)
-        finally:
-            driver.close()
 
 
 def run(

@@ -20,23 +20,49 @@ from fedpriv.studies.study import Study
 
 KNOWN = [each.name for each in fields(Study)]
 MOST = 1_000_000  # cells; a larger grid is a slip
-IMPOSSIBLE, SKIP = "impossible", "skip"
+IMPOSSIBLE = "impossible"  # the key that says what becomes of combinations that cannot be
+SKIP = "skip"  # its one value: they are left out
 
 
 @dataclass(frozen=True)
 class Choice:
     """One value of an axis: what it is called, and the settings it stands for."""
 
-    label: str
+    label: str  # what people read
     settings: Mapping[str, Any]  # by dotted path
+
+    @staticmethod
+    def of(path: str, value: Any) -> Choice:
+        """The choice that is meant by one value of an axis, as it is written."""
+        top = path.partition(".")[0]
+        named = {key: each for key, each in value.items() if key != "label"} if isinstance(value, dict) else value
+        if named == {}:
+            raise FedprivError(f"sweep: {path} has a value that says nothing: {value!r}")
+        several = isinstance(named, dict) and "kind" not in named
+        if top not in KNOWN and not several:
+            raise FedprivError(
+                f"sweep: {path} is no setting{nearest(top, KNOWN)}; under a name of its own stand tables of dotted "
+                f"settings, got {value!r}"
+            )
+        label = value.get("label", called(named)) if isinstance(value, dict) else called(value)
+        if not isinstance(label, str) or not label.isprintable() or not label:
+            raise FedprivError(f"sweep: {path}: label must be a word, got {label!r}")
+        return Choice(label, flat(named, path if top in KNOWN else "") if several else {path: named})
 
 
 @dataclass(frozen=True)
 class Axis:
     """What is varied, and the values it takes."""
 
-    path: str
-    choices: tuple[Choice, ...]
+    path: str  # of the setting, or a name for several that change together
+    choices: tuple[Choice, ...]  # at least one, no two of one label, and no two of the same settings
+
+    def __post_init__(self) -> None:
+        if not self.choices:
+            raise FedprivError(f"sweep: {self.path} has no value: an empty list spans nothing")
+        for first, second in combinations(self.choices, 2):
+            if first.label == second.label or first.settings == second.settings:
+                raise FedprivError(f"sweep: {self.path} has the value {second.label} twice")
 
     @property
     def paths(self) -> set[str]:
@@ -44,11 +70,15 @@ class Axis:
         return {path for choice in self.choices for path in choice.settings}
 
 
-def axes_of(sweep: Any) -> list[Axis]:
-    """All axes, in the order they are written in."""
+def axes_of(sweep: object) -> list[Axis]:
+    """All axes of a study's [sweep] table, in the order they are written in."""
     if not isinstance(sweep, dict) or not set(sweep) - {IMPOSSIBLE}:
         raise FedprivError('has no [sweep] table ("run.seed" = [1, 2] and the like): fedpriv run runs a single study')
-    axes = [_axis(path, values) for path, values in sweep.items() if path != IMPOSSIBLE]
+    axes = list[Axis]()
+    for path, values in ((path, values) for path, values in sweep.items() if path != IMPOSSIBLE):
+        if not isinstance(values, list):
+            raise FedprivError(f"sweep: {path} must be a list of values, got {values!r}")
+        axes.append(Axis(path, tuple(Choice.of(path, value) for value in values)))
     for first, second in combinations(axes, 2):
         if both := first.paths & second.paths:
             raise FedprivError(f"sweep: {first.path} and {second.path} both set {min(both)}")
@@ -62,35 +92,6 @@ def skips(sweep: Table) -> bool:
     if sweep.get(IMPOSSIBLE, SKIP) != SKIP:
         raise FedprivError(f"sweep: {IMPOSSIBLE} can be {SKIP!r} or be left out, got {sweep[IMPOSSIBLE]!r}")
     return IMPOSSIBLE in sweep
-
-
-def _axis(path: str, values: Any) -> Axis:
-    if not isinstance(values, list):
-        raise FedprivError(f"sweep: {path} must be a list of values, got {values!r}")
-    if not values:
-        raise FedprivError(f"sweep: {path} has no value: an empty list spans nothing")
-    choices = tuple(_choice(path, value) for value in values)
-    for first, second in combinations(choices, 2):
-        if first.label == second.label or first.settings == second.settings:
-            raise FedprivError(f"sweep: {path} has the value {second.label} twice")
-    return Axis(path, choices)
-
-
-def _choice(path: str, value: Any) -> Choice:
-    top = path.partition(".")[0]
-    named = {key: each for key, each in value.items() if key != "label"} if isinstance(value, dict) else value
-    if named == {}:
-        raise FedprivError(f"sweep: {path} has a value that says nothing: {value!r}")
-    several = isinstance(named, dict) and "kind" not in named
-    if top not in KNOWN and not several:
-        raise FedprivError(
-            f"sweep: {path} is no setting{nearest(top, KNOWN)}; under a name of its own stand tables of dotted "
-            f"settings, got {value!r}"
-        )
-    label = value.get("label", called(named)) if isinstance(value, dict) else called(value)
-    if not isinstance(label, str) or not label.isprintable() or not label:
-        raise FedprivError(f"sweep: {path}: label must be a word, got {label!r}")
-    return Choice(label, flat(named, path if top in KNOWN else "") if several else {path: named})
 
 
 def called(value: Any) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from fedpriv.errors import FAULTS, FedprivError, reason
@@ -18,18 +19,33 @@ from simulations.sweep.directory import untried
 PATIENCE = 60.0  # seconds that a worker of a sweep that was killed may take to notice
 
 
-def run_cell(study: str, place: Path, made: Made | None = None) -> str | None:
-    """Run a study, given as TOML, in its place; None, or why it failed or its attack was not tried, in a line.
-
-    `made` is the data that whoever asks has, for another machine may have others under the same name.
-    """
+def run_cell(
+    study: str,  # as TOML
+    place: Path,  # the cell's directory, which need not be there
+    made: Made | None = None,  # the data of whoever asks, for another machine may have others under the same name
+    index: Path | None = None,  # the sweep's own file, where another machine is to be refused that does not see it
+) -> str | None:
+    """Run a study in its place; None, or why it failed or its attack was not tried, in a line."""
+    if index is not None and not index.is_file():
+        raise FedprivError(
+            f"{index.parent} is not there on every machine: --out must be on a disk that all of them share"
+        )
     try:
-        _wait_until_free(place)
+        until = time.monotonic() + PATIENCE
+        while place.is_dir():  # a worker of a sweep that was killed may still be at work there
+            late = time.monotonic() > until
+            with suppress(*() if late else (FedprivError,)), kept(place):
+                break
+            time.sleep(0.1)
         if made is not None:
             check_same("the sweep", made, study_file.parsed(study))
-        if not (_begun(place) and _ran(study, place, resume=True)):
-            shutil.rmtree(place, ignore_errors=True)
-            _run(study, place, resume=False)
+        # what failed begins anew, and an attack that was not tried; so does what is damaged
+        if (place / "checkpoint.npz").exists() and not (place / ERROR).exists() and untried(place) is None:
+            with suppress(FedprivError):
+                _run(study, place, resume=True)
+                return untried(place)
+        shutil.rmtree(place, ignore_errors=True)
+        _run(study, place, resume=False)
         return untried(place)
     except FAULTS as error:
         place.mkdir(parents=True, exist_ok=True)
@@ -37,32 +53,6 @@ def run_cell(study: str, place: Path, made: Made | None = None) -> str | None:
         return str(error) if isinstance(error, FedprivError) else reason(error)
 
 
-def _begun(place: Path) -> bool:
-    """Whether there is something to go on with; what failed begins anew, and an attack that was not tried."""
-    return (place / "checkpoint.npz").exists() and not (place / ERROR).exists() and untried(place) is None
-
-
-def _ran(study: str, place: Path, resume: bool) -> bool:
-    """Whether it could be gone on with: what is damaged begins anew."""
-    try:
-        _run(study, place, resume)
-        return True
-    except FedprivError:
-        return False
-
-
 def _run(study: str, place: Path, resume: bool) -> None:
     rounds.run(study_file.parsed(study), place, Here(), resume=resume, quiet=True)
     met(place)
-
-
-def _wait_until_free(place: Path) -> None:
-    until = time.monotonic() + PATIENCE
-    while place.is_dir():
-        try:
-            with kept(place):
-                return
-        except FedprivError:
-            if time.monotonic() > until:
-                raise
-            time.sleep(0.1)

@@ -10,6 +10,7 @@ import os
 import sys
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
+from importlib import import_module
 from itertools import islice
 from math import inf
 from pathlib import Path
@@ -48,28 +49,32 @@ class Job(Protocol):
 
 
 class Done(NamedTuple):
-    """A job that has ended, how long that took, and in a line why it failed if it did."""
+    """A job that has ended, how long that took, and why it failed if it did."""
 
     job: Job
     seconds: float
-    fault: str | None
+    fault: str | None  # in a line
 
 
 class Crew:
     """Ray, and at most so many workers: one a core, or as many as the cluster has, unless said. They load at once."""
 
-    def __init__(self, size: int | None, address: str | None) -> None:
+    def __init__(
+        self,
+        size: int | None,  # workers
+        address: str | None,  # of a cluster that is there already; None for Ray on this machine
+    ) -> None:
         self._mine = "ray" not in sys.modules or not sys.modules["ray"].is_initialized()
         if self._mine:
             self._end = reach_ray(size or cores(), address)
         import ray  # its environment must be set before
 
-        self._ray: Any = ray
+        self._ray: Any = ray  # whose types know nothing of what is called remotely
         self._class: Any = ray.remote(num_cpus=1, max_restarts=0, max_task_retries=0)(Hand)
         self.size: int = size or max(1, int(self._ray.cluster_resources().get("CPU", 1)))
         self._left, self._tries = deque[Job](), Counter[str]()
         self._took: dict[str, float] = {}  # seconds of the last of those that are alike
-        self._busy: dict[Any, Busy] = {}  # by what it will tell
+        self._busy: dict[Any, Busy] = {}  # by the reference through which Ray will tell what became of it
         for _ in range(self.size):
             self._hire()
 
@@ -100,7 +105,13 @@ class Crew:
         hand, job, since = self._busy.pop(told)
         try:
             fault = self._ray.get(told)
-            self._give(hand)
+            if self._left:  # of the next few jobs the one expected to take longest: none ends long after the others
+                given = max(islice(self._left, AHEAD * self.size), key=lambda own: self._took.get(own.alike, inf))
+                self._left.remove(given)
+                self._tries[given.id] += 1
+                self._busy[hand.run.remote(given.call())] = Busy(hand, given, monotonic())
+            else:
+                self._ray.kill(hand)
         except self._ray.exceptions.RayTaskError as error:
             raise FedprivError(f"Ray's workers cannot begin: {reason(error.cause)}") from None
         except self._ray.exceptions.RayError as error:
@@ -117,28 +128,13 @@ class Crew:
         self._took[job.alike] = seconds = monotonic() - since
         return Done(job, seconds, fault)
 
-    def _next(self) -> Job:
-        """Of the next few jobs the one expected to take longest, so that none ends long after the others."""
-        near = islice(self._left, AHEAD * self.size)
-        job = max(near, key=lambda job: self._took.get(job.alike, inf))
-        self._left.remove(job)
-        return job
-
-    def _give(self, hand: Any) -> None:
-        if not self._left:
-            self._ray.kill(hand)
-            return
-        job = self._next()
-        self._tries[job.id] += 1
-        self._busy[hand.run.remote(job.call())] = Busy(hand, job, monotonic())
-
 
 class Busy(NamedTuple):
     """A worker, the job it has (none while it loads), and since when."""
 
-    hand: Any
+    hand: Any  # Ray's handle of a `Hand`
     job: Job | None
-    since: float
+    since: float  # of `time.monotonic`
 
 
 class Hand:
@@ -153,7 +149,7 @@ class Hand:
             os.chdir(self._home)
         if self._modules:
             look_for_modules(Path(self._modules))
-        import simulations.sweep._cell  # noqa: F401
+        import_module("simulations.sweep._cell")
 
     def run(self, call: Callable[[], str | None]) -> str | None:
         """One job; in a line why it failed, if it did."""

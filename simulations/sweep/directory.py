@@ -11,7 +11,7 @@ from typing import Any
 
 from fedpriv import records
 from fedpriv._base.files import replaced
-from fedpriv._base.tables import Table, flat, toml
+from fedpriv._base.tables import flat, toml
 from fedpriv.errors import FedprivError
 from fedpriv.studies import identity
 from server.directory import kept
@@ -19,27 +19,55 @@ from server.directory.outcome import ERROR
 from server.progress.words import NOT_TRIED
 from simulations.sweep.grid import Cell, Grid
 
-STUDY, INDEX, CELLS = "study.toml", "sweep.json", "cells"
-FORMAT = 1
+STUDY = "study.toml"  # the study with its grid
+INDEX = "sweep.json"  # which cells there are, and where each stands
+CELLS = "cells"  # the directory of theirs
+FORMAT = 1  # of the index
 
 
 def check(out: Path, grid: Grid) -> None:
-    """Refuse a directory that holds anything else."""
-    if (out / STUDY).is_file():
-        _check_format(out)
-        _check_same(out, toml(grid.table))
-    elif out.exists() and (not out.is_dir() or any(not file.name.startswith(".") for file in out.iterdir())):
-        raise FedprivError(f"{out}: is there already and holds no sweep: --out names another place")
+    """Refuse a directory that holds anything else, or cells that go by ids of another format."""
+    if not (out / STUDY).is_file():
+        if out.exists() and (not out.is_dir() or any(not file.name.startswith(".") for file in out.iterdir())):
+            raise FedprivError(f"{out}: is there already and holds no sweep: --out names another place")
+        return
+    try:
+        found = json.loads((out / INDEX).read_text(encoding="utf-8")).get("study_format", 0)
+    except FileNotFoundError:  # where a kill left no index, there are no cells
+        found = identity.FORMAT
+    except (OSError, ValueError, AttributeError) as error:
+        raise FedprivError(f"{out / INDEX}: cannot be read ({error})") from None
+    if found != identity.FORMAT:
+        raise FedprivError(
+            f"{out}: a sweep of format {found}, where this version goes on with format {identity.FORMAT}: fedpriv "
+            "report reads it; --out names another place"
+        )
+    now = toml(grid.table)
+    try:
+        was = (out / STUDY).read_text(encoding="utf-8")
+        old, new = ({}, {}) if was == now else (flat(tomllib.loads(was)), flat(tomllib.loads(now)))
+    except (OSError, ValueError) as error:
+        raise FedprivError(f"{out / STUDY}: cannot be read ({error})") from None
+    if paths := [path for path in {**old, **new} if old.get(path) != new.get(path)]:
+        differing = [f"{path} is {_short(old.get(path))} there, {_short(new.get(path))} here" for path in paths]
+        shown = "; ".join(differing[:4]) + ("; …" if len(differing) > 4 else "")
+        raise FedprivError(f"{out}: holds another study: {shown}. --out names another place")
 
 
 @contextmanager
 def opened(out: Path, grid: Grid) -> Iterator[None]:
     """The directory for this sweep alone: begun, or gone on with where it holds the same one."""
     check(out, grid)
+    index = {
+        "format": FORMAT, "study_format": identity.FORMAT, "name": grid.name, "about": grid.cells[0].study.about,
+        "axes": [{"path": axis.path, "values": [choice.label for choice in axis.choices]} for axis in grid.axes],
+        "seeds": grid.seeds,
+        "cells": [{"id": cell.id, "place": dict(cell.place), "seed": cell.study.run.seed} for cell in grid.cells],
+    }  # fmt: skip
     out.mkdir(parents=True, exist_ok=True)
     with kept(out):
         replaced(out / STUDY, toml(grid.table).encode(), mode=0o644)
-        replaced(out / INDEX, (json.dumps(_index(grid), indent=1, ensure_ascii=False) + "\n").encode(), mode=0o644)
+        replaced(out / INDEX, (json.dumps(index, indent=1, ensure_ascii=False) + "\n").encode(), mode=0o644)
         (out / CELLS).mkdir(exist_ok=True)
         yield
 
@@ -85,48 +113,6 @@ def untried(place: Path) -> str | None:
     except (OSError, ValueError, AttributeError):
         return None
     return None if why is None else f"the attack was {NOT_TRIED}: {why}"
-
-
-def _index(grid: Grid) -> dict[str, Any]:
-    axes = [{"path": axis.path, "values": [choice.label for choice in axis.choices]} for axis in grid.axes]
-    cells = [{"id": cell.id, "place": dict(cell.place), "seed": cell.study.run.seed} for cell in grid.cells]
-    about = grid.cells[0].study.about
-    return {"format": FORMAT, "study_format": identity.FORMAT, "name": grid.name, "about": about, "axes": axes,
-            "seeds": grid.seeds, "cells": cells}  # fmt: skip
-
-
-def _check_format(out: Path) -> None:
-    """Refuse cells that go by ids of another format; where a kill left no index, there are none."""
-    try:
-        found = json.loads((out / INDEX).read_text(encoding="utf-8")).get("study_format", 0)
-    except FileNotFoundError:
-        return
-    except (OSError, ValueError, AttributeError) as error:
-        raise FedprivError(f"{out / INDEX}: cannot be read ({error})") from None
-    if found != identity.FORMAT:
-        raise FedprivError(
-            f"{out}: a sweep of format {found}, where this version goes on with format {identity.FORMAT}: fedpriv "
-            "report reads it; --out names another place"
-        )
-
-
-def _check_same(out: Path, text: str) -> None:
-    """Refuse the directory of another study, and show what differs."""
-    try:
-        was = (out / STUDY).read_text(encoding="utf-8")
-        differing = [] if was == text else _differing(tomllib.loads(was), tomllib.loads(text))
-    except (OSError, ValueError) as error:
-        raise FedprivError(f"{out / STUDY}: cannot be read ({error})") from None
-    if differing:
-        shown = "; ".join(differing[:4]) + ("; …" if len(differing) > 4 else "")
-        raise FedprivError(f"{out}: holds another study: {shown}. --out names another place")
-
-
-def _differing(was: Table, now: Table) -> list[str]:
-    """What differs, setting by setting."""
-    old, new = flat(was), flat(now)
-    paths = [path for path in {**old, **new} if old.get(path) != new.get(path)]
-    return [f"{path} is {_short(old.get(path))} there, {_short(new.get(path))} here" for path in paths]
 
 
 def _short(value: Any) -> str:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from statistics import fmean, median
 from time import perf_counter
 from typing import Any
 
+from clients.data.identity import in_words
 from clients.training.prepared import net_of, pool_of
 from fedpriv import records
 from fedpriv.randomness.streams import stream
@@ -16,52 +18,59 @@ from fedpriv.studies import promise as guarantee
 from fedpriv.studies.study import Study
 from server import rounds
 from server.directory import made_on
+from server.progress.words import duration, up
 from simulations.runs.direct import Here
-from simulations.sweep.grid import Grid
+from simulations.sweep.grid import SEED, Grid
 
-SAMPLE, ROUNDS, ENOUGH = 16, 3, 30.0  # cells, rounds of each, seconds
+SAMPLE = 16  # cells that stand for all
+ROUNDS = 3  # of each
+ENOUGH = 30.0  # seconds after which no further cell is tried
 START = 5.0  # seconds Ray and its workers take, measured on two cores
 
 
 def forecast(grid: Grid, workers: int) -> dict[str, Any]:
     """How many cells, which ε, and about how long, of a grid whose every study is resolved."""
-    seconds = _seconds_a_cell(grid)
-    return {
-        "name": grid.name, "data": _data(grid), "cells": len(grid.cells), "skipped": grid.skipped, "seeds": grid.seeds,
-        "axes": [{"path": axis.path, "values": [choice.label for choice in axis.choices]} for axis in grid.axes],
-        "epsilon": sorted({_epsilon(cell.study) for cell in grid.cells}),
-        "seconds_a_cell": seconds, "workers": workers,
-        "seconds": START + seconds * len(grid.cells) / min(workers, len(grid.cells)),
-    }  # fmt: skip
-
-
-def _data(grid: Grid) -> list[dict[str, Any]]:
-    """Every data set that some cell is made on, once."""
-    found = {repr(cell.study.data): cell.study for cell in grid.cells}
-    made = [made_on.here(study) for study in found.values()]
-    return list({each.data["sha256"]: each.data | {"path": each.where} for each in made if each.data}.values())
-
-
-def _epsilon(study: Study) -> float:
-    """What the study promises, at most."""
-    dimension = net_of(study, pool_of(study)).dimension
-    return guarantee.epsilon(study, dimension, guarantee.releases_of_worst(study)).upper
-
-
-def _seconds_a_cell(grid: Grid) -> float:
-    """The mean over cells drawn by lot. The first runs twice: what a process loads and keeps is no cell's."""
     lot = stream(0, "forecast").permutation(len(grid.cells))[:SAMPLE].tolist()
-    _seconds(grid.cells[lot[0]].study)
+    _seconds(grid.cells[lot[0]].study)  # what a process loads and keeps is no cell's
     begun, found = perf_counter(), list[float]()
     for place in lot:
         found.append(_seconds(grid.cells[place].study))
         if perf_counter() - begun > ENOUGH:
             break
-    return fmean(found)
+    studies = {repr(cell.study.data): cell.study for cell in grid.cells}.values()
+    told = [(made.data, made.where) for made in map(made_on.here, studies)]
+    data = {each["sha256"]: each | {"path": where} for each, where in told if each}
+    seconds, epsilons = fmean(found), set[float]()
+    for study in (cell.study for cell in grid.cells):
+        dimension = net_of(study, pool_of(study)).dimension
+        epsilons.add(guarantee.epsilon(study, dimension, guarantee.releases_of_worst(study)).upper)
+    return {
+        "name": grid.name, "data": list(data.values()),
+        "cells": len(grid.cells), "skipped": grid.skipped, "seeds": grid.seeds,
+        "axes": [{"path": axis.path, "values": [choice.label for choice in axis.choices]} for axis in grid.axes],
+        "epsilon": sorted(epsilons),
+        "seconds_a_cell": seconds, "workers": workers,
+        "seconds": START + seconds * len(grid.cells) / min(workers, len(grid.cells)),
+    }  # fmt: skip
+
+
+def table(found: Mapping[str, Any]) -> str:
+    """What `forecast` found, for people."""
+    skipped = f", {found['skipped']:,} impossible combinations left out" if found["skipped"] else ""
+    axes = [*found["axes"], {"path": SEED, "values": list(map(str, found["seeds"]))}]
+    each, workers = duration(found["seconds_a_cell"]), found["workers"]
+    lines = [
+        f"{found['name']}: {found['cells']:,} cells{skipped}",
+        *(f"  {axis['path']} ({len(axis['values'])}): {'; '.join(axis['values'])}" for axis in axes),
+        *(f"  {in_words(data, data['path'])}" for data in found["data"]),
+        f"  ε (at most): {', '.join(dict.fromkeys(up(epsilon, 3) for epsilon in found['epsilon']))}",
+        f"  expected time: about {duration(found['seconds'])} on {workers} workers, {each} a cell",
+    ]
+    return "\n".join(lines)
 
 
 def _seconds(study: Study) -> float:
-    """Of a whole run, from one of a few rounds."""
+    """How long a whole run of a study takes, from one of a few rounds."""
     short = replace(study, run=replace(study.run, rounds=min(study.run.rounds, ROUNDS)))
     with tempfile.TemporaryDirectory() as folder:
         begun = perf_counter()

@@ -39,7 +39,7 @@ class Cell:
 
     @property
     def title(self) -> str:
-        """The same in words."""
+        """The place with the seed, in words."""
         return _words(self.where)
 
 
@@ -75,23 +75,22 @@ class Grid:
                 cells.append(Cell({path: label for path, label in where.items() if path != SEED}, make()))
             except FedprivError as error:
                 bad.setdefault(str(error), []).append(where)
-        if bad and not skips(self.table["sweep"]):
-            raise FedprivError(_refusal(self.file, bad))
-        self._check(cells, bad)
-        return replace(self, cells=tuple(cells), skipped=self.skipped + sum(map(len, bad.values())))
-
-    def _check(self, cells: Iterable[Cell], bad: Bad) -> None:
-        """No two cells are the same study, and no value is left without any."""
+        if bad and not (skips(self.table["sweep"]) and cells):
+            lines = [
+                f"{self.file}: cell {_words(stand[0])}{f' (and {len(stand) - 1:,} more)' if stand[1:] else ''}: {why}"
+                for why, stand in bad.items()
+            ]
+            more = [f"and {len(lines) - SHOWN} more reasons"] * (len(lines) > SHOWN)
+            raise FedprivError("\n".join(lines[:SHOWN] + more))
         known: dict[str, Cell] = {}
         for cell in cells:
             if (same := known.setdefault(cell.id, cell)) is not cell:
                 raise FedprivError(f"{self.file}: two cells are the same study: {same.title}; and {cell.title}")
-        if bad and not known:
-            raise FedprivError(_refusal(self.file, bad))
-        used = {place for cell in known.values() for place in cell.where.items()}
-        for reason, wheres in bad.items():
+        used = {place for cell in cells for place in cell.where.items()}
+        for reason, wheres in bad.items():  # of what is skipped, no value may be left without any cell
             if lost := [place for where in wheres for place in where.items() if place not in used]:
                 raise FedprivError(f"{self.file}: no cell is possible with {_words(dict(lost[:1]))}: {reason}")
+        return replace(self, cells=tuple(cells), skipped=self.skipped + sum(map(len, bad.values())))
 
 
 def grid_of(source: str, overrides: Iterable[str] = ()) -> Grid:
@@ -101,45 +100,30 @@ def grid_of(source: str, overrides: Iterable[str] = ()) -> Grid:
     table = tables(content, name=file, overrides=overrides)
     try:
         axes = axes_of(table.get("sweep"))
-        _check_overrides(axes, overrides)
+        changed = [words.partition("=")[0].strip() for words in overrides]
+        for path, axis in product(changed, axes):  # what the grid would change back
+            if any(f"{path}.".startswith(f"{own}.") for own in axis.paths):
+                raise FedprivError(f"--set {path}: the grid sets it; --set 'sweep.{axis.path}=[…]' changes the grid")
         skips(table["sweep"])
     except FedprivError as error:
         raise FedprivError(f"{file}: {error}") from None
     base = {key: value for key, value in table.items() if key != "sweep"}
     axes.sort(key=lambda axis: axis.path != SEED)  # the seed's is the slowest
-    spots = product(*(axis.choices for axis in axes))
     others = tuple(axis for axis in axes if axis.path != SEED)
-    return Grid(file, table, others, ()).of((_where(axes, spot), partial(_study, base, spot)) for spot in spots)
-
-
-def _check_overrides(axes: Iterable[Axis], overrides: Iterable[str]) -> None:
-    """Refuse to change what the grid would change back."""
-    for path in (words.partition("=")[0].strip() for words in overrides):
-        for axis in axes:
-            if any(f"{path}.".startswith(f"{own}.") for own in axis.paths):
-                raise FedprivError(f"--set {path}: the grid sets it; --set 'sweep.{axis.path}=[…]' changes the grid")
+    spots = product(*(axis.choices for axis in axes))
+    placed = (([(axis.path, choice.label) for axis, choice in zip(axes, spot, strict=True)], spot) for spot in spots)
+    return Grid(file, table, others, ()).of(
+        (dict(sorted(labels, key=lambda label: label[0] == SEED)), partial(_study, base, spot))  # the seed's is last
+        for labels, spot in placed
+    )
 
 
 def _study(base: Table, spot: Iterable[Choice]) -> Study:
+    """The study with the settings of one combination."""
     table, settings = deepcopy(base), {path: value for choice in spot for path, value in choice.settings.items()}
     change(table, deepcopy(settings).items())
     return study_of(table)
 
 
-def _where(axes: Iterable[Axis], spot: Iterable[Choice]) -> dict[str, str]:
-    """The label on every axis, the seed's last."""
-    labels = {axis.path: choice.label for axis, choice in zip(axes, spot, strict=True)}
-    return labels | {path: labels.pop(path) for path in [SEED] if path in labels}
-
-
 def _words(place: Mapping[str, str]) -> str:
     return ", ".join(f"{path} = {label}" for path, label in place.items())
-
-
-def _refusal(file: str, bad: Bad) -> str:
-    """A line for every reason: the first cell, and how many more there are."""
-    lines = [
-        f"{file}: cell {_words(cells[0])}{f' (and {len(cells) - 1:,} more)' if cells[1:] else ''}: {reason}"
-        for reason, cells in bad.items()
-    ]
-    return "\n".join(lines[:SHOWN] + [f"and {len(lines) - SHOWN} more reasons"] * (len(lines) > SHOWN))

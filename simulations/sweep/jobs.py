@@ -8,7 +8,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fedpriv.errors import FedprivError
 from fedpriv.studies import file as study_file
 from server.directory.outcome import fail
 from simulations.sweep.directory import INDEX, place_of
@@ -24,7 +23,7 @@ class CellJob:
 
     cell: Cell
     out: Path  # the sweep's directory
-    data: dict[str, Made]  # the data of all cells, as they are when the first of them is given away
+    data: dict[str, Made]  # by the study's words for them, the data of all cells, each read when a first cell needs it
 
     @property
     def id(self) -> str:
@@ -44,23 +43,17 @@ class CellJob:
     def call(self) -> Callable[[], str | None]:
         """The run, of data that are still the same where it is done."""
         from server.directory.made_on import here  # torch, which `--help` needs not
+        from simulations.sweep._cell import run_cell
 
         study = self.cell.study
         if (name := repr(study.data)) not in self.data:
             self.data[name] = here(study)
-        return partial(_run, study_file.text(study), self.out, place_of(self.out, self.cell), self.data[name])
+        place = place_of(self.out, self.cell)
+        return partial(run_cell, study_file.text(study), place, self.data[name], self.out / INDEX)
 
     def died(self, fault: str) -> None:
         """A cell whose workers die has failed, and says so in its place."""
         fail(place_of(self.out, self.cell), RuntimeError(fault))
-
-
-def _run(study: str, out: Path, place: Path, made: Made) -> str | None:
-    from simulations.sweep._cell import run_cell
-
-    if not (out / INDEX).is_file():
-        raise FedprivError(f"{out} is not there on every machine: --out must be on a disk that all of them share")
-    return run_cell(study, place, made)
 
 
 def cell_jobs(cells: Iterable[Cell], out: Path) -> list[CellJob]:

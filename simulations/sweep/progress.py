@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from shlex import quote
 from typing import Any, Self, TextIO
 
 from server.progress.live_line import LiveLine
@@ -15,11 +16,11 @@ class SweepProgress:
 
     def __init__(
         self,
-        total: int,
-        there: int,
+        total: int,  # cells of the whole sweep
+        there: int,  # those that had ended before
         workers: int,
         quiet: bool,
-        stream: TextIO | None = None,
+        stream: TextIO | None = None,  # standard error unless said
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.total, self.there, self.done, self.failed = total, there, 0, 0
@@ -58,8 +59,14 @@ class SweepProgress:
         """Take in that a while has passed."""
         self._line.show(*self._standing())
 
-    def finish(self, rows: list[tuple[str, Any]]) -> None:
-        """The table of the whole sweep."""
+    def finish(self, result: Mapping[str, Any]) -> None:
+        """The table of the whole sweep, from what `swept` says of it."""
+        earlier = f", {result['already']:,} of them before" if result["already"] else ""
+        failed = f", {result['failed']:,} failed" if result["failed"] else ""
+        rows = [("cells", f"{result['finished']:,} of {result['cells']:,} finished{earlier}{failed}")]
+        if result["workers"]:
+            rows.append(("time", f"{duration(result['seconds'])}, {result['workers']} workers"))
+        rows += [("directory", result["directory"]), ("", f"fedpriv report {quote(result['directory'])}")]
         width = max(len(name) for name, _ in rows)
         self._line.say("\n".join(f"{name:<{width}}  {text}" for name, text in rows))
 

@@ -25,8 +25,7 @@ class Stop:
             signal.signal(each, before)
 
     def _note(self, _: int, frame: FrameType | None) -> None:
-        if self._asked:
-            raise KeyboardInterrupt
+        self.check()
         self._asked = True
 
     def check(self) -> None:

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
-from contextlib import redirect_stdout
-from functools import partial
+from collections.abc import Iterable
+from contextlib import ExitStack, closing, redirect_stdout
 from io import StringIO
 from itertools import count
 from pathlib import Path
-from shlex import quote
 from typing import Any
 
 from clients.flower.place import look_for_modules
 from fedpriv.studies.study import Study
 from server.progress.live_line import LiveLine
-from server.progress.words import duration
 from simulations.report.sweep.cells import Sweep, load
 from simulations.runs.directory import next_free
 from simulations.sweep.crew import Crew
@@ -62,30 +59,22 @@ def sweep(
 
 def swept(grid: Grid, out: Path | None, *, workers: int | None, ray: str | None, quiet: bool) -> dict[str, Any]:
     """Every cell that is missing, and what `fedpriv sweep --json` says of it; `out` is new, or holds the same sweep."""
-    with Stop() as stop, redirect_stdout(StringIO()):  # where Ray tells of workers that died
-        return _swept(grid, out, partial(Crew, workers, ray), quiet, stop)
-
-
-def _swept(grid: Grid, out: Path | None, crew: Callable[[], Crew], quiet: bool, stop: Stop) -> dict[str, Any]:
-    crews: list[Crew] = []  # none where nothing is left to do
-    try:
+    with Stop() as stop, redirect_stdout(StringIO()), ExitStack() as ends:  # where Ray tells of workers that died
+        crew = None  # none where nothing is left to do
         if out is None or not complete(out):
-            crews.append(crew())
+            crew = ends.enter_context(closing(Crew(workers, ray)))
         grid = resolved(grid, quiet, stop)
         out = out or next_free(grid.name)[0]
         check_data(out, grid.cells)
         with opened(out, grid):
             missing = [cell for cell in grid.cells if not finished(place_of(out, cell))]
-            if missing and not crews:
-                crews.append(crew())
-            return _worked(grid, missing, out, crews[0] if missing else None, quiet, stop)
-    finally:
-        for each in crews:
-            each.close()
+            if missing and crew is None:
+                crew = ends.enter_context(closing(Crew(workers, ray)))
+            return _worked(grid, missing, out, crew if missing else None, quiet, stop)
 
 
 def _worked(grid: Grid, missing: list[Cell], out: Path, crew: Crew | None, quiet: bool, stop: Stop) -> dict[str, Any]:
-    """What --json prints, when all that is missing has been done."""
+    """Do all that is missing, and say what `--json` prints of it."""
     there, workers = len(grid.cells) - len(missing), crew.size if crew else 0
     failures, cells = list[dict[str, Any]](), {cell.id: cell for cell in missing}
     with SweepProgress(len(grid.cells), there, workers, quiet) as progress:
@@ -104,7 +93,7 @@ def _worked(grid: Grid, missing: list[Cell], out: Path, crew: Crew | None, quiet
             "finished": there + progress.done, "already": there, "failed": progress.failed,
             "seconds": progress.seconds, "workers": workers, "failures": failures,
         }  # fmt: skip
-        progress.finish(_table(result))
+        progress.finish(result)
     return result
 
 
@@ -124,16 +113,3 @@ def resolved(grid: Grid, quiet: bool, stop: Stop) -> Grid:
         return grid.each(checked_cell)
     finally:
         line.clear()
-
-
-def _table(result: dict[str, Any]) -> list[tuple[str, str]]:
-    earlier = f", {result['already']:,} of them before" if result["already"] else ""
-    failed = f", {result['failed']:,} failed" if result["failed"] else ""
-    took = [("time", f"{duration(result['seconds'])}, {result['workers']} workers")] if result["workers"] else []
-    place = str(result["directory"])
-    return [
-        ("cells", f"{result['finished']:,} of {result['cells']:,} finished{earlier}{failed}"),
-        *took,
-        ("directory", place),
-        ("", f"fedpriv report {quote(place)}"),
-    ]

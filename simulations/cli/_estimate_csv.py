@@ -1,0 +1,98 @@
+"""Numbers from a CSV file, with a header or without; of what cannot be read errors say where it is, and not what."""
+
+from __future__ import annotations
+
+import csv
+import warnings
+from itertools import chain, pairwise
+from pathlib import Path
+from typing import TextIO
+
+import numpy as np
+
+from fedpriv._base.arrays import Vector
+from fedpriv.errors import FedprivError
+
+OPEN = "a field is longer than any number: is a quotation mark left open?"
+MISSING = ("", "na", "n/a", "null", "none", "-")  # what stands for a number that is not there: no column's name
+
+
+def csv_records(file: Path) -> tuple[Vector, list[str] | None]:
+    """A table by numpy's reader, which is quick; where it stumbles the place is looked for, field by field."""
+    names, skipped = _header(file)
+    try:
+        with _opened(file) as lines, warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of a file without rows, which is refused below
+            data = np.loadtxt(lines, delimiter=",", comments=None, skiprows=skipped, ndmin=2, quotechar='"')
+    except ValueError:
+        try:
+            why = _fault(file, names, skipped) or "is no table of numbers"
+        except csv.Error:
+            why = OPEN
+        raise FedprivError(f"{file}: {why}") from None
+    if names is not None and data.size and data.shape[1] != len(names):
+        raise FedprivError(f"{file}: the header names {len(names)} columns, but the rows have {data.shape[1]}")
+    if data.shape[1] == 1:  # numpy's reader would leave out an empty line that stands for a record
+        with file.open(encoding="utf-8-sig") as lines:
+            filled = (number for number, line in enumerate(lines, 1) if number > skipped and line.strip())
+            for before, number in pairwise(chain([skipped], filled)):
+                if number > before + 1:
+                    raise FedprivError(f"{file}: line {before + 1} is empty, where a missing number is written nan")
+    return data, names
+
+
+def _opened(file: Path, errors: str = "strict") -> TextIO:
+    """The text of a file, with or without the mark by which spreadsheets begin; the csv module ends its lines."""
+    return file.open(encoding="utf-8-sig", newline="", errors=errors)
+
+
+def _header(file: Path) -> tuple[list[str] | None, int]:
+    """The names in the first line that is not empty, if those are no numbers; and how many lines go before the data."""
+    try:
+        with _opened(file) as lines:
+            rows = csv.reader(lines)
+            row = [field.strip() for field in next(filter(None, rows), [])]
+            line = rows.line_num
+    except UnicodeDecodeError:
+        raise FedprivError(f"{file}: is no text in UTF-8") from None
+    except csv.Error:
+        raise FedprivError(f"{file}: {OPEN}") from None
+    if not row:
+        raise FedprivError(f"{file}: is empty")
+    if len(row) == 1 and any(mark in row[0] for mark in ";\t"):
+        raise FedprivError(f"{file}: fields must be separated by commas")
+    if any(_is_number(field) for field in row):
+        return None, 0
+    if any(field.lower() in MISSING for field in row):
+        raise FedprivError(f"{file}: line {line} holds no numbers and no names: a missing number is written nan")
+    return row, line
+
+
+def _fault(file: Path, names: list[str] | None, skipped: int) -> str | None:
+    """The first field that is no number, or the first row that is shorter or longer than those before it."""
+    width = None if names is None else len(names)
+    with _opened(file, errors="replace") as lines:
+        rows = csv.reader(lines)
+        for row in rows:
+            if not row or rows.line_num <= skipped:
+                continue
+            width = width or len(row)
+            for place, field in enumerate(row[:width], 1):
+                if not _is_number(field):
+                    own = names[place - 1] if names else ""
+                    name = f" ({own})" if own and own.isascii() and not any(map(str.isdigit, own)) else ""
+                    # what stands there is private
+                    what = "text" if field.strip() else "nothing, where a missing number is written nan"
+                    return f"line {rows.line_num}, column {place}{name} must be a number, got {what}"
+            if len(row) != width:
+                fields = f"{len(row)} field{'s' * (len(row) != 1)}"
+                return f"line {rows.line_num} has {fields}, where {width} were expected"
+    return None
+
+
+def _is_number(field: str) -> bool:
+    try:
+        float(field)
+    except ValueError:
+        return False
+    return "_" not in field and field.isascii()

@@ -1,0 +1,89 @@
+"""Flower's command `flwr`, watched: what it prints, when its run has ended, and what the SuperLink says of that."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from threading import Thread
+
+from fedpriv.errors import FedprivError
+from server.directory.outcome import STOP, met, over
+from simulations.flower.surroundings import end_all, wait_until
+
+ENDS = 60.0  # seconds Flower may take to end after the run has
+
+
+class Shown:
+    """What Flower's command prints, passed on; the run's id is only to be found there."""
+
+    def __init__(self, quiet: bool) -> None:
+        self.run_id, self.last, self._quiet = "", "", quiet
+
+    def read(self, lines: Iterable[str]) -> None:
+        """Read to the end."""
+        for line in lines:
+            if not self._quiet:
+                print(line, end="", file=sys.stderr, flush=True)
+            self.last = line.strip(" │\n") if re.search(r"\w", line) else self.last
+            if match := re.search(r"Successfully started run (\d+)", line):
+                self.run_id = match[1]
+
+
+def followed(
+    command: list[str],  # `flwr run` with all its words
+    connection: str,  # the SuperLink, by its name in Flower's configuration
+    env: Mapping[str, str],
+    place: Path,  # the run's directory
+    *,
+    quiet: bool,
+) -> str:
+    """Show what Flower's command shows until the run has ended; Flower's id of the run."""
+    shown = Shown(quiet)
+    process = subprocess.Popen(
+        command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
+    )
+    reader = Thread(target=shown.read, args=(process.stdout,), daemon=True)
+    reader.start()
+    try:
+        wait_until(lambda: process.poll() is not None or over(place), None)
+        wait_until(lambda: process.poll() is not None, ENDS)  # for ever, behind a hung client
+    except KeyboardInterrupt:
+        (place / STOP).touch()
+        if not wait_until(lambda: over(place), 20) and shown.run_id:
+            _flwr(["stop", shown.run_id, connection], env)
+        met(place)
+        raise
+    finally:
+        end_all(process)
+        reader.join(5)
+    if not shown.run_id:
+        raise FedprivError(f"Flower did not start the run: {shown.last} (fedpriv deploy status says what runs here)")
+    return shown.run_id
+
+
+def status_of(run_id: str, connection: str, env: Mapping[str, str]) -> str:
+    """What the SuperLink says became of the run."""
+    status = ["unknown"]
+
+    def ended() -> bool:
+        told = json.loads(_flwr(["ls", connection, "--run-id", run_id, "--format", "json"], env))
+        if "runs" not in told:  # which Flower's command calls a success
+            why = str(told.get("error-message")).strip().rpartition("\n")[2][:200]
+            raise FedprivError(f"Flower does not say what became of its run {run_id}: {why}; --resume goes on")
+        status[0] = str(told["runs"][0]["status"])
+        return status[0].startswith("finished")
+
+    wait_until(ended, ENDS)
+    return status[0]
+
+
+def _flwr(words: list[str], env: Mapping[str, str]) -> str:
+    """What one of Flower's commands prints."""
+    done = subprocess.run(["flwr", *words], env=env, capture_output=True, text=True, timeout=60)
+    if done.returncode:
+        raise FedprivError(f"flwr {words[0]}: {' '.join((done.stderr or done.stdout).split())[-300:]}")
+    return done.stdout
