@@ -117,19 +117,16 @@ class Skellam:
 def _log_skellam(k: NDArray[np.int64], variance: float) -> Vector:
     """ln e^{−v} I_k(v): by scipy where it does not underflow, by the leading term of its series where it does.
 
-    I_k(v) = (v/2)^k/k!·Σ (v²/4)^j/(j!·(k+1)…(k+j)).
+    I_k(v) = (v/2)^k/k!·Σ (v²/4)^j/(j!·(k+1)…(k+j)). Past `WIDE` by Debye's uniform expansion (DLMF 10.41.3), whose
+    second term is below 1/v² of the whole.
     """
     if variance > WIDE:
-        return _log_skellam_wide(k.astype(float), variance)
+        x = k.astype(float)
+        s = np.hypot(x, variance)
+        exponent = x * x / (s + variance) - x * np.arcsinh(x / variance)
+        return np.asarray(exponent - np.log(2 * np.pi * s) / 2 + np.log1p((3 / s - 5 * x * x / s**3) / 24))
     mass = ive(k, variance)
     with np.errstate(divide="ignore"):
         direct = np.log(mass)
     series = k * log(variance / 2) - gammaln(k + 1) - variance + variance**2 / (4 * (k + 1))
     return np.where(mass > 1e-290, direct, np.minimum(series, -660.0))
-
-
-def _log_skellam_wide(k: Vector, variance: float) -> Vector:
-    """ln e^{−v} I_k(v) by Debye's uniform expansion (DLMF 10.41.3), whose second term is below 1/v² of the whole."""
-    s = np.hypot(k, variance)
-    exponent = k * k / (s + variance) - k * np.arcsinh(k / variance)
-    return np.asarray(exponent - np.log(2 * np.pi * s) / 2 + np.log1p((3 / s - 5 * k * k / s**3) / 24))

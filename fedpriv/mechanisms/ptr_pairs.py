@@ -26,14 +26,14 @@ NOTHING = Tradeoff.between([1.0], [1.0])
 
 
 class Cases(NamedTuple):
-    """The curves of the neighbours of which one at least has a margin, of those without one, and the hull of both.
+    """The curves of neighbours, by whether a test may pass as it should.
 
     A release with losses past what floats hold is held to give everything away: `either` says so, the cases do not.
     """
 
-    passes: Tradeoff
-    fails: Tradeoff
-    either: Tradeoff
+    passes: Tradeoff  # of the neighbours of which one at least has a margin
+    fails: Tradeoff  # of those without one
+    either: Tradeoff  # the hull of both
 
 
 class Attained(NamedTuple):
@@ -56,19 +56,22 @@ def cases(ptr: Tested, seen: Seen) -> Cases:
 
 @lru_cache(maxsize=16)
 def _cases(noise: float, bound: float, test_noise: float, failure: float, enough: int, seen: Seen) -> Cases:
+    """What `cases` says, remembered by the settings that it follows from; they are named as in `Ptr`."""
     summed = Tradeoff.gaussian(1 / noise)
     if bound == 1:  # then the margin never moves
         return Cases(summed, summed, summed)
     if 2 / test_noise + _reach(1 / noise) > DEEPEST:  # test or sum give everything away; they do as `summed` does
         return Cases(summed, summed, EVERYTHING)
     wrong = Tradeoff.gaussian(1 / (noise * bound))
+    if _reach(wrong.mu) > DEEPEST:  # masses underflow: held to give everything away
+        wrong = Tradeoff(Enclosure(EVERYTHING.above, wrong.below))
     if seen == "margin":
         passes = joint([(Tradeoff.laplace(1 / test_noise), 1), (summed, 1)])
         chance = log(failure), log1p(-failure)
     else:
         near = [_tested(summed, test_noise, enough, m) for m in (enough, enough - 1, enough + 1)]
         passes, chance = _dominating(near), log_passing(test_noise, enough, 0)
-    fails = _branches(_held(wrong), summed, chance, chance)
+    fails = _branches(wrong, summed, chance, chance)
     return Cases(passes, fails, _dominating([passes, fails]))
 
 
@@ -108,12 +111,15 @@ def attained(ptr: Tested, seen: Seen, *, rate: float, rounds: int, dimension: in
 
 
 def _joining(ptr: Tested, seen: Seen, rounds: int, own: Cases) -> list[Attained]:
-    """A record that joins a batch with a margin: of any size where Δ̂ is seen; else it moves with F, by the round."""
+    """A record that joins a batch with a margin: of any size where Δ̂ is seen; else it moves with F, by the round.
+
+    `own` are the curves that `cases` has for the same settings.
+    """
     if seen == "margin" or ptr.bound == 1:
         return [Attained("explicit records: one of norm clip joins a batch with a margin", own.passes)]
-    summed = Tradeoff.gaussian(1 / ptr.noise)
     if rounds > 1 or own.either is EVERYTHING:
         return []
+    summed = Tradeoff.gaussian(1 / ptr.noise)
     return [
         Attained(
             f"explicit records: one of norm clip joins a batch with a margin of {margin}",
@@ -144,13 +150,6 @@ def _branches(passed: Tradeoff, failed: Tradeoff, before: tuple[float, float], a
         )
 
     return Tradeoff(Enclosure(together(passed.above, failed.above), together(passed.below, failed.below)))
-
-
-def _held(seldom: Tradeoff) -> Tradeoff:
-    """The curve, or the enclosure of one whose masses underflow: held to give everything away."""
-    if _reach(seldom.mu) > DEEPEST:
-        return Tradeoff(Enclosure(EVERYTHING.above, seldom.below))
-    return seldom
 
 
 def _alone(ptr: Tested) -> Tradeoff | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from math import sqrt
 from typing import Annotated, ClassVar
 
 import numpy as np
@@ -16,7 +15,7 @@ from fedpriv._base.arrays import Symbols, Vector
 from fedpriv.bounds import vectors
 from fedpriv.curves.tradeoff import Tradeoff
 from fedpriv.errors import above, finite_inputs, positive, real
-from fedpriv.mechanisms._settings import Peak, fill_peak
+from fedpriv.mechanisms._settings import Peak, fill_peak, norm_of_votes
 from fedpriv.randomness import exact as sampling_exact
 from fedpriv.settings import check_fields
 from fedpriv.trust import Adjacency
@@ -71,9 +70,7 @@ class Ternary:
 
     def between(self, x: float, y: float) -> Tradeoff:
         """The curve that separates two inputs of one coordinate."""
-        finite_inputs(x, y)
-        ends = np.clip([float(x), float(y)], -self.peak, self.peak)
-        return _symbols_between(self.plus(ends), self.minus(ends))
+        return _symbols_between(self, x, y)
 
     def tradeoff(self, adjacency: Adjacency = "replace") -> Tradeoff:
         """The worst pair of one coordinate: r against −r.
@@ -86,8 +83,7 @@ class Ternary:
 
     def vector(self, dimension: int, adjacency: Adjacency = "replace") -> vectors.TernaryVotes:
         """How this mechanism's vectors are bounded whatever their dimension."""
-        clip = min(self.clip, self.peak * sqrt(dimension))
-        clip += self.scale * 2.0**-51 * sqrt(dimension)  # as if the input held the rounding of p
+        clip = norm_of_votes(dimension, clip=self.clip, peak=self.peak, scale=self.scale)
         return vectors.TernaryVotes(clip=clip, peak=self.peak, spread=self.spread, scale=self.scale)
 
 
@@ -135,9 +131,7 @@ class Ternarize:
 
     def between(self, x: float, y: float) -> Tradeoff:
         """The curve that separates two inputs of one coordinate."""
-        finite_inputs(x, y)
-        ends = np.clip([float(x), float(y)], -self.peak, self.peak)
-        return _symbols_between(self.plus(ends), self.minus(ends))
+        return _symbols_between(self, x, y)
 
     def tradeoff(self, adjacency: Adjacency = "replace") -> Tradeoff:
         """The worst pair of one coordinate: r against −r.
@@ -152,8 +146,11 @@ class Ternarize:
         return
 
 
-def _symbols_between(plus: Vector, minus: Vector) -> Tradeoff:
-    """The pair (plus, nothing, minus) of two inputs."""
+def _symbols_between(mechanism: Ternary | Ternarize, x: float, y: float) -> Tradeoff:
+    """The curve that separates the symbols of two inputs: +1, 0 and −1, each with its probability."""
+    finite_inputs(x, y)
+    ends = np.clip([float(x), float(y)], -mechanism.peak, mechanism.peak)
+    plus, minus = mechanism.plus(ends), mechanism.minus(ends)
     nothing = 1 - plus - minus
     if plus[0] == minus[1] and plus[1] == minus[0]:
         nothing = np.array([nothing[0], nothing[0]])  # the same number, rounded twice
@@ -161,6 +158,7 @@ def _symbols_between(plus: Vector, minus: Vector) -> Tradeoff:
 
 
 def _entropy(chances: list[float]) -> float:
+    """Bits of information in a symbol that is each of all but one with these chances."""
     mass = np.array([*chances, 1 - sum(chances)])
     mass = mass[mass > 0]
     return float(-(mass * np.log2(mass)).sum())

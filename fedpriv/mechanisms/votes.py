@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from math import ceil, log2, sqrt, tanh
+from math import ceil, log2, tanh
 from typing import Annotated, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
@@ -24,13 +24,15 @@ from fedpriv.bounds.coins import log_binomial
 from fedpriv.curves.atoms import ROUNDING, Atoms
 from fedpriv.curves.tradeoff import Tradeoff
 from fedpriv.errors import FedprivError, above, finite_inputs, limited, positive, real, whole
-from fedpriv.mechanisms._settings import Peak, fill_peak
+from fedpriv.mechanisms._grid import information
+from fedpriv.mechanisms._settings import Peak, fill_peak, norm_of_votes
 from fedpriv.randomness import exact as sampling_exact
 from fedpriv.randomness.bits import Probabilities
 from fedpriv.settings import check_fields
 from fedpriv.trust import Adjacency
 
 MOST_TRIALS = limited("must be at most 2^20 = 1048576", most=1 << 20)
+STILL_RANDOM = limited("must be below 36, where a vote is no longer random", below=36)
 
 
 @runtime_checkable
@@ -76,8 +78,7 @@ class Binomial:
     @cached_property
     def entropy(self) -> float:
         """Bits of information in one coordinate at x = 0, the most there are."""
-        mass = log_binomial(self.trials, 0.5, 0, self.trials)
-        return float(-(np.exp(mass) * mass).sum() / np.log(2))
+        return information(log_binomial(self.trials, 0.5, 0, self.trials))
 
     @property
     def bits(self) -> float:
@@ -96,8 +97,7 @@ class Binomial:
 
     def between(self, x: float, y: float) -> Tradeoff:
         """The curve that separates two inputs of one coordinate."""
-        finite_inputs(x, y)
-        return _votes_between(self.trials, self.chance(np.clip([float(x), float(y)], -self.peak, self.peak)))
+        return _votes_between(self, self.trials, x, y)
 
     def tradeoff(self, adjacency: Adjacency = "replace") -> Tradeoff:
         """The worst pair of one coordinate: r against −r.
@@ -109,9 +109,8 @@ class Binomial:
 
     def vector(self, dimension: int, adjacency: Adjacency = "replace") -> vectors.Votes:
         """How this mechanism's vectors are bounded whatever their dimension."""
-        return vectors.Votes(
-            clip=_norm_of_votes(self, self.scale, dimension), peak=self.peak, scale=self.scale, trials=self.trials
-        )
+        clip = norm_of_votes(dimension, clip=self.clip, peak=self.peak, scale=self.scale)
+        return vectors.Votes(clip=clip, peak=self.peak, scale=self.scale, trials=self.trials)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,8 +148,7 @@ class StochasticSign:
 
     def between(self, x: float, y: float) -> Tradeoff:
         """The curve that separates two inputs of one coordinate."""
-        finite_inputs(x, y)
-        return _votes_between(1, self.chance(np.clip([float(x), float(y)], -self.peak, self.peak)))
+        return _votes_between(self, 1, x, y)
 
     def tradeoff(self, adjacency: Adjacency = "replace") -> Tradeoff:
         """The worst pair of one coordinate: r against −r.
@@ -162,7 +160,8 @@ class StochasticSign:
 
     def vector(self, dimension: int, adjacency: Adjacency = "replace") -> vectors.Votes:
         """How this mechanism's vectors are bounded whatever their dimension."""
-        return vectors.Votes(clip=_norm_of_votes(self, self.scale, dimension), peak=self.peak, scale=self.scale)
+        clip = norm_of_votes(dimension, clip=self.clip, peak=self.peak, scale=self.scale)
+        return vectors.Votes(clip=clip, peak=self.peak, scale=self.scale)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -170,12 +169,7 @@ class Cldp:
     """CLDP∞(ε): the stochastic sign with A = c(e^ε + 1)/(e^ε − 1), named by its pure ε for one coordinate."""
 
     clip: Annotated[float, positive, "c, the ℓ2 norm of an input, and its largest coordinate"]
-    epsilon: Annotated[
-        float,
-        positive,
-        limited("must be below 36, where a vote is no longer random", below=36),
-        "ε of one coordinate, once",
-    ]
+    epsilon: Annotated[float, positive, STILL_RANDOM, "ε of one coordinate, once"]
 
     effects: ClassVar[Mapping[str, int]] = {"epsilon": +1}
     alphabet: ClassVar = range(-1, 2, 2)
@@ -263,8 +257,7 @@ class NoisySign:
 
     def between(self, x: float, y: float) -> Tradeoff:
         """The curve that separates two inputs of one coordinate."""
-        finite_inputs(x, y)
-        return _votes_between(1, self.chance(np.clip([float(x), float(y)], -self.peak, self.peak)))
+        return _votes_between(self, 1, x, y)
 
     def tradeoff(self, adjacency: Adjacency = "replace") -> Tradeoff:
         """The worst pair of one coordinate: r against −r; 2r/s-GDP at most, as the Gaussian it comes from.
@@ -276,24 +269,18 @@ class NoisySign:
 
     def vector(self, dimension: int, adjacency: Adjacency = "replace") -> vectors.NoisyVotes:
         """How this mechanism's vectors are bounded whatever their dimension."""
-        clip = _norm_of_votes(self, 3 * self.noise, dimension)
+        clip = norm_of_votes(dimension, clip=self.clip, peak=self.peak, scale=3 * self.noise)
         return vectors.NoisyVotes(clip=clip, peak=self.peak, noise=self.noise)
-
-
-def _norm_of_votes(mechanism: Binomial | StochasticSign | NoisySign, scale: float, dimension: int) -> float:
-    """The largest norm there is, min(c, r√d), and room for rounding.
-
-    Rounding p by 2⁻⁵² moves a coordinate by at most scale·2⁻⁵¹: with that much more, the votes drawn are covered.
-    """
-    return min(mechanism.clip, mechanism.peak * sqrt(dimension)) + scale * 2.0**-51 * sqrt(dimension)
 
 
 def _signs(chance: Probabilities, x: ArrayLike, peak: float, rng: Generator) -> Symbols:
     return 2 * sampling_exact.bernoulli(chance, rng, at=x, within=peak).view(np.int8) - 1
 
 
-def _votes_between(trials: int, chance: Vector) -> Tradeoff:
+def _votes_between(mechanism: Binomial | StochasticSign | NoisySign, trials: int, x: float, y: float) -> Tradeoff:
     """Bin(M, p) against Bin(M, p'), with the losses by formula: k·ln(p'/p) + (M − k)·ln((1−p')/(1−p))."""
+    finite_inputs(x, y)
+    chance = mechanism.chance(np.clip([float(x), float(y)], -mechanism.peak, mechanism.peak))
     p, q = float(chance[0]), float(chance[1])
     if p == q:
         return Tradeoff.between([1.0], [1.0])
