@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from math import sqrt
 from typing import Annotated, Any, Protocol
 
 from fedpriv.errors import at_most, positive
@@ -16,15 +15,6 @@ def fill_peak(mechanism: Any) -> None:
         object.__setattr__(mechanism, "peak", float(mechanism.clip))
     object.__setattr__(mechanism, "peak", float(mechanism.peak))
     at_most("clip", mechanism.clip, peak=mechanism.peak)
-
-
-def norm_of_votes(dimension: int, *, clip: float, peak: float, scale: float) -> float:
-    """The largest ℓ2 norm that votes speak of, min(c, r√d), and room for rounding.
-
-    `scale` is the mechanism's B or A, how little one vote says. Rounding p by 2⁻⁵² moves a coordinate by at most
-    scale·2⁻⁵¹: with that much more, the votes drawn are covered.
-    """
-    return min(clip, peak * sqrt(dimension)) + scale * 2.0**-51 * sqrt(dimension)
 
 
 class Tested(Protocol):

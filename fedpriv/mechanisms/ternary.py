@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from math import sqrt
 from typing import Annotated, ClassVar
 
 import numpy as np
@@ -15,7 +16,7 @@ from fedpriv._base.arrays import Symbols, Vector
 from fedpriv.bounds import vectors
 from fedpriv.curves.tradeoff import Tradeoff
 from fedpriv.errors import above, finite_inputs, positive, real
-from fedpriv.mechanisms._settings import Peak, fill_peak, norm_of_votes
+from fedpriv.mechanisms._settings import Peak, fill_peak
 from fedpriv.randomness import exact as sampling_exact
 from fedpriv.settings import check_fields
 from fedpriv.trust import Adjacency
@@ -83,7 +84,8 @@ class Ternary:
 
     def vector(self, dimension: int, adjacency: Adjacency = "replace") -> vectors.TernaryVotes:
         """How this mechanism's vectors are bounded whatever their dimension."""
-        clip = norm_of_votes(dimension, clip=self.clip, peak=self.peak, scale=self.scale)
+        clip = min(self.clip, self.peak * sqrt(dimension))
+        clip += self.scale * 2.0**-51 * sqrt(dimension)  # as if the input held the rounding of p
         return vectors.TernaryVotes(clip=clip, peak=self.peak, spread=self.spread, scale=self.scale)
 
 

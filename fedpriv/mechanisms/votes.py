@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from math import ceil, log2, tanh
+from math import ceil, log2, sqrt, tanh
 from typing import Annotated, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
@@ -25,7 +25,7 @@ from fedpriv.curves.atoms import ROUNDING, Atoms
 from fedpriv.curves.tradeoff import Tradeoff
 from fedpriv.errors import FedprivError, above, finite_inputs, limited, positive, real, whole
 from fedpriv.mechanisms._grid import information
-from fedpriv.mechanisms._settings import Peak, fill_peak, norm_of_votes
+from fedpriv.mechanisms._settings import Peak, fill_peak
 from fedpriv.randomness import exact as sampling_exact
 from fedpriv.randomness.bits import Probabilities
 from fedpriv.settings import check_fields
@@ -61,9 +61,7 @@ class Binomial:
 
     def chance(self, x: Vector) -> Vector:
         """The probability of a vote for +, |x| ≤ r."""
-        chance = self.scale + x
-        chance *= 0.5 / self.scale
-        return chance
+        return (self.scale + x) * (0.5 / self.scale)
 
     @property
     def alphabet(self) -> range:
@@ -97,7 +95,8 @@ class Binomial:
 
     def between(self, x: float, y: float) -> Tradeoff:
         """The curve that separates two inputs of one coordinate."""
-        return _votes_between(self, self.trials, x, y)
+        finite_inputs(x, y)
+        return _votes_between(self.trials, self.chance(np.clip([float(x), float(y)], -self.peak, self.peak)))
 
     def tradeoff(self, adjacency: Adjacency = "replace") -> Tradeoff:
         """The worst pair of one coordinate: r against −r.
@@ -109,7 +108,7 @@ class Binomial:
 
     def vector(self, dimension: int, adjacency: Adjacency = "replace") -> vectors.Votes:
         """How this mechanism's vectors are bounded whatever their dimension."""
-        clip = norm_of_votes(dimension, clip=self.clip, peak=self.peak, scale=self.scale)
+        clip = _norm_of_votes(self, self.scale, dimension)
         return vectors.Votes(clip=clip, peak=self.peak, scale=self.scale, trials=self.trials)
 
 
@@ -134,9 +133,7 @@ class StochasticSign:
 
     def chance(self, x: Vector) -> Vector:
         """The probability of +1, |x| ≤ r."""
-        chance = self.scale + x
-        chance *= 0.5 / self.scale
-        return chance
+        return (self.scale + x) * (0.5 / self.scale)
 
     def encode(self, x: ArrayLike, rng: Generator) -> Symbols:
         """Signs as int8."""
@@ -148,7 +145,8 @@ class StochasticSign:
 
     def between(self, x: float, y: float) -> Tradeoff:
         """The curve that separates two inputs of one coordinate."""
-        return _votes_between(self, 1, x, y)
+        finite_inputs(x, y)
+        return _votes_between(1, self.chance(np.clip([float(x), float(y)], -self.peak, self.peak)))
 
     def tradeoff(self, adjacency: Adjacency = "replace") -> Tradeoff:
         """The worst pair of one coordinate: r against −r.
@@ -160,8 +158,7 @@ class StochasticSign:
 
     def vector(self, dimension: int, adjacency: Adjacency = "replace") -> vectors.Votes:
         """How this mechanism's vectors are bounded whatever their dimension."""
-        clip = norm_of_votes(dimension, clip=self.clip, peak=self.peak, scale=self.scale)
-        return vectors.Votes(clip=clip, peak=self.peak, scale=self.scale)
+        return vectors.Votes(clip=_norm_of_votes(self, self.scale, dimension), peak=self.peak, scale=self.scale)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -257,7 +254,8 @@ class NoisySign:
 
     def between(self, x: float, y: float) -> Tradeoff:
         """The curve that separates two inputs of one coordinate."""
-        return _votes_between(self, 1, x, y)
+        finite_inputs(x, y)
+        return _votes_between(1, self.chance(np.clip([float(x), float(y)], -self.peak, self.peak)))
 
     def tradeoff(self, adjacency: Adjacency = "replace") -> Tradeoff:
         """The worst pair of one coordinate: r against −r; 2r/s-GDP at most, as the Gaussian it comes from.
@@ -269,18 +267,25 @@ class NoisySign:
 
     def vector(self, dimension: int, adjacency: Adjacency = "replace") -> vectors.NoisyVotes:
         """How this mechanism's vectors are bounded whatever their dimension."""
-        clip = norm_of_votes(dimension, clip=self.clip, peak=self.peak, scale=3 * self.noise)
+        clip = _norm_of_votes(self, 3 * self.noise, dimension)
         return vectors.NoisyVotes(clip=clip, peak=self.peak, noise=self.noise)
 
 
+def _norm_of_votes(mechanism: Binomial | StochasticSign | NoisySign, scale: float, dimension: int) -> float:
+    """The largest norm there is, min(c, r√d), and room for rounding; `scale` is how little one vote says.
+
+    Rounding p by 2⁻⁵² moves a coordinate by at most scale·2⁻⁵¹: with that much more, the votes drawn are covered.
+    """
+    return min(mechanism.clip, mechanism.peak * sqrt(dimension)) + scale * 2.0**-51 * sqrt(dimension)
+
+
 def _signs(chance: Probabilities, x: ArrayLike, peak: float, rng: Generator) -> Symbols:
+    """+1 with these chances, else −1, as int8."""
     return 2 * sampling_exact.bernoulli(chance, rng, at=x, within=peak).view(np.int8) - 1
 
 
-def _votes_between(mechanism: Binomial | StochasticSign | NoisySign, trials: int, x: float, y: float) -> Tradeoff:
+def _votes_between(trials: int, chance: Vector) -> Tradeoff:
     """Bin(M, p) against Bin(M, p'), with the losses by formula: k·ln(p'/p) + (M − k)·ln((1−p')/(1−p))."""
-    finite_inputs(x, y)
-    chance = mechanism.chance(np.clip([float(x), float(y)], -mechanism.peak, mechanism.peak))
     p, q = float(chance[0]), float(chance[1])
     if p == q:
         return Tradeoff.between([1.0], [1.0])
