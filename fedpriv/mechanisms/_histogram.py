@@ -57,4 +57,5 @@ class Histogram:
         >>> round(Histogram(noise=10, threshold=60).tradeoff().delta(1.0), 9) < 1e-8
         True
         """
-        return joint([(Tradeoff.gaussian(self.shift(adjacency)), 1), (Tradeoff.pure(0.0, self.failure(adjacency)), 1)])
+        counts, shown = Tradeoff.gaussian(self.shift(adjacency)), Tradeoff.pure(0.0, self.failure(adjacency))
+        return joint([(counts, 1), (shown, 1)])

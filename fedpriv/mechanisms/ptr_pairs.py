@@ -43,6 +43,7 @@ class Attained(NamedTuple):
     curve: Tradeoff
 
 
+@lru_cache(maxsize=16)
 def cases(ptr: Tested, seen: Seen) -> Cases:
     """What neighbours can be told apart by where the noisy margin is seen, or the branch alone.
 
@@ -51,26 +52,21 @@ def cases(ptr: Tested, seen: Seen) -> Cases:
     N(0, σ) against Lap(1, b) × N(1, σ). Branch seen: Bern(p_m) × N(0, σ) against Bern(p_{m−1}) × N(1, σ), p_m the
     chance that a margin of m passes, for the three m beside the threshold; they dominate every other m.
     """
-    return _cases(float(ptr.noise), float(ptr.bound), float(ptr.test_noise), float(ptr.failure), ptr.enough, seen)
-
-
-@lru_cache(maxsize=16)
-def _cases(noise: float, bound: float, test_noise: float, failure: float, enough: int, seen: Seen) -> Cases:
-    """What `cases` says, remembered by the settings that it follows from; they are named as in `Ptr`."""
+    noise, test_noise, failure = float(ptr.noise), float(ptr.test_noise), float(ptr.failure)
     summed = Tradeoff.gaussian(1 / noise)
-    if bound == 1:  # then the margin never moves
+    if ptr.bound == 1:  # then the margin never moves
         return Cases(summed, summed, summed)
     if 2 / test_noise + _reach(1 / noise) > DEEPEST:  # test or sum give everything away; they do as `summed` does
         return Cases(summed, summed, EVERYTHING)
-    wrong = Tradeoff.gaussian(1 / (noise * bound))
+    wrong = Tradeoff.gaussian(1 / (noise * float(ptr.bound)))
     if _reach(wrong.mu) > DEEPEST:  # masses underflow: held to give everything away
         wrong = Tradeoff(Enclosure(EVERYTHING.above, wrong.below))
     if seen == "margin":
         passes = joint([(Tradeoff.laplace(1 / test_noise), 1), (summed, 1)])
         chance = log(failure), log1p(-failure)
     else:
-        near = [_tested(summed, test_noise, enough, m) for m in (enough, enough - 1, enough + 1)]
-        passes, chance = _dominating(near), log_passing(test_noise, enough, 0)
+        near = [_tested(summed, test_noise, ptr.enough, m) for m in (ptr.enough, ptr.enough - 1, ptr.enough + 1)]
+        passes, chance = _dominating(near), log_passing(test_noise, ptr.enough, 0)
     fails = _branches(wrong, summed, chance, chance)
     return Cases(passes, fails, _dominating([passes, fails]))
 
