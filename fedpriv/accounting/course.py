@@ -31,8 +31,8 @@ class _Upper:
     """A route for `base` rounds, and its curves where it has any."""
 
     route: Route
-    base: int
-    curves: Repeated | None
+    base: int  # rounds
+    curves: Repeated | None  # None where the route has divergences
 
     @staticmethod
     def of(route: Route, base: int, delta: float) -> _Upper:
@@ -85,9 +85,9 @@ class Course:
 
     events: tuple[Event, ...]  # what one round gives away
     delta: float
-    _uppers: dict[int, list[_Upper]] = field(default_factory=dict)
-    _lowers: dict[int, _Lower] = field(default_factory=dict)
-    _known: dict[int, float] = field(default_factory=dict)
+    _uppers: dict[int, list[_Upper]] = field(default_factory=dict)  # by the last round of a block
+    _lowers: dict[int, _Lower] = field(default_factory=dict)  # by the last round of a block
+    _known: dict[int, float] = field(default_factory=dict)  # upper bounds, by rounds
 
     def __post_init__(self) -> None:
         probability(delta=self.delta)
@@ -108,7 +108,11 @@ class Course:
         if not rounds or not any(event.rounds for event in self.events):
             return 0.0
         if rounds not in self._known:
-            self._known[rounds] = min(one.epsilon(rounds, self.delta) for one in self._routes(rounds))
+            first, last = first_of_block(rounds), last_of_block(rounds)
+            if last not in self._uppers:  # routes are made for the first round of a block
+                found = [_Upper.of(route, first, self.delta) for route in Account(self._times(first)).routes]
+                self._uppers[last] = found if len(found) == 1 else _near(found, first, last, self.delta)
+            self._known[rounds] = min(one.epsilon(rounds, self.delta) for one in self._uppers[last])
         return self._known[rounds]
 
     def witnesses(self, rounds: int) -> list[Witness]:
@@ -123,19 +127,12 @@ class Course:
 
     @cached_property
     def _curves(self) -> dict[int, list[Repeated]]:
-        """Their curves."""
+        """The curves of the witnesses of one round and of a few."""
         return {base: [Repeated(one.parts, base, self.delta) for one in made] for base, made in self._made.items()}
 
     def _times(self, rounds: int) -> tuple[Event, ...]:
+        """The events of so many rounds."""
         return tuple(replace(event, rounds=event.rounds * rounds) for event in self.events)
-
-    def _routes(self, rounds: int) -> list[_Upper]:
-        """The routes that come near the best in this block, made for its first round."""
-        first, last = first_of_block(rounds), last_of_block(rounds)
-        if last not in self._uppers:
-            found = [_Upper.of(route, first, self.delta) for route in Account(self._times(first)).routes]
-            self._uppers[last] = found if len(found) == 1 else _near(found, first, last, self.delta)
-        return self._uppers[last]
 
     def _lower(self, rounds: int) -> _Lower:
         """The witnesses for this block; they are asked as exactly as the upper bound is near."""

@@ -35,10 +35,10 @@ JOINT = 64  # coordinates sampled together that are convolved one by one
 class Route(NamedTuple):
     """One way to an upper bound of one event: a curve composed so often, or Rényi divergences; δ set aside for it."""
 
-    proof: str
-    parts: tuple[Part, ...] = ()
-    divergence: renyi.Curve | None = None
-    aside: float = 0.0
+    proof: str  # in words
+    parts: tuple[Part, ...] = ()  # curves, and how often each is composed
+    divergence: renyi.Curve | None = None  # D_α of everything, in the place of parts
+    aside: float = 0.0  # of δ
 
 
 def route_epsilon(route: Route, delta: float, tolerance: float) -> float:
@@ -70,7 +70,7 @@ def with_divergence(route: Route) -> Route | None:
 
 
 def finite_divergence(route: Route) -> Route:
-    """The same of the outcomes whose losses are finite, the chance of the others being set aside."""
+    """The Rényi divergences of the outcomes whose losses are finite, the chance of the others being set aside."""
     parts = route.parts
     lost = sum(count * max(side.impossible for side in _sides(curve)) for curve, count in parts)
 
@@ -81,6 +81,7 @@ def finite_divergence(route: Route) -> Route:
 
 
 def _sides(curve: Tradeoff) -> tuple[Atoms, ...]:
+    """The pair of distributions above the curve, and that of the other direction where it is another."""
     return (curve.above,) if curve.symmetric else (curve.above, curve.inverse.above)
 
 
@@ -92,6 +93,7 @@ def _divergence(curve: Tradeoff, alpha: float) -> float:
 
 
 def _finite(curve: Tradeoff, alpha: float) -> float:
+    """D_α of the worse direction, of the outcomes whose losses are finite."""
     if curve.gaussian_mu is not None:
         return alpha * curve.gaussian_mu**2 / 2
     sides = _sides(curve)
@@ -110,10 +112,14 @@ def routes_of(event: Event) -> list[Route]:
 
 
 def _seen_routes(event: Event) -> list[Route]:
+    """Every upper bound of messages, or of a curator's answers, that are seen one by one."""
     if isinstance(event.mechanism, Ptr):
         return _ptr_routes(event, event.mechanism)
-    if isinstance(event.mechanism, Histogram):
-        return [_histogram_route(event, event.mechanism)]
+    if isinstance(event.mechanism, Histogram):  # counts; the chance that an empty bin would show is set aside from δ
+        gaussian = Tradeoff.gaussian(event.mechanism.shift(event.adjacency) * sqrt(event.dimension))
+        aside = event.rounds * event.dimension * event.mechanism.failure(event.adjacency) * OUTWARD
+        sampled = ", sampling left aside" if event.sampling < 1 else ""
+        return [Route(f"stable histogram (docs/proofs/prime.md){sampled}", ((gaussian, event.rounds),), None, aside)]
     replaced = replaced_on_a_sum(event)
     found = [] if replaced is None else [Route(f"{REPLACED} (docs/proofs/replacing.md)", ((replaced, event.rounds),))]
     if found and (isinstance(event.mechanism, Gaussian) or event.dimension == 1):
@@ -172,14 +178,6 @@ def seen_of(event: Event) -> Seen:
     return event.seen
 
 
-def _histogram_route(event: Event, histogram: Histogram) -> Route:
-    """Counts of every coordinate under Gaussian noise; the chance that an empty bin would show is set aside from δ."""
-    gaussian = Tradeoff.gaussian(histogram.shift(event.adjacency) * sqrt(event.dimension))
-    aside = event.rounds * event.dimension * histogram.failure(event.adjacency) * OUTWARD
-    sampled = ", sampling left aside" if event.sampling < 1 else ""
-    return Route(f"stable histogram (docs/proofs/prime.md){sampled}", ((gaussian, event.rounds),), None, aside)
-
-
 def _coordinate_routes(event: Event, curve: Tradeoff | None = None, proof: str = "") -> list[Route]:
     """The worst pair of one coordinate, composed over coordinates and rounds."""
     curve = curve or event.mechanism.tradeoff(event.adjacency)
@@ -197,8 +195,8 @@ def _coordinate_routes(event: Event, curve: Tradeoff | None = None, proof: str =
 
 def _vector_routes(event: Event) -> list[Route]:
     """Dimension-free bounds under ‖x‖₂ ≤ clip, and the box around the ball."""
-    mechanism: Any = event.mechanism
-    bound = mechanism.vector(event.dimension, event.adjacency)
+    assert not isinstance(event.mechanism, Ptr | Histogram)  # which have routes of their own
+    bound = event.mechanism.vector(event.dimension, event.adjacency)
     found = []
     if bound is not None and bound.mu < inf:
         gaussian = Tradeoff.gaussian(bound.mu)
@@ -224,28 +222,26 @@ def _theorem(event: Event) -> str:
 
 
 def _sampled(curve: Tradeoff, event: Event, proof: str) -> Route:
+    """A curve on a Poisson sample, once a round."""
     return Route(proof, ((curve.subsampled(event.sampling, event.adjacency), event.rounds),))
 
 
 def _sum_routes(event: Event, clients: int) -> list[Route]:
-    """Of sums: the coins in the other clients' votes, and what would hold if every message were seen."""
+    """The coins in the other clients' votes hide one in a sum; and what would hold if every message were seen."""
     mechanism = event.mechanism
     if hasattr(mechanism, "aggregated"):
         seen = replace(event, mechanism=mechanism.aggregated(clients), trust=Local())
-        return [route._replace(proof=f"noise of {clients} clients summed; {route.proof}") for route in routes_of(seen)]
-    alone = routes_of(replace(event, trust=Local()))
-    if isinstance(mechanism, Ternary):
-        if event.dimension > 1 and geometry_of(event.bound) == "l2":
-            return alone
-        curve = _ternary_pair(clients, mechanism, SET_ASIDE**2 / max(event.rounds * event.dimension, 1))
-        return _coordinate_routes(event, curve, "lazy coins in the other clients' symbols, number known") + alone
-    trials, p_max = votes_of(mechanism)
+        found = _seen_routes(seen)
+        return [route._replace(proof=f"noise of {clients} clients summed; {route.proof}") for route in found]
+    alone = _seen_routes(replace(event, trust=Local()))
     if event.dimension == 1 or geometry_of(event.bound) == "linf":
-        curve = _sum_pair(clients, trials, p_max, SET_ASIDE**2 / max(event.rounds * event.dimension, 1))
-        return _coordinate_routes(event, curve, "coins in the other clients' votes, number known") + alone
+        curve = _pair_of_sums(event, clients)
+        lazy = isinstance(mechanism, Ternary)
+        coins = "lazy coins in the other clients' symbols" if lazy else "coins in the other clients' votes"
+        return _coordinate_routes(event, curve, f"{coins}, number known") + alone
     if not isinstance(mechanism, Binomial | StochasticSign | Cldp):
         return alone
-    votes = mechanism.vector(event.dimension)
+    (trials, _), votes = votes_of(mechanism), mechanism.vector(event.dimension)
     bound = secure_aggregation.vector_bound(
         clients, trials, votes.clip, votes.peak, votes.scale, dimension=event.dimension,
         failure=SET_ASIDE / max(event.rounds, 1), tolerance=1e-5,
@@ -257,17 +253,14 @@ def _sum_routes(event: Event, clients: int) -> list[Route]:
     return [Route(proof, ((gaussian, event.rounds),), None, SET_ASIDE), *alone]
 
 
-@lru_cache(maxsize=64)
-def _ternary_pair(clients: int, mechanism: Ternary, set_aside: float) -> Tradeoff:
-    pair = secure_aggregation.ternary_pair(
-        clients, mechanism.peak, mechanism.spread, mechanism.scale, set_aside=set_aside
-    )
-    return Tradeoff.between(*pair)
-
-
-@lru_cache(maxsize=64)
-def _sum_pair(clients: int, trials: int, p_max: float, set_aside: float) -> Tradeoff:
-    return Tradeoff.between(*secure_aggregation.scalar_pair(clients, trials, p_max, set_aside=set_aside))
+@lru_cache(maxsize=128)
+def _pair_of_sums(event: Event, clients: int) -> Tradeoff:
+    """The curve of one coordinate of a sum of so many messages, of all but unlucky numbers of coins."""
+    mechanism, set_aside = event.mechanism, SET_ASIDE**2 / max(event.rounds * event.dimension, 1)
+    if isinstance(mechanism, Ternary):
+        peak, spread, scale = mechanism.peak, mechanism.spread, mechanism.scale
+        return Tradeoff.between(*secure_aggregation.ternary_pair(clients, peak, spread, scale, set_aside=set_aside))
+    return Tradeoff.between(*secure_aggregation.scalar_pair(clients, *votes_of(mechanism), set_aside=set_aside))
 
 
 def votes_of(mechanism: Any) -> tuple[int, float]:
