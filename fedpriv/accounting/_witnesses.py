@@ -45,8 +45,11 @@ def witnesses_of(event: Event) -> list[Witness]:
         seen = seen_of(event)
         found = attained(mechanism, seen, rate=event.sampling, rounds=event.rounds, dimension=event.dimension)
         return [Witness(proof, ((curve, event.rounds),)) for proof, curve in found]
-    if isinstance(mechanism, Histogram):
-        return [_histogram_witness(event, mechanism)]
+    if isinstance(mechanism, Histogram):  # bins full in every coordinate: the limit in which none is held back
+        if event.sampling < 1:
+            return [Witness("none where records are sampled", ((Tradeoff.between([1.0], [1.0]), event.rounds),))]
+        shift = mechanism.shift(event.adjacency) / OUTWARD * sqrt(event.dimension)
+        return [Witness("explicit records: full bins, one changes", ((Tradeoff.gaussian(shift), event.rounds),))]
     if (replaced := replaced_on_a_sum(event, 1 / REACHED)) is not None:
         return _replaced_witnesses(event, mechanism, replaced)
     if isinstance(mechanism, Gaussian) and geometry_of(event.bound) != "linf":
@@ -70,14 +73,6 @@ def _replaced_witnesses(event: Event, mechanism: Mechanism, curve: Tradeoff) -> 
     alone = replaced_on_a_sum(replace(event, dimension=1), 1 / REACHED) or curve
     found = [Witness(f"explicit records: {REPLACED}, in one coordinate; {nearly}", ((alone, event.rounds),))]
     return found + _on_every_level(event, mechanism)
-
-
-def _histogram_witness(event: Event, histogram: Histogram) -> Witness:
-    """A record that changes bins in every coordinate, all of them full: the limit in which no bin is held back."""
-    if event.sampling < 1:
-        return Witness("none where records are sampled", ((Tradeoff.between([1.0], [1.0]), event.rounds),))
-    shift = histogram.shift(event.adjacency) / OUTWARD * sqrt(event.dimension)
-    return Witness("explicit records: full bins, one changes", ((Tradeoff.gaussian(shift), event.rounds),))
 
 
 def _ends(mechanism: Mechanism, event: Event, level: float) -> Tradeoff:

@@ -124,10 +124,13 @@ class Account:
             parts = tuple(part for route in best for part in route.parts)
             together.append(Route(_named(best), parts, None, sum(route.aside for route in best)))
         if any(divergent):  # of an event without a divergence of its own that of its best curve, where it is finite
-            for place, own in enumerate(curves):
-                divergent[place] = divergent[place] or (with_divergence(_best(own)) if own else None)
-            if all(divergent):
-                together.append(_added([route for route in divergent if route]))
+            for place, composed in enumerate(curves):
+                divergent[place] = divergent[place] or (with_divergence(_best(composed)) if composed else None)
+            own = [route for route in divergent if route and route.divergence]
+            if len(own) == len(options):
+                added = [route.divergence for route in own if route.divergence]
+                aside = sum(route.aside for route in own)
+                together.append(Route(_named(own), (), lambda alpha: sum(curve(alpha) for curve in added), aside))
         return together
 
     @cached_property
@@ -198,13 +201,6 @@ def _routes(event: Event) -> list[Route]:
             f"no certificate for {event.dimension} coordinates of {type(event.mechanism).__name__} sampled together"
         )
     return found
-
-
-def _added(routes: Sequence[Route]) -> Route:
-    """The divergences of several events added up, each by its route."""
-    curves = [route.divergence for route in routes if route.divergence]
-    aside = sum(route.aside for route in routes)
-    return Route(_named(routes), (), lambda alpha: sum(curve(alpha) for curve in curves), aside)
 
 
 def _named(routes: Sequence[Route | Witness]) -> str:

@@ -113,8 +113,14 @@ def routes_of(event: Event) -> list[Route]:
 
 def _seen_routes(event: Event) -> list[Route]:
     """Every upper bound of messages, or of a curator's answers, that are seen one by one."""
-    if isinstance(event.mechanism, Ptr):
-        return _ptr_routes(event, event.mechanism)
+    if isinstance(event.mechanism, Ptr):  # exact pairs, whatever the dimension; and a theorem, which bounds any noise
+        proof = f"exact pairs of propose-test-release, {event.seen} seen, their hull composed (docs/ptr.md)"
+        divergences = Route("Rényi divergences of [P] Theorem 4.3", (), event.mechanism.renyi(event.rounds))
+        curve = event.mechanism.tradeoff(seen=seen_of(event))
+        if event.sampling == 1:
+            return [Route(proof, ((curve, event.rounds),)), divergences]
+        shared = _sampled(curve, event, f"{proof}, test and sum on one Poisson sample")
+        return [shared, divergences._replace(proof=divergences.proof + ", sampling left aside")]
     if isinstance(event.mechanism, Histogram):  # counts; the chance that an empty bin would show is set aside from δ
         gaussian = Tradeoff.gaussian(event.mechanism.shift(event.adjacency) * sqrt(event.dimension))
         aside = event.rounds * event.dimension * event.mechanism.failure(event.adjacency) * OUTWARD
@@ -159,17 +165,6 @@ def _reach(event: Event, norm: int) -> float:
             return float(event.mechanism.clip)
         case _ as never:
             assert_never(never)
-
-
-def _ptr_routes(event: Event, ptr: Ptr) -> list[Route]:
-    """The exact pairs of propose-test-release, whatever the dimension; and [P] Theorem 4.3, which bounds any noise."""
-    proof = f"exact pairs of propose-test-release, {event.seen} seen, their hull composed (docs/ptr.md)"
-    divergences = Route("Rényi divergences of [P] Theorem 4.3", (), ptr.renyi(event.rounds))
-    curve = ptr.tradeoff(seen=seen_of(event))
-    if event.sampling == 1:
-        return [Route(proof, ((curve, event.rounds),)), divergences]
-    shared = _sampled(curve, event, f"{proof}, test and sum on one Poisson sample")
-    return [shared, divergences._replace(proof=divergences.proof + ", sampling left aside")]
 
 
 def seen_of(event: Event) -> Seen:

@@ -93,37 +93,23 @@ def attained(ptr: Tested, seen: Seen, *, rate: float, rounds: int, dimension: in
     ['none known: on a sample the other records blur a sum of one coordinate']
     """
     own = cases(ptr, seen)
+    one, found = "explicit records: one of norm clip joins", []
     if rate == 1:
-        return (*_joining(ptr, seen, rounds, own), Attained("explicit records: all of norm clip, no margin", own.fails))
-    found = []
+        if seen == "margin" or ptr.bound == 1:  # a margin of any size
+            found = [Attained(f"{one} a batch with a margin", own.passes)]
+        elif rounds <= 1 and own.either is not EVERYTHING:  # beside the threshold, where F stays by one round alone
+            summed = Tradeoff.gaussian(1 / ptr.noise)
+            for margin in range(max(ptr.enough - 1, 1), ptr.enough + 1):
+                curve = _tested(summed, float(ptr.test_noise), ptr.enough, margin)
+                found.append(Attained(f"{one} a batch with a margin of {margin}", curve))
+        return (*found, Attained("explicit records: all of norm clip, no margin", own.fails))
     if dimension > 1:
-        aside = "explicit records: one of norm clip joins many longer ones at right angles to it, no margin"
-        found.append(Attained(aside, own.fails))
+        found.append(Attained(f"{one} many longer ones at right angles to it, no margin", own.fails))
     if seen == "margin" and (alone := _alone(ptr)) is not None:
-        found.append(Attained("explicit records: one of norm clip joins none, F = 1", alone))
+        found.append(Attained(f"{one} none, F = 1", alone))
     if not found:
         return (Attained("none known: on a sample the other records blur a sum of one coordinate", NOTHING),)
     return tuple(Attained(f"{proof}, Poisson sampled", curve.subsampled(rate, "add-remove")) for proof, curve in found)
-
-
-def _joining(ptr: Tested, seen: Seen, rounds: int, own: Cases) -> list[Attained]:
-    """A record that joins a batch with a margin: of any size where Δ̂ is seen; else it moves with F, by the round.
-
-    `own` are the curves that `cases` has for the same settings.
-    """
-    if seen == "margin" or ptr.bound == 1:
-        return [Attained("explicit records: one of norm clip joins a batch with a margin", own.passes)]
-    if rounds > 1 or own.either is EVERYTHING:
-        return []
-    summed = Tradeoff.gaussian(1 / ptr.noise)
-    return [
-        Attained(
-            f"explicit records: one of norm clip joins a batch with a margin of {margin}",
-            _tested(summed, float(ptr.test_noise), ptr.enough, margin),
-        )
-        for margin in (ptr.enough - 1, ptr.enough)
-        if margin >= 1
-    ]
 
 
 def _tested(summed: Tradeoff, test_noise: float, enough: int, margin: int) -> Tradeoff:

@@ -31,7 +31,12 @@ def lecture_published(event: Event, delta: float, target: float | None = None) -
     mechanism = event.mechanism
     if not isinstance(mechanism, Gaussian | Laplace) or sums_only(word_of(event.trust)) or not event.rounds:
         return {}
-    found = _laplace(event) if isinstance(mechanism, Laplace) else _gaussian(event, delta)
+    found: dict[str, Found] = {}
+    if isinstance(mechanism, Gaussian):
+        found = _gaussian(event, mechanism, delta)
+    elif event.sampling == 1:  # Δ/b, added up over releases; what sampling does to it [L] does not say
+        total = event.rounds * (_sensitivity(event) / mechanism.noise)
+        found = {"[L] Laplace mechanism": {"epsilon": total, "delta": 0.0}}
     if target is not None and event.rounds == 1 and event.sampling == 1:
         name, needed = f"[L] {type(mechanism).__name__} mechanism", _sensitivity(event) / target
         factor = 1.0 if isinstance(mechanism, Laplace) else gaussian_factor(delta)
@@ -69,11 +74,11 @@ def moments_epsilon(ratio: float, rate: float, rounds: int, delta: float) -> tup
     return min((at(order), order) for order in ORDERS)
 
 
-def _gaussian(event: Event, delta: float) -> dict[str, Found]:
+def _gaussian(event: Event, mechanism: Gaussian, delta: float) -> dict[str, Found]:
     """One release by its formula; many, sampled or not, by the moments accountant and by its rule of thumb."""
     if not 0 < delta < 1:
         return {}
-    ratio, name = event.mechanism.noise / _sensitivity(event), "[L] Gaussian mechanism"  # type: ignore[union-attr]
+    ratio, name = mechanism.noise / _sensitivity(event), "[L] Gaussian mechanism"
     one = gaussian_factor(delta) / ratio
     if event.rounds == 1 and event.sampling == 1:
         return {name: {"epsilon": one} | _limit(name, one)}
@@ -85,15 +90,8 @@ def _gaussian(event: Event, delta: float) -> dict[str, Found]:
     return found
 
 
-def _laplace(event: Event) -> dict[str, Found]:
-    """Δ/b, added up over releases; what sampling does to it [L] does not say."""
-    if event.sampling < 1:
-        return {}
-    one = _sensitivity(event) / event.mechanism.noise  # type: ignore[union-attr]
-    return {"[L] Laplace mechanism": {"epsilon": event.rounds * one, "delta": 0.0}}
-
-
 def _limit(name: str, epsilon: float) -> Found:
+    """What is wrong with an ε of the Gaussian mechanism past 1; nothing where nothing is."""
     return {"but": BEYOND} if "Gaussian" in name and not epsilon < 1 else {}
 
 
