@@ -44,17 +44,22 @@ def witnesses_of(event: Event) -> list[Witness]:
     if isinstance(mechanism, Ptr):  # data sets that attain their case in every round, of what is seen and sampled of it
         seen = seen_of(event)
         found = attained(mechanism, seen, rate=event.sampling, rounds=event.rounds, dimension=event.dimension)
-        return [Witness(proof, ((curve, event.rounds),)) for proof, curve in found]
+        return [_in_every_round(event, proof, curve) for proof, curve in found]
     if isinstance(mechanism, Histogram):  # bins full in every coordinate: the limit in which none is held back
         if event.sampling < 1:
-            return [Witness("none where records are sampled", ((Tradeoff.between([1.0], [1.0]), event.rounds),))]
+            return [_in_every_round(event, "none where records are sampled", Tradeoff.between([1.0], [1.0]))]
         shift = mechanism.shift(event.adjacency) / OUTWARD * sqrt(event.dimension)
-        return [Witness("explicit records: full bins, one changes", ((Tradeoff.gaussian(shift), event.rounds),))]
+        return [_in_every_round(event, "explicit records: full bins, one changes", Tradeoff.gaussian(shift))]
     if (replaced := replaced_on_a_sum(event, 1 / REACHED)) is not None:
         return _replaced_witnesses(event, mechanism, replaced)
     if isinstance(mechanism, Gaussian) and geometry_of(event.bound) != "linf":
         return _composed(event, _ends(mechanism, event, mechanism.clip), 1)
     return _on_every_level(event, mechanism)
+
+
+def _in_every_round(event: Event, proof: str, curve: Tradeoff) -> Witness:
+    """The same inputs met once a round."""
+    return Witness(proof, ((curve, event.rounds),))
 
 
 def _on_every_level(event: Event, mechanism: Mechanism) -> list[Witness]:
@@ -66,13 +71,13 @@ def _on_every_level(event: Event, mechanism: Mechanism) -> list[Witness]:
 def _replaced_witnesses(event: Event, mechanism: Mechanism, curve: Tradeoff) -> list[Witness]:
     """The records c and −c; of several coordinates of Laplace noise those that differ in one."""
     if isinstance(mechanism, Gaussian):
-        return [Witness(f"explicit records: {REPLACED}", ((curve, event.rounds),))]
+        return [_in_every_round(event, f"explicit records: {REPLACED}", curve)]
     nearly = "the grid to first order (docs/proofs/grid.md)"
     if event.dimension == 1:
-        return [Witness(f"explicit records: {REPLACED}; {nearly}", ((curve, event.rounds),))]
+        return [_in_every_round(event, f"explicit records: {REPLACED}; {nearly}", curve)]
     alone = replaced_on_a_sum(replace(event, dimension=1), 1 / REACHED) or curve
-    found = [Witness(f"explicit records: {REPLACED}, in one coordinate; {nearly}", ((alone, event.rounds),))]
-    return found + _on_every_level(event, mechanism)
+    found = _in_every_round(event, f"explicit records: {REPLACED}, in one coordinate; {nearly}", alone)
+    return [found, *_on_every_level(event, mechanism)]
 
 
 def _ends(mechanism: Mechanism, event: Event, level: float) -> Tradeoff:
@@ -102,7 +107,7 @@ def _composed(event: Event, pair: Tradeoff, count: int) -> list[Witness]:
     if event.sampling == 1:
         return [Witness(proof, ((pair, count * event.rounds),))]
     held = joint([(pair, min(count, JOINT))]).subsampled(event.sampling, "add-remove")
-    always = Witness(f"{proof}, Poisson sampled", ((held, event.rounds),))
+    always = _in_every_round(event, f"{proof}, Poisson sampled", held)
     if event.adjacency == "add-remove" or isinstance(event.mechanism, Gaussian | Laplace):
         return [always]
     half = event.rounds // 2

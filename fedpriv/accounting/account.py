@@ -121,8 +121,7 @@ class Account:
         together = []
         if options and all(curves):
             best = [_best(own) for own in curves]
-            parts = tuple(part for route in best for part in route.parts)
-            together.append(Route(_named(best), parts, None, sum(route.aside for route in best)))
+            together.append(Route(_named(best), _parts(best), None, sum(route.aside for route in best)))
         if any(divergent):  # of an event without a divergence of its own that of its best curve, where it is finite
             for place, composed in enumerate(curves):
                 divergent[place] = divergent[place] or (with_divergence(_best(composed)) if composed else None)
@@ -139,7 +138,7 @@ class Account:
         options = [witnesses_of(event) for event in self.spent]
         most = max(len(own) for own in options)
         chosen = [[own[min(i, len(own) - 1)] for own in options] for i in range(most)]
-        return [Witness(_named(own), tuple(p for witness in own for p in witness.parts)) for own in chosen]
+        return [Witness(_named(own), _parts(own)) for own in chosen]
 
     @cached_property
     def mu(self) -> float | None:
@@ -206,6 +205,11 @@ def _routes(event: Event) -> list[Route]:
 def _named(routes: Sequence[Route | Witness]) -> str:
     """What proves several events together, each proof once."""
     return "; ".join(dict.fromkeys(route.proof for route in routes))
+
+
+def _parts(several: Sequence[Route | Witness]) -> tuple[Part, ...]:
+    """The curves of several events, to be composed together."""
+    return tuple(part for one in several for part in one.parts)
 
 
 def _best(routes: Sequence[Route]) -> Route:

@@ -65,7 +65,23 @@ class _Lower:
     """The witnesses that reach farthest at either end of a block, and how exactly they are asked."""
 
     curves: list[Repeated]
-    tolerance: float
+    tolerance: float  # relative error of ε
+
+    @staticmethod
+    def of(curves: list[Repeated], first: int, last: int, upper: float) -> _Lower:
+        """For the rounds from first to last, after which ε is at most `upper`; asked exactly where that is near."""
+        about = max(one.estimate(last) for one in curves)
+        apart = about.epsilon > 0 and upper - about.epsilon > APART * upper
+        tolerance = COARSE if apart and not about.doubt else FINE  # what is nearly Gaussian loses nothing
+        farthest = set()
+        for at in (first, last):
+            guessed = {one: one.estimate(at) for one in curves}
+            best = max(curves, key=guessed.__getitem__)
+            unsure = [one for one in curves if one is not best and guessed[one].doubt + guessed[best].doubt > 0]
+            if unsure and guessed[best].epsilon not in (0, inf):  # where estimates cannot tell, by asking
+                best = max([best, *unsure], key=lambda one: one.lower(at, tolerance))
+            farthest.add(best)
+        return _Lower(list(farthest), tolerance)
 
     def epsilon(self, rounds: int) -> float:
         return max(one.lower(rounds, self.tolerance) for one in self.curves)
@@ -97,7 +113,11 @@ class Course:
         upper = self.upper(rounds)
         if not upper:
             return Bounds(0.0, 0.0)
-        lower = self._lower(rounds).epsilon(rounds)
+        first, last = first_of_block(rounds), last_of_block(rounds)
+        if last not in self._lowers:
+            curves = [curve for _, curve in self._made[min(last, FEW)]]
+            self._lowers[last] = _Lower.of(curves, first, last, self.upper(last))
+        lower = self._lowers[last].epsilon(rounds)
         if lower > upper * (1 + 1e-6) + 1e-9:  # a proof or its code is wrong: no number would be right
             raise RuntimeError(f"after {rounds} rounds a lower bound of {lower} lies past an upper one of {upper}")
         return Bounds(min(lower, upper), upper)
@@ -133,23 +153,3 @@ class Course:
     def _times(self, rounds: int) -> tuple[Event, ...]:
         """The events of so many rounds."""
         return tuple(replace(event, rounds=event.rounds * rounds) for event in self.events)
-
-    def _lower(self, rounds: int) -> _Lower:
-        """The witnesses for this block; they are asked as exactly as the upper bound is near."""
-        first, last = first_of_block(rounds), last_of_block(rounds)
-        if last not in self._lowers:
-            curves = [curve for _, curve in self._made[min(last, FEW)]]
-            upper = self.upper(last)
-            about = max(one.estimate(last) for one in curves)
-            apart = about.epsilon > 0 and upper - about.epsilon > APART * upper
-            tolerance = COARSE if apart and not about.doubt else FINE  # what is nearly Gaussian loses nothing
-            farthest = set()
-            for at in (first, last):
-                guessed = {one: one.estimate(at) for one in curves}
-                best = max(curves, key=guessed.__getitem__)
-                unsure = [one for one in curves if one is not best and guessed[one].doubt + guessed[best].doubt > 0]
-                if unsure and guessed[best].epsilon not in (0, inf):  # where estimates cannot tell, by asking
-                    best = max([best, *unsure], key=lambda one: one.lower(at, tolerance))
-                farthest.add(best)
-            self._lowers[last] = _Lower(list(farthest), tolerance)
-        return self._lowers[last]

@@ -72,8 +72,7 @@ class Event:
     seen: Seen | None = None  # of a test before a release: its margin and noise, or only which branch was taken
 
     def __post_init__(self) -> None:
-        if type(self.mechanism) not in COSTED.values():
-            raise FedprivError(f"mechanism must be one of {', '.join(COSTED)}, got {self.mechanism!r}")
+        _check_costed(self.mechanism)
         natural(rounds=self.rounds)
         whole(dimension=self.dimension)
         at_most("10^18", MOST, rounds=self.rounds, dimension=self.dimension)
@@ -153,8 +152,7 @@ def by_hand(
     >>> by_hand(Gaussian(clip=1, noise=1)).adjacency, by_hand(Gaussian(clip=1, noise=1), trust="local").adjacency
     ('add-remove', 'replace')
     """
-    if type(mechanism) not in COSTED.values():
-        raise FedprivError(f"mechanism must be one of {', '.join(COSTED)}, got {mechanism!r}")
+    _check_costed(mechanism)
     if geometry is not None:
         one_of(get_args(Geometry), geometry=geometry)
     found = trust_of(trust or ("central" if isinstance(mechanism, Curator) else "local"), clients)
@@ -221,6 +219,12 @@ def _upgraded(entry: Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(mechanism, Gaussian) and sums_only(found["trust"]):
         found["settings"] = settings_of(mechanism.aggregated(found["clients"]))
     return found | {"trust": "central", "clients": None}
+
+
+def _check_costed(mechanism: object) -> None:
+    """Refuse what is no mechanism, or one that nothing is known of."""
+    if type(mechanism) not in COSTED.values():
+        raise FedprivError(f"mechanism must be one of {', '.join(COSTED)}, got {mechanism!r}")
 
 
 def levels_of(event: Event) -> list[tuple[float, int]]:

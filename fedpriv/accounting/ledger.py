@@ -76,9 +76,9 @@ class Ledger:
                 break
         grown = replace(self, events=events)
         if self.budget is not None:
-            own = grown.of_unit(event.unit)
-            fixed = Account(own).upper_epsilon if len(own) == 1 else None  # what is alike is merged into one event
-            cost = spent_epsilon(Account(own).events, self.budget.delta, fixed)
+            own = grown._account(event.unit)
+            fixed = own.upper_epsilon if len(own.events) == 1 else None  # what is alike is merged into one event
+            cost = spent_epsilon(own.events, self.budget.delta, fixed)
             if not cost <= self.budget.epsilon:
                 raise BudgetExceeded(
                     f"this would take ε to {cost:.6g} at δ = {self.budget.delta:g}, "
@@ -105,11 +105,15 @@ class Ledger:
 
     def epsilon(self, delta: float, unit: Unit | None = None) -> Bounds:
         """ε(δ) of everything so far, from both sides."""
-        return Account(self.of_unit(unit)).epsilon(delta).bounds
+        return self._account(unit).epsilon(delta).bounds
 
     def delta(self, epsilon: float, unit: Unit | None = None) -> Bounds:
         """δ(ε) of everything so far, from both sides."""
-        return Account(self.of_unit(unit)).delta(epsilon).bounds
+        return self._account(unit).delta(epsilon).bounds
+
+    def _account(self, unit: Unit | None) -> Account:
+        """The events that protect one unit, to be costed together."""
+        return Account(self.of_unit(unit))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Written beside the old file and put in its place at once, so that a crash leaves one of the two whole."""

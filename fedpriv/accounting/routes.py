@@ -22,13 +22,18 @@ from fedpriv.curves.compose import Part, compose
 from fedpriv.curves.joint import joint
 from fedpriv.curves.tilting import log_moment
 from fedpriv.curves.tradeoff import Tradeoff
-from fedpriv.mechanisms import Binomial, Cldp, Gaussian, Histogram, Laplace, Ptr, StochasticSign, Ternary
+from fedpriv.mechanisms import Binomial, Cldp, Gaussian, Histogram, Laplace, NoisySign, Ptr, StochasticSign, Ternary
 from fedpriv.mechanisms.ptr_pairs import Seen
 from fedpriv.trust import Central, Local, Sums
 
 SET_ASIDE = 1e-12  # of δ: all that a secure-aggregation certificate may leave to an unlucky number of coins
 BOXED = 64  # coordinates up to which the box around the ball is worth a look
 REPLACED = "a record made its opposite in a sum, Poisson sampled"
+THEOREMS: dict[type[Any], str] = {  # of whole vectors; of votes it is Theorem A
+    Ternary: "Theorem A for ternary symbols",
+    NoisySign: "the Gaussian mechanism whose sign it is",
+    Gaussian: "Gaussian curve",
+}
 JOINT = 64  # coordinates sampled together that are convolved one by one
 
 
@@ -135,7 +140,10 @@ def _seen_routes(event: Event) -> list[Route]:
     return found + _vector_routes(event)
 
 
-def replaced_on_a_sum(event: Event, rounding: float = OUTWARD) -> Tradeoff | None:
+def replaced_on_a_sum(
+    event: Event,
+    rounding: float = OUTWARD,  # times the reach: a little more than 1 for a bound, a little less for a witness
+) -> Tradeoff | None:
     """The curve of a record on a Poisson sample made another, of a curator's Gaussian or Laplace noise on a sum.
 
     A record that is not drawn adds nothing. A client's own message is another matter: it is sent whoever was drawn.
@@ -143,26 +151,22 @@ def replaced_on_a_sum(event: Event, rounding: float = OUTWARD) -> Tradeoff | Non
     mechanism = event.mechanism
     if not isinstance(mechanism, Gaussian | Laplace) or event.sampling == 1 or event.adjacency != "replace":
         return None
-    match event.trust:
-        case Central():
-            reach = _reach(event, 2 if isinstance(mechanism, Gaussian) else 1) / mechanism.noise * rounding
-            made = Tradeoff.gaussian_replaced if isinstance(mechanism, Gaussian) else Tradeoff.laplace_replaced
-            return made(reach, event.sampling)
-        case Local() | Sums():
-            return None
-        case _ as never:
-            assert_never(never)
-
-
-def _reach(event: Event, norm: int) -> float:
-    """The largest ℓ1 or ℓ2 norm within the event's bound."""
+    norm = 2 if isinstance(mechanism, Gaussian) else 1  # whose largest value within the bound counts, ℓ2 or ℓ1
     match geometry_of(event.bound):
         case "linf":
-            return float(event.mechanism.peak * event.dimension ** (1 / norm))
+            largest = float(mechanism.peak * event.dimension ** (1 / norm))
         case "l2":
-            return float(event.mechanism.clip * (1 if norm == 2 else sqrt(event.dimension)))
+            largest = float(mechanism.clip * (1 if norm == 2 else sqrt(event.dimension)))
         case None:
-            return float(event.mechanism.clip)
+            largest = float(mechanism.clip)
+        case _ as other:
+            assert_never(other)
+    match event.trust:
+        case Central():
+            made = Tradeoff.gaussian_replaced if norm == 2 else Tradeoff.laplace_replaced
+            return made(largest / mechanism.noise * rounding, event.sampling)
+        case Local() | Sums():
+            return None
         case _ as never:
             assert_never(never)
 
@@ -194,11 +198,8 @@ def _vector_routes(event: Event) -> list[Route]:
     bound = event.mechanism.vector(event.dimension, event.adjacency)
     found = []
     if bound is not None and bound.mu < inf:
-        gaussian = Tradeoff.gaussian(bound.mu)
-        if event.sampling < 1:
-            found.append(_sampled(gaussian, event, f"{_theorem(event)}, Poisson sampled"))
-        else:
-            found.append(Route(_theorem(event), ((gaussian, event.rounds),)))
+        theorem = THEOREMS.get(type(event.mechanism), "Theorem A")
+        found.append(_gaussian_route(event, bound.mu, f"{theorem} (docs/proofs/vectors.md)"))
     divergence = bound.renyi(event.rounds) if bound is not None and event.sampling == 1 else None
     if divergence is not None:
         found.append(Route("Rényi divergences of vectors (docs/proofs/renyi.md)", (), divergence))
@@ -207,13 +208,12 @@ def _vector_routes(event: Event) -> list[Route]:
     return found
 
 
-def _theorem(event: Event) -> str:
-    names = {
-        "Ternary": "Theorem A for ternary symbols",
-        "NoisySign": "the Gaussian mechanism whose sign it is",
-        "Gaussian": "Gaussian curve",
-    }
-    return names.get(type(event.mechanism).__name__, "Theorem A") + " (docs/proofs/vectors.md)"
+def _gaussian_route(event: Event, mu: float, proof: str, aside: float = 0.0) -> Route:
+    """A release that is μ-GDP in every round, but for a failure of probability `aside` in all."""
+    gaussian = Tradeoff.gaussian(mu)
+    if event.sampling < 1:
+        return _sampled(gaussian, event, f"{proof}, Poisson sampled")._replace(aside=aside)
+    return Route(proof, ((gaussian, event.rounds),), None, aside)
 
 
 def _sampled(curve: Tradeoff, event: Event, proof: str) -> Route:
@@ -242,10 +242,7 @@ def _sum_routes(event: Event, clients: int) -> list[Route]:
         failure=SET_ASIDE / max(event.rounds, 1), tolerance=1e-5,
     )  # fmt: skip
     proof = f"Theorem B with {bound.coins} coins (docs/proofs/secure-aggregation.md)"
-    gaussian = Tradeoff.gaussian(bound.mu)
-    if event.sampling < 1:
-        return [_sampled(gaussian, event, proof + ", Poisson sampled")._replace(aside=SET_ASIDE), *alone]
-    return [Route(proof, ((gaussian, event.rounds),), None, SET_ASIDE), *alone]
+    return [_gaussian_route(event, bound.mu, proof, SET_ASIDE), *alone]
 
 
 @lru_cache(maxsize=128)

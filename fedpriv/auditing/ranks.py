@@ -115,7 +115,7 @@ class Ranks:
         draws, place = _place(confidence)
         largest = np.inf
         if most:
-            rng, yes = stream(self._seed, "audit certified ranks"), int(self.trials.held.sum())
+            rng, yes = stream(self._seed, "audit certified ranks"), self._held
             found = []
             for _ in range(draws):
                 no = np.sort(rng.standard_normal(len(self.trials) - yes))
@@ -133,13 +133,18 @@ class Ranks:
     @property
     def _both(self) -> bool:
         """Whether there are trials that held x and trials that did not."""
-        return 0 < int(self.trials.held.sum()) < len(self.trials)
+        return 0 < self._held < len(self.trials)
+
+    @property
+    def _held(self) -> int:
+        """How many trials held x."""
+        return int(self.trials.held.sum())
 
     def _drawn(self, draws: int) -> Iterator[tuple[Vector, Vector]]:
         """Scores of N(0, 1), for who did not hold x and for who did, sorted: those of every μ are these moved by it."""
-        own, yes = stream(self._seed, "audit ranks"), int(self.trials.held.sum())
+        rng, yes = stream(self._seed, "audit ranks"), self._held
         for _ in range(draws):
-            yield np.sort(own.standard_normal(len(self.trials) - yes)), np.sort(own.standard_normal(yes))
+            yield np.sort(rng.standard_normal(len(self.trials) - yes)), np.sort(rng.standard_normal(yes))
 
 
 def _place(confidence: float) -> tuple[int, int]:
