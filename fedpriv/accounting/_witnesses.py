@@ -58,7 +58,7 @@ def witnesses_of(event: Event) -> list[Witness]:
 
 
 def _in_every_round(event: Event, proof: str, curve: Tradeoff) -> Witness:
-    """The same inputs met once a round."""
+    """Explicit inputs that are met once a round, and the pair they produce."""
     return Witness(proof, ((curve, event.rounds),))
 
 

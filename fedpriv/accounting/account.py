@@ -213,5 +213,5 @@ def _parts(several: Sequence[Route | Witness]) -> tuple[Part, ...]:
 
 
 def _best(routes: Sequence[Route]) -> Route:
-    """Of the curves of one event, the one with the smallest ε at δ = 1e−5: any choice is a proof."""
+    """The curve of one event with the smallest ε at δ = 1e−5: any choice is a proof."""
     return routes[0] if len(routes) == 1 else min(routes, key=lambda route: route_epsilon(route, 1e-5, ROUGH))
