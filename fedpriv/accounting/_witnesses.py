@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 from math import sqrt
-from typing import Any, NamedTuple, assert_never
+from typing import NamedTuple, assert_never
 
-from fedpriv.accounting.event import Event
+from fedpriv.accounting.event import Event, levels_of
 from fedpriv.accounting.routes import JOINT, REPLACED, replaced_on_a_sum, seen_as_one, seen_of, share_at, votes_of
-from fedpriv.bounds import geometry_of, vectors
+from fedpriv.bounds import geometry_of
 from fedpriv.bounds import sums as secure_aggregation
 from fedpriv.bounds.vectors import OUTWARD
 from fedpriv.curves.compose import Part
@@ -19,15 +19,15 @@ from fedpriv.mechanisms.ptr_pairs import attained
 from fedpriv.randomness.grid import FINE
 from fedpriv.trust import Central, Local, Sums
 
-MANY_VOTES = 10_000_000
+MANY_VOTES = 10_000_000  # of all clients, past which two wide laws convolve slowly
 REACHED = 1 + 4 * FINE  # real noise so much larger tells no more than what is drawn on a grid (docs/proofs/grid.md)
 
 
 class Witness(NamedTuple):
     """Explicit inputs and the pair they produce, composed so often: a lower bound."""
 
-    proof: str
-    parts: tuple[Part, ...]
+    proof: str  # the inputs, in words
+    parts: tuple[Part, ...]  # curves, and how often each is composed
 
 
 def witnesses_of(event: Event) -> list[Witness]:
@@ -36,64 +36,48 @@ def witnesses_of(event: Event) -> list[Witness]:
         case Sums(certain) if not hasattr(event.mechanism, "aggregated"):
             return _sum_witnesses(event, certain)
         case Local() | Central() | Sums():
-            return _seen_witnesses(event)
+            mechanism = seen_as_one(event)
         case _ as never:
             assert_never(never)
-
-
-def _seen_witnesses(event: Event) -> list[Witness]:
-    mechanism = _on_the_grid(seen_as_one(event))
-    if isinstance(mechanism, Ptr):
-        return _ptr_witnesses(event, mechanism)
-    if isinstance(mechanism, Histogram):
-        return [_histogram_witness(event, mechanism)]
+    if isinstance(mechanism, Gaussian | Laplace | Ptr | Histogram):  # its release on the grid is surely no better than
+        mechanism = replace(mechanism, noise=mechanism.noise * REACHED)  # with as much more real noise
+    if isinstance(mechanism, Ptr):  # data sets that attain their case in every round, of what is seen and sampled of it
+        seen = seen_of(event)
+        found = attained(mechanism, seen, rate=event.sampling, rounds=event.rounds, dimension=event.dimension)
+        return [_in_every_round(event, proof, curve) for proof, curve in found]
+    if isinstance(mechanism, Histogram):  # bins full in every coordinate: the limit in which none is held back
+        if event.sampling < 1:
+            return [_in_every_round(event, "none where records are sampled", Tradeoff.between([1.0], [1.0]))]
+        shift = mechanism.shift(event.adjacency) / OUTWARD * sqrt(event.dimension)
+        return [_in_every_round(event, "explicit records: full bins, one changes", Tradeoff.gaussian(shift))]
     if (replaced := replaced_on_a_sum(event, 1 / REACHED)) is not None:
         return _replaced_witnesses(event, mechanism, replaced)
     if isinstance(mechanism, Gaussian) and geometry_of(event.bound) != "linf":
         return _composed(event, _ends(mechanism, event, mechanism.clip), 1)
-    pairs = [(_ends(mechanism, event, level), count) for level, count in _levels(event)]
+    return _on_every_level(event, mechanism)
+
+
+def _in_every_round(event: Event, proof: str, curve: Tradeoff) -> Witness:
+    """Explicit inputs that are met once a round, and the pair they produce."""
+    return Witness(proof, ((curve, event.rounds),))
+
+
+def _on_every_level(event: Event, mechanism: Mechanism) -> list[Witness]:
+    """The pair at each level and number of coordinates that the bound allows."""
+    pairs = [(_ends(mechanism, event, level), count) for level, count in levels_of(event)]
     return [witness for pair, count in pairs for witness in _composed(event, pair, count)]
-
-
-def _on_the_grid(mechanism: Any) -> Any:
-    """The mechanism with as much more real noise as its release on the grid is surely no better than."""
-    if isinstance(mechanism, Gaussian | Laplace | Ptr | Histogram):
-        return replace(mechanism, noise=mechanism.noise * REACHED)
-    return mechanism
-
-
-def _ptr_witnesses(event: Event, ptr: Ptr) -> list[Witness]:
-    """Data sets that attain their case of propose-test-release in every round, of what is seen and sampled of it."""
-    found = attained(ptr, seen_of(event), rate=event.sampling, rounds=event.rounds, dimension=event.dimension)
-    return [Witness(proof, ((curve, event.rounds),)) for proof, curve in found]
 
 
 def _replaced_witnesses(event: Event, mechanism: Mechanism, curve: Tradeoff) -> list[Witness]:
     """The records c and −c; of several coordinates of Laplace noise those that differ in one."""
     if isinstance(mechanism, Gaussian):
-        return [Witness(f"explicit records: {REPLACED}", ((curve, event.rounds),))]
+        return [_in_every_round(event, f"explicit records: {REPLACED}", curve)]
     nearly = "the grid to first order (docs/proofs/grid.md)"
     if event.dimension == 1:
-        return [Witness(f"explicit records: {REPLACED}; {nearly}", ((curve, event.rounds),))]
+        return [_in_every_round(event, f"explicit records: {REPLACED}; {nearly}", curve)]
     alone = replaced_on_a_sum(replace(event, dimension=1), 1 / REACHED) or curve
-    found = [Witness(f"explicit records: {REPLACED}, in one coordinate; {nearly}", ((alone, event.rounds),))]
-    pairs = [(_ends(mechanism, event, level), count) for level, count in _levels(event)]
-    return found + [witness for pair, count in pairs for witness in _composed(event, pair, count)]
-
-
-def _histogram_witness(event: Event, histogram: Histogram) -> Witness:
-    """A record that changes bins in every coordinate, all of them full: the limit in which no bin is held back."""
-    if event.sampling < 1:
-        return Witness("none where records are sampled", ((Tradeoff.between([1.0], [1.0]), event.rounds),))
-    shift = histogram.shift(event.adjacency) / OUTWARD * sqrt(event.dimension)
-    return Witness("explicit records: full bins, one changes", ((Tradeoff.gaussian(shift), event.rounds),))
-
-
-def _levels(event: Event) -> list[tuple[float, int]]:
-    if event.dimension == 1 or geometry_of(event.bound) == "linf":
-        return [(event.mechanism.peak, event.dimension)]
-    clip, peak = event.mechanism.clip, event.mechanism.peak
-    return vectors.spans(clip=clip, peak=peak, dimension=event.dimension)
+    found = _in_every_round(event, f"explicit records: {REPLACED}, in one coordinate; {nearly}", alone)
+    return [found, *_on_every_level(event, mechanism)]
 
 
 def _ends(mechanism: Mechanism, event: Event, level: float) -> Tradeoff:
@@ -123,7 +107,7 @@ def _composed(event: Event, pair: Tradeoff, count: int) -> list[Witness]:
     if event.sampling == 1:
         return [Witness(proof, ((pair, count * event.rounds),))]
     held = joint([(pair, min(count, JOINT))]).subsampled(event.sampling, "add-remove")
-    always = Witness(f"{proof}, Poisson sampled", ((held, event.rounds),))
+    always = _in_every_round(event, f"{proof}, Poisson sampled", held)
     if event.adjacency == "add-remove" or isinstance(event.mechanism, Gaussian | Laplace):
         return [always]
     half = event.rounds // 2
@@ -136,14 +120,14 @@ def _sum_witnesses(event: Event, clients: int) -> list[Witness]:
     found = []
     if isinstance(event.mechanism, Ternary):
         spread, scale = event.mechanism.spread, event.mechanism.scale
-        for level, count in _levels(event):
+        for level, count in levels_of(event):
             pair = Tradeoff.between(*secure_aggregation.ternary_pair_lower(clients, level, spread, scale))
             found += [one._replace(proof=f"{one.proof}, others at 0") for one in _composed(event, pair, count)]
         return found
     trials, _ = votes_of(event.mechanism)
-    for level, count in _levels(event):
+    for level, count in levels_of(event):
         share = share_at(event.mechanism, level)
-        mixed = {(clients - 1) // 2} if trials * clients <= MANY_VOTES else set()  # two wide laws convolve slowly
+        mixed = {(clients - 1) // 2} if trials * clients <= MANY_VOTES else set()
         for high in sorted({0, clients - 1} | mixed):
             pair = Tradeoff.between(*secure_aggregation.scalar_pair_lower(clients, trials, share, high=high))
             others = f"{high} of the others high, the rest low"

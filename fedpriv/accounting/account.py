@@ -38,16 +38,16 @@ CHOSEN = 1 / 16  # of δ, for events that are chosen one after another; the rest
 class Cost(NamedTuple):
     """A bound from both sides and what proves each."""
 
-    bounds: Bounds
-    upper_proof: str
-    lower_proof: str
+    bounds: Bounds  # of ε or of δ, whichever was asked for
+    upper_proof: str  # in words
+    lower_proof: str  # in words
 
 
 @dataclass(frozen=True)
 class Account:
     """Events that one observer saw about one unit, costed together."""
 
-    events: tuple[Event, ...]
+    events: tuple[Event, ...]  # all of one unit and of one adjacency
 
     def __post_init__(self) -> None:
         for name in ("unit", "adjacency"):
@@ -83,7 +83,7 @@ class Account:
         return min((route_epsilon(route, delta, tolerance) for route in self.routes), default=0.0)
 
     def upper_delta(self, epsilon: float, tolerance: float = QUICK) -> float:
-        """The same of δ."""
+        """The upper bound of δ alone, in less time and hardly larger."""
         return min((route_delta(route, epsilon, tolerance) for route in self.routes), default=0.0)
 
     def _cost(
@@ -113,19 +113,23 @@ class Account:
     @cached_property
     def routes(self) -> list[Route]:
         """The ways to an upper bound of all events together: curves composed, and divergences added up."""
-        if not self.spent:
-            return []
         options = [_routes(event) for event in self.spent]
         curves = [[route for route in own if route.divergence is None] for own in options]
-        if len(curves) == 1:
-            together = list(curves[0])
-        else:
-            together = [_joined([_best(own) for own in curves])] if all(curves) else []
         divergent = [next((route for route in own if route.divergence), None) for own in options]
-        if len(options) > 1 and any(divergent):
-            divergent = [_divergent(own) for own in options]
-        if all(divergent):
-            together.append(_added([route for route in divergent if route]))
+        if len(options) == 1:
+            return curves[0] + [route for route in divergent if route]
+        together = []
+        if options and all(curves):
+            best = [_best(own) for own in curves]
+            together.append(Route(_named(best), _parts(best), None, sum(route.aside for route in best)))
+        if any(divergent):  # of an event without a divergence of its own that of its best curve, where it is finite
+            for place, composed in enumerate(curves):
+                divergent[place] = divergent[place] or (with_divergence(_best(composed)) if composed else None)
+            own = [route for route in divergent if route and route.divergence]
+            if len(own) == len(options):
+                added = [route.divergence for route in own if route.divergence]
+                aside = sum(route.aside for route in own)
+                together.append(Route(_named(own), (), lambda alpha: sum(curve(alpha) for curve in added), aside))
         return together
 
     @cached_property
@@ -134,7 +138,7 @@ class Account:
         options = [witnesses_of(event) for event in self.spent]
         most = max(len(own) for own in options)
         chosen = [[own[min(i, len(own) - 1)] for own in options] for i in range(most)]
-        return [Witness(_named(own), tuple(p for witness in own for p in witness.parts)) for own in chosen]
+        return [Witness(_named(own), _parts(own)) for own in chosen]
 
     @cached_property
     def mu(self) -> float | None:
@@ -176,7 +180,11 @@ def chosen_epsilon(events: Sequence[Event], delta: float) -> float:
         return 0.0
     pure = sum(Account((event,)).upper_epsilon(0.0) for event in spent)  # no δ: these add up under any choice too
     reserved, share = RESERVED * delta / len(spent), (1 - RESERVED) * delta / len(ORDERS)
-    curves = [_divergences(event, reserved) for event in spent]
+    curves: list[list[Curve]] = []
+    for event in spent:
+        finite = [route if route.divergence else finite_divergence(route) for route in _routes(event)]
+        kept = [route for route in finite if route.aside <= reserved / len(finite)]
+        curves.append([route.divergence for route in kept if route.divergence is not None])
     if not delta or not all(curves):
         return pure
     sums = [sum(min(curve(alpha) for curve in own) for own in curves) for alpha in ORDERS]
@@ -184,21 +192,8 @@ def chosen_epsilon(events: Sequence[Event], delta: float) -> float:
     return min(pure, *found) * vectors.OUTWARD
 
 
-def _divergences(event: Event, reserved: float) -> list[Curve]:
-    """Rényi divergences of one event by every route that sets no more δ aside for them."""
-    finite = [route if route.divergence else finite_divergence(route) for route in _routes(event)]
-    kept = [route for route in finite if route.aside <= reserved / len(finite)]
-    return [route.divergence for route in kept if route.divergence is not None]
-
-
-def _divergent(own: Sequence[Route]) -> Route | None:
-    """Rényi divergences of one event: its own route's, or those of its best curve; None where they are infinite."""
-    curves = [route for route in own if route.divergence is None]
-    found = next((route for route in own if route.divergence), None)
-    return found or (with_divergence(_best(curves)) if curves else None)
-
-
 def _routes(event: Event) -> list[Route]:
+    """Every upper bound of one event; refused where there is none."""
     found = routes_of(event)
     if not found:
         raise FedprivError(
@@ -207,22 +202,16 @@ def _routes(event: Event) -> list[Route]:
     return found
 
 
-def _joined(routes: Sequence[Route]) -> Route:
-    return Route(_named(routes), tuple(p for route in routes for p in route.parts), None, sum(r.aside for r in routes))
-
-
-def _added(routes: Sequence[Route]) -> Route:
-    curves = [route.divergence for route in routes if route.divergence]
-    if len(curves) == 1:
-        return routes[0]
-    aside = sum(route.aside for route in routes)
-    return Route(_named(routes), (), lambda alpha: sum(curve(alpha) for curve in curves), aside)
-
-
 def _named(routes: Sequence[Route | Witness]) -> str:
+    """What proves several events together, each proof once."""
     return "; ".join(dict.fromkeys(route.proof for route in routes))
 
 
+def _parts(several: Sequence[Route | Witness]) -> tuple[Part, ...]:
+    """The curves of several events, to be composed together."""
+    return tuple(part for one in several for part in one.parts)
+
+
 def _best(routes: Sequence[Route]) -> Route:
-    """Of the curves of one event, the one with the smallest ε at δ = 1e−5: any choice is a proof."""
+    """The curve of one event with the smallest ε at δ = 1e−5: any choice is a proof."""
     return routes[0] if len(routes) == 1 else min(routes, key=lambda route: route_epsilon(route, 1e-5, ROUGH))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields
 from functools import cache
 from math import exp, floor, inf, log, log10
-from typing import Any
+from typing import Any, NoReturn
 
 from fedpriv.accounting.account import Account, Cost
 from fedpriv.accounting.event import Event
@@ -16,19 +16,23 @@ from fedpriv.mechanisms import COSTED
 from fedpriv.settings import settings_of
 
 CLOSE = 0.999  # a real setting is taken once its ε is at least this share of the target
-MOST = 1 << 22  # trials or levels tried
+MOST = 1 << 22  # the largest whole number tried, of trials or levels
 WIDEST = 64.0  # logarithm of the largest and the smallest setting tried, in units of the input
 NEAR = 1e-3  # how far a quick search for a whole number goes before the fine one
-DIGITS = 7
+DIGITS = 7  # that a calibrated real setting is written with
+LARGEST_EPSILON = 36.0  # past which a vote is no longer random
 
 
 def calibrate(
-    kind: str, settings: Mapping[str, Any], event_of: Callable[[Any], Event], *, epsilon: float, delta: float,
-    free: str | None = None,
-) -> tuple[Any, Cost]:  # fmt: skip
+    kind: str,  # the mechanism's class name
+    settings: Mapping[str, Any],  # the others; one for the free setting is not looked at
+    event_of: Callable[[Any], Event],  # what is costed of a mechanism
+    *,
+    epsilon: float,
+    delta: float,
+    free: str | None = None,  # the setting that is sought; the one that is needed and not given, unless said
+) -> tuple[Any, Cost]:
     """The mechanism whose free setting meets (ε, δ) in the event that is made of it, and what it then costs.
-
-    `free` defaults to the one setting that is needed and not given.
 
     >>> from fedpriv.accounting.event import by_hand
     >>> ten = lambda sign: by_hand(sign, rounds=10)
@@ -38,10 +42,10 @@ def calibrate(
     """
     positive(epsilon=epsilon)
     probability(delta=delta)
-    free = free or _missing(kind, settings)
-    effect = _effect(kind, free)
+    cls = COSTED.named(kind)
+    free = _free_setting(kind, settings, free)
+    effect = int(cls.effects[free])  # which way the setting moves ε
     given = {name: value for name, value in settings.items() if name != free}
-    _check(kind, given, free)
 
     @cache
     def cost_at(value: float, tolerance: float = QUICK) -> float:
@@ -51,7 +55,7 @@ def calibrate(
             return inf
         return Account((event_of(mechanism),)).upper_epsilon(delta, tolerance)
 
-    if _is_whole(kind, free):
+    if any(own.name == free and own.options[0].type is int for own in settings_of(cls)):
         value: float = _whole_number(cost_at, epsilon, effect, free)
     else:
         value = _real_number(cost_at, epsilon, effect, free, _domain(free, given))
@@ -59,43 +63,29 @@ def calibrate(
     return mechanism, Account((event_of(mechanism),)).epsilon(delta)
 
 
-def _check(kind: str, given: Mapping[str, Any], free: str) -> None:
-    """Refuse what no value of the free setting could mend."""
+def _free_setting(kind: str, settings: Mapping[str, Any], free: str | None) -> str:
+    """The setting that is sought; what no value of it could mend is refused."""
     known = [field.name for field in fields(COSTED.named(kind))]
-    for name, value in given.items():
+    needed = [field.name for field in fields(COSTED.named(kind)) if field.default is MISSING]
+    if not free:
+        missing = [name for name in needed if name not in settings]
+        if not missing:
+            told = f"leave out the one to calibrate, of {', '.join(needed)}"
+            raise FedprivError(f"all settings of {kind} are given: {told}")
+        if len(missing) > 1:
+            raise FedprivError(f"{kind} needs all settings but one, and {', '.join(missing)} are missing")
+        free = missing[0]
+    effects, others = COSTED.named(kind).effects, [name for name in settings if name != free]
+    for name in (free, *others):
         if name not in known:
             raise FedprivError(f"{kind} has no setting {name!r}{nearest(name, known)}; settings: {', '.join(known)}")
-        positive(**{name: value})
-    needed = [field.name for field in fields(COSTED.named(kind)) if field.default is MISSING and field.name != free]
-    missing = [name for name in needed if name not in given]
-    if missing:
+        if name == free and name not in effects:
+            raise FedprivError(f"{free} of {kind} cannot be calibrated; these can: {', '.join(effects)}")
+        if name != free:
+            positive(**{name: settings[name]})
+    if missing := [name for name in needed if name not in (free, *others)]:
         raise FedprivError(f"{kind} needs {', '.join(missing)} to calibrate {free}")
-
-
-def _missing(kind: str, settings: Mapping[str, Any]) -> str:
-    """The one setting that is needed and not given."""
-    needed = [field.name for field in fields(COSTED.named(kind)) if field.default is MISSING]
-    missing = [name for name in needed if name not in settings]
-    if len(missing) == 1:
-        return missing[0]
-    if not missing:
-        raise FedprivError(f"all settings of {kind} are given: leave out the one to calibrate, of {', '.join(needed)}")
-    raise FedprivError(f"{kind} needs all settings but one, and {', '.join(missing)} are missing")
-
-
-def _effect(kind: str, free: str) -> int:
-    """Which way the setting moves ε."""
-    cls = COSTED.named(kind)
-    known = [field.name for field in fields(cls)]
-    if free not in known:
-        raise FedprivError(f"{kind} has no setting {free!r}{nearest(free, known)}; settings: {', '.join(known)}")
-    if free not in cls.effects:
-        raise FedprivError(f"{free} of {kind} cannot be calibrated; these can: {', '.join(cls.effects)}")
-    return int(cls.effects[free])
-
-
-def _is_whole(kind: str, free: str) -> bool:
-    return any(own.name == free and own.options[0].type is int for own in settings_of(COSTED.named(kind)))
+    return free
 
 
 def _domain(free: str, given: Mapping[str, Any]) -> tuple[float, float]:
@@ -110,7 +100,7 @@ def _domain(free: str, given: Mapping[str, Any]) -> tuple[float, float]:
         return 0.0, float(min([given["clip"] * (1 + 1e-15), *above]))
     if free == "clip":
         return float(given.get("peak") or 0.0), inf if given.get("peak") else float(min(above, default=inf))
-    return 0.0, 36.0 if free == "epsilon" else inf
+    return 0.0, LARGEST_EPSILON if free == "epsilon" else inf
 
 
 def _real_number(
@@ -137,8 +127,10 @@ def _real_number(
         safe, unsafe, step = unsafe if safe != unsafe else safe, unsafe - step, 2 * step
         if unsafe < -WIDEST:
             return setting(safe)
-    safe = _false_position(excess, safe, unsafe)
-    return _shortened(setting(safe), effect, domain)
+    value = setting(_false_position(excess, safe, unsafe))
+    scale = 10.0 ** (DIGITS - 1 - floor(log10(value)))  # few digits, rounded to the side where ε is smaller
+    short = (floor(value * scale) if effect > 0 else -floor(-value * scale)) / scale
+    return short if low < short < high else value
 
 
 def _false_position(excess: Callable[[float], float], safe: float, unsafe: float) -> float:
@@ -160,27 +152,11 @@ def _false_position(excess: Callable[[float], float], safe: float, unsafe: float
     return safe
 
 
-def _shortened(value: float, effect: int, domain: tuple[float, float]) -> float:
-    """The value with few digits, rounded to the side where ε is smaller."""
-    scale = 10.0 ** (DIGITS - 1 - floor(log10(value)))
-    short = (floor(value * scale) if effect > 0 else -floor(-value * scale)) / scale
-    return short if domain[0] < short < domain[1] else value
-
-
 def _whole_number(cost_at: Callable[[int, float], float], epsilon: float, effect: int, free: str) -> int:
-    """The last whole number that meets the target, going from the side where ε is small."""
-    safe, unsafe = _doubled(cost_at, epsilon, effect, free)
-    safe, unsafe = _narrowed(cost_at, QUICK, epsilon, safe, unsafe, NEAR)
-    reach = max(1, int(NEAR * safe))
-    while cost_at(safe, FINE) > epsilon:  # quick and fine bounds may disagree about neighbours
-        safe, unsafe, reach = max(safe - effect * reach, 1), safe, 2 * reach
-    while unsafe and cost_at(unsafe, FINE) <= epsilon:
-        safe, unsafe, reach = unsafe, max(unsafe + effect * reach, 0), 2 * reach
-    return _narrowed(cost_at, FINE, epsilon, safe, unsafe, 0.0)[0]
+    """The last whole number that meets the target, going from the side where ε is small.
 
-
-def _doubled(cost_at: Callable[[int, float], float], epsilon: float, effect: int, free: str) -> tuple[int, int]:
-    """A number that meets the target and one that does not, in steps of two or more: ε goes at least as √n."""
+    One that meets it and one that does not are found in steps of two or more, for ε goes at least as √n.
+    """
     here, before, cost = 1, 0, cost_at(1, QUICK)
     if effect > 0 and cost > epsilon:
         _refuse(cost, epsilon, f"{free} = 1")
@@ -188,11 +164,18 @@ def _doubled(cost_at: Callable[[int, float], float], epsilon: float, effect: int
         leap = epsilon / cost if effect > 0 else (cost / epsilon) ** 2 * 1.01
         before, here = here, here * min(max(int(leap), 2), 64) if 0 < cost < inf else 2 * here
         if here > MOST:
-            if effect > 0:
-                return before, here
-            _refuse(cost, epsilon, f"{free} up to {before}")
+            if effect < 0:
+                _refuse(cost, epsilon, f"{free} up to {before}")
+            break
         cost = cost_at(here, QUICK)
-    return (before, here) if effect > 0 else (here, before)
+    safe, unsafe = (before, here) if effect > 0 else (here, before)
+    safe, unsafe = _narrowed(cost_at, QUICK, epsilon, safe, unsafe, NEAR)
+    reach = max(1, int(NEAR * safe))
+    while cost_at(safe, FINE) > epsilon:  # quick and fine bounds may disagree about neighbours
+        safe, unsafe, reach = max(safe - effect * reach, 1), safe, 2 * reach
+    while unsafe and cost_at(unsafe, FINE) <= epsilon:
+        safe, unsafe, reach = unsafe, max(unsafe + effect * reach, 0), 2 * reach
+    return _narrowed(cost_at, FINE, epsilon, safe, unsafe, 0.0)[0]
 
 
 def _narrowed(
@@ -213,6 +196,7 @@ def _narrowed(
     return safe, unsafe
 
 
-def _refuse(best: float, epsilon: float, what: str) -> None:
+def _refuse(best: float, epsilon: float, what: str) -> NoReturn:
+    """Refuse a target that is out of reach, saying the best that can be had."""
     reached = "no finite ε" if best == inf else f"ε = {best:.6g}"
     raise Unreachable(f"ε = {epsilon:g} is out of reach: the best that {what} gives is {reached}")

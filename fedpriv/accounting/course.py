@@ -31,8 +31,8 @@ class _Upper:
     """A route for `base` rounds, and its curves where it has any."""
 
     route: Route
-    base: int
-    curves: Repeated | None
+    base: int  # rounds
+    curves: Repeated | None  # None where the route has divergences
 
     @staticmethod
     def of(route: Route, base: int, delta: float) -> _Upper:
@@ -65,7 +65,23 @@ class _Lower:
     """The witnesses that reach farthest at either end of a block, and how exactly they are asked."""
 
     curves: list[Repeated]
-    tolerance: float
+    tolerance: float  # relative error of ε
+
+    @staticmethod
+    def of(curves: list[Repeated], first: int, last: int, upper: float) -> _Lower:
+        """For the rounds from first to last, after which ε is at most `upper`; asked exactly where that is near."""
+        about = max(one.estimate(last) for one in curves)
+        apart = about.epsilon > 0 and upper - about.epsilon > APART * upper
+        tolerance = COARSE if apart and not about.doubt else FINE  # what is nearly Gaussian loses nothing
+        farthest = set()
+        for at in (first, last):
+            guessed = {one: one.estimate(at) for one in curves}
+            best = max(curves, key=guessed.__getitem__)
+            unsure = [one for one in curves if one is not best and guessed[one].doubt + guessed[best].doubt > 0]
+            if unsure and guessed[best].epsilon not in (0, inf):  # where estimates cannot tell, by asking
+                best = max([best, *unsure], key=lambda one: one.lower(at, tolerance))
+            farthest.add(best)
+        return _Lower(list(farthest), tolerance)
 
     def epsilon(self, rounds: int) -> float:
         return max(one.lower(rounds, self.tolerance) for one in self.curves)
@@ -85,9 +101,9 @@ class Course:
 
     events: tuple[Event, ...]  # what one round gives away
     delta: float
-    _uppers: dict[int, list[_Upper]] = field(default_factory=dict)
-    _lowers: dict[int, _Lower] = field(default_factory=dict)
-    _known: dict[int, float] = field(default_factory=dict)
+    _uppers: dict[int, list[_Upper]] = field(default_factory=dict)  # by the last round of a block
+    _lowers: dict[int, _Lower] = field(default_factory=dict)  # by the last round of a block
+    _known: dict[int, float] = field(default_factory=dict)  # upper bounds, by rounds
 
     def __post_init__(self) -> None:
         probability(delta=self.delta)
@@ -97,7 +113,11 @@ class Course:
         upper = self.upper(rounds)
         if not upper:
             return Bounds(0.0, 0.0)
-        lower = self._lower(rounds).epsilon(rounds)
+        first, last = first_of_block(rounds), last_of_block(rounds)
+        if last not in self._lowers:
+            curves = [curve for _, curve in self._made[min(last, FEW)]]
+            self._lowers[last] = _Lower.of(curves, first, last, self.upper(last))
+        lower = self._lowers[last].epsilon(rounds)
         if lower > upper * (1 + 1e-6) + 1e-9:  # a proof or its code is wrong: no number would be right
             raise RuntimeError(f"after {rounds} rounds a lower bound of {lower} lies past an upper one of {upper}")
         return Bounds(min(lower, upper), upper)
@@ -108,60 +128,28 @@ class Course:
         if not rounds or not any(event.rounds for event in self.events):
             return 0.0
         if rounds not in self._known:
-            self._known[rounds] = min(one.epsilon(rounds, self.delta) for one in self._routes(rounds))
+            first, last = first_of_block(rounds), last_of_block(rounds)
+            if last not in self._uppers:  # routes are made for the first round of a block
+                found = [_Upper.of(route, first, self.delta) for route in Account(self._times(first)).routes]
+                if len(found) > 1:  # those worth asking are about as good as the best at either end
+                    ends = [[one.nearly(at, self.delta) for one in found] for at in (first, last)]
+                    near = {at for own in ends for at, value in enumerate(own) if value <= NEAR * min(own)}
+                    found = [one for at, one in enumerate(found) if at in near]
+                self._uppers[last] = found
+            self._known[rounds] = min(one.epsilon(rounds, self.delta) for one in self._uppers[last])
         return self._known[rounds]
 
     def witnesses(self, rounds: int) -> list[Witness]:
         """Explicit data for so many rounds."""
         base = min(last_of_block(rounds), FEW)
-        return [one._replace(parts=tuple(scaled(one.parts, rounds, base))) for one in self._made[base]]
+        return [one._replace(parts=tuple(scaled(one.parts, rounds, base))) for one, _ in self._made[base]]
 
     @cached_property
-    def _made(self) -> dict[int, list[Witness]]:
-        """Witnesses of one round and of a few: some data can be met only once, some only in turns."""
-        return {base: Account(self._times(base)).witnesses for base in (1, FEW)}
-
-    @cached_property
-    def _curves(self) -> dict[int, list[Repeated]]:
-        """Their curves."""
-        return {base: [Repeated(one.parts, base, self.delta) for one in made] for base, made in self._made.items()}
+    def _made(self) -> dict[int, list[tuple[Witness, Repeated]]]:
+        """Witnesses of one round and of a few, with their curves: some data are met only once, some only in turns."""
+        made = {base: Account(self._times(base)).witnesses for base in (1, FEW)}
+        return {base: [(one, Repeated(one.parts, base, self.delta)) for one in own] for base, own in made.items()}
 
     def _times(self, rounds: int) -> tuple[Event, ...]:
+        """The events of so many rounds."""
         return tuple(replace(event, rounds=event.rounds * rounds) for event in self.events)
-
-    def _routes(self, rounds: int) -> list[_Upper]:
-        """The routes that come near the best in this block, made for its first round."""
-        first, last = first_of_block(rounds), last_of_block(rounds)
-        if last not in self._uppers:
-            found = [_Upper.of(route, first, self.delta) for route in Account(self._times(first)).routes]
-            self._uppers[last] = found if len(found) == 1 else _near(found, first, last, self.delta)
-        return self._uppers[last]
-
-    def _lower(self, rounds: int) -> _Lower:
-        """The witnesses for this block; they are asked as exactly as the upper bound is near."""
-        first, last = first_of_block(rounds), last_of_block(rounds)
-        if last not in self._lowers:
-            curves = self._curves[min(last, FEW)]
-            upper = self.upper(last)
-            about = max(one.estimate(last) for one in curves)
-            apart = about.epsilon > 0 and upper - about.epsilon > APART * upper
-            tolerance = COARSE if apart and not about.doubt else FINE  # what is nearly Gaussian loses nothing
-            self._lowers[last] = _Lower(list({_farthest(curves, at, tolerance) for at in (first, last)}), tolerance)
-        return self._lowers[last]
-
-
-def _near(routes: list[_Upper], first: int, last: int, delta: float) -> list[_Upper]:
-    """The routes worth asking: about as good as the best at either end."""
-    ends = [[one.nearly(at, delta) for one in routes] for at in (first, last)]
-    near = {at for found in ends for at, value in enumerate(found) if value <= NEAR * min(found)}
-    return [one for at, one in enumerate(routes) if at in near]
-
-
-def _farthest(curves: list[Repeated], rounds: int, tolerance: float) -> Repeated:
-    """The witness that reaches farthest after so many rounds: where estimates cannot tell, by asking."""
-    about = {one: one.estimate(rounds) for one in curves}
-    best = max(curves, key=about.__getitem__)
-    if about[best].epsilon in (0, inf):
-        return best
-    unsure = [one for one in curves if one is not best and about[one].doubt + about[best].doubt > 0]
-    return max([best, *unsure], key=lambda one: one.lower(rounds, tolerance)) if unsure else best

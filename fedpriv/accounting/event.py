@@ -11,17 +11,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, assert_never, get_args
 
-from fedpriv.bounds import Bound, Box, Geometry, Norm, Normalised, bound_of, check_same
+from fedpriv.bounds import Bound, Box, Geometry, bound_of, check_same, geometry_of, vectors
 from fedpriv.errors import FedprivError, at_most, natural, one_of, positive, probability, whole
 from fedpriv.mechanisms import (
     COSTED,
     Binomial,
     Cldp,
+    Costed,
     Exponential,
     Gaussian,
     Histogram,
     Laplace,
-    Mechanism,
     NoisySign,
     Ptr,
     StochasticSign,
@@ -61,19 +61,18 @@ class Event:
     records, which its own mechanism bounds.
     """
 
-    mechanism: Mechanism | Ptr | Histogram | Exponential
-    bound: Bound | None
-    dimension: int
-    trust: Trust
-    unit: Unit
-    adjacency: Adjacency
-    sampling: float = 1.0
-    rounds: int = 1
+    mechanism: Costed
+    bound: Bound | None  # what inputs are held to
+    dimension: int  # coordinates of one input
+    trust: Trust  # who sees what
+    unit: Unit  # what is protected: a record or a client
+    adjacency: Adjacency  # how neighbours differ in one unit
+    sampling: float = 1.0  # q
+    rounds: int = 1  # T; an event of none has cost nothing yet
     seen: Seen | None = None  # of a test before a release: its margin and noise, or only which branch was taken
 
     def __post_init__(self) -> None:
-        if type(self.mechanism) not in COSTED.values():
-            raise FedprivError(f"mechanism must be one of {', '.join(COSTED)}, got {self.mechanism!r}")
+        _check_costed(self.mechanism)
         natural(rounds=self.rounds)
         whole(dimension=self.dimension)
         at_most("10^18", MOST, rounds=self.rounds, dimension=self.dimension)
@@ -88,25 +87,13 @@ class Event:
                 raise FedprivError("Ptr protects records, which it trims and counts: unit must be 'record'")
             check_adjacency(self.adjacency)
             positive(sampling=self.sampling)
-        self._check_bound()
+        if self.bound is None and self.dimension > 1:
+            raise FedprivError(f"geometry must be given for dimension {self.dimension}: l2 (norm at most clip) or linf")
+        if isinstance(self.mechanism, Ptr) and isinstance(self.bound, Box):
+            raise FedprivError("Ptr clips records by their ℓ2 norm: geometry must be l2, got linf")
+        if self.bound is not None:
+            check_same(self.bound, self.mechanism)
         self._check_trust()
-        self._check_seen()
-
-    def _check_bound(self) -> None:
-        match self.bound:
-            case None:
-                if self.dimension > 1:
-                    raise FedprivError(
-                        f"geometry must be given for dimension {self.dimension}: l2 (norm at most clip) or linf"
-                    )
-            case Norm() | Normalised() | Box():
-                if isinstance(self.mechanism, Ptr) and isinstance(self.bound, Box):
-                    raise FedprivError("Ptr clips records by their ℓ2 norm: geometry must be l2, got linf")
-                check_same(self.bound, self.mechanism)
-            case _ as never:
-                assert_never(never)
-
-    def _check_seen(self) -> None:
         if isinstance(self.mechanism, Ptr):
             one_of(get_args(Seen), seen=self.seen)
         elif self.seen is not None:
@@ -116,6 +103,7 @@ class Event:
             )
 
     def _check_trust(self) -> None:
+        """Refuse what no proof speaks of under this trust."""
         match self.trust:
             case Central():
                 pass
@@ -123,7 +111,10 @@ class Event:
                 self._check_sent()
             case Sums():
                 self._check_sent()
-                self._check_added_up()
+                if not (isinstance(self.mechanism, Summed) or hasattr(self.mechanism, "aggregated")):
+                    kinds = ", ".join([*(kind.__name__ for kind in Summed), "BinomialNoise", "Skellam", "Gaussian"])
+                    name = type(self.mechanism).__name__
+                    raise FedprivError(f"{name} has no certificate under secure aggregation; these have: {kinds}")
             case _ as never:
                 assert_never(never)
 
@@ -146,15 +137,9 @@ class Event:
                 "absent: adjacency 'add-remove' needs trust 'central', or unit 'record'"
             )
 
-    def _check_added_up(self) -> None:
-        if not (isinstance(self.mechanism, Summed) or hasattr(self.mechanism, "aggregated")):
-            kinds = [kind.__name__ for kind in Summed] + ["BinomialNoise", "Skellam", "Gaussian"]
-            name = type(self.mechanism).__name__
-            raise FedprivError(f"{name} has no certificate under secure aggregation; these have: {', '.join(kinds)}")
-
 
 def by_hand(
-    mechanism: Mechanism | Ptr | Histogram | Exponential, *, geometry: Geometry | None = None, dimension: int = 1,
+    mechanism: Costed, *, geometry: Geometry | None = None, dimension: int = 1,
     rounds: int = 1, sampling: float = 1.0, trust: Word | None = None, clients: int | None = None,
     unit: Unit | None = None, adjacency: Adjacency | None = None, seen: Seen | None = None,
 ) -> Event:  # fmt: skip
@@ -167,27 +152,19 @@ def by_hand(
     >>> by_hand(Gaussian(clip=1, noise=1)).adjacency, by_hand(Gaussian(clip=1, noise=1), trust="local").adjacency
     ('add-remove', 'replace')
     """
-    if type(mechanism) not in COSTED.values():
-        raise FedprivError(f"mechanism must be one of {', '.join(COSTED)}, got {mechanism!r}")
+    _check_costed(mechanism)
     if geometry is not None:
         one_of(get_args(Geometry), geometry=geometry)
     found = trust_of(trust or ("central" if isinstance(mechanism, Curator) else "local"), clients)
-    unit = unit or _unit(mechanism, found, sampling)
+    curated = isinstance(found, Central)
+    of_records = isinstance(mechanism, Ptr) or (isinstance(mechanism, Curator) and curated)
+    unit = unit or ("record" if of_records or sampling < 1 else "client")
+    on_a_sum = isinstance(mechanism, Gaussian | Laplace | Ptr) and (curated or unit == "record")
     return Event(
         mechanism=mechanism, bound=bound_of(geometry, clip=mechanism.clip, peak=mechanism.peak), dimension=dimension,
-        trust=found, unit=unit, adjacency=adjacency or _adjacency(mechanism, found, unit), sampling=sampling,
-        rounds=rounds, seen=seen or ("margin" if isinstance(mechanism, Ptr) else None),
+        trust=found, unit=unit, adjacency=adjacency or ("add-remove" if on_a_sum else "replace"),
+        sampling=sampling, rounds=rounds, seen=seen or ("margin" if isinstance(mechanism, Ptr) else None),
     )  # fmt: skip
-
-
-def _unit(mechanism: Any, trust: Trust, sampling: float) -> Unit:
-    curator = isinstance(mechanism, Ptr) or (isinstance(mechanism, Curator) and isinstance(trust, Central))
-    return "record" if curator or sampling < 1 else "client"
-
-
-def _adjacency(mechanism: Any, trust: Trust, unit: Unit) -> Adjacency:
-    on_a_sum = isinstance(mechanism, Gaussian | Laplace | Ptr)
-    return "add-remove" if on_a_sum and (isinstance(trust, Central) or unit == "record") else "replace"
 
 
 def described(event: Event) -> dict[str, Any]:
@@ -207,13 +184,17 @@ def event_of(entry: Mapping[str, Any]) -> Event:
     """
     if "geometry" in entry and "bound" not in entry:
         entry = _upgraded(entry)
-    mechanism = COSTED.made(entry["kind"], entry["settings"])
+    mechanism, bound = COSTED.made(entry["kind"], entry["settings"]), None
     if missing := sorted(FACTS - set(entry)):
         raise FedprivError(f"an event lacks {', '.join(missing)}")
     if unknown := sorted(set(entry) - FACTS):
         raise FedprivError(f"an event has no {', '.join(unknown)}")
+    if (given := entry["bound"]) is not None:
+        if not isinstance(given, Mapping) or given.get("kind") not in BOUNDS:
+            raise FedprivError(f"bound must be a table of kind {', '.join(BOUNDS)}, or null, got {given!r}")
+        bound = BOUNDS[given["kind"]](**{name: value for name, value in given.items() if name != "kind"})
     return Event(
-        mechanism=mechanism, bound=_bound(entry["bound"]), dimension=entry["dimension"],
+        mechanism=mechanism, bound=bound, dimension=entry["dimension"],
         trust=trust_of(entry["trust"], entry["clients"]), unit=entry["unit"], adjacency=entry["adjacency"],
         sampling=entry["sampling"], rounds=entry["rounds"], seen=entry["seen"],
     )  # fmt: skip
@@ -240,15 +221,20 @@ def _upgraded(entry: Mapping[str, Any]) -> dict[str, Any]:
     return found | {"trust": "central", "clients": None}
 
 
-def _bound(entry: Any) -> Bound | None:
-    """The bound that `_named` has made plain data of."""
-    if entry is None:
-        return None
-    if not isinstance(entry, Mapping) or entry.get("kind") not in BOUNDS:
-        raise FedprivError(f"bound must be a table of kind {', '.join(BOUNDS)}, or null, got {entry!r}")
-    found: Bound = BOUNDS[entry["kind"]](**{name: value for name, value in entry.items() if name != "kind"})
-    return found
+def _check_costed(mechanism: object) -> None:
+    """Refuse what is no mechanism, or one that nothing is known of."""
+    if type(mechanism) not in COSTED.values():
+        raise FedprivError(f"mechanism must be one of {', '.join(COSTED)}, got {mechanism!r}")
+
+
+def levels_of(event: Event) -> list[tuple[float, int]]:
+    """Inputs to tell apart, ±level on so many coordinates: the largest ones, or several where a norm is shared out."""
+    clip, peak = event.mechanism.clip, event.mechanism.peak
+    if event.dimension == 1 or geometry_of(event.bound) == "linf":
+        return [(peak, event.dimension)]
+    return vectors.spans(clip=clip, peak=peak, dimension=event.dimension)
 
 
 def _named(bound: Bound | None) -> dict[str, Any] | None:
+    """A bound as plain data, from which `event_of` makes it again."""
     return None if bound is None else {"kind": type(bound).__name__, **vars(bound)}

@@ -18,7 +18,8 @@ from fedpriv.trust import Unit
 
 __all__ = ["Budget", "Event", "Ledger"]
 
-OLDEST, FORMAT = 1, 2
+OLDEST = 1  # the first format of a file
+FORMAT = 2  # the format that is written
 # How a file of an older format becomes one of the next: format → function of the whole document. Facts are never
 # dropped on the way; a format newer than ours is refused rather than read in part.
 UPGRADES: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {
@@ -34,8 +35,8 @@ class Budget:
     list that was fixed beforehand, once there are two kinds of events (`accounting.chosen_epsilon`).
     """
 
-    epsilon: float
-    delta: float
+    epsilon: float  # positive
+    delta: float  # between 0 and 1
 
     def __post_init__(self) -> None:
         positive(epsilon=self.epsilon)
@@ -54,8 +55,8 @@ class Ledger:
     True
     """
 
-    events: tuple[Event, ...] = ()
-    budget: Budget | None = None
+    events: tuple[Event, ...] = ()  # those alike but for their rounds as one
+    budget: Budget | None = None  # None where nothing is refused
 
     def __post_init__(self) -> None:
         if self.budget is not None and not isinstance(self.budget, Budget):
@@ -67,11 +68,17 @@ class Ledger:
         """The ledger with one more event; refused where it would pass the budget, which leaves this one unchanged."""
         if not isinstance(event, Event):
             raise FedprivError(f"a ledger holds events, got {event!r}")
-        grown = replace(self, events=_merged(self.events, event))
+        events = (*self.events, event)
+        for place, old in enumerate(self.events):
+            if replace(old, rounds=event.rounds) == event:  # what is alike but for its rounds is one event
+                more = replace(old, rounds=old.rounds + event.rounds)
+                events = (*self.events[:place], more, *self.events[place + 1 :])
+                break
+        grown = replace(self, events=events)
         if self.budget is not None:
-            own = grown.of_unit(event.unit)
-            fixed = Account(own).upper_epsilon if len(own) == 1 else None  # what is alike is merged into one event
-            cost = spent_epsilon(Account(own).events, self.budget.delta, fixed)
+            own = grown._account(event.unit)
+            fixed = own.upper_epsilon if len(own.events) == 1 else None  # what is alike is merged into one event
+            cost = spent_epsilon(own.events, self.budget.delta, fixed)
             if not cost <= self.budget.epsilon:
                 raise BudgetExceeded(
                     f"this would take ε to {cost:.6g} at δ = {self.budget.delta:g}, "
@@ -98,15 +105,24 @@ class Ledger:
 
     def epsilon(self, delta: float, unit: Unit | None = None) -> Bounds:
         """ε(δ) of everything so far, from both sides."""
-        return Account(self.of_unit(unit)).epsilon(delta).bounds
+        return self._account(unit).epsilon(delta).bounds
 
     def delta(self, epsilon: float, unit: Unit | None = None) -> Bounds:
         """δ(ε) of everything so far, from both sides."""
-        return Account(self.of_unit(unit)).delta(epsilon).bounds
+        return self._account(unit).delta(epsilon).bounds
+
+    def _account(self, unit: Unit | None) -> Account:
+        """The events that protect one unit, to be costed together."""
+        return Account(self.of_unit(unit))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Written beside the old file and put in its place at once, so that a crash leaves one of the two whole."""
-        target = _target(path)
+        try:
+            target = Path(path)
+            if not target.name or target.is_dir() or "\0" in str(target):
+                raise FedprivError(f"{str(path)!r} is not the name of a file")
+        except (TypeError, ValueError, OSError) as error:
+            raise FedprivError(f"{path!r} is not the name of a file ({error})") from None
         document = {
             "format": FORMAT,
             "budget": None if self.budget is None else vars(self.budget),
@@ -139,17 +155,8 @@ class Ledger:
             raise FedprivError(f"{path}: damaged ledger ({_short(error)})") from None
 
 
-def _target(path: str | os.PathLike[str]) -> Path:
-    try:
-        target = Path(path)
-        if not target.name or target.is_dir() or "\0" in str(target):
-            raise FedprivError(f"{str(path)!r} is not the name of a file")
-    except (TypeError, ValueError, OSError) as error:
-        raise FedprivError(f"{path!r} is not the name of a file ({error})") from None
-    return target
-
-
 def _short(error: Exception) -> str:
+    """The first line of what went wrong, or the name of the error."""
     return (str(error) or type(error).__name__).splitlines()[0][:200]
 
 
@@ -158,11 +165,3 @@ def _plain(value: Any) -> Any:
     if hasattr(value, "item"):
         return value.item()
     raise FedprivError(f"a ledger holds numbers and words, not {value!r}")
-
-
-def _merged(events: tuple[Event, ...], event: Event) -> tuple[Event, ...]:
-    """The event appended, or its rounds added to one that is otherwise the same."""
-    for place, old in enumerate(events):
-        if replace(old, rounds=event.rounds) == event:
-            return (*events[:place], replace(old, rounds=old.rounds + event.rounds), *events[place + 1 :])
-    return (*events, event)

@@ -22,23 +22,28 @@ from fedpriv.curves.compose import Part, compose
 from fedpriv.curves.joint import joint
 from fedpriv.curves.tilting import log_moment
 from fedpriv.curves.tradeoff import Tradeoff
-from fedpriv.mechanisms import Binomial, Cldp, Gaussian, Histogram, Laplace, Ptr, StochasticSign, Ternary
+from fedpriv.mechanisms import Binomial, Cldp, Gaussian, Histogram, Laplace, NoisySign, Ptr, StochasticSign, Ternary
 from fedpriv.mechanisms.ptr_pairs import Seen
 from fedpriv.trust import Central, Local, Sums
 
 SET_ASIDE = 1e-12  # of δ: all that a secure-aggregation certificate may leave to an unlucky number of coins
 BOXED = 64  # coordinates up to which the box around the ball is worth a look
 REPLACED = "a record made its opposite in a sum, Poisson sampled"
+THEOREMS: dict[type[Any], str] = {  # of whole vectors; of votes it is Theorem A
+    Ternary: "Theorem A for ternary symbols",
+    NoisySign: "the Gaussian mechanism whose sign it is",
+    Gaussian: "Gaussian curve",
+}
 JOINT = 64  # coordinates sampled together that are convolved one by one
 
 
 class Route(NamedTuple):
     """One way to an upper bound of one event: a curve composed so often, or Rényi divergences; δ set aside for it."""
 
-    proof: str
-    parts: tuple[Part, ...] = ()
-    divergence: renyi.Curve | None = None
-    aside: float = 0.0
+    proof: str  # in words
+    parts: tuple[Part, ...] = ()  # curves, and how often each is composed
+    divergence: renyi.Curve | None = None  # D_α of everything, in the place of parts
+    aside: float = 0.0  # of δ
 
 
 def route_epsilon(route: Route, delta: float, tolerance: float) -> float:
@@ -70,7 +75,7 @@ def with_divergence(route: Route) -> Route | None:
 
 
 def finite_divergence(route: Route) -> Route:
-    """The same of the outcomes whose losses are finite, the chance of the others being set aside."""
+    """The Rényi divergences of the outcomes whose losses are finite, the chance of the others being set aside."""
     parts = route.parts
     lost = sum(count * max(side.impossible for side in _sides(curve)) for curve, count in parts)
 
@@ -81,6 +86,7 @@ def finite_divergence(route: Route) -> Route:
 
 
 def _sides(curve: Tradeoff) -> tuple[Atoms, ...]:
+    """The pair of distributions above the curve, and that of the other direction where it is another."""
     return (curve.above,) if curve.symmetric else (curve.above, curve.inverse.above)
 
 
@@ -92,6 +98,7 @@ def _divergence(curve: Tradeoff, alpha: float) -> float:
 
 
 def _finite(curve: Tradeoff, alpha: float) -> float:
+    """D_α of the worse direction, of the outcomes whose losses are finite."""
     if curve.gaussian_mu is not None:
         return alpha * curve.gaussian_mu**2 / 2
     sides = _sides(curve)
@@ -110,10 +117,20 @@ def routes_of(event: Event) -> list[Route]:
 
 
 def _seen_routes(event: Event) -> list[Route]:
-    if isinstance(event.mechanism, Ptr):
-        return _ptr_routes(event, event.mechanism)
-    if isinstance(event.mechanism, Histogram):
-        return [_histogram_route(event, event.mechanism)]
+    """Every upper bound of messages, or of a curator's answers, that are seen one by one."""
+    if isinstance(event.mechanism, Ptr):  # exact pairs, whatever the dimension; and a theorem, which bounds any noise
+        proof = f"exact pairs of propose-test-release, {event.seen} seen, their hull composed (docs/ptr.md)"
+        divergences = Route("Rényi divergences of [P] Theorem 4.3", (), event.mechanism.renyi(event.rounds))
+        curve = event.mechanism.tradeoff(seen=seen_of(event))
+        if event.sampling == 1:
+            return [Route(proof, ((curve, event.rounds),)), divergences]
+        shared = _sampled(curve, event, f"{proof}, test and sum on one Poisson sample")
+        return [shared, divergences._replace(proof=divergences.proof + ", sampling left aside")]
+    if isinstance(event.mechanism, Histogram):  # counts; the chance that an empty bin would show is set aside from δ
+        gaussian = Tradeoff.gaussian(event.mechanism.shift(event.adjacency) * sqrt(event.dimension))
+        aside = event.rounds * event.dimension * event.mechanism.failure(event.adjacency) * OUTWARD
+        sampled = ", sampling left aside" if event.sampling < 1 else ""
+        return [Route(f"stable histogram (docs/proofs/prime.md){sampled}", ((gaussian, event.rounds),), None, aside)]
     replaced = replaced_on_a_sum(event)
     found = [] if replaced is None else [Route(f"{REPLACED} (docs/proofs/replacing.md)", ((replaced, event.rounds),))]
     if found and (isinstance(event.mechanism, Gaussian) or event.dimension == 1):
@@ -123,7 +140,10 @@ def _seen_routes(event: Event) -> list[Route]:
     return found + _vector_routes(event)
 
 
-def replaced_on_a_sum(event: Event, rounding: float = OUTWARD) -> Tradeoff | None:
+def replaced_on_a_sum(
+    event: Event,
+    rounding: float = OUTWARD,  # times the reach: a little more than 1 for a bound, a little less for a witness
+) -> Tradeoff | None:
     """The curve of a record on a Poisson sample made another, of a curator's Gaussian or Laplace noise on a sum.
 
     A record that is not drawn adds nothing. A client's own message is another matter: it is sent whoever was drawn.
@@ -131,53 +151,30 @@ def replaced_on_a_sum(event: Event, rounding: float = OUTWARD) -> Tradeoff | Non
     mechanism = event.mechanism
     if not isinstance(mechanism, Gaussian | Laplace) or event.sampling == 1 or event.adjacency != "replace":
         return None
+    norm = 2 if isinstance(mechanism, Gaussian) else 1  # whose largest value within the bound counts, ℓ2 or ℓ1
+    match geometry_of(event.bound):
+        case "linf":
+            largest = float(mechanism.peak * event.dimension ** (1 / norm))
+        case "l2":
+            largest = float(mechanism.clip * (1 if norm == 2 else sqrt(event.dimension)))
+        case None:
+            largest = float(mechanism.clip)
+        case _ as other:
+            assert_never(other)
     match event.trust:
         case Central():
-            reach = _reach(event, 2 if isinstance(mechanism, Gaussian) else 1) / mechanism.noise * rounding
-            made = Tradeoff.gaussian_replaced if isinstance(mechanism, Gaussian) else Tradeoff.laplace_replaced
-            return made(reach, event.sampling)
+            made = Tradeoff.gaussian_replaced if norm == 2 else Tradeoff.laplace_replaced
+            return made(largest / mechanism.noise * rounding, event.sampling)
         case Local() | Sums():
             return None
         case _ as never:
             assert_never(never)
 
 
-def _reach(event: Event, norm: int) -> float:
-    """The largest ℓ1 or ℓ2 norm within the event's bound."""
-    match geometry_of(event.bound):
-        case "linf":
-            return float(event.mechanism.peak * event.dimension ** (1 / norm))
-        case "l2":
-            return float(event.mechanism.clip * (1 if norm == 2 else sqrt(event.dimension)))
-        case None:
-            return float(event.mechanism.clip)
-        case _ as never:
-            assert_never(never)
-
-
-def _ptr_routes(event: Event, ptr: Ptr) -> list[Route]:
-    """The exact pairs of propose-test-release, whatever the dimension; and [P] Theorem 4.3, which bounds any noise."""
-    proof = f"exact pairs of propose-test-release, {event.seen} seen, their hull composed (docs/ptr.md)"
-    divergences = Route("Rényi divergences of [P] Theorem 4.3", (), ptr.renyi(event.rounds))
-    curve = ptr.tradeoff(seen=seen_of(event))
-    if event.sampling == 1:
-        return [Route(proof, ((curve, event.rounds),)), divergences]
-    shared = _sampled(curve, event, f"{proof}, test and sum on one Poisson sample")
-    return [shared, divergences._replace(proof=divergences.proof + ", sampling left aside")]
-
-
 def seen_of(event: Event) -> Seen:
     """What is seen of a test."""
     assert event.seen is not None  # or the event were refused
     return event.seen
-
-
-def _histogram_route(event: Event, histogram: Histogram) -> Route:
-    """Counts of every coordinate under Gaussian noise; the chance that an empty bin would show is set aside from δ."""
-    gaussian = Tradeoff.gaussian(histogram.shift(event.adjacency) * sqrt(event.dimension))
-    aside = event.rounds * event.dimension * histogram.failure(event.adjacency) * OUTWARD
-    sampled = ", sampling left aside" if event.sampling < 1 else ""
-    return Route(f"stable histogram (docs/proofs/prime.md){sampled}", ((gaussian, event.rounds),), None, aside)
 
 
 def _coordinate_routes(event: Event, curve: Tradeoff | None = None, proof: str = "") -> list[Route]:
@@ -197,15 +194,12 @@ def _coordinate_routes(event: Event, curve: Tradeoff | None = None, proof: str =
 
 def _vector_routes(event: Event) -> list[Route]:
     """Dimension-free bounds under ‖x‖₂ ≤ clip, and the box around the ball."""
-    mechanism: Any = event.mechanism
-    bound = mechanism.vector(event.dimension, event.adjacency)
+    assert not isinstance(event.mechanism, Ptr | Histogram)  # which have routes of their own
+    bound = event.mechanism.vector(event.dimension, event.adjacency)
     found = []
     if bound is not None and bound.mu < inf:
-        gaussian = Tradeoff.gaussian(bound.mu)
-        if event.sampling < 1:
-            found.append(_sampled(gaussian, event, f"{_theorem(event)}, Poisson sampled"))
-        else:
-            found.append(Route(_theorem(event), ((gaussian, event.rounds),)))
+        theorem = THEOREMS.get(type(event.mechanism), "Theorem A")
+        found.append(_gaussian_route(event, bound.mu, f"{theorem} (docs/proofs/vectors.md)"))
     divergence = bound.renyi(event.rounds) if bound is not None and event.sampling == 1 else None
     if divergence is not None:
         found.append(Route("Rényi divergences of vectors (docs/proofs/renyi.md)", (), divergence))
@@ -214,60 +208,51 @@ def _vector_routes(event: Event) -> list[Route]:
     return found
 
 
-def _theorem(event: Event) -> str:
-    names = {
-        "Ternary": "Theorem A for ternary symbols",
-        "NoisySign": "the Gaussian mechanism whose sign it is",
-        "Gaussian": "Gaussian curve",
-    }
-    return names.get(type(event.mechanism).__name__, "Theorem A") + " (docs/proofs/vectors.md)"
+def _gaussian_route(event: Event, mu: float, proof: str, aside: float = 0.0) -> Route:
+    """A release that is μ-GDP in every round, but for a failure of probability `aside` in all."""
+    gaussian = Tradeoff.gaussian(mu)
+    if event.sampling < 1:
+        return _sampled(gaussian, event, f"{proof}, Poisson sampled")._replace(aside=aside)
+    return Route(proof, ((gaussian, event.rounds),), None, aside)
 
 
 def _sampled(curve: Tradeoff, event: Event, proof: str) -> Route:
+    """A curve on a Poisson sample, once a round."""
     return Route(proof, ((curve.subsampled(event.sampling, event.adjacency), event.rounds),))
 
 
 def _sum_routes(event: Event, clients: int) -> list[Route]:
-    """Of sums: the coins in the other clients' votes, and what would hold if every message were seen."""
+    """The coins in the other clients' votes hide one in a sum; and what would hold if every message were seen."""
     mechanism = event.mechanism
     if hasattr(mechanism, "aggregated"):
         seen = replace(event, mechanism=mechanism.aggregated(clients), trust=Local())
-        return [route._replace(proof=f"noise of {clients} clients summed; {route.proof}") for route in routes_of(seen)]
-    alone = routes_of(replace(event, trust=Local()))
-    if isinstance(mechanism, Ternary):
-        if event.dimension > 1 and geometry_of(event.bound) == "l2":
-            return alone
-        curve = _ternary_pair(clients, mechanism, SET_ASIDE**2 / max(event.rounds * event.dimension, 1))
-        return _coordinate_routes(event, curve, "lazy coins in the other clients' symbols, number known") + alone
-    trials, p_max = votes_of(mechanism)
+        found = _seen_routes(seen)
+        return [route._replace(proof=f"noise of {clients} clients summed; {route.proof}") for route in found]
+    alone = _seen_routes(replace(event, trust=Local()))
     if event.dimension == 1 or geometry_of(event.bound) == "linf":
-        curve = _sum_pair(clients, trials, p_max, SET_ASIDE**2 / max(event.rounds * event.dimension, 1))
-        return _coordinate_routes(event, curve, "coins in the other clients' votes, number known") + alone
+        curve = _pair_of_sums(event, clients)
+        lazy = isinstance(mechanism, Ternary)
+        coins = "lazy coins in the other clients' symbols" if lazy else "coins in the other clients' votes"
+        return _coordinate_routes(event, curve, f"{coins}, number known") + alone
     if not isinstance(mechanism, Binomial | StochasticSign | Cldp):
         return alone
-    votes = mechanism.vector(event.dimension)
+    (trials, _), votes = votes_of(mechanism), mechanism.vector(event.dimension)
     bound = secure_aggregation.vector_bound(
         clients, trials, votes.clip, votes.peak, votes.scale, dimension=event.dimension,
         failure=SET_ASIDE / max(event.rounds, 1), tolerance=1e-5,
     )  # fmt: skip
     proof = f"Theorem B with {bound.coins} coins (docs/proofs/secure-aggregation.md)"
-    gaussian = Tradeoff.gaussian(bound.mu)
-    if event.sampling < 1:
-        return [_sampled(gaussian, event, proof + ", Poisson sampled")._replace(aside=SET_ASIDE), *alone]
-    return [Route(proof, ((gaussian, event.rounds),), None, SET_ASIDE), *alone]
+    return [_gaussian_route(event, bound.mu, proof, SET_ASIDE), *alone]
 
 
-@lru_cache(maxsize=64)
-def _ternary_pair(clients: int, mechanism: Ternary, set_aside: float) -> Tradeoff:
-    pair = secure_aggregation.ternary_pair(
-        clients, mechanism.peak, mechanism.spread, mechanism.scale, set_aside=set_aside
-    )
-    return Tradeoff.between(*pair)
-
-
-@lru_cache(maxsize=64)
-def _sum_pair(clients: int, trials: int, p_max: float, set_aside: float) -> Tradeoff:
-    return Tradeoff.between(*secure_aggregation.scalar_pair(clients, trials, p_max, set_aside=set_aside))
+@lru_cache(maxsize=128)
+def _pair_of_sums(event: Event, clients: int) -> Tradeoff:
+    """The curve of one coordinate of a sum of so many messages, of all but unlucky numbers of coins."""
+    mechanism, set_aside = event.mechanism, SET_ASIDE**2 / max(event.rounds * event.dimension, 1)
+    if isinstance(mechanism, Ternary):
+        peak, spread, scale = mechanism.peak, mechanism.spread, mechanism.scale
+        return Tradeoff.between(*secure_aggregation.ternary_pair(clients, peak, spread, scale, set_aside=set_aside))
+    return Tradeoff.between(*secure_aggregation.scalar_pair(clients, *votes_of(mechanism), set_aside=set_aside))
 
 
 def votes_of(mechanism: Any) -> tuple[int, float]:

@@ -15,6 +15,7 @@ from fedpriv.errors import FedprivError
 from fedpriv.mechanisms import (
     Binomial,
     BinomialNoise,
+    Costed,
     DiscreteGaussian,
     Gaussian,
     Laplace,
@@ -39,9 +40,10 @@ def log_ratio(mechanism: Mechanism, x: float, y: float) -> Ratio:
     """
     match mechanism:
         case Gaussian(noise=noise):
-            return lambda seen: _unit(mechanism, seen, x, y) * ((x - y) / noise**2)
+            return lambda seen: (mechanism.decode(seen, 1) - (x + y) / 2) * ((x - y) / noise**2)
         case Laplace(noise=noise):
-            return lambda seen: _of_laplace(mechanism.decode(seen, 1), x, y, noise)
+            read = mechanism.decode
+            return lambda seen: np.asarray((np.abs(read(seen, 1) - y) - np.abs(read(seen, 1) - x)) / noise)
         case DiscreteGaussian():
             first, last = (int(each) for each in mechanism.grid.index([x, y]))
             rate = (first - last) / mechanism.sigma**2
@@ -49,15 +51,16 @@ def log_ratio(mechanism: Mechanism, x: float, y: float) -> Ratio:
         case BinomialNoise() | Skellam():
             k, mass = mechanism.law
             first, last = (int(each) for each in mechanism.grid.index([x, y]))
-            lowest, size = int(k[0]) + min(first, last), len(k) + abs(first - last)
-            masses = [_placed(mass, own - min(first, last), size) for own in (first, last)]
-            return _table(lowest, *masses)
+            of_x, of_y = np.full((2, len(k) + abs(first - last)), -np.inf)
+            of_x[max(first - last, 0) :][: len(k)] = mass
+            of_y[max(last - first, 0) :][: len(k)] = mass
+            return _table(int(k[0]) + min(first, last), of_x, of_y)
         case _:
             lowest, of_x = symbol_law(mechanism, x)
             return _table(lowest, *(_log(own) for own in (of_x, symbol_law(mechanism, y)[1])))
 
 
-def symbol_law(mechanism: Mechanism, x: float) -> tuple[int, Vector]:
+def symbol_law(mechanism: Costed, x: float) -> tuple[int, Vector]:
     """The lowest symbol, and the probabilities of it and of those that follow, of a small alphabet.
 
     >>> from fedpriv.mechanisms import Ternary
@@ -78,8 +81,13 @@ def symbol_law(mechanism: Mechanism, x: float) -> tuple[int, Vector]:
             raise FedprivError(f"{type(mechanism).__name__} has no finite alphabet")
 
 
-def of_sums(mechanism: Mechanism, x: float, y: float, others: tuple[int, Vector]) -> Ratio:
-    """The same of the sum of one symbol and of others' whose sum has that law: the lowest value, and probabilities."""
+def of_sums(
+    mechanism: Mechanism,
+    x: float,
+    y: float,
+    others: tuple[int, Vector],  # the law of the others' sum: its lowest value, the probabilities of it and the next
+) -> Ratio:
+    """ln P(sum | x)/P(sum | x′) of the sum of one client's symbol and of the others'."""
     lowest, crowd = others
     own, of_x = symbol_law(mechanism, x)
     masses = [_log(np.convolve(crowd, mass)) for mass in (of_x, symbol_law(mechanism, y)[1])]
@@ -97,27 +105,17 @@ def power(law: Vector, count: int) -> Vector:
     return found
 
 
-def _unit(mechanism: Gaussian, seen: Symbols, x: float, y: float) -> Vector:
-    return np.asarray(mechanism.decode(seen, 1) - (x + y) / 2)
-
-
-def _of_laplace(seen: Vector, x: float, y: float, noise: float) -> Vector:
-    return np.asarray((np.abs(seen - y) - np.abs(seen - x)) / noise)
-
-
-def _placed(mass: Vector, start: int, size: int) -> Vector:
-    found = np.full(size, -np.inf)
-    found[start : start + len(mass)] = mass
-    return found
-
-
 def _log(mass: Vector) -> Vector:
+    """ln, −∞ of what never comes."""
     with np.errstate(divide="ignore"):
         return np.asarray(np.log(mass))
 
 
 def _table(lowest: int, of_x: Vector, of_y: Vector) -> Ratio:
-    """What neither can send says nothing: only a fault can have sent it, which is nobody's secret."""
+    """The ratio of two laws' log masses, looked up by symbol; what neither can send says nothing.
+
+    Only a fault can have sent that, which is nobody's secret.
+    """
     with np.errstate(invalid="ignore"):
         ratio = of_x - of_y
     ratio = np.where(np.isneginf(of_x) & np.isneginf(of_y), 0.0, np.clip(ratio, -SURE, SURE))

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import log
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedpriv.accounting.event import Event
+from fedpriv.accounting.event import Event, levels_of
 from fedpriv.auditing.laws import symbol_law
-from fedpriv.bounds import geometry_of
-from fedpriv.bounds.vectors import spans
-from fedpriv.curves.compose import ROUGH, compose
-from fedpriv.curves.tradeoff import Tradeoff
+from fedpriv.curves.compose import ROUGH, Composition, compose
 from fedpriv.errors import FedprivError
-from fedpriv.mechanisms import Gaussian, Laplace, Ptr
+from fedpriv.mechanisms import Gaussian, Histogram, Laplace, Ptr
 
 LONGER = 4.0  # how far past the bound a canary's update is before it is held to it
 NEARLY = 0.99  # of the largest advantage: pairs that have as much are as good
@@ -26,13 +23,13 @@ REALS = 1e-3  # more than the chance that two draws of real noise are the same n
 class Pair(NamedTuple):
     """±level on so many coordinates, 0 on the others, and how well the messages of all rounds tell them apart."""
 
-    level: float
+    level: float  # in the data's units
     coordinates: int
     advantage: float  # of the best attacker of explicit data: 1 − α − β
 
 
 def pair_of(event: Event) -> Pair:
-    """Of the explicit pairs the one told apart best; of those nearly as good the widest.
+    """The explicit pair that is told apart best; among those nearly as good the widest.
 
     A wide one reaches its level only if its norm is clipped, so it sees whether it is.
 
@@ -42,7 +39,8 @@ def pair_of(event: Event) -> Pair:
     >>> pair_of(by_hand(own, geometry="l2", dimension=650, rounds=40)).coordinates
     650
     """
-    found = [Pair(level, count, _advantage(event, level, count)) for level, count in _levels(event)]
+    apart = [(level, count, _together(event, level, count)) for level, count in levels_of(event)]
+    found = [Pair(level, count, releases.delta(0.0, ROUGH).lower) for level, count, releases in apart]
     best = max(pair.advantage for pair in found)
     good = [pair for pair in found if pair.advantage >= NEARLY * best]
     return max(good, key=lambda pair: pair.coordinates)
@@ -50,28 +48,21 @@ def pair_of(event: Event) -> Pair:
 
 def most_told(event: Event, pair: Pair) -> float:
     """The share of fair coins that the best guesser of a pair tells: an upper bound, and nearly the share itself."""
-    curve: Tradeoff = event.mechanism.between(pair.level, -pair.level)  # type: ignore[union-attr]
-    return (1 + compose(((curve, pair.coordinates * event.rounds),)).delta(0.0).upper) / 2
+    return (1 + _together(event, pair.level, pair.coordinates).delta(0.0).upper) / 2
 
 
-def _levels(event: Event) -> list[tuple[float, int]]:
-    own = event.mechanism
-    if event.dimension == 1 or geometry_of(event.bound) != "l2":
-        return [(own.peak, event.dimension)]
-    return spans(clip=own.clip, peak=own.peak, dimension=event.dimension)
-
-
-def _advantage(event: Event, level: float, count: int) -> float:
-    curve: Tradeoff = event.mechanism.between(level, -level)  # type: ignore[union-attr]
-    return compose(((curve, count * event.rounds),)).delta(0.0, ROUGH).lower
+def _together(event: Event, level: float, coordinates: int) -> Composition:
+    """The messages of all rounds, of ±level on so many coordinates."""
+    assert not isinstance(event.mechanism, Ptr | Histogram)  # whose releases are no messages
+    return compose(((event.mechanism.between(level, -level), coordinates * event.rounds),))
 
 
 @dataclass(frozen=True)
 class Canaries:
     """Rows of updates that hold x or −x."""
 
-    pair: Pair
-    dimension: int
+    pair: Pair  # x and −x
+    dimension: int  # coordinates of a row, of which the first hold the pair
 
     def updates(self, held: NDArray[np.bool_]) -> NDArray[np.float32]:
         """A row for each: as float32, which all updates are."""
@@ -82,20 +73,17 @@ class Canaries:
 
 def told_apart(event: Event, messages: int) -> bool:
     """Whether two of so many honest messages are surely not the same: then two that are share their noise."""
-    pairs = log(messages) * 2
-    return pairs + event.dimension * log(_meeting(event.mechanism)) < log(1e-9)
-
-
-def _meeting(mechanism: Any) -> float:
-    """The largest chance that two independent symbols are the same, whatever is sent."""
-    match mechanism:
+    mechanism = event.mechanism
+    match mechanism:  # the largest chance that two independent symbols are the same, whatever is sent
         case Gaussian() | Laplace() | Ptr():
-            return REALS
+            same = REALS
         case _ if hasattr(mechanism, "law"):
-            return float(np.exp(2 * mechanism.law[1]).sum())
+            same = float(np.exp(2 * mechanism.law[1]).sum())
         case _:
             laws = [symbol_law(mechanism, x)[1] for x in (0.0, mechanism.peak)]
-            return float(max((law**2).sum() for law in laws))
+            same = float(max((law**2).sum() for law in laws))
+    pairs = log(messages) * 2
+    return pairs + event.dimension * log(same) < log(1e-9)
 
 
 def keys_of(payload: NDArray[np.uint8]) -> NDArray[np.uint64]:

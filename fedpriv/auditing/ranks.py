@@ -26,16 +26,16 @@ from fedpriv.errors import FedprivError
 from fedpriv.randomness.streams import stream
 
 DRAWS = 499  # simulated audits, at least
-MOST_DRAWS = 20_000  # and at most: where more confidence is asked for, right guesses are counted
+MOST_DRAWS = 20_000  # simulated audits, at most: where more confidence is asked for, right guesses are counted
 LARGEST = 16.0  # μ that is looked for
-HALVINGS = 20
+HALVINGS = 20  # of the range in which a shift is looked for
 
 
 class Lines(NamedTuple):
     """A bound of true positives by false ones: no attacker has more than min(intercept + slope · FPR, 1)."""
 
-    intercepts: Vector
-    slopes: Vector
+    intercepts: Vector  # one a line
+    slopes: Vector  # of true positives over false ones, one a line
 
     def false_positives(self, true: Vector) -> Vector:
         """The fewest false positives at which there may be so many true ones."""
@@ -47,7 +47,7 @@ class Shown(NamedTuple):
     """The μ that ranks show at least, and what they would show at the most that a certificate allows them."""
 
     mu: float
-    allowed: float
+    allowed: float  # a μ
 
 
 def enough(confidence: float) -> bool:
@@ -65,17 +65,17 @@ class Ranks:
     True
     """
 
-    trials: Trials
+    trials: Trials  # who held x, and the score of each release
 
     @cached_property
     def weights(self) -> Vector:
-        """Of each rank, the smallest score's first."""
+        """The normal score of each rank, the smallest score's first."""
         many = len(self.trials)
         return np.asarray(ndtri((np.arange(many) + 0.5) / many))
 
     @cached_property
     def _seed(self) -> int:
-        """Of the simulated audits: other coins, other ones, and nothing that was released chooses them."""
+        """The simulated audits' seed: other coins make others, and nothing that was released chooses them."""
         return int.from_bytes(blake2b(np.packbits(self.trials.held).tobytes(), digest_size=8).digest())
 
     @cached_property
@@ -103,16 +103,26 @@ class Ranks:
         return float(found[-1 - place])
 
     def shown(self, confidence: float, most: Lines | None = None) -> Shown:
-        """The largest μ that is rejected with that confidence; beside it the same of the largest W that `most` allows.
+        """The largest μ that is rejected with that confidence; beside it the one at the largest W that `most` allows.
 
-        μ is rejected where fewer than k of B simulated audits have as large a W, k/(B + 1) ≤ 1 − confidence.
+        μ is rejected where fewer than k of B simulated audits have as large a W, k/(B + 1) ≤ 1 − confidence. The W that
+        is allowed is passed by a mechanism at the very curve with no larger probability than that.
         """
         if not enough(confidence):
             raise FedprivError(f"confidence = {confidence} takes more than {MOST_DRAWS:,} simulated audits")
         if not self._both:
             return Shown(0.0, LARGEST)
         draws, place = _place(confidence)
-        largest = self._allowed(most, draws, place) if most else np.inf
+        largest = np.inf
+        if most:
+            rng, yes = stream(self._seed, "audit certified ranks"), self._held
+            found = []
+            for _ in range(draws):
+                no = np.sort(rng.standard_normal(len(self.trials) - yes))
+                with np.errstate(divide="ignore"):
+                    own = np.sort(-ndtri(most.false_positives(rng.random(yes))))
+                found.append(_score(no, own, 0.0, self.weights))
+            largest = float(np.sort(found)[-1 - place])
         shifts = [
             [_least_shift(no, yes, self.weights, wanted) for wanted in (self.score, largest)]
             for no, yes in self._drawn(draws)
@@ -122,24 +132,19 @@ class Ranks:
 
     @property
     def _both(self) -> bool:
-        return 0 < int(self.trials.held.sum()) < len(self.trials)
+        """Whether there are trials that held x and trials that did not."""
+        return 0 < self._held < len(self.trials)
+
+    @property
+    def _held(self) -> int:
+        """How many trials held x."""
+        return int(self.trials.held.sum())
 
     def _drawn(self, draws: int) -> Iterator[tuple[Vector, Vector]]:
         """Scores of N(0, 1), for who did not hold x and for who did, sorted: those of every μ are these moved by it."""
-        own, yes = stream(self._seed, "audit ranks"), int(self.trials.held.sum())
+        rng, yes = stream(self._seed, "audit ranks"), self._held
         for _ in range(draws):
-            yield np.sort(own.standard_normal(len(self.trials) - yes)), np.sort(own.standard_normal(yes))
-
-    def _allowed(self, most: Lines, draws: int, place: int) -> float:
-        """The W that a mechanism at the very curve passes with no larger probability than is asked for."""
-        rng, yes = stream(self._seed, "audit certified ranks"), int(self.trials.held.sum())
-        found = []
-        for _ in range(draws):
-            no = np.sort(rng.standard_normal(len(self.trials) - yes))
-            with np.errstate(divide="ignore"):
-                own = np.sort(-ndtri(most.false_positives(rng.random(yes))))
-            found.append(_score(no, own, 0.0, self.weights))
-        return float(np.sort(found)[-1 - place])
+            yield np.sort(rng.standard_normal(len(self.trials) - yes)), np.sort(rng.standard_normal(yes))
 
 
 def _place(confidence: float) -> tuple[int, int]:

@@ -36,7 +36,7 @@ def at_least(right: Any, trials: Any, confidence: float) -> Any:
 
 
 def at_most(right: Any, trials: Any, confidence: float) -> Any:
-    """The same from the other side."""
+    """Clopper–Pearson: a probability that is no smaller than the true one with that confidence."""
     return 1 - at_least(np.asarray(trials) - right, trials, confidence)
 
 
@@ -52,9 +52,9 @@ def mu_of_share(share: float) -> float:
 class Point(NamedTuple):
     """A threshold judged on trials that did not choose it: both rates on the safe side, jointly with the confidence."""
 
-    threshold: float
-    true_positive: float
-    false_positive: float
+    threshold: float  # a score
+    true_positive: float  # TPR, at least
+    false_positive: float  # FPR, at most
 
     @property
     def mu(self) -> float:
@@ -76,8 +76,8 @@ class Trials:
     (1000, 5.21)
     """
 
-    held: NDArray[np.bool_]
-    scores: Vector
+    held: NDArray[np.bool_]  # whether x was released, else x′
+    scores: Vector  # large where the release looks like x's
 
     def __post_init__(self) -> None:
         if self.held.shape != self.scores.shape or self.held.ndim != 1 or np.isnan(self.scores).any():
@@ -127,7 +127,7 @@ class Trials:
 
     @property
     def turned(self) -> Trials:
-        """The same with x and x′ in each other's place."""
+        """The trials with x and x′ in each other's place."""
         return Trials(~self.held, -self.scores)
 
 
@@ -168,23 +168,19 @@ def epsilon_by_guesses(trials: Trials, delta: float, confidence: float) -> float
 
 
 def _of_guesses(trials: Trials, size: float, delta: float, confidence: float) -> float:
+    """ε of the guesses whose score is at least that far from zero."""
     guessed = (np.abs(trials.scores) >= size) & (trials.scores != 0)
     right = int(((trials.scores > 0) == trials.held)[guessed].sum())
-    revealed = _revealed(len(trials), delta, (1 - confidence) * SET_ASIDE)
+    revealed = 0  # Bin(n, δ) passes it with no larger probability than is set aside for that
+    while 1 - float(bdtr(revealed, len(trials), delta)) > (1 - confidence) * SET_ASIDE:
+        revealed += 1
     right, guesses = max(right - revealed, 0), max(int(guessed.sum()) - revealed, 0)
     share = float(at_least(right, guesses, 1 - (1 - confidence) * (1 - SET_ASIDE))) if guesses else 0.0
     return log(share / (1 - share)) if share > 0.5 else 0.0
 
 
-def _revealed(trials: int, delta: float, failure: float) -> int:
-    """A number that Bin(n, δ) passes with at most that probability."""
-    found = 0
-    while 1 - float(bdtr(found, trials, delta)) > failure:
-        found += 1
-    return found
-
-
 def _judged(trials: Trials, threshold: float, confidence: float) -> Point:
+    """The point at a threshold, on trials that did not choose it."""
     true, false = trials.points(np.array([threshold]), confidence)
     return Point(threshold, float(true[0]), float(false[0]))
 
@@ -217,4 +213,5 @@ def mu_of_epsilon(epsilon: float, delta: float) -> float:
 
 
 def _gaussian_delta(mu: float, epsilon: float) -> float:
+    """δ(ε) of G_μ."""
     return float(ndtr(mu / 2 - epsilon / mu) - exp(min(epsilon, 700.0)) * ndtr(-mu / 2 - epsilon / mu))

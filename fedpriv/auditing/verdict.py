@@ -24,29 +24,35 @@ SLOPES = 16  # lines of the certified curve that a point is held against
 
 
 class Found(NamedTuple):
-    """μ that releases show at least, the most that the certificate allows there, and how it was counted."""
+    """What releases show of μ beside what is certified, and how it was counted."""
 
-    mu: float
-    allowed: float
-    proof: str
+    mu: float  # that releases show at least
+    allowed: float  # the most that the certificate allows there
+    proof: str  # in words
 
 
 def verdict(
-    trials: Trials, event: Event, *, delta: float, confidence: float, in_a_tail: bool, ranked: bool = False
+    trials: Trials,
+    event: Event,  # what the trials' releases cost together
+    *,
+    delta: float,
+    confidence: float,
+    in_a_tail: bool,  # what tells x from x′ is rare: count and threshold are tried, each with half of what may go wrong
+    ranked: bool = False,  # scores take many values, known beforehand: their ranks tell more than right guesses alone
 ) -> dict[str, Any]:
-    """Everything `fedpriv audit` says of its trials, as plain data.
-
-    Where what tells x from x′ is rare, the count and a threshold are both tried, each with half of what may go wrong.
-    `ranked` says beforehand that scores take many values, so that their ranks tell more than right guesses alone.
-    """
+    """Everything `fedpriv audit` says of its trials, as plain data."""
     account = Account((event,))
     cost = account.epsilon(delta)
     lower, upper = cost.bounds
-    if ranked and enough(confidence):
-        found = [_by_ranks(trials, account, confidence)]
-    else:
+    if ranked and enough(confidence):  # no scores are further apart than those of the certificate's own curve
+        told = f"normal scores of the ranks of {len(trials):,} likelihood ratios, beside simulated audits"
+        found = [Found(*Ranks(trials).shown(confidence, lines_of(account)), f"{told}, at {as_level(confidence)}")]
+    else:  # no attacker is right more often than (1 + δ(0))/2
         each = 1 - (1 - confidence) / 2 if in_a_tail else confidence
-        found = [_by_count(trials, account, each)] + ([_beyond(trials, account, each)] if in_a_tail else [])
+        allowed = mu_of_share((1 + min(account.upper_delta(0.0), 1.0)) / 2)
+        told = f"{trials.right:,} of {len(trials):,} fair coins told by the likelihood ratio"
+        found = [Found(trials.mu(each), allowed, f"{told}, Clopper–Pearson at {as_level(each)}")]
+        found += [_beyond(trials, account, each)] if in_a_tail else []
     shown, audited = max(found), epsilon_lower(trials, delta, confidence)
     return {
         "canaries": len(trials), "confidence": confidence, "right": trials.right,
@@ -58,22 +64,6 @@ def verdict(
         "stands": all(own.mu <= own.allowed for own in found) and audited <= upper,
         "proof": {"audited": shown.proof, "certified": cost.upper_proof, "lower": cost.lower_proof},
     }  # fmt: skip
-
-
-def _by_count(trials: Trials, account: Account, confidence: float) -> Found:
-    """The plain count: under the certificate no attacker is right more often than (1 + δ(0))/2."""
-    most = account.upper_delta(0.0)
-    told = f"{trials.right:,} of {len(trials):,} fair coins told by the likelihood ratio"
-    proof = f"{told}, Clopper–Pearson at {as_level(confidence)}"
-    return Found(trials.mu(confidence), mu_of_share((1 + min(most, 1.0)) / 2), proof)
-
-
-def _by_ranks(trials: Trials, account: Account, confidence: float) -> Found:
-    """Ranks: under the certificate no attacker's scores are further apart than those of the certificate's own curve."""
-    shown = Ranks(trials).shown(confidence, lines_of(account))
-    told = f"normal scores of the ranks of {len(trials):,} likelihood ratios, beside simulated audits"
-    proof = f"{told}, at {as_level(confidence)}"
-    return Found(shown.mu, shown.allowed, proof)
 
 
 def _beyond(trials: Trials, account: Account, confidence: float) -> Found:

@@ -20,15 +20,15 @@ from fedpriv.curves.tradeoff import Tradeoff
 from fedpriv.errors import FedprivError, whole
 
 Levels = Annotated[int, whole, "l, steps of the grid that inputs are rounded to"]
-NARROWEST = 1e-3  # standard deviation, in grid steps
+NARROWEST = 1e-3  # grid steps: the least standard deviation of noise
 
 
 @dataclass(frozen=True)
 class Grid:
     """−c, −c + g, …, c in l steps."""
 
-    clip: float
-    levels: int
+    clip: float  # c, the largest |coordinate|, in the data's units
+    levels: int  # l, steps of the grid
 
     @property
     def step(self) -> float:
@@ -51,17 +51,14 @@ class Grid:
 
 
 def shifted(
-    k: NDArray[np.int64],
-    log_mass: Vector,
-    ends: NDArray[np.int64],
-    error: float,
-    balanced: bool = False,
-    rate: float | None = None,
+    k: NDArray[np.int64],  # the noise's values, each one more than the last
+    log_mass: Vector,  # ln of the chance of each
+    ends: NDArray[np.int64],  # where the two inputs lie, in steps of the grid
+    error: float,  # the most that rounding does to a loss
+    balanced: bool = False,  # whether the pair the other way round is the pair itself
+    rate: float | None = None,  # of Gaussian heights: the loss is exactly rate·away·(k − away/2), away the distance
 ) -> Tradeoff:
-    """Noise moved to one end against noise moved to the other; what only one of them reaches has an infinite loss.
-
-    `rate`: the loss is rate·away·(k − away/2), away the distance, exactly, for Gaussian heights.
-    """
+    """Noise moved to one end against noise moved to the other; what only one of them reaches has an infinite loss."""
     away = int(ends[1] - ends[0])
     size = k.size
     log_p, log_q = np.full(size + abs(away), -np.inf), np.full(size + abs(away), -np.inf)

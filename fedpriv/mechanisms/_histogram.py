@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from math import sqrt
 from typing import Annotated, ClassVar
 
@@ -58,10 +57,5 @@ class Histogram:
         >>> round(Histogram(noise=10, threshold=60).tradeoff().delta(1.0), 9) < 1e-8
         True
         """
-        return _curve(self, adjacency)
-
-
-@lru_cache(maxsize=16)
-def _curve(histogram: Histogram, adjacency: Adjacency) -> Tradeoff:
-    counts = Tradeoff.gaussian(histogram.shift(adjacency))
-    return joint([(counts, 1), (Tradeoff.pure(0.0, histogram.failure(adjacency)), 1)])
+        counts, shown = Tradeoff.gaussian(self.shift(adjacency)), Tradeoff.pure(0.0, self.failure(adjacency))
+        return joint([(counts, 1), (shown, 1)])

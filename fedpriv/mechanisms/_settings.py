@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import Annotated, Any, Protocol
 
 from fedpriv.errors import at_most, positive
@@ -17,8 +18,11 @@ def fill_peak(mechanism: Any) -> None:
     at_most("clip", mechanism.clip, peak=mechanism.peak)
 
 
-class Tested(Protocol):
-    """The settings of propose-test-release that its bounds are made of (`fedpriv.mechanisms.Ptr`), R being 1."""
+class Tested(Hashable, Protocol):
+    """The settings of propose-test-release that its bounds are made of (`fedpriv.mechanisms.Ptr`), R being 1.
+
+    They are hashable, so that what follows from them is remembered.
+    """
 
     @property
     def noise(self) -> float:

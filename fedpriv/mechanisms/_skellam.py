@@ -64,11 +64,26 @@ class Skellam:
 
     @property
     def law(self) -> tuple[NDArray[np.int64], Vector]:
-        """The noise's values and their log masses, e^{−v}·I_|k|(v), cut far out."""
-        reach = ceil(40 * sqrt(self.variance) + 300)
+        """The noise's values and their log masses, e^{−v}·I_|k|(v), cut far out.
+
+        ln e^{−v} I_k(v) is scipy's where it does not underflow, and the leading term of its series where it does:
+        I_k(v) = (v/2)^k/k!·Σ (v²/4)^j/(j!·(k+1)…(k+j)). Past `WIDE` it is Debye's uniform expansion (DLMF 10.41.3),
+        whose second term is below 1/v² of the whole.
+        """
+        v, reach = self.variance, ceil(40 * sqrt(self.variance) + 300)
         not_too_wide(reach)
         k = np.arange(0, reach + 1)
-        mass = _log_skellam(k, self.variance)
+        if v > WIDE:
+            x = k.astype(float)
+            s = np.hypot(x, v)
+            exponent = x * x / (s + v) - x * np.arcsinh(x / v)
+            mass = np.asarray(exponent - np.log(2 * np.pi * s) / 2 + np.log1p((3 / s - 5 * x * x / s**3) / 24))
+        else:
+            bessel = ive(k, v)
+            with np.errstate(divide="ignore"):
+                direct = np.log(bessel)
+            series = k * log(v / 2) - gammaln(k + 1) - v + v**2 / (4 * (k + 1))
+            mass = np.where(bessel > 1e-290, direct, np.minimum(series, -660.0))
         kept = mass > log(FAR)
         k, mass = k[kept], mass[kept]
         return np.concatenate((-k[:0:-1], k)), np.concatenate((mass[:0:-1], mass))
@@ -112,24 +127,3 @@ class Skellam:
     def aggregated(self, clients: int) -> Skellam:
         """The sum of `clients` messages seen as one: variances add."""
         return Skellam(clip=self.clip, levels=self.levels, noise=self.noise * sqrt(clients) * (1 - ROUNDING))
-
-
-def _log_skellam(k: NDArray[np.int64], variance: float) -> Vector:
-    """ln e^{−v} I_k(v): by scipy where it does not underflow, by the leading term of its series where it does.
-
-    I_k(v) = (v/2)^k/k!·Σ (v²/4)^j/(j!·(k+1)…(k+j)).
-    """
-    if variance > WIDE:
-        return _log_skellam_wide(k.astype(float), variance)
-    mass = ive(k, variance)
-    with np.errstate(divide="ignore"):
-        direct = np.log(mass)
-    series = k * log(variance / 2) - gammaln(k + 1) - variance + variance**2 / (4 * (k + 1))
-    return np.where(mass > 1e-290, direct, np.minimum(series, -660.0))
-
-
-def _log_skellam_wide(k: Vector, variance: float) -> Vector:
-    """ln e^{−v} I_k(v) by Debye's uniform expansion (DLMF 10.41.3), whose second term is below 1/v² of the whole."""
-    s = np.hypot(k, variance)
-    exponent = k * k / (s + variance) - k * np.arcsinh(k / variance)
-    return np.asarray(exponent - np.log(2 * np.pi * s) / 2 + np.log1p((3 / s - 5 * k * k / s**3) / 24))

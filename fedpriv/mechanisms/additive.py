@@ -60,7 +60,7 @@ class Gaussian:
 
     def encode(self, x: ArrayLike, rng: Generator) -> Vector:
         """x, each coordinate within ±peak and toward zero on the grid, plus Gaussian noise rounded to it: exact."""
-        return self.fine.noisy(self.fine.whole(within(x, self.peak)), self.noise, self.power, rng)
+        return _noisy(self, x, rng)
 
     def decode(self, total: ArrayLike, n: int) -> Vector:
         """The mean of n inputs from the sum of their messages."""
@@ -121,7 +121,7 @@ class Laplace:
 
     def encode(self, x: ArrayLike, rng: Generator) -> Vector:
         """x, each coordinate within ±peak and toward zero on the grid, plus Laplace noise rounded to it: exact."""
-        return self.fine.noisy(self.fine.whole(within(x, self.peak)), self.noise, self.power, rng)
+        return _noisy(self, x, rng)
 
     def decode(self, total: ArrayLike, n: int) -> Vector:
         """The mean of n inputs from the sum of their messages."""
@@ -143,3 +143,9 @@ class Laplace:
     def vector(self, dimension: int, adjacency: Adjacency = "replace") -> None:
         """No bound for vectors but that of every coordinate at its largest."""
         return
+
+
+def _noisy(mechanism: Gaussian | Laplace, x: ArrayLike, rng: Generator) -> Vector:
+    """x held to the peak and brought to the grid, plus the mechanism's noise on it."""
+    fine = mechanism.fine
+    return fine.noisy(fine.whole(within(x, mechanism.peak)), mechanism.noise, mechanism.power, rng)

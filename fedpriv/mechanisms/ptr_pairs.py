@@ -26,14 +26,14 @@ NOTHING = Tradeoff.between([1.0], [1.0])
 
 
 class Cases(NamedTuple):
-    """The curves of the neighbours of which one at least has a margin, of those without one, and the hull of both.
+    """The curves of neighbours, by whether a test may pass as it should.
 
     A release with losses past what floats hold is held to give everything away: `either` says so, the cases do not.
     """
 
-    passes: Tradeoff
-    fails: Tradeoff
-    either: Tradeoff
+    passes: Tradeoff  # of the neighbours of which one at least has a margin
+    fails: Tradeoff  # of those without one
+    either: Tradeoff  # the hull of both
 
 
 class Attained(NamedTuple):
@@ -43,6 +43,7 @@ class Attained(NamedTuple):
     curve: Tradeoff
 
 
+@lru_cache(maxsize=16)
 def cases(ptr: Tested, seen: Seen) -> Cases:
     """What neighbours can be told apart by where the noisy margin is seen, or the branch alone.
 
@@ -51,24 +52,22 @@ def cases(ptr: Tested, seen: Seen) -> Cases:
     N(0, σ) against Lap(1, b) × N(1, σ). Branch seen: Bern(p_m) × N(0, σ) against Bern(p_{m−1}) × N(1, σ), p_m the
     chance that a margin of m passes, for the three m beside the threshold; they dominate every other m.
     """
-    return _cases(float(ptr.noise), float(ptr.bound), float(ptr.test_noise), float(ptr.failure), ptr.enough, seen)
-
-
-@lru_cache(maxsize=16)
-def _cases(noise: float, bound: float, test_noise: float, failure: float, enough: int, seen: Seen) -> Cases:
+    noise, test_noise, failure = float(ptr.noise), float(ptr.test_noise), float(ptr.failure)
     summed = Tradeoff.gaussian(1 / noise)
-    if bound == 1:  # then the margin never moves
+    if ptr.bound == 1:  # then the margin never moves
         return Cases(summed, summed, summed)
     if 2 / test_noise + _reach(1 / noise) > DEEPEST:  # test or sum give everything away; they do as `summed` does
         return Cases(summed, summed, EVERYTHING)
-    wrong = Tradeoff.gaussian(1 / (noise * bound))
+    wrong = Tradeoff.gaussian(1 / (noise * float(ptr.bound)))
+    if _reach(wrong.mu) > DEEPEST:  # masses underflow: held to give everything away
+        wrong = Tradeoff(Enclosure(EVERYTHING.above, wrong.below))
     if seen == "margin":
         passes = joint([(Tradeoff.laplace(1 / test_noise), 1), (summed, 1)])
         chance = log(failure), log1p(-failure)
     else:
-        near = [_tested(summed, test_noise, enough, m) for m in (enough, enough - 1, enough + 1)]
-        passes, chance = _dominating(near), log_passing(test_noise, enough, 0)
-    fails = _branches(_held(wrong), summed, chance, chance)
+        near = [_tested(summed, test_noise, ptr.enough, m) for m in (ptr.enough, ptr.enough - 1, ptr.enough + 1)]
+        passes, chance = _dominating(near), log_passing(test_noise, ptr.enough, 0)
+    fails = _branches(wrong, summed, chance, chance)
     return Cases(passes, fails, _dominating([passes, fails]))
 
 
@@ -94,34 +93,23 @@ def attained(ptr: Tested, seen: Seen, *, rate: float, rounds: int, dimension: in
     ['none known: on a sample the other records blur a sum of one coordinate']
     """
     own = cases(ptr, seen)
+    one, found = "explicit records: one of norm clip joins", []
     if rate == 1:
-        return (*_joining(ptr, seen, rounds, own), Attained("explicit records: all of norm clip, no margin", own.fails))
-    found = []
+        if seen == "margin" or ptr.bound == 1:  # a margin of any size
+            found = [Attained(f"{one} a batch with a margin", own.passes)]
+        elif rounds <= 1 and own.either is not EVERYTHING:  # beside the threshold, where F stays by one round alone
+            summed = Tradeoff.gaussian(1 / ptr.noise)
+            for margin in range(max(ptr.enough - 1, 1), ptr.enough + 1):
+                curve = _tested(summed, float(ptr.test_noise), ptr.enough, margin)
+                found.append(Attained(f"{one} a batch with a margin of {margin}", curve))
+        return (*found, Attained("explicit records: all of norm clip, no margin", own.fails))
     if dimension > 1:
-        aside = "explicit records: one of norm clip joins many longer ones at right angles to it, no margin"
-        found.append(Attained(aside, own.fails))
+        found.append(Attained(f"{one} many longer ones at right angles to it, no margin", own.fails))
     if seen == "margin" and (alone := _alone(ptr)) is not None:
-        found.append(Attained("explicit records: one of norm clip joins none, F = 1", alone))
+        found.append(Attained(f"{one} none, F = 1", alone))
     if not found:
         return (Attained("none known: on a sample the other records blur a sum of one coordinate", NOTHING),)
     return tuple(Attained(f"{proof}, Poisson sampled", curve.subsampled(rate, "add-remove")) for proof, curve in found)
-
-
-def _joining(ptr: Tested, seen: Seen, rounds: int, own: Cases) -> list[Attained]:
-    """A record that joins a batch with a margin: of any size where Δ̂ is seen; else it moves with F, by the round."""
-    if seen == "margin" or ptr.bound == 1:
-        return [Attained("explicit records: one of norm clip joins a batch with a margin", own.passes)]
-    summed = Tradeoff.gaussian(1 / ptr.noise)
-    if rounds > 1 or own.either is EVERYTHING:
-        return []
-    return [
-        Attained(
-            f"explicit records: one of norm clip joins a batch with a margin of {margin}",
-            _tested(summed, float(ptr.test_noise), ptr.enough, margin),
-        )
-        for margin in (ptr.enough - 1, ptr.enough)
-        if margin >= 1
-    ]
 
 
 def _tested(summed: Tradeoff, test_noise: float, enough: int, margin: int) -> Tradeoff:
@@ -144,13 +132,6 @@ def _branches(passed: Tradeoff, failed: Tradeoff, before: tuple[float, float], a
         )
 
     return Tradeoff(Enclosure(together(passed.above, failed.above), together(passed.below, failed.below)))
-
-
-def _held(seldom: Tradeoff) -> Tradeoff:
-    """The curve, or the enclosure of one whose masses underflow: held to give everything away."""
-    if _reach(seldom.mu) > DEEPEST:
-        return Tradeoff(Enclosure(EVERYTHING.above, seldom.below))
-    return seldom
 
 
 def _alone(ptr: Tested) -> Tradeoff | None:

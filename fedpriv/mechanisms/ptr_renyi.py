@@ -12,12 +12,12 @@ from math import expm1, inf, lgamma, log, log1p, sqrt
 
 import numpy as np
 
-from fedpriv._base.arrays import Vector
 from fedpriv.bounds.renyi import Curve
 from fedpriv.errors import FedprivError, above, probability
 from fedpriv.mechanisms._settings import Tested
 
-SMALLEST_SIGMA = 4.0  # of Theorem 4.4
+SMALLEST_SIGMA = 4.0  # of Theorem 4.4, in units of R
+legendre_nodes = cache(np.polynomial.legendre.leggauss)  # 256 of them take as long to find as numpy to load
 
 
 class ConditionNotMet(FedprivError):
@@ -107,20 +107,13 @@ def condition_of_4_4(ptr: Tested, rate: float, alpha: float) -> str | None:
 
 def _log_moment(scale: float, rate: float, power: float, weight: float) -> float:
     """ln E[(μ/μ₀)^power·(1 + weight·A²)] under μ₀ = Lap(0, b), μ = (1 − q)·μ₀ + q·Lap(1, b); tails in closed form."""
-    points, weights = _legendre()
+    points, weights = legendre_nodes(256)
     place = (points + 1) / 2
     loss = np.concatenate(([-1 / scale, 1 / scale], (2 * place - 1) / scale))
     mass = np.concatenate(([0.5, np.exp(-1 / scale) / 2], weights / 2 * np.exp(-place / scale) / (2 * scale)))
     log_ratio = np.log1p(rate * np.expm1(loss))
     odd = rate * np.exp(loss - log_ratio)
     return float(log1p(np.sum(mass * np.expm1(power * log_ratio + np.log1p(weight * odd**2)))))
-
-
-@cache
-def _legendre() -> tuple[Vector, Vector]:
-    """Nodes and weights on [−1, 1]: 256, which take as long to find as numpy to load."""
-    points, weights = np.polynomial.legendre.leggauss(256)
-    return points, weights
 
 
 def black_box(curve: Curve, rate: float, alpha: int) -> float:
@@ -135,7 +128,7 @@ def black_box(curve: Curve, rate: float, alpha: int) -> float:
 
 
 def black_box_lower(curve: Curve, rate: float, alpha: int) -> float:
-    """The same with 1 for 3: no formula in the divergences alone can be smaller (Zhu and Wang 2019)."""
+    """What `black_box` is with 1 for 3: no formula in the divergences alone can be smaller (Zhu and Wang 2019)."""
     return _amplified(curve, rate, alpha, 1.0)
 
 

@@ -71,9 +71,7 @@ class Ternary:
 
     def between(self, x: float, y: float) -> Tradeoff:
         """The curve that separates two inputs of one coordinate."""
-        finite_inputs(x, y)
-        ends = np.clip([float(x), float(y)], -self.peak, self.peak)
-        return _symbols_between(self.plus(ends), self.minus(ends))
+        return _symbols_between(self, x, y)
 
     def tradeoff(self, adjacency: Adjacency = "replace") -> Tradeoff:
         """The worst pair of one coordinate: r against −r.
@@ -135,9 +133,7 @@ class Ternarize:
 
     def between(self, x: float, y: float) -> Tradeoff:
         """The curve that separates two inputs of one coordinate."""
-        finite_inputs(x, y)
-        ends = np.clip([float(x), float(y)], -self.peak, self.peak)
-        return _symbols_between(self.plus(ends), self.minus(ends))
+        return _symbols_between(self, x, y)
 
     def tradeoff(self, adjacency: Adjacency = "replace") -> Tradeoff:
         """The worst pair of one coordinate: r against −r.
@@ -152,8 +148,11 @@ class Ternarize:
         return
 
 
-def _symbols_between(plus: Vector, minus: Vector) -> Tradeoff:
-    """The pair (plus, nothing, minus) of two inputs."""
+def _symbols_between(mechanism: Ternary | Ternarize, x: float, y: float) -> Tradeoff:
+    """The curve that separates the symbols of two inputs: +1, 0 and −1, each with its probability."""
+    finite_inputs(x, y)
+    ends = np.clip([float(x), float(y)], -mechanism.peak, mechanism.peak)
+    plus, minus = mechanism.plus(ends), mechanism.minus(ends)
     nothing = 1 - plus - minus
     if plus[0] == minus[1] and plus[1] == minus[0]:
         nothing = np.array([nothing[0], nothing[0]])  # the same number, rounded twice
@@ -161,6 +160,7 @@ def _symbols_between(plus: Vector, minus: Vector) -> Tradeoff:
 
 
 def _entropy(chances: list[float]) -> float:
+    """Bits of information in a symbol that is each of all but one with these chances."""
     mass = np.array([*chances, 1 - sum(chances)])
     mass = mass[mass > 0]
     return float(-(mass * np.log2(mass)).sum())

@@ -24,6 +24,7 @@ from fedpriv.bounds.coins import log_binomial
 from fedpriv.curves.atoms import ROUNDING, Atoms
 from fedpriv.curves.tradeoff import Tradeoff
 from fedpriv.errors import FedprivError, above, finite_inputs, limited, positive, real, whole
+from fedpriv.mechanisms._grid import information
 from fedpriv.mechanisms._settings import Peak, fill_peak
 from fedpriv.randomness import exact as sampling_exact
 from fedpriv.randomness.bits import Probabilities
@@ -31,6 +32,7 @@ from fedpriv.settings import check_fields
 from fedpriv.trust import Adjacency
 
 MOST_TRIALS = limited("must be at most 2^20 = 1048576", most=1 << 20)
+STILL_RANDOM = limited("must be below 36, where a vote is no longer random", below=36)
 
 
 @runtime_checkable
@@ -59,9 +61,7 @@ class Binomial:
 
     def chance(self, x: Vector) -> Vector:
         """The probability of a vote for +, |x| ≤ r."""
-        chance = self.scale + x
-        chance *= 0.5 / self.scale
-        return chance
+        return (self.scale + x) * (0.5 / self.scale)
 
     @property
     def alphabet(self) -> range:
@@ -76,8 +76,7 @@ class Binomial:
     @cached_property
     def entropy(self) -> float:
         """Bits of information in one coordinate at x = 0, the most there are."""
-        mass = log_binomial(self.trials, 0.5, 0, self.trials)
-        return float(-(np.exp(mass) * mass).sum() / np.log(2))
+        return information(log_binomial(self.trials, 0.5, 0, self.trials))
 
     @property
     def bits(self) -> float:
@@ -109,9 +108,8 @@ class Binomial:
 
     def vector(self, dimension: int, adjacency: Adjacency = "replace") -> vectors.Votes:
         """How this mechanism's vectors are bounded whatever their dimension."""
-        return vectors.Votes(
-            clip=_norm_of_votes(self, self.scale, dimension), peak=self.peak, scale=self.scale, trials=self.trials
-        )
+        clip = _norm_of_votes(self, self.scale, dimension)
+        return vectors.Votes(clip=clip, peak=self.peak, scale=self.scale, trials=self.trials)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,9 +133,7 @@ class StochasticSign:
 
     def chance(self, x: Vector) -> Vector:
         """The probability of +1, |x| ≤ r."""
-        chance = self.scale + x
-        chance *= 0.5 / self.scale
-        return chance
+        return (self.scale + x) * (0.5 / self.scale)
 
     def encode(self, x: ArrayLike, rng: Generator) -> Symbols:
         """Signs as int8."""
@@ -170,12 +166,7 @@ class Cldp:
     """CLDP∞(ε): the stochastic sign with A = c(e^ε + 1)/(e^ε − 1), named by its pure ε for one coordinate."""
 
     clip: Annotated[float, positive, "c, the ℓ2 norm of an input, and its largest coordinate"]
-    epsilon: Annotated[
-        float,
-        positive,
-        limited("must be below 36, where a vote is no longer random", below=36),
-        "ε of one coordinate, once",
-    ]
+    epsilon: Annotated[float, positive, STILL_RANDOM, "ε of one coordinate, once"]
 
     effects: ClassVar[Mapping[str, int]] = {"epsilon": +1}
     alphabet: ClassVar = range(-1, 2, 2)
@@ -281,7 +272,7 @@ class NoisySign:
 
 
 def _norm_of_votes(mechanism: Binomial | StochasticSign | NoisySign, scale: float, dimension: int) -> float:
-    """The largest norm there is, min(c, r√d), and room for rounding.
+    """The largest norm there is, min(c, r√d), and room for rounding; `scale` is how little one vote says.
 
     Rounding p by 2⁻⁵² moves a coordinate by at most scale·2⁻⁵¹: with that much more, the votes drawn are covered.
     """
@@ -289,6 +280,7 @@ def _norm_of_votes(mechanism: Binomial | StochasticSign | NoisySign, scale: floa
 
 
 def _signs(chance: Probabilities, x: ArrayLike, peak: float, rng: Generator) -> Symbols:
+    """+1 with these chances, else −1, as int8."""
     return 2 * sampling_exact.bernoulli(chance, rng, at=x, within=peak).view(np.int8) - 1
 
 

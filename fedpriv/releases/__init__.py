@@ -106,7 +106,7 @@ def at(release: PrivateSum, settings: Sequence[float]) -> PrivateSum:
     values = [float(value) for value in settings]
     if len(values) != len(release.adapts) or not all(isfinite(value) and abs(value) < 2**53 for value in values):
         raise FedprivError(f"what adapts is {', '.join(release.adapts) or 'nothing'}, got {values}")
-    moved: Any = {
+    moved: dict[str, Any] = {
         name: int(value) if name == "trimmed" else value for name, value in zip(release.adapts, values, strict=True)
     }
     return replace(release, **moved) if moved else release  # type: ignore[type-var]

@@ -47,8 +47,8 @@ class Batch(NamedTuple):
     array([ True, False])
     """
 
-    rows: Rows
-    factors: Vector
+    rows: Rows  # a gradient each
+    factors: Vector  # what brings each within the clip norm
     numbers: Numbers  # of the records among all there are
     expected: float  # how many there are on average, which is public
 
@@ -82,7 +82,7 @@ class Batch(NamedTuple):
         return total
 
     def add_to(self, total: Vector, kept: NDArray[np.bool_], fine: FineGrid) -> None:
-        """The same on top of what is there."""
+        """Add some clipped gradients to a total, each toward zero in steps of a grid."""
         _add(self.rows, np.where(kept, self.factors, 0.0) / fine.step, kept, total)
 
 
@@ -99,8 +99,10 @@ class Blocks:
     """
 
     def __init__(self, release: Clipped, dimension: int, expected: float) -> None:
-        """Nothing yet."""
-        self.expected, self._release, self._total = expected, release, np.zeros(dimension)
+        """No gradients yet; as many records are `expected` on average."""
+        self.expected = expected
+        self._release = release
+        self._total = np.zeros(dimension)
         self._usable: list[NDArray[np.bool_]] = []
         self._lengths: list[Vector] = []
 
@@ -133,8 +135,8 @@ class Blocks:
 class Released(NamedTuple):
     """A noisy sum; and what becomes of the settings that adapt, a function of what was released alone."""
 
-    total: Vector
-    settings: tuple[float, ...] = ()
+    total: Vector  # the noisy sum
+    settings: tuple[float, ...] = ()  # of the next step, those that adapt
 
 
 @compiled

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
@@ -55,7 +55,7 @@ class Ptr:
     def __post_init__(self) -> None:
         check_fields(self)
         check_size(self.clip, self.noise)
-        self.tested  # noqa: B018  – it checks what is left
+        check_fields(self.tested)
 
     @property
     def tested(self) -> mechanisms.Ptr:
@@ -72,10 +72,8 @@ class Ptr:
 
     @property
     def mechanism(self) -> mechanisms.Ptr:
-        """The same at sensitivity 1."""
-        return mechanisms.Ptr(
-            clip=1.0, bound=self.bound, noise=self.noise, test_noise=self.test_noise, failure=self.failure
-        )
+        """The test and its branches at sensitivity 1."""
+        return replace(self.tested, clip=1.0)
 
     def check(self, expected: float) -> None:
         """Refuse an F that is no less than the batch, or too small for any test to pass."""
@@ -99,6 +97,7 @@ class Ptr:
         return Released(total, (float(self._next(trimmed, passed, batch.expected)),))
 
     def _next(self, trimmed: int, passed: bool, expected: float) -> int:
+        """F of the next step, from the released test alone."""
         if not self.step:
             return trimmed
         step = max(number_of(self.step, expected), 1)

@@ -8,7 +8,7 @@ without the adversarial part (Phan et al. 2017). However many rounds, studies an
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import Field, asdict, dataclass, replace
 from math import exp, log
 from typing import Annotated, Any, ClassVar, Protocol
 
@@ -18,15 +18,16 @@ from fedpriv.errors import FedprivError, at_least_zero, positive, real, whole
 from fedpriv.registry import UNPROVED, Registry
 from fedpriv.settings import check_fields
 
-PUBLISHED = 1.0  # the ε of [S] where a study gives none
+PUBLISHED = 1.0  # the total ε of [S], where a study gives none
 NORM = 1.0  # ‖θ₁‖_{1,1}, which `clients.models.stobatch` keeps the first layer's columns to
-SIZES = ("inputs", "patch", "hidden", "last")
+SIZES = ("inputs", "patch", "hidden", "last")  # of a network, as `FunctionalMechanism` names them
 STEPS = 50  # of the search for an ε₁: it halves the range of its logarithm
 
 
 class Kept(Protocol):
     """What every kept release has; all of it is public."""
 
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]  # it is a dataclass
     batches: ClassVar[int]  # fixed batches of a pair: B_i1, and B_i2 that adversarial examples are made of
 
     @property
@@ -136,7 +137,7 @@ def filled(kept: Kept, records: int, sizes: Sequence[int]) -> Kept:
         pairs = zip(SIZES, kept.sizes, sizes, strict=True)
         told = ", ".join(f"{name} {own} for {there}" for name, own, there in pairs if own != there)
         raise FedprivError(f"sizes are those of another model or other data: {told}")
-    return replace(kept, batch=batch, sizes=list(sizes))  # type: ignore[type-var]
+    return replace(kept, batch=batch, sizes=list(sizes))
 
 
 def mechanism_of(kept: Kept) -> FunctionalMechanism:
@@ -158,7 +159,7 @@ def mechanism_of(kept: Kept) -> FunctionalMechanism:
 
 def settings_of(kept: Kept, *, calibrating: bool = False) -> dict[str, Any]:
     """All settings as a study has them, ε₁ in the place of the total it followed from, or still to be found."""
-    own: dict[str, Any] = asdict(kept)  # type: ignore[call-overload]
+    own = asdict(kept)
     if not calibrating:
         own |= {"epsilon": None, "epsilon_1": mechanism_of(kept).epsilon_1}
     given = {name: value for name, value in own.items() if value is not None}
@@ -174,8 +175,8 @@ def calibrated(kept: Kept, target: float, delta: float) -> Kept:
     """
 
     def cost(epsilon_1: float) -> float:
-        tried: Any = replace(kept, epsilon_1=epsilon_1)  # type: ignore[type-var]
-        return Account(mechanism_of(tried).events).upper_epsilon(delta)
+        tried = mechanism_of(replace(kept, epsilon_1=epsilon_1))
+        return Account(tried.events).upper_epsilon(delta)
 
     low, high = log(1e-9), log(1e9)
     if not cost(exp(low)) <= target:
@@ -186,10 +187,11 @@ def calibrated(kept: Kept, target: float, delta: float) -> Kept:
     for _ in range(STEPS):
         middle = (low + high) / 2
         low, high = (middle, high) if cost(exp(middle)) <= target else (low, middle)
-    return replace(kept, epsilon_1=exp(low))  # type: ignore[type-var]
+    return replace(kept, epsilon_1=exp(low))
 
 
 def _check(kept: Kept) -> None:
+    """Refuse settings that are wrong by themselves or beside each other."""
     check_fields(kept)
     if kept.epsilon is not None and kept.epsilon_1 is not None:
         raise FedprivError("epsilon is the published total, which epsilon_1 follows from: give one of them")

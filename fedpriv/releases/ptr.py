@@ -110,11 +110,13 @@ def check_trimmed(ptr: Ptr, trimmed: int, batch: int) -> None:
 
 
 def _below(trimmed: int, batch: int) -> None:
+    """Refuse an F that is no less than the expected batch."""
     if not trimmed < batch:
         raise FedprivError(f"trimmed must be less than the expected batch of {batch}, got {trimmed}")
 
 
 def _checked(norms: ArrayLike) -> Vector:
+    """Norms as an array, refused where they are none."""
     lengths = np.asarray(norms, dtype=np.float64)
     if lengths.ndim != 1 or not (np.isfinite(lengths) & (lengths >= 0)).all():
         bad = lengths[~(np.isfinite(lengths) & (lengths >= 0))].ravel()

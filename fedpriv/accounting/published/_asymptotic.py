@@ -50,12 +50,12 @@ def poisson_gaussian_mu(noise: float, rate: float, rounds: int) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Moments:
-    """Of the loss L = ln(p/q) under p: its mean KL(P‖Q), E L², E|L|³ and E|L − KL|³. Dong–Roth–Su, section 3.2."""
+    """Moments of the loss L = ln(p/q) under p. Dong–Roth–Su, section 3.2."""
 
-    kl: float
-    second: float
-    third: float
-    third_central: float
+    kl: float  # KL(P‖Q), the mean
+    second: float  # E L²
+    third: float  # E|L|³
+    third_central: float  # E|L − KL|³
 
     @property
     def variance(self) -> float:

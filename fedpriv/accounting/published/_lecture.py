@@ -31,11 +31,28 @@ def lecture_published(event: Event, delta: float, target: float | None = None) -
     mechanism = event.mechanism
     if not isinstance(mechanism, Gaussian | Laplace) or sums_only(word_of(event.trust)) or not event.rounds:
         return {}
-    found = _laplace(event) if isinstance(mechanism, Laplace) else _gaussian(event, delta)
-    if target is not None and event.rounds == 1 and event.sampling == 1:
-        name, needed = f"[L] {type(mechanism).__name__} mechanism", _sensitivity(event) / target
+    name, wide = f"[L] {type(mechanism).__name__} mechanism", sqrt(event.dimension)
+    held = wide if geometry_of(event.bound) == "linf" else 1.0  # clip is the largest coordinate, or the ℓ2 norm
+    once = mechanism.clip * touched(event.adjacency)
+    sensitivity = once * (wide * held if isinstance(mechanism, Laplace) else held)  # Δ: the ℓ1 norm is √d times the ℓ2
+    single, ratio = event.rounds == 1 and event.sampling == 1, mechanism.noise / sensitivity
+    found: dict[str, Found] = {}
+    if isinstance(mechanism, Laplace):
+        if event.sampling == 1:  # Δ/b, added up over releases; what sampling does to it [L] does not say
+            found[name] = {"epsilon": event.rounds * (sensitivity / mechanism.noise), "delta": 0.0}
+    elif 0 < delta < 1 and single:
+        one = gaussian_factor(delta) / ratio
+        found[name] = {"epsilon": one} | _limit(name, one)
+    elif 0 < delta < 1:  # many releases, sampled or not: by the moments accountant, and by its rule of thumb
+        if event.sampling > 0 and (event.sampling == 1 or event.adjacency == "add-remove"):
+            epsilon, order = moments_epsilon(ratio, event.sampling, event.rounds, delta)
+            found["[L] moments accountant (Abadi et al. 2016)"] = {"epsilon": epsilon, "order": order}
+        one = gaussian_factor(delta) / ratio
+        found["[L] q·ε·√T, approximate"] = {"epsilon": event.sampling * one * sqrt(event.rounds)}
+    if target is not None and single:
         factor = 1.0 if isinstance(mechanism, Laplace) else gaussian_factor(delta)
-        found[f"{name}, calibrated"] = {"epsilon": target, "noise": needed * factor} | _limit(name, target)
+        needed = {"epsilon": target, "noise": sensitivity / target * factor}
+        found[f"{name}, calibrated"] = needed | _limit(name, target)
     return found
 
 
@@ -69,38 +86,6 @@ def moments_epsilon(ratio: float, rate: float, rounds: int, delta: float) -> tup
     return min((at(order), order) for order in ORDERS)
 
 
-def _gaussian(event: Event, delta: float) -> dict[str, Found]:
-    """One release by its formula; many, sampled or not, by the moments accountant and by its rule of thumb."""
-    if not 0 < delta < 1:
-        return {}
-    ratio, name = event.mechanism.noise / _sensitivity(event), "[L] Gaussian mechanism"  # type: ignore[union-attr]
-    one = gaussian_factor(delta) / ratio
-    if event.rounds == 1 and event.sampling == 1:
-        return {name: {"epsilon": one} | _limit(name, one)}
-    found: dict[str, Found] = {}
-    if event.sampling > 0 and (event.sampling == 1 or event.adjacency == "add-remove"):
-        epsilon, order = moments_epsilon(ratio, event.sampling, event.rounds, delta)
-        found["[L] moments accountant (Abadi et al. 2016)"] = {"epsilon": epsilon, "order": order}
-    found["[L] q·ε·√T, approximate"] = {"epsilon": event.sampling * one * sqrt(event.rounds)}
-    return found
-
-
-def _laplace(event: Event) -> dict[str, Found]:
-    """Δ/b, added up over releases; what sampling does to it [L] does not say."""
-    if event.sampling < 1:
-        return {}
-    one = _sensitivity(event) / event.mechanism.noise  # type: ignore[union-attr]
-    return {"[L] Laplace mechanism": {"epsilon": event.rounds * one, "delta": 0.0}}
-
-
 def _limit(name: str, epsilon: float) -> Found:
+    """What is wrong with an ε of the Gaussian mechanism past 1; nothing where nothing is."""
     return {"but": BEYOND} if "Gaussian" in name and not epsilon < 1 else {}
-
-
-def _sensitivity(event: Event) -> float:
-    """Δ, from a clip that is the largest coordinate under linf, else the ℓ2 norm: the ℓ1 norm is √d times that."""
-    wide = sqrt(event.dimension)
-    once: float = event.mechanism.clip * touched(event.adjacency)
-    if isinstance(event.mechanism, Laplace):
-        return once * (wide * wide if geometry_of(event.bound) == "linf" else wide)
-    return once * (wide if geometry_of(event.bound) == "linf" else 1)

@@ -15,7 +15,7 @@ from fedpriv.accounting.published.ptr import ptr_published
 from fedpriv.accounting.routes import share_at
 from fedpriv.bounds import sums as secure_aggregation
 from fedpriv.bounds import vectors
-from fedpriv.curves.compose import Part, compose
+from fedpriv.curves.compose import compose
 from fedpriv.curves.tradeoff import Tradeoff
 from fedpriv.errors import FedprivError
 from fedpriv.mechanisms import Binomial, Cldp, Ptr, StochasticSign
@@ -31,8 +31,7 @@ def published(account: Account, delta: float, target: float | None = None) -> di
         return {}
     event = account.events[0]
     found = lecture_published(event, delta, target)
-    mechanism: Any = event.mechanism
-    rounds = event.rounds
+    mechanism, rounds = event.mechanism, event.rounds
     if isinstance(mechanism, Ptr):
         return ptr_published(mechanism, rounds=rounds, rate=event.sampling, delta=delta)
     source = mechanism.sign if isinstance(mechanism, Cldp) else mechanism
@@ -86,32 +85,30 @@ def clt_epsilon(witnesses: Sequence[Witness], delta: float) -> float | None:
     >>> round(clt_epsilon(Account((by_hand(sign, rounds=100),)).witnesses, 1e-5), 2)
     4.38
     """
-    found = [_clt_mu(witness.parts) for witness in witnesses]
-    mus = [mu for mu in found if mu is not None]
+    mus = []
+    for witness in witnesses:
+        drift = variance = 0.0
+        for curve, count in witness.parts:
+            divergences, spread = _loss_of(curve)
+            drift, variance = drift + count * divergences, variance + count * spread
+        if 0 < variance < inf and drift < inf:
+            mus.append(drift / sqrt(variance))
     return Tradeoff.gaussian(max(mus)).epsilon(delta) if mus and 0 < delta < 1 else None
 
 
-def _clt_mu(parts: Sequence[Part]) -> float | None:
-    drift = variance = 0.0
-    for curve, count in parts:
-        if (found := _loss_of(curve)) is None:
-            return None
-        drift, variance = drift + count * found[0], variance + count * found[1]
-    return drift / sqrt(variance) if 0 < variance < inf and drift < inf else None
-
-
 @lru_cache(maxsize=32)  # the same curves are met after every round
-def _loss_of(curve: Tradeoff) -> tuple[float, float] | None:
-    """KL(P‖Q) + KL(Q‖P) and the variance of the loss of one curve; None where infinite losses leave no limit."""
+def _loss_of(curve: Tradeoff) -> tuple[float, float]:
+    """KL(P‖Q) + KL(Q‖P) and the variance of the loss of one curve; ∞ where infinite losses leave no limit."""
     if curve.gaussian_mu is not None:
         return curve.gaussian_mu**2, curve.gaussian_mu**2
     pair = curve.below
     try:
         forward, backward = asymptotic.moments(pair.p, pair.q), asymptotic.moments(pair.q, pair.p)
     except FedprivError:
-        return None
+        return inf, inf
     return forward.kl + backward.kl, forward.variance
 
 
 def _gauss(mu: float) -> Tradeoff:
+    """G_μ; of an infinite μ the curve that gives everything away."""
     return Tradeoff.gaussian(mu) if mu < inf else Tradeoff.pure(inf)

@@ -32,8 +32,12 @@ def ptr_published(ptr: Ptr, *, rounds: int, rate: float, delta: float) -> dict[s
     curve = cache(lambda alpha: ptr_renyi.theorem_4_3(ptr, alpha))
     strongly = "[P] Theorem 4.2, strong composition (Kairouz–Oh–Viswanath)"
     if rate < 1:
+        covered = [alpha for alpha in ORDERS if ptr_renyi.condition_of_4_4(ptr, rate, alpha) is None]
+        reason = ptr_renyi.condition_of_4_4(ptr, rate, ORDERS[0])
+        refused = {"refused": f"{reason}; the exact pairs above have no conditions"}
+        white_box = {alpha: ptr_renyi.theorem_4_4(ptr, rate, alpha) for alpha in covered}
         return {
-            "[P] Theorem 4.4": _white_box(ptr, rate, rounds, delta),
+            "[P] Theorem 4.4": _least(white_box, rounds, delta) if covered else refused,
             "[P] Theorem 4.3, black-box sampling (Zhu–Wang)": _least(
                 {alpha: ptr_renyi.black_box(curve, rate, alpha) for alpha in ORDERS}, rounds, delta
             ),
@@ -46,31 +50,21 @@ def ptr_published(ptr: Ptr, *, rounds: int, rate: float, delta: float) -> dict[s
     def together(alpha: float) -> float:
         return rounds * curve(alpha)
 
-    return {
+    found: dict[str, Found] = {
         "[P] Theorem 4.3": _least({alpha: curve(alpha) for alpha in ORDERS}, rounds, delta),
         "[P] Theorem 4.3, α not whole": {"epsilon": renyi.epsilon(together, delta)},
-        **({"[P] Theorem 4.2": _direct(ptr, delta)} if rounds == 1 else {strongly: _strong(ptr, rate, rounds, delta)}),
     }
+    if rounds > 1:
+        return found | {strongly: _strong(ptr, rate, rounds, delta)}
+    direct = {"epsilon": ptr_renyi.theorem_4_2(ptr, delta), "delta": ptr.failure + delta}
+    unproved = {} if ptr_renyi.gaussian_term(ptr, delta) < 1 else {"but": BEYOND}
+    return found | {"[P] Theorem 4.2": direct | unproved}
 
 
 def _least(divergences: dict[int, float], rounds: int, delta: float) -> Found:
     """The smallest ε over the orders, by the conversion of Canonne–Kamath–Steinke 2020 (Balle et al. 2020)."""
     epsilon, order = min((renyi.epsilon_at(alpha, rounds * d, delta), alpha) for alpha, d in divergences.items())
     return {"epsilon": max(epsilon, 0.0), "order": order}
-
-
-def _white_box(ptr: Ptr, rate: float, rounds: int, delta: float) -> Found:
-    """Theorem 4.4 over the whole orders that it covers, or the condition that fails."""
-    covered = [alpha for alpha in ORDERS if ptr_renyi.condition_of_4_4(ptr, rate, alpha) is None]
-    if not covered:
-        reason = ptr_renyi.condition_of_4_4(ptr, rate, ORDERS[0])
-        return {"refused": f"{reason}; the exact pairs above have no conditions"}
-    return _least({alpha: ptr_renyi.theorem_4_4(ptr, rate, alpha) for alpha in covered}, rounds, delta)
-
-
-def _direct(ptr: Ptr, delta: float) -> Found:
-    found: Found = {"epsilon": ptr_renyi.theorem_4_2(ptr, delta), "delta": ptr.failure + delta}
-    return found if ptr_renyi.gaussian_term(ptr, delta) < 1 else found | {"but": BEYOND}
 
 
 def _strong(ptr: Ptr, rate: float, rounds: int, delta: float) -> Found:
