@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, assert_never, get_args
 
-from fedpriv.bounds import Bound, Box, Geometry, bound_of, check_same, geometry_of, vectors
+from fedpriv.bounds import Bound, Box, Geometry, Norm, Normalised, bound_of, check_same, geometry_of, vectors
 from fedpriv.errors import FedprivError, at_most, natural, one_of, positive, probability, whole
 from fedpriv.mechanisms import (
     COSTED,
@@ -87,12 +87,7 @@ class Event:
                 raise FedprivError("Ptr protects records, which it trims and counts: unit must be 'record'")
             check_adjacency(self.adjacency)
             positive(sampling=self.sampling)
-        if self.bound is None and self.dimension > 1:
-            raise FedprivError(f"geometry must be given for dimension {self.dimension}: l2 (norm at most clip) or linf")
-        if isinstance(self.mechanism, Ptr) and isinstance(self.bound, Box):
-            raise FedprivError("Ptr clips records by their ℓ2 norm: geometry must be l2, got linf")
-        if self.bound is not None:
-            check_same(self.bound, self.mechanism)
+        self._check_bound()
         self._check_trust()
         if isinstance(self.mechanism, Ptr):
             one_of(get_args(Seen), seen=self.seen)
@@ -101,6 +96,21 @@ class Event:
                 f"seen = {self.seen!r} is of Ptr, whose test may be seen with its margin or by its branch alone; "
                 f"{type(self.mechanism).__name__} has no test"
             )
+
+    def _check_bound(self) -> None:
+        """Refuse what is bounded otherwise than its mechanism says, or than its proof needs."""
+        match self.bound:
+            case None:
+                if self.dimension > 1:
+                    raise FedprivError(
+                        f"geometry must be given for dimension {self.dimension}: l2 (norm at most clip) or linf"
+                    )
+            case Norm() | Normalised() | Box():
+                if isinstance(self.mechanism, Ptr) and isinstance(self.bound, Box):
+                    raise FedprivError("Ptr clips records by their ℓ2 norm: geometry must be l2, got linf")
+                check_same(self.bound, self.mechanism)
+            case _ as never:
+                assert_never(never)
 
     def _check_trust(self) -> None:
         """Refuse what no proof speaks of under this trust."""

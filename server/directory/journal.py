@@ -43,7 +43,9 @@ class Journal:
         try:
             about = json.loads(first)
             if about["study"] != study.id.hex():
-                raise FedprivError(f"{self._path}: is the ledger of {identity.whose_study(about.get('study_format', 0))}")
+                raise FedprivError(
+                    f"{self._path}: is the ledger of {identity.whose_study(about.get('study_format', 0))}"
+                )
             for line in map(json.loads, lines):
                 own = line["clients"]
                 self._count(int(line["round"]), None if own is None else np.array(own, np.int64))
