@@ -30,7 +30,7 @@ from fedpriv.channel import Channel
 from fedpriv.randomness.streams import stream
 from fedpriv.trust import Local
 from simulations.audit.messages import Messages
-from simulations.audit.trials import conducted
+from simulations.audit.trials import conducted_trials
 
 DIMENSION, ROUNDS, DELTA, CONFIDENCE = 650, 40, 1e-5, 0.99
 CLIP = {"clip": 1.0, "peak": 0.2}
@@ -53,7 +53,7 @@ class Case(NamedTuple):
         begun = process_time()
         own = replace(self.source, seed=seed)
         with tempfile.TemporaryDirectory() as state:
-            found = conducted(own, self.canaries, seed, DIMENSION, Path(state), lambda _: None)
+            found = conducted_trials(own, self.canaries, seed, DIMENSION, Path(state), lambda _: None)
             mu = Ranks(found.trials).mu(CONFIDENCE)
         return mu / self.star, process_time() - begun
 

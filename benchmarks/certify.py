@@ -17,10 +17,10 @@ import numpy as np
 import torch
 from torch import nn
 
-from clients.models.randomised import noised
-from clients.robustness.certifying import Terms, verdicts
+from clients.models.randomised import noised_network
+from clients.robustness.certifying import Terms, verdicts_of
 from fedpriv.certified import GaussianSmoothing, LaplaceSmoothing, StoBatchSmoothing
-from fedpriv.certified.confidence import clopper_pearson, hoeffding, leading
+from fedpriv.certified.confidence import clopper_pearson, hoeffding_interval, leading_bounds
 from fedpriv.certified.smoothing import in_linf
 
 DRAWS, SPREAD, CONFIDENCE = 2000, 0.5, 0.999
@@ -42,7 +42,7 @@ def timed(images: int, workers: int = 2) -> list[tuple[str, float, float]]:
     rows, network = [], mnist_network()
     for kind in kinds:
         begun, used = perf_counter(), process_time()
-        for _ in verdicts(noised(network, kind), x, Terms(smoothing=kind, draws=DRAWS), workers=workers):
+        for _ in verdicts_of(noised_network(network, kind), x, Terms(smoothing=kind, draws=DRAWS), workers=workers):
             pass
         rows.append((type(kind).__name__, perf_counter() - begun, process_time() - used))
     return rows
@@ -56,8 +56,8 @@ def radii() -> list[tuple[int, float, float, float, float]]:
     rows = []
     for votes in (1100, 1500, 1900, 1990, 2000):
         counts = np.array([votes, DRAWS - votes] + [0] * 8)
-        own = leading(clopper_pearson(counts, DRAWS, 1 - CONFIDENCE), 0)
-        theirs = leading(hoeffding(counts / DRAWS, DRAWS, 1 - CONFIDENCE), 0)
+        own = leading_bounds(clopper_pearson(counts, DRAWS, 1 - CONFIDENCE), 0)
+        theirs = leading_bounds(hoeffding_interval(counts / DRAWS, DRAWS, 1 - CONFIDENCE), 0)
         rows.append((
             votes, in_linf(gaussian.radius(*own), "l2", PIXELS), laplace.radius(*own), stobatch.radius(*own),
             stobatch.published(*theirs),

@@ -30,7 +30,7 @@ from clients.training.prepared import net_of, pool_of
 from fedpriv import wire
 from fedpriv.studies import file as study_file
 from simulations.cli.deploy import POLICY
-from simulations.flower.deploy_processes import down, up
+from simulations.flower.deploy_processes import end_deployment, start_deployment
 from simulations.flower.deploy_state import HOME, NAME, Deployment
 
 NODES, ROUNDS = 10, 3
@@ -112,15 +112,19 @@ def main() -> None:
     nodes = chosen.nodes or (MASKED_NODES if chosen.masked else NODES)
     with tempfile.TemporaryDirectory(prefix="fp-") as scratch:
         place = Path(scratch)
-        found = up(place / "deployment", nodes, True, 0, POLICY.format(noise="cryptographic", why=""), print)
+        found = start_deployment(
+            place / "deployment", nodes, True, 0, POLICY.format(noise="cryptographic", why=""), print
+        )
         try:
             if chosen.masked:
                 text = MASKED.format(clients=10 * nodes, rounds=chosen.rounds + 1)
-                measured = {"fedpriv, masked": fedpriv(place, found, study_file.text(study_file.parsed(text)))}
+                measured = {
+                    "fedpriv, masked": fedpriv(place, found, study_file.study_text(study_file.parsed_study(text)))
+                }
             else:
                 measured = beside(place, found, chosen.rounds)
         finally:
-            down(place / "deployment")
+            end_deployment(place / "deployment")
     for name, own in measured.items():
         every = " ".join(f"{each:.1f}" for each in own.seconds)
         print(f"{name:24} {median(own.seconds):6.2f} s a round   ({every}; the first {own.first:.1f})   "
@@ -132,14 +136,14 @@ def main() -> None:
 
 
 def beside(place: Path, deployment: Deployment, rounds: int) -> dict[str, Measured]:
-    study = study_file.parsed(STUDY.format(nodes=deployment.nodes, rounds=rounds + 1))
+    study = study_file.parsed_study(STUDY.format(nodes=deployment.nodes, rounds=rounds + 1))
     dimension = net_of(study, pool_of(study)).dimension
-    reply = wire.client_bytes(study.privacy.chosen, dimension, None).whole + 16
+    reply = wire.client_bytes(study.privacy.drawn_by, dimension, None).whole + 16
     sizes = {"nodes": deployment.nodes, "rounds": rounds + 1, "dimension": dimension, "reply": reply}
-    sizes["study"] = len(study_file.text(study))
+    sizes["study"] = len(study_file.study_text(study))
     return {
         "a bare app, numpy alone": bare(place, deployment, "numpy", "", sizes),
-        "fedpriv": fedpriv(place, deployment, study_file.text(study)),
+        "fedpriv": fedpriv(place, deployment, study_file.study_text(study)),
         "a bare app with torch": bare(place, deployment, "torch", "import torch", sizes),
     }
 

@@ -32,7 +32,7 @@ def run_once(name: str, *overrides: str) -> dict[str, Any]:
     for method, found in spent.items():
         setattr(rounds.Rounds, method, _timed(getattr(rounds.Rounds, method), found))
     with tempfile.TemporaryDirectory() as home:
-        rounds.run(study_file.read(name, overrides), Path(home) / "run", Here(1), quiet=True)
+        rounds.run_rounds(study_file.read_study(name, overrides), Path(home) / "run", Here(1), quiet=True)
     return spent
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from fedpriv.randomness.streams import stream
-from fedpriv.randomness.wide import rounded
+from fedpriv.randomness.wide import rounded_real
 from fedpriv.releases import Batch, DpSgd
 
 AT_ONCE = 1_000_000
@@ -66,7 +66,7 @@ def nanoseconds(count: int = 1 << 22) -> dict[str, tuple[float, float]]:
     """Of a draw, ours and numpy's, side by side on Philox: the best of five, in CPU time."""
     rng, found = stream(1, "speed"), {}
     for name, power, theirs in (("Gaussian", 2, rng.normal), ("Laplace", 1, rng.laplace)):
-        law = rounded(1.37 * 2.0**26, 2 if power == 2 else 1)
+        law = rounded_real(1.37 * 2.0**26, 2 if power == 2 else 1)
         times = [
             (_time(lambda law=law: law.draw(count, rng)), _time(lambda f=theirs: f(0, 1, count))) for _ in range(5)
         ]

@@ -61,25 +61,28 @@ def measured(nodes: int, neighbours: int | None) -> tuple[Counter[str], int, int
         return content
 
     for each in range(nodes):
-        states[each], answer = timed("nodes", member.advertised, terms, each, Identity())
+        states[each], answer = timed("nodes", member.advertised_keys, terms, each, Identity())
         timed("server", session.take_keys, each, told(each, "sent", answer))
     roster = timed("server", lambda: session.roster.content)
     for each in range(nodes):
         content = told(each, "heard", roster)
-        states[each], answer = timed("nodes", member.shared, states[each], terms, each, 1, content, Identity())
+        states[each], answer = timed("nodes", member.shared_secrets, states[each], terms, each, 1, content, Identity())
         timed("server", session.take_shares, each, told(each, "sent", answer))
     for each in range(nodes - threshold, nodes):
         letters = told(each, "heard", timed("server", session.letters, each))
-        state = timed("nodes", member.received, states[each], terms, each, 1, letters, Identity())
+        state = timed("nodes", member.received_shares, states[each], terms, each, 1, letters, Identity())
         vector = masks.residues_of(vectors[each], WIDTH)
-        states[each], hidden = timed("nodes", member.masked, state, terms, each, vector, WIDTH, MODEL, 1)
-        answer = told(each, "sent", timed("nodes", masks.packed, hidden, WIDTH))
-        timed("server", lambda each, answer: session.take_masked(each, masks.unpacked(answer, DIMENSION, WIDTH), 1),
-              each, answer)  # fmt: skip
+        states[each], hidden = timed("nodes", member.masked_vector, state, terms, each, vector, WIDTH, MODEL, 1)
+        answer = told(each, "sent", timed("nodes", masks.packed_residues, hidden, WIDTH))
+        timed(
+            "server",
+            lambda each, answer: session.take_masked(each, masks.unpacked_residues(answer, DIMENSION, WIDTH), 1),
+            each, answer,
+        )  # fmt: skip
     opening = timed("server", session.opening)
     for each in session.survivors:
         heard = told(each, "heard", opening)
-        states[each], answer = timed("nodes", member.opened, states[each], terms, each, heard, Identity())
+        states[each], answer = timed("nodes", member.opened_shares, states[each], terms, each, heard, Identity())
         timed("server", session.take_opened, each, told(each, "sent", answer))
     total = timed("server", session.total)
     right = (total == vectors[list(session.survivors)].sum(axis=0) % (1 << WIDTH)).all()

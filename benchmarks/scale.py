@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from fedpriv import wire
-from fedpriv.packed.symbols import packing
+from fedpriv.packed.symbols import packing_of
 from fedpriv.studies import file as study_file
 from fedpriv.studies.study import Study
 from server.directory import checkpoint
@@ -48,26 +48,26 @@ KINDS = {"one bit a coordinate, majority vote": VOTE, "sums modulo 2ʷ": SUM, "3
 
 
 def study_of(kind: str, clients: int) -> Study:
-    return study_file.parsed(STUDY.format(clients=clients) + KINDS[kind])
+    return study_file.parsed_study(STUDY.format(clients=clients) + KINDS[kind])
 
 
 def answers(study: Study, dimension: int, cohorts: int, each: int) -> list[Answer]:
     """Replies of so many nodes of so many clients."""
-    rng, mechanism = np.random.default_rng(1), study.privacy.chosen
+    rng, mechanism = np.random.default_rng(1), study.privacy.drawn_by
     found = []
     for cohort in range(cohorts):
         who = np.arange(cohort * each, (cohort + 1) * each)
         if study.masked is not None:
-            frame = wire.summed(study.id, 1, who, rng.integers(0, 4 * each, dimension))
+            frame = wire.sum_frame(study.id, 1, who, rng.integers(0, 4 * each, dimension))
         else:
-            shape = each, packing(mechanism).size(dimension)
+            shape = each, packing_of(mechanism).size(dimension)
             payload = rng.integers(0, 256, shape, np.uint8)
             if mechanism.alphabet is None:
                 payload = rng.random((each, dimension), np.float32).view(np.uint8)
             else:
                 payload[:, -1] = 0  # padding, and some coordinates
-            frame = wire.messages(study.id, 1, who, payload, dimension, mechanism)
-        found.append(Answer(who, wire.reply([frame], {})))
+            frame = wire.messages_frame(study.id, 1, who, payload, dimension, mechanism)
+        found.append(Answer(who, wire.reply_bytes([frame], {})))
     return found
 
 
@@ -108,7 +108,7 @@ def units(kind: str, dimension: int, clients: int) -> dict[str, float]:
     base = seconds(lambda: taken(own, dimension, few))
     held = memory(own, dimension, alone) - memory(own, dimension, few)
     return {
-        "bytes alone": wire.client_bytes(own.privacy.chosen, dimension, own.masked and clients).bytes,
+        "bytes alone": wire.client_bytes(own.privacy.drawn_by, dimension, own.masked and clients).bytes,
         "bytes in a cohort": sum(len(each.content or b"") for each in cohorts) / 400,
         "seconds alone": max(seconds(lambda: taken(own, dimension, alone)) - base, 0) / 200,
         "seconds in a cohort": seconds(lambda: taken(own, dimension, cohorts)) / 400,
@@ -119,8 +119,8 @@ def units(kind: str, dimension: int, clients: int) -> dict[str, float]:
 def bookkeeping(clients: int, dimension: int) -> dict[str, float]:
     """CPU seconds and bytes of what the server does once a round, for all clients, a tenth of them asked."""
     a_tenth = f'clients.participation={{kind="Fixed", number={clients // 10}}}'
-    own = study_file.parsed(STUDY.format(clients=clients) + VOTE, overrides=[a_tenth])
-    asked = own.clients.chosen.asked(clients, 1, 1)
+    own = study_file.parsed_study(STUDY.format(clients=clients) + VOTE, overrides=[a_tenth])
+    asked = own.clients.schedule.asked(clients, 1, 1)
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
         journal = Journal(place, own, None)
@@ -133,9 +133,9 @@ def bookkeeping(clients: int, dimension: int) -> dict[str, float]:
         fresh.charge(1, asked, again=True)
         listed = (place / "b" / "ledger.jsonl").stat().st_size - before
         state = State(1, np.zeros(dimension), own.server.stepping.start(dimension), np.zeros((clients, 0)))
-        save = seconds(lambda: checkpoint.save(place, state, own.id))
+        save = seconds(lambda: checkpoint.save_checkpoint(place, state, own.id))
         size = (place / checkpoint.FILE).stat().st_size
-    return {"draw": seconds(lambda: own.clients.chosen.asked(clients, 1, 2)), "charge": charge, "listed": listed,
+    return {"draw": seconds(lambda: own.clients.schedule.asked(clients, 1, 2)), "charge": charge, "listed": listed,
             "save": save, "checkpoint": size}  # fmt: skip
 
 

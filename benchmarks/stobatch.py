@@ -37,10 +37,10 @@ TIMES = 3
 
 def timed(overrides: list[str], driver: Driver, directory: Path) -> tuple[float, float]:
     """The median seconds that clients take for a round, without the first, in which they noise; and the last loss."""
-    study = study_file.parsed(STUDY, overrides=[*overrides, "run.evaluate_every=1000"])
-    rounds.run(study, directory, driver, quiet=True)
+    study = study_file.parsed_study(STUDY, overrides=[*overrides, "run.evaluate_every=1000"])
+    rounds.run_rounds(study, directory, driver, quiet=True)
     known = records.read_timings(directory / "timings.jsonl")
-    last = records.read(directory / "records.jsonl").rounds[-1]
+    last = records.read_records(directory / "records.jsonl").rounds[-1]
     return median(known[round]["parts"]["clients"] for round in sorted(known)[1:]), float(last["loss"])
 
 

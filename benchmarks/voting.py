@@ -17,7 +17,7 @@ import numpy as np
 
 from fedpriv.aggregation import Mean, Median, TrimmedMean
 from fedpriv.mechanisms import Binomial, StochasticSign, Ternary
-from fedpriv.packed.symbols import packing
+from fedpriv.packed.symbols import packing_of
 from fedpriv.packed.tally import Tally
 
 TURNS = 15
@@ -121,14 +121,14 @@ def small_messages(calls: int, clients: int, dimension: int) -> Case:
 
 def symbols() -> Case:
     counts = np.random.default_rng(1).integers(0, 5, (1437, 650)).astype(np.uint8)
-    packed = packing(FIVE).pack(counts)
+    packed = packing_of(FIVE).pack(counts)
     theirs = {"sum of unpacked symbols": lambda: counts.sum(axis=0, dtype=np.uint16)}
     return Case("sum of 1,437 × 650 three-bit symbols", theirs, lambda: tallied(FIVE, packed, 650).total())
 
 
 def ternary() -> Case:
     packed = np.random.default_rng(1).integers(0, 243, (1000, 20_000), np.uint8)
-    loose = packing(TERNARY).unpack(packed, 100_000)
+    loose = packing_of(TERNARY).unpack(packed, 100_000)
     theirs = {"sum of unpacked symbols": lambda: loose.sum(axis=0, dtype=np.int16)}
     return Case("sum of 1,000 × 100,000 ternary symbols", theirs, lambda: tallied(TERNARY, packed, 100_000).total())
 

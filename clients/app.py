@@ -15,8 +15,8 @@ from flwr.clientapp import ClientApp
 
 import clients
 from clients.flower import answering, warm
-from clients.flower.answering import RAISED, RAW, deployed, executor
-from clients.flower.code import code
+from clients.flower.answering import RAISED, RAW, is_deployed, is_executor
+from clients.flower.code import code_identity
 from clients.flower.place import at_home
 from fedpriv.errors import FAULTS
 
@@ -30,17 +30,17 @@ def introduce(message: Message, context: Context) -> Message:
     if None in place:
         return Message(Error(RAISED, "the node's --node-config lacks partition-id or num-partitions"), reply_to=message)
     about = ConfigRecord({
-        "place": [int(each) for each in place], "code": code(), "where": str(clients.__file__),
-        "deployed": deployed(context),
+        "place": [int(each) for each in place], "code": code_identity(), "where": str(clients.__file__),
+        "deployed": is_deployed(context),
     })  # fmt: skip
-    if executor():
-        looked_at = warm.begin(context.node_config)  # a worker looks at the node's data when it starts
+    if is_executor():
+        looked_at = warm.begin_worker(context.node_config)  # a worker looks at the node's data when it starts
         policy = context.node_config.get("policy")
         if not looked_at and isinstance(policy, str):
-            from clients.node.own_records import say, told_at_start
+            from clients.node.own_records import told_at_start, write_log
 
-            say(told_at_start(Path(policy)))
-    elif not deployed(context):
+            write_log(told_at_start(Path(policy)))
+    elif not is_deployed(context):
         answering.answer_of(None, {})  # loaded before anybody waits for a round
     return Message(RecordDict({"about": about}), reply_to=message)
 
@@ -61,10 +61,10 @@ def _replied(action: str, message: Message, context: Context) -> Message:
     at_home()
     content = message.content if message.has_content() else RecordDict()
     outcome = None
-    if executor():  # the node's worker answers, in time; what is wrong with a message is said where it is answered
+    if is_executor():  # the node's worker answers, in time; what is wrong with a message is said where it is answered
         with suppress(*FAULTS), answering.ended_when_late(content.config_records["task"]):
-            outcome = warm.answered(code(), action, content, context)
-    reply, why = outcome or answering.answered(action, content, context)
+            outcome = warm.answered_by_worker(code_identity(), action, content, context)
+    reply, why = outcome or answering.answered_message(action, content, context)
     if why:
         return Message(Error(RAISED, why), reply_to=message)
     array = Array("uint8", (len(reply),), RAW, reply)

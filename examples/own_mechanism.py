@@ -26,7 +26,7 @@ from fedpriv.channel.encoding import Fresh
 from fedpriv.curves.compose import compose
 from fedpriv.curves.tradeoff import Tradeoff
 from fedpriv.errors import above, positive
-from fedpriv.packed.symbols import packing
+from fedpriv.packed.symbols import packing_of
 from fedpriv.randomness.cryptographic import cryptographic_generator
 from fedpriv.randomness.exact import bernoulli
 from fedpriv.trust import Adjacency
@@ -82,7 +82,7 @@ def main() -> None:
     channel = Channel.of("coordinates", TwoVotes(clip=1.0, peak=0.5, scale=5.0))
     updates = np.random.default_rng(1).normal(0.25, 0.05, (clients, dimension))
     messages = channel.messages(updates, Fresh(cryptographic_generator(), rows=clients))
-    total = packing(channel.mechanism).unpack(messages, dimension).sum(axis=0, dtype=np.int64)
+    total = packing_of(channel.mechanism).unpack(messages, dimension).sum(axis=0, dtype=np.int64)
     low, high = compose([(channel.mechanism.tradeoff("replace"), dimension * rounds)]).epsilon(1e-5)
     print(f"true means {updates.mean(axis=0).round(2)}, from votes {channel.mechanism.decode(total, clients).round(2)}")
     print(f"{messages.shape[1]} bytes a message; {rounds} rounds cost ε = {low:.4f} … {high:.4f} at δ = 1e-5")

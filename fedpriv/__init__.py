@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from fedpriv.curves.joint import joint
     from fedpriv.curves.tradeoff import Tradeoff
     from fedpriv.errors import FedprivError
-    from fedpriv.studies.file import read as read_study
+    from fedpriv.studies.file import read_study as read_study
     from fedpriv.studies.plan import Plan
     from fedpriv.studies.study import Study
     from simulations.audit.audited import audit
-    from simulations.report.run.runs import load as read_run
+    from simulations.report.run.runs import read_run as read_run
     from simulations.report.written import report
     from simulations.runs.running import resume, run
     from simulations.sweep.sweeping import sweep
@@ -56,8 +56,8 @@ _NAMES = {  # where each name is defined; without a colon, a module
     "estimation": "fedpriv.estimation",
     "joint": "fedpriv.curves.joint:joint",
     "mechanisms": "fedpriv.mechanisms",
-    "read_run": "simulations.report.run.runs:load",
-    "read_study": "fedpriv.studies.file:read",
+    "read_run": "simulations.report.run.runs:read_run",
+    "read_study": "fedpriv.studies.file:read_study",
     "report": "simulations.report.written:report",
     "resume": "simulations.runs.running:resume",
     "run": "simulations.runs.running:run",
@@ -101,11 +101,11 @@ def main() -> int:
 
 
 def _found(path: str) -> Any:
-    from fedpriv._base.loading import loaded
+    from fedpriv._base.loading import loaded_object
 
     if path.split(".")[0] in _BESIDE:
         _check_beside()
-    return loaded(path)
+    return loaded_object(path)
 
 
 def _check_beside() -> None:

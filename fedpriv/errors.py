@@ -200,13 +200,13 @@ def word_among(choices: Iterable[str]) -> Constraint:
     known = tuple(choices)
 
     def fault(value: Any) -> str:
-        told = f"{value!r} is unknown{nearest(str(value), known)}; choices: {', '.join(known)}"
+        told = f"{value!r} is unknown{nearest_hint(str(value), known)}; choices: {', '.join(known)}"
         return "" if value in known else told
 
     return Constraint(" or ".join(f'"{word}"' for word in known), {"enum": list(known)}, fault)
 
 
-def nearest(word: str, choices: Iterable[str]) -> str:
+def nearest_hint(word: str, choices: Iterable[str]) -> str:
     """The hint ' (did you mean ...?)', or nothing where no choice is near."""
     lower = {choice.lower(): choice for choice in choices}
     found = get_close_matches(word.lower(), lower, n=1, cutoff=0.5)

@@ -18,8 +18,8 @@ from pathlib import Path
 from types import FunctionType
 from typing import Any, Generic, TypeVar
 
-from fedpriv._base.tables import native
-from fedpriv.errors import FAULTS, FedprivError, nearest, reason
+from fedpriv._base.tables import native_values
+from fedpriv.errors import FAULTS, FedprivError, nearest_hint, reason
 from fedpriv.settings import settings_of
 
 WHERE = "it must be installed or on PYTHONPATH, beside the study's file or in the directory one is in"
@@ -38,7 +38,7 @@ class Kind:
     settings: Mapping[str, Any] = field(default_factory=dict)  # numpy's numbers become Python's own
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "settings", native(self.settings))
+        object.__setattr__(self, "settings", native_values(self.settings))
         object.__setattr__(self, "_made", {})
 
     def __eq__(self, other: object) -> bool:
@@ -55,7 +55,7 @@ class Kind:
 
     def with_settings(self, settings: Mapping[str, Any]) -> Kind:
         """The table with those settings: itself, and so the object it stands for, where they are the ones it has."""
-        return self if repr(native(settings)) == repr(self.settings) else Kind(self.kind, settings)
+        return self if repr(native_values(settings)) == repr(self.settings) else Kind(self.kind, settings)
 
     def once(self, family: object, make: Callable[[Kind], Member]) -> Member:
         """What it stands for in a family: made when it is first asked for, the same object from then on."""
@@ -115,12 +115,12 @@ class Registry(Mapping[str, type[Any]], Generic[Member]):
             if self.proof:
                 raise FedprivError(f"{self.noun} {kind!r} is not certified: {self.proof}")
             return self._own(kind)
-        hint = nearest(str(kind), self)
+        hint = nearest_hint(str(kind), self)
         raise FedprivError(f"unknown {self.noun} {kind!r}{hint}; {self.noun}s: {', '.join(self)}")
 
     def made(self, kind: Any, settings: Mapping[str, Any]) -> Member:
         """A new object of that kind with those settings, or one line that says which of them is wrong."""
-        found: Member = built(kind, self.named(kind), settings)
+        found: Member = built_kind(kind, self.named(kind), settings)
         return found
 
     def of(self, table: Kind) -> Member:
@@ -133,7 +133,7 @@ class Registry(Mapping[str, type[Any]], Generic[Member]):
         A setting that is needed may be missing: it may be calibrated yet.
         """
         cls = self._members.get(table.kind)
-        settings = fitted(cls, table.settings)
+        settings = fitted_settings(cls, table.settings)
         if cls is not None:
             _check_names(table.kind, cls, settings)
             for own in settings_of(cls):
@@ -146,7 +146,7 @@ class Registry(Mapping[str, type[Any]], Generic[Member]):
 
     def _own(self, path: str) -> type[Any]:
         """Somebody's own class, which has every method of the protocol with as many arguments."""
-        cls = imported(self.noun, path)
+        cls = imported_class(self.noun, path)
         for name, method in vars(self.protocol).items():
             if not isinstance(method, FunctionType) or (name.startswith("_") and name != "__call__"):
                 continue
@@ -181,9 +181,9 @@ def kind_of(made: object) -> str:
     return cls.__name__ if ours else f"{cls.__module__}:{cls.__qualname__}"
 
 
-def built(kind: str, cls: type[Any], settings: Mapping[str, Any]) -> Any:
+def built_kind(kind: str, cls: type[Any], settings: Mapping[str, Any]) -> Any:
     """The object of a class, its settings checked by name; errors begin with its kind."""
-    settings = fitted(cls, settings)
+    settings = fitted_settings(cls, settings)
     if is_dataclass(cls):
         _check_names(kind, cls, settings)
         needed = [each.name for each in fields(cls) if each.default is MISSING and each.default_factory is MISSING]
@@ -202,27 +202,27 @@ def built(kind: str, cls: type[Any], settings: Mapping[str, Any]) -> Any:
         raise FedprivError(f"{kind} cannot be made: {reason(error)}") from error
 
 
-def fitted(cls: type[Any] | None, settings: Mapping[str, Any]) -> dict[str, Any]:
+def fitted_settings(cls: type[Any] | None, settings: Mapping[str, Any]) -> dict[str, Any]:
     """Settings as the class has them, whoever wrote them: Python's own numbers, floats where it wants floats.
 
     So settings that are equal make equal objects, and are written alike.
 
     >>> from fedpriv.population.participation import Poisson
-    >>> fitted(Poisson, {"rate": 1})
+    >>> fitted_settings(Poisson, {"rate": 1})
     {'rate': 1.0}
     """
     types: dict[str, list[Any]] = {}
     with suppress(*FAULTS):  # somebody's own class may have types that are none of ours
         types = {} if cls is None else {own.name: [each.type for each in own.options] for own in settings_of(cls)}
     floats = [name for name, options in types.items() if float in options and int not in options]
-    own = {name: native(value) for name, value in settings.items()}
+    own = {name: native_values(value) for name, value in settings.items()}
     return {
         name: float(value) if name in floats and type(value) is int and abs(value) < 2**1000 else value
         for name, value in own.items()
     }
 
 
-def imported(noun: str, path: str) -> type[Any]:
+def imported_class(noun: str, path: str) -> type[Any]:
     """The class at `module:Class`."""
     module, _, name = path.partition(":")
     _check_source(f"{noun} {path!r}", module.partition(".")[0])
@@ -265,4 +265,4 @@ def _check_names(kind: str, cls: type[Any], settings: Mapping[str, Any]) -> None
     for name in settings:
         if name not in known:
             listed = ", ".join(known) or "none"
-            raise FedprivError(f"{kind} has no setting {name!r}{nearest(str(name), known)}; settings: {listed}")
+            raise FedprivError(f"{kind} has no setting {name!r}{nearest_hint(str(name), known)}; settings: {listed}")

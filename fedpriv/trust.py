@@ -80,7 +80,7 @@ def trust_of(word: Word, clients: int | None = None) -> Trust:
             assert_never(never)
 
 
-def certain(trust: Trust) -> int | None:
+def certain_contributors(trust: Trust) -> int | None:
     """How many contributors are certain to have drawn noise, where that counts."""
     match trust:
         case Sums():
@@ -91,10 +91,10 @@ def certain(trust: Trust) -> int | None:
             assert_never(never)
 
 
-def touched(adjacency: Adjacency) -> int:
+def units_touched(adjacency: Adjacency) -> int:
     """How many units' parts of a sum differ between neighbours: one goes and another comes, or one does either.
 
-    >>> touched("replace"), touched("add-remove")
+    >>> units_touched("replace"), units_touched("add-remove")
     (2, 1)
     """
     match adjacency:

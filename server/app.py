@@ -10,7 +10,7 @@ from flwr.serverapp import Grid, ServerApp
 
 from clients.flower.place import at_home
 from fedpriv.studies import file as study_file
-from server.directory.outcome import STOP, Job, begin, fail, met
+from server.directory.outcome import STOP, Job, begin_job, fail_job, job_ended
 from server.strategy import PrivateStrategy
 
 app = ServerApp()
@@ -20,7 +20,7 @@ app = ServerApp()
 def main(grid: Grid, context: Context) -> None:
     """What `flwr run` starts: study, overrides, directory and resume come from the run's configuration."""
     config = context.run_config
-    serve(
+    serve_study(
         grid,
         Job(
             study=str(config["study"]),
@@ -32,18 +32,18 @@ def main(grid: Grid, context: Context) -> None:
     )
 
 
-def serve(grid: Grid, job: Job, *, restarted: bool = False) -> None:
+def serve_study(grid: Grid, job: Job, *, restarted: bool = False) -> None:
     """Run the study on the grid's nodes."""
     at_home()
     directory = Path(job.directory)
-    begin(directory)
+    begin_job(directory)
     try:
-        study = study_file.read(job.study, job.overrides)
+        study = study_file.read_study(job.study, job.overrides)
         strategy = PrivateStrategy(
             study, directory, resume=job.resume, quiet=job.quiet, restarted=restarted, stop=(directory / STOP).exists
         )
         strategy.start(grid)
     except BaseException as error:
-        fail(directory, error)
+        fail_job(directory, error)
         raise
-    met(directory)
+    job_ended(directory)

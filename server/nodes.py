@@ -15,7 +15,7 @@ from flwr.serverapp import Grid
 from numpy.typing import NDArray
 
 from clients.flower.answering import RAISED, RAW, REFUSED
-from clients.flower.code import code
+from clients.flower.code import code_identity
 from fedpriv.errors import FedprivError
 from server.rounds.driver import Answer, Task
 
@@ -129,7 +129,7 @@ class GridDriver:
         weights = Array(np.ascontiguousarray(task.weights))
         until = time.time() + task.timeout if self._restarted else 0.0  # another machine has another clock
         config = ConfigRecord({"study": task.study, "round": task.round, "seconds": task.timeout, "until": until,
-                               "restarted": self._restarted, "code": code()})  # fmt: skip
+                               "restarted": self._restarted, "code": code_identity()})  # fmt: skip
         words = {"phase": phase, "run": task.run}
         config.update({name: word for name, word in words.items() if word})  # Flower cannot weigh an empty one
         for partition, clients in cohorts.items():
@@ -192,7 +192,7 @@ class GridDriver:
                 raise FedprivError(f"a client did not start: {_reason(reply)}")
             about: Any = reply.content.config_records["about"]  # whatever a node says: its types are checked by use
             partition, partitions = map(int, about["place"])
-            if about["code"] != code():
+            if about["code"] != code_identity():
                 raise FedprivError(f"clients run other code than this server, from {about['where']}: start them anew")
             if not 0 <= partition < partitions or self._partitions not in (0, partitions):
                 raise FedprivError(f"a node calls itself partition {partition} of {partitions}")

@@ -15,7 +15,7 @@ from fedpriv.studies.study import Study
 from fedpriv.trust import curated
 from server import rounds
 from server.nodes import GridDriver
-from server.rounds.masked_sums import MaskedSums, masks
+from server.rounds.masked_sums import MaskedSums, masks_sums
 
 PATIENCE = 120.0  # seconds until every node must be there
 
@@ -51,8 +51,8 @@ class PrivateStrategy(Strategy):
         driver.meet(PATIENCE)
         if driver.deployed and curated(self._study.privacy.trust):
             raise FedprivError("privacy.trust = 'central' is for simulations: deployed nodes show nobody their updates")
-        masked = masks(self._study, driver.deployed)
-        self.outcome = rounds.run(
+        masked = masks_sums(self._study, driver.deployed)
+        self.outcome = rounds.run_rounds(
             self._study, self._directory, MaskedSums(driver) if masked else driver,
             resume=self._resume, quiet=self._quiet, masked=masked,
         )  # fmt: skip

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 import fedpriv
-from fedpriv._base.loading import loaded
-from fedpriv.errors import FedprivError, nearest
+from fedpriv._base.loading import loaded_object
+from fedpriv.errors import FedprivError, nearest_hint
 
 COMMANDS = {  # in the order of `fedpriv --help`: the module in simulations/cli/ that adds it, and what it is for
     "run": ("run", "run a study"),
@@ -51,7 +51,7 @@ def parser(chosen: str | None = None) -> argparse.ArgumentParser:
     top.add_argument("--version", action="version", version=f"fedpriv {fedpriv.__version__}")
     commands = top.add_subparsers(dest="command", metavar="COMMAND", parser_class=_Parser)
     if chosen in COMMANDS:
-        loaded(f"simulations.cli.{COMMANDS[chosen][0]}:add_to")(commands)
+        loaded_object(f"simulations.cli.{COMMANDS[chosen][0]}:add_to")(commands)
         return top
     for name, (_, words) in COMMANDS.items():
         commands.add_parser(name, help=words)
@@ -69,7 +69,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             parser().print_help()
             return 0
         if not (word := arguments[0]).startswith("-") and word not in COMMANDS:
-            raise FedprivError(f"unknown command {word!r}{nearest(word, COMMANDS)}; commands: {', '.join(COMMANDS)}")
+            raise FedprivError(
+                f"unknown command {word!r}{nearest_hint(word, COMMANDS)}; commands: {', '.join(COMMANDS)}"
+            )
         chosen, left_over = parser(word).parse_known_args(arguments)
         for each in left_over:  # name=value words after the options are settings too
             if each.startswith("-") or "=" not in each or not hasattr(chosen, "settings"):

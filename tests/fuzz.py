@@ -35,7 +35,7 @@ from flwr.supercore.task_identity import TaskIdentity
 
 from clients import app as client
 from clients.flower.answering import RAW
-from clients.training.cohort import answer
+from clients.training.cohort import cohort_reply
 from clients.training.prepared import net_of, pool_of
 from fedpriv import wire
 from fedpriv.errors import FedprivError
@@ -117,11 +117,11 @@ class Scene:
 @cache
 def scene(name: str) -> Scene:
     text = SHARED + STUDIES[name]
-    study = study_file.parsed(text)
+    study = study_file.parsed_study(text)
     weights = net_of(study, pool_of(study)).initial()
     settings = np.tile(study.first_settings, (6, 1)) if study.first_settings else None
     own, other = (
-        tuple(answer(text, weights, round, np.arange(first, first + 6), settings) for round in (1, 2))
+        tuple(cohort_reply(text, weights, round, np.arange(first, first + 6), settings) for round in (1, 2))
         for first in (0, 6)
     )
     return Scene(study, text, len(weights), weights, own, other)  # type: ignore[arg-type]
@@ -220,7 +220,7 @@ def changed_reply(rng: Random, at: Scene) -> bytes:
     if how == 1:
         return rng.choice([*at.mine, *at.others, b"", b"\0" * 8, rng.randbytes(rng.randrange(60))])
     if how == 2:  # other frames: other rounds', other clients', twice
-        return wire.reply([rng.choice(honest) for _ in range(rng.randint(0, 9))], {})
+        return wire.reply_bytes([rng.choice(honest) for _ in range(rng.randint(0, 9))], {})
     if how == 3:  # counts and lengths of the reply itself
         content = bytearray(at.mine[0])
         struct.pack_into("<I", content, rng.choice([0, 4]), number(rng, 1) % 2**32)
@@ -230,9 +230,9 @@ def changed_reply(rng: Random, at: Scene) -> bytes:
         return struct.pack("<II", count, failures) + b"\0" * (8 * count + 5 * failures)
     if how == 5:
         why = {rng.randrange(2**32): rng.choice(["\x1b[2J", "late: no", "x" * 999, "", "☃"]) for _ in range(9)}
-        return wire.reply(own[: rng.randint(0, 1)], {rng.randrange(8): "silent: \n", **why})
+        return wire.reply_bytes(own[: rng.randint(0, 1)], {rng.randrange(8): "silent: \n", **why})
     kept = [changed_frame(rng, rng.choice([*own, *honest]), honest)]
-    return wire.reply(own[1:] + kept if rng.random() < 0.5 else kept, {})
+    return wire.reply_bytes(own[1:] + kept if rng.random() < 0.5 else kept, {})
 
 
 def changed_message(rng: Random, at: Scene, asked: Message) -> list[Message]:

@@ -4,8 +4,8 @@ Part of `tests/fuzz.py`. Against the server (`server.rounds.masked_sums`, `serve
 clients' own code, and what one of them answers in one phase is changed. What must hold: the server raises nothing;
 the sum is the exact one of those in it, or there is none and the reason is said; only by its vector, into which it
 may put what it likes (or by a mask that is not the one it has shared out, which is the same), does a node move a sum.
-Against the node (`clients.masking.node.answered`): the server's words are changed. It answers or refuses in one line;
-it never answers one state twice, and never opens a sum of fewer than the study asks for.
+Against the node (`clients.masking.node.answered_phase`): the server's words are changed. It answers or refuses in one
+line; it never answers one state twice, and never opens a sum of fewer than the study asks for.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from flwr.app import ConfigRecord, RecordDict
 from clients.masking import member, node, roster, shamir, survivors
 from clients.masking.identity import SIGNATURE, Identity
 from clients.masking.node import PHASES, Ask
-from clients.training.cohort import answer
+from clients.training.cohort import cohort_reply
 from clients.training.prepared import net_of, pool_of
 from fedpriv import wire
 from fedpriv.errors import FedprivError, reason
@@ -70,10 +70,10 @@ class Setting:
 
 @cache
 def setting() -> Setting:
-    study = study_file.parsed(TEXT)
+    study = study_file.parsed_study(TEXT)
     weights = net_of(study, pool_of(study)).initial()
     places = [(each, round) for each in range(NODES) for round in (1, 2)]
-    replies = {(each, round): answer(TEXT, weights, round, clients_of(each)) for each, round in places}
+    replies = {(each, round): cohort_reply(TEXT, weights, round, clients_of(each)) for each, round in places}
     totals = {
         (each, round): opened(study, content, round, clients_of(each), len(weights))[1]
         for (each, round), content in replies.items()
@@ -85,8 +85,8 @@ def setting() -> Setting:
 
 def opened(study: object, content: bytes, round: int, asked: np.ndarray, size: int) -> tuple[list[int], np.ndarray]:
     """Whose sum a reply is, and the sum."""
-    expected = wire.Expected(study.id, round, asked, size, study.privacy.chosen, study.masked)  # type: ignore[attr-defined]
-    found = [wire.opened(frame, expected) for frame in wire.frames_of(content)[0]]
+    expected = wire.Expected(study.id, round, asked, size, study.privacy.drawn_by, study.masked)  # type: ignore[attr-defined]
+    found = [wire.opened_frame(frame, expected) for frame in wire.frames_of(content)[0]]
     assert all(isinstance(each, wire.Sum) for each in found)
     who = [client for each in found for client in each.clients.tolist()]
     return sorted(who), np.sum([each.total for each in found], axis=0)  # type: ignore[union-attr]
@@ -155,7 +155,7 @@ def node_answer(ask: Ask, own: int, signed: bool, memory: RecordDict) -> bytes:
         return seal(at.replies[own, 1 if ask.round == 1 else 2])
 
     part = node.Part(place=(own, NODES), identity=at.known[own] if signed else Identity())
-    return node.answered(ask, at.study, part, memory, drawn)  # type: ignore[arg-type]
+    return node.answered_phase(ask, at.study, part, memory, drawn)  # type: ignore[arg-type]
 
 
 def copied(memory: RecordDict) -> RecordDict:
@@ -310,7 +310,9 @@ def check_answered(ask: Ask, signed: bool, memory: RecordDict, before: RecordDic
     """What must hold of an answer that a node has given."""
     if ask.phase == "opening":
         state = member.State(**before.config_records["masking"])  # type: ignore[arg-type]
-        terms = roster.terms_of(setting().study, TEXT, ask.round, roster.hosted(setting().study, ask.round, NODES))  # type: ignore[arg-type]
+        terms = roster.terms_of(
+            setting().study, TEXT, ask.round, roster.hosted_clients(setting().study, ask.round, NODES)
+        )  # type: ignore[arg-type]
         size = survivors.SPEAKS.itemsize * int.from_bytes(ask.body[:4], "little")
         members = roster.Roster.read(terms, state.roster)
         rows = np.frombuffer(ask.body[4:][:size], survivors.SPEAKS)

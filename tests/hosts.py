@@ -19,7 +19,7 @@ from wire import Wire
 from clients.flower.place import HOME as PLACE
 from simulations.flower._deploy_certificates import AUTHORITY, CERTIFICATE, KEY, write_certificates, write_node_key
 from simulations.flower._deploy_parts import IDENTITY, NODE_KEY, PEERS, POLICY, write_peers
-from simulations.flower.surroundings import environment, wait_until
+from simulations.flower.surroundings import flower_environment, wait_until
 
 LINK, NODES = "superlink", 4
 NAMES = [f"node-{number}" for number in range(NODES)]
@@ -173,7 +173,12 @@ class Hosts:
     def _environment(self, name: str) -> dict[str, str]:
         """A host's own: its clients write where its disk is, and nothing goes by way of a proxy."""
         own = self.place(name)
-        told = environment(own) | {"FLWR_HOME": str(own / "flwr"), PLACE: str(own), "NO_PROXY": "*", "no_proxy": "*"}
+        told = flower_environment(own) | {
+            "FLWR_HOME": str(own / "flwr"),
+            PLACE: str(own),
+            "NO_PROXY": "*",
+            "no_proxy": "*",
+        }
         paths = os.pathsep.join([str(ROOT), str(ROOT / "tests"), told["PYTHONPATH"]])
         return told | {"PYTHONPATH": paths, "OMP_NUM_THREADS": "1"}
 

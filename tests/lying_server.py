@@ -51,7 +51,7 @@ class LyingSum(Sum):
         vector, spoken = masks.residues_of(self.vectors[each], self.width), self.actual.get(each, self.spoken[each])
         model = self.models.get(each, MODEL)
         self.before[each] = state
-        after, self.sent[each] = member.masked(state, self.terms, each, vector, self.width, model, spoken)
+        after, self.sent[each] = member.masked_vector(state, self.terms, each, vector, self.width, model, spoken)
         return after, self.sent[each]
 
     def begin(self) -> None:
@@ -67,7 +67,7 @@ class LyingSum(Sum):
         listed = self.listed()
         for each in sorted(self.survivors):
             try:
-                self.states[each], self.signatures[each] = member.confirmed(
+                self.states[each], self.signatures[each] = member.confirmed_survivors(
                     self.states[each], self.terms, each, listed, self.who[each]
                 )
             except FedprivError as error:
@@ -80,7 +80,7 @@ class LyingSum(Sum):
             state = self.states[each]
             pairs = iter(np.frombuffer(state.held, f"V{2 * shamir.SHARE}"))  # of its neighbours, in the order of wards
             present = tuple(np.frombuffer(state.present, member.MEMBER).tolist())
-            for ward in member.wards(self.session.roster, each, present):
+            for ward in member.wards_of(self.session.roster, each, present):
                 pair = state.own if ward == each else bytes(next(pairs))
                 self.gives(each, ward, "seed", pair[: shamir.SHARE])
                 self.gives(each, ward, "key", pair[shamir.SHARE :])
@@ -91,7 +91,7 @@ class LyingSum(Sum):
         except FedprivError as error:
             self.refusals.setdefault(each, str(error))
             return
-        for place, ward in enumerate(member.wards(self.session.roster, each, self.session.present)):
+        for place, ward in enumerate(member.wards_of(self.session.roster, each, self.session.present)):
             share = answer[shamir.SHARE * place :][: shamir.SHARE]
             self.gives(each, ward, "seed" if ward in self.survivors else "key", share)
 
@@ -111,33 +111,37 @@ class LyingSum(Sum):
         if len(shares) < threshold:
             raise FedprivError(f"{len(shares)} shares of node {ward}'s {secret}, where {threshold} are needed")
         return shamir.secret_of(
-            shamir.curve({roster.place(each): share for each, share in list(shares.items())[:threshold]})
+            shamir.share_curve({roster.place(each): share for each, share in list(shares.items())[:threshold]})
         )
 
     def sum_of(self, part: Iterable[int]) -> NDArray[np.int64]:
         """What the server makes of the vectors of these members alone, with all that it knows."""
         part, roster, size, width = frozenset(part), self.session.roster, self.vectors.shape[1], self.width
-        total = np.zeros(size, masks.kind(width))
+        total = np.zeros(size, masks.residue_type(width))
         for each in part:
             context = context_of(self.session.present, self.models.get(each, MODEL))
-            total = total + self.sent[each] - masks.mask(
+            total = total + self.sent[each] - masks.mask_stream(
                 own_key(roster, self.recovered(each, "seed"), context), size, width
             )  # fmt: skip
             for other in set(roster.neighbours(each)) & set(self.session.present) - part:
-                key = keys.agreed(*self.pair(other, each), roster.digest, context)
-                total = total - masks.mask(key, size, width) if each < other else total + masks.mask(key, size, width)
-        return masks.whole(total, width)
+                key = keys.agreed_secret(*self.pair(other, each), roster.digest, context)
+                total = (
+                    total - masks.mask_stream(key, size, width)
+                    if each < other
+                    else total + masks.mask_stream(key, size, width)
+                )
+        return masks.whole_numbers(total, width)
 
     def pair(self, other: int, each: int) -> tuple[keys.Private, bytes]:
         """The private key of one of two, whichever the server has, and the public one of the other."""
         if other in self.colluders:
-            return keys.opened(self.before[other].pairing), self.session.roster.entries[each].pairing
+            return keys.opened_key(self.before[other].pairing), self.session.roster.entries[each].pairing
         try:
-            return keys.opened(self.recovered(other, "key")), self.session.roster.entries[each].pairing
+            return keys.opened_key(self.recovered(other, "key")), self.session.roster.entries[each].pairing
         except FedprivError:
             if len(self.given.get((each, "key"), {})) < self.session.roster.arrangement.threshold:
                 raise
-            return keys.opened(self.recovered(each, "key")), self.session.roster.entries[other].pairing
+            return keys.opened_key(self.recovered(each, "key")), self.session.roster.entries[other].pairing
 
     def plain_of(self, part: Iterable[int]) -> NDArray[np.int64]:
         whole: NDArray[np.int64] = self.vectors[sorted(part)].sum(axis=0) % (1 << self.width)

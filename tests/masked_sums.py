@@ -53,7 +53,7 @@ class Sum:
 
     def keys(self) -> None:
         for each in range(len(self.vectors)):
-            self.states[each], answer = member.advertised(self.terms, each, self.who[each])
+            self.states[each], answer = member.advertised_keys(self.terms, each, self.who[each])
             self._arrives("keys", each, answer, self.session.take_keys)
 
     def shares(self) -> None:
@@ -63,25 +63,27 @@ class Sum:
             self._arrives("shares", each, answer, self.session.take_shares)
 
     def dealt(self, each: int, roster: bytes) -> tuple[member.State, bytes]:
-        return member.shared(self.states[each], self.terms, each, self.spoken[each], roster, self.who[each])
+        return member.shared_secrets(self.states[each], self.terms, each, self.spoken[each], roster, self.who[each])
 
     def masked(self) -> None:
         for each in self.session.present:
             state = self.heard(each, self.session.letters(each))
             self.states[each], answer = self.hidden(each, state)
-            self._arrives("masked", each, masks.packed(answer, self.width), self._take_masked)
+            self._arrives("masked", each, masks.packed_residues(answer, self.width), self._take_masked)
 
     def heard(self, each: int, content: bytes) -> member.State:
-        return member.received(self.states[each], self.terms, each, self.spoken[each], content, self.who[each])
+        return member.received_shares(self.states[each], self.terms, each, self.spoken[each], content, self.who[each])
 
     def hidden(self, each: int, state: member.State) -> tuple[member.State, masks.Residues]:
         vector = masks.residues_of(self.vectors[each], self.width)
-        return member.masked(state, self.terms, each, vector, self.width, MODEL, self.spoken[each])
+        return member.masked_vector(state, self.terms, each, vector, self.width, MODEL, self.spoken[each])
 
     def confirmed(self) -> None:
         listed = self.session.listed()
         for each in list(self.session.survivors) if self.session.roster.signed else []:
-            self.states[each], answer = member.confirmed(self.states[each], self.terms, each, listed, self.who[each])
+            self.states[each], answer = member.confirmed_survivors(
+                self.states[each], self.terms, each, listed, self.who[each]
+            )
             self._arrives("confirmed", each, answer, self.session.take_signature)
 
     def opened(self) -> None:
@@ -91,7 +93,7 @@ class Sum:
             self._arrives("opened", each, answer, self.session.take_opened)
 
     def told(self, each: int, content: bytes) -> tuple[member.State, bytes]:
-        return member.opened(self.states[each], self.terms, each, content, self.who[each])
+        return member.opened_shares(self.states[each], self.terms, each, content, self.who[each])
 
     @property
     def plain(self) -> NDArray[np.int64]:
@@ -102,7 +104,7 @@ class Sum:
     def _take_masked(self, each: int, content: bytes) -> None:
         if len(content) != masks.packed_size(self.vectors.shape[1], self.width):
             raise Rejected("shape", "masked vector")
-        vector = masks.unpacked(content, self.vectors.shape[1], self.width)
+        vector = masks.unpacked_residues(content, self.vectors.shape[1], self.width)
         self.session.take_masked(each, vector, self.spoken[each])
 
     def _arrives(self, phase: str, each: int, answer: bytes, take: Callable[[int, bytes], None]) -> None:

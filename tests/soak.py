@@ -41,7 +41,7 @@ from fedpriv.studies import file as study_file  # noqa: E402
 from fedpriv.wire import frames  # noqa: E402
 from server import rounds  # noqa: E402, F401
 from simulations import command_line  # noqa: E402
-from simulations.flower.surroundings import began, descendants  # noqa: E402
+from simulations.flower.surroundings import descendants_of, process_began  # noqa: E402
 
 SHARED = """
 name = "soak"
@@ -321,9 +321,9 @@ def releases(lines: Iterable[str]) -> Counter[int]:
 def charges(run: Path) -> Counter[int]:
     """How often a ledger says that each client was asked; half a line at its end counts for nothing."""
     *lines, _ = (run / "ledger.jsonl").read_text().split("\n")
-    study, found = study_file.read(str(run / "study.toml")), Counter[int]()
+    study, found = study_file.read_study(str(run / "study.toml")), Counter[int]()
     for line in map(json.loads, lines[1:]):
-        asked = study.clients.chosen.asked(study.clients.count, study.run.seed, line["round"]).tolist()
+        asked = study.clients.schedule.asked(study.clients.count, study.run.seed, line["round"]).tolist()
         found.update(asked if line["clients"] is None else line["clients"])
     return found
 
@@ -359,9 +359,9 @@ def left_running() -> dict[int, str]:
 def running() -> dict[int, str]:
     """All that was started here and has not ended, by its command; what only waits to be asked how it ended has."""
     found = {}
-    for pid in descendants(os.getpid()):
+    for pid in descendants_of(os.getpid()):
         with suppress(OSError):  # it has ended meanwhile
-            if began(pid):
+            if process_began(pid):
                 found[pid] = Path(f"/proc/{pid}/cmdline").read_text(errors="replace").replace("\0", " ")
     return found
 

@@ -236,7 +236,7 @@ def alone(place: Path, gone: Mapping[int, frozenset[int]], study: str = STUDY, n
     """The run that this one should be, in this process; its witness writes elsewhere."""
     place.parent.mkdir(parents=True, exist_ok=True)
     with chdir(place.parent):
-        rounds.run(study_file.parsed(study), place, Without(gone, nodes), quiet=True)
+        rounds.run_rounds(study_file.parsed_study(study), place, Without(gone, nodes), quiet=True)
 
 
 def differing(mine: Path, theirs: Path) -> list[str]:

@@ -60,6 +60,7 @@ ONE_WORD = {  # public functions of one word, each with one meaning in the whole
     "audit", "calibrate", "compose", "joint", "report", "resume", "run", "sweep", "main",  # the door, and commands
     "train", "mask", "introduce",  # what Flower calls
     "above", "limited", "reason", "curated", "stream", "compiled",
+    "bernoulli", "binomial", "poisson", "skellam", "ternary",  # exact draws, by their distribution
 }  # fmt: skip
 NOT_FOR_FEDPRIV = ("torch", "flwr", "ray", "matplotlib", "scipy.stats")  # scipy.stats takes half a second
 

@@ -16,7 +16,7 @@ from clients.data import DATA_SETS
 from clients.models import MODELS
 from clients.robustness.input_attacks import INPUT_ATTACKS
 from fedpriv import mechanisms
-from fedpriv._base.tables import native
+from fedpriv._base.tables import native_values
 from fedpriv.accounting.event import Event
 from fedpriv.accounting.ledger import Ledger
 from fedpriv.aggregation import STEPS
@@ -134,8 +134,8 @@ delta = 1e-5
 def test_a_study_of_numpys_numbers_is_the_same_study_of_the_same_id_and_text() -> None:
     table = tomllib.loads(STUDY)
     study, other = files.study_of(table), files.study_of(numpys(table))
-    assert (other, other.id, files.text(other)) == (study, study.id, files.text(study))
-    assert files.parsed(files.text(other)) == other
+    assert (other, other.id, files.study_text(other)) == (study, study.id, files.study_text(study))
+    assert files.parsed_study(files.study_text(other)) == other
 
 
 @pytest.mark.parametrize(
@@ -151,13 +151,13 @@ def test_a_study_of_numpys_numbers_is_the_same_study_of_the_same_id_and_text() -
     ],
 )
 def test_a_whole_number_where_a_float_is_wanted_is_that_float(path: str, value: int) -> None:
-    study, other = files.parsed(STUDY), files.parsed(STUDY, overrides=[f"{path}={value}"])
-    assert (other, other.id, files.text(other)) == (study, study.id, files.text(study))
+    study, other = files.parsed_study(STUDY), files.parsed_study(STUDY, overrides=[f"{path}={value}"])
+    assert (other, other.id, files.study_text(other)) == (study, study.id, files.study_text(study))
 
 
 def test_studies_that_are_equal_have_equal_ids() -> None:
     """A class of which nothing is known here may take 1 for another thing than 1.0, so these are not equal."""
-    one, other = (files.parsed(STUDY, overrides=[f"data.divide={value}"]) for value in ("16", "16.0"))
+    one, other = (files.parsed_study(STUDY, overrides=[f"data.divide={value}"]) for value in ("16", "16.0"))
     assert (one == other) == (one.id == other.id)
     assert Kind("a:B", {"n": 1}) != Kind("a:B", {"n": 1.0})
     assert Kind("a:B", {"n": np.int64(1)}) == Kind("a:B", {"n": 1})
@@ -181,7 +181,7 @@ def test_tables_made_in_python_take_numpys_numbers_too() -> None:
 def test_a_run_of_numpys_numbers_trains_and_writes_the_same_bytes(tmp_path: Path) -> None:
     table = tomllib.loads(STUDY)
     for name, own in (("python", table), ("numpy", numpys(table))):
-        result = rounds.run(files.study_of(own), tmp_path / name, Here(), quiet=True)
+        result = rounds.run_rounds(files.study_of(own), tmp_path / name, Here(), quiet=True)
         assert result["skipped"] == 0
         assert result["rejected"] == {}
     for file in ("study.toml", "records.jsonl"):
@@ -192,8 +192,8 @@ def test_a_run_of_numpys_numbers_trains_and_writes_the_same_bytes(tmp_path: Path
     "value", [np.float16(0.5), np.float32(0.5), np.float64(0.5), np.longdouble(0.5), np.array(0.5)], ids=repr
 )
 def test_every_float_of_numpys_becomes_a_float(value: Any) -> None:
-    assert type(native(value)) is float
-    assert native(value) == 0.5
+    assert type(native_values(value)) is float
+    assert native_values(value) == 0.5
 
 
 def test_what_is_wrong_with_a_number_of_numpys_is_said_in_plain_digits() -> None:

@@ -107,7 +107,7 @@ def test_program_runs_as_shown(block: Block, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("block", [pytest.param(block, id=block.place) for block in BLOCKS if block.language == "toml"])
 def test_study_is_one(block: Block) -> None:
-    assert study_file.parsed(block.text).run.rounds > 0
+    assert study_file.parsed_study(block.text).run.rounds > 0
 
 
 def run(command: list[str], directory: Path) -> subprocess.CompletedProcess[str]:

@@ -14,11 +14,18 @@ import numpy as np
 import pytest
 import soak
 
-from fedpriv.records import Writer, written
+from fedpriv.records import Writer, record_bytes
 from fedpriv.studies import file as study_file
 from server import rounds
 from server.rounds.driver import Answer, Task
-from simulations.flower.surroundings import at_home, began, end_all, environment, wait_until, watched
+from simulations.flower.surroundings import (
+    at_home,
+    end_all,
+    flower_environment,
+    process_began,
+    wait_until,
+    watched_scratch,
+)
 from simulations.runs.direct import Here
 
 TESTS = Path(__file__).parent
@@ -65,7 +72,7 @@ def dying(at: int, patch: pytest.MonkeyPatch) -> Iterator[list[int]]:
         act()
 
     def append(own: Writer, line: Any, durable: bool = False) -> None:
-        content = written(line)
+        content = record_bytes(line)
         step(lambda: put(own, content[: len(content) // 2]), lambda: put(own, content))
 
     def put(own: Writer, content: bytes) -> None:
@@ -79,7 +86,7 @@ def dying(at: int, patch: pytest.MonkeyPatch) -> Iterator[list[int]]:
 
 
 def whole(directory: Path, driver: Here | None = None, resume: bool = False) -> dict[str, Any]:
-    return rounds.run(study_file.parsed(STUDY), directory, driver or Here(), resume=resume, quiet=True)
+    return rounds.run_rounds(study_file.parsed_study(STUDY), directory, driver or Here(), resume=resume, quiet=True)
 
 
 def test_a_run_that_dies_at_any_of_its_writes_goes_on_to_the_same_bytes_and_all_is_charged(
@@ -144,7 +151,7 @@ def test_what_is_at_home_in_a_killed_process_scratch_is_ended_whoever_its_parent
     begun = f"import subprocess; print(subprocess.Popen({sleeps}, stdout=-3, stderr=-3).pid, flush=True)"
     with (tmp_path / "scratch" / "out").open("w") as out:
         children = [subprocess.Popen(sleeps, stdout=out), subprocess.Popen(sleeps, cwd=tmp_path)]
-    watch = watched(tmp_path / "scratch")
+    watch = watched_scratch(tmp_path / "scratch")
     try:
         printed = subprocess.run([sys.executable, "-c", begun], cwd=tmp_path / "scratch" / "empty", capture_output=True)
         orphan = int(printed.stdout)
@@ -153,7 +160,7 @@ def test_what_is_at_home_in_a_killed_process_scratch_is_ended_whoever_its_parent
         watch.stdin.close()  # as the end of this process would
         assert children[0].wait(60) == -9
         assert watch.wait(60) == 0
-        assert not began(orphan)
+        assert not process_began(orphan)
         assert not (tmp_path / "scratch").exists()
         assert children[1].poll() is None
     finally:
@@ -183,7 +190,9 @@ time.sleep(600)  # Ray may have started before its agents have the titles that a
 def test_a_kill_while_ray_starts_leaves_nothing_running_and_no_files(tmp_path: Path) -> None:
     """Ray's agents notice within minutes, and their titles have taken the place of whatever marked them."""
     words = [sys.executable, "-c", STARTING]
-    with subprocess.Popen(words, cwd=tmp_path, stdout=subprocess.PIPE, env=environment(tmp_path), text=True) as process:
+    with subprocess.Popen(
+        words, cwd=tmp_path, stdout=subprocess.PIPE, env=flower_environment(tmp_path), text=True
+    ) as process:
         assert process.stdout is not None
         scratch = Path(process.stdout.readline().strip()).parent
         assert wait_until(lambda: any("ray::" in _command(pid) for pid in at_home(scratch)), 60)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from fedpriv._base.tables import inline
+from fedpriv._base.tables import inline_toml
 from fedpriv.attacks import ATTACKS, METHODS
 from fedpriv.registry import Kind, Registry
 from fedpriv.settings import Setting, settings_of
@@ -48,7 +48,7 @@ def default(setting: Setting) -> str:
     """A default as it would be written in a study; nothing where there is none to write."""
     own = setting.default
     empty = setting.needed or own in (None, "", (), {})
-    return "" if empty else f"`{inline(own.table() if isinstance(own, Kind) else own)}`"
+    return "" if empty else f"`{inline_toml(own.table() if isinstance(own, Kind) else own)}`"
 
 
 def called(cls: type[Any]) -> str:

@@ -51,7 +51,7 @@ class Digits:
         >>> len(pool), len(pool.y_test), pool.shape, pool.classes
         (1437, 360, (8, 8), 10)
         """
-        return reading.digits(self.held_out, self.divide, self.subtract)
+        return reading.read_digits(self.held_out, self.divide, self.subtract)
 
     def resolved(self) -> Digits:
         """Itself: there is nothing to find."""
@@ -81,7 +81,7 @@ class Idx:
     def load(self) -> Pool:
         """The records, checked."""
         files = idx.idx_files(Path(str(self.resolved().path)))
-        return reading.idx(files, reading.stamp(files), self.divide, self.subtract, self.classes)
+        return reading.read_idx_folder(files, reading.files_stamp(files), self.divide, self.subtract, self.classes)
 
     def resolved(self) -> Idx:
         """With the directory found: `path`, else $FEDPRIV_DATA, else where Debian's package puts Fashion-MNIST."""
@@ -116,8 +116,8 @@ class Arrays:
     def load(self) -> Pool:
         """The records, checked. x stays on disk, unless it is stored column by column: then it is read once."""
         folder = Path(self.resolved().path)
-        stamp = reading.stamp(folder / name for name in reading.NPY)
-        return reading.arrays(folder, stamp, self.held_out, self.divide, self.subtract, self.classes)
+        stamp = reading.files_stamp(folder / name for name in reading.NPY)
+        return reading.read_arrays(folder, stamp, self.held_out, self.divide, self.subtract, self.classes)
 
     def resolved(self) -> Arrays:
         """With the directory's full path."""
@@ -155,7 +155,9 @@ class Hub:
         """The records, checked."""
         columns, splits = (self.features, self.label), (self.train, self.test)
         name = self.resolved().name
-        return reading.hub(name, self.subset, self.revision, columns, splits, self.divide, self.subtract, self.classes)
+        return reading.read_hub(
+            name, self.subset, self.revision, columns, splits, self.divide, self.subtract, self.classes
+        )
 
     def resolved(self) -> Hub:
         """With a directory's full path."""
@@ -188,7 +190,7 @@ class Synthetic:
         >>> Synthetic(records=6, features=2, classes=3).load().y.tolist()
         [0, 1, 2, 0, 1, 2]
         """
-        return reading.synthetic(self.records, self.features, self.classes, self.held_out, self.seed)
+        return reading.synthetic_blobs(self.records, self.features, self.classes, self.held_out, self.seed)
 
     def resolved(self) -> Synthetic:
         """Itself: there is nothing to find."""

@@ -21,22 +21,22 @@ _HALF = np.uint64(32)
 _BLOCK = 1 << 16  # words hashed at a time: half a megabyte stays in the cache
 
 
-def hashed(key: int, clients: NDArray[np.int64], count: int) -> Words:
+def hashed_words(key: int, clients: NDArray[np.int64], count: int) -> Words:
     """(clients, count) words: row i is the first `count` outputs of splitmix64 from a start of clients[i]'s own.
 
     The start is itself the clients[i]-th output of splitmix64 from `key`.
 
-    >>> hashed(0, np.array([0, 5]), 2)[:, 0]
+    >>> hashed_words(0, np.array([0, 5]), 2)[:, 0]
     array([12035550249420947055,  1428740210282922284], dtype=uint64)
     """
     starts = _mixed((clients.astype(np.uint64) + np.uint64(1)) * _GOLDEN + np.uint64(key))
     return _mixed(starts[:, None] + np.arange(1, count + 1, dtype=np.uint64) * _GOLDEN)
 
 
-def below(bound: int, words: Words) -> Words:
+def numbers_below(bound: int, words: Words) -> Words:
     """⌊word · bound / 2⁶⁴⌋ in 64-bit arithmetic, bound ≤ 2³².
 
-    >>> below(10, np.array([0, 2**63, 2**64 - 1], np.uint64))
+    >>> numbers_below(10, np.array([0, 2**63, 2**64 - 1], np.uint64))
     array([0, 5, 9], dtype=uint64)
     """
     high, low = words >> _HALF, words & _LOW_HALF

@@ -59,22 +59,22 @@ PUBLISHED = {
 }
 
 
-def identity(kind: str, pool: Pool) -> Line:
+def data_identity(kind: str, pool: Pool) -> Line:
     """What a run's records say of its data: nothing that depends on the machine, or on where the data lie there."""
     absent = np.flatnonzero(np.bincount(pool.y, minlength=pool.classes) == 0)
     return {
         "kind": kind, "shape": list(pool.shape), "records": len(pool), "held_out": len(pool.y_test),
         "classes": pool.classes, "classes_absent": len(absent), "absent": absent[:FIRST].tolist(),
-        "sha256": digest(pool),
+        "sha256": data_digest(pool),
     }  # fmt: skip
 
 
-def same(was: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
+def same_data(was: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
     """Whether two runs' lines are of the same data."""
     return bool(was["sha256"] == now["sha256"] and was["classes"] == now["classes"])
 
 
-def digest(pool: Pool) -> str:
+def data_digest(pool: Pool) -> str:
     """The digest of a pool's features and labels, worked out once: so once for a path whose files do not change."""
     if (known := pool.known.get("sha256")) is None:
         held = pool.x_test if pool.held is None else pool.held
@@ -100,19 +100,19 @@ def digest(pool: Pool) -> str:
     return known
 
 
-def title(digest: str) -> str | None:
+def data_title(digest: str) -> str | None:
     """What the public knows the data of a digest as; None where they are nobody's but their owner's."""
     return _TITLES.get(digest)
 
 
 def in_words(data: Mapping[str, Any], where: str | None = None) -> str:
-    """All that `identity` says, for people.
+    """All that `data_identity` says, for people.
 
     >>> own = {"kind": "Arrays", "shape": [6], "records": 60, "held_out": 9, "classes": 4, "classes_absent": 2}
     >>> in_words(own | {"absent": [1, 2], "sha256": "0123456789abcdef" * 4}, "/mine")
     '60 records of 6 features and 9 held out, 4 classes (none of 1–2), by Arrays from /mine, sha256 0123456789abcdef'
     """
-    known = title(data["sha256"])
+    known = data_title(data["sha256"])
     named = f"{known}: " if known else ""
     shape = " × ".join(map(str, data["shape"])) + " features" * (len(data["shape"]) == 1)
     place = f" from {where}" if where else ""
@@ -129,9 +129,9 @@ def in_words(data: Mapping[str, Any], where: str | None = None) -> str:
     )
 
 
-def short(data: Mapping[str, Any]) -> str:
+def short_identity(data: Mapping[str, Any]) -> str:
     """In a word or two, to tell runs apart."""
-    return title(data["sha256"]) or f"{data['kind']} {data['sha256'][:8]}"
+    return data_title(data["sha256"]) or f"{data['kind']} {data['sha256'][:8]}"
 
 
 def _together(hashes: Iterable[str]) -> str:

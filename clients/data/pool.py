@@ -74,11 +74,11 @@ class Pool:
         for start in range(0, indices.size, step):
             chosen = flat[start : start + step]
             gathered = np.take(stored, chosen, axis=0, out=buffer[: len(chosen)], mode="clip")  # "raise" would copy
-            scaled(gathered, self.divide, self.subtract, rows[start : start + step])
+            scaled_features(gathered, self.divide, self.subtract, rows[start : start + step])
         return out, self.y[indices]
 
 
-def scaled(stored: Stored, divide: float, subtract: float, out: Features | None = None) -> Features:
+def scaled_features(stored: Stored, divide: float, subtract: float, out: Features | None = None) -> Features:
     """x / divide − subtract as float32; worked out in float64 where float32 cannot hold what is stored."""
     kind = np.result_type(stored.dtype, np.float32).type
     if kind is np.float32:
@@ -139,7 +139,7 @@ def pool_of(training: Records, held_out: Records, divide: float, subtract: float
     else:
         _check_below(training, y, classes)
         _check_below(held_out, y_test, classes)
-    x_test = scaled(held_out.x, divide, subtract)
+    x_test = scaled_features(held_out.x, divide, subtract)
     return Pool(training.x, y, x_test, y_test, classes, float(divide), float(subtract), held_out.x)
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from clients.data.idx import IdxFiles, read_idx
 from clients.data.pool import Pool, Records, Stored, Whole, pool_of
-from fedpriv.errors import FedprivError, nearest, reason
+from fedpriv.errors import FedprivError, nearest_hint, reason
 from fedpriv.randomness.streams import stream
 
 LETTERS = 26  # of the alphabet: EMNIST has a class for each
@@ -23,7 +23,7 @@ NPY = ("x.npy", "y.npy", "x_test.npy", "y_test.npy")
 Stamp = tuple[tuple[str, int, int, int, int], ...]  # of each file its path, size, number and two times of change
 
 
-def stamp(paths: Iterable[Path]) -> Stamp:
+def files_stamp(paths: Iterable[Path]) -> Stamp:
     """What files are, as far as can be told without reading them: a pool is read anew where it has changed.
 
     The second time is the one that nobody can set back.
@@ -33,7 +33,7 @@ def stamp(paths: Iterable[Path]) -> Stamp:
 
 
 @lru_cache(maxsize=4)
-def digits(held_out: int, divide: float, subtract: float) -> Pool:
+def read_digits(held_out: int, divide: float, subtract: float) -> Pool:
     """scikit-learn's digits, whole numbers from 0 to 16, as bytes; without its code, which is slow to load."""
     sklearn = find_spec("sklearn")
     assert sklearn is not None, "scikit-learn is installed with fedpriv"
@@ -58,8 +58,8 @@ def evenly_by_label(y: Whole, count: int) -> Whole:
 
 
 @lru_cache(maxsize=4)
-def idx(files: IdxFiles, stamp: Stamp, divide: float, subtract: float, classes: int | None = None) -> Pool:
-    """The four idx files of a set, which `stamp` is of: another one is another call."""
+def read_idx_folder(files: IdxFiles, stamp: Stamp, divide: float, subtract: float, classes: int | None = None) -> Pool:
+    """The four idx files of a set, which `files_stamp` is of: another one is another call."""
     y, y_test = read_idx(files.y, 1), read_idx(files.y_test, 1)
     if y.size and y_test.size and (y.min(), y.max()) == (1, LETTERS) and y_test.min() >= 1:
         y, y_test = y - 1, y_test - 1  # EMNIST numbers its letters from 1, where a class 0 would be a 27th, nobody's
@@ -69,10 +69,10 @@ def idx(files: IdxFiles, stamp: Stamp, divide: float, subtract: float, classes: 
 
 
 @lru_cache(maxsize=4)
-def arrays(
+def read_arrays(
     folder: Path, stamp: Stamp, held_out: int | None, divide: float, subtract: float, classes: int | None = None
 ) -> Pool:
-    """The .npy files in a directory, which `stamp` is of: another one is another call."""
+    """The .npy files in a directory, which `files_stamp` is of: another one is another call."""
     apart = (folder / "x_test.npy").exists() or (folder / "y_test.npy").exists()
     if apart and held_out is not None:
         raise FedprivError(f"{folder} holds x_test.npy or y_test.npy: leave out held_out, or remove them")
@@ -93,10 +93,10 @@ def arrays(
 
 
 def _npy(folder: Path, x: str, y: str) -> Records:
-    return Records(mapped(folder / x), mapped(folder / y), str(folder / x), str(folder / y))
+    return Records(mapped_array(folder / x), mapped_array(folder / y), str(folder / x), str(folder / y))
 
 
-def mapped(path: Path) -> Stored:
+def mapped_array(path: Path) -> Stored:
     """The array of a .npy file, read where it is needed."""
     try:
         found = np.load(path, mmap_mode="r", allow_pickle=False)
@@ -112,7 +112,7 @@ def mapped(path: Path) -> Stored:
 
 
 @lru_cache(maxsize=4)
-def hub(
+def read_hub(
     name: str, subset: str | None, revision: str | None, columns: tuple[str, str], splits: tuple[str, str],
     divide: float, subtract: float, classes: int | None = None,
 ) -> Pool:  # fmt: skip
@@ -141,7 +141,7 @@ def hub_splits(
         known = split.column_names
         for column in columns:
             if column not in known:
-                hint = nearest(column, known)
+                hint = nearest_hint(column, known)
                 raise FedprivError(f"{name} has no column {column!r}{hint}; columns: {', '.join(known)}")
         rows = split.with_format("numpy")
         try:
@@ -153,7 +153,7 @@ def hub_splits(
 
 
 @lru_cache(maxsize=4)
-def synthetic(records: int, features: int, classes: int, held_out: int, seed: int) -> Pool:
+def synthetic_blobs(records: int, features: int, classes: int, held_out: int, seed: int) -> Pool:
     """Gaussian blobs; labels go round and round."""
 
     def blobs(purpose: str, count: int) -> Records:

@@ -12,9 +12,9 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from clients.data.counter_hash import below, by_blocks, hashed
+from clients.data.counter_hash import by_blocks, hashed_words, numbers_below
 from fedpriv.errors import FedprivError, at_most, natural, one_of, whole
-from fedpriv.population.dealing import Dealing, Hands, Shards, shuffled
+from fedpriv.population.dealing import Dealing, Hands, Shards, shuffled_numbers
 from fedpriv.randomness.streams import random_words, stream
 from fedpriv.registry import kind_of
 from fedpriv.studies.tables import Split
@@ -56,12 +56,12 @@ class Uneven:
 
     def sizes(self, clients: Whole) -> Whole:
         """How many records each of these clients has."""
-        asked = checked(clients, self.clients)
+        asked = checked_clients(clients, self.clients)
         return self.starts[asked + 1] - self.starts[asked]
 
     def of(self, clients: Whole, places: Whole) -> Whole:
         """The numbers of the records at those places, from 0, of what each client has: (clients, records)."""
-        starts, ends = (self.starts[checked(clients, self.clients) + further, None] for further in (0, 1))
+        starts, ends = (self.starts[checked_clients(clients, self.clients) + further, None] for further in (0, 1))
         if not ((places >= 0) & (places < ends - starts)).all():
             raise FedprivError("places must be from 0 to one below the client's size")
         found: Whole = self.records[starts + places]
@@ -71,7 +71,7 @@ class Uneven:
 Division = Even | Uneven
 
 
-def division(split: Split | Dealing, labels: Whole, clients: int, records_each: int, seed: int) -> Division:
+def divided_records(split: Split | Dealing, labels: Whole, clients: int, records_each: int, seed: int) -> Division:
     """Divide the records that bear these labels, so many to each client: on average, where clients are uneven.
 
     `iid`: dealt out from a shuffled deck. `by-label`: the same as `Shards(each=2)`, most clients see two labels.
@@ -80,7 +80,8 @@ def division(split: Split | Dealing, labels: Whole, clients: int, records_each: 
     for data that are stored client by client (and read without a copy); past the last one they begin again. Any other
     way is one of `fedpriv.population.dealing`.
 
-    >>> division("iid", np.array([0, 1, 0, 1, 0, 1]), clients=3, records_each=2, seed=1).of(np.array([2, 0])).tolist()
+    >>> labels = np.array([0, 1, 0, 1, 0, 1])
+    >>> divided_records("iid", labels, clients=3, records_each=2, seed=1).of(np.array([2, 0])).tolist()
     [[3, 4], [2, 5]]
     """
     if isinstance(split, str):
@@ -99,7 +100,7 @@ def division(split: Split | Dealing, labels: Whole, clients: int, records_each: 
             f"{clients} clients of {records_each} record(s) each need {clients * records_each:,} records, "
             f'but there are {len(labels):,}: ask for fewer, or split = "pool"'
         )
-    deck = shuffled(len(labels), stream(seed, "split deck"))[: clients * records_each]
+    deck = shuffled_numbers(len(labels), stream(seed, "split deck"))[: clients * records_each]
     hands = _hands(split, labels[deck], clients, seed)
     dealt = deck[hands.places]
     if np.ptp(hands.sizes):
@@ -139,7 +140,7 @@ class Dealt:
 
     def of(self, clients: Whole) -> Whole:
         """The record numbers of these clients, (clients, records_each)."""
-        return self.table[checked(clients, self.clients)]
+        return self.table[checked_clients(clients, self.clients)]
 
 
 @dataclass(frozen=True)
@@ -157,7 +158,7 @@ class InOrder:
 
     def of(self, clients: Whole) -> Whole:
         """The record numbers of these clients, (clients, records_each)."""
-        asked = checked(clients, self.clients)
+        asked = checked_clients(clients, self.clients)
         return (asked[:, None] * self.records_each + np.arange(self.records_each)) % self.records
 
 
@@ -176,10 +177,10 @@ class Drawn:
 
     def of(self, clients: Whole) -> Whole:
         """The record numbers of these clients, (clients, records_each)."""
-        asked = checked(clients, self.clients)
+        asked = checked_clients(clients, self.clients)
         out = np.empty((len(asked), self.records_each), np.int64)
         for rows in by_blocks(len(asked), self.records_each):
-            out[rows] = below(self.records, hashed(self.key, asked[rows], self.records_each))
+            out[rows] = numbers_below(self.records, hashed_words(self.key, asked[rows], self.records_each))
         return out
 
 
@@ -191,7 +192,7 @@ def records_of(division: Division, client: int) -> Whole:
     return np.asarray(division.of(who)[0])
 
 
-def checked(clients: Whole, count: int | None) -> Whole:
+def checked_clients(clients: Whole, count: int | None) -> Whole:
     """Client numbers, refused where there is no such client."""
     asked = np.asarray(clients)
     if asked.ndim != 1 or (asked.size and asked.dtype.kind not in "iu"):
@@ -203,5 +204,5 @@ def checked(clients: Whole, count: int | None) -> Whole:
 
 
 def key_of(rng: Generator) -> int:
-    """What `hashed` takes."""
+    """What `hashed_words` takes."""
     return int(random_words(1, rng)[0])

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from flwr.app import ArrayRecord, Context, RecordDict
 
-from clients.flower.code import code
+from clients.flower.code import code_identity
 from fedpriv.errors import FAULTS, reason
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ EXECUTOR = "flwr-clientapp"  # Flower's process of one message
 Outcome = tuple[bytes, str]  # an answer, or why there is none
 
 
-def answered(action: str, content: RecordDict, context: Context) -> Outcome:
+def answered_message(action: str, content: RecordDict, context: Context) -> Outcome:
     """The answer, made in time and under the node's policy, or one line that says why there is none."""
     from clients.node.policy import Refused
 
@@ -42,7 +42,7 @@ def answered(action: str, content: RecordDict, context: Context) -> Outcome:
         task, arrays = content.config_records["task"], content.array_records["arrays"]
         node = node_of(context)
         with ended_when_late(task, node.policy.longest_round if node else inf):
-            if node and task["code"] != code():
+            if node and task["code"] != code_identity():
                 raise Refused("the server runs other code than this client: one version for both")
             if action:
                 return _masked(context, node, task, arrays), ""
@@ -58,10 +58,10 @@ def answered(action: str, content: RecordDict, context: Context) -> Outcome:
 def answer_of(node: Node | None, task: Mapping[str, Any]) -> Callable[..., bytes]:
     """What answers for a node's clients: under its policy, or in a simulation just so."""
     from clients.models.gradients import torch_on_one_thread
-    from clients.training.cohort import answer
+    from clients.training.cohort import cohort_reply
 
     torch_on_one_thread()
-    return partial(node.answer, run=str(task.get("run", ""))) if node else answer
+    return partial(node.answer, run=str(task.get("run", ""))) if node else cohort_reply
 
 
 def _masked(context: Context, node: Node | None, task: Any, arrays: ArrayRecord) -> bytes:
@@ -69,10 +69,10 @@ def _masked(context: Context, node: Node | None, task: Any, arrays: ArrayRecord)
     from clients.masking.identity import Identity
     from clients.masking.once import Marker
     from fedpriv.studies import file as study_file
-    from fedpriv.studies.identity import words
+    from fedpriv.studies.identity import identity_text
 
     text, round, asked = task["study"], task["round"], arrays["clients"].numpy()
-    study = node.policy.read_study(text) if node else study_file.parsed(text)
+    study = node.policy.read_study(text) if node else study_file.parsed_study(text)
     weights = arrays["weights"].numpy() if "weights" in arrays else np.empty(0, np.float32)
     if node:
         node.policy.check(study)
@@ -89,26 +89,26 @@ def _masked(context: Context, node: Node | None, task: Any, arrays: ArrayRecord)
     place = int(config["partition-id"]), int(config["num-partitions"])
     part = masked.Part(place=place, identity=Identity.of(config))
     if node:
-        marker = Marker.of(node.policy_file.parent / node.policy.ledger, words(study), str(task.get("run", "")))
+        marker = Marker.of(node.policy_file.parent / node.policy.ledger, identity_text(study), str(task.get("run", "")))
         part = replace(part, owner=node.policy.masking, marker=marker)
-    return masked.answered(ask, study, part, context.state, sealed)
+    return masked.answered_phase(ask, study, part, context.state, sealed)
 
 
 def node_of(context: Context) -> Node | None:
     """The node that guards its clients; None in a simulation, which has no clients of anybody's to guard."""
-    if not deployed(context):
+    if not is_deployed(context):
         return None
     from clients.node.guard import Node
 
     return Node.of(context.node_config)
 
 
-def deployed(context: Context) -> bool:
+def is_deployed(context: Context) -> bool:
     """Whether this is somebody's node, and no simulation of one."""
-    return "policy" in context.node_config or executor()
+    return "policy" in context.node_config or is_executor()
 
 
-def executor() -> bool:
+def is_executor() -> bool:
     """Whether this process is one that Flower starts for a single message."""
     return Path(sys.argv[0]).name == EXECUTOR
 

@@ -7,18 +7,18 @@ from pathlib import Path
 
 import clients
 import fedpriv
-from fedpriv._base.syntax import digest
+from fedpriv._base.syntax import code_digest
 
 PROTOCOL = 1  # of what goes between a server and its nodes
 BESIDES = ("fedpriv/auditing",)  # what decides no byte of an answer; whatever else is there, may
 
 
 @cache
-def code() -> str:
+def code_identity() -> str:
     """The version of the protocol, and a digest of the syntax of all modules that an answer may depend on.
 
     Flower may import the client's code from another checkout than the server's. A comment or a docstring changes
     nothing here: a fleet need not be started anew for it.
     """
     folders = [Path(str(package.__file__)).parent for package in (fedpriv, clients)]
-    return f"{PROTOCOL}-{digest(folders, BESIDES)}"
+    return f"{PROTOCOL}-{code_digest(folders, BESIDES)}"

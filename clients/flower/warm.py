@@ -32,7 +32,7 @@ WAITING = 64  # messages that may wait to be taken
 NOWHERE = (OSError, EOFError, ValueError, KeyError)  # why there may be no worker
 
 
-def answered(code: str, action: str, content: RecordDict, context: Context) -> Outcome | None:
+def answered_by_worker(code: str, action: str, content: RecordDict, context: Context) -> Outcome | None:
     """What a worker of the same code answers; None where there is none, and nothing was asked."""
     connection, config = None, context.node_config
     with suppress(*NOWHERE):  # a worker that waits for a message, else a new one: there is none, or one of other code
@@ -51,7 +51,7 @@ def answered(code: str, action: str, content: RecordDict, context: Context) -> O
     return reply, why.decode()
 
 
-def begin(config: Mapping[str, Any]) -> bool:
+def begin_worker(config: Mapping[str, Any]) -> bool:
     """Start a worker where there is none: it loads while the node waits for its first round. Whether one is there."""
     with suppress(*NOWHERE):
         folder = _folder(config)
@@ -63,7 +63,7 @@ def begin(config: Mapping[str, Any]) -> bool:
     return False
 
 
-def own(connection: socket.socket) -> bool:
+def is_own_process(connection: socket.socket) -> bool:
     """Whether the process at the other end is this user's."""
     there = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
     return bool(struct.unpack("3i", there)[1] == os.geteuid())
@@ -73,7 +73,7 @@ def _greeted(connect: Callable[[Path], socket.socket], folder: Path, code: str) 
     """A connection on which a worker has said that it runs this code."""
     with suppress(OSError, EOFError):
         connection = connect(folder)
-        if own(connection) and exactly(connection, len(code)) == code.encode():
+        if is_own_process(connection) and exactly(connection, len(code)) == code.encode():
             return connection
         connection.close()
     return None

@@ -26,9 +26,9 @@ import numpy as np
 
 from clients.flower import answering, warm
 from clients.flower._warm_frames import packed_state, received, send, unpacked
-from clients.flower.code import code
+from clients.flower.code import code_identity
 from clients.flower.place import at_home
-from clients.node.own_records import say, told_at_start
+from clients.node.own_records import told_at_start, write_log
 
 IDLE = 600.0  # seconds
 LOOKS = 2.0  # seconds between two looks at its name
@@ -52,7 +52,7 @@ class Worker:
 
     def look(self, policy: Path) -> None:
         """Have a fork look at the node's data and say in its log how they are, while messages are taken."""
-        self._forked(lambda: say(told_at_start(policy)), ())
+        self._forked(lambda: write_log(told_at_start(policy)), ())
 
     def serve(self, idle: float = IDLE) -> None:
         """Take messages for as long as anybody may have one."""
@@ -65,8 +65,8 @@ class Worker:
             if self._listener.fileno() in ready:
                 connection, _ = self._listener.accept()
                 with connection:
-                    if warm.own(connection):
-                        self._forked(partial(answer, connection), unsaid=GONE)
+                    if warm.is_own_process(connection):
+                        self._forked(partial(answer_message, connection), unsaid=GONE)
             elif not self._named:
                 break
             if ready or self._forks:
@@ -103,33 +103,33 @@ class Worker:
             os._exit(0)
 
 
-def answer(connection: socket.socket) -> None:
+def answer_message(connection: socket.socket) -> None:
     """One message, as the process that was started for it would answer it."""
-    connection.sendall(code().encode())
+    connection.sendall(code_identity().encode())
     action, content, context = unpacked(received(connection))
     at_home()
-    reply, why = answering.answered(action, content, context)
+    reply, why = answering.answered_message(action, content, context)
     send(connection, [reply, why.encode(errors="replace"), *packed_state(context)])
 
 
-def load() -> None:
+def load_everything() -> None:
     """Everything that an answer may need; what is loaded by its first use is used, in a round that nobody asked for."""
     import clients.masking.node
     import clients.training.releasing  # noqa: F401
-    from clients.node.policy import total
+    from clients.node.policy import total_epsilon
     from fedpriv.studies import file as study_file
     from fedpriv.studies import promise as guarantee
 
     answering.answer_of(None, {})(REHEARSAL, np.zeros(6, np.float32), 1, np.arange(2))
-    total(guarantee.events(study_file.parsed(REHEARSAL), 6), 1e-5)
+    total_epsilon(guarantee.promised_events(study_file.parsed_study(REHEARSAL), 6), 1e-5)
 
 
 def main() -> None:
     """Serve messages until nobody can have one."""
     folder, number, listener, node, policy = sys.argv[1:]
     with suppress(KeyboardInterrupt), socket.socket(fileno=int(listener)) as own:
-        code()  # of the sources as they are now
-        load()
+        code_identity()  # of the sources as they are now
+        load_everything()
         gc.freeze()  # a fork need not copy what it only looks at
         worker = Worker(Path(folder), int(number), own, int(node))
         worker.look(Path(policy))

@@ -27,29 +27,29 @@ def public_key(private: bytes) -> bytes:
     return X25519PrivateKey.from_private_bytes(private).public_key().public_bytes_raw()
 
 
-def opened(private: bytes) -> Private:
+def opened_key(private: bytes) -> Private:
     """A private key that is used often: to open it takes as long as to agree on a key."""
     return X25519PrivateKey.from_private_bytes(private)
 
 
-def agreed(private: Private, public: bytes, salt: bytes, purpose: bytes) -> bytes:
+def agreed_secret(private: Private, public: bytes, salt: bytes, purpose: bytes) -> bytes:
     """32 bytes that both sides find, and nobody else; a point of low order, which would fix them, is a ValueError."""
-    return derived(private.exchange(X25519PublicKey.from_public_bytes(public)), salt, purpose)
+    return derived_key(private.exchange(X25519PublicKey.from_public_bytes(public)), salt, purpose)
 
 
-def derived(secret: bytes, salt: bytes, purpose: bytes) -> bytes:
+def derived_key(secret: bytes, salt: bytes, purpose: bytes) -> bytes:
     """A key for one purpose."""
     return HKDF(algorithm=SHA256(), length=KEY, salt=salt, info=purpose).derive(secret)
 
 
-def sealed(key: bytes, content: bytes, about: bytes) -> bytes:
+def sealed_bytes(key: bytes, content: bytes, about: bytes) -> bytes:
     """The content encrypted, and bound to what it is about."""
     nonce = secrets.token_bytes(_NONCE)
     return nonce + AESGCM(key).encrypt(nonce, content, about)
 
 
-def unsealed(key: bytes, message: bytes, about: bytes) -> bytes | None:
-    """The content that `sealed` has taken; None where the message is not by this key and about this."""
+def unsealed_bytes(key: bytes, message: bytes, about: bytes) -> bytes | None:
+    """The content that `sealed_bytes` has taken; None where the message is not by this key and about this."""
     try:
         return AESGCM(key).decrypt(message[:_NONCE], message[_NONCE:], about)
     except (InvalidTag, ValueError):

@@ -20,10 +20,10 @@ _BLOCK = 16  # bytes of one of AES
 _zeros = lru_cache(maxsize=2)(bytes)  # of that length: what is enciphered, kept for the next mask of the size
 
 
-def kind(width: int) -> np.dtype[Any]:
+def residue_type(width: int) -> np.dtype[Any]:
     """The type of residues of so many bits.
 
-    >>> kind(13), kind(17)
+    >>> residue_type(13), residue_type(17)
     (dtype('uint16'), dtype('uint32'))
     """
     if not 0 < width <= MOST:
@@ -31,30 +31,30 @@ def kind(width: int) -> np.dtype[Any]:
     return np.dtype(f"<u{next(size for size in (1, 2, 4, 8) if 8 * size >= width)}")
 
 
-def mask(key: bytes, dimension: int, width: int) -> Residues:
+def mask_stream(key: bytes, dimension: int, width: int) -> Residues:
     """AES-256-CTR's stream under a key that is used for nothing else, so its counter begins at zero.
 
-    Bits past the w-th stay in: they never reach the lower ones, and `packed` drops them.
+    Bits past the w-th stay in: they never reach the lower ones, and `packed_residues` drops them.
 
-    >>> int(mask(bytes(32), 3, 16)[0]) == int.from_bytes(bytes.fromhex("dc95"), "little")  # AES-256 of zeros
+    >>> int(mask_stream(bytes(32), 3, 16)[0]) == int.from_bytes(bytes.fromhex("dc95"), "little")  # AES-256 of zeros
     True
     """
-    own = kind(width)
+    own = residue_type(width)
     size = dimension * own.itemsize
     stream = bytearray(size + _BLOCK)
     Cipher(AES(key), CTR(bytes(_BLOCK))).encryptor().update_into(_zeros(size), stream)
     return np.frombuffer(stream, own, dimension)
 
 
-def packed(residues: Residues, width: int) -> bytes:
+def packed_residues(residues: Residues, width: int) -> bytes:
     """Residues as bytes, w bits each."""
     return _planes(width).pack(_within(residues, width)[None]).tobytes()
 
 
-def unpacked(content: bytes | memoryview, dimension: int, width: int) -> Residues:
-    """The residues that `packed` wrote; a size that does not fit is refused."""
+def unpacked_residues(content: bytes | memoryview, dimension: int, width: int) -> Residues:
+    """The residues that `packed_residues` wrote; a size that does not fit is refused."""
     rows = np.frombuffer(content, np.uint8)[None]
-    return np.asarray(_planes(width).unpack(rows, dimension)[0], kind(width))
+    return np.asarray(_planes(width).unpack(rows, dimension)[0], residue_type(width))
 
 
 def packed_size(dimension: int, width: int) -> int:
@@ -72,11 +72,11 @@ def _within(residues: Residues, width: int) -> Residues:
     return np.asarray(residues & residues.dtype.type((1 << width) - 1))
 
 
-def whole(residues: Residues, width: int) -> NDArray[np.int64]:
+def whole_numbers(residues: Residues, width: int) -> NDArray[np.int64]:
     """Residues as numbers from 0 to 2ʷ − 1."""
     return _within(residues, width).astype(np.int64)
 
 
 def residues_of(numbers: NDArray[np.int64], width: int) -> Residues:
     """Whole numbers modulo 2ʷ, in the type that masks have."""
-    return (numbers & ((1 << width) - 1)).astype(kind(width))
+    return (numbers & ((1 << width) - 1)).astype(residue_type(width))

@@ -46,7 +46,7 @@ class State:
     named: bytes = b""  # a digest of the survivors it has signed
 
 
-def advertised(terms: Terms, me: int, identity: Identity) -> tuple[State, bytes]:
+def advertised_keys(terms: Terms, me: int, identity: Identity) -> tuple[State, bytes]:
     """Two new keys: the state, and the public halves, signed."""
     channel, pairing = keys.private_key(), keys.private_key()
     session = secrets.token_bytes(SESSION)
@@ -55,7 +55,7 @@ def advertised(terms: Terms, me: int, identity: Identity) -> tuple[State, bytes]
     return state, pair + identity.signed(_signed_keys(terms, me, pair))
 
 
-def shared(
+def shared_secrets(
     state: State, terms: Terms, me: int, clients: int, content: bytes, identity: Identity, owner: Owner | None = None
 ) -> tuple[State, bytes]:
     """Its secrets, shared out to its neighbours: a commitment to its seed, then a sealed pair of shares for each.
@@ -74,18 +74,20 @@ def shared(
             raise FedprivError(f"masking: the keys of node {member} are not signed by the node that this one knows")
     holders, seed = roster.holders(me), secrets.token_bytes(keys.KEY)
     places, threshold = [roster.place(each) for each in holders], roster.arrangement.threshold
-    pairs = zip(shamir.split(seed, places, threshold), shamir.split(state.pairing, places, threshold), strict=True)
+    pairs = zip(
+        shamir.split_secret(seed, places, threshold), shamir.split_secret(state.pairing, places, threshold), strict=True
+    )
     shares = {holder: b"".join(pair) for holder, pair in zip(holders, pairs, strict=True)}
-    private = keys.opened(state.channel)
+    private = keys.opened_key(state.channel)
     sent = [
-        keys.sealed(_key_with(private, roster, holder), share, _about(roster, me, holder))
+        keys.sealed_bytes(_key_with(private, roster, holder), share, _about(roster, me, holder))
         for holder, share in shares.items() if holder != me
     ]  # fmt: skip
     state = replace(state, stage="input", roster=content, seed=seed, own=shares[me])
-    return state, identity.signed(_signed_roster(roster)) + commitment(roster, seed) + b"".join(sent)
+    return state, identity.signed(_signed_roster(roster)) + seed_commitment(roster, seed) + b"".join(sent)
 
 
-def received(state: State, terms: Terms, me: int, clients: int, content: bytes, identity: Identity) -> State:
+def received_shares(state: State, terms: Terms, me: int, clients: int, content: bytes, identity: Identity) -> State:
     """Take in who has shared secrets out, and the shares for this member; what cannot be opened is held as nothing.
 
     The vector is asked of as many clients as the roster says, or of none.
@@ -106,16 +108,16 @@ def received(state: State, terms: Terms, me: int, clients: int, content: bytes, 
         raise FedprivError(f"masking: {len(letters)} bytes of shares from {len(neighbours)} neighbours")
     if len(neighbours) + 1 < roster.arrangement.threshold:
         raise FedprivError(f"masking: {len(neighbours)} neighbours have shared, too few to bring anything back")
-    private, held = keys.opened(state.channel), b""
+    private, held = keys.opened_key(state.channel), b""
     for place, each in enumerate(neighbours):
         letter, key = letters[SEALED * place :][:SEALED], _key_with(private, roster, each)
-        pair = keys.unsealed(key, letter, _about(roster, each, me))
+        pair = keys.unsealed_bytes(key, letter, _about(roster, each, me))
         # zeros, which the server will find out, where a letter is not from whom it should be
         held += pair if pair is not None and len(pair) == 2 * shamir.SHARE else bytes(2 * shamir.SHARE)
     return replace(state, stage="masking", present=present, held=held)
 
 
-def masked(state: State, terms: Terms, me: int, vector: Residues, width: int, model: bytes, clients: int) \
+def masked_vector(state: State, terms: Terms, me: int, vector: Residues, width: int, model: bytes, clients: int) \
         -> tuple[State, Residues]:  # fmt: skip
     """The vector under its own mask and one with each neighbour; `model` stands for what the vector was made from.
 
@@ -127,18 +129,18 @@ def masked(state: State, terms: Terms, me: int, vector: Residues, width: int, mo
     if not 0 < clients <= roster.entries[me].clients:
         raise FedprivError(f"masking: {clients} clients, where {roster.entries[me].clients} were spoken of")
     context = context_of(present, model)
-    total = vector + masks.mask(own_key(roster, state.seed, context), len(vector), width)
-    private, there = keys.opened(state.pairing), set(present)
+    total = vector + masks.mask_stream(own_key(roster, state.seed, context), len(vector), width)
+    private, there = keys.opened_key(state.pairing), set(present)
     for other in roster.neighbours(me):
         if other in there:
-            key = keys.agreed(private, roster.entries[other].pairing, roster.digest, context)
-            mask = masks.mask(key, len(vector), width)
+            key = keys.agreed_secret(private, roster.entries[other].pairing, roster.digest, context)
+            mask = masks.mask_stream(key, len(vector), width)
             total = total + mask if me < other else total - mask
     forgotten = {"seed": b"", "channel": b"", "pairing": b""}
     return replace(state, stage="opening", context=context, clients=clients, **forgotten), total
 
 
-def confirmed(state: State, terms: Terms, me: int, content: bytes, identity: Identity) -> tuple[State, bytes]:
+def confirmed_survivors(state: State, terms: Terms, me: int, content: bytes, identity: Identity) -> tuple[State, bytes]:
     """A signature of who survives: of one list, once. Any two lists that enough have signed are the same list."""
     _expect(state, "opening", terms)
     if state.named:
@@ -148,7 +150,7 @@ def confirmed(state: State, terms: Terms, me: int, content: bytes, identity: Ide
     return replace(state, named=name_of(content)), signature
 
 
-def opened(state: State, terms: Terms, me: int, content: bytes, identity: Identity) -> tuple[State, bytes]:
+def opened_shares(state: State, terms: Terms, me: int, content: bytes, identity: Identity) -> tuple[State, bytes]:
     """One share for each holder's ward: of the seed where it survives, of the pairing key where it has dropped out.
 
     Never both: the state is spent. Refused unless the survivors speak for the threshold's clients, in as many members
@@ -161,7 +163,7 @@ def opened(state: State, terms: Terms, me: int, content: bytes, identity: Identi
     roster, found = _checked(state, terms, listed, me)
     survivors.check_signatures(listed, found, signatures, roster, state.context, identity)
     pairs, answer = iter(np.frombuffer(state.held, f"V{2 * shamir.SHARE}")), b""
-    for ward in wards(roster, me, _members(state)):
+    for ward in wards_of(roster, me, _members(state)):
         pair = state.own if ward == me else bytes(next(pairs))
         answer += pair[: shamir.SHARE] if ward in found else pair[shamir.SHARE :]
     return State(stage="spent", session=state.session, about=state.about, channel=b"", pairing=b""), answer
@@ -177,7 +179,7 @@ def _checked(state: State, terms: Terms, content: bytes, me: int) -> tuple[Roste
     roster = Roster.read(terms, state.roster)
     if state.named not in (b"", name_of(content)):
         raise FedprivError("masking: the survivors are others than this node has signed")
-    return roster, survivors.read(content, roster, _members(state), me, state.clients)
+    return roster, survivors.read_survivors(content, roster, _members(state), me, state.clients)
 
 
 def _signed_keys(terms: Terms, member: int, pair: bytes) -> bytes:
@@ -188,7 +190,7 @@ def _signed_roster(roster: Roster) -> bytes:
     return b"fedpriv masking roster\0" + roster.digest
 
 
-def commitment(roster: Roster, seed: bytes) -> bytes:
+def seed_commitment(roster: Roster, seed: bytes) -> bytes:
     """What the server compares a seed with that was put together again."""
     return sha256(b"seed\0" + roster.digest + seed).digest()
 
@@ -200,10 +202,10 @@ def context_of(present: tuple[int, ...], model: bytes) -> bytes:
 
 def own_key(roster: Roster, seed: bytes, context: bytes) -> bytes:
     """The key of the mask that is a member's own."""
-    return keys.derived(seed, roster.digest, b"own\0" + context)
+    return keys.derived_key(seed, roster.digest, b"own\0" + context)
 
 
-def wards(roster: Roster, me: int, present: tuple[int, ...]) -> list[int]:
+def wards_of(roster: Roster, me: int, present: tuple[int, ...]) -> list[int]:
     """Whose shares a member's last answer holds, in this order: its own and its neighbours' who are there."""
     there = set(present)
     return [each for each in roster.holders(me) if each in there]
@@ -231,7 +233,7 @@ def _members(state: State) -> tuple[int, ...]:
 
 def _key_with(private: keys.Private, roster: Roster, other: int) -> bytes:
     """The key of letters between this member and another, in either direction."""
-    return keys.agreed(private, roster.entries[other].channel, roster.digest, b"channel")
+    return keys.agreed_secret(private, roster.entries[other].channel, roster.digest, b"channel")
 
 
 def _about(roster: Roster, writer: int, reader: int) -> bytes:

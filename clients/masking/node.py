@@ -21,7 +21,7 @@ from clients.masking import member, vector
 from clients.masking.identity import Identity
 from clients.masking.member import State
 from clients.masking.once import Marker
-from clients.masking.roster import Owner, Terms, hosted, terms_of
+from clients.masking.roster import Owner, Terms, hosted_clients, terms_of
 from fedpriv.errors import FedprivError
 from fedpriv.studies.study import Study
 from fedpriv.trust import sums_only
@@ -57,26 +57,26 @@ class Part:
     marker: Marker | None = None  # of how far it has come, on its disk
 
 
-def answered(ask: Ask, study: Study, part: Part, memory: RecordDict, answer: Answer) -> bytes:
+def answered_phase(ask: Ask, study: Study, part: Part, memory: RecordDict, answer: Answer) -> bytes:
     """A node's answer. `memory` is Flower's; what the node knew before is gone from it, whatever happens."""
     if ask.phase not in PHASES or not sums_only(study.privacy.trust):
         raise FedprivError(f"masking: no phase {ask.phase!r} of a study of {study.privacy.trust} trust")
     (me, partitions), identity = part.place, part.identity
-    terms = terms_of(study, ask.text, ask.round, hosted(study, ask.round, partitions))
+    terms = terms_of(study, ask.text, ask.round, hosted_clients(study, ask.round, partitions))
     if ask.phase == "keys":
-        state, sent = member.advertised(terms, me, identity)
+        state, sent = member.advertised_keys(terms, me, identity)
         if part.marker:
             part.marker.begin(state.session)
     elif ask.phase == "shares":
-        state, sent = member.shared(
+        state, sent = member.shared_secrets(
             _taken(memory, ask, part), terms, me, len(ask.clients), ask.body, identity, part.owner
         )
     elif ask.phase == "vector":
         return _vector(ask, study, terms, part, memory, answer)
     elif ask.phase == "survivors":
-        state, sent = member.confirmed(_taken(memory, ask, part), terms, me, ask.body, identity)
+        state, sent = member.confirmed_survivors(_taken(memory, ask, part), terms, me, ask.body, identity)
     else:
-        state, sent = member.opened(_taken(memory, ask, part), terms, me, ask.body, identity)
+        state, sent = member.opened_shares(_taken(memory, ask, part), terms, me, ask.body, identity)
     _put(memory, state)
     return sent
 
@@ -87,17 +87,17 @@ def _vector(ask: Ask, study: Study, terms: Terms, part: Part, memory: RecordDict
     if not len(weights):
         raise FedprivError("masking: a vector is asked for, and no model sent")
     state = _taken(memory, ask, part)
-    state = member.received(state, terms, me, len(ask.clients), ask.body, part.identity)
+    state = member.received_shares(state, terms, me, len(ask.clients), ask.body, part.identity)
     width = vector.width_of(study)
 
     def seal(reply: bytes) -> bytes:
-        sent = vector.added(reply, study, ask.round, ask.clients, len(weights))
+        sent = vector.added_vectors(reply, study, ask.round, ask.clients, len(weights))
         if not len(sent.clients):
             raise FedprivError(next(iter(sent.failed.values()), "no client of this node has a message"))
         spoken = len(sent.clients)
-        after, hidden = member.masked(state, terms, me, sent.residues, width, weights.tobytes(), spoken)
+        after, hidden = member.masked_vector(state, terms, me, sent.residues, width, weights.tobytes(), spoken)
         _put(memory, after)
-        return vector.written(study, ask.round, sent._replace(residues=hidden))
+        return vector.vector_bytes(study, ask.round, sent._replace(residues=hidden))
 
     return answer(sha256(state.roster + state.present).digest(), seal)
 

@@ -20,7 +20,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-from fedpriv._base.files import replaced, synced
+from fedpriv._base.files import replace_file, sync_directory
 from fedpriv.errors import FedprivError
 
 FOLDER = "sessions"  # beside the ledger
@@ -60,7 +60,7 @@ class Marker:
     @contextmanager
     def _marks(self) -> Iterator[Marks]:
         """All marks, for this process alone; what becomes of them is on the disk before anything is answered."""
-        with locked(self.folder):
+        with locked_directory(self.folder):
             file = self.folder / FILE
             try:
                 marks: Marks = json.loads(file.read_bytes()) if file.exists() else {}
@@ -72,14 +72,14 @@ class Marker:
             yield marks
             latest = dict(list(marks.items())[-KEPT:])
             try:
-                replaced(file, json.dumps(latest).encode())
-                synced(self.folder)
+                replace_file(file, json.dumps(latest).encode())
+                sync_directory(self.folder)
             except OSError as error:
                 raise FedprivError(f"{self.folder}: the session cannot be kept there ({error.strerror})") from None
 
 
 @contextmanager
-def locked(folder: Path) -> Iterator[None]:
+def locked_directory(folder: Path) -> Iterator[None]:
     """A directory of this process alone; whoever else wants it waits."""
     with opened(folder, "session") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

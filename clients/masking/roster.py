@@ -17,7 +17,7 @@ from clients.masking import _graph as graph
 from clients.masking.identity import SIGNATURE, UNSIGNED
 from clients.masking.keys import KEY
 from fedpriv.errors import FedprivError
-from fedpriv.studies.promise import fewest
+from fedpriv.studies.promise import fewest_answers
 from fedpriv.studies.study import Study
 
 _ENTRY = np.dtype([
@@ -38,10 +38,10 @@ class Terms:
     neighbours: int | None  # 0: everybody's; None: as few as are safe
 
 
-def hosted(study: Study, round: int, partitions: int) -> dict[int, int]:
+def hosted_clients(study: Study, round: int, partitions: int) -> dict[int, int]:
     """How many of the clients that a round asks each of so many nodes hosts, by the study alone."""
     own = study.clients
-    asked = np.sort(own.chosen.asked(own.count, study.run.seed, round))
+    asked = np.sort(own.schedule.asked(own.count, study.run.seed, round))
     bounds = [part * own.count // partitions for part in range(partitions + 1)]
     return dict(enumerate(np.diff(np.searchsorted(asked, bounds)).tolist()))
 
@@ -51,7 +51,7 @@ def terms_of(study: Study, text: str, round: int, hosted: Mapping[int, int]) -> 
     return Terms(
         about=sha256(b"fedpriv masking 2\0" + round.to_bytes(8) + text.encode()).digest(),
         round=round,
-        threshold=fewest(study),
+        threshold=fewest_answers(study),
         hosted=hosted,
         colluding=study.privacy.colluding,
         neighbours=study.masking.neighbours if study.masking else None,

@@ -17,14 +17,14 @@ _inverse = lru_cache(maxsize=1 << 14)(partial(pow, exp=-1, mod=PRIME))  # of dif
 Curve = list[tuple[int, int]]  # places, and Newton's coefficients at them
 
 
-def split(secret: bytes, places: Sequence[int], threshold: int) -> list[bytes]:
+def split_secret(secret: bytes, places: Sequence[int], threshold: int) -> list[bytes]:
     """A share for each place, which must be different and not 0: a random polynomial's value there.
 
     Its coefficients come from the operating system. Python's whole numbers take a time that depends on their values;
     who measures that must already be in the process that knows the secret.
 
-    >>> shares = split(bytes(31) + b"x", [1, 2, 5], threshold=2)
-    >>> secret_of(curve({1: shares[0], 5: shares[2]}))[-1:]
+    >>> shares = split_secret(bytes(31) + b"x", [1, 2, 5], threshold=2)
+    >>> secret_of(share_curve({1: shares[0], 5: shares[2]}))[-1:]
     b'x'
     """
     if len(set(places)) != len(places) or not 0 < threshold <= len(places) or not min(places) > 0:
@@ -41,13 +41,13 @@ def split(secret: bytes, places: Sequence[int], threshold: int) -> list[bytes]:
 
 def secret_of(found: Curve) -> bytes:
     """The secret that a polynomial has at 0; shares that belong to none are refused."""
-    secret = at(found, 0)
+    secret = curve_at(found, 0)
     if secret >> (8 * SECRET):
         raise FedprivError("these shares are not of one secret")
     return secret.to_bytes(SECRET)
 
 
-def curve(shares: Mapping[int, bytes]) -> Curve:
+def share_curve(shares: Mapping[int, bytes]) -> Curve:
     """The polynomial that shares lie on, as many as its threshold: by Newton's divided differences."""
     places, values = list(shares), [int.from_bytes(share) for share in shares.values()]
     for step in range(1, len(places)):
@@ -57,7 +57,7 @@ def curve(shares: Mapping[int, bytes]) -> Curve:
     return list(zip(places, values, strict=True))
 
 
-def at(found: Curve, place: int) -> int:
+def curve_at(found: Curve, place: int) -> int:
     """The polynomial's value at a place."""
     value = 0
     for where, coefficient in reversed(found):

@@ -16,7 +16,7 @@ SIGNED = np.dtype([("member", "<u4"), ("signature", f"V{SIGNATURE}")])  # one th
 Survivors = Mapping[int, int]  # members, each with the number of clients whose messages its vector holds
 
 
-def read(listed: bytes, roster: Roster, present: Sequence[int], me: int, clients: int) -> Survivors:
+def read_survivors(listed: bytes, roster: Roster, present: Sequence[int], me: int, clients: int) -> Survivors:
     """A list from bytes, refused where a sum of these must not be seen, or where it is wrong about this node."""
     if not listed or len(listed) % SPEAKS.itemsize or len(listed) > len(present) * SPEAKS.itemsize:
         raise FedprivError(f"masking: survivors in {len(listed)} bytes")

@@ -15,7 +15,7 @@ from fedpriv.mechanisms import Mechanism
 from fedpriv.packed.symbols import whole_numbers
 from fedpriv.studies.study import Study
 from fedpriv.wire import Rejected
-from fedpriv.wire.frames import CLIENT, FRONT, framed, taken_apart
+from fedpriv.wire.frames import CLIENT, FRONT, frame_bytes, taken_apart
 
 Numbers = NDArray[np.int64]
 _MASKED = 7  # the frame's form
@@ -29,8 +29,8 @@ class Masked(NamedTuple):
     failed: Mapping[int, str]  # by client, why it is not in the sum
 
 
-def steps(total: Numbers, count: int, mechanism: Mechanism) -> Numbers:
-    """A sum of so many messages as whole steps from the least there can be; `wire.wrapped` undoes it, modulo 2ʷ."""
+def sum_steps(total: Numbers, count: int, mechanism: Mechanism) -> Numbers:
+    """A sum of so many messages as whole steps from the least there can be; `wire.wrapped_sum` undoes it, modulo 2ʷ."""
     alphabet = _alphabet(mechanism)
     return (total - count * alphabet[0]) // alphabet.step
 
@@ -48,15 +48,15 @@ def _alphabet(mechanism: Mechanism) -> range:
     return found
 
 
-def added(content: bytes, study: Study, round: int, asked: Numbers, dimension: int) -> Masked:
+def added_vectors(content: bytes, study: Study, round: int, asked: Numbers, dimension: int) -> Masked:
     """What the clients of one node have answered, not masked yet; one that sent no message of its kind is left out."""
-    mechanism, total, clients = study.privacy.chosen, np.zeros(dimension, np.int64), np.empty(0, np.int64)
+    mechanism, total, clients = study.privacy.drawn_by, np.zeros(dimension, np.int64), np.empty(0, np.int64)
     frames, reasons = wire.frames_of(content)
     failed = dict(reasons)
     expected = wire.Expected(study.id, round, asked, dimension, mechanism, study.masked)
     for frame in frames:
         try:
-            found = wire.opened(frame, expected)
+            found = wire.opened_frame(frame, expected)
             if not isinstance(found, wire.Sum) or np.isin(found.clients, clients).any():
                 raise Rejected("shape", "a sum of clients who are in no other was expected")
         except Rejected as error:
@@ -65,23 +65,23 @@ def added(content: bytes, study: Study, round: int, asked: Numbers, dimension: i
         total += found.total
         clients = np.concatenate([clients, found.clients])
     failed = {client: why for client, why in failed.items() if client not in clients}
-    return Masked(clients, masks.residues_of(steps(total, len(clients), mechanism), width_of(study)), failed)
+    return Masked(clients, masks.residues_of(sum_steps(total, len(clients), mechanism), width_of(study)), failed)
 
 
 def width_of(study: Study) -> int:
     """w, as for a sum taken directly."""
     assert study.masked is not None  # trust is secure aggregation
-    return wire.masked_bits(study.privacy.chosen, study.masked)
+    return wire.masked_bits(study.privacy.drawn_by, study.masked)
 
 
-def written(study: Study, round: int, sent: Masked) -> bytes:
+def vector_bytes(study: Study, round: int, sent: Masked) -> bytes:
     """A masked vector as the bytes of a reply."""
-    content = masks.packed(sent.residues, width_of(study))
-    frame = framed(_MASKED, study.id, round, sent.clients, len(sent.residues), content)
-    return wire.reply([frame], sent.failed)
+    content = masks.packed_residues(sent.residues, width_of(study))
+    frame = frame_bytes(_MASKED, study.id, round, sent.clients, len(sent.residues), content)
+    return wire.reply_bytes([frame], sent.failed)
 
 
-def read(content: bytes, study: Study, round: int, asked: Numbers, dimension: int) -> Masked:
+def read_vector(content: bytes, study: Study, round: int, asked: Numbers, dimension: int) -> Masked:
     """A masked vector from bytes that may be anything: `Rejected` where they are not one of clients who were asked."""
     frames, failed = wire.frames_of(content)
     if len(frames) != 1:
@@ -94,4 +94,4 @@ def read(content: bytes, study: Study, round: int, asked: Numbers, dimension: in
     if not clients.size or len(np.unique(clients)) != len(clients) or not np.isin(clients, asked).all():
         raise Rejected("sender", "a masked vector speaks for clients who were asked, each once")
     asked_too = {client: why for client, why in failed.items() if client in asked and client not in clients}
-    return Masked(clients, masks.unpacked(payload, dimension, width_of(study)), asked_too)
+    return Masked(clients, masks.unpacked_residues(payload, dimension, width_of(study)), asked_too)

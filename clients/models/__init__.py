@@ -149,9 +149,9 @@ class EncodedCnn:
         317024
         """
         image = image_of(shape, classes, seed)
-        from clients.models.stobatch import small, start_of
+        from clients.models.stobatch import small_network, start_of
 
-        network = small(*image[:2], classes, self.maps, self.kernel, self.units)
+        network = small_network(*image[:2], classes, self.maps, self.kernel, self.units)
         return net_of(network, shape, image, classes, start_of(network, seed))
 
 

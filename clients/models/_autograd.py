@@ -18,7 +18,7 @@ from clients.models import per_record
 from clients.models._training_noise import keys_of, noisy_layers
 from clients.models.arrays import Counts, Floats, Keys, Labels
 from clients.models.gradients import Failures, Losses, Prepare
-from clients.models.memory import Scratch, aligned
+from clients.models.memory import Scratch, aligned_zeros
 from fedpriv.errors import FAULTS, FedprivError, reason
 
 
@@ -42,7 +42,7 @@ class Autograd:
             raise FedprivError("it has no parameter that requires a gradient")
         self._buffers = buffers_of(module)
         sizes = [own.numel() for own in self._parameters]
-        self._flat = torch.from_numpy(aligned((sum(sizes),)))
+        self._flat = torch.from_numpy(aligned_zeros((sum(sizes),)))
         for own, part in zip(self._parameters, torch.split(self._flat, sizes), strict=True):
             part.copy_(own.detach().reshape(-1))
             own.data = part.view(own.shape)
@@ -80,13 +80,13 @@ class Autograd:
 
     def each(self, x: Floats, y: Labels, out: Tensor) -> None:
         """The gradient of every record alone into `out` (records, d): of a row of layers together, else one by one."""
-        noisy, together = noisy_layers(self._module), per_record.can(self._module)
+        noisy, together = noisy_layers(self._module), per_record.has_record_gradients(self._module)
         keys = np.zeros(len(x), np.int64) if together and not noisy else keys_of(self._weights[0], x)
         if not together:
             self.rows(x[:, None], y[:, None], out, keys, None)
             return
         self._reset(self._weights[0], train=True)
-        size = per_record.block(out.shape[1])
+        size = per_record.block_size(out.shape[1])
         inputs, rows = self._scratch("records", size, *x.shape[1:]), self._scratch("rows", size, out.shape[1])
         labels = self._scratch("labels", size, dtype=np.int64)
         for start in range(0, len(x), size):
@@ -98,7 +98,7 @@ class Autograd:
             for layer in noisy:
                 layer.keys = np.resize(keys[start : start + count], size).tolist()
             whole = out[start : start + size] if count == size else rows
-            per_record.gradients(self._module, self.prepare(inputs), labels, whole)
+            per_record.record_gradients(self._module, self.prepare(inputs), labels, whole)
             if count < size:
                 out[start:] = rows[:count]
         for layer in noisy:

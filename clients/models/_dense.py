@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from clients.models.arrays import Counts, Floats, Keys, Labels
-from clients.models.gradients import Failures, Losses, Prepare, blocks
+from clients.models.gradients import Failures, Losses, Prepare, block_slices
 from clients.models.memory import LINE, Scratch, whole_lines
 
 _GROUP = 32  # records evaluated in one product
@@ -116,7 +116,7 @@ class Dense:
 
     def each(self, x: Floats, y: Labels, out: Tensor) -> None:
         """The gradient of every record alone: of as many clients with one record each."""
-        for part in blocks(len(x), self.chunk):
+        for part in block_slices(len(x), self.chunk):
             self.rows(x[part, None], y[part, None], out[part], None, None)
 
     def _forward(self, x: Floats) -> tuple[list[Tensor], Tensor]:

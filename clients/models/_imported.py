@@ -14,7 +14,7 @@ from torch.nn.parameter import is_lazy
 from clients.models._autograd import Autograd, buffers_of
 from clients.models._running_statistics import check_running
 from clients.models.gradients import Net
-from fedpriv.errors import FAULTS, FedprivError, nearest, reason
+from fedpriv.errors import FAULTS, FedprivError, nearest_hint, reason
 from fedpriv.registry import WHERE
 
 
@@ -53,7 +53,7 @@ def _built(path: str, settings: Mapping[str, Any], shape: tuple[int, ...], class
             where = f"; {WHERE}" if isinstance(error, ModuleNotFoundError) else ""
             raise FedprivError(f"importing {place} failed: {reason(error)}{where}") from error
         if not hasattr(source, name):
-            raise FedprivError(f"{place} has no {name}{nearest(name, vars(source))}")
+            raise FedprivError(f"{place} has no {name}{nearest_hint(name, vars(source))}")
         made_by = getattr(source, name)
         if not callable(made_by):
             raise FedprivError(f"it must be a torch.nn.Module, got a {type(made_by).__name__}")

@@ -27,33 +27,33 @@ def check_arrays(
     model: Sizes, weights: Floats, x: Floats, y: Labels, out: Floats, keys: Keys | None, counts: Counts | None
 ) -> None:
     """Refuse arrays of the wrong type or shape for the gradients of clients."""
-    check("weights", weights, np.float32, (model.dimension,))
+    check_array("weights", weights, np.float32, (model.dimension,))
     _check_inputs(x, ("clients", "records"), model.shape)
-    check("y", y, np.int64, x.shape[:2])
-    check("out", out, np.float32, (len(x), model.dimension))
+    check_array("y", y, np.int64, x.shape[:2])
+    check_array("out", out, np.float32, (len(x), model.dimension))
     if not out.flags.writeable or (out.size and out.strides[1] != out.itemsize):
         raise FedprivError("out must be writable, with each row in one piece")
     if keys is not None:
-        check("keys", keys, np.int64, (len(x),))
+        check_array("keys", keys, np.int64, (len(x),))
     if counts is not None:
-        check("counts", counts, np.int64, (len(x),))
+        check_array("counts", counts, np.int64, (len(x),))
         if counts.size and not (counts.min() >= 1 and counts.max() <= x.shape[1]):
             raise FedprivError(f"counts must be from 1 to {x.shape[1]}, got {counts.min()} to {counts.max()}")
 
 
 def check_records(model: Sizes, weights: Floats, x: Floats, y: Labels) -> None:
     """Refuse arrays of the wrong type or shape, or labels beyond the classes, for an evaluation."""
-    check("weights", weights, np.float32, (model.dimension,))
+    check_array("weights", weights, np.float32, (model.dimension,))
     _check_inputs(x, ("records",), model.shape)
-    check("y", y, np.int64, x.shape[:1])
+    check_array("y", y, np.int64, x.shape[:1])
     if not (y.min() >= 0 and y.max() < model.classes):
         raise FedprivError(f"y must be in 0 to {model.classes - 1}, got {y.min()} to {y.max()}")
 
 
-def check(name: str, value: Any, dtype: DTypeLike, shape: tuple[int, ...]) -> None:
+def check_array(name: str, value: Any, dtype: DTypeLike, shape: tuple[int, ...]) -> None:
     """Refuse what is not an array of that type and shape.
 
-    >>> check("y", np.zeros(3), np.int64, (3,))
+    >>> check_array("y", np.zeros(3), np.int64, (3,))
     Traceback (most recent call last):
     fedpriv.errors.FedprivError: y must be int64 of shape (3), got float64 of shape (3)
     """

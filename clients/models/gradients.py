@@ -106,7 +106,7 @@ class Net:
         self.failures = {}
         self._engine.load(_tensor(weights)[None])
         losses = np.empty(len(x))
-        for part in blocks(len(x), self.chunk):
+        for part in block_slices(len(x), self.chunk):
             losses[part] = self._block(part, x, y, torch.from_numpy(out[part]), keys, counts)
         return losses
 
@@ -144,7 +144,7 @@ class Net:
                 check_arrays(self, weights, x, y, out, keys, counts)
                 self.failures = {}
                 found = np.empty(len(x))
-                for part in blocks(len(x), self.chunk):
+                for part in block_slices(len(x), self.chunk):
                     total = torch.from_numpy(out[part])
                     now, step = (self._scratch(name, *total.shape) for name in ("now", "step"))
                     torch.mul(total, learning_rate, out=now)
@@ -185,7 +185,7 @@ class Net:
         check_records(self, weights, x, y)
         self._engine.load(_tensor(weights)[None])
         right, loss = 0, 0.0
-        for part in blocks(len(x), _EVALUATED):
+        for part in block_slices(len(x), _EVALUATED):
             labels = torch.tensor(y[part])
             try:
                 logits = self._engine.logits(x[part])
@@ -207,10 +207,10 @@ def torch_on_one_thread() -> None:
     torch.set_num_threads(1)
 
 
-def blocks(count: int, size: int) -> Iterator[slice]:
+def block_slices(count: int, size: int) -> Iterator[slice]:
     """Slices of at most `size`.
 
-    >>> list(blocks(5, 3))
+    >>> list(block_slices(5, 3))
     [slice(0, 3, None), slice(3, 5, None)]
     """
     return (slice(start, min(start + size, count)) for start in range(0, count, size))

@@ -21,10 +21,10 @@ ALIGNMENT = 64  # bytes: a cache line, and the widest vector register
 LINE = ALIGNMENT // 4  # float32 in one
 
 
-def aligned(shape: tuple[int, ...], dtype: DTypeLike = np.float32) -> NDArray[Any]:
+def aligned_zeros(shape: tuple[int, ...], dtype: DTypeLike = np.float32) -> NDArray[Any]:
     """Zeros that begin on a cache line.
 
-    >>> aligned((3, 4)).ctypes.data % ALIGNMENT
+    >>> aligned_zeros((3, 4)).ctypes.data % ALIGNMENT
     0
     """
     size = prod(shape) * np.dtype(dtype).itemsize
@@ -60,7 +60,7 @@ class Scratch:
         size = prod(shape)
         held = self._held.get(name)
         if held is None or held.numel() < size:
-            self._held[name] = held = torch.from_numpy(aligned((size,), dtype))
+            self._held[name] = held = torch.from_numpy(aligned_zeros((size,), dtype))
         return held[:size].view(shape)
 
     def copy_of(self, name: str, x: NDArray[Any]) -> Tensor:

@@ -90,26 +90,26 @@ def is_hooked(module: nn.Module) -> bool:
     return bool(hooks) or of_weights or "forward" in vars(module)
 
 
-def block(dimension: int) -> int:
+def block_size(dimension: int) -> int:
     """How many records at once, of a network with so many weights.
 
-    >>> block(26_010), block(5_000_000)
+    >>> block_size(26_010), block_size(5_000_000)
     (64, 13)
     """
     return max(min(BLOCK, WEIGHTS // dimension), 1)
 
 
-def together(dimension: int) -> int:
+def rows_together(dimension: int) -> int:
     """How many rows are worth being held at once: some blocks, where weights are few.
 
-    >>> together(26_010), together(317_024), together(5_000_000)
+    >>> rows_together(26_010), rows_together(317_024), rows_together(5_000_000)
     (1280, 64, 13)
     """
-    own = block(dimension)
+    own = block_size(dimension)
     return own * max(WEIGHTS // 2 // (dimension * own), 1)
 
 
-def can(network: nn.Module) -> bool:
+def has_record_gradients(network: nn.Module) -> bool:
     """Whether the gradients of its records can be had so: a row of layers that are known, each with weights of its own.
 
     A layer that is not known may do anything: with what the records of a block have in common, even. Without weights,
@@ -147,7 +147,7 @@ def where_records_meet(network: nn.Module) -> str:
     return next((f"{name} ({type(layer).__name__})" for name, layer in norms), "")
 
 
-def gradients(network: nn.Module, x: Tensor, y: Tensor, out: Tensor) -> None:
+def record_gradients(network: nn.Module, x: Tensor, y: Tensor, out: Tensor) -> None:
     """The gradients of the records x (records, …) with labels y, a row each of out, in the order of parameters."""
     layers, inputs, outputs, now = list[Any](), list[Tensor](), list[Tensor](), x
     with torch.enable_grad():

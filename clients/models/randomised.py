@@ -44,19 +44,21 @@ class Noised(nn.Module):
             raise FedprivError("a Noised layer has no generator: call it through verdicts or averaged")
         rows = self.rows if len(x) == 1 else len(x)
         shape = (rows, *x.shape[1:])
-        drawn = self.rng.standard_normal(shape, np.float32) if self.law == "gaussian" else laplace(shape, self.rng)
+        drawn = (
+            self.rng.standard_normal(shape, np.float32) if self.law == "gaussian" else laplace_noise(shape, self.rng)
+        )
         noise = torch.from_numpy(drawn).to(x.dtype).mul_(self.scale)
         return noise + x
 
 
-def laplace(shape: tuple[int, ...], rng: Generator) -> Floats:
+def laplace_noise(shape: tuple[int, ...], rng: Generator) -> Floats:
     """Laplace noise of scale 1: the difference of two exponential variables, with no logarithm and no short tail."""
     drawn = rng.standard_exponential(shape, np.float32)
     drawn -= rng.standard_exponential(shape, np.float32)
     return drawn
 
 
-def noised(network: nn.Module, smoothing: GaussianSmoothing | LaplaceSmoothing) -> nn.Module:
+def noised_network(network: nn.Module, smoothing: GaussianSmoothing | LaplaceSmoothing) -> nn.Module:
     """A network behind noise on its inputs."""
     law: Law = "gaussian" if isinstance(smoothing, GaussianSmoothing) else "laplace"
     return nn.Sequential(Noised(law, smoothing.noise), network).eval()
@@ -114,14 +116,14 @@ def as_trained(network: nn.Module, shape: tuple[int, ...]) -> tuple[nn.Module, S
     noised = nn.Sequential(prepared, *layers[:place], Noised("gaussian", noise), *layers[place + 1 :]).eval()
     if not place:
         return noised, GaussianSmoothing(noise=noise)
-    return noised, LayerSmoothing(noise=noise, stretch=stretch(nn.Sequential(prepared, *layers[:place]), shape))
+    return noised, LayerSmoothing(noise=noise, stretch=layer_stretch(nn.Sequential(prepared, *layers[:place]), shape))
 
 
-def stretch(affine: nn.Module, shape: tuple[int, ...]) -> float:
+def layer_stretch(affine: nn.Module, shape: tuple[int, ...]) -> float:
     """The largest factor by which a layer stretches an ℓ2 move of its input: its spectral norm, never below it.
 
     >>> layer = nn.Linear(3, 2)
-    >>> bool(abs(stretch(layer, (3,)) - torch.linalg.matrix_norm(layer.weight.detach(), 2)) < 1e-6)
+    >>> bool(abs(layer_stretch(layer, (3,)) - torch.linalg.matrix_norm(layer.weight.detach(), 2)) < 1e-6)
     True
     """
     linear = deepcopy(affine)

@@ -37,7 +37,7 @@ class Encoded(nn.Sequential):
         super().__init__(OrderedDict(first=first, rest=rest, last=last))
 
 
-def small(channels: int, side: int, classes: int, maps: tuple[int, ...], kernel: int, units: int) -> Encoded:
+def small_network(channels: int, side: int, classes: int, maps: tuple[int, ...], kernel: int, units: int) -> Encoded:
     """One or two convolutions in steps of 2, means of 2 × 2 between two, a dense layer; tanh."""
     with torch.random.fork_rng(devices=[]):  # torch draws weights, which nobody uses
         first, side = FirstLayer(channels, maps[0], kernel), -(-side // 2)

@@ -40,7 +40,7 @@ class Ask:
 
     def line(self) -> dict[str, Any]:
         """The ask as a ledger has it."""
-        return {"study": self.study, "round": self.round, "clients": ranges(self.clients), "digest": self.digest}
+        return {"study": self.study, "round": self.round, "clients": number_ranges(self.clients), "digest": self.digest}
 
     @staticmethod
     def of_line(line: Mapping[str, Any]) -> Ask:
@@ -54,10 +54,10 @@ class Ask:
         return same and bool(np.isin(self.clients, other.clients).any())
 
 
-def ranges(clients: Numbers) -> list[list[int]]:
+def number_ranges(clients: Numbers) -> list[list[int]]:
     """Runs of numbers that follow one another, as [first, last].
 
-    >>> ranges(np.array([3, 4, 5, 9]))
+    >>> number_ranges(np.array([3, 4, 5, 9]))
     [[3, 5], [9, 9]]
     """
     return [[int(run[0]), int(run[-1])] for run in np.split(clients, np.flatnonzero(np.diff(clients) != 1) + 1)]

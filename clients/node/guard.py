@@ -26,22 +26,22 @@ from clients.node.own_key import DEALING, KEPT, key_in
 from clients.node.own_ledger import Charge
 from clients.node.own_records import (
     Shares,
-    dealt,
+    dealt_records,
     in_order,
     of_data,
     own_shares,
     pool_of_policy,
-    say,
     study_shares,
-    why,
+    what_is_wrong,
+    write_log,
 )
-from clients.node.policy import Policy, Refused, read
-from clients.training.stobatch_checks import besides, check_attacks, checked_records
-from clients.training.stobatch_noise import Secret, secret
+from clients.node.policy import Policy, Refused, read_policy
+from clients.training.stobatch_checks import also_depends_on, check_attacks, checked_records
+from clients.training.stobatch_noise import Secret, secret_source
 from fedpriv.errors import FAULTS, FedprivError, whole
-from fedpriv.releases import at
-from fedpriv.releases.kept import Kept, filled, mechanism_of
-from fedpriv.studies.identity import words
+from fedpriv.releases import release_at
+from fedpriv.releases.kept import Kept, filled_kept, mechanism_of
+from fedpriv.studies.identity import identity_text
 from fedpriv.studies.study import Study
 
 Numbers = NDArray[np.int64]
@@ -76,7 +76,7 @@ class Node:
         place = int(config["partition-id"]), int(config["num-partitions"])
         if not 0 <= place[0] < place[1]:
             raise Refused(f"--node-config: partition-id = {place[0]} of num-partitions = {place[1]}: from 0, below it")
-        return Node(policy_file=Path(file), policy=read(Path(file)), place=place)
+        return Node(policy_file=Path(file), policy=read_policy(Path(file)), place=place)
 
     @property
     def folder(self) -> Path:
@@ -96,10 +96,10 @@ class Node:
         try:
             study = self.policy.read_study(text)
             self._check(study, weights, round, clients, settings)
-            with own_ledger.opened(self.folder, self.place) as ledger:
+            with own_ledger.opened_ledger(self.folder, self.place) as ledger:
                 parts = [weights.tobytes(), b"" if settings is None else settings.tobytes(), context]
                 anew = self.policy.reruns or study.privacy.kept is not None  # which costs nothing more
-                ask = Ask.of(words(study), round, clients, *parts, run=run if anew else "")
+                ask = Ask.of(identity_text(study), round, clients, *parts, run=run if anew else "")
                 if (stored := ledger.stored(ask)) is not None:
                     return _given(stored)
                 events, release = self.policy.events(study, weights.size, masked=masked), study.privacy.kept
@@ -155,14 +155,14 @@ class Node:
             if private is None or settings.shape != (clients, len(private.adapts)) or settings.dtype != np.float64:
                 raise Refused(f"settings are a row for each client, got {settings.dtype} {settings.shape}")
             for row in settings.tolist():
-                clip = at(private, row).clip
+                clip = release_at(private, row).clip
                 if self.policy.clip is not None and not clip <= self.policy.clip:
                     raise Refused(f"clip = {clip:g}, at most {self.policy.clip:g}")
         if (kept := study.privacy.kept) is not None:
             check_attacks(kept)
             mechanism_of(kept)
             assert kept.sizes is not None  # or there were no mechanism
-            filled(kept, study.clients.records, kept.sizes)
+            filled_kept(kept, study.clients.records, kept.sizes)
 
     def _held(self, study: Study) -> tuple[int, int]:
         """The first of this node's clients, and the one after the last."""
@@ -175,15 +175,15 @@ class Node:
     ) -> bytes:  # fmt: skip
         """The answer of this node's data; nothing where they allow none."""
         if isinstance(noise, Unheld):
-            say(of_data(noise.why))
+            write_log(of_data(noise.why))
             return NOTHING
         try:
             from clients.training.cohort import Cohort  # torch, once there is something to answer
-            from clients.training.prepared import prepared
+            from clients.training.prepared import prepared_study
             from clients.training.releasing import check_release
 
             kept = noise if self.policy.noise == "cryptographic" else None
-            cohort = Cohort(prepared(study, self._data(study)), self.policy.noise, kept, answers=True)
+            cohort = Cohort(prepared_study(study, self._data(study)), self.policy.noise, kept, answers=True)
             here = cohort.net.dimension
             if here != weights.size:
                 raise FedprivError(f"a model of {weights.size} coordinates, where the study's has {here} here")
@@ -192,7 +192,7 @@ class Node:
                 raise FedprivError("a record may be at several clients, and this client's budget is of records")
             return cohort.reply(weights, round, clients, settings)
         except FAULTS as error:
-            say(of_data(why(error)))
+            write_log(of_data(what_is_wrong(error)))
             return NOTHING
 
     def _noise(self, study: Study, kept: Kept, shares: Shares) -> Secret | Unheld:
@@ -201,7 +201,7 @@ class Node:
         Its name is what the ledger charges, once. Data that allow none have a name too, and are charged like others.
         """
         key, own = key_in(self.folder, KEPT), mechanism_of(kept)
-        others = besides(study, self.policy.noise)
+        others = also_depends_on(study, self.policy.noise)
         try:
             if (own_data := self._data(study)) is None:
                 from clients.training.prepared import division_of, pool_of
@@ -210,10 +210,10 @@ class Node:
                 division = division_of(study, pool)
             else:
                 pool, division = own_data
-            return secret(key, own, pool, checked_records(kept, pool, division, *self._held(study)), others)
+            return secret_source(key, own, pool, checked_records(kept, pool, division, *self._held(study)), others)
         except FAULTS as error:
             words = repr(("no data", own, shares.name, others)).encode()
-            return Unheld(blake2b(words, key=key, digest_size=16).hexdigest(), why(error))
+            return Unheld(blake2b(words, key=key, digest_size=16).hexdigest(), what_is_wrong(error))
 
     def _data(self, study: Study) -> tuple[Pool, Division] | None:
         """The node's own records, and whose they are; None: the study's."""
@@ -222,7 +222,7 @@ class Node:
         held = self._held(study)
         if study.privacy.kept is not None:
             return pool, in_order(pool, study.clients.count, *held)
-        return pool, dealt(pool, key_in(self.folder, DEALING), study.clients.count, *held)
+        return pool, dealt_records(pool, key_in(self.folder, DEALING), study.clients.count, *held)
 
 
 def _given(answer: bytes) -> bytes:

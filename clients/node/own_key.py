@@ -6,7 +6,7 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-from fedpriv._base.files import synced
+from fedpriv._base.files import sync_directory
 from fedpriv.errors import FedprivError
 from fedpriv.randomness.cryptographic import KEY_BYTES
 
@@ -30,7 +30,7 @@ def key_in(folder: Path, name: str) -> bytes:
                     os.link(beside, path)
             finally:
                 beside.unlink()
-                synced(folder)
+                sync_directory(folder)
         found = path.read_bytes()
     except OSError as error:
         raise FedprivError(f"{path}: a key of this node cannot be kept there ({error.strerror})") from None

@@ -19,11 +19,11 @@ from typing import Any, assert_never
 from clients.masking import once
 from clients.node.asks import Ask
 from clients.node.own_records import Shares
-from fedpriv._base.files import replaced, synced
-from fedpriv.accounting.event import Event, described, event_of
+from fedpriv._base.files import replace_file, sync_directory
+from fedpriv.accounting.event import Event, event_as_data, event_of
 from fedpriv.accounting.ledger import Ledger
 from fedpriv.errors import FedprivError
-from fedpriv.records import Writer, written
+from fedpriv.records import Writer, record_bytes
 from fedpriv.trust import Central, Local, Sums, Unit
 
 FILE = "ledger.jsonl"
@@ -46,7 +46,7 @@ class Charge:
     def line(self) -> dict[str, Any]:
         """The charge as the ledger has it."""
         own = self.ask.line() | {"shares": self.shares.line()}
-        return own | {"kept": self.kept, "events": [described(event) for event in self.events]}
+        return own | {"kept": self.kept, "events": [event_as_data(event) for event in self.events]}
 
     @staticmethod
     def of_line(line: Mapping[str, Any]) -> Charge:
@@ -58,7 +58,7 @@ class Charge:
 
 
 class OwnLedger:
-    """The ledger of one node's clients, in a directory that `opened` keeps to one process at a time."""
+    """The ledger of one node's clients, in a directory that `opened_ledger` keeps to one process at a time."""
 
     def __init__(self, folder: Path, place: Sequence[int]) -> None:
         self._folder, self._path = folder, folder / FILE
@@ -66,7 +66,7 @@ class OwnLedger:
         # A kill leaves behind half a line at the end, of a charge whose answer was not drawn. All else is refused.
         content = self._path.read_bytes() if self._path.exists() else b""
         _, newline, rest = content.rpartition(b"\n")
-        if not newline and (any((self._folder / ANSWERS).glob("*")) or not written(_head(place)).startswith(rest)):
+        if not newline and (any((self._folder / ANSWERS).glob("*")) or not record_bytes(_head(place)).startswith(rest)):
             raise FedprivError(f"{self._path}: damaged ledger (its beginning is gone): nothing is released without it")
         with suppress(ValueError):  # a line that lacks its end alone is a charge
             if rest and json.loads(rest):
@@ -77,7 +77,7 @@ class OwnLedger:
             self._read(place)
         else:
             self._append(_head(place))
-        synced(folder)
+        sync_directory(folder)
 
     def events(self, new: Charge | None = None, unit: Unit = "client") -> tuple[Event, ...]:
         """Everything released, after one more charge where that is given, as it counts for one `unit`.
@@ -105,7 +105,7 @@ class OwnLedger:
             times, seen = max(own.values()), each
             if apart and each.unit == "client":
                 times = sum(count for _, count in own.most_common(None if unit == "client" else 2))
-                seen = alone(each)
+                seen = event_alone(each)
             together = together.add(replace(seen, rounds=each.rounds * times))
         return together.events
 
@@ -146,8 +146,8 @@ class OwnLedger:
         folder = self._folder / ANSWERS
         try:
             folder.mkdir(exist_ok=True, mode=0o700)
-            replaced(folder / ask.file, answer)
-            synced(folder)
+            replace_file(folder / ask.file, answer)
+            sync_directory(folder)
             oldest = {charge.ask.file for charge in self._charges[-KEPT - 1 : -KEPT]}
             for old in oldest - {charge.ask.file for charge in self._charges[-KEPT:]}:
                 (folder / old).unlink(missing_ok=True)
@@ -197,7 +197,7 @@ def _apart(charges: Sequence[Charge], unit: Unit) -> bool:
     return any(charge.kept for charge in charges) and any(charge.shares.moves for charge in charges)
 
 
-def alone(event: Event) -> Event:
+def event_alone(event: Event) -> Event:
     """A message in a sum, as if it were seen by itself."""
     match event.trust:
         case Sums():
@@ -213,7 +213,7 @@ def _head(place: Sequence[int]) -> dict[str, Any]:
 
 
 @contextmanager
-def opened(folder: Path, place: Sequence[int], waits: float = WAITS) -> Iterator[OwnLedger]:
+def opened_ledger(folder: Path, place: Sequence[int], waits: float = WAITS) -> Iterator[OwnLedger]:
     """The ledger in a directory, for this process alone."""
     with once.opened(folder, "ledger") as lock:
         until = time.monotonic() + waits

@@ -25,11 +25,11 @@ from numpy.typing import NDArray
 
 from clients.data import DATA_SETS, Arrays, Hub, Idx
 from clients.data.idx import idx_files, read_idx
-from clients.data.pool import Pool, Records, own_pool, scaled
-from clients.data.reading import hub_splits, mapped
+from clients.data.pool import Pool, Records, own_pool, scaled_features
+from clients.data.reading import hub_splits, mapped_array
 from clients.data.splits import Uneven
 from clients.node.own_key import DEALING, key_in
-from clients.node.policy import Policy, read
+from clients.node.policy import Policy, read_policy
 from fedpriv.errors import FAULTS, FedprivError, reason
 from fedpriv.studies.study import Study
 
@@ -71,7 +71,7 @@ def pool_of_policy(policy: Policy) -> Pool | None:
     data = DATA_SETS.made(policy.data.kind, policy.data.settings).resolved()
     match data:
         case Arrays():
-            own = training(Path(data.path), data.held_out)
+            own = node_records(Path(data.path), data.held_out)
         case Idx():  # labels as they stand: where they begin, each of them would tell
             files = idx_files(Path(str(data.path)))
             own = Records(read_idx(files.x, 3), read_idx(files.y, 1), str(files.x), str(files.y))
@@ -85,9 +85,9 @@ def pool_of_policy(policy: Policy) -> Pool | None:
     return own_pool(own, data.divide, data.subtract, policy.classes)
 
 
-def training(folder: Path, held_out: int | None) -> Records:
+def node_records(folder: Path, held_out: int | None) -> Records:
     """x.npy and y.npy of a directory, but for the last so many records; test files are nothing to a node."""
-    x, y = mapped(folder / "x.npy"), mapped(folder / "y.npy")
+    x, y = mapped_array(folder / "x.npy"), mapped_array(folder / "y.npy")
     if held_out:
         x, y = x[:-held_out], y[:-held_out]
     return Records(x, y, str(folder / "x.npy"), str(folder / "y.npy"))
@@ -98,12 +98,12 @@ def wrong_with_data(policy_file: Path) -> str | None:
 
     It makes the key by which they are dealt, too, so that its first answer finds all in order.
     """
-    policy = read(policy_file)
+    policy = read_policy(policy_file)
     try:
         if pool_of_policy(policy) is not None:
             key_in(policy_file.parent / policy.ledger, DEALING)
     except FAULTS as error:
-        return why(error)
+        return what_is_wrong(error)
     return None
 
 
@@ -111,7 +111,7 @@ def told_at_start(policy_file: Path) -> str:
     """The line that a node which starts writes into its own log."""
     try:
         wrong = wrong_with_data(policy_file)
-        there = read(policy_file).data is not None
+        there = read_policy(policy_file).data is not None
     except FedprivError as error:  # of the policy, and every answer says it
         return f"fedpriv: {error}"
     if wrong is not None:
@@ -125,12 +125,12 @@ def of_data(wrong: str) -> str:
     return f"fedpriv: this node's data allow no answer: {wrong}"
 
 
-def say(words: str) -> None:
+def write_log(words: str) -> None:
     """Write a line into the node's own log."""
     print(words, file=sys.stderr, flush=True)
 
 
-def why(error: BaseException) -> str:
+def what_is_wrong(error: BaseException) -> str:
     """What the matter is, in one line."""
     return str(error) if isinstance(error, FedprivError) else reason(error)
 
@@ -153,7 +153,7 @@ def study_shares(study: Study) -> Shares:
     return Shares(blake2b(repr(words).encode(), digest_size=DIGEST).hexdigest(), 0, False)
 
 
-def dealt(pool: Pool, key: bytes, clients: int, first: int, last: int) -> Uneven:
+def dealt_records(pool: Pool, key: bytes, clients: int, first: int, last: int) -> Uneven:
     """A node's records among its clients of so many, by their content."""
     owners = first + owners_of(pool, key, last - first)
     order = np.argsort(owners, kind="stable")
@@ -174,7 +174,7 @@ def owners_of(pool: Pool, key: bytes, many: int) -> Numbers:
         return owners
     for start in range(0, len(pool), AT_ONCE):
         some = slice(start, start + AT_ONCE)
-        x = scaled(np.asarray(pool.x[some]), pool.divide, pool.subtract) + np.float32(0)  # -0.0 is 0.0
+        x = scaled_features(np.asarray(pool.x[some]), pool.divide, pool.subtract) + np.float32(0)  # -0.0 is 0.0
         rows = np.ascontiguousarray(x.reshape(len(x), -1), "<f4")
         labels = np.ascontiguousarray(pool.y[some], "<i8")
         for at, (row, label) in enumerate(zip(rows, labels, strict=True), start):

@@ -24,7 +24,7 @@ from fedpriv.accounting.event import Event
 from fedpriv.accounting.ledger import Budget
 from fedpriv.errors import FedprivError, limited, natural, one_of, positive, whole, whole_from
 from fedpriv.mechanisms import MECHANISMS
-from fedpriv.registry import built
+from fedpriv.registry import built_kind
 from fedpriv.settings import check_fields
 from fedpriv.studies import file as study_file
 from fedpriv.studies import promise as guarantee
@@ -102,10 +102,10 @@ class Policy:
         """The study that a server sends, refused before anything it names is imported or made."""
         if (fault := untrusted.fault(text)) is not None:
             raise Refused(fault)
-        for path in _imported(study_file.tables(text, name=asked_by)):
+        for path in _imported(study_file.study_tables(text, name=asked_by)):
             if path not in self.imports:
                 raise Refused(f"the study imports {path!r}, which this client's policy does not list in imports")
-        return study_file.parsed(text, name=asked_by)
+        return study_file.parsed_study(text, name=asked_by)
 
     @property
     def masking(self) -> Owner:
@@ -132,7 +132,7 @@ class Policy:
         clip = 0.0  # records that are kept are noised in their own cube
         if study.privacy.kept is None:
             private = study.privacy.private_sum
-            clip = float(study.privacy.chosen.clip if private is None else private.clip)
+            clip = float(study.privacy.drawn_by.clip if private is None else private.clip)
         if self.clip is not None and not clip <= self.clip:
             raise Refused(f"clip = {clip:g}, at most {self.clip:g}")
         if study.corruption is not None and not self.attacks:
@@ -149,7 +149,7 @@ class Policy:
 
     def events(self, study: Study, dimension: int, *, masked: bool) -> tuple[Event, ...]:
         """What one message gives away, as it counts here; of what is kept, all that ever will be."""
-        found = guarantee.events(study, dimension)
+        found = guarantee.promised_events(study, dimension)
         if found[0].unit == "record" and self.unit == "client":
             raise Refused("the study protects records, and this client's budget is of clients")
         sums = self.trust == "simulated" or (self.trust == "secure-aggregation" and masked)
@@ -172,7 +172,7 @@ class Policy:
 
         Whoever sees an answer may choose what to ask for next by it, so a budget counts what adds up under any choice.
         """
-        if self.round is not None and not (cost := total(new, self.round.delta)) <= self.round.epsilon:
+        if self.round is not None and not (cost := total_epsilon(new, self.round.delta)) <= self.round.epsilon:
             raise Refused(f"one message would cost ε = {cost:.6g}, at most {self.round.epsilon:g} a round")
         if not (cost := _spent(after, self.budget.delta, alike)) <= self.budget.epsilon:
             raise Refused(
@@ -188,11 +188,11 @@ def _ids(policy: Policy) -> set[str]:
 
 @lru_cache(maxsize=4096)
 def _spent(events: tuple[Event, ...], delta: float, alike: bool) -> float:
-    return spent_epsilon(_comparable(events), delta, partial(total, events) if alike else None)
+    return spent_epsilon(_comparable(events), delta, partial(total_epsilon, events) if alike else None)
 
 
 @lru_cache(maxsize=4096)  # an audit asks the same again and again
-def total(events: tuple[Event, ...], delta: float) -> float:
+def total_epsilon(events: tuple[Event, ...], delta: float) -> float:
     """An upper bound of ε(δ) of all of them, for a record; where all are of clients, for a client too.
 
     Whatever hides all of a client's data hides one record of them, so the two units add up: their ε, each at half the
@@ -214,12 +214,12 @@ def _comparable(events: tuple[Event, ...]) -> tuple[Event, ...]:
     return tuple(found)
 
 
-def read(path: Path) -> Policy:
+def read_policy(path: Path) -> Policy:
     """The policy of a file, or one line that says what is wrong with it."""
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8-sig"))
         for name in {"budget", "round"} & set(table):
-            table[name] = built(name, Budget, _table(name, table[name]))
+            table[name] = built_kind(name, Budget, _table(name, table[name]))
         if "data" in table:
             settings = dict(_table("data", table["data"]))
             if "kind" not in settings:
@@ -234,7 +234,7 @@ def read(path: Path) -> Policy:
             else:
                 hint = "" if imports else ', or "any"'
                 raise FedprivError(f"policy: {name} must be a list of words{hint}, got {value!r}")
-        found: Policy = built("policy", Policy, table)
+        found: Policy = built_kind("policy", Policy, table)
         return found
     except OSError as error:
         raise Refused(f"{path}: the policy cannot be read ({error.strerror})") from None

@@ -21,7 +21,7 @@ from torch import nn
 from clients.data.pool import Whole
 from clients.models.arrays import Floats
 from clients.models.randomised import Noised, check_network
-from clients.robustness.certifying import Terms, averaged, check_inputs, each_image, estimated
+from clients.robustness.certifying import Terms, averaged_score, check_inputs, each_image, estimated_scores
 from clients.robustness.input_attacks import Fgsm, IFgsm, InputAttack, Mim, Pgd
 from fedpriv.randomness.streams import stream
 
@@ -49,7 +49,7 @@ def attacks_of(size: float, steps: int = STEPS) -> dict[str, InputAttack]:
     }  # fmt: skip
 
 
-def attacked(
+def attacked_images(
     network: nn.Module, x: Floats, y: Whole, terms: Terms, size: float, images: Iterable[int] | None = None,
     workers: int = 1, attacks: Mapping[str, InputAttack] | None = None,
 ) -> Iterator[list[Attacked]]:  # fmt: skip
@@ -73,13 +73,13 @@ def _attacked(
 ) -> list[Attacked]:
     rng, found = stream(terms.seed, "attack", client=image), []
     random = any(isinstance(layer, Noised) for layer in network.modules())
-    seen = averaged(network, SEEN, rng) if random else network
+    seen = averaged_score(network, SEEN, rng) if random else network
     record, label = torch.tensor(x[image : image + 1], dtype=torch.float32), torch.tensor(y[image : image + 1])
     for name, attack in attacks.items():
         start = torch.Generator().manual_seed(int(rng.integers(2**62)))
         moved = attack(seen, record, label, start)
         if random:
-            best, lower, upper = estimated(network, moved[0].numpy(), terms.draws, rng).leader(terms)
+            best, lower, upper = estimated_scores(network, moved[0].numpy(), terms.draws, rng).leader(terms)
             surely = lower > upper
         else:
             with torch.inference_mode():
@@ -88,7 +88,7 @@ def _attacked(
     return found
 
 
-def accuracies(found: Sequence[Attacked], y: Whole) -> dict[str, tuple[float, float]]:
+def accuracies_under(found: Sequence[Attacked], y: Whole) -> dict[str, tuple[float, float]]:
     """Two shares of the images, under each attack and under the worst for each image: how accurate the network stays.
 
     The first is taken for what it is, the second is not surely taken for something else. `found` has every image under
@@ -96,7 +96,7 @@ def accuracies(found: Sequence[Attacked], y: Whole) -> dict[str, tuple[float, fl
 
     >>> one = dict(attack="FGSM", size=0.1)
     >>> found = [Attacked(image=0, best=3, surely=True, **one), Attacked(image=1, best=4, surely=False, **one)]
-    >>> accuracies(found, np.array([3, 5]))
+    >>> accuracies_under(found, np.array([3, 5]))
     {'FGSM': (0.5, 1.0), 'all': (0.5, 1.0)}
     """
     names = list(dict.fromkeys(each.attack for each in found))

@@ -22,11 +22,11 @@ from numpy.random import Generator
 from torch import Tensor, nn
 
 from clients.models.arrays import Floats
-from clients.models.gradients import blocks, torch_on_one_thread
+from clients.models.gradients import block_slices, torch_on_one_thread
 from clients.models.memory import channels_last
 from clients.models.randomised import Noised, check_network, draw_from
 from fedpriv._base.arrays import Vector
-from fedpriv.certified.confidence import Interval, clopper_pearson, hoeffding, leading, of_scores
+from fedpriv.certified.confidence import Interval, clopper_pearson, hoeffding_interval, leading_bounds, of_scores
 from fedpriv.certified.functional import EDGE
 from fedpriv.certified.smoothing import By, Smoothing
 from fedpriv.errors import FAULTS, FedprivError, natural, one_of, real, whole, whole_from
@@ -82,11 +82,11 @@ class Estimate:
         best, lower, upper = self.leader(terms)
         printed = self._by_votes(terms)
         if terms.smoothing.published_by == "scores":
-            printed = hoeffding(self.means, terms.draws, 1 - terms.confidence)
+            printed = hoeffding_interval(self.means, terms.draws, 1 - terms.confidence)
         return Verdict(
             image=image, best=best, prediction=best if lower > upper else None,
-            radius=terms.smoothing.radius(lower, upper), published=terms.smoothing.published(*leading(printed, best)),
-            lower=lower, upper=upper,
+            radius=terms.smoothing.radius(lower, upper), lower=lower, upper=upper,
+            published=terms.smoothing.published(*leading_bounds(printed, best)),
         )  # fmt: skip
 
     def leader(self, terms: Terms) -> tuple[int, float, float]:
@@ -96,13 +96,13 @@ class Estimate:
         else:
             best = int(np.argmax(self.means))
             bounds = of_scores(self.means, self.variances, terms.draws, 1 - terms.confidence)
-        return best, *leading(bounds, best)
+        return best, *leading_bounds(bounds, best)
 
     def _by_votes(self, terms: Terms) -> Interval:
         return clopper_pearson(self.votes.astype(np.int64), terms.draws, 1 - terms.confidence)
 
 
-def verdicts(
+def verdicts_of(
     network: nn.Module, x: Floats, terms: Terms, images: Iterable[int] | None = None, workers: int = 1
 ) -> Iterator[Verdict]:
     """The verdict on each of `images` (numbers of rows of x, all where none are given), in order, as they are found.
@@ -154,14 +154,14 @@ def each_image(
 
 def _judged(x: Floats, terms: Terms, network: nn.Module, image: int) -> Verdict:
     rng = stream(terms.seed, "certify", client=image)
-    return estimated(network, x[image], terms.draws, rng, f"input {image}").verdict(image, terms)
+    return estimated_scores(network, x[image], terms.draws, rng, f"input {image}").verdict(image, terms)
 
 
-def estimated(network: nn.Module, x: Floats, draws: int, rng: Generator, name: str = "the input") -> Estimate:
+def estimated_scores(network: nn.Module, x: Floats, draws: int, rng: Generator, name: str = "the input") -> Estimate:
     """Votes and scores of one record under so many draws."""
     votes, total, squares = (np.zeros(1) for _ in range(3))
     one = torch.tensor(x[None], dtype=torch.float32)
-    for part in blocks(draws, max(64, AT_ONCE // max(x.size, 1))):
+    for part in block_slices(draws, max(64, AT_ONCE // max(x.size, 1))):
         draw_from(network, rng, part.stop - part.start)
         with torch.inference_mode():
             logits = network(one).float()
@@ -174,7 +174,7 @@ def estimated(network: nn.Module, x: Floats, draws: int, rng: Generator, name: s
     return Estimate(votes=votes, means=total / draws, variances=np.maximum(squares - total**2 / draws, 0) / (draws - 1))
 
 
-def averaged(network: nn.Module, draws: int, rng: Generator) -> Callable[[Tensor], Tensor]:
+def averaged_score(network: nn.Module, draws: int, rng: Generator) -> Callable[[Tensor], Tensor]:
     """The logarithm of the mean score over fresh draws, which can be differentiated: what attacks a randomised network.
 
     Its gradient is that of the expectation over noise (Athalye et al. 2018), which no single draw shows.

@@ -14,7 +14,7 @@ from fedpriv.certified import StoBatchSmoothing
 from fedpriv.errors import FedprivError
 
 
-def smoothed(
+def smoothed_network(
     network: nn.Module, shape: tuple[int, ...], noise: float, divided: float
 ) -> tuple[nn.Module, StoBatchSmoothing]:
     """A `network_of` such a model with the law of training's noise on x and twice that on θ₁ᵀx, divided by ψ.

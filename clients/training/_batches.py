@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from clients.data.counter_hash import Words, by_blocks, hashed
+from clients.data.counter_hash import Words, by_blocks, hashed_words
 from clients.data.pool import Pool
-from clients.data.splits import Division, Uneven, Whole, checked, key_of
+from clients.data.splits import Division, Uneven, Whole, checked_clients, key_of
 from clients.models.memory import Scratch
 from clients.training.corrupting import Corrupting
 from fedpriv.errors import FedprivError, natural, whole
@@ -85,14 +85,14 @@ def drawn(records_each: int, batch: int, seed: int, round: int, clients: Whole, 
     """
     whole(records_each=records_each)
     natural(batch=batch, step=step)
-    asked = checked(clients, None)
+    asked = checked_clients(clients, None)
     if batch == 0 or batch >= records_each:
         return np.tile(np.arange(records_each, dtype=np.int64), (len(asked), 1))
     key = key_of(stream(seed, "batch", round=round, client=step))
     out = np.empty((len(asked), batch), np.int64)
     low = np.uint64((1 << (records_each - 1).bit_length()) - 1)
     for rows in by_blocks(len(asked), records_each):
-        out[rows] = _sampled(hashed(key, asked[rows], records_each), low, batch)
+        out[rows] = _sampled(hashed_words(key, asked[rows], records_each), low, batch)
     return out
 
 
@@ -104,7 +104,7 @@ def drawn_unevenly(sizes: Whole, batch: int, seed: int, round: int, clients: Who
     >>> drawn_unevenly(np.array([10, 10, 2]), batch=3, seed=1, round=1, clients=np.array([7, 8, 9])).tolist()
     [[1, 3, 9], [1, 4, 5], [0, 1, 0]]
     """
-    asked = checked(clients, None)
+    asked = checked_clients(clients, None)
     if sizes.shape != asked.shape or not (sizes > 0).all():
         raise FedprivError(f"sizes must be at least 1, one for each of {len(asked)} clients, got {sizes}")
     counts = used(sizes, batch)
@@ -119,7 +119,7 @@ def drawn_unevenly(sizes: Whole, batch: int, seed: int, round: int, clients: Who
         for block in by_blocks(len(rows), width):
             chosen = rows[block]
             own = sizes[chosen, None]
-            words = hashed(key, asked[chosen], width)
+            words = hashed_words(key, asked[chosen], width)
             words[np.arange(width) >= own] = _ALL  # the largest: nobody's choice
             low = ((np.int64(1) << np.frexp(own - 1)[1]) - 1).astype(np.uint64)
             out[chosen] = _sampled(words, low, batch)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedpriv import wire
-from fedpriv.packed.symbols import REAL, packing
+from fedpriv.packed.symbols import REAL, packing_of
 from fedpriv.packed.tally import Tally
 from fedpriv.studies.study import Study
 from fedpriv.trust import sums_only
@@ -20,7 +20,7 @@ class Gathered:
     """One frame for all; attackers that forge bytes have frames of their own."""
 
     def __init__(self, study: Study, dimension: int, clients: int, round: int) -> None:
-        self._study, self._mechanism, self._dimension, self._round = study, study.privacy.chosen, dimension, round
+        self._study, self._mechanism, self._dimension, self._round = study, study.privacy.drawn_by, dimension, round
         self._clients: list[Numbers] = []
         self._payloads: list[NDArray[np.uint8]] = []
         self._forged: list[bytes] = []
@@ -42,7 +42,7 @@ class Gathered:
         """Take in what no packing holds, as secure aggregation would: modulo 2ʷ."""
         if self._study.masked is None or row.shape != (self._dimension,) or row.dtype.kind not in "iu":
             raise ValueError(f"residues are {self._dimension} whole numbers under secure aggregation, got {row!r}")
-        self._residues = self._residues + wire.wrapped(row, 1, self._mechanism, self._study.masked)
+        self._residues = self._residues + wire.wrapped_sum(row, 1, self._mechanism, self._study.masked)
         self._clients.append(client)
 
     def add_forged(self, frame: bytes) -> None:
@@ -54,22 +54,22 @@ class Gathered:
         clients = np.concatenate(self._clients) if self._clients else np.empty(0, np.int64)
         if clients.size and self._tally is None:
             payload = np.concatenate(self._payloads)
-            yield wire.messages(self._study.id, self._round, clients, payload, self._dimension, self._mechanism)
+            yield wire.messages_frame(self._study.id, self._round, clients, payload, self._dimension, self._mechanism)
         elif clients.size and self._tally is not None:
             total = self._tally.total()
             if self._residues.any():
                 assert self._study.masked is not None  # or there would be none
-                total = wire.wrapped(total + self._residues, len(clients), self._mechanism, self._study.masked)
-            yield wire.summed(self._study.id, self._round, clients, total, self._alone or None)
+                total = wire.wrapped_sum(total + self._residues, len(clients), self._mechanism, self._study.masked)
+            yield wire.sum_frame(self._study.id, self._round, clients, total, self._alone or None)
         yield from self._forged
 
 
 def summed(study: Study, dimension: int, clients: int) -> bool:
     """Whether a cohort of so many clients answers with its sum: where nobody may see more, else where it is smaller."""
-    mechanism = study.privacy.chosen
+    mechanism = study.privacy.drawn_by
     if sums_only(study.privacy.trust):
         return True
-    form = packing(mechanism)
+    form = packing_of(mechanism)
     if study.rule.needs_rows or form == REAL:  # sums of floats depend on their order
         return False
     return form.size(dimension) * clients > 4 * dimension

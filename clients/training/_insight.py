@@ -21,7 +21,7 @@ from fedpriv._base.arrays import Symbols, Vector
 from fedpriv.bounds import Bounded
 from fedpriv.channel.encoding import Seeded
 from fedpriv.errors import FedprivError
-from fedpriv.packed.symbols import packing
+from fedpriv.packed.symbols import packing_of
 from fedpriv.packed.tally import Tally
 from fedpriv.studies import directions
 from fedpriv.studies.study import Study
@@ -58,7 +58,7 @@ class Insight:
         self, study: Study, pool: Pool, net: Net, weights: Rows, round: int, byzantine: Numbers, train: Train
     ) -> None:
         self.weights, self.round, self.memory = weights, round, dict[str, Any]()
-        self._study, self._pool, self._net, self._mechanism = study, pool, net, study.privacy.chosen
+        self._study, self._pool, self._net, self._mechanism = study, pool, net, study.privacy.drawn_by
         self._channel = study.privacy.channel
         self._attackers, self._train = byzantine, train
 
@@ -66,7 +66,7 @@ class Insight:
     def asked(self) -> Numbers:
         """Who was asked in this round at first, also where fewer are asked again."""
         clients = self._study.clients
-        return clients.chosen.asked(clients.count, self._study.run.seed, self.round)
+        return clients.schedule.asked(clients.count, self._study.run.seed, self.round)
 
     @cached_property
     def byzantine(self) -> Numbers:
@@ -97,7 +97,7 @@ class Insight:
     @property
     def messages(self) -> Symbols:
         """The symbols that all honest clients asked send."""
-        return packing(self._mechanism).unpack(self._sent[1], self._net.dimension)
+        return packing_of(self._mechanism).unpack(self._sent[1], self._net.dimension)
 
     def moved(self, row: Vector) -> Vector:
         """The server's direction, if every attacker sent that update."""
@@ -142,7 +142,7 @@ class Insight:
         return matrix, own, root_update(self._study, self._pool, self._net, self.weights)
 
     def _decoded(self, payload: NDArray[np.uint8]) -> Vector:
-        return directions.seen(self._study, packing(self._mechanism).unpack(payload, self._net.dimension))
+        return directions.rows_seen(self._study, packing_of(self._mechanism).unpack(payload, self._net.dimension))
 
     def _trained(self, clients: Numbers) -> Iterator[Trained]:
         """Honest work, chunk by chunk; whoever fails in it sends nothing."""

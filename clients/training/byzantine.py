@@ -18,8 +18,8 @@ from fedpriv import wire
 from fedpriv.aggregation import ClientVote, rule_alone
 from fedpriv.attacks import Acts, Silent, View
 from fedpriv.errors import FAULTS, FedprivError, reason
-from fedpriv.packed.symbols import packing
-from fedpriv.population.participation import attackers
+from fedpriv.packed.symbols import packing_of
+from fedpriv.population.participation import byzantine_clients
 from fedpriv.randomness.streams import stream
 from fedpriv.studies.study import Study
 from fedpriv.wire.replies import ABSENT, BROKEN
@@ -49,9 +49,9 @@ class Byzantine:
     """Who attacks in a study, and what each of them does at every step of a round."""
 
     def __init__(self, study: Study) -> None:
-        self.clients = attackers(study.clients.count, study.clients.attackers, study.run.seed)
+        self.clients = byzantine_clients(study.clients.count, study.clients.attackers, study.run.seed)
         self._study, self._attack = study, cast(Acts, study.attacker)
-        self._mechanism, self._one_vote = study.privacy.chosen, isinstance(rule_alone(study.rule), ClientVote)
+        self._mechanism, self._one_vote = study.privacy.drawn_by, isinstance(rule_alone(study.rule), ClientVote)
 
     def among(self, clients: Numbers, method: str) -> list[int]:
         """The rows of those who attack in that way."""
@@ -90,7 +90,7 @@ class Byzantine:
         """The attackers' messages in the place of honest ones; who has sent something else, or failed, is taken out."""
 
         def message(row: int) -> None:
-            sent.payload[row : row + 1] = packing(self._mechanism).pack(self._attack.on_messages(*seen(row)))
+            sent.payload[row : row + 1] = packing_of(self._mechanism).pack(self._attack.on_messages(*seen(row)))
 
         def residue(row: int) -> None:
             gathered.add_residue(sent.clients[row : row + 1], *self._attack.on_residues(*seen(row)))
@@ -98,7 +98,7 @@ class Byzantine:
         def forged(row: int) -> None:
             who, payload = sent.clients[row : row + 1], sent.payload[row : row + 1]
             dimension = sent.updates.shape[1]
-            honest = wire.messages(self._study.id, insight.round, who, payload, dimension, self._mechanism)
+            honest = wire.messages_frame(self._study.id, insight.round, who, payload, dimension, self._mechanism)
             gathered.add_forged(bytes(self._attack.on_bytes(honest)))
 
         def seen(row: int) -> tuple[Rows, View]:

@@ -19,17 +19,17 @@ from clients.training._gathering import Gathered
 from clients.training._insight import Insight
 from clients.training.byzantine import Byzantine, Sent
 from clients.training.corrupting import Corrupting
-from clients.training.prepared import Prepared, forget_prepared, prepared, prepared_before
+from clients.training.prepared import Prepared, forget_prepared, prepared_before, prepared_study
 from clients.training.releasing import Releasing
 from clients.training.stobatch import Keeping
 from clients.training.stobatch_noise import Source as Kept
-from clients.training.stobatch_noise import seeded
+from clients.training.stobatch_noise import seeded_source
 from fedpriv import wire
 from fedpriv.channel.encoding import Fresh, Noise, Seeded
 from fedpriv.errors import FedprivError
 from fedpriv.randomness.cryptographic import cryptographic_generator
 from fedpriv.randomness.streams import stream
-from fedpriv.releases.kept import filled, mechanism_of
+from fedpriv.releases.kept import filled_kept, mechanism_of
 from fedpriv.studies import file as study_file
 from fedpriv.studies.tables import Noise as Source
 from fedpriv.wire.replies import NOT_FINITE
@@ -40,17 +40,19 @@ Settings = NDArray[np.float64]
 FAILED = "attack: it failed"  # all that a node says of an attacker's exception, whose text may be of records
 
 
-def answer(study_text: str, weights: Rows, round: int, clients: Numbers, settings: Settings | None = None) -> bytes:
+def cohort_reply(
+    study_text: str, weights: Rows, round: int, clients: Numbers, settings: Settings | None = None
+) -> bytes:
     """The reply of the node that hosts these clients; `settings` are those of their releases that adapt, a row each."""
     return _cohort(study_text).reply(weights, round, clients, settings)
 
 
 @lru_cache(maxsize=2)
 def _cohort(study_text: str) -> Cohort:
-    return Cohort(prepared_before(study_text) or prepared(study_file.parsed(study_text)))
+    return Cohort(prepared_before(study_text) or prepared_study(study_file.parsed_study(study_text)))
 
 
-def forget() -> None:
+def forget_all() -> None:
     """Drop what this process has prepared: the data under a study's names may have become others."""
     _cohort.cache_clear()
     forget_prepared()
@@ -83,11 +85,11 @@ class Cohort:
         self.keeping: Keeping | None = None
         if self.plan.kept is not None:
             try:
-                release = filled(self.plan.kept, self.study.clients.records, sizes_of(self.net))
+                release = filled_kept(self.plan.kept, self.study.clients.records, sizes_of(self.net))
             except FedprivError as error:
                 raise FedprivError(f"privacy.release: {error}") from None
             mechanism = mechanism_of(release)
-            drawn = kept or seeded(self.study.run.seed, mechanism)
+            drawn = kept or seeded_source(self.study.run.seed, mechanism)
             self.keeping = Keeping(self.study, release, *held, *working, mechanism, drawn)
         self._scratch = Scratch()
         self._updates = np.empty((self.net.chunk, self.net.dimension), np.float32)
@@ -113,8 +115,8 @@ class Cohort:
         frames = list(gathered.frames())
         if self.releasing is not None and self.releasing.adapted:
             who, settings = self.releasing.moved()
-            frames.append(wire.adapted(self.study.id, round, who, settings))
-        return wire.reply(frames, dict.fromkeys(failed, FAILED) if self._answers else failed)
+            frames.append(wire.adapted_frame(self.study.id, round, who, settings))
+        return wire.reply_bytes(frames, dict.fromkeys(failed, FAILED) if self._answers else failed)
 
     def _sent(self, seen: Insight, clients: Numbers) -> tuple[Sent, dict[int, str]]:
         """The messages of a chunk of clients, all speaking as honest ones do; the rows that have none, and why."""

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from clients.data.counter_hash import hashed
+from clients.data.counter_hash import hashed_words
 from clients.data.pool import Pool
 from clients.data.splits import key_of
 from clients.models.gradients import Net
@@ -44,7 +44,7 @@ class Corrupting:
         """Which of these records are corrupted: each with probability `share`, always the same ones."""
         if self._corruption is None:
             return np.zeros(numbers.shape, bool)
-        words = hashed(self._key, numbers.reshape(-1), 1).reshape(numbers.shape)
+        words = hashed_words(self._key, numbers.reshape(-1), 1).reshape(numbers.shape)
         return np.asarray((words >> np.uint64(11)) * 2.0**-53 < self._corruption.share)
 
     def data(self, x: Rows, y: Numbers, numbers: Numbers) -> tuple[Rows, Numbers]:
@@ -70,7 +70,7 @@ class Corrupting:
         view = View(
             knowledge="own", seen=_Known(own), shared=lambda: stream(seed, purpose, round),
             generators=lambda: [stream(seed, purpose, round, int(number)) for number in numbers[hit]],
-            mechanism=self._study.privacy.chosen, asked=len(rows), byzantine=len(own), progress=now - net.initial(),
+            mechanism=self._study.privacy.drawn_by, asked=len(rows), byzantine=len(own), progress=now - net.initial(),
         )  # fmt: skip
         with np.errstate(over="ignore"):
             rows[hit] = cast(Acts, self._corruption.act).on_updates(own, view)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from clients.data import DATA_SETS
 from clients.data.pool import Pool
-from clients.data.splits import Division, division
+from clients.data.splits import Division, divided_records
 from clients.models import MODELS
 from clients.models.gradients import Net
 from fedpriv.errors import FedprivError
@@ -38,7 +38,7 @@ class Prepared:
         _PREPARED[self.plan.text] = self
 
 
-def prepared(study: Study, own: tuple[Pool, Division] | None = None) -> Prepared:
+def prepared_study(study: Study, own: tuple[Pool, Division] | None = None) -> Prepared:
     """The data and the model of a study that lacks no setting; `own` are a node's records, and who of it holds them."""
     pool = pool_of(study) if own is None else own[0]
     net = net_of(study, pool)
@@ -76,6 +76,6 @@ def division_of(study: Study, pool: Pool) -> Division:
     """Which client holds which records."""
     clients = study.clients
     try:
-        return division(clients.division, pool.y, clients.count, clients.records, study.run.seed)
+        return divided_records(clients.division, pool.y, clients.count, clients.records, study.run.seed)
     except FedprivError as error:
         raise FedprivError(f"clients: {error}") from None

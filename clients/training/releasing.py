@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from clients.data.pool import Pool
 from clients.data.splits import Division, records_of
-from clients.models.gradients import Net, blocks
+from clients.models.gradients import Net, block_slices
 from clients.models.memory import Scratch
-from clients.models.per_record import together
+from clients.models.per_record import rows_together
 from clients.training._batches import read
 from clients.training.byzantine import Byzantine
 from clients.training.corrupting import Corrupting
@@ -24,7 +24,7 @@ from fedpriv.errors import FedprivError
 from fedpriv.randomness.cryptographic import cryptographic_generator
 from fedpriv.randomness.exact import bernoulli
 from fedpriv.randomness.streams import stream
-from fedpriv.releases import SUMS, Batch, Blocks, PrivateSum, at
+from fedpriv.releases import SUMS, Batch, Blocks, PrivateSum, release_at
 from fedpriv.studies.study import Study
 from fedpriv.studies.tables import Noise
 
@@ -80,7 +80,7 @@ class Releasing:
         batches = self._byzantine.poisoned(clean, round, np.array([client]), None, self._net.classes, why)
         total, now, settings = np.zeros(self._net.dimension), weights, self._settings.get(client, self._first)
         for step, (chosen, (x, y)) in enumerate(zip(samples, batches, strict=True)):
-            release = at(self._sum, settings)
+            release = release_at(self._sum, settings)
             batch = self._batch(release, now, x[0], y[0], chosen, round, step)
             self.dropped[client] += int((~batch.usable).sum())
             found = release.released(batch, rng)
@@ -96,8 +96,8 @@ class Releasing:
         """The gradients of a batch's records, corrupted or not: all at once where the release orders them."""
         gathered = None if release.orders else Blocks(release, self._net.dimension, self._expected)
         rows = np.zeros((0, self._net.dimension), np.float32)
-        size = max(len(chosen), 1) if gathered is None else together(self._net.dimension)
-        for part in blocks(len(chosen), size):
+        size = max(len(chosen), 1) if gathered is None else rows_together(self._net.dimension)
+        for part in block_slices(len(chosen), size):
             rows = self._scratch("rows", len(chosen[part]), self._net.dimension).numpy()
             self._net.each(now, x[part], y[part], rows)
             self._corrupting.gradients(rows, chosen[part], round, step, self._net, now)

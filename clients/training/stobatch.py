@@ -18,9 +18,9 @@ from torch import Tensor
 
 from clients.data.pool import Pool
 from clients.data.splits import Division, records_of
-from clients.models.gradients import Net, blocks
+from clients.models.gradients import Net, block_slices
 from clients.models.memory import channels_last
-from clients.models.randomised import laplace
+from clients.models.randomised import laplace_noise
 from clients.models.stobatch import Encoded, encoded_of
 from clients.robustness.input_attacks import INPUT_ATTACKS
 from clients.training.byzantine import Byzantine
@@ -75,7 +75,7 @@ class Keeping:
     def updates(self, weights: Rows, round: int, clients: Numbers, out: Rows) -> dict[int, str]:
         """Each client's gradient into `out`; who has none, and why."""
         failures: dict[int, str] = {}
-        take(self._module, weights)
+        take_weights(self._module, weights)
         for row, client in enumerate(clients.tolist()):
             try:
                 batches, size, total = self.batches(client), self._kept.batches, torch.zeros(self._net.dimension)
@@ -96,7 +96,7 @@ class Keeping:
         held = len(own) - len(own) % (m * self._kept.batches)
         if not held:
             raise FedprivError(f"client {client} has {len(own)} records, too few for fixed batches of {m}")
-        for part in blocks(held, m):
+        for part in block_slices(held, m):
             chosen, number, why = own[None, part], int(own[part][0]), dict[int, str]()
             # corrupted records were so before they are noised, and so were a Byzantine client's own
             clean = iter([self._corrupting.data(*self._pool.batch(chosen), chosen)])
@@ -120,22 +120,22 @@ class Keeping:
             random = torch.Generator().manual_seed(int(rng.integers(2**62)))
             shares = np.array_split(np.arange(len(pair[1].x)), len(self._kept.attacks))
             found = [
-                adversarial(self._module, pair[1].x[share[part]], kind, size, self._kept.steps, random)
+                adversarial_examples(self._module, pair[1].x[share[part]], kind, size, self._kept.steps, random)
                 for kind, share in zip(self._kept.attacks, shares, strict=True)
-                for part in blocks(len(share), AT_ONCE)
+                for part in block_slices(len(share), AT_ONCE)
             ]
             parts.append((pair[1]._replace(x=torch.cat(found)), self._kept.xi))
         whole = sum(weight * len(batch.x) for batch, weight in parts)
         examples = sum(len(batch.x) for batch, _ in parts)
         total = torch.zeros(self._net.dimension)
         for batch, weight in parts:
-            for part in blocks(len(batch.x), AT_ONCE):
+            for part in block_slices(len(batch.x), AT_ONCE):
                 some = Batch(batch.x[part], batch.y[part])
-                total += gradient(self._module, some, 1 / examples, weight / whole, self._hidden, rng)
+                total += noised_gradient(self._module, some, 1 / examples, weight / whole, self._hidden, rng)
         return total
 
 
-def take(module: Encoded, weights: Rows) -> None:
+def take_weights(module: Encoded, weights: Rows) -> None:
     """Put a vector of weights where the parameters are, as these lie in memory."""
     start = 0
     with torch.no_grad():
@@ -144,7 +144,7 @@ def take(module: Encoded, weights: Rows) -> None:
             start += own.numel()
 
 
-def gradient(
+def noised_gradient(
     module: Encoded, batch: Batch, reconstructed: float, labelled: float, noise: float, rng: np.random.Generator
 ) -> Tensor:
     """The gradient of `reconstructed`·R̄ by θ₁ and of `labelled`·L̄ by θ₂, summed over a batch, in parameters' order.
@@ -155,7 +155,7 @@ def gradient(
     with torch.enable_grad():
         hidden = module.first(batch.x)
         r = reconstruction_loss(module, hidden) * reconstructed
-        added = torch.from_numpy(laplace(tuple(hidden.shape), rng) * np.float32(noise)) if noise else 0.0
+        added = torch.from_numpy(laplace_noise(tuple(hidden.shape), rng) * np.float32(noise)) if noise else 0.0
         scores = module.last(module.rest(hidden.detach() + added))
         loss = (scores / 2 + scores * scores / 8 - scores * batch.y).sum() * labelled
         first, others = [module.first.weight], [own for own in module.parameters() if own is not module.first.weight]
@@ -175,7 +175,9 @@ def reconstruction_loss(module: Encoded, hidden: Tensor) -> Tensor:
     return (fixed * (halves[:, None, None] - hidden)).sum() / hidden[0, 0].numel()
 
 
-def adversarial(module: Encoded, x: Tensor, kind: str, size: float, steps: int, random: torch.Generator) -> Tensor:
+def adversarial_examples(
+    module: Encoded, x: Tensor, kind: str, size: float, steps: int, random: torch.Generator
+) -> Tensor:
     """x̄ moved by `size` at most, against the label that the model itself predicts for it.
 
     Attacks keep to the box [−1, 1], and x̄ is outside. So they see x̄ in units in which no move can leave the box.

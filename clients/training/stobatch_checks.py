@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from clients.data.pool import Pool, scaled
+from clients.data.pool import Pool, scaled_features
 from clients.data.splits import Division, Uneven, records_of
 from clients.models.gradients import Net
 from clients.models.stobatch import encoded_of, sizes_of
@@ -14,7 +14,7 @@ from clients.robustness.input_attacks import INPUT_ATTACKS
 from clients.training.stobatch import Numbers
 from fedpriv.certified.functional import EDGE
 from fedpriv.errors import FedprivError, one_of
-from fedpriv.releases.kept import Kept, filled, mechanism_of
+from fedpriv.releases.kept import Kept, filled_kept, mechanism_of
 from fedpriv.releases.kept import settings_of as kept_settings
 from fedpriv.studies.study import Kind, Study
 from fedpriv.studies.tables import Noise
@@ -22,14 +22,14 @@ from fedpriv.studies.tables import Noise
 AT_ONCE = 4096  # records looked at
 
 
-def settled(study: Study, pool: Pool, net: Net, division: Division) -> Study:
+def settled_sizes(study: Study, pool: Pool, net: Net, division: Division) -> Study:
     """A study with the sizes of its batches and of its model written out; as it is, where nothing is kept."""
     kept, release = study.privacy.kept, study.privacy.release
     if kept is None or release is None:
         return study
     encoded_of(net)
     try:
-        found = filled(kept, study.clients.records, sizes_of(net))
+        found = filled_kept(kept, study.clients.records, sizes_of(net))
         check_attacks(found)
     except FedprivError as error:
         raise FedprivError(f"privacy.release: {error}") from None
@@ -90,7 +90,7 @@ def checked_records(kept: Kept, pool: Pool, division: Division, first: int, last
 def check_range(pool: Pool) -> None:
     """Refuse data outside of the cube that the noise is for."""
     for start in range(0, len(pool), AT_ONCE):
-        values = scaled(np.asarray(pool.x[start : start + AT_ONCE]), pool.divide, pool.subtract)
+        values = scaled_features(np.asarray(pool.x[start : start + AT_ONCE]), pool.divide, pool.subtract)
         reach = np.abs(values).reshape(len(values), -1).max(1)
         if not (reach <= EDGE).all():
             row = int(np.argmax(~(reach <= EDGE)))
@@ -100,14 +100,14 @@ def check_range(pool: Pool) -> None:
             )
 
 
-def besides(study: Study, noise: Noise) -> object:
+def also_depends_on(study: Study, noise: Noise) -> object:
     """What else noised records depend on: who alters them, and a seed that is known."""
     altered = study.corruption, study.attack if study.clients.attackers else None
     seed = study.run.seed if noise == "seeded" or any(altered) else None
     return altered, study.clients.byzantine, noise, seed
 
 
-def unused(study: Study, pool: Pool, kept: Kept) -> str | None:
+def unused_records(study: Study, pool: Pool, kept: Kept) -> str | None:
     """In words, which records are in no fixed batch; None where all are."""
     held = _in_batches(kept)
     own = study.clients.records % held

@@ -25,7 +25,7 @@ Numbers = NDArray[np.int64]
 Source = Callable[[int, str], Generator]  # of a batch, by the number of its first record, and a part
 
 
-def seeded(seed: int, mechanism: FunctionalMechanism) -> Source:
+def seeded_source(seed: int, mechanism: FunctionalMechanism) -> Source:
     """A simulation's source of noise that is drawn once: who knows the seed can subtract it."""
     scales = f"{mechanism.noise!r} {mechanism.label_noise!r}"
     return lambda number, part: stream(seed, f"kept {part} {scales}", client=number)
@@ -44,7 +44,9 @@ class Secret:
         return Generator(ChaCha(key=int.from_bytes(own, "little"), rounds=20))
 
 
-def secret(key: bytes, mechanism: FunctionalMechanism, pool: Pool, held: Iterable[Numbers], besides: object) -> Secret:
+def secret_source(
+    key: bytes, mechanism: FunctionalMechanism, pool: Pool, held: Iterable[Numbers], besides: object
+) -> Secret:
     """The noise of these records at these scales, in batches of the mechanism's size.
 
     `held` are the numbers of each client's records, `besides` what alters them. Two are the same if and only if all of

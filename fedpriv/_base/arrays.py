@@ -19,13 +19,13 @@ def finite(x: ArrayLike) -> Vector:
     >>> finite([1, 2])
     array([1., 2.])
     """
-    return within(x, np.inf)
+    return held_within(x, np.inf)
 
 
-def within(x: ArrayLike, peak: float) -> Vector:
+def held_within(x: ArrayLike, peak: float) -> Vector:
     """x as float64 with every coordinate brought within ±peak, refused where it holds a nan or an infinity.
 
-    >>> within([1, -2], 1.5)
+    >>> held_within([1, -2], 1.5)
     array([ 1. , -1.5])
     """
     values = np.asarray(x, dtype=np.float64)

@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 
 
-def replaced(target: Path, content: bytes | memoryview, mode: int | None = None) -> None:
+def replace_file(target: Path, content: bytes | memoryview, mode: int | None = None) -> None:
     """Put the content in the target's place at once and durably: whatever goes wrong, the old file stays whole.
 
     It is the owner's alone unless a mode is given.
@@ -25,7 +25,7 @@ def replaced(target: Path, content: bytes | memoryview, mode: int | None = None)
             raise
 
 
-def synced(folder: Path) -> None:
+def sync_directory(folder: Path) -> None:
     """Let a directory's new names survive the end of the machine."""
     file = os.open(folder, os.O_RDONLY)
     try:

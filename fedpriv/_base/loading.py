@@ -7,12 +7,12 @@ import importlib
 from typing import Any
 
 
-def loaded(path: str) -> Any:
+def loaded_object(path: str) -> Any:
     """A module, or what is at `module:name` in one.
 
     Of what a module makes while it loads nothing is garbage: looking through it again and again is a tenth of the time.
 
-    >>> loaded("math:pi")
+    >>> loaded_object("math:pi")
     3.141592653589793
     """
     module, _, name = path.partition(":")

@@ -13,12 +13,12 @@ from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
 
-from fedpriv._base.files import replaced
+from fedpriv._base.files import replace_file
 
 SIZE = 8  # bytes
 
 
-def digest(folders: Iterable[Path], besides: Iterable[str] = ()) -> str:
+def code_digest(folders: Iterable[Path], besides: Iterable[str] = ()) -> str:
     """A digest of all modules in some folders, but those in the packages `besides`, each by its name and syntax tree.
 
     Parsing them takes most of a second, so what was found is kept under a digest of the very bytes: beside the sources,
@@ -38,21 +38,21 @@ def digest(folders: Iterable[Path], besides: Iterable[str] = ()) -> str:
                 return known
     found = blake2b(digest_size=SIZE)
     for name, content in sources:
-        found.update(f"{name}\0{meaning(content)}\0".encode())
+        found.update(f"{name}\0{syntax_text(content)}\0".encode())
     for place in places:
         with suppress(OSError):
             place.parent.mkdir(parents=True, exist_ok=True)
-            replaced(place, found.hexdigest().encode())
+            replace_file(place, found.hexdigest().encode())
             break
     return found.hexdigest()
 
 
-def meaning(source: str | bytes) -> str:
+def syntax_text(source: str | bytes) -> str:
     """A module's syntax tree, as text without positions and without strings that stand alone, as docstrings do.
 
-    >>> meaning("def f(x):\\n    'Twice.'\\n    return 2 * x  # of course") == meaning("def f(x): return (2 * x)")
+    >>> syntax_text("def f(x):\\n    'Twice.'\\n    return 2 * x  # yes") == syntax_text("def f(x): return (2 * x)")
     True
-    >>> meaning("LIMIT = 2") == meaning("LIMIT = 2.0")
+    >>> syntax_text("LIMIT = 2") == syntax_text("LIMIT = 2.0")
     False
     """
     return repr(_said(ast.parse(source)))

@@ -14,43 +14,43 @@ from fedpriv.errors import FedprivError
 Table = dict[str, Any]
 
 
-def native(value: Any) -> Any:
+def native_values(value: Any) -> Any:
     """Python's own numbers in the place of numpy's, and lists in that of arrays and tuples: what is equal reads alike.
 
-    >>> native({"clip": np.float64(1.0), "maps": np.array([4, 8]), "sizes": (np.int64(3),)})
+    >>> native_values({"clip": np.float64(1.0), "maps": np.array([4, 8]), "sizes": (np.int64(3),)})
     {'clip': 1.0, 'maps': [4, 8], 'sizes': [3]}
     """
     if isinstance(value, Mapping):
-        return {native(key): native(each) for key, each in value.items()}
+        return {native_values(key): native_values(each) for key, each in value.items()}
     if isinstance(value, list | tuple):
-        return [native(each) for each in value]
+        return [native_values(each) for each in value]
     if isinstance(value, np.longdouble):
         return float(value)  # whose own item is itself
     if isinstance(value, np.generic | np.ndarray):
-        return native(value.tolist()) if isinstance(value, np.ndarray) else value.item()
+        return native_values(value.tolist()) if isinstance(value, np.ndarray) else value.item()
     return value
 
 
-def toml(table: Mapping[str, Any]) -> str:
+def toml_text(table: Mapping[str, Any]) -> str:
     """Nested tables as TOML."""
     return "\n".join(_lines(table, "")) + "\n"
 
 
-def flat(table: Mapping[str, Any], path: str = "") -> Table:
+def flat_table(table: Mapping[str, Any], path: str = "") -> Table:
     """Settings by dotted path. A table with a kind is one value: it says all of what it names.
 
-    >>> flat({"run": {"seed": 1}, "privacy.epsilon": 4.0, "attack": {"kind": "SignFlip"}})
+    >>> flat_table({"run": {"seed": 1}, "privacy.epsilon": 4.0, "attack": {"kind": "SignFlip"}})
     {'run.seed': 1, 'privacy.epsilon': 4.0, 'attack': {'kind': 'SignFlip'}}
     """
     found: Table = {}
     for key, value in table.items():
         place = f"{path}.{key}" if path else key
         inner = isinstance(value, dict) and value and "kind" not in value
-        found |= flat(value, place) if inner else {place: value}
+        found |= flat_table(value, place) if inner else {place: value}
     return found
 
 
-def put(table: Table, path: str, value: Any) -> None:
+def put_setting(table: Table, path: str, value: Any) -> None:
     """Set what a dotted path names; a new kind drops the settings of the old one."""
     *above, last = path.split(".")
     for key in above:
@@ -66,7 +66,7 @@ def _lines(table: Mapping[str, Any], path: str) -> list[str]:
     """A table's own keys first, then its tables."""
     lines = [f"[{path}]"] if path else []
     inner = {key: value for key, value in table.items() if isinstance(value, dict)}
-    lines += [f"{_key(key)} = {inline(value)}" for key, value in table.items() if key not in inner]
+    lines += [f"{_key(key)} = {inline_toml(value)}" for key, value in table.items() if key not in inner]
     for key, value in inner.items():
         lines += ["", *_lines(value, f"{path}.{_key(key)}" if path else _key(key))]
     return lines
@@ -77,10 +77,10 @@ def _key(key: str) -> str:
     return key if key.replace("-", "").replace("_", "").isalnum() and key.isascii() else json.dumps(key)
 
 
-def inline(value: Any) -> str:
+def inline_toml(value: Any) -> str:
     """A value of TOML in one line.
 
-    >>> inline({"kind": "Nnm", "byzantine": 3})
+    >>> inline_toml({"kind": "Nnm", "byzantine": 3})
     '{kind = "Nnm", byzantine = 3}'
     """
     if isinstance(value, bool):
@@ -90,7 +90,7 @@ def inline(value: Any) -> str:
     if isinstance(value, str):
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     if isinstance(value, list | tuple):
-        return f"[{', '.join(map(inline, value))}]"
+        return f"[{', '.join(map(inline_toml, value))}]"
     if isinstance(value, dict):
-        return f"{{{', '.join(f'{_key(key)} = {inline(each)}' for key, each in value.items())}}}"
+        return f"{{{', '.join(f'{_key(key)} = {inline_toml(each)}' for key, each in value.items())}}}"
     return repr(value)

@@ -15,7 +15,7 @@ from fedpriv.curves.compose import Part
 from fedpriv.curves.joint import joint
 from fedpriv.curves.tradeoff import Tradeoff
 from fedpriv.mechanisms import Gaussian, Histogram, Laplace, Mechanism, Ptr, Ternary
-from fedpriv.mechanisms.ptr_pairs import attained
+from fedpriv.mechanisms.ptr_pairs import ptr_attained
 from fedpriv.randomness.grid import FINE
 from fedpriv.trust import Central, Local, Sums
 
@@ -43,7 +43,7 @@ def witnesses_of(event: Event) -> list[Witness]:
         mechanism = replace(mechanism, noise=mechanism.noise * REACHED)  # with as much more real noise
     if isinstance(mechanism, Ptr):  # data sets that attain their case in every round, of what is seen and sampled of it
         seen = seen_of(event)
-        found = attained(mechanism, seen, rate=event.sampling, rounds=event.rounds, dimension=event.dimension)
+        found = ptr_attained(mechanism, seen, rate=event.sampling, rounds=event.rounds, dimension=event.dimension)
         return [_in_every_round(event, proof, curve) for proof, curve in found]
     if isinstance(mechanism, Histogram):  # bins full in every coordinate: the limit in which none is held back
         if event.sampling < 1:

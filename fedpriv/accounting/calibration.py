@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 from fedpriv.accounting.account import Account, Cost
 from fedpriv.accounting.event import Event
 from fedpriv.curves.compose import FINE, QUICK
-from fedpriv.errors import FedprivError, Unreachable, nearest, positive, probability
+from fedpriv.errors import FedprivError, Unreachable, nearest_hint, positive, probability
 from fedpriv.mechanisms import COSTED
 from fedpriv.settings import settings_of
 
@@ -78,7 +78,9 @@ def _free_setting(kind: str, settings: Mapping[str, Any], free: str | None) -> s
     effects, others = COSTED.named(kind).effects, [name for name in settings if name != free]
     for name in (free, *others):
         if name not in known:
-            raise FedprivError(f"{kind} has no setting {name!r}{nearest(name, known)}; settings: {', '.join(known)}")
+            raise FedprivError(
+                f"{kind} has no setting {name!r}{nearest_hint(name, known)}; settings: {', '.join(known)}"
+            )
         if name == free and name not in effects:
             raise FedprivError(f"{free} of {kind} cannot be calibrated; these can: {', '.join(effects)}")
         if name != free:

@@ -17,7 +17,7 @@ from fedpriv.accounting.routes import Route
 from fedpriv.bounds import renyi
 from fedpriv.bounds.vectors import OUTWARD
 from fedpriv.curves.compose import FINE, Bounds
-from fedpriv.curves.repeated import Repeated, first_of_block, last_of_block, scaled
+from fedpriv.curves.repeated import Repeated, first_of_block, last_of_block, scaled_parts
 from fedpriv.errors import natural, probability
 
 NEAR = 1.2  # routes whose ε is about so many times the best are asked in every round
@@ -46,18 +46,18 @@ class _Upper:
             return inf
         if self.curves is not None:
             return self.curves.upper(rounds, aside=aside)
-        return renyi.epsilon(self._divergence(rounds), delta - aside)
+        return renyi.renyi_epsilon(self._divergence(rounds), delta - aside)
 
     def nearly(self, rounds: int, delta: float) -> float:
         """What `epsilon` is, or less: without the certified maxima of votes' divergences, which take long."""
         if self.curves is not None:
             return self.curves.upper(rounds)
         curve = self._divergence(rounds)
-        return renyi.epsilon(curve.floor if isinstance(curve, renyi.VoteCurve) else curve, delta)
+        return renyi.renyi_epsilon(curve.floor if isinstance(curve, renyi.VoteCurve) else curve, delta)
 
     def _divergence(self, rounds: int) -> renyi.Curve:
         assert self.route.divergence is not None
-        return renyi.repeated(self.route.divergence, rounds / self.base)
+        return renyi.repeated_curve(self.route.divergence, rounds / self.base)
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,7 +142,7 @@ class Course:
     def witnesses(self, rounds: int) -> list[Witness]:
         """Explicit data for so many rounds."""
         base = min(last_of_block(rounds), FEW)
-        return [one._replace(parts=tuple(scaled(one.parts, rounds, base))) for one, _ in self._made[base]]
+        return [one._replace(parts=tuple(scaled_parts(one.parts, rounds, base))) for one, _ in self._made[base]]
 
     @cached_property
     def _made(self) -> dict[int, list[tuple[Witness, Repeated]]]:

@@ -39,7 +39,7 @@ from fedpriv.trust import (
     Trust,
     Unit,
     Word,
-    certain,
+    certain_contributors,
     sums_only,
     trust_of,
     word_of,
@@ -177,18 +177,18 @@ def by_hand(
     )  # fmt: skip
 
 
-def described(event: Event) -> dict[str, Any]:
+def event_as_data(event: Event) -> dict[str, Any]:
     """An event as plain data, for ledgers and reports."""
     return {
         "kind": type(event.mechanism).__name__, "settings": settings_of(event.mechanism), "bound": _named(event.bound),
-        "dimension": event.dimension, "trust": word_of(event.trust), "clients": certain(event.trust),
+        "dimension": event.dimension, "trust": word_of(event.trust), "clients": certain_contributors(event.trust),
         "unit": event.unit, "adjacency": event.adjacency, "sampling": event.sampling, "rounds": event.rounds,
         "seen": event.seen,
     }  # fmt: skip
 
 
 def event_of(entry: Mapping[str, Any]) -> Event:
-    """The event that `described` has made plain data of, in this format or in the one before, which had a geometry.
+    """The event that `event_as_data` has made plain data of, in this format or in the one before, which had a geometry.
 
     A fact left out is never filled in: it may cost less.
     """
@@ -242,7 +242,7 @@ def levels_of(event: Event) -> list[tuple[float, int]]:
     clip, peak = event.mechanism.clip, event.mechanism.peak
     if event.dimension == 1 or geometry_of(event.bound) == "linf":
         return [(peak, event.dimension)]
-    return vectors.spans(clip=clip, peak=peak, dimension=event.dimension)
+    return vectors.explicit_spans(clip=clip, peak=peak, dimension=event.dimension)
 
 
 def _named(bound: Bound | None) -> dict[str, Any] | None:

@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, get_args
 
-from fedpriv._base.files import replaced
+from fedpriv._base.files import replace_file
 from fedpriv.accounting.account import Account, spent_epsilon
-from fedpriv.accounting.event import Event, described, event_of
+from fedpriv.accounting.event import Event, event_as_data, event_of
 from fedpriv.curves.compose import Bounds
 from fedpriv.errors import BudgetExceeded, FedprivError, one_of, positive, probability
 from fedpriv.trust import Unit
@@ -126,11 +126,11 @@ class Ledger:
         document = {
             "format": FORMAT,
             "budget": None if self.budget is None else vars(self.budget),
-            "events": [described(event) for event in self.events],
+            "events": [event_as_data(event) for event in self.events],
         }
         text = json.dumps(document, indent=1, default=_plain)
         try:
-            replaced(target, text.encode())
+            replace_file(target, text.encode())
         except OSError as error:
             raise FedprivError(f"{path}: cannot be written ({error.strerror or error})") from None
 

@@ -51,14 +51,14 @@ def route_epsilon(route: Route, delta: float, tolerance: float) -> float:
     if delta < route.aside:
         return inf
     if route.divergence is not None:
-        return renyi.epsilon(route.divergence, delta - route.aside)
+        return renyi.renyi_epsilon(route.divergence, delta - route.aside)
     return compose(route.parts).upper_epsilon(delta - route.aside, tolerance)
 
 
 def route_delta(route: Route, epsilon: float, tolerance: float) -> float:
     """The upper bound of δ(ε) by this route."""
     if route.divergence is not None:
-        return min(renyi.delta(route.divergence, epsilon) + route.aside, 1.0)
+        return min(renyi.renyi_delta(route.divergence, epsilon) + route.aside, 1.0)
     return min(compose(route.parts).delta(epsilon, tolerance).upper + route.aside, 1.0)
 
 

@@ -23,7 +23,7 @@ from fedpriv.aggregation._trust import FlTrust, SignGuard
 from fedpriv.aggregation._votes import ClientVote, MajorityVote, WeightedVote
 from fedpriv.aggregation.rows import Aid, finite_rows
 from fedpriv.errors import FedprivError
-from fedpriv.registry import Kind, Registry, fitted
+from fedpriv.registry import Kind, Registry, fitted_settings
 
 __all__ = [
     "RULES",
@@ -54,10 +54,10 @@ __all__ = [
     "SignGuard",
     "TrimmedMean",
     "WeightedVote",
-    "assumed",
     "finite_rows",
     "rule_alone",
     "rule_of",
+    "with_assumed_attackers",
 ]
 
 Table = Mapping[str, Any]
@@ -102,10 +102,10 @@ def rule_of(kind: str, settings: Table, rules: Registry[Rule] = RULES) -> Rule:
     return Chain(tuple(before), rule) if before else rule
 
 
-def assumed(kind: str, settings: Table, attackers: int, rules: Registry[Rule] = RULES) -> dict[str, Any]:
+def with_assumed_attackers(kind: str, settings: Table, attackers: int, rules: Registry[Rule] = RULES) -> dict[str, Any]:
     """The settings, the number of attackers filled in where a rule, or what precedes it, assumes one and is not told.
 
-    >>> assumed("Krum", {"before": [{"kind": "Nnm"}]}, 3)
+    >>> with_assumed_attackers("Krum", {"before": [{"kind": "Nnm"}]}, 3)
     {'before': [{'kind': 'Nnm', 'byzantine': 3}], 'byzantine': 3}
     """
     found = _filled(rules, kind, settings, attackers)
@@ -123,7 +123,7 @@ def _filled(registry: Registry[Any], kind: str, settings: Table, attackers: int)
     """Settings as the class has them, with the number of attackers where it assumes one and is not told."""
     cls = registry.named(kind) if kind in registry or ":" in kind else None
     name = getattr(cls, "assumes", None)
-    given = fitted(cls, settings)
+    given = fitted_settings(cls, settings)
     return {**given, name: attackers} if name and name not in given else given
 
 

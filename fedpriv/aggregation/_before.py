@@ -10,7 +10,7 @@ import numpy as np
 from fedpriv._base.arrays import Vector
 from fedpriv._base.one_thread import one_thread
 from fedpriv.aggregation._cloud import Cloud
-from fedpriv.aggregation.rows import Aid, Attackers, measured, scaled, usable
+from fedpriv.aggregation.rows import Aid, Attackers, measured_rows, scaled_rows, usable_rows
 from fedpriv.errors import positive, whole
 from fedpriv.settings import check_fields
 
@@ -48,7 +48,7 @@ class Nnm:
 
     def __call__(self, matrix: Vector, aid: Aid | None = None) -> Vector:
         """The mixed rows."""
-        rows, sizes = measured(matrix, self.least, self)
+        rows, sizes = measured_rows(matrix, self.least, self)
         with one_thread():
             return np.asarray(self.weights(Cloud.of(rows, sizes)).astype(rows.dtype) @ rows)
 
@@ -84,7 +84,7 @@ class Bucketing:
 
     def __call__(self, matrix: Vector, aid: Aid | None = None) -> Vector:
         """The means of the buckets."""
-        rows = usable(matrix, self.least, self)
+        rows = usable_rows(matrix, self.least, self)
         order = (aid or Aid()).draws_for(self).permutation(len(rows))
         kind = rows.dtype if rows.dtype.kind == "f" else np.float64
         means = np.empty((self.left(len(rows)), rows.shape[1]), kind)
@@ -128,7 +128,7 @@ class Arc:
 
     def __call__(self, matrix: Vector, aid: Aid | None = None) -> Vector:
         """The rows, none longer than the longest that is kept."""
-        rows, sizes = measured(matrix, self.least, self)
+        rows, sizes = measured_rows(matrix, self.least, self)
         count = len(rows)
         cut = 2 * self.byzantine * (count - self.byzantine) // count
         return _within(rows, sizes, float(np.sort(sizes)[count - cut - 1]))
@@ -157,9 +157,9 @@ class NormClipping:
 
     def __call__(self, matrix: Vector, aid: Aid | None = None) -> Vector:
         """The rows, none longer than the radius."""
-        return _within(*measured(matrix, self.least, self), self.radius)
+        return _within(*measured_rows(matrix, self.least, self), self.radius)
 
 
 def _within(rows: Vector, sizes: Vector, longest: float) -> Vector:
     """The rows, those that are longer cut to that length."""
-    return scaled(rows, np.where(sizes > longest, longest / np.where(sizes > 0, sizes, 1), 1))
+    return scaled_rows(rows, np.where(sizes > longest, longest / np.where(sizes > 0, sizes, 1), 1))

@@ -10,7 +10,7 @@ import numpy as np
 from fedpriv._base.arrays import Vector
 from fedpriv._base.one_thread import one_thread
 from fedpriv.aggregation._cloud import Cloud, weighed
-from fedpriv.aggregation.rows import Aid, combined, lengths, measured
+from fedpriv.aggregation.rows import Aid, measured_rows, row_norms, weighted_sum
 from fedpriv.errors import positive, whole
 from fedpriv.settings import check_fields
 
@@ -80,14 +80,14 @@ class CenteredClipping:
 
     def __call__(self, matrix: Vector, aid: Aid | None = None) -> Vector:
         """The centre after the last step, from the finite rows."""
-        rows, distances = measured(matrix, self.least, self)
+        rows, distances = measured_rows(matrix, self.least, self)
         point = np.zeros(rows.shape[1])
         with one_thread():
             for step in range(self.steps):
                 if step:
                     centre = point.astype(rows.dtype)  # in the precision of the rows
                     parts = (rows[start : start + _ROWS] for start in range(0, len(rows), _ROWS))
-                    distances = np.concatenate([lengths(part - centre) for part in parts])
+                    distances = np.concatenate([row_norms(part - centre) for part in parts])
                 weights = self.radius / np.maximum(distances, self.radius) / len(rows)
-                point = combined(weights, rows) + (1 - weights.sum()) * point
+                point = weighted_sum(weights, rows) + (1 - weights.sum()) * point
         return point

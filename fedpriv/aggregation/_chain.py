@@ -10,7 +10,7 @@ from fedpriv._base.arrays import Vector
 from fedpriv._base.one_thread import one_thread
 from fedpriv.aggregation._before import Nnm
 from fedpriv.aggregation._cloud import Cloud
-from fedpriv.aggregation.rows import Aid, combined, measured
+from fedpriv.aggregation.rows import Aid, measured_rows, weighted_sum
 from fedpriv.errors import FedprivError
 
 MOST = 1 << 18  # rows, past which no clients are waited for
@@ -101,8 +101,8 @@ class Chain:
         weights: Callable[[Cloud], Vector] | None = getattr(self.rule, "weights", None)
         if not isinstance(last, Nnm) or weights is None:
             return self.rule(last(matrix, aid), aid)
-        rows, sizes = measured(matrix, max(last.least, self.rule.least), self)
+        rows, sizes = measured_rows(matrix, max(last.least, self.rule.least), self)
         with one_thread():
             cloud = Cloud.of(rows, sizes)
             mixing = last.weights(cloud)
-            return combined(weights(cloud.mixed(mixing)) @ mixing, rows)
+            return weighted_sum(weights(cloud.mixed(mixing)) @ mixing, rows)

@@ -13,7 +13,7 @@ import numpy as np
 
 from fedpriv._base.arrays import Vector
 from fedpriv._base.one_thread import one_thread
-from fedpriv.aggregation.rows import combined, measured
+from fedpriv.aggregation.rows import measured_rows, weighted_sum
 
 _BLOCK = 1 << 22  # numbers at once
 _OFF = 64  # a centre so many times as far off, squared, as points are from each other is not among them
@@ -81,6 +81,6 @@ class Weighing(Protocol):
 
 def weighed(rule: Weighing, matrix: Vector) -> Vector:
     """The weighted mean that such a rule makes of a matrix."""
-    rows, sizes = measured(matrix, rule.least, rule)
+    rows, sizes = measured_rows(matrix, rule.least, rule)
     with one_thread():
-        return combined(rule.weights(Cloud.of(rows, sizes)), rows)
+        return weighted_sum(rule.weights(Cloud.of(rows, sizes)), rows)

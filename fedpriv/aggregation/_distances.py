@@ -12,7 +12,7 @@ from fedpriv._base.arrays import Vector
 from fedpriv._base.one_thread import one_thread
 from fedpriv.aggregation._cloud import Cloud, weighed
 from fedpriv.aggregation._order_statistics import nearest_mean
-from fedpriv.aggregation.rows import Aid, Attackers, measured
+from fedpriv.aggregation.rows import Aid, Attackers, measured_rows
 from fedpriv.errors import whole
 from fedpriv.settings import check_fields
 
@@ -111,7 +111,7 @@ class Bulyan:
 
     def __call__(self, matrix: Vector, aid: Aid | None = None) -> Vector:
         """The result for the finite rows."""
-        rows, sizes = measured(matrix, self.least, self)
+        rows, sizes = measured_rows(matrix, self.least, self)
         with one_thread():
             squares = Cloud.of(rows, sizes).squares
         chosen = np.sort(_one_by_one(squares, self.byzantine, len(rows) - 2 * self.byzantine))

@@ -12,7 +12,7 @@ import numpy as np
 from fedpriv._base.arrays import Vector
 from fedpriv._base.one_thread import one_thread
 from fedpriv.aggregation._cloud import Cloud, weighed
-from fedpriv.aggregation.rows import Aid, Attackers, combined, lengths, measured
+from fedpriv.aggregation.rows import Aid, Attackers, measured_rows, row_norms, weighted_sum
 from fedpriv.errors import positive, whole
 from fedpriv.settings import check_fields
 
@@ -58,7 +58,7 @@ class Dnc:
     def __call__(self, matrix: Vector, aid: Aid | None = None) -> Vector:
         """The result for the finite rows."""
         rng = (aid or Aid()).draws_for(self)
-        rows, sizes = measured(matrix, self.least, self)
+        rows, sizes = measured_rows(matrix, self.least, self)
         dimension, times = rows.shape[1], np.zeros(len(rows), np.int64)
         with one_thread():
             for _ in range(self.steps if self.sampled < dimension else 1):
@@ -66,11 +66,11 @@ class Dnc:
                 every = len(columns) == dimension
                 sample = rows if every else rows[:, columns]
                 _, scores = spread(
-                    Cloud.of(sample, sizes if every else lengths(sample)), np.full(len(rows), 1 / len(rows))
+                    Cloud.of(sample, sizes if every else row_norms(sample)), np.full(len(rows), 1 / len(rows))
                 )
                 times[np.argsort(scores, kind="stable")[: len(rows) - self.filtered]] += 1
             kept = times == times.max()
-            return combined(kept / kept.sum(), rows)
+            return weighted_sum(kept / kept.sum(), rows)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,7 @@ from typing import Annotated, ClassVar
 import numpy as np
 
 from fedpriv._base.arrays import Vector
-from fedpriv.aggregation.rows import Aid, Attackers, usable
+from fedpriv.aggregation.rows import Aid, Attackers, usable_rows
 from fedpriv.errors import natural
 from fedpriv.settings import check_fields
 
@@ -32,7 +32,7 @@ class Median:
 
     def __call__(self, matrix: Vector, aid: Aid | None = None) -> Vector:
         """The median of the finite rows."""
-        rows = usable(matrix, self.least, self)
+        rows = usable_rows(matrix, self.least, self)
         median = np.empty(rows.shape[1])
         for columns, values in _sorted_columns(rows):
             middle = values[:, (len(rows) - 1) // 2], values[:, len(rows) // 2]
@@ -63,7 +63,7 @@ class TrimmedMean:
 
     def __call__(self, matrix: Vector, aid: Aid | None = None) -> Vector:
         """The trimmed mean of the finite rows."""
-        rows = usable(matrix, self.least, self)
+        rows = usable_rows(matrix, self.least, self)
         kept, count = slice(self.dropped, len(rows) - self.dropped), len(rows) - 2 * self.dropped
         mean = np.empty(rows.shape[1])
         for columns, values in _sorted_columns(rows):
@@ -94,7 +94,7 @@ class Meamed:
 
     def __call__(self, matrix: Vector, aid: Aid | None = None) -> Vector:
         """The result for the finite rows."""
-        return nearest_mean(usable(matrix, self.least, self), self.byzantine)
+        return nearest_mean(usable_rows(matrix, self.least, self), self.byzantine)
 
 
 def nearest_mean(rows: Vector, dropped: int) -> Vector:

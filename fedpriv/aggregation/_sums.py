@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar
 import numpy as np
 
 from fedpriv._base.arrays import Vector
-from fedpriv.aggregation.rows import Aid, usable
+from fedpriv.aggregation.rows import Aid, usable_rows
 from fedpriv.errors import natural
 from fedpriv.settings import check_fields
 
@@ -26,7 +26,7 @@ class Mean:
 
     def __call__(self, matrix: Vector, aid: Aid | None = None) -> Vector:
         """The mean of the finite rows."""
-        rows = usable(matrix, self.least, self)
+        rows = usable_rows(matrix, self.least, self)
         return _total(rows) / len(rows)
 
 
@@ -56,7 +56,7 @@ class NormTrimmedSum:
 
     def __call__(self, matrix: Vector, aid: Aid | None = None) -> Vector:
         """The sum of the finite rows, without the `dropped` longest of them."""
-        rows = usable(matrix, 0, self)
+        rows = usable_rows(matrix, 0, self)
         square = np.empty(rows.shape[1])  # one row at a time, so that a row's norm does not depend on its place
         squares = np.array([np.multiply(row, row, out=square, dtype=np.float64).sum() for row in rows])
         order = np.argsort(squares, kind="stable")

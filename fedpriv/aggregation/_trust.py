@@ -10,7 +10,7 @@ import numpy as np
 from fedpriv._base.arrays import Vector
 from fedpriv._base.one_thread import one_thread
 from fedpriv.aggregation._mean_shift import largest_cluster
-from fedpriv.aggregation.rows import Aid, combined, lengths, measured
+from fedpriv.aggregation.rows import Aid, measured_rows, row_norms, weighted_sum
 from fedpriv.errors import FedprivError, limited, positive, probability, real, whole
 from fedpriv.settings import check_fields
 
@@ -40,16 +40,16 @@ class FlTrust:
         own = None if aid is None else aid.reference
         if own is None:
             raise FedprivError(f"{self} needs a reference: the server's own update")
-        rows, sizes = measured(matrix, self.least, self)
+        rows, sizes = measured_rows(matrix, self.least, self)
         with one_thread():
-            size = float(lengths(own[None].astype(np.float64))[0])
+            size = float(row_norms(own[None].astype(np.float64))[0])
             if not size > 0:
                 raise FedprivError(f"{self} trusts nobody: the server's own update is zero")
             along = (rows @ (own / size).astype(rows.dtype)).astype(np.float64)
             trust = np.maximum(along, 0) / np.where(sizes > 0, sizes, 1)
             if not (total := trust.sum()) > 0:
                 raise FedprivError(f"{self} trusts nobody: no message points the way of the server's own update")
-            return combined(trust / total * size / np.where(sizes > 0, sizes, 1), rows)
+            return weighted_sum(trust / total * size / np.where(sizes > 0, sizes, 1), rows)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,7 +84,7 @@ class SignGuard:
     def __call__(self, matrix: Vector, aid: Aid | None = None) -> Vector:
         """The result for the finite rows."""
         rng = (aid or Aid()).draws_for(self)
-        rows, sizes = measured(matrix, self.least, self)
+        rows, sizes = measured_rows(matrix, self.least, self)
         median = float(np.sort(sizes)[(len(sizes) - 1) // 2])  # the lower of two: a row that has it is usual
         usual = (sizes >= self.shortest * median) & (sizes <= self.longest * median)
         dimension = rows.shape[1]
@@ -96,4 +96,4 @@ class SignGuard:
         kept = kept if kept.any() else usual
         weights = kept / kept.sum() * (median / np.maximum(sizes, median or 1))
         with one_thread():
-            return combined(weights, rows)
+            return weighted_sum(weights, rows)

@@ -11,9 +11,9 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from fedpriv._base.arrays import Vector
-from fedpriv.aggregation.rows import Aid, usable
+from fedpriv.aggregation.rows import Aid, usable_rows
 from fedpriv.errors import FedprivError
-from fedpriv.mechanisms.centre import past
+from fedpriv.mechanisms.centre import votes_past_centre
 from fedpriv.settings import check_fields
 
 Ties = Literal["zero", "plus", "minus", "random"]
@@ -46,11 +46,11 @@ class MajorityVote:
 
     def __call__(self, matrix: Vector, aid: Aid | None = None) -> Vector:
         """The vote of the finite rows, which are symbols; `aid.centre` is theirs."""
-        rows, aid = usable(matrix, self.least, self), aid or Aid()
+        rows, aid = usable_rows(matrix, self.least, self), aid or Aid()
         if rows.dtype.kind == "f" and (rows % 1).any():
             raise FedprivError("MajorityVote adds up symbols, whole numbers: of other rows ClientVote takes the signs")
         total = np.add.reduce(rows, axis=0, dtype=np.float64)
-        return self.of_sum(past(total, len(rows), aid.centre), aid.rng)
+        return self.of_sum(votes_past_centre(total, len(rows), aid.centre), aid.rng)
 
     def of_sum(self, total: NDArray[Any], rng: Generator | None = None) -> Vector:
         """The vote, −1, 0 or +1, from how far the sum is past the centre; `rng` decides ties at random, one draw each.
@@ -80,7 +80,7 @@ class ClientVote:
 
     def __call__(self, matrix: Vector, aid: Aid | None = None) -> Vector:
         """The vote of the finite rows."""
-        return _decided(_sum_of_signs(usable(matrix, self.least, self)), self.ties, aid.rng if aid else None)
+        return _decided(_sum_of_signs(usable_rows(matrix, self.least, self)), self.ties, aid.rng if aid else None)
 
 
 def _sum_of_signs(rows: Vector) -> NDArray[np.int64]:
@@ -128,7 +128,7 @@ class WeightedVote:
 
     def __call__(self, matrix: Vector, aid: Aid | None = None) -> Vector:
         """The vote of the finite rows."""
-        rows = usable(matrix, self.least, self)
+        rows = usable_rows(matrix, self.least, self)
         majority = np.sign(_sum_of_signs(rows))
         agreed, total = np.zeros((2, len(rows), 1)), np.zeros(rows.shape[1])
         for part, columns, signs in _signs(rows):

@@ -41,12 +41,12 @@ def finite_rows(matrix: Vector) -> NDArray[np.bool_]:
     return _finite(matrix, _squares(matrix))
 
 
-def usable(matrix: Vector, least: int, rule: object) -> Vector:
+def usable_rows(matrix: Vector, least: int, rule: object) -> Vector:
     """The finite rows, not copied where all are; refused where there are fewer than the rule needs."""
     return _usable(matrix, least, rule)[0]
 
 
-def measured(matrix: Vector, least: int, rule: object) -> tuple[Vector, Vector]:
+def measured_rows(matrix: Vector, least: int, rule: object) -> tuple[Vector, Vector]:
     """The finite rows and their norms; the rows in double precision where float32 could not hold their products."""
     rows, squares = _usable(matrix, least, rule)
     if rows.dtype == np.float32 and not _plain(squares).all():
@@ -55,10 +55,10 @@ def measured(matrix: Vector, least: int, rule: object) -> tuple[Vector, Vector]:
     return rows, _roots(rows, squares)
 
 
-def lengths(rows: Vector) -> Vector:
+def row_norms(rows: Vector) -> Vector:
     """The ℓ2 norm of each row, whatever its size.
 
-    >>> lengths(np.array([[3, 4], [3e20, -4e20], [0, 0]], np.float32)).astype(np.float32)
+    >>> row_norms(np.array([[3, 4], [3e20, -4e20], [0, 0]], np.float32)).astype(np.float32)
     array([5.e+00, 5.e+20, 0.e+00], dtype=float32)
     """
     return _roots(rows, _squares(rows))
@@ -111,12 +111,12 @@ def _roots(rows: Vector, squares: Vector) -> Vector:
     return np.sqrt(squares)
 
 
-def scaled(rows: Vector, factors: Vector) -> Vector:
+def scaled_rows(rows: Vector, factors: Vector) -> Vector:
     """Each row times its factor, in a matrix of its own."""
     return np.asarray(rows * factors[:, None].astype(rows.dtype))
 
 
-def combined(weights: Vector, rows: Vector) -> Vector:
+def weighted_sum(weights: Vector, rows: Vector) -> Vector:
     """Σ wᵢ xᵢ in double precision; of float32 rows, sums of a hundred or so are formed in theirs."""
     total = np.zeros(rows.shape[1])
     for start in range(0, len(rows), _MANY):

@@ -35,7 +35,7 @@ _SHIPPED = (
 _LEVELS: tuple[Knowledge, ...] = get_args(Knowledge)
 
 __all__ = [
-    "ATTACKS", "Attack", "Knowledge", "Silent", "View", "attack_of", "check_attack", "knowledge_of", "settled",
+    "ATTACKS", "Attack", "Knowledge", "Silent", "View", "attack_of", "check_attack", "knowledge_of", "settled_attack",
     *(kind.__name__ for kind in _SHIPPED),
 ]  # fmt: skip
 
@@ -86,7 +86,7 @@ def attack_of(kind: str, settings: Mapping[str, Any]) -> Attack:
     return ATTACKS.made(kind, {name: value for name, value in settings.items() if name != "knowledge"})
 
 
-def settled(
+def settled_attack(
     attack: Attack,
     settings: Mapping[str, Any],  # as the study has them, `knowledge` among them if it says so
     *,
@@ -96,7 +96,7 @@ def settled(
 ) -> dict[str, Any]:
     """The settings, what is left out written out; refused where the attack, or its knowledge, cannot be.
 
-    >>> settled(Alie(), {}, sums_only=False, seeded=True, plain=True)
+    >>> settled_attack(Alie(), {}, sums_only=False, seeded=True, plain=True)
     {'knowledge': 'byzantine', 'factor': 1.0}
     """
     knowledge = knowledge_of(attack, settings.get("knowledge"))

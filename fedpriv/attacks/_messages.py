@@ -13,7 +13,7 @@ from fedpriv._base.arrays import Symbols, Vector
 from fedpriv.attacks._view import OWN, View
 from fedpriv.errors import positive
 from fedpriv.mechanisms import Mechanism
-from fedpriv.packed.forms import smallest
+from fedpriv.packed.forms import smallest_type
 from fedpriv.settings import check_fields
 
 Direction = Literal["shared", "own"]
@@ -84,7 +84,7 @@ def extremes(mechanism: Mechanism) -> tuple[NDArray[np.generic], NDArray[np.gene
     (array(-1, dtype=int8), array(1, dtype=int8))
     """
     if mechanism.alphabet is not None:
-        kind = smallest(mechanism.alphabet)
+        kind = smallest_type(mechanism.alphabet)
         return np.array(mechanism.alphabet[0], kind), np.array(mechanism.alphabet[-1], kind)
     far = mechanism.peak + REACH * float(getattr(mechanism, "noise", 0.0))
     if hasattr(mechanism, "levels"):  # whole numbers around the middle of the grid

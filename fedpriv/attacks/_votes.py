@@ -12,8 +12,8 @@ from fedpriv.attacks._messages import extremes, shared_signs
 from fedpriv.attacks._view import Knowledge, View
 from fedpriv.errors import probability
 from fedpriv.mechanisms import Ternary
-from fedpriv.mechanisms.centre import past
-from fedpriv.packed.forms import smallest
+from fedpriv.mechanisms.centre import votes_past_centre
+from fedpriv.packed.forms import smallest_type
 from fedpriv.settings import check_fields
 
 TERNARY = range(-1, 2)
@@ -47,7 +47,7 @@ class VoteAgainst:
             fair = float((mechanism.centre - alphabet[0]) / (alphabet[-1] - alphabet[0]))
             chance = np.where(plus < 0.5, 2 * fair * plus, fair + (2 * plus - 1) * (1 - fair))
             steps = np.stack([rng.binomial(len(alphabet) - 1, chance) for rng in view.generators()])
-            return np.asarray((alphabet.start + alphabet.step * steps).astype(smallest(alphabet)))
+            return np.asarray((alphabet.start + alphabet.step * steps).astype(smallest_type(alphabet)))
         low, high = extremes(mechanism)
         rows = []
         for rng in view.generators():
@@ -81,7 +81,7 @@ class OmniscientVote:
         up = np.where(vote == 0, shared_signs(updates, view), vote < 0)
         if self.stealthy:
             # By so much a message at either end of the alphabet moves V, and f of them turn it where it is no farther.
-            ends = (-1, 1) if _by_sign(view) else past(np.array([low, high]), 1, view.mechanism.centre)
+            ends = (-1, 1) if _by_sign(view) else votes_past_centre(np.array([low, high]), 1, view.mechanism.centre)
             most, least = (view.byzantine * -float(end) for end in ends)
             up = np.where((least <= vote) & (vote <= most), up, vote > 0)
         return np.where(up, high, low)
@@ -91,8 +91,8 @@ def honest_vote(view: View) -> Vector:
     """V: how far the honest symbols are past the centre, added up and doubled; their signs alone where these count."""
     messages, centre = view.messages, view.mechanism.centre
     if _by_sign(view):
-        return np.asarray(sum(np.sign(past(row, 1, centre)) for row in messages), np.float64)
-    return past(messages.sum(axis=0, dtype=np.int64), len(messages), centre)
+        return np.asarray(sum(np.sign(votes_past_centre(row, 1, centre)) for row in messages), np.float64)
+    return votes_past_centre(messages.sum(axis=0, dtype=np.int64), len(messages), centre)
 
 
 def _by_sign(view: View) -> bool:

@@ -62,10 +62,10 @@ def corruption_of(kind: str, settings: Mapping[str, Any]) -> Corruption:
     return Corruption(float(share), CORRUPTIONS.made(kind, own))
 
 
-def settled(kind: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+def settled_corruption(kind: str, settings: Mapping[str, Any]) -> dict[str, Any]:
     """The settings, what is left out written out.
 
-    >>> settled("RandomNoise", {"share": 0.1, "deviation": 10})
+    >>> settled_corruption("RandomNoise", {"share": 0.1, "deviation": 10})
     {'share': 0.1, 'deviation': 10.0, 'added': True}
     """
     written = {"added": True, **settings} if kind == "RandomNoise" else settings  # noise on the true gradient

@@ -94,7 +94,7 @@ def of_sums(
     return _table(lowest + own, *masses)
 
 
-def power(law: Vector, count: int) -> Vector:
+def law_of_sum(law: Vector, count: int) -> Vector:
     """The law of the sum of `count` independent symbols, what is too rare for floats left at 0."""
     found, factor = np.ones(1), law
     while count:

@@ -105,6 +105,6 @@ def keys_of(payload: NDArray[np.uint8]) -> NDArray[np.uint64]:
     return np.asarray((mixed ^ (mixed >> np.uint64(32))).sum(axis=1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15))
 
 
-def repeated(keys: NDArray[np.uint64]) -> int:
+def repeated_messages(keys: NDArray[np.uint64]) -> int:
     """How many messages are the same as another."""
     return int(keys.size - np.unique(keys).size)

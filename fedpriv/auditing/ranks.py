@@ -50,7 +50,7 @@ class Shown(NamedTuple):
     allowed: float  # a μ
 
 
-def enough(confidence: float) -> bool:
+def can_be_confident(confidence: float) -> bool:
     """Whether so much confidence can be had of a number of simulated audits that does not take for ever."""
     return 1 / (1 - confidence) <= MOST_DRAWS
 
@@ -108,7 +108,7 @@ class Ranks:
         μ is rejected where fewer than k of B simulated audits have as large a W, k/(B + 1) ≤ 1 − confidence. The W that
         is allowed is passed by a mechanism at the very curve with no larger probability than that.
         """
-        if not enough(confidence):
+        if not can_be_confident(confidence):
             raise FedprivError(f"confidence = {confidence} takes more than {MOST_DRAWS:,} simulated audits")
         if not self._both:
             return Shown(0.0, LARGEST)

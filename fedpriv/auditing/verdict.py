@@ -9,7 +9,7 @@ from scipy.special import ndtri
 
 from fedpriv.accounting.account import Account
 from fedpriv.accounting.event import Event
-from fedpriv.auditing.ranks import Lines, Ranks, enough
+from fedpriv.auditing.ranks import Lines, Ranks, can_be_confident
 from fedpriv.auditing.statistic import (
     Trials,
     by_threshold,
@@ -31,7 +31,7 @@ class Found(NamedTuple):
     proof: str  # in words
 
 
-def verdict(
+def audit_verdict(
     trials: Trials,
     event: Event,  # what the trials' releases cost together
     *,
@@ -44,7 +44,7 @@ def verdict(
     account = Account((event,))
     cost = account.epsilon(delta)
     lower, upper = cost.bounds
-    if ranked and enough(confidence):  # no scores are further apart than those of the certificate's own curve
+    if ranked and can_be_confident(confidence):  # no scores are further apart than those of the certificate's own curve
         told = f"normal scores of the ranks of {len(trials):,} likelihood ratios, beside simulated audits"
         found = [Found(*Ranks(trials).shown(confidence, lines_of(account)), f"{told}, at {as_level(confidence)}")]
     else:  # no attacker is right more often than (1 + δ(0))/2

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri, ndtri_exp
 
 from fedpriv._base.arrays import Vector
-from fedpriv.bounds.coins import ROUNDING, log_binomial, window
+from fedpriv.bounds.coins import ROUNDING, likely_window, log_binomial
 from fedpriv.errors import above, natural, positive, probability, whole
 
 LARGEST_TABLE = 4_000_000  # entries; beyond it votes are bundled, then coins thrown away
@@ -83,7 +83,7 @@ def _scaled(found: tuple[float, float], unit: float, most: float) -> tuple[float
 
 def _rows(coins: int, negligible: float) -> int:
     """How many numbers of coins a table has a row for."""
-    first, last = window(coins, 0.5, negligible * UNSEEN)
+    first, last = likely_window(coins, 0.5, negligible * UNSEEN)
     return last - first + 1
 
 
@@ -149,7 +149,7 @@ class _Sums:
     @classmethod
     def of(cls, coins: int, trials: int, half: float, negligible: float) -> _Sums:
         """The sums of so many coins and votes, for the k that are not negligible."""
-        first, _ = window(coins, 0.5, negligible * UNSEEN)
+        first, _ = likely_window(coins, 0.5, negligible * UNSEEN)
         masses = log_binomial(coins, 0.5, first, coins - first)
         tails = np.logaddexp.accumulate(masses[::-1])[::-1]
         unit = log(trials * sqrt(2 * pi))

@@ -72,10 +72,10 @@ def log_binomial(n: int, p: float, first: int, last: int) -> Vector:
     return heights - log(np.exp(heights).sum())
 
 
-def window(n: int, p: float, failure: float) -> tuple[int, int]:
+def likely_window(n: int, p: float, failure: float) -> tuple[int, int]:
     """First and last k of an interval that Bin(n, p) leaves with probability at most `failure` (Hoeffding).
 
-    >>> window(10_000, 0.5, 1e-18)
+    >>> likely_window(10_000, 0.5, 1e-18)
     (4540, 5460)
     """
     reach = sqrt(n * log(2 / failure) / 2) if failure > 0 else inf

@@ -26,12 +26,12 @@ DEPTH = 40  # quarterings at most: they reach 1e-26 of the width, where orders b
 
 
 @lru_cache(maxsize=1 << 14)  # after every round the same orders are asked for
-def slope(alpha: float, rho: float, keep: float = 1.0, tolerance: float = 1e-7) -> tuple[float, float]:
+def divergence_slope(alpha: float, rho: float, keep: float = 1.0, tolerance: float = 1e-7) -> tuple[float, float]:
     """Enclose g = sup D_α(u‖v)/(u − v)² over |u|, |v| ≤ ρ, where D_α = ln(1 + keep·(e^{(α−1)F} − 1))/(α−1).
 
     The supremum has v = ±ρ (Theorem 1); for α ≤ 2 it is keep·α/2(1−ρ²), the limit u → v (Theorem 2).
 
-    >>> lower, upper = slope(4, 0.1)
+    >>> lower, upper = divergence_slope(4, 0.1)
     >>> round(lower, 6), round(upper, 6)
     (2.023396, 2.023396)
     """
@@ -58,9 +58,11 @@ def slope(alpha: float, rho: float, keep: float = 1.0, tolerance: float = 1e-7) 
 
 
 def slope_bound(alpha: float, rho: float, keep: float = 1.0) -> float:
-    """A closed form above `slope`: α/2(1−ρ²)² for F, times keep·z/(1 + keep·(z−1)) ≥ D/F, where z ≥ e^{(α−1)F}.
+    """A closed form above g of `divergence_slope`: α/2(1−ρ²)² for F, times keep·z/(1 + keep·(z−1)) ≥ D/F.
 
-    >>> slope(4, 0.1)[1] < slope_bound(4, 0.1) < 2.041
+    Here z ≥ e^{(α−1)F}.
+
+    >>> divergence_slope(4, 0.1)[1] < slope_bound(4, 0.1) < 2.041
     True
     """
     curvature = alpha / (2 * ((1 - rho) * (1 + rho)) ** 2)
@@ -131,14 +133,14 @@ class VoteCurve:
         cap = self.gaussian * alpha
         if cap <= self.floor(alpha):
             return cap, cap
-        lower, upper = slope(alpha, self.rho, self.keep, tolerance)
+        lower, upper = divergence_slope(alpha, self.rho, self.keep, tolerance)
         return min(cap, self.distance * lower), min(cap, self.distance * upper)
 
 
-def repeated(curve: Curve, times: float) -> Curve:
+def repeated_curve(curve: Curve, times: float) -> Curve:
     """The curve of so many repetitions of what a curve is of.
 
-    >>> repeated(lambda alpha: alpha / 2, 3)(2)
+    >>> repeated_curve(lambda alpha: alpha / 2, 3)(2)
     3.0
     """
     if isinstance(curve, VoteCurve):
@@ -161,7 +163,7 @@ def vector_curve(
 
     Binomial(scale): keep = 1. Ternary(spread A, scale B): scale = A, keep = A/B.
 
-    >>> round(epsilon(vector_curve(clip=0.1, peak=0.1, scale=1, rounds=100), 1e-5), 3)
+    >>> round(renyi_epsilon(vector_curve(clip=0.1, peak=0.1, scale=1, rounds=100), 1e-5), 3)
     10.797
     """
     positive(clip=clip, peak=peak)
@@ -186,12 +188,12 @@ def noisy_sign_curve(*, clip: float, peak: float, noise: float, rounds: int = 1,
     return VoteCurve(rho=rho, distance=squares * 2 / pi, gaussian=squares / 2, tolerance=tolerance)
 
 
-def epsilon(curve: Curve, delta: float, guide: Curve | None = None) -> float:
+def renyi_epsilon(curve: Curve, delta: float, guide: Curve | None = None) -> float:
     """The smallest ε over real α of D_α + ln(1 − 1/α) − (ln δ + ln α)/(α − 1). Canonne–Kamath–Steinke 2020, Prop. 12.
 
     Every order is a certificate, so a quick `guide` (default: the curve's own estimate) chooses, and the curve answers.
 
-    >>> round(epsilon(lambda alpha: alpha / 2, 1e-5), 4)  # the Gaussian mechanism, μ = 1; its exact ε is 4.3772
+    >>> round(renyi_epsilon(lambda alpha: alpha / 2, 1e-5), 4)  # the Gaussian mechanism, μ = 1; its exact ε is 4.3772
     4.7284
     """
     probability(delta=delta)
@@ -200,10 +202,10 @@ def epsilon(curve: Curve, delta: float, guide: Curve | None = None) -> float:
     return max(0.0, _least(lambda alpha, d: epsilon_at(alpha, d, delta), curve, guide))
 
 
-def delta(curve: Curve, epsilon: float, guide: Curve | None = None) -> float:
+def renyi_delta(curve: Curve, epsilon: float, guide: Curve | None = None) -> float:
     """The smallest δ at an ε ≥ 0, over real α, of e^{(α−1)(D_α − ε)}·(1 − 1/α)^{α−1}/α, rounded up.
 
-    >>> round(delta(lambda alpha: alpha / 2, 4.72839) * 1e5, 3)
+    >>> round(renyi_delta(lambda alpha: alpha / 2, 4.72839) * 1e5, 3)
     1.0
     """
     real(epsilon=epsilon)

@@ -16,7 +16,7 @@ import numpy as np
 
 from fedpriv._base.arrays import Vector
 from fedpriv.bounds._coin_slope import coin_slope
-from fedpriv.bounds.coins import certain_coins, log_binomial, lower_quantile, window
+from fedpriv.bounds.coins import certain_coins, likely_window, log_binomial, lower_quantile
 from fedpriv.errors import FedprivError, above, at_most, natural, positive, whole
 
 Pair = tuple[Vector, Vector]  # masses of the same outcomes under the two data sets
@@ -39,7 +39,7 @@ def scalar_pair(clients: int, trials: int, p_max: float, *, set_aside: float = 1
     groups = _coin_groups(trials * (clients - 1), 2 * (1 - p_max), set_aside / 2, atoms)
     sums = []
     for coins, weight in groups:
-        first, _ = window(coins, 0.5, set_aside / 2)  # centred on K/2
+        first, _ = likely_window(coins, 0.5, set_aside / 2)  # centred on K/2
         fair = np.exp(log_binomial(coins, 0.5, first, coins - first))
         sums.append(weight * np.convolve(fair, votes))
     return _told_apart(sums, set_aside)
@@ -171,13 +171,13 @@ def _check(clients: int, trials: int, p_max: float) -> None:
 
 def _binomial(n: int, p: float, failure: float) -> Vector:
     """Bin(n, p) given that it lies in a window, which it leaves with probability ≤ failure."""
-    return np.exp(log_binomial(n, p, *window(n, p, failure)))
+    return np.exp(log_binomial(n, p, *likely_window(n, p, failure)))
 
 
 def _coin_groups(n: int, p: float, failure: float, atoms: int) -> list[tuple[int, float]]:
     """Smallest K and mass of each group of Bin(n, p); outside all groups lies at most `failure`."""
     first, last = lower_quantile(n, p, failure / 2), n - lower_quantile(n, 1 - p, failure / 2)
-    low, high = window(last, 0.5, failure)
+    low, high = likely_window(last, 0.5, failure)
     step = -(-(last - first + 1) * (high - low + 1) // atoms)
     masses = np.exp(log_binomial(n, p, first, last))
     starts = np.arange(0, len(masses), step)

@@ -144,10 +144,10 @@ class AdditiveNoise:
         return lambda alpha: alpha * rate
 
 
-def spans(*, clip: float, peak: float, dimension: int) -> list[tuple[float, int]]:
+def explicit_spans(*, clip: float, peak: float, dimension: int) -> list[tuple[float, int]]:
     """(a, k) of the explicit pairs x = (a, …, a, 0, …) against −x on k ≤ d coordinates, a = c/√k ≤ r: lower bounds.
 
-    >>> spans(clip=1.0, peak=1.0, dimension=4)
+    >>> explicit_spans(clip=1.0, peak=1.0, dimension=4)
     [(1.0, 1), (0.5, 4)]
     """
     positive(clip=clip, peak=peak)

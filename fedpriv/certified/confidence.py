@@ -26,10 +26,10 @@ class Interval(NamedTuple):
     upper: Vector
 
 
-def hoeffding(means: ArrayLike, draws: int, error: float) -> Interval:
+def hoeffding_interval(means: ArrayLike, draws: int, error: float) -> Interval:
     """mean ± √(ln(1/e)/2n), each side wrong with probability e = error / 2K. Hoeffding 1963; [S] section 3.4.
 
-    >>> [side.round(4).tolist() for side in hoeffding([0.9, 0.1], 2000, 0.001)]
+    >>> [side.round(4).tolist() for side in hoeffding_interval([0.9, 0.1], 2000, 0.001)]
     [[0.8545, 0.0545], [0.9455, 0.1455]]
     """
     found = _means(means)
@@ -53,12 +53,12 @@ def clopper_pearson(votes: ArrayLike, draws: int, error: float) -> Interval:
     return Interval(np.maximum(lower - OUTWARD, 0.0), np.minimum(upper + OUTWARD, 1.0))
 
 
-def bernstein(means: ArrayLike, variances: ArrayLike, draws: int, error: float) -> Interval:
+def bernstein_interval(means: ArrayLike, variances: ArrayLike, draws: int, error: float) -> Interval:
     """mean ± (√(2V ln(2/e)/n) + 7 ln(2/e)/(3(n − 1))).
 
     V is the sample variance, over n − 1. Maurer and Pontil 2009, Theorem 4.
 
-    >>> [side.round(4).tolist() for side in bernstein([0.9, 0.1], [0.001, 0.001], 2000, 0.001)]
+    >>> [side.round(4).tolist() for side in bernstein_interval([0.9, 0.1], [0.001, 0.001], 2000, 0.001)]
     [[0.8865, 0.0865], [0.9135, 0.1135]]
     """
     found, spread = _means(means), np.asarray(variances, dtype=float)
@@ -76,16 +76,16 @@ def of_scores(means: ArrayLike, variances: ArrayLike, draws: int, error: float) 
     >>> [side.round(4).tolist() for side in of_scores([0.9, 0.1], [0.001, 0.001], 2000, 0.001)]
     [[0.8856, 0.0856], [0.9144, 0.1144]]
     """
-    first, second = hoeffding(means, draws, error / 2), bernstein(means, variances, draws, error / 2)
+    first, second = hoeffding_interval(means, draws, error / 2), bernstein_interval(means, variances, draws, error / 2)
     return Interval(np.maximum(first.lower, second.lower), np.minimum(first.upper, second.upper))
 
 
-def leading(bounds: Interval, best: int) -> tuple[float, float]:
+def leading_bounds(bounds: Interval, best: int) -> tuple[float, float]:
     """The lower bound of a class, and the upper bound of the best of the others.
 
     Scores add up to 1 at most, so no other can be above 1 less the first.
 
-    >>> leading(Interval(np.array([0.8, 0.0]), np.array([1.0, 0.3])), 0)
+    >>> leading_bounds(Interval(np.array([0.8, 0.0]), np.array([1.0, 0.3])), 0)
     (0.8, 0.19999999999999996)
     """
     lower, others = float(bounds.lower[best]), np.delete(bounds.upper, best)

@@ -34,10 +34,10 @@ from fedpriv.mechanisms import (
     Ternarize,
     Ternary,
 )
-from fedpriv.packed.symbols import packing
+from fedpriv.packed.symbols import packing_of
 from fedpriv.randomness.streams import Replayed, random_words, stream, words_of_clients
 
-__all__ = ["Fresh", "Seeded", "clip_factors", "encoded", "encoded_packed"]
+__all__ = ["Fresh", "Seeded", "clip_factors", "encoded_packed", "encoded_rows"]
 
 Clients = NDArray[np.int64]
 Matrix = NDArray[np.floating[Any]]
@@ -100,11 +100,11 @@ class Fresh:
 Noise = Seeded | Fresh
 
 
-def encoded(mechanism: Mechanism, updates: Matrix, factors: Vector, noise: Noise) -> NDArray[Any]:
+def encoded_rows(mechanism: Mechanism, updates: Matrix, factors: Vector, noise: Noise) -> NDArray[Any]:
     """Symbols, a row for each row of updates · factors: those of `mechanism.encode(row, noise.one(i))`, bit for bit.
 
     >>> noise = Seeded(seed=1, round=2, clients=np.array([7, 3]))
-    >>> encoded(StochasticSign(clip=0.1, scale=0.25), np.zeros((2, 5), np.float32), np.ones(2), noise)
+    >>> encoded_rows(StochasticSign(clip=0.1, scale=0.25), np.zeros((2, 5), np.float32), np.ones(2), noise)
     array([[ 1, -1, -1,  1,  1],
            [ 1, -1,  1,  1,  1]], dtype=int8)
     """
@@ -122,7 +122,7 @@ def encoded(mechanism: Mechanism, updates: Matrix, factors: Vector, noise: Noise
 
 
 def encoded_packed(mechanism: Mechanism, updates: Matrix, factors: Vector, noise: Noise) -> NDArray[np.uint8]:
-    """The symbols of `encoded` as they go over the wire, a row of bytes for each.
+    """The symbols of `encoded_rows` as they go over the wire, a row of bytes for each.
 
     >>> noise = Seeded(seed=1, round=2, clients=np.array([7, 3]))
     >>> encoded_packed(StochasticSign(clip=0.1, scale=0.25), np.zeros((2, 5), np.float32), np.ones(2), noise)
@@ -134,7 +134,7 @@ def encoded_packed(mechanism: Mechanism, updates: Matrix, factors: Vector, noise
     if bulk is not None and bulk.packed:
         parts = list(_blocks(bulk, mechanism, x, factors, noise))
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
-    return packing(mechanism).pack(encoded(mechanism, x, factors, noise))
+    return packing_of(mechanism).pack(encoded_rows(mechanism, x, factors, noise))
 
 
 def _checked(updates: Matrix, factors: Vector, noise: Noise) -> tuple[Matrix, Vector]:

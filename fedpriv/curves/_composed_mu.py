@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from fedpriv._base.arrays import Vector
 from fedpriv.curves import _lattice as lattice
 from fedpriv.curves.atoms import ROUNDING, Atoms
-from fedpriv.curves.pair import quantile
+from fedpriv.curves.pair import normal_quantile
 from fedpriv.curves.tradeoff import Tradeoff
 
 Long = NDArray[np.longdouble]
@@ -61,7 +61,7 @@ def composed_mu(curve: Tradeoff, rounds: int) -> float:
     # max −Φ⁻¹(a) − Φ⁻¹(b) over the inner vertices, and what the errors of the masses may add to it
     a, not_a = _sums(block.p[::-1])[:-1], _sums(block.p)[::-1][1:]
     b, not_b = _sums(block.q)[::-1][1:], _sums(block.q[::-1])[:-1]
-    z_a, z_b = quantile(a, not_a), quantile(b, not_b)
+    z_a, z_b = normal_quantile(a, not_a), normal_quantile(b, not_b)
     error = block.error + block.p.size * ROUNDING
     with np.errstate(invalid="ignore"):
         corner = -z_a - z_b + 2 * STEEPEST * error + 16 * ROUNDING * (1 + np.abs(z_a) + np.abs(z_b))

@@ -158,7 +158,12 @@ class Convolution:
         rounding = self.rounding + 8 * ROUNDING * (abs(self.log_total) + self.tilt * abs(centre))
         log_q = np.log(bounded[kept][::-1]) + self.log_total - self.tilt * loss[kept][::-1] + self.sign * rounding
         loss = loss[kept][::-1] + self.shift
-        return Masses(hockey.corners(loss, log_q - loss, self.impossible), self.impossible, self.sign, bool(kept.all()))
+        return Masses(
+            hockey.hockey_stick_corners(loss, log_q - loss, self.impossible),
+            self.impossible,
+            self.sign,
+            bool(kept.all()),
+        )
 
 
 def any_of(chances: Sequence[tuple[float, int]]) -> float:

@@ -4,7 +4,8 @@ Every curve of the project ends here: `Tradeoff` answers from atoms, `compose` c
 (P, Q) are sorted by the loss ln(Q/P), largest first; a loss of +∞ is an outcome P never gives, −∞ one Q never gives.
 
 The one function of a pair that matters is its hockey stick D(ε) = Σ max(Q − e^ε P, 0), piecewise linear in e^ε with its
-corners at the losses. `corners` sums it from positive terms only, so a D of 1e−136 is as accurate as one of 0.1.
+corners at the losses. `hockey_stick_corners` sums it from positive terms only, so a D of 1e−136 is as accurate as one
+of 0.1.
 """
 
 from __future__ import annotations
@@ -90,7 +91,7 @@ class Atoms:
     @cached_property
     def corners(self) -> tuple[Vector, Vector, Vector]:
         """(losses falling, D at each, ln of the mass P gives to losses at least as large): one linear piece each."""
-        return corners(self.finite.loss, self.finite.log_p, self.impossible)
+        return hockey_stick_corners(self.finite.loss, self.finite.log_p, self.impossible)
 
     def hockey_stick(self, epsilon: float) -> float:
         """D(ε) = Σ max(Q − e^ε P, 0), for any real ε."""
@@ -131,7 +132,7 @@ def log_unmixed(loss: Vector, rate: float) -> Vector:
     return np.where(loss > 30, large, small)
 
 
-def corners(loss: Vector, log_p: Vector, impossible: float) -> tuple[Vector, Vector, Vector]:
+def hockey_stick_corners(loss: Vector, log_p: Vector, impossible: float) -> tuple[Vector, Vector, Vector]:
     """D at every loss: D(t_k+1) = D(t_k) + (t_k − t_k+1)·P(loss ≥ ln t_k), sums of positive terms, no cancellation."""
     if not loss.size:
         return loss, loss, loss
@@ -169,7 +170,7 @@ def smallest_epsilon(profile: tuple[Vector, Vector, Vector], impossible: float, 
     return float(loss[piece] + np.log1p(-np.exp(log_part))) if log_part < 0 else -np.inf
 
 
-def hull(one: Atoms, two: Atoms, balanced: bool = False) -> Atoms:
+def hull_of_pairs(one: Atoms, two: Atoms, balanced: bool = False) -> Atoms:
     """The pair whose hockey stick is max(D₁, D₂), again convex and piecewise linear in t = e^ε: the worse of two pairs.
 
     Its corners are those of the larger function, and one more wherever the two lines cross between corners.

@@ -12,7 +12,7 @@ from scipy.special import ndtri_exp
 
 from fedpriv._base.arrays import Vector
 from fedpriv.curves._densities import Density
-from fedpriv.curves.atoms import ROUNDING, Atoms, hull
+from fedpriv.curves.atoms import ROUNDING, Atoms, hull_of_pairs
 from fedpriv.errors import FedprivError
 
 LARGEST_EPSILON = 1e300  # past it, the search for an ε ends
@@ -58,13 +58,13 @@ def finite_below(pair: Pair) -> Atoms:
 
 def hull_of(first: Pair, second: Pair, balanced: bool = False) -> Atoms | Enclosure:
     """What is guaranteed where either pair may be the true one; only enclosed where either of them is."""
-    above = hull(finite_above(first), finite_above(second), balanced)
+    above = hull_of_pairs(finite_above(first), finite_above(second), balanced)
     if isinstance(first, Atoms) and isinstance(second, Atoms):
         return above
-    return Enclosure(above, hull(finite_below(first), finite_below(second), balanced))
+    return Enclosure(above, hull_of_pairs(finite_below(first), finite_below(second), balanced))
 
 
-def distributions(p: ArrayLike, q: ArrayLike) -> tuple[Vector, Vector]:
+def checked_distributions(p: ArrayLike, q: ArrayLike) -> tuple[Vector, Vector]:
     """Both arrays checked: one length, no negative or missing mass, each summing to one."""
     first, second = np.asarray(p, dtype=float), np.asarray(q, dtype=float)
     if first.ndim != 1 or first.shape != second.shape or not first.size:
@@ -77,7 +77,7 @@ def distributions(p: ArrayLike, q: ArrayLike) -> tuple[Vector, Vector]:
     return first, second
 
 
-def quantile(log_mass: Vector, log_rest: Vector) -> Vector:
+def normal_quantile(log_mass: Vector, log_rest: Vector) -> Vector:
     """Φ⁻¹ of a mass, from whichever of the mass and its complement is smaller."""
     small = np.minimum(np.minimum(log_mass, log_rest), np.log(0.5))
     return np.where(log_mass <= log_rest, 1.0, -1.0) * ndtri_exp(small)
@@ -136,6 +136,6 @@ def smallest_mu(atoms: Atoms) -> float:
     a, not_a = below[:-1], np.logaddexp.accumulate(atoms.log_p[::-1])[::-1][1:]
     b, not_b = above[1:], np.logaddexp.accumulate(atoms.log_q)[:-1]
     with np.errstate(invalid="ignore"):
-        corner = np.nan_to_num(-quantile(a, not_a) - quantile(b, not_b), nan=np.inf)
+        corner = np.nan_to_num(-normal_quantile(a, not_a) - normal_quantile(b, not_b), nan=np.inf)
     slack = 1 + 8 * atoms.error + 64 * ROUNDING
     return float(max(corner.max(initial=0.0), 0.0) * slack)

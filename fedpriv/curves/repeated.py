@@ -47,10 +47,10 @@ def first_of_block(times: int) -> int:
     return last_of_block(times) // WIDER + 1
 
 
-def scaled(parts: Iterable[Part], times: int, base: int) -> list[Part]:
+def scaled_parts(parts: Iterable[Part], times: int, base: int) -> list[Part]:
     """The parts of `base` repetitions as those of `times`: in all as many, halves shared out whole.
 
-    >>> [count for _, count in scaled([("one", 2), ("other", 2)], 3, 4)]
+    >>> [count for _, count in scaled_parts([("one", 2), ("other", 2)], 3, 4)]
     [2, 1]
     """
     found, seen, given = [], 0, 0
@@ -90,7 +90,7 @@ class Repeated:
         """An upper bound of ε(δ − aside); the tolerance is the relative error aimed at."""
         delta = self.delta - aside
         if self._by_itself(times, delta):
-            return compose(scaled(self.parts, times, self.base)).upper_epsilon(delta, tolerance)
+            return compose(scaled_parts(self.parts, times, self.base)).upper_epsilon(delta, tolerance)
         try:
             worst, *others = self._block(times)
             found = self._asked(worst, times, delta, UPPER, tolerance)
@@ -99,17 +99,17 @@ class Repeated:
                     found = max(found, min(rough, self._asked(other, times, delta, UPPER, tolerance)))
             return found
         except TooLarge:
-            return compose(scaled(self.parts, times, self.base)).upper_epsilon(delta, tolerance)
+            return compose(scaled_parts(self.parts, times, self.base)).upper_epsilon(delta, tolerance)
 
     def lower(self, times: int, tolerance: float = CLOSE) -> float:
         """A lower bound of ε(δ): that of the direction that seems to give away more, or of both where it is close."""
         if self._by_itself(times, self.delta):
-            return compose(scaled(self.parts, times, self.base)).lower_epsilon(self.delta, tolerance)
+            return compose(scaled_parts(self.parts, times, self.base)).lower_epsilon(self.delta, tolerance)
         try:
             near = [side for side in self._block(times) if side.near]
             return max(self._asked(side, times, self.delta, LOWER, tolerance) for side in near)
         except TooLarge:
-            return compose(scaled(self.parts, times, self.base)).lower_epsilon(self.delta, tolerance)
+            return compose(scaled_parts(self.parts, times, self.base)).lower_epsilon(self.delta, tolerance)
 
     def estimate(self, times: int) -> Estimate:
         """About what ε(δ) is: to choose by, proof of nothing."""
@@ -131,7 +131,7 @@ class Repeated:
 
     def _reveals(self, times: int) -> bool:
         """Whether what one side alone gives is likelier than δ, in the direction in which it is likelier."""
-        parts = scaled(self.parts, times, self.base)
+        parts = scaled_parts(self.parts, times, self.base)
         finite = [(curve, count) for curve, count in parts if not isinstance(curve.pair, Density)]
         worse = [(max(curve.below.impossible, curve.inverse.below.impossible), count) for curve, count in finite]
         return any_of(worse) > self.delta
@@ -155,7 +155,7 @@ class Repeated:
         if last not in self._blocks:
             about = [ladder.estimate(last / (2 * self.base), self.delta) for ladder in self._ladders]
             best, revealed = max(about), self._reveals(last)
-            sides = Composition(_distinct(scaled(self.parts, last, self.base))).directions
+            sides = Composition(_distinct(scaled_parts(self.parts, last, self.base))).directions
             found = []
             for side, own, ladder in zip(sides, about, self._ladders, strict=True):
                 ends = [ladder.estimate(at / self.base, self.delta).tilt for at in (first_of_block(last), last)]
@@ -167,7 +167,7 @@ class Repeated:
 
     def _asked(self, own: _Side, times: int, delta: float, wanted: int, tolerance: float) -> float:
         """One bound of one direction."""
-        counts = [count for _, count in _distinct(scaled(self.parts, times, self.base))]
+        counts = [count for _, count in _distinct(scaled_parts(self.parts, times, self.base))]
         largest = [curve.largest_loss for curve, _ in own.direction.parts]
         pure = sum(count * loss for loss, count in zip(largest, counts, strict=True) if count)
         tilt = own.tilt

@@ -41,7 +41,7 @@ def log_moment(loss: Vector, log_mass: Vector, tilt: float) -> float:
     return float(largest + np.log(np.exp(exponent - largest).sum()))
 
 
-def grouped(pair: Atoms) -> tuple[Vector, Vector]:
+def grouped_losses(pair: Atoms) -> tuple[Vector, Vector]:
     """Losses and log masses of at most a thousand groups of neighbouring outcomes."""
     every = -(-pair.loss.size // GROUPS)
     starts = np.arange(0, pair.loss.size, every)
@@ -90,7 +90,7 @@ class Sketch:
     @staticmethod
     def of(pairs: Sequence[tuple[Atoms, int]]) -> Sketch:
         """The outline of pairs, each with its count."""
-        return Sketch([(*grouped(pair.finite), count) for pair, count in pairs])
+        return Sketch([(*grouped_losses(pair.finite), count) for pair, count in pairs])
 
     def log_moment(self, tilt: float) -> float:
         """K(θ) = Σ n·ln E_Q[e^{θ·loss}] of the groups."""

@@ -24,7 +24,7 @@ from fedpriv.curves.atoms import Atoms
 from fedpriv.curves.pair import (
     Enclosure,
     Pair,
-    distributions,
+    checked_distributions,
     finite_above,
     finite_below,
     hull_of,
@@ -63,7 +63,7 @@ class Tradeoff:
         >>> Tradeoff.between([1, 0], [0, 1]).advantage  # disjoint: nothing is hidden
         1.0
         """
-        return Tradeoff(Atoms.of_masses(*distributions(p, q)))
+        return Tradeoff(Atoms.of_masses(*checked_distributions(p, q)))
 
     @staticmethod
     def gaussian(mu: float) -> Tradeoff:

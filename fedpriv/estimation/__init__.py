@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fedpriv.errors import FedprivError, nearest
+from fedpriv.errors import FedprivError, nearest_hint
 from fedpriv.estimation._centres import CoordinateMedian, EmpiricalMean, GeometricMedian, MedianOfMeans
 from fedpriv.estimation._coinpress import Coinpress
 from fedpriv.estimation._dp_filter import DpFilter
@@ -20,7 +20,7 @@ from fedpriv.registry import UNPROVED, Registry
 __all__ = [
     "ESTIMATORS", "Coinpress", "CoordinateMedian", "DpFilter", "DpMean", "EmpiricalMean", "Estimate", "Estimator",
     "GeometricMedian", "MedianOfMeans", "Prime", "PrimeHeavyTailed", "RobustFilter", "TrimmedDistance", "TukeyMedian",
-    "method_of", "spelled",
+    "method_of", "spelled_name",
 ]  # fmt: skip
 
 ESTIMATORS = Registry(
@@ -44,15 +44,15 @@ def method_of(word: str) -> type[Any]:
         return ESTIMATORS.named(word)
     plain = {name.lower(): kind for name, kind in ESTIMATORS.items()}
     if (found := plain.get(word.replace("-", "").lower())) is None:
-        words = [spelled(name) for name in ESTIMATORS]
-        raise FedprivError(f"unknown method {word!r}{nearest(word, words)}; methods: {', '.join(words)}")
+        words = [spelled_name(name) for name in ESTIMATORS]
+        raise FedprivError(f"unknown method {word!r}{nearest_hint(word, words)}; methods: {', '.join(words)}")
     return found
 
 
-def spelled(kind: str) -> str:
+def spelled_name(kind: str) -> str:
     """The name of a class as it is written on a command line.
 
-    >>> spelled("MedianOfMeans")
+    >>> spelled_name("MedianOfMeans")
     'median-of-means'
     """
     return "".join(f"-{letter.lower()}" if letter.isupper() else letter for letter in kind).lstrip("-")

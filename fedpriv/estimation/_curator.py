@@ -37,8 +37,8 @@ class Curator:
     def moments(self, filters: tuple[Filter, ...]) -> Moments:
         """Size, mean and covariance of what the filters leave."""
         self.made.append("moments")
-        noise = moments.sensitivity(self.radius, len(self.points)) / self.mus["moments"]
-        unit = moments.unit(self.radius, len(self.points), noise)
+        noise = moments.moment_sensitivity(self.radius, len(self.points)) / self.mus["moments"]
+        unit = moments.moment_unit(self.radius, len(self.points), noise)
         with one_thread():
             exact = moments.lifted_sum(self.points, self._remaining(filters), self.radius, unit)
         noisy = exact + moments.symmetric_noise(len(exact), noise / unit**2, self.rng)

@@ -17,7 +17,7 @@ from fedpriv.estimation._curator import Curator
 from fedpriv.estimation._estimate import Estimate, records_of
 from fedpriv.estimation._filters import Filter
 from fedpriv.estimation._settings import Composed, Corrupted, Delta, Deviation, Epsilon, Held, Interactive, Recentrings
-from fedpriv.estimation.plan import Outcome, Plan, carried_out, gaussian_extent, planned
+from fedpriv.estimation.plan import Outcome, Plan, carried_out, gaussian_extent, planned_estimate
 from fedpriv.settings import check_fields
 
 
@@ -55,7 +55,9 @@ class DpFilter:
 
     def plan(self, n: int, d: int) -> Plan:
         """Region, noise and releases for n records of d numbers."""
-        return planned(self, [Access("moments", 1 + self.steps + self.recentrings, 1.0)], gaussian_extent, n, d)
+        return planned_estimate(
+            self, [Access("moments", 1 + self.steps + self.recentrings, 1.0)], gaussian_extent, n, d
+        )
 
     def events(self, n: int, d: int) -> tuple[Event, ...]:
         """Every access to n records of d numbers; raises where n is too small for the budget."""

@@ -24,7 +24,7 @@ from fedpriv.estimation._settings import (
     LargestDeviation,
     Recentrings,
 )
-from fedpriv.estimation.plan import Extent, Plan, carried_out, planned
+from fedpriv.estimation.plan import Extent, Plan, carried_out, planned_estimate
 from fedpriv.estimation.prime import accesses_of
 from fedpriv.settings import check_fields
 
@@ -73,7 +73,7 @@ class PrimeHeavyTailed:
 
     def plan(self, n: int, d: int) -> Plan:
         """Region, noise and releases for n records of d numbers."""
-        return planned(self, accesses_of(self.steps, self.recentrings), self.extent, n, d)
+        return planned_estimate(self, accesses_of(self.steps, self.recentrings), self.extent, n, d)
 
     def events(self, n: int, d: int) -> tuple[Event, ...]:
         """Every access to n records of d numbers; raises where n is too small for the budget."""

@@ -18,27 +18,27 @@ from numpy.typing import NDArray
 
 from fedpriv._base.arrays import Vector
 from fedpriv.estimation._clipping import blocks, rounding
-from fedpriv.randomness.wide import Integers, rounded
+from fedpriv.randomness.wide import Integers, rounded_real
 
 LIFT = 1.0  # b/r: at 1 the mean is as exact as if asked alone (benchmarks/estimation_constants.py)
 
 Mask = NDArray[np.bool_]
 
 
-def sensitivity(radius: float, n: int) -> float:
+def moment_sensitivity(radius: float, n: int) -> float:
     """√2·ρ², and what rounding may add: two sums of n products, each in blocks, are each off by at most γ·n·ρ².
 
-    >>> round(sensitivity(2.0, 1), 6) == round(2**0.5 * 8.0, 6)
+    >>> round(moment_sensitivity(2.0, 1), 6) == round(2**0.5 * 8.0, 6)
     True
     """
     squared = radius * radius * (1 + LIFT * LIFT)
     return squared * (sqrt(2) + 2 * rounding(n)) * (1 + 1e-12)
 
 
-def unit(radius: float, n: int, noise: float) -> float:
+def moment_unit(radius: float, n: int, noise: float) -> float:
     """r/2^j: 4^j·n within 64 bits, 4^j·2¹³ of a block within a float's 53, and the noise within what can be drawn.
 
-    >>> unit(1.0, 1000, 10.0) == 2.0**-20
+    >>> moment_unit(1.0, 1000, 10.0) == 2.0**-20
     True
     """
     powers = (20.0, (61 - log2(2 * n)) / 2, (45 - log2(noise) + 2 * log2(radius)) / 2)
@@ -62,9 +62,9 @@ def symmetric_noise(size: int, noise: float, rng: Generator) -> Integers:
 
     An entry of the diagonal has that deviation, and one beside it, which is there twice, 1/√2 of it.
     """
-    drawn = np.diag(rounded(noise, 2).draw(size, rng))
+    drawn = np.diag(rounded_real(noise, 2).draw(size, rng))
     above = np.triu_indices(size, 1)
-    drawn[above] = rounded(noise * sqrt(0.5) * (1 + 2.0**-50), 2).draw(above[0].size, rng)
+    drawn[above] = rounded_real(noise * sqrt(0.5) * (1 + 2.0**-50), 2).draw(above[0].size, rng)
     return np.asarray(np.triu(drawn) + np.triu(drawn, 1).T)
 
 
@@ -89,4 +89,4 @@ class Moments:
 
 def spectral_noise(radius: float, d: int, n: int, mu: float) -> float:
     """About how far noise moves the largest eigenvalue of a covariance of n records: (√(2d) + 2)·σ/n."""
-    return (sqrt(2 * d) + 2) * sensitivity(radius, n) / mu / n
+    return (sqrt(2 * d) + 2) * moment_sensitivity(radius, n) / mu / n

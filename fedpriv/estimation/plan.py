@@ -85,7 +85,7 @@ class Plan:
 Extents = Callable[[int, int], Extent]  # by n and d
 
 
-def planned(settings: Settings, accesses: Sequence[Access], extents: Extents, n: int, d: int) -> Plan:
+def planned_estimate(settings: Settings, accesses: Sequence[Access], extents: Extents, n: int, d: int) -> Plan:
     """The plan for n records of d numbers, or one line that says why they are too few and how many would do."""
     whole(n=n, d=d)
     plan = _drawn(settings, accesses, extents, n, d)
@@ -108,7 +108,7 @@ def _drawn(settings: Settings, accesses: Sequence[Access], extents: Extents, n: 
     found = [release(budget.histogram, dimension=d)] if budget.histogram else []
     for name, count, _ in accesses:
         reach, size = (
-            (moments.sensitivity(extent.radius, n), (d + 1) * (d + 2) // 2)
+            (moments.moment_sensitivity(extent.radius, n), (d + 1) * (d + 2) // 2)
             if name == "moments"
             else (threshold.SENSITIVITY, threshold.edges(4 * extent.radius**2).size)
         )

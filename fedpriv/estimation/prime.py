@@ -15,7 +15,7 @@ from fedpriv.estimation._course import excess_allowed
 from fedpriv.estimation._estimate import Estimate, records_of
 from fedpriv.estimation._matrix_weights import Weighing, weighted_filtering
 from fedpriv.estimation._settings import Composed, Corrupted, Delta, Deviation, Epsilon, Held, Interactive, Recentrings
-from fedpriv.estimation.plan import SCORES_SHARE, Plan, carried_out, gaussian_extent, planned
+from fedpriv.estimation.plan import SCORES_SHARE, Plan, carried_out, gaussian_extent, planned_estimate
 from fedpriv.settings import check_fields
 
 
@@ -55,7 +55,7 @@ class Prime:
     def plan(self, n: int, d: int) -> Plan:
         """Region, noise and releases for n records of d numbers."""
         accesses = accesses_of(self.steps, self.recentrings)
-        return planned(self, accesses, gaussian_extent, n, d)
+        return planned_estimate(self, accesses, gaussian_extent, n, d)
 
     def events(self, n: int, d: int) -> tuple[Event, ...]:
         """Every access to n records of d numbers; raises where n is too small for the budget."""

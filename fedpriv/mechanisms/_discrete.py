@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedpriv._base.arrays import Symbols, Vector
 from fedpriv.bounds import vectors
-from fedpriv.bounds.coins import log_binomial, window
+from fedpriv.bounds.coins import likely_window, log_binomial
 from fedpriv.curves.atoms import ROUNDING
 from fedpriv.curves.tradeoff import Tradeoff
 from fedpriv.errors import finite_inputs, limited, positive, whole
@@ -70,7 +70,7 @@ class BinomialNoise:
     @property
     def law(self) -> tuple[NDArray[np.int64], Vector]:
         """The noise's values and their log masses; of very many trials, only those that are not too rare to matter."""
-        first, last = window(self.trials, self.bias, FAR) if self.trials > MANY else (0, self.trials)
+        first, last = likely_window(self.trials, self.bias, FAR) if self.trials > MANY else (0, self.trials)
         not_too_wide(last - first)
         return np.arange(first, last + 1), log_binomial(self.trials, self.bias, first, last)
 

@@ -17,7 +17,7 @@ from fedpriv.curves.joint import joint
 from fedpriv.curves.tradeoff import Tradeoff
 from fedpriv.errors import above, positive, real
 from fedpriv.settings import check_fields
-from fedpriv.trust import Adjacency, touched
+from fedpriv.trust import Adjacency, units_touched
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,11 +45,11 @@ class Histogram:
 
     def shift(self, adjacency: Adjacency = "replace") -> float:
         """μ of the counts of one coordinate."""
-        return sqrt(touched(adjacency)) / self.noise * OUTWARD
+        return sqrt(units_touched(adjacency)) / self.noise * OUTWARD
 
     def failure(self, adjacency: Adjacency = "replace") -> float:
         """The chance that one coordinate shows a bin which the neighbour does not have, by the union bound."""
-        return min(touched(adjacency) * float(ndtr((1 - self.threshold) / self.noise)) * OUTWARD, 1.0)
+        return min(units_touched(adjacency) * float(ndtr((1 - self.threshold) / self.noise)) * OUTWARD, 1.0)
 
     def tradeoff(self, adjacency: Adjacency = "replace") -> Tradeoff:
         """The curve of one coordinate: counts moved under Gaussian noise, and the chance of failure.

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import ArrayLike
 
-from fedpriv._base.arrays import Vector, within
+from fedpriv._base.arrays import Vector, held_within
 from fedpriv.bounds import vectors
 from fedpriv.curves.atoms import ROUNDING
 from fedpriv.curves.tradeoff import Tradeoff
@@ -24,7 +24,7 @@ from fedpriv.errors import finite_inputs, positive
 from fedpriv.randomness.grid import FineGrid
 from fedpriv.randomness.wide import Power
 from fedpriv.settings import check_fields
-from fedpriv.trust import Adjacency, touched
+from fedpriv.trust import Adjacency, units_touched
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,11 +77,11 @@ class Gaussian:
         >>> round(Gaussian(clip=1, noise=1).tradeoff("replace").epsilon(1e-5), 3)
         9.997
         """
-        return Tradeoff.gaussian(self.clip * touched(adjacency) / self.noise)
+        return Tradeoff.gaussian(self.clip * units_touched(adjacency) / self.noise)
 
     def vector(self, dimension: int, adjacency: Adjacency = "add-remove") -> vectors.AdditiveNoise:
         """The ℓ2 norm is all that counts."""
-        return vectors.AdditiveNoise(shift=self.clip * touched(adjacency) / self.noise)
+        return vectors.AdditiveNoise(shift=self.clip * units_touched(adjacency) / self.noise)
 
     def aggregated(self, clients: int) -> Gaussian:
         """The sum of `clients` messages seen as one: variances add."""
@@ -138,7 +138,7 @@ class Laplace:
         >>> round(Laplace(clip=1, noise=2).tradeoff().epsilon(0.0), 12)
         0.5
         """
-        return Tradeoff.laplace(self.clip * touched(adjacency) / self.noise)
+        return Tradeoff.laplace(self.clip * units_touched(adjacency) / self.noise)
 
     def vector(self, dimension: int, adjacency: Adjacency = "replace") -> None:
         """No bound for vectors but that of every coordinate at its largest."""
@@ -148,4 +148,4 @@ class Laplace:
 def _noisy(mechanism: Gaussian | Laplace, x: ArrayLike, rng: Generator) -> Vector:
     """x held to the peak and brought to the grid, plus the mechanism's noise on it."""
     fine = mechanism.fine
-    return fine.noisy(fine.whole(within(x, mechanism.peak)), mechanism.noise, mechanism.power, rng)
+    return fine.noisy(fine.whole(held_within(x, mechanism.peak)), mechanism.noise, mechanism.power, rng)

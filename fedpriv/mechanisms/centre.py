@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 _TWO = nextafter(2.0, 0.0)
 
 
-def past(total: NDArray[Any], count: int, centre: Fraction) -> NDArray[np.float64]:
+def votes_past_centre(total: NDArray[Any], count: int, centre: Fraction) -> NDArray[np.float64]:
     """2 (T − n·centre) for the sum T of n messages: above 0 where they lean to plus, 0 in a tie and nowhere else.
 
     Doubled it is a whole number for all mechanisms but biased noise, whose centre lies between its symbols' halves.
 
-    >>> past(np.array([1, 2, 3]), 1, Fraction(2)), past(np.array([5, 6]), 2, Fraction("2.7"))
+    >>> votes_past_centre(np.array([1, 2, 3]), 1, Fraction(2)), votes_past_centre(np.array([5, 6]), 2, Fraction("2.7"))
     (array([-2.,  0.,  2.]), array([-0.8,  1.2]))
     """
     bound = count * centre

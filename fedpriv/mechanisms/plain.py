@@ -12,7 +12,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 
-from fedpriv._base.arrays import Vector, within
+from fedpriv._base.arrays import Vector, held_within
 from fedpriv.curves.tradeoff import Tradeoff
 from fedpriv.errors import limited, positive
 from fedpriv.settings import check_fields
@@ -43,7 +43,7 @@ class Plain:
 
     def encode(self, x: ArrayLike, rng: Generator) -> NDArray[np.float32]:
         """x itself, each coordinate within ±clip."""
-        return within(x, self.clip).astype(np.float32)
+        return held_within(x, self.clip).astype(np.float32)
 
     def decode(self, total: ArrayLike, n: int) -> Vector:
         """The mean of n inputs from their sum."""

@@ -16,7 +16,7 @@ from fedpriv.bounds.vectors import OUTWARD
 from fedpriv.curves.tradeoff import Tradeoff
 from fedpriv.errors import FedprivError, limited, positive
 from fedpriv.mechanisms import ptr_renyi
-from fedpriv.mechanisms.ptr_pairs import Seen, cases, log_passing
+from fedpriv.mechanisms.ptr_pairs import Seen, log_passing, ptr_cases
 from fedpriv.settings import check_fields
 from fedpriv.trust import Adjacency
 
@@ -97,7 +97,7 @@ class Ptr:
         (0.5226, 0.5195)
         """
         check_adjacency(adjacency)
-        return cases(self, seen).either
+        return ptr_cases(self, seen).either
 
     def renyi(self, rounds: int) -> Curve:
         """Theorem 4.3 for each of `rounds` releases."""

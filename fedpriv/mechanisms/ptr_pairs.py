@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from fedpriv.curves.atoms import ROUNDING, Atoms, hull
+from fedpriv.curves.atoms import ROUNDING, Atoms, hull_of_pairs
 from fedpriv.curves.joint import joint
 from fedpriv.curves.pair import Enclosure
 from fedpriv.curves.tradeoff import Tradeoff
@@ -44,7 +44,7 @@ class Attained(NamedTuple):
 
 
 @lru_cache(maxsize=16)
-def cases(ptr: Tested, seen: Seen) -> Cases:
+def ptr_cases(ptr: Tested, seen: Seen) -> Cases:
     """What neighbours can be told apart by where the noisy margin is seen, or the branch alone.
 
     fails: both margins are 0. The test says nothing, and with probability δ₀ the trimmed sum moves by R under noise στ.
@@ -73,7 +73,7 @@ def cases(ptr: Tested, seen: Seen) -> Cases:
 
 def _dominating(curves: Sequence[Tradeoff]) -> Tradeoff:
     """The hull of curves from above; from below one of them will do."""
-    return Tradeoff(Enclosure(reduce(hull, (curve.above for curve in curves)), curves[0].below))
+    return Tradeoff(Enclosure(reduce(hull_of_pairs, (curve.above for curve in curves)), curves[0].below))
 
 
 def log_passing(test_noise: float, enough: int, margin: int) -> tuple[float, float]:
@@ -84,15 +84,15 @@ def log_passing(test_noise: float, enough: int, margin: int) -> tuple[float, flo
     return (seldom, often) if short >= 0 else (often, seldom)
 
 
-def attained(ptr: Tested, seen: Seen, *, rate: float, rounds: int, dimension: int) -> tuple[Attained, ...]:
+def ptr_attained(ptr: Tested, seen: Seen, *, rate: float, rounds: int, dimension: int) -> tuple[Attained, ...]:
     """What explicit data reach in every one of the rounds, whatever F comes to; on a sample the others are sampled too.
 
     >>> from fedpriv.mechanisms import Ptr
     >>> ptr = Ptr(clip=1, bound=0.5, noise=2, test_noise=1, failure=1e-8)
-    >>> [found.proof for found in attained(ptr, "branch", rate=0.5, rounds=9, dimension=1)]
+    >>> [found.proof for found in ptr_attained(ptr, "branch", rate=0.5, rounds=9, dimension=1)]
     ['none known: on a sample the other records blur a sum of one coordinate']
     """
-    own = cases(ptr, seen)
+    own = ptr_cases(ptr, seen)
     one, found = "explicit records: one of norm clip joins", []
     if rate == 1:
         if seen == "margin" or ptr.bound == 1:  # a margin of any size
@@ -140,7 +140,7 @@ def _alone(ptr: Tested) -> Tradeoff | None:
     With noise turned round, a test that passes is the far end of the side on which Lap(1) is e^{−1/b} times Lap(0).
     """
     short = ptr.enough - 1.5  # by how much a margin of 1 falls short
-    own = cases(ptr, "margin")
+    own = ptr_cases(ptr, "margin")
     if short < 0 or own.either is EVERYTHING or ptr.bound == 1:
         return None
     laplace, passing = Tradeoff.laplace(1 / ptr.test_noise).below, -short / ptr.test_noise

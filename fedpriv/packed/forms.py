@@ -53,7 +53,7 @@ class Planes:
             if not (upper | (symbols == self.alphabet[0])).all():
                 raise FedprivError(f"symbols must be {self.alphabet[0]} or {self.alphabet[-1]}")
             return np.packbits(upper, axis=1)
-        inside(symbols, self.alphabet)
+        check_alphabet(symbols, self.alphabet)
         rows, dimension = symbols.shape
         payload = np.empty((rows, self.size(dimension)), np.uint8)
         for part in _blocks(rows, self.width * dimension):
@@ -73,7 +73,7 @@ class Planes:
     def unpack(self, payload: Bytes, dimension: int) -> Symbols:
         """Rows of bytes as rows of symbols."""
         payload = payload_of(payload, self.size(dimension))
-        symbols = np.empty((len(payload), dimension), smallest(self.alphabet))
+        symbols = np.empty((len(payload), dimension), smallest_type(self.alphabet))
         for part in _blocks(len(payload), self.width * dimension):
             bits = np.unpackbits(payload[part], axis=1, count=self.width * dimension).reshape(-1, self.width, dimension)
             index = symbols[part]
@@ -114,7 +114,7 @@ class Trits:
     def pack(self, symbols: Symbols) -> Bytes:
         """Rows of symbols as rows of bytes."""
         symbols = matrix_of(symbols)
-        inside(symbols, range(-1, 2))
+        check_alphabet(symbols, range(-1, 2))
         rows, dimension = symbols.shape
         padded = np.zeros((rows, 5 * self.size(dimension)), np.uint8)
         np.add(symbols, 1, out=padded[:, :dimension], casting="unsafe")
@@ -145,10 +145,10 @@ class Trits:
         return good
 
 
-def smallest(alphabet: range) -> np.dtype[Any]:
+def smallest_type(alphabet: range) -> np.dtype[Any]:
     """The smallest integer type that holds an alphabet, signed only where it must be.
 
-    >>> smallest(range(-1, 2)), smallest(range(256)), smallest(range(257))
+    >>> smallest_type(range(-1, 2)), smallest_type(range(256)), smallest_type(range(257))
     (dtype('int8'), dtype('uint8'), dtype('uint16'))
     """
     low, high = alphabet[0], alphabet[-1]
@@ -156,7 +156,7 @@ def smallest(alphabet: range) -> np.dtype[Any]:
     return next(kind for kind in kinds if np.iinfo(kind).min <= low and high <= np.iinfo(kind).max)
 
 
-def inside(symbols: Symbols, alphabet: range) -> None:
+def check_alphabet(symbols: Symbols, alphabet: range) -> None:
     """Refuse symbols that are no whole numbers, or lie past an end of the alphabet."""
     if symbols.dtype.kind not in "iu":
         raise FedprivError(f"symbols must be whole numbers, got {symbols.dtype}")

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedpriv._base.compiled import compiled
-from fedpriv.bounds.coins import log_binomial, window
+from fedpriv.bounds.coins import likely_window, log_binomial
 from fedpriv.errors import FedprivError
 from fedpriv.packed.forms import Bytes, Trits
 
@@ -24,12 +24,12 @@ _SPOKEN = np.array(  # which digits of a byte speak, one bit each, and in the up
 _NONZEROS = (np.arange(256)[:, np.newaxis] // 3 ** np.arange(5) % 3 != 1).sum(axis=1)  # digits of a byte
 
 
-def written(payload: Bytes, dimension: int) -> bytes | None:
+def sparse_form(payload: Bytes, dimension: int) -> bytes | None:
     """The sparse form of packed ternary messages, or None where it is not clearly shorter.
 
     >>> few = np.zeros((1, 1000), np.int8)
     >>> few[0, [3, 700]] = 1, -1
-    >>> written(Trits().pack(few), 1000)
+    >>> sparse_form(Trits().pack(few), 1000)
     b'\\x04\\x00\\x00\\x00\\x03\\xff\\xff\\xba\\x80'
     """
     padding = 5 * payload.shape[1] - dimension  # digits that stand for no symbol
@@ -49,13 +49,13 @@ def written(payload: Bytes, dimension: int) -> bytes | None:
     return body if len(body) < _CLEARLY * payload.size else None
 
 
-def sizes(payload: Bytes, dimension: int) -> NDArray[np.int64]:
+def sparse_sizes(payload: Bytes, dimension: int) -> NDArray[np.int64]:
     """Bytes that each packed ternary message takes by itself, in whichever form it has then.
 
     >>> few = np.zeros((2, 1000), np.int8)
     >>> few[0, [3, 700]] = 1
     >>> few[1] = 1
-    >>> sizes(Trits().pack(few), 1000)
+    >>> sparse_sizes(Trits().pack(few), 1000)
     array([  9, 200])
     """
     found = np.empty(len(payload), np.int64)
@@ -138,7 +138,7 @@ def expected_size(dimension: int, share: float) -> float:
     (11254, 130)
     """
     dense = Trits().size(dimension)
-    first, last = window(dimension, share, 1e-30) if 0 < share < 1 else (round(share) * dimension,) * 2
+    first, last = likely_window(dimension, share, 1e-30) if 0 < share < 1 else (round(share) * dimension,) * 2
     votes = np.arange(first, last + 1)
     chances = np.exp(log_binomial(dimension, share, first, last)) if 0 < share < 1 else np.ones(1)
     alone = _COUNT.itemsize + votes + (votes + 7) // 8
@@ -158,10 +158,10 @@ def largest_expected_size(dimension: int, share: float) -> float:
     return min(sparse / _CLEARLY, float(Trits().size(dimension)))
 
 
-def read(body: Bytes, rows: int, dimension: int) -> Bytes:
+def read_sparse(body: Bytes, rows: int, dimension: int) -> Bytes:
     """The packed messages; refused where `body` is not the sparse form of any.
 
-    >>> payload = read(np.frombuffer(b"\\x04\\x00\\x00\\x00\\x03\\xff\\xff\\xba\\x80", np.uint8), 1, 1000)
+    >>> payload = read_sparse(np.frombuffer(b"\\x04\\x00\\x00\\x00\\x03\\xff\\xff\\xba\\x80", np.uint8), 1, 1000)
     >>> Trits().unpack(payload, 1000)[0, [2, 3, 4, 700]]
     array([ 0,  1,  0, -1], dtype=int8)
     """

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedpriv.mechanisms import Mechanism
-from fedpriv.packed.forms import Bytes, Mask, Planes, Trits, inside, matrix_of, payload_of
+from fedpriv.packed.forms import Bytes, Mask, Planes, Trits, check_alphabet, matrix_of, payload_of
 
 
 class Packing(Protocol):
@@ -42,7 +42,7 @@ class Words:
         """Rows of numbers as rows of bytes. Whole ones must fit; reals are rounded, and go even if not finite."""
         symbols = matrix_of(symbols)
         if self.kind == "<i4":
-            inside(symbols, _INT32)
+            check_alphabet(symbols, _INT32)
         with np.errstate(over="ignore", invalid="ignore"):
             return np.ascontiguousarray(symbols, dtype=self.kind).view(np.uint8)
 
@@ -61,13 +61,13 @@ REAL = Words("<f4")
 _INT32 = range(-(2**31), 2**31)
 
 
-def packing(mechanism: Mechanism) -> Packing:
+def packing_of(mechanism: Mechanism) -> Packing:
     """The packing of a mechanism's symbols.
 
     An alphabet without end is of whole numbers where the mechanism has a grid, else of reals.
 
     >>> from fedpriv.mechanisms import StochasticSign
-    >>> packing(StochasticSign(clip=1, scale=2)).pack(np.array([[-1, -1, 1, -1, -1, -1, -1, 1, 1]]))
+    >>> packing_of(StochasticSign(clip=1, scale=2)).pack(np.array([[-1, -1, 1, -1, -1, -1, -1, 1, 1]]))
     array([[ 33, 128]], dtype=uint8)
     """
     if mechanism.alphabet is None:
@@ -92,6 +92,6 @@ def whole_numbers(mechanism: Mechanism) -> range | None:
     >>> len(whole_numbers(Skellam(clip=1, levels=8, noise=1))) == 2**32
     True
     """
-    if mechanism.alphabet is None and packing(mechanism) == WHOLE:
+    if mechanism.alphabet is None and packing_of(mechanism) == WHOLE:
         return _INT32
     return mechanism.alphabet

@@ -11,7 +11,7 @@ from fedpriv.errors import FedprivError
 from fedpriv.mechanisms import Mechanism
 from fedpriv.packed._bit_counter import BitCounter
 from fedpriv.packed.forms import Bytes, Planes, Trits, payload_of
-from fedpriv.packed.symbols import REAL, packing
+from fedpriv.packed.symbols import REAL, packing_of
 
 _ROWS = 256  # of a block: sums of so many bytes fit 16 bits
 _COLUMNS = 1 << 12  # of a block: it stays in cache
@@ -23,14 +23,14 @@ class Tally:
     >>> from fedpriv.mechanisms import StochasticSign
     >>> sign = StochasticSign(clip=1, scale=2)
     >>> tally = Tally(sign, 2)
-    >>> tally.add(packing(sign).pack(np.array([[1, -1], [1, 1], [1, -1]])))
+    >>> tally.add(packing_of(sign).pack(np.array([[1, -1], [1, 1], [1, -1]])))
     >>> tally.total(), tally.signs(), tally.count
     (array([ 3, -1]), array([ 1, -1], dtype=int8), 3)
     """
 
     def __init__(self, mechanism: Mechanism, dimension: int) -> None:
         self.count = 0
-        self._form, self._dimension = packing(mechanism), dimension
+        self._form, self._dimension = packing_of(mechanism), dimension
         self._size = self._form.size(dimension)
         if isinstance(self._form, Planes):
             self._counter = BitCounter(self._form.width * dimension)

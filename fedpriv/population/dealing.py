@@ -111,7 +111,7 @@ class Shards:
     def dealt(self, labels: Whole, clients: int, seed: int) -> Hands:
         """The hands of all clients, from the labels of a shuffled deck."""
         rows = np.argsort(labels, kind="stable").reshape(clients, -1)
-        shuffles = [shuffled(clients, stream(seed, "split shards", round=place)) for place in range(self.each)]
+        shuffles = [shuffled_numbers(clients, stream(seed, "split shards", round=place)) for place in range(self.each)]
         shards = zip(shuffles, np.array_split(rows, self.each, axis=1), strict=True)
         places = np.concatenate([shard[shuffle] for shuffle, shard in shards], axis=1)
         return Hands(places.reshape(-1), np.full(clients, rows.shape[1]))
@@ -162,7 +162,7 @@ class LogNormalSizes:
 SPLITS = Registry("split", Dealing, (Dirichlet, Shards, PowerSizes, LogNormalSizes))
 
 
-def shuffled(count: int, rng: Generator) -> Whole:
+def shuffled_numbers(count: int, rng: Generator) -> Whole:
     """A permutation by sorting raw words, which no version of numpy changes."""
     return np.argsort(random_words(count, rng), kind="stable").astype(np.int64)
 

@@ -110,6 +110,6 @@ def rounds_of_each(participation: Participation, count: int, seed: int, rounds: 
     return times
 
 
-def attackers(count: int, number: int, seed: int) -> Numbers:
+def byzantine_clients(count: int, number: int, seed: int) -> Numbers:
     """Which clients are Byzantine in the whole run, sorted."""
     return np.sort(stream(seed, "byzantine").choice(count, number, replace=False, shuffle=False))

@@ -20,7 +20,14 @@ from scipy.special import bdtrc, gammaln, xlogy
 from fedpriv._base.arrays import Symbols
 from fedpriv.errors import whole
 from fedpriv.randomness._inversion import Words, climb, draw_on, guide
-from fedpriv.randomness.bits import Bytes, Probabilities, bernoulli, in_blocks, largest, rest_after_byte
+from fedpriv.randomness.bits import (
+    Bytes,
+    Probabilities,
+    bernoulli,
+    in_blocks,
+    largest_probability,
+    rest_after_byte,
+)
 from fedpriv.randomness.streams import random_bytes, random_words
 
 _MOST = 512  # trials a table: above, the tables outgrow the cache, and the trials are shared out
@@ -42,7 +49,7 @@ def binomial(
     out = np.zeros(shape, np.min_scalar_type(trials))
     flat = out.reshape(-1)
     for part, (share,) in blocks:
-        certain = largest(share, "p") == 1
+        certain = largest_probability(share, "p") == 1
         digit = np.minimum(share * 256, 255).astype(np.uint8)  # p = 1 is seen to below
         rest = share * 256 - digit
         second = np.minimum(rest * 256, 255).astype(np.uint8)

@@ -46,7 +46,7 @@ def bernoulli(p: Probabilities, rng: Generator, *, at: ArrayLike | None = None, 
     out, places, rests = np.empty(shape, np.uint8), [], []
     flat = out.reshape(-1)
     for part, (share,) in blocks:
-        flat[part], tied, _ = _compare(random_bytes(share.size, rng), share, largest(share, "p") == 1)
+        flat[part], tied, _ = _compare(random_bytes(share.size, rng), share, largest_probability(share, "p") == 1)
         place = np.flatnonzero(tied)
         places.append(part.start + place)
         rests.append(rest_after_byte(share[place]))
@@ -77,10 +77,10 @@ def ternary(
     flat = out.reshape(-1)
     for part, (up, down) in blocks:
         byte = random_bytes(up.size, rng)
-        above, tied_above, digit_up = _compare(byte, up, largest(up, "plus") == 1)
-        below, tied_below, digit_down = _compare(~byte, down, largest(down, "minus") == 1)
+        above, tied_above, digit_up = _compare(byte, up, largest_probability(up, "plus") == 1)
+        below, tied_below, digit_down = _compare(~byte, down, largest_probability(down, "minus") == 1)
         if (digit_up + digit_down).max() >= 255:  # below, plus + minus is surely below 1
-            largest(up + down, "plus + minus")
+            largest_probability(up + down, "plus + minus")
         np.subtract(above.view(np.int8), below.view(np.int8), out=flat[part])
         place = np.flatnonzero(tied_above | tied_below)
         place = place[above[place] == below[place]]  # nothing is decided yet
@@ -115,7 +115,7 @@ def rest_after_byte(p: Vector) -> Vector:
     return scaled - np.floor(scaled)
 
 
-def largest(p: Vector, what: str) -> float:
+def largest_probability(p: Vector, what: str) -> float:
     """The largest of p, all found to be probabilities; nan fails.
 
     As unsigned words, floats rise from 0 to 1, and negative ones and nan lie above: one pass sees them all.

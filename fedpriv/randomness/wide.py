@@ -27,7 +27,7 @@ from fedpriv.randomness._inversion import fixed_exp
 from fedpriv.randomness._layers import LAYERS, Power, Words, lay_out, layers_of
 from fedpriv.randomness.streams import random_words
 
-__all__ = ["BLOCK", "DOUBT", "WIDEST", "Integers", "Power", "Rounded", "in_cells", "rounded"]
+__all__ = ["BLOCK", "DOUBT", "WIDEST", "Integers", "Power", "Rounded", "in_cells", "rounded_real"]
 
 Integers = NDArray[np.int64]
 Size = int | tuple[int, ...]
@@ -153,13 +153,15 @@ class _Source:
 
 
 @lru_cache(maxsize=64)
-def rounded(scale: float, power: Power) -> Rounded:
+def rounded_real(scale: float, power: Power) -> Rounded:
     """X of scale s, the very number the float is, rounded to the nearest whole number.
 
     P(0) = P(|X| < ½), P(±k) = P(k − ½ < |X| < k + ½)/2.
 
-    >>> rounded(2.0**20, 2).draw(3, np.random.default_rng(1)), rounded(5.0, 1).draw(3, np.random.default_rng(1))
-    (array([ 115048, 1711490,  150428]), array([ 0, 10,  1]))
+    >>> rounded_real(2.0**20, 2).draw(3, np.random.default_rng(1))
+    array([ 115048, 1711490,  150428])
+    >>> rounded_real(5.0, 1).draw(3, np.random.default_rng(1))
+    array([ 0, 10,  1])
     """
     positive(scale=scale)
     own = max(scale, _NARROWEST)  # more noise than asked for is never less private

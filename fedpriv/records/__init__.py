@@ -14,11 +14,21 @@ from math import isfinite
 from pathlib import Path
 from typing import Any, Self
 
-from fedpriv._base.files import replaced
+from fedpriv._base.files import replace_file
 from fedpriv.errors import FedprivError, natural
 from fedpriv.records._lines import END, FORMAT, TIMING, WORDS, Line, check, check_round, check_run
 
-__all__ = ["FORMAT", "Line", "Records", "Writer", "plain", "read", "read_timings", "truncate_after", "written"]
+__all__ = [
+    "FORMAT",
+    "Line",
+    "Records",
+    "Writer",
+    "plain_values",
+    "read_records",
+    "read_timings",
+    "record_bytes",
+    "truncate_after",
+]
 
 File = str | os.PathLike[str]
 
@@ -47,7 +57,7 @@ class Writer:
     def append(self, line: Mapping[str, Any], durable: bool = False) -> None:
         """Write one line. It survives the end of this process; a durable one the end of the machine too."""
         try:
-            self._file.write(written(line))
+            self._file.write(record_bytes(line))
             self._file.flush()
             if durable:
                 os.fsync(self._file.fileno())
@@ -68,17 +78,17 @@ class Writer:
         self.close()
 
 
-def written(line: Mapping[str, Any]) -> bytes:
+def record_bytes(line: Mapping[str, Any]) -> bytes:
     """One line as bytes, its keys in the order given.
 
-    >>> written({"round": 1, "loss": 0.1, "epsilon": {"upper": float("inf")}})
+    >>> record_bytes({"round": 1, "loss": 0.1, "epsilon": {"upper": float("inf")}})
     b'{"round":1,"loss":0.1,"epsilon":{"upper":"inf"}}\\n'
     """
-    text = json.dumps(plain(line), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    text = json.dumps(plain_values(line), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return text.encode() + b"\n"
 
 
-def read(path: File) -> Records:
+def read_records(path: File) -> Records:
     """The records of a file; anything wrong but a last line cut in half is an error that names file and line."""
     lines = _lines_of(path)
     if not lines:
@@ -106,12 +116,12 @@ def read_timings(path: File) -> dict[int, Line]:
 def truncate_after(path: File, last: int) -> None:
     """Keep the run and its rounds up to `last`, byte for byte; a kill meanwhile leaves the file as it was."""
     natural(last=last)
-    found = len(read(path).rounds)
+    found = len(read_records(path).rounds)
     if found < last:
         raise FedprivError(f"{path}: ends with round {found}, where {last} rounds are to be kept")
     kept = Path(path).read_bytes().split(b"\n")[: last + 1]
     try:
-        replaced(Path(path), b"\n".join([*kept, b""]), mode=Path(path).stat().st_mode & 0o777)
+        replace_file(Path(path), b"\n".join([*kept, b""]), mode=Path(path).stat().st_mode & 0o777)
     except OSError as error:
         raise _unwritable(path, error) from None
 
@@ -140,21 +150,21 @@ def _refuse(word: str) -> None:
     raise ValueError(f'{word} is no number of JSON: "inf" and "nan" are words here')
 
 
-def plain(value: Any) -> Any:
+def plain_values(value: Any) -> Any:
     """Python's own numbers and containers; what is not finite, as a word."""
     if hasattr(value, "item"):
         value = value.item()
     if isinstance(value, Mapping):
-        return {key: plain(item) for key, item in value.items()}
+        return {key: plain_values(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
+        return [plain_values(item) for item in value]
     if isinstance(value, float) and not isfinite(value):
         return "nan" if value != value else "inf" if value > 0 else "-inf"
     return value
 
 
 def _numbers(value: Any) -> Any:
-    """What `plain` has made words of, as numbers again; a reason to skip a round stays a word whatever it is."""
+    """What `plain_values` has made words of, as numbers again; a reason to skip a round stays a word whatever it is."""
     if isinstance(value, dict):
         return {key: item if key == "skipped" else _numbers(item) for key, item in value.items()}
     return WORDS.get(value, value) if isinstance(value, str) else value

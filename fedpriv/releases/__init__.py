@@ -29,8 +29,22 @@ from fedpriv.releases._tested import Ptr
 from fedpriv.trust import Local
 
 __all__ = [
-    "SUMS", "AdaptiveDpSgd", "Batch", "Blocks", "DpSgd", "PrivateSum", "Ptr", "Released", "TrimmedGaussian", "at",
-    "calibrated", "costed", "event_of_records", "event_of_sum", "first", "free_setting",
+    "SUMS",
+    "AdaptiveDpSgd",
+    "Batch",
+    "Blocks",
+    "DpSgd",
+    "PrivateSum",
+    "Ptr",
+    "Released",
+    "TrimmedGaussian",
+    "calibrated_sum",
+    "cost_mechanism",
+    "event_of_records",
+    "event_of_sum",
+    "first_settings",
+    "free_setting",
+    "release_at",
 ]  # fmt: skip
 
 
@@ -88,10 +102,10 @@ def event_of_sum(release: PrivateSum, dimension: int, rounds: int) -> Event:
     return event_of_records(release.mechanism, dimension, float(release.sampling), rounds)
 
 
-def first(release: PrivateSum, expected: float) -> tuple[float, ...]:
+def first_settings(release: PrivateSum, expected: float) -> tuple[float, ...]:
     """The settings that adapt, as they are to begin with.
 
-    >>> first(AdaptiveDpSgd(clip=0.5, noise=1, sampling=0.1, count_noise=5), expected=100)
+    >>> first_settings(AdaptiveDpSgd(clip=0.5, noise=1, sampling=0.1, count_noise=5), expected=100)
     (0.5,)
     """
     given = [getattr(release, name) for name in release.adapts]
@@ -101,7 +115,7 @@ def first(release: PrivateSum, expected: float) -> tuple[float, ...]:
     )
 
 
-def at(release: PrivateSum, settings: Sequence[float]) -> PrivateSum:
+def release_at(release: PrivateSum, settings: Sequence[float]) -> PrivateSum:
     """The release with those settings in the place of the ones that adapt; refused where they cannot be."""
     values = [float(value) for value in settings]
     if len(values) != len(release.adapts) or not all(isfinite(value) and abs(value) < 2**53 for value in values):
@@ -112,10 +126,10 @@ def at(release: PrivateSum, settings: Sequence[float]) -> PrivateSum:
     return replace(release, **moved) if moved else release  # type: ignore[type-var]
 
 
-def costed(kind: str, settings: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+def cost_mechanism(kind: str, settings: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     """The mechanism that a release costs as much as, by name, and which of its settings are given; its clip is 1.
 
-    >>> costed("DpSgd", {"clip": 0.5, "sampling": 0.1})
+    >>> cost_mechanism("DpSgd", {"clip": 0.5, "sampling": 0.1})
     ('Gaussian', {'clip': 1.0})
     """
     mechanism = SUMS[kind].kind_of_cost
@@ -138,7 +152,7 @@ def free_setting(kind: str, settings: Mapping[str, Any]) -> str:
     return can[0]
 
 
-def calibrated(kind: str, settings: Mapping[str, Any], free: str, value: float) -> dict[str, Any]:
+def calibrated_sum(kind: str, settings: Mapping[str, Any], free: str, value: float) -> dict[str, Any]:
     """The settings with the free one, from its value in the mechanism that the release costs as much as."""
     own = getattr(SUMS[kind], "from_cost", None)
     return {**settings, free: value if own is None else own(settings, value)}

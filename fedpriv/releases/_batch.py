@@ -14,7 +14,7 @@ from fedpriv._base.arrays import Vector
 from fedpriv._base.compiled import compiled
 from fedpriv.bounds.clipping import clip_factors
 from fedpriv.randomness.grid import FineGrid
-from fedpriv.releases.ptr import kept
+from fedpriv.releases.ptr import kept_rows
 
 Bound = Literal["clip", "normalise"]
 NORMS: tuple[Bound, ...] = get_args(Bound)
@@ -71,7 +71,7 @@ class Batch(NamedTuple):
     def shortest(self, trimmed: int) -> NDArray[np.bool_]:
         """All usable records but so many of the longest."""
         chosen, usable = self.usable, self.usable
-        chosen[usable] = kept(self.lengths[usable], trimmed, self.numbers[usable])
+        chosen[usable] = kept_rows(self.lengths[usable], trimmed, self.numbers[usable])
         return chosen
 
     def summed(self, kept: NDArray[np.bool_], release: Clipped) -> Vector:

@@ -121,10 +121,10 @@ class AdLm:
 KEPT = Registry("release", Kept, (StoBatch, AdLm), proof=UNPROVED)
 
 
-def filled(kept: Kept, records: int, sizes: Sequence[int]) -> Kept:
+def filled_kept(kept: Kept, records: int, sizes: Sequence[int]) -> Kept:
     """With m, and the sizes of the model that is really there; refused where others are claimed, or too few records.
 
-    >>> filled(AdLm(epsilon_1=0.5), 100, (784, 25, 196, 256)).batch
+    >>> filled_kept(AdLm(epsilon_1=0.5), 100, (784, 25, 196, 256)).batch
     100
     """
     batch = kept.batch or records // kept.batches
@@ -143,7 +143,7 @@ def filled(kept: Kept, records: int, sizes: Sequence[int]) -> Kept:
 def mechanism_of(kept: Kept) -> FunctionalMechanism:
     """The noise, once m and the sizes are known.
 
-    >>> mnist = filled(StoBatch(epsilon=1.0), 4998, (784, 25, 196, 256))
+    >>> mnist = filled_kept(StoBatch(epsilon=1.0), 4998, (784, 25, 196, 256))
     >>> round(mechanism_of(mnist).epsilon_1, 4), round(mechanism_of(mnist).published(NORM), 4)
     (0.5122, 1.0)
     """
@@ -166,10 +166,10 @@ def settings_of(kept: Kept, *, calibrating: bool = False) -> dict[str, Any]:
     return {name: list(value) if isinstance(value, tuple) else value for name, value in given.items()}
 
 
-def calibrated(kept: Kept, target: float, delta: float) -> Kept:
+def calibrated_kept(kept: Kept, target: float, delta: float) -> Kept:
     """With the largest ε₁ whose example-level ε(δ) is at most the target.
 
-    >>> own = calibrated(filled(AdLm(), 100, (64, 9, 16, 16)), target=30.0, delta=1e-5)
+    >>> own = calibrated_kept(filled_kept(AdLm(), 100, (64, 9, 16, 16)), target=30.0, delta=1e-5)
     >>> 29.9 < mechanism_of(own).certified(1e-5).upper <= 30
     True
     """

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from fedpriv._base.arrays import Vector
 from fedpriv.errors import FedprivError, natural, whole
 from fedpriv.mechanisms import Ptr
-from fedpriv.randomness.wide import rounded
+from fedpriv.randomness.wide import rounded_real
 
 Mask = NDArray[np.bool_]
 
@@ -37,13 +37,13 @@ def safety_margin(ptr: Ptr, norms: ArrayLike, trimmed: int) -> int:
     return max(trimmed - long, 0)
 
 
-def kept(norms: ArrayLike, trimmed: int, order: ArrayLike | None = None) -> Mask:
+def kept_rows(norms: ArrayLike, trimmed: int, order: ArrayLike | None = None) -> Mask:
     """Which records TSUM_F adds up: all but the F longest, of equal ones those that come first in `order`.
 
     `order` numbers the records of the whole data set, each its own number whatever batch it is in. Where no two norms
     are equal none is needed.
 
-    >>> kept([1.0, 0.5, 1.0, 0.2], trimmed=1, order=[7, 3, 5, 4]).tolist()
+    >>> kept_rows([1.0, 0.5, 1.0, 0.2], trimmed=1, order=[7, 3, 5, 4]).tolist()
     [False, True, True, True]
     """
     lengths = _checked(norms)
@@ -60,14 +60,14 @@ def kept(norms: ArrayLike, trimmed: int, order: ArrayLike | None = None) -> Mask
     return chosen
 
 
-def passes(ptr: Ptr, margin: int, rng: Generator) -> bool:
+def test_passes(ptr: Ptr, margin: int, rng: Generator) -> bool:
     """Whether Δ + Lap(0, b), rounded to a whole number, reaches `ptr.enough`; Δ = 0 does with a chance of at most δ₀.
 
     The margin is whole, and the noise is drawn rounded, exactly. The noisy margin itself goes nowhere: what is costed
     is the bit.
     """
     natural(margin=margin)
-    return margin + int(rounded(float(ptr.test_noise), 1).draw((), rng)) >= ptr.enough
+    return margin + int(rounded_real(float(ptr.test_noise), 1).draw((), rng)) >= ptr.enough
 
 
 def next_trimmed(trimmed: int, passed: bool, *, step: int, most: int) -> int:

@@ -12,9 +12,9 @@ from fedpriv.accounting.event import Event
 from fedpriv.channel import Channel
 from fedpriv.errors import FedprivError
 from fedpriv.mechanisms import Mechanism, settings_of
-from fedpriv.releases import calibrated as sum_calibrated
-from fedpriv.releases import costed, event_of_records, free_setting
-from fedpriv.releases.kept import calibrated as kept_calibrated
+from fedpriv.releases import calibrated_sum as sum_calibrated
+from fedpriv.releases import cost_mechanism, event_of_records, free_setting
+from fedpriv.releases.kept import calibrated_kept as kept_calibrated
 from fedpriv.releases.kept import settings_of as kept_settings
 from fedpriv.studies.promise import (
     affordable_rounds,
@@ -137,7 +137,7 @@ def _filled(study: Study, dimension: int, rounds: int, target: float) -> Privacy
     try:
         free = free_setting(kind, settings)
         mechanism = _sought(
-            Kind(*costed(kind, settings)), (free, sampling, dimension, count), target, delta,
+            Kind(*cost_mechanism(kind, settings)), (free, sampling, dimension, count), target, delta,
             lambda own: event_of_records(own, dimension, sampling, count), free,
         )  # fmt: skip
         whole = sum_calibrated(kind, settings, free, settings_of(mechanism)[free])

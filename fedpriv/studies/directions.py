@@ -11,15 +11,15 @@ from numpy.typing import NDArray
 from fedpriv._base.arrays import Vector
 from fedpriv.aggregation import Aid, Chain, ClientVote, MajorityVote, WeightedVote, rule_alone
 from fedpriv.errors import FedprivError
-from fedpriv.mechanisms.centre import past
-from fedpriv.packed.symbols import REAL, packing
+from fedpriv.mechanisms.centre import votes_past_centre
+from fedpriv.packed.symbols import REAL, packing_of
 from fedpriv.randomness.streams import stream
 from fedpriv.studies.study import Study
 
 
 def needs_rows(study: Study) -> bool:
     """Whether each message must be seen: by the rule, or because sums of floats depend on their order."""
-    return study.rule.needs_rows or packing(study.privacy.drawn_by) == REAL
+    return study.rule.needs_rows or packing_of(study.privacy.drawn_by) == REAL
 
 
 def of_sum(study: Study, round: int, total: NDArray[np.int64], count: int) -> Vector:
@@ -28,7 +28,7 @@ def of_sum(study: Study, round: int, total: NDArray[np.int64], count: int) -> Ve
     if study.decoder == "mean":
         return np.asarray(mechanism.decode(total, count), float)
     rule = rule if isinstance(rule, MajorityVote) else MajorityVote()
-    return rule.of_sum(past(total, count, mechanism.centre), _draws(study, round))
+    return rule.of_sum(votes_past_centre(total, count, mechanism.centre), _draws(study, round))
 
 
 def of_rows(study: Study, round: int, matrix: Vector, reference: Vector | None = None) -> Vector:
@@ -44,7 +44,7 @@ def of_rows(study: Study, round: int, matrix: Vector, reference: Vector | None =
     return np.sign(found) if study.decoder == "vote" else found
 
 
-def rehearsed(study: Study, dimension: int) -> None:
+def rehearse_rule(study: Study, dimension: int) -> None:
     """Ask a rule or a step of one's own once, for the direction of a few made-up updates, before anybody trains."""
     own = study.aggregation
     if not any(":" in kind for kind in [own.kind, *(step["kind"] for step in own.settings.get("before", []))]):
@@ -55,7 +55,7 @@ def rehearsed(study: Study, dimension: int) -> None:
     of_rows(study, 0, np.rint(rows) if isinstance(rule_alone(rule), MajorityVote) else rows, common)
 
 
-def seen(study: Study, symbols: NDArray[np.generic]) -> NDArray[np.float64]:
+def rows_seen(study: Study, symbols: NDArray[np.generic]) -> NDArray[np.float64]:
     """Messages as the rule sees them, a row each: decoded; symbols about their centre where it counts votes alone.
 
     They are as they were sent where there is no unbiased decoder. A MajorityVote is asked for rows only behind steps
@@ -64,8 +64,8 @@ def seen(study: Study, symbols: NDArray[np.generic]) -> NDArray[np.float64]:
     mechanism, rule = study.privacy.drawn_by, study.rule
     if isinstance(rule_alone(rule), MajorityVote):
         return symbols.astype(float) * 2 - floor(2 * mechanism.centre)
-    if isinstance(rule, ClientVote | WeightedVote) and packing(mechanism) != REAL:
-        return past(symbols, 1, mechanism.centre)
+    if isinstance(rule, ClientVote | WeightedVote) and packing_of(mechanism) != REAL:
+        return votes_past_centre(symbols, 1, mechanism.centre)
     try:
         return np.asarray(mechanism.decode(symbols, 1), float)
     except FedprivError:

@@ -8,23 +8,23 @@ from dataclasses import is_dataclass
 from pathlib import Path
 from typing import Any, Literal, get_origin
 
-from fedpriv._base.tables import Table, flat, native, put, toml
-from fedpriv.errors import FedprivError, nearest, one_of
+from fedpriv._base.tables import Table, flat_table, native_values, put_setting, toml_text
+from fedpriv.errors import FedprivError, nearest_hint, one_of
 from fedpriv.releases.kept import KEPT
 from fedpriv.settings import WORDS, Setting, settings_of
 from fedpriv.studies.study import Kind, Study
 
 
-def parsed(content: str, *, name: str = "study", overrides: Iterable[str] = ()) -> Study:
+def parsed_study(content: str, *, name: str = "study", overrides: Iterable[str] = ()) -> Study:
     """The study of a TOML text, after its overrides; errors name `name` and the dotted path.
 
-    >>> parsed('data.kind = "Digits"', overrides=["clients.count=10", "run.rounds=2"]).clients.count
+    >>> parsed_study('data.kind = "Digits"', overrides=["clients.count=10", "run.rounds=2"]).clients.count
     10
-    >>> parsed('data.kind = "Digits"', overrides=["clients.cuont=10"])
+    >>> parsed_study('data.kind = "Digits"', overrides=["clients.cuont=10"])
     Traceback (most recent call last):
     fedpriv.errors.FedprivError: study: clients has no key 'cuont' (did you mean 'count'?)
     """
-    table = tables(content, name=name, overrides=overrides)
+    table = study_tables(content, name=name, overrides=overrides)
     if "sweep" in table:
         raise FedprivError(f"{name}: its [sweep] table makes it many studies: fedpriv sweep runs them")
     try:
@@ -33,14 +33,14 @@ def parsed(content: str, *, name: str = "study", overrides: Iterable[str] = ()) 
         raise FedprivError(f"{name}: {error}") from None
 
 
-def tables(content: str, *, name: str = "study", overrides: Iterable[str] = ()) -> Table:
+def study_tables(content: str, *, name: str = "study", overrides: Iterable[str] = ()) -> Table:
     """A TOML text as nested tables, after its overrides: nothing in them is checked yet. [sweep] is flat, by paths."""
     try:
         table = tomllib.loads(content)
     except (ValueError, RecursionError) as error:  # not TOML, or a number of thousands of digits
         raise FedprivError(f"{name}: not TOML: {error}") from None
     if isinstance(table.get("sweep"), dict):
-        table["sweep"] = flat(table["sweep"])
+        table["sweep"] = flat_table(table["sweep"])
     try:
         _expand(table)
         _override(table, overrides)
@@ -70,64 +70,64 @@ def _train(table: Table, word: str) -> None:
     privacy = table.get("privacy")
     release = privacy.get("release") if isinstance(privacy, dict) else None
     trains = isinstance(release, dict) and release.get("kind") in KEPT
-    put(table, "privacy.release.kind", word)
+    put_setting(table, "privacy.release.kind", word)
     if not trains:
         table["training"] = word
 
 
 def study_of(table: Mapping[str, Any]) -> Study:
     """The study that nested tables describe."""
-    study: Study = _made(Study, native(table), "")
+    study: Study = _made(Study, native_values(table), "")
     return study
 
 
-def read(source: str, overrides: Iterable[str] = ()) -> Study:
+def read_study(source: str, overrides: Iterable[str] = ()) -> Study:
     """The study of a file, or of that name among those that ship with fedpriv, or of a TOML text."""
     content, name = content_of(source)
-    return parsed(content, name=name, overrides=overrides)
+    return parsed_study(content, name=name, overrides=overrides)
 
 
 def content_of(source: str) -> tuple[str, str]:
     """The TOML text that such a source names, and what to call it in an error."""
     if "\n" in source:
         return source, "study"
-    path = found(source)
+    path = study_path(source)
     try:
         return path.read_text(encoding="utf-8-sig"), path.name  # some editors begin a file with a mark
     except (OSError, UnicodeError) as error:
         raise FedprivError(f"{path}: cannot be read ({getattr(error, 'strerror', None) or error})") from None
 
 
-def found(source: str) -> Path:
+def study_path(source: str) -> Path:
     """Where a study is: a file, else one that ships."""
     path = Path(source)
     if "\0" not in source and (path.is_file() or path.suffix == ".toml" or len(path.parts) != 1):
         return path
-    ships = shipped()
+    ships = shipped_studies()
     if source not in ships:
-        hint = nearest(source, ships)
+        hint = nearest_hint(source, ships)
         raise FedprivError(f"no study {source!r}{hint}: a file, or one of {', '.join(ships)}")
     return ships[source]
 
 
-def shipped() -> dict[str, Path]:
+def shipped_studies() -> dict[str, Path]:
     """The studies that come with fedpriv, by name."""
     folder = Path(__file__).parent / "catalogue"
     return {path.stem: path for path in sorted(folder.glob("*.toml"))}
 
 
-def text(study: Study) -> str:
-    """The whole study as TOML, defaults filled in: `parsed(text(study)) == study`."""
-    return toml(study.table())
+def study_text(study: Study) -> str:
+    """The whole study as TOML, defaults filled in: `parsed_study(text(study)) == study`."""
+    return toml_text(study.table())
 
 
-def change(table: Table, settings: Iterable[tuple[str, Any]]) -> None:
+def change_settings(table: Table, settings: Iterable[tuple[str, Any]]) -> None:
     """Set what dotted paths name: tables before what stands in them, kinds before their settings, in whatever order."""
     for path, value in sorted(settings, key=lambda each: (each[0].count("."), not each[0].endswith(".kind"))):
         if path == "training" and isinstance(value, str):
             _train(table, value)
         else:
-            put(table, path, value)
+            put_setting(table, path, value)
     _expand(table)
 
 
@@ -144,7 +144,7 @@ def _override(table: Table, overrides: Iterable[str]) -> None:
         else:
             own.append((path, _value(value.strip())))
     try:
-        change(table, own)
+        change_settings(table, own)
     except FedprivError as error:
         raise FedprivError(f"--set {error}" if own else str(error)) from None
 
@@ -166,7 +166,9 @@ def _made(cls: type[Any], table: Mapping[str, Any], path: str) -> Any:
     where = path or "the study"
     for key, value in table.items():
         if key not in settings:
-            raise FedprivError(f"{where} has no {'key' if path else 'table'} {key!r}{nearest(key, list(settings))}")
+            raise FedprivError(
+                f"{where} has no {'key' if path else 'table'} {key!r}{nearest_hint(key, list(settings))}"
+            )
         given[key] = _fitting(settings[key], value, f"{path}.{key}" if path else key)
     for name, own in settings.items():
         if own.needed and name not in given:
@@ -185,7 +187,7 @@ def _fitting(setting: Setting, value: Any, path: str) -> Any:
     for each in types:
         if get_origin(each) is Literal and not (isinstance(value, dict) and Kind in types):
             return value
-        if each is Kind or is_dataclass(each):
+        if isinstance(each, type) and is_dataclass(each):
             if not isinstance(value, dict):
                 raise FedprivError(f"{path} must be a table, got {value!r}")
             if each is not Kind:

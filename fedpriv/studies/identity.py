@@ -12,7 +12,7 @@ from dataclasses import MISSING, fields, is_dataclass
 from hashlib import blake2b
 from typing import Any
 
-from fedpriv._base.tables import native
+from fedpriv._base.tables import native_values
 from fedpriv.aggregation import STEPS
 from fedpriv.aggregation.optimisers import OPTIMISERS
 from fedpriv.attacks import ATTACKS
@@ -20,7 +20,7 @@ from fedpriv.attacks.corruption import CORRUPTIONS
 from fedpriv.errors import FedprivError
 from fedpriv.population.dealing import SPLITS
 from fedpriv.population.participation import PARTICIPATIONS
-from fedpriv.registry import Kind, Registry, fitted
+from fedpriv.registry import Kind, Registry, fitted_settings
 from fedpriv.studies.kinds import CARRIERS, RELEASES, RULES
 
 FORMAT = 1  # of ids; 0 hashed every setting, its default or not, in the order of the tables
@@ -40,13 +40,13 @@ KNOWN: Mapping[str, Registry[Any]] = {  # by path: families whose defaults are k
 
 
 def id_of(study: Any) -> bytes:
-    """Eight bytes that name a study: a hash of the format of ids and of `settings`, in no order.
+    """Eight bytes that name a study: a hash of the format of ids and of `differing_settings`, in no order.
 
-    >>> from fedpriv.studies.file import parsed
-    >>> id_of(parsed('data.kind = "Digits"', overrides=["clients.count=10", "run.rounds=2"])).hex()
+    >>> from fedpriv.studies.file import parsed_study
+    >>> id_of(parsed_study('data.kind = "Digits"', overrides=["clients.count=10", "run.rounds=2"])).hex()
     '2c958e5a5427c9b3'
     """
-    return blake2b(words(study).encode(), digest_size=8).digest()
+    return blake2b(identity_text(study).encode(), digest_size=8).digest()
 
 
 def whose_study(study_format: int) -> str:
@@ -54,17 +54,17 @@ def whose_study(study_format: int) -> str:
     return "another study" if study_format == FORMAT else f"a study of format {study_format}, this one's is {FORMAT}"
 
 
-def words(study: Any) -> str:
+def identity_text(study: Any) -> str:
     """All that an id is a hash of, as text: equal for two studies exactly where they ask for the same."""
-    return _text([FORMAT, settings(study)])
+    return _text([FORMAT, differing_settings(study)])
 
 
-def settings(study: Any) -> Table:
+def differing_settings(study: Any) -> Table:
     """The settings that differ from their defaults, as nested tables.
 
-    >>> from fedpriv.studies.file import parsed
-    >>> study = parsed('data.kind = "Digits"', overrides=["clients={count=10, byzantine=0}", "run.rounds=2"])
-    >>> settings(study)
+    >>> from fedpriv.studies.file import parsed_study
+    >>> study = parsed_study('data.kind = "Digits"', overrides=["clients={count=10, byzantine=0}", "run.rounds=2"])
+    >>> differing_settings(study)
     {'name': 'study', 'data': {'kind': 'Digits'}, 'clients': {'count': 10}, 'run': {'rounds': 2}}
     """
     return _differing(study, "")
@@ -85,16 +85,16 @@ def _written(value: Any, path: str) -> Any:
     """One value, its tables without what is their default."""
     if isinstance(value, Kind):
         return _kind(value.table(), path)
-    return _differing(value, path) if is_dataclass(value) else native(value)
+    return _differing(value, path) if is_dataclass(value) else native_values(value)
 
 
 def _kind(table: Table, path: str) -> Table:
     """A table that names a class: its kind, and what differs from that class's defaults."""
     cls = _class(path, table["kind"])
-    given = fitted(cls, {name: value for name, value in table.items() if name != "kind"})
+    given = fitted_settings(cls, {name: value for name, value in table.items() if name != "kind"})
     if "before" in given and f"{path}.before" in KNOWN:
         given["before"] = [_kind(own, f"{path}.before") for own in given["before"]]
-    usual = {name: _text(native(value)) for name, value in _defaults(cls)}
+    usual = {name: _text(native_values(value)) for name, value in _defaults(cls)}
     return {"kind": table["kind"]} | {name: value for name, value in given.items() if _text(value) != usual.get(name)}
 
 

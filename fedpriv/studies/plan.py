@@ -28,7 +28,7 @@ class Plan:
     """A study with every setting given, and its objects.
 
     >>> from fedpriv.studies.calibrating import calibrated_study
-    >>> study = study_file.read("digits", ["privacy.trust=local"])
+    >>> study = study_file.read_study("digits", ["privacy.trust=local"])
     >>> plan = Plan.of(calibrated_study(study, dimension=650), dimension=650)
     >>> plan.epsilon(rounds=40).upper <= study.privacy.epsilon
     True
@@ -62,7 +62,7 @@ class Plan:
     @cached_property
     def text(self) -> str:
         """The study as TOML, every default written out: what other processes are handed."""
-        return study_file.text(self.study)
+        return study_file.study_text(self.study)
 
     @cached_property
     def fewest(self) -> int:

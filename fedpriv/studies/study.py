@@ -12,12 +12,12 @@ from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Annotated, Any
 
-from fedpriv.aggregation import Chain, MajorityVote, OwnStep, Rule, assumed, rule_alone, rule_of
-from fedpriv.attacks import ATTACKS, Attack, Knowledge, attack_of, corruption, settled
+from fedpriv.aggregation import Chain, MajorityVote, OwnStep, Rule, rule_alone, rule_of, with_assumed_attackers
+from fedpriv.attacks import ATTACKS, Attack, Knowledge, attack_of, corruption, settled_attack
 from fedpriv.attacks.corruption import CORRUPTIONS, Corruption
 from fedpriv.errors import FedprivError
 from fedpriv.registry import Kind
-from fedpriv.releases import SUMS, first
+from fedpriv.releases import SUMS, first_settings
 from fedpriv.settings import Family
 from fedpriv.studies.identity import id_of
 from fedpriv.studies.kinds import RULES
@@ -91,7 +91,7 @@ class Study:
             return
         kind = self.corruption.kind
         try:
-            settings = corruption.settled(kind, self.corruption.settings)
+            settings = corruption.settled_corruption(kind, self.corruption.settings)
         except FedprivError as error:
             raise FedprivError(f"corruption: {error}") from None
         object.__setattr__(self, "corruption", self.corruption.with_settings(settings))
@@ -108,7 +108,7 @@ class Study:
         hidden, seeded = sums_only(privacy.trust), privacy.noise == "seeded"
         try:
             attack = _made_attack(self.attack)
-            settings = settled(attack, settings, sums_only=hidden, seeded=seeded, plain=privacy.is_plain)
+            settings = settled_attack(attack, settings, sums_only=hidden, seeded=seeded, plain=privacy.is_plain)
         except FedprivError as error:
             raise FedprivError(f"attack: {error}") from None
         name = self._sum
@@ -124,7 +124,9 @@ class Study:
     def _check_rule(self) -> None:
         """Refuse a rule that could not work in any round, and write out how many attackers it assumes."""
         kind = self.aggregation.kind
-        settings = self._bounded(kind, assumed(kind, self.aggregation.settings, self.clients.attackers, RULES))
+        settings = self._bounded(
+            kind, with_assumed_attackers(kind, self.aggregation.settings, self.clients.attackers, RULES)
+        )
         object.__setattr__(self, "aggregation", self.aggregation.with_settings(settings))
         rule = self.rule
         if rule.needs_rows and sums_only(self.privacy.trust):
@@ -221,7 +223,7 @@ class Study:
     def first_settings(self) -> tuple[float, ...]:
         """The settings of each client's release that adapt, as they are to begin with."""
         private = self.privacy.private_sum
-        return () if private is None else first(private, private.sampling * self.clients.records)
+        return () if private is None else first_settings(private, private.sampling * self.clients.records)
 
     @property
     def corrupted(self) -> Corruption | None:

@@ -13,7 +13,7 @@ from fedpriv.mechanisms import Mechanism
 from fedpriv.packed.symbols import sends_reals
 from fedpriv.population.dealing import SPLITS, Dealing
 from fedpriv.population.participation import PARTICIPATIONS, Participation
-from fedpriv.registry import Kind, Registry, fitted
+from fedpriv.registry import Kind, Registry, fitted_settings
 from fedpriv.releases import SUMS, PrivateSum
 from fedpriv.releases.kept import KEPT, Kept
 from fedpriv.settings import Family, check_fields, settings_of
@@ -28,7 +28,7 @@ Decoder = Literal["mean", "vote"]
 def _settle(table: object) -> None:
     """Its numbers Python's own, floats where floats are wanted, in the tables of known classes too; then checked."""
     families = {own.name: own.family for own in settings_of(type(table))}
-    for name, value in fitted(type(table), {each: getattr(table, each) for each in families}).items():
+    for name, value in fitted_settings(type(table), {each: getattr(table, each) for each in families}).items():
         known = isinstance(value, Kind) and isinstance(families[name], Registry)
         object.__setattr__(table, name, families[name].settled(value) if known else value)
     check_fields(table)

@@ -20,7 +20,15 @@ from fedpriv._base.arrays import Vector, finite
 from fedpriv.errors import FedprivError, at_most, natural, one_of, positive, whole
 from fedpriv.mechanisms import Mechanism, Ternarize, Ternary
 from fedpriv.tolerance import _published as tolerance_published
-from fedpriv.tolerance.ballots import Attack, Ballot, Polled, attackers_ballot, chances, honest_ballot, polled
+from fedpriv.tolerance.ballots import (
+    Attack,
+    Ballot,
+    Polled,
+    attackers_ballot,
+    honest_ballot,
+    majority_chances,
+    polled_mechanism,
+)
 
 MOST_VOTES = 10**9  # of all honest clients together
 MOST_TRIED = 1 << 18  # numbers of attackers, past those that are certified
@@ -58,11 +66,11 @@ class Vote:
 
     @property
     def _polled(self) -> Polled:
-        return polled(self.mechanism)
+        return polled_mechanism(self.mechanism)
 
     def chances(self, attackers: ArrayLike) -> tuple[Vector, float]:
         """P(right) for each of these numbers of attackers, every honest client at x̄; and a bound of the error."""
-        return chances(*self.ballots, self.honest, attackers)
+        return majority_chances(*self.ballots, self.honest, attackers)
 
     @property
     def published(self) -> tuple[str, float | None]:
@@ -166,11 +174,13 @@ def least_mean(mechanism: Mechanism, honest: int, byzantine: int, attack: Attack
     return high
 
 
-def covered(mechanism: Mechanism, honest: int, byzantine: int, means: ArrayLike, attack: Attack = "blind") -> float:
+def covered_share(
+    mechanism: Mechanism, honest: int, byzantine: int, means: ArrayLike, attack: Attack = "blind"
+) -> float:
     """The share of coordinates whose vote survives so many attackers, given the honest means of the coordinates.
 
     >>> from fedpriv.mechanisms import Binomial
-    >>> covered(Binomial(clip=1, scale=2, trials=4), 100, 10, [0.9, 0.5, -0.3, 0.1, 0.0], "omniscient")
+    >>> covered_share(Binomial(clip=1, scale=2, trials=4), 100, 10, [0.9, 0.5, -0.3, 0.1, 0.0], "omniscient")
     0.6
     """
     values = np.abs(finite(means))

@@ -51,7 +51,7 @@ class Ballot:
         return self.trials * found
 
 
-def polled(mechanism: Mechanism) -> Polled:
+def polled_mechanism(mechanism: Mechanism) -> Polled:
     """The mechanism as one whose vote leans by x/2B, or a line that says it is none."""
     if isinstance(mechanism, Cldp):
         return mechanism.sign
@@ -83,7 +83,7 @@ def attackers_ballot(mechanism: Polled, mean: float, attack: Attack, probability
     if probability is None:
         law = (1.0, *(0.0 for _ in honest.law[1:])) if attack == "omniscient" else honest.law[::-1]
         return Ballot(law, honest.trials)
-    low, high = probabilities(mechanism)
+    low, high = attack_probabilities(mechanism)
     real(probability=probability)
     if not low < probability <= high:
         raise FedprivError(
@@ -95,7 +95,7 @@ def attackers_ballot(mechanism: Polled, mean: float, attack: Attack, probability
     return Ballot((probability, 1 - probability, *never), honest.trials)
 
 
-def probabilities(mechanism: Polled) -> tuple[float, float]:
+def attack_probabilities(mechanism: Polled) -> tuple[float, float]:
     """The p_att above which an attacker does harm, and the largest there can be: [F] Theorems 10 and 11."""
     match mechanism:
         case Ternary():
@@ -105,7 +105,7 @@ def probabilities(mechanism: Polled) -> tuple[float, float]:
     return 0.5, 1.0
 
 
-def chances(honest: Ballot, attacker: Ballot, clients: int, attackers: ArrayLike) -> tuple[Vector, float]:
+def majority_chances(honest: Ballot, attacker: Ballot, clients: int, attackers: ArrayLike) -> tuple[Vector, float]:
     """P(the sum is right) for each number of attackers, all votes independent, and a bound of the error.
 
     The convolution by discrete Fourier transform: the characteristic function of a sum is a product of powers, and the
@@ -113,7 +113,7 @@ def chances(honest: Ballot, attacker: Ballot, clients: int, attackers: ArrayLike
     of 10^−16 (Hoeffding's inequality), and angles at which all votes leave less than e^−45 are left out.
 
     >>> three = Ballot((0.4, 0.6))  # one, and three, voters that are right with probability .6
-    >>> [round(float(chances(three, three, n, [0])[0][0]), 12) for n in (1, 3)]
+    >>> [round(float(majority_chances(three, three, n, [0])[0][0]), 12) for n in (1, 3)]
     [0.6, 0.648]
     """
     others = np.atleast_1d(np.asarray(attackers, dtype=np.int64))

@@ -17,7 +17,7 @@ from fedpriv.errors import FedprivError
 from fedpriv.mechanisms import Mechanism
 from fedpriv.packed import sparse
 from fedpriv.packed.forms import Bytes, Trits
-from fedpriv.packed.symbols import packing, whole_numbers
+from fedpriv.packed.symbols import packing_of, whole_numbers
 from fedpriv.wire._sizes import (
     HEADER,
     SETTING,
@@ -29,13 +29,13 @@ from fedpriv.wire._sizes import (
     settings_bytes,
     varies,
 )
-from fedpriv.wire.frames import CLIENT, FRONT, framed, taken_apart
-from fedpriv.wire.replies import REASONS, Rejected, frames_of, reply
+from fedpriv.wire.frames import CLIENT, FRONT, frame_bytes, taken_apart
+from fedpriv.wire.replies import REASONS, Rejected, frames_of, reply_bytes
 
 __all__ = [
-    "HEADER", "REASONS", "Adapted", "Expected", "Messages", "Rejected", "Size", "Sum", "adapted", "alone",
-    "client_bytes", "frames_of", "masked_bits", "messages", "opened", "packed_bits", "reply", "settings_bytes",
-    "summed", "wrapped",
+    "HEADER", "REASONS", "Adapted", "Expected", "Messages", "Rejected", "Size", "Sum", "adapted_frame", "alone",
+    "client_bytes", "frames_of", "masked_bits", "messages_frame", "opened_frame", "packed_bits", "reply_bytes",
+    "settings_bytes", "sum_frame", "wrapped_sum",
 ]  # fmt: skip
 
 Numbers = NDArray[np.int64]
@@ -88,42 +88,44 @@ class Adapted:
     settings: NDArray[np.float64]  # (clients, how many adapt)
 
 
-def messages(study: bytes, round: int, clients: Numbers, payload: Bytes, dimension: int, mechanism: Mechanism) -> bytes:
+def messages_frame(
+    study: bytes, round: int, clients: Numbers, payload: Bytes, dimension: int, mechanism: Mechanism
+) -> bytes:
     """A frame of packed messages; ternary ones name their non-zero coordinates where that is clearly shorter.
 
     >>> from fedpriv.mechanisms import StochasticSign
     >>> sign = StochasticSign(clip=1, scale=2)
-    >>> frame = messages(b"eightful", 3, np.array([7]), np.array([[0b10100000]], np.uint8), 3, sign)
-    >>> found = opened(frame, Expected(b"eightful", 3, np.array([6, 7]), 3, sign))
-    >>> found.clients, packing(sign).unpack(found.payload, 3), len(frame) - HEADER
+    >>> frame = messages_frame(b"eightful", 3, np.array([7]), np.array([[0b10100000]], np.uint8), 3, sign)
+    >>> found = opened_frame(frame, Expected(b"eightful", 3, np.array([6, 7]), 3, sign))
+    >>> found.clients, packing_of(sign).unpack(found.payload, 3), len(frame) - HEADER
     (array([7]), array([[ 1, -1,  1]], dtype=int8), 1)
     """
-    short = sparse.written(payload, dimension) if isinstance(packing(mechanism), Trits) else None
+    short = sparse.sparse_form(payload, dimension) if isinstance(packing_of(mechanism), Trits) else None
     if short is not None:
-        return framed(_SPARSE, study, round, clients, dimension, short)
-    return framed(_DENSE, study, round, clients, dimension, np.ascontiguousarray(payload).tobytes())
+        return frame_bytes(_SPARSE, study, round, clients, dimension, short)
+    return frame_bytes(_DENSE, study, round, clients, dimension, np.ascontiguousarray(payload).tobytes())
 
 
-def summed(study: bytes, round: int, clients: Numbers, total: Numbers, alone: int | None = None) -> bytes:
+def sum_frame(study: bytes, round: int, clients: Numbers, total: Numbers, alone: int | None = None) -> bytes:
     """A frame of the sum of some clients' messages, in the smallest width that holds it, and what they would take."""
     low, high = int(total.min()), int(total.max())
     form = next(key for key, kind in _SUMS.items() if np.iinfo(kind).min <= low and high <= np.iinfo(kind).max)
     told = b"" if alone is None else _ALONE.pack(alone)
-    return framed(form, study, round, clients, len(total), total.astype(_SUMS[form]).tobytes() + told)
+    return frame_bytes(form, study, round, clients, len(total), total.astype(_SUMS[form]).tobytes() + told)
 
 
-def adapted(study: bytes, round: int, clients: Numbers, settings: NDArray[np.float64]) -> bytes:
+def adapted_frame(study: bytes, round: int, clients: Numbers, settings: NDArray[np.float64]) -> bytes:
     """A frame of settings that have moved.
 
     >>> from fedpriv.mechanisms import StochasticSign
     >>> expected = Expected(b"eightful", 3, np.array([6, 7]), 3, StochasticSign(clip=1, scale=2), settings=1)
-    >>> opened(adapted(b"eightful", 3, np.array([7]), np.array([[0.5]])), expected)
+    >>> opened_frame(adapted_frame(b"eightful", 3, np.array([7]), np.array([[0.5]])), expected)
     Adapted(clients=array([7]), settings=array([[0.5]]))
     """
-    return framed(_ADAPTED, study, round, clients, settings.shape[1], settings.astype(SETTING).tobytes())
+    return frame_bytes(_ADAPTED, study, round, clients, settings.shape[1], settings.astype(SETTING).tobytes())
 
 
-def opened(frame: bytes | memoryview, expected: Expected) -> Messages | Sum | Adapted:
+def opened_frame(frame: bytes | memoryview, expected: Expected) -> Messages | Sum | Adapted:
     """What a frame says, or `Rejected`: size, checksum, study and round, clients and content are checked in this order.
 
     A message that is not of the alphabet is rejected where its client sends alone; in company only its row is left out,
@@ -150,7 +152,7 @@ def opened(frame: bytes | memoryview, expected: Expected) -> Messages | Sum | Ad
     if head.form != _SPARSE:
         return _checked_messages(clients, payload.reshape(head.clients, -1), expected)
     try:
-        dense = sparse.read(payload, head.clients, expected.dimension)
+        dense = sparse.read_sparse(payload, head.clients, expected.dimension)
     except FedprivError as error:
         raise Rejected("shape", str(error)) from None
     return _checked_messages(clients, dense, expected)
@@ -182,12 +184,12 @@ def _opened_sum(clients: Numbers, form: int, content: memoryview, expected: Expe
 
 def _size(expected: Expected) -> int:
     """Bytes of one message in full."""
-    return packing(expected.mechanism).size(expected.dimension)
+    return packing_of(expected.mechanism).size(expected.dimension)
 
 
 def _lengths(form: int, count: int, expected: Expected) -> range:
     """How long the content of a form may be."""
-    if form == _SPARSE and isinstance(packing(expected.mechanism), Trits):
+    if form == _SPARSE and isinstance(packing_of(expected.mechanism), Trits):
         return range(count * _size(expected))
     exact = {_DENSE: count * _size(expected)}
     if whole_numbers(expected.mechanism) is not None:
@@ -211,7 +213,7 @@ def _checked_clients(who: memoryview, expected: Expected) -> Numbers:
 
 def _checked_messages(clients: Numbers, payload: Bytes, expected: Expected) -> Messages:
     """The messages that are of the alphabet, and the clients whose were not."""
-    good = packing(expected.mechanism).valid(payload, expected.dimension)
+    good = packing_of(expected.mechanism).valid(payload, expected.dimension)
     if good.all():
         return Messages(clients, payload, clients[:0])
     if len(clients) == 1:
@@ -219,13 +221,13 @@ def _checked_messages(clients: Numbers, payload: Bytes, expected: Expected) -> M
     return Messages(clients[good], payload[good], clients[~good])
 
 
-def wrapped(total: Numbers, count: int, mechanism: Mechanism, clients: int) -> Numbers:
+def wrapped_sum(total: Numbers, count: int, mechanism: Mechanism, clients: int) -> Numbers:
     """A sum of `count` messages as secure aggregation shows it: steps from the least there can be, modulo 2ʷ.
 
     What honest messages add up to stays as it is.
 
     >>> from fedpriv.mechanisms import StochasticSign
-    >>> wrapped(np.array([-3, 3, 5, -5]), 3, StochasticSign(clip=1, scale=2), clients=3)
+    >>> wrapped_sum(np.array([-3, 3, 5, -5]), 3, StochasticSign(clip=1, scale=2), clients=3)
     array([-3,  3, -3,  3])
     """
     alphabet = whole_numbers(mechanism)

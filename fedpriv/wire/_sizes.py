@@ -11,7 +11,7 @@ from fedpriv.errors import FedprivError
 from fedpriv.mechanisms import Mechanism, Ternarize, Ternary
 from fedpriv.packed import sparse
 from fedpriv.packed.forms import Bytes, Trits
-from fedpriv.packed.symbols import packing, whole_numbers
+from fedpriv.packed.symbols import packing_of, whole_numbers
 from fedpriv.wire.frames import CLIENT, FRONT
 
 SETTING = np.dtype("<f8")  # how a setting travels
@@ -20,7 +20,7 @@ HEADER = FRONT + CLIENT.itemsize  # bytes a client that sends alone pays besides
 
 def varies(mechanism: Mechanism, masked: int | None) -> bool:
     """Whether what a message takes depends on what it says: ternary ones are sparse where that is shorter."""
-    return masked is None and isinstance(packing(mechanism), Trits)
+    return masked is None and isinstance(packing_of(mechanism), Trits)
 
 
 def masked_bits(mechanism: Mechanism, clients: int) -> int:
@@ -47,7 +47,7 @@ def alone(mechanism: Mechanism, dimension: int, payload: Bytes) -> int | None:
     """
     if not varies(mechanism, None):
         return None
-    return HEADER * len(payload) + int(sparse.sizes(payload, dimension).sum())
+    return HEADER * len(payload) + int(sparse.sparse_sizes(payload, dimension).sum())
 
 
 class Size(NamedTuple):
@@ -85,7 +85,7 @@ def client_bytes(
     if isinstance(mechanism, Ternarize):
         largest = mechanism.peak if boxed else min(mechanism.peak, mechanism.clip / sqrt(dimension))
         return Size(HEADER + sparse.largest_expected_size(dimension, largest / mechanism.scale), "at most")
-    return Size(HEADER + packing(mechanism).size(dimension), "exact")
+    return Size(HEADER + packing_of(mechanism).size(dimension), "exact")
 
 
 def settings_bytes(settings: int) -> int:
@@ -104,6 +104,6 @@ def packed_bits(mechanism: Any, dimension: int, *, boxed: bool = False) -> tuple
     if not isinstance(mechanism, Ternary | Ternarize):
         return float(mechanism.bits), "exact"
     found, word = client_bytes(mechanism, dimension, None, boxed=boxed)
-    if found - HEADER >= packing(mechanism).size(dimension):
+    if found - HEADER >= packing_of(mechanism).size(dimension):
         return float(mechanism.bits), "exact"
     return 8 * (found - HEADER) / dimension, word

@@ -28,7 +28,9 @@ class Head(NamedTuple):
     dimension: int  # numbers for each of them, or of their sum
 
 
-def framed(form: int, study: bytes, round: int, clients: NDArray[np.int64], dimension: int, content: bytes) -> bytes:
+def frame_bytes(
+    form: int, study: bytes, round: int, clients: NDArray[np.int64], dimension: int, content: bytes
+) -> bytes:
     """A frame as bytes."""
     head = _HEAD.pack(_MAGIC, _VERSION, form, study, round, len(clients), dimension, len(content))
     who = clients.astype(CLIENT).tobytes()
@@ -39,7 +41,7 @@ def framed(form: int, study: bytes, round: int, clients: NDArray[np.int64], dime
 def taken_apart(frame: bytes | memoryview, study: bytes, round: int, most: int) -> tuple[Head, memoryview, memoryview]:
     """The header, the clients and the content of a frame of at most so many bytes, made for that study and round.
 
-    >>> head, who, content = taken_apart(framed(0, b"eightful", 3, np.array([7]), 2, b"ab"), b"eightful", 3, 100)
+    >>> head, who, content = taken_apart(frame_bytes(0, b"eightful", 3, np.array([7]), 2, b"ab"), b"eightful", 3, 100)
     >>> head, np.frombuffer(who, CLIENT), bytes(content)
     (Head(form=0, clients=1, dimension=2), array([7], dtype=uint32), b'ab')
     """

@@ -28,10 +28,10 @@ class Rejected(FedprivError):
         self.reason = reason
 
 
-def reply(frames: Sequence[bytes], failed: Mapping[int, str]) -> bytes:
+def reply_bytes(frames: Sequence[bytes], failed: Mapping[int, str]) -> bytes:
     """A reply as bytes.
 
-    >>> frames, failed = frames_of(reply([b"one", b"two"], {7: "raised"}))
+    >>> frames, failed = frames_of(reply_bytes([b"one", b"two"], {7: "raised"}))
     >>> [bytes(frame) for frame in frames], failed
     ([b'one', b'two'], {7: 'raised'})
     """

@@ -19,7 +19,7 @@ from typing import Any
 
 from clients.flower.place import MODULES
 from fedpriv import records
-from fedpriv._base.files import replaced
+from fedpriv._base.files import replace_file
 from fedpriv.errors import FedprivError
 from fedpriv.studies import file as study_file
 from fedpriv.studies import identity
@@ -33,7 +33,7 @@ KEPT = "FEDPRIV_KEPT"  # the environment's name for a descriptor that keeps this
 
 
 @contextmanager
-def kept(directory: Path) -> Iterator[int]:
+def kept_alone(directory: Path) -> Iterator[int]:
     """Keep every other run out of a directory, by a descriptor that a process started from here may inherit.
 
     That process keeps the directory too, also where this one is killed. A file system without locks keeps nobody out.
@@ -53,7 +53,7 @@ def kept(directory: Path) -> Iterator[int]:
 
 
 @contextmanager
-def prepare(directory: Path, study: Study, resume: bool, where: str | None = None) -> Iterator[str]:
+def prepare_directory(directory: Path, study: Study, resume: bool, where: str | None = None) -> Iterator[str]:
     """A directory for this run alone, which holds its study; no run is written over, no other study gone on with.
 
     `where` its data lie is written down too, for people. What it gives is a name that no other run has.
@@ -64,7 +64,7 @@ def prepare(directory: Path, study: Study, resume: bool, where: str | None = Non
             f"{directory}: holds no run to go on with ({STUDY} is missing): --out {directory} begins one"
         )
     directory.mkdir(parents=True, exist_ok=True)
-    with kept(directory):
+    with kept_alone(directory):
         for path in directory.glob(".*.*.*"):  # left by a kill before they were in their place: they may be large
             if path.name[1:].rpartition(".")[0] in WRITTEN:
                 path.unlink(missing_ok=True)
@@ -82,8 +82,8 @@ def prepare(directory: Path, study: Study, resume: bool, where: str | None = Non
                     about[package] = version(package)
             about |= {"modules": os.environ.get(MODULES), "data": where}
             about |= {"run": secrets.token_hex(8), "study_format": identity.FORMAT}
-            replaced(directory / ENVIRONMENT, (json.dumps(about, indent=1) + "\n").encode(), mode=0o644)
-            replaced(file, study_file.text(study).encode(), mode=0o644)
+            replace_file(directory / ENVIRONMENT, (json.dumps(about, indent=1) + "\n").encode(), mode=0o644)
+            replace_file(file, study_file.study_text(study).encode(), mode=0o644)
         yield str(_about(directory / ENVIRONMENT).get("run", ""))
 
 
@@ -114,7 +114,7 @@ def id_of(directory: Path, study: Study) -> bytes:
     """The id that a run's files know its study by; in another format than this version's, as its records have it."""
     if format_of(directory) == identity.FORMAT:
         return study.id
-    told = records.read(directory / "records.jsonl").header["study"]
+    told = records.read_records(directory / "records.jsonl").header["study"]
     try:
         return bytes.fromhex(told)
     except ValueError:
@@ -133,8 +133,8 @@ def _about(file: Path) -> dict[str, Any]:
 
 def _check_unchanged(file: Path, study: Study) -> None:
     """Refuse to go on with another study than the one that the file holds."""
-    was = study_file.read(str(file.absolute()))
-    if identity.words(was) != identity.words(study):
-        lines = difflib.ndiff(study_file.text(was).splitlines(), study_file.text(study).splitlines())
+    was = study_file.read_study(str(file.absolute()))
+    if identity.identity_text(was) != identity.identity_text(study):
+        lines = difflib.ndiff(study_file.study_text(was).splitlines(), study_file.study_text(study).splitlines())
         changes = [line for line in lines if line[:1] in "+-" and line[2:]]
         raise FedprivError(f"{file.parent}: holds another study than is asked for: {'; '.join(changes)[:300]}")

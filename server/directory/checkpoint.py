@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedpriv._base.arrays import Vector
-from fedpriv._base.files import replaced
+from fedpriv._base.files import replace_file
 from fedpriv.aggregation.optimisers import Memory, Optimiser
 from fedpriv.errors import FedprivError
 from fedpriv.studies import identity
@@ -58,7 +58,7 @@ class State:
         return replace(self, settings=moved)
 
 
-def save(directory: Path, state: State, study: bytes) -> None:
+def save_checkpoint(directory: Path, state: State, study: bytes) -> None:
     """Durably; whatever goes wrong, the old file stays whole."""
     content = io.BytesIO()
     np.savez(
@@ -67,12 +67,12 @@ def save(directory: Path, state: State, study: bytes) -> None:
     )  # fmt: skip
     target = directory / FILE
     try:
-        replaced(target, content.getbuffer())
+        replace_file(target, content.getbuffer())
     except OSError as error:
         raise FedprivError(f"{target}: cannot be written ({error.strerror or error}); the last one is whole") from None
 
 
-def load(directory: Path, study: bytes, start: State) -> State | None:
+def load_checkpoint(directory: Path, study: bytes, start: State) -> State | None:
     """What was saved last, of the shapes that the start has; None where nothing was."""
     path = directory / FILE
     if not path.exists():

@@ -92,4 +92,4 @@ class Journal:
     def _asked(self, round: int) -> Numbers:
         """Whom the round asks."""
         own = self._study.clients
-        return own.chosen.asked(own.count, self._study.run.seed, round)
+        return own.schedule.asked(own.count, self._study.run.seed, round)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from clients.data import DATA_SETS
-from clients.data.identity import Line, identity, in_words, same
+from clients.data.identity import Line, data_identity, in_words, same_data
 from clients.training.prepared import pool_of
 from fedpriv.errors import FedprivError
 from fedpriv.studies.study import Study
@@ -28,17 +28,17 @@ class Made(NamedTuple):
         return "data that it does not name" if self.data is None else in_words(self.data, self.where)
 
 
-def here(study: Study) -> Made:
+def data_here(study: Study) -> Made:
     """The data that a study reads on this machine."""
-    return Made(identity(study.data.kind, pool_of(study)), where(study))
+    return Made(data_identity(study.data.kind, pool_of(study)), where_data_lie(study))
 
 
-def where(study: Study) -> str | None:
+def where_data_lie(study: Study) -> str | None:
     """The place in which a study's data lie; a data set of one's own need not say."""
     return getattr(DATA_SETS.of(study.data), "where", None)
 
 
-def told(directory: Path) -> Made | None:
+def data_told(directory: Path) -> Made | None:
     """What a run's own files say; None where it has no records yet, and so is of no data."""
     try:
         with open(directory / RECORDS, encoding="utf-8") as file:
@@ -48,9 +48,9 @@ def told(directory: Path) -> Made | None:
         return None
 
 
-def check(directory: Path, study: Study) -> None:
+def check_made_on(directory: Path, study: Study) -> None:
     """Refuse to go on with a run on other data than it was made on, naming both."""
-    if (was := told(directory)) is not None:
+    if (was := data_told(directory)) is not None:
         check_same(str(directory), was, study)
 
 
@@ -59,9 +59,9 @@ def check_same(name: str, was: Made, study: Study) -> None:
     if was.data is None:
         raise FedprivError(f"{name}: does not say on which data it was made, so that these may be others")
     try:
-        now = here(study)
+        now = data_here(study)
     except FedprivError as error:
         raise FedprivError(f"{name}: was made on {was.words}; here they cannot be read: {error}") from None
     assert now.data is not None
-    if not same(was.data, now.data):
+    if not same_data(was.data, now.data):
         raise FedprivError(f"{name}: was made on {was.words}; here are {now.words}: other data are another run's")

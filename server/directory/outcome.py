@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fedpriv._base.files import replaced
+from fedpriv._base.files import replace_file
 from fedpriv.errors import FedprivError
-from server.directory import kept
+from server.directory import kept_alone
 
 ERROR = "error.json"  # there as long as the run has not ended as it should
 UNFINISHED = "Flower ended before the run did"
@@ -34,21 +34,21 @@ class Job:
     quiet: bool = False  # whether nothing of its progress is shown
 
 
-def expect(directory: Path) -> None:
+def expect_failure(directory: Path) -> None:
     """Say that the run has failed, until it has not."""
     directory.mkdir(parents=True, exist_ok=True)
-    with kept(directory):  # nobody's who is at work
+    with kept_alone(directory):  # nobody's who is at work
         (directory / STOP).unlink(missing_ok=True)
-        begin(directory)
+        begin_job(directory)
 
 
-def begin(directory: Path) -> None:
+def begin_job(directory: Path) -> None:
     """Say that the run has failed, where whoever started it may have asked it to stop already."""
     directory.mkdir(parents=True, exist_ok=True)
     _say(directory, RuntimeError(UNFINISHED))
 
 
-def fail(directory: Path, error: BaseException) -> None:
+def fail_job(directory: Path, error: BaseException) -> None:
     """Say why there is no result; where the disk is full, on the screen."""
     try:
         _say(directory, error)
@@ -64,22 +64,22 @@ def _say(directory: Path, error: BaseException) -> None:
         "message": str(error),
         "trace": "".join(traceback.format_exception(error)),
     }
-    replaced(directory / ERROR, json.dumps(story, indent=1).encode(), mode=0o644)
+    replace_file(directory / ERROR, json.dumps(story, indent=1).encode(), mode=0o644)
 
 
-def met(directory: Path) -> None:
+def job_ended(directory: Path) -> None:
     """Say that the run has ended as it should, or take back what was said."""
     (directory / ERROR).unlink(missing_ok=True)
     (directory / STOP).unlink(missing_ok=True)
 
 
-def over(directory: Path) -> bool:
+def is_over(directory: Path) -> bool:
     """Whether the run has ended, as it should or not."""
     file = directory / ERROR
     return not file.exists() or UNFINISHED not in file.read_text(encoding="utf-8")
 
 
-def outcome(directory: Path) -> dict[str, Any]:
+def outcome_of(directory: Path) -> dict[str, Any]:
     """The result of a run that has ended, or the error that ended it."""
     file = directory / ERROR
     if not file.exists():
@@ -87,10 +87,10 @@ def outcome(directory: Path) -> dict[str, Any]:
         return result
     story = json.loads(file.read_text(encoding="utf-8"))
     if story["kind"] == "KeyboardInterrupt":
-        met(directory)
+        job_ended(directory)
         raise KeyboardInterrupt
     if story["asked_wrongly"]:
-        met(directory)
+        job_ended(directory)
         raise FedprivError(story["message"])
     raise FedprivError(
         f"{story['kind']}: {story['message'] or 'no reason given'} ({file} and flower.log there say more)"

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from fedpriv import records
-from fedpriv._base.files import replaced
+from fedpriv._base.files import replace_file
 from server.directory import data_place
 
 NOTHING = "no round counted"  # why a run has ended whose every round was skipped
@@ -91,5 +91,5 @@ def written_result(directory: Path, header: Line, end: Line, totals: Totals) -> 
         "not_tried": end.get("not_tried"),
         "why": end["why"],
     }
-    replaced(directory / "result.json", records.written(found), mode=0o644)
+    replace_file(directory / "result.json", records.record_bytes(found), mode=0o644)
     return found

@@ -15,15 +15,15 @@ from server.progress.words import (
     ASSUMED_HERE,
     MASKED_HERE,
     NOT_TRIED,
-    both,
-    down,
-    duration,
-    how,
-    share,
-    size,
-    small,
-    tally,
-    up,
+    bytes_words,
+    duration_words,
+    epsilons_in_words,
+    rounded_down,
+    rounded_up,
+    share_words,
+    small_delta,
+    tally_words,
+    unit_and_trust,
 )
 
 REMEMBERED = 20  # rounds whose pace counts
@@ -80,7 +80,7 @@ class Progress:
 
     def finish(self, result: Mapping[str, Any]) -> None:
         """The table of the whole run."""
-        self._line.say(table(result))
+        self._line.say(result_table(result))
 
     def _standing(self) -> tuple[str, float, list[str]]:
         """What is done, in words and as a share, and the facts, the most important first.
@@ -89,14 +89,14 @@ class Progress:
         """
         facts = []
         if self._accuracy is not None:
-            facts.append(f"accuracy {share(self._accuracy)}")
+            facts.append(f"accuracy {share_words(self._accuracy)}")
         if self._epsilon is not None:
-            facts.append(f"ε ≤ {up(self._epsilon):<6}")
+            facts.append(f"ε ≤ {rounded_up(self._epsilon):<6}")
         if self._tolerance is not None:
             facts.append(f"tolerance covers {self._tolerance:.0%} of votes".ljust(30))
         typical = median(seconds for seconds, _ in self._paces) if self._paces else 0.0  # the first may be slow
         if self._paces and self._round < self.total:
-            facts.append(f"{duration(typical * (self.total - self._round))} left".ljust(11))
+            facts.append(f"{duration_words(typical * (self.total - self._round))} left".ljust(11))
         if self._rejected:
             facts.append(f"{self._rejected:,} rejected")
         if self._failed:
@@ -108,14 +108,19 @@ class Progress:
         return counted, self._round / max(1, self.total), facts
 
 
-def table(result: Mapping[str, Any]) -> str:
+def result_table(result: Mapping[str, Any]) -> str:
     """What `fedpriv run --json` prints, for people."""
-    cost, delta, clients = result["epsilon"], small(result["delta"]), max(1, result["clients"])
+    cost, delta, clients = result["epsilon"], small_delta(result["delta"]), max(1, result["clients"])
     private = cost is not None and result["adjacency"] is not None
-    rows = [("accuracy", share(result["accuracy"])), ("rounds", f"{result['rounds']:,}, {result['why']}")]
+    rows = [("accuracy", share_words(result["accuracy"])), ("rounds", f"{result['rounds']:,}, {result['why']}")]
     if private:
-        rows.append(("privacy", f"ε at most {up(cost['upper'])}, at least {down(cost['lower'])}, at δ = {delta}"))
-        rows.append(("", how(result["trust"], result["unit"], result["adjacency"]) + ", the worst client"))
+        rows.append(
+            (
+                "privacy",
+                f"ε at most {rounded_up(cost['upper'])}, at least {rounded_down(cost['lower'])}, at δ = {delta}",
+            )
+        )
+        rows.append(("", unit_and_trust(result["trust"], result["unit"], result["adjacency"]) + ", the worst client"))
         hidden = MASKED_HERE if result.get("masked") else ASSUMED_HERE
         rows += [("", hidden)] * sums_only(result["trust"])
     else:
@@ -123,17 +128,17 @@ def table(result: Mapping[str, Any]) -> str:
     if result.get("not_tried"):
         rows.insert(1, ("attack", f"{NOT_TRIED}: {result['not_tried']}"))
     if "epsilons" in result:
-        rows += zip(("records kept", ""), both(result["epsilons"]), strict=True)
+        rows += zip(("records kept", ""), epsilons_in_words(result["epsilons"]), strict=True)
     if result.get("left_out"):
         rows.append(("left out", result["left_out"]))
     if result.get("tolerance") is not None:
         attackers = f"all {result['byzantine']:,} attackers voting against it"
         rows.append(("tolerance", f"{result['tolerance']:.0%} of coordinates' votes survive {attackers} (estimate)"))
     rows += [
-        ("sent", f"{size(result['bytes_up'] / clients)} a client, {size(result['bytes_up'])} in all"),
-        ("rejected", tally(result["rejected"])),
-        ("failed", tally(result["failed"])),
-        ("time", duration(result["seconds"])),
+        ("sent", f"{bytes_words(result['bytes_up'] / clients)} a client, {bytes_words(result['bytes_up'])} in all"),
+        ("rejected", tally_words(result["rejected"])),
+        ("failed", tally_words(result["failed"])),
+        ("time", duration_words(result["seconds"])),
         ("directory", str(result["directory"])),
         ("", f"fedpriv report {quote(str(result['directory']))}"),
     ]

@@ -33,30 +33,30 @@ ASYMPTOTIC = "asymptotic, no bound"
 PUBLISHED = "as published, of batches under one noise: no ε of an example follows from it"
 
 
-def both(epsilons: Mapping[str, Any]) -> tuple[str, str]:
+def epsilons_in_words(epsilons: Mapping[str, Any]) -> tuple[str, str]:
     """The two ε's of noise that is kept: the published one, and what the noise really drawn costs an example."""
     published, example = epsilons["published"], epsilons["example-level"]
     own = example["epsilon"]
     return (
-        f"ε = {up(published['epsilon'])} {PUBLISHED}",
-        f"ε from {down(own['lower'])} to {up(own['upper'])} at δ = {small(example['delta'])} for one example replaced, "
-        "to whoever sees its noised record",
+        f"ε = {rounded_up(published['epsilon'])} {PUBLISHED}",
+        f"ε from {rounded_down(own['lower'])} to {rounded_up(own['upper'])} at δ = {small_delta(example['delta'])} for "
+        "one example replaced, to whoever sees its noised record",
     )
 
 
-def up(value: float, digits: int = 4) -> str:
+def rounded_up(value: float, digits: int = 4) -> str:
     """A number no smaller than the value: upper bounds stay upper bounds.
 
-    >>> up(3.95222), up(2), up(float("inf"))
+    >>> rounded_up(3.95222), rounded_up(2), rounded_up(float("inf"))
     ('3.953', '2', '∞')
     """
     return _rounded(value, digits, ROUND_CEILING)
 
 
-def down(value: float, digits: int = 4) -> str:
+def rounded_down(value: float, digits: int = 4) -> str:
     """A number no larger than the value: lower bounds stay lower bounds.
 
-    >>> down(3.34466)
+    >>> rounded_down(3.34466)
     '3.344'
     """
     return _rounded(value, digits, ROUND_FLOOR)
@@ -70,24 +70,24 @@ def _rounded(value: float, digits: int, rounding: str) -> str:
     return f"{exact:f}".rstrip("0").rstrip(".") if "." in f"{exact:f}" else f"{exact:f}"
 
 
-def small(delta: float) -> str:
+def small_delta(delta: float) -> str:
     """δ without the zero that Python writes.
 
-    >>> small(1e-5), small(0.001)
+    >>> small_delta(1e-5), small_delta(0.001)
     ('1e-5', '0.001')
     """
     return f"{delta:g}".replace("e-0", "e-")
 
 
-def share(value: float | None) -> str:
+def share_words(value: float | None) -> str:
     """An accuracy, '–' where there is none."""
     return "–" if value is None else f"{value:.3f}"
 
 
-def size(count: float) -> str:
+def bytes_words(count: float) -> str:
     """Bytes for people.
 
-    >>> size(1101), size(41_704), size(59_928_648)
+    >>> bytes_words(1101), bytes_words(41_704), bytes_words(59_928_648)
     ('1,101 B', '41.7 KB', '59.9 MB')
     """
     if count < 9_999.5:
@@ -98,10 +98,10 @@ def size(count: float) -> str:
     return f"{count:.3g} {UNITS[place]}"
 
 
-def less(whole: float, part: float) -> str:
+def part_of_whole(whole: float, part: float) -> str:
     """How a part compares with a whole.
 
-    >>> less(2600, 1101), less(2600, 2648), less(100, 125)
+    >>> part_of_whole(2600, 1101), part_of_whole(2600, 2648), part_of_whole(100, 125)
     ('2.4× less than', 'about as much as', '1.2× more than')
     """
     if not 0.95 * whole > part and not part > 1.05 * whole:
@@ -109,10 +109,10 @@ def less(whole: float, part: float) -> str:
     return f"{whole / max(part, 1):.2g}× less than" if part < whole else f"{part / max(whole, 1):.2g}× more than"
 
 
-def duration(seconds: float) -> str:
+def duration_words(seconds: float) -> str:
     """Seconds for people.
 
-    >>> duration(0.031), duration(2.84), duration(83), duration(4000)
+    >>> duration_words(0.031), duration_words(2.84), duration_words(83), duration_words(4000)
     ('31 ms', '2.8 s', '1 min 23 s', '1 h 6 min')
     """
     if 0 < seconds < 0.0995:
@@ -125,10 +125,10 @@ def duration(seconds: float) -> str:
     return f"{whole // 3600} h {whole % 3600 // 60} min"
 
 
-def tally(counts: Mapping[str, int] | int | None) -> str:
+def tally_words(counts: Mapping[str, int] | int | None) -> str:
     """Counts by reason, the largest first.
 
-    >>> tally({"checksum": 1, "round": 2}), tally({})
+    >>> tally_words({"checksum": 1, "round": 2}), tally_words({})
     ('3 (2 round, 1 checksum)', 'none')
     """
     if not isinstance(counts, Mapping):
@@ -138,10 +138,10 @@ def tally(counts: Mapping[str, int] | int | None) -> str:
     return f"{sum(counts.values()):,} ({reasons})" if reasons else "none"
 
 
-def ranges(numbers: Iterable[int]) -> str:
+def ranges_words(numbers: Iterable[int]) -> str:
     """Rising numbers, in as few words as tell them.
 
-    >>> ranges([1, 2, 3, 7, 9, 10])
+    >>> ranges_words([1, 2, 3, 7, 9, 10])
     '1–3, 7, 9–10'
     """
     runs: list[list[int]] = []
@@ -153,28 +153,30 @@ def ranges(numbers: Iterable[int]) -> str:
     return ", ".join(f"{run[0]}–{run[-1]}" if len(run) > 1 else f"{run[0]}" for run in runs)
 
 
-def kind(entry: Mapping[str, Any] | None) -> str:
+def kind_alone(entry: Mapping[str, Any] | None) -> str:
     """A mechanism, rule or attack by its name alone.
 
-    >>> kind({"kind": "SignFlip"}), kind(None)
+    >>> kind_alone({"kind": "SignFlip"}), kind_alone(None)
     ('SignFlip', 'none')
     """
     return "none" if entry is None else str(entry.get("kind", "?"))
 
 
-def settings(entry: Mapping[str, Any] | None) -> dict[str, Any]:
+def settings_beside(entry: Mapping[str, Any] | None) -> dict[str, Any]:
     """The settings of a mechanism, rule or attack, which may stand under that name or beside the kind."""
     beside = {name: value for name, value in (entry or {}).items() if name not in ("kind", "settings")}
     return beside | dict((entry or {}).get("settings") or {})
 
 
-def named(entry: Mapping[str, Any] | None) -> str:
+def kind_with_settings(entry: Mapping[str, Any] | None) -> str:
     """A mechanism, rule or attack with its settings.
 
-    >>> named({"kind": "Binomial", "settings": {"clip": 1.0, "trials": 4}})
+    >>> kind_with_settings({"kind": "Binomial", "settings": {"clip": 1.0, "trials": 4}})
     'Binomial clip=1 trials=4'
     """
-    return " ".join([kind(entry), *(f"{name}={value_of(value)}" for name, value in settings(entry).items())])
+    return " ".join(
+        [kind_alone(entry), *(f"{name}={value_of(value)}" for name, value in settings_beside(entry).items())]
+    )
 
 
 def value_of(value: Any) -> str:
@@ -182,10 +184,10 @@ def value_of(value: Any) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
-def how(trust: str | None, unit: str | None, adjacency: str | None) -> str:
+def unit_and_trust(trust: str | None, unit: str | None, adjacency: str | None) -> str:
     """Unit, adjacency and trust in one phrase.
 
-    >>> how("local", "client", "replace")
+    >>> unit_and_trust("local", "client", "replace")
     'client level, replace adjacency, local trust'
     """
     return f"{unit} level, {adjacency} adjacency, {trust} trust"
@@ -204,15 +206,14 @@ def seen_under(trust: Word) -> str:
             assert_never(never)
 
 
-def guarantee(release: Mapping[str, Any], delta: float, upper: float, who: str) -> str:
+def guarantee_sentence(release: Mapping[str, Any], delta: float, upper: float, who: str) -> str:
     """The guarantee in one sentence that names unit, trust, adjacency, δ and whose it is."""
     neighbours = NEIGHBOURS[release["unit"], release["adjacency"]]
-    seen = f"{seen_under(release['trust'])} ({how(release['trust'], release['unit'], release['adjacency'])})"
+    seen = f"{seen_under(release['trust'])} ({unit_and_trust(release['trust'], release['unit'], release['adjacency'])})"
     if upper == float("inf"):
-        return (
-            f"No ε is certified at δ = {small(delta)} for {who}: {neighbours.lower()} may change {seen} without bound."
-        )
+        changed = f"{neighbours.lower()} may change {seen} without bound"
+        return f"No ε is certified at δ = {small_delta(delta)} for {who}: {changed}."
     return (
-        f"{neighbours} changes {seen} by no more than (ε, δ)-differential privacy with ε = {up(upper)} and "
-        f"δ = {small(delta)} allows; this holds for {who}, and for everybody else at least as well."
+        f"{neighbours} changes {seen} by no more than (ε, δ)-differential privacy with ε = {rounded_up(upper)} and "
+        f"δ = {small_delta(delta)} allows; this holds for {who}, and for everybody else at least as well."
     )

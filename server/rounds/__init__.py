@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 
 from clients.models.gradients import torch_on_one_thread
-from clients.training.cohort import forget
+from clients.training.cohort import forget_all
 from clients.training.prepared import Prepared
 from clients.training.root import root_update
 from fedpriv import records
 from fedpriv.errors import FedprivError
-from fedpriv.population.participation import Numbers, attackers
+from fedpriv.population.participation import Numbers, byzantine_clients
 from fedpriv.studies.study import Study
-from server.directory import STUDY, check_format, checkpoint, made_on, prepare
+from server.directory import STUDY, check_format, checkpoint, made_on, prepare_directory
 from server.directory.checkpoint import State
 from server.directory.journal import Journal
 from server.directory.results import NOTHING, Totals, written_result
@@ -27,26 +27,27 @@ from server.rounds._planning import planned, size_of
 from server.rounds.driver import Driver, Task
 from server.rounds.inbox import Inbox
 
-__all__ = ["RECORDS", "TIMINGS", "Rounds", "planned", "run", "size_of"]
+__all__ = ["RECORDS", "TIMINGS", "Rounds", "planned", "run_rounds", "size_of"]
 
 RECORDS = "records.jsonl"  # the same for any division into cohorts, any driver, and after a kill
 TIMINGS = "timings.jsonl"  # what each round took
 LARGEST = float(np.finfo(np.float32).max)  # a weight that a message to clients can hold
 
 
-def run(
+def run_rounds(
     study: Study, directory: Path, driver: Driver, *, resume: bool = False, quiet: bool = False, masked: bool = False
 ) -> dict[str, Any]:
     """Run a study, or go on with one, and return what `fedpriv run --json` prints; `masked`: its driver masks sums."""
     torch_on_one_thread()  # the same bits on any machine with the same libraries, and no fight over cores
-    forget()
+    forget_all()
     if resume and (directory / STUDY).exists():
         check_format(directory)
-        made_on.check(directory, study)
+        made_on.check_made_on(directory, study)
     prepared = planned(study)
     prepared.remember()
     with ExitStack() as open_files:
-        name = open_files.enter_context(prepare(directory, prepared.study, resume, made_on.where(study)))
+        place = made_on.where_data_lie(study)
+        name = open_files.enter_context(prepare_directory(directory, prepared.study, resume, place))
         rounds = Rounds(prepared, directory, open_files, masked, name)
         progress = Progress(prepared.study.run.rounds, prepared.study.clients.count, quiet)
         open_files.enter_context(progress)
@@ -81,7 +82,7 @@ class Rounds:
             records.Writer(path).close()  # half a line that a kill left there goes, the first one too
         self._check_header()
         start = State.begun(self.study, self.net.initial())
-        self.state = checkpoint.load(directory, self.study.id, start) or start
+        self.state = checkpoint.load_checkpoint(directory, self.study.id, start) or start
         self._journal = Journal(directory, self.study, released(self.plan))
         files.callback(self._journal.close)
         self._journal.check(self.state.round)
@@ -108,7 +109,7 @@ class Rounds:
         """What the files of this run add up to."""
         timings = self.directory / TIMINGS
         times = records.read_timings(timings) if timings.exists() else {}
-        return Totals.of(records.read(self.directory / RECORDS).rounds if self._has_records else [], times)
+        return Totals.of(records.read_records(self.directory / RECORDS).rounds if self._has_records else [], times)
 
     @property
     def _has_records(self) -> bool:
@@ -143,7 +144,7 @@ class Rounds:
         due = due or line["answered"] < line["asked"]
         self._records.append(line, durable=due)  # first, so that no checkpoint is ahead of the records
         if due:
-            checkpoint.save(self.directory, state, self.study.id)
+            checkpoint.save_checkpoint(self.directory, state, self.study.id)
         self.state = state
         done = time.perf_counter()
         parts = {"clients": asked - begun, "aggregate": stepped - asked, "evaluate": judged - stepped,
@@ -227,7 +228,7 @@ class Rounds:
             self.totals = self._on_disk()
             self._records = self._files.enter_context(records.Writer(self.directory / RECORDS))
         if self.state.round:
-            checkpoint.save(self.directory, self.state, self.study.id)
+            checkpoint.save_checkpoint(self.directory, self.state, self.study.id)
         self._records.append(self.ending(why), durable=True)
 
     def ending(self, why: str) -> dict[str, Any]:
@@ -240,7 +241,7 @@ class Rounds:
                 "releases_of_worst": int(counts.max(initial=0)), "epsilon": self._epsilon()}  # fmt: skip
         if self.totals.why_no_attack is not None and not self.totals.acted:
             own = self.study.clients
-            byzantine = attackers(own.count, own.attackers, self.study.run.seed)
+            byzantine = byzantine_clients(own.count, own.attackers, self.study.run.seed)
             if not any(np.isin(self._asked(number), byzantine).any() for number in self.totals.others):
                 line["not_tried"] = self.totals.why_no_attack  # by any Byzantine client in any round
         return line
@@ -252,10 +253,12 @@ class Rounds:
     def _check_header(self) -> None:
         """Refuse the records of another study: the file's may have other settings, or this version other defaults."""
         own = self.header()
-        was = records.read(self.directory / RECORDS).header if self._has_records else own
+        was = records.read_records(self.directory / RECORDS).header if self._has_records else own
         if was["study"] != own["study"]:
             names = [
-                name for name in own if name != "study" and records.plain(own[name]) != records.plain(was.get(name))
+                name
+                for name in own
+                if name != "study" and records.plain_values(own[name]) != records.plain_values(was.get(name))
             ]
             where = f"what differs: {', '.join(names)}" if names else "in what the records do not show"
             raise FedprivError(

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from clients.data.identity import identity
+from clients.data.identity import data_identity
 from clients.training.prepared import Prepared
-from clients.training.stobatch_checks import unused
+from clients.training.stobatch_checks import unused_records
 from fedpriv import records, wire
-from fedpriv.accounting.event import described
+from fedpriv.accounting.event import event_as_data
 from fedpriv.studies.plan import Plan
 from server.rounds._planning import size_of
 
@@ -25,8 +25,8 @@ def header_of(prepared: Prepared, masked: bool) -> dict[str, Any]:
     kept: dict[str, Any] = {}
     if plan.kept is not None:  # both ε's of what clients keep, and which records they leave out
         kept = {
-            "epsilons": prepared.plan.both_epsilons, "left_out": unused(study, prepared.pool, plan.kept),
-            "releases": [described(each) for each in plan.events()],
+            "epsilons": prepared.plan.both_epsilons, "left_out": unused_records(study, prepared.pool, plan.kept),
+            "releases": [event_as_data(each) for each in plan.events()],
         }  # fmt: skip
     return {
         "format": records.FORMAT, "kind": "run", "study": study.id.hex(), "name": study.name, "about": study.about,
@@ -44,7 +44,7 @@ def header_of(prepared: Prepared, masked: bool) -> dict[str, Any]:
         **({} if size.word == "exact" else {"client_bytes_are": size.word}),
         "bits": {"packed": packed, "entropy": float(mechanism.entropy), "masked": width},
         "model": study.training.model.kind, "test_examples": len(prepared.pool.y_test),
-        "data": identity(study.data.kind, prepared.pool),
+        "data": data_identity(study.data.kind, prepared.pool),
     }  # fmt: skip
 
 
@@ -52,4 +52,4 @@ def released(plan: Plan) -> dict[str, Any] | None:
     """What a client is charged for a round, in words; None where nothing is promised."""
     if not plan.study.privacy.promises:
         return None
-    return described(plan.event())
+    return event_as_data(plan.event())

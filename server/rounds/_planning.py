@@ -7,11 +7,11 @@ from clients.training.corrupting import check_corruption
 from clients.training.prepared import Prepared, division_of, net_of, pool_of
 from clients.training.releasing import check_release
 from clients.training.root import check_root
-from clients.training.stobatch_checks import settled
+from clients.training.stobatch_checks import settled_sizes
 from fedpriv import wire
 from fedpriv.errors import FedprivError
-from fedpriv.studies import promise
-from fedpriv.studies.directions import rehearsed
+from fedpriv.studies.calibrating import calibrated_study
+from fedpriv.studies.directions import rehearse_rule
 from fedpriv.studies.plan import Plan
 from fedpriv.studies.study import Study
 from fedpriv.tolerance import Vote
@@ -21,13 +21,13 @@ def planned(study: Study) -> Prepared:
     """A study that can be run, its free setting calibrated: everything that can be refused is refused here."""
     pool = pool_of(study)
     net, division = net_of(study, pool), division_of(study, pool)
-    study = settled(study, pool, net, division)
+    study = settled_sizes(study, pool, net, division)
     check_release(study, net, division)
     check_records(study, pool)
     check_corruption(study, pool)
     check_root(study, pool)
-    plan = Plan.of(promise.calibrated(study, net.dimension), net.dimension)
-    rehearsed(plan.study, net.dimension)
+    plan = Plan.of(calibrated_study(study, net.dimension), net.dimension)
+    rehearse_rule(plan.study, net.dimension)
     if plan.study.server.tolerance:  # votes too many to be counted are refused
         try:
             Vote(mechanism=plan.mechanism, honest=plan.study.clients.count, mean=plan.mechanism.peak)

@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 from fedpriv import wire
 from fedpriv._base.arrays import Vector
 from fedpriv.errors import FedprivError
-from fedpriv.packed.symbols import packing
+from fedpriv.packed.symbols import packing_of
 from fedpriv.packed.tally import Tally
-from fedpriv.population.participation import attackers
-from fedpriv.releases import at
+from fedpriv.population.participation import byzantine_clients
+from fedpriv.releases import release_at
 from fedpriv.studies import directions
 from fedpriv.studies.study import Study
-from fedpriv.tolerance import covered
+from fedpriv.tolerance import covered_share
 from fedpriv.trust import curated
 from fedpriv.wire.replies import ABSENT, BROKEN, NOT_FINITE
 from server.rounds.driver import Answer
@@ -37,7 +37,7 @@ class Inbox:
         self._round = round
         self._clients = clients
         self._private = study.privacy.private_sum
-        self._mechanism = study.privacy.chosen
+        self._mechanism = study.privacy.drawn_by
         self._dimension = dimension
         self._answered = np.zeros(len(clients), bool)
         self._failures: dict[int, str] = {}  # why a client has not answered
@@ -86,7 +86,7 @@ class Inbox:
         if not faults:
             return None
         own = self._study.clients
-        byzantine = np.intersect1d(self._clients, attackers(own.count, own.attackers, self._study.run.seed))
+        byzantine = np.intersect1d(self._clients, byzantine_clients(own.count, own.attackers, self._study.run.seed))
         acted = sum(why.get(client, ABSENT).split(":")[0] in (ABSENT, NOT_FINITE) for client in byzantine.tolist())
         return {"acted": acted, "why": faults[0].partition(": ")[2]}
 
@@ -113,7 +113,7 @@ class Inbox:
         )
         for frame in frames:
             try:
-                found = wire.opened(frame, expected)
+                found = wire.opened_frame(frame, expected)
                 if isinstance(found, wire.Adapted):
                     self._adapt(found)
                 else:
@@ -131,7 +131,7 @@ class Inbox:
         assert self._private is not None  # or the wire had refused them
         for client, own in zip(found.clients.tolist(), found.settings, strict=True):
             try:
-                at(self._private, own.tolist())
+                release_at(self._private, own.tolist())
             except FedprivError as error:
                 self._reject(wire.Rejected("alphabet", f"client {client}: {error}"))
                 continue
@@ -183,11 +183,11 @@ class Inbox:
         # Where a private mean hides clients, who has sent none counts as one that sends 0: else whether a client's data
         # let it answer would show in the number of rows, and so in the noise.
         clients = self._clients if curated(self._study.privacy.trust) else self._clients[self._answered]
-        packed = packing(self._mechanism)
+        packed = packing_of(self._mechanism)
         matrix = np.zeros((len(clients), self._dimension), np.float32)
         for own, payload in self._rows:
             rows = packed.unpack(payload, self._dimension)
-            matrix[np.searchsorted(clients, own)] = directions.seen(self._study, rows)
+            matrix[np.searchsorted(clients, own)] = directions.rows_seen(self._study, rows)
         return directions.of_rows(self._study, self._round, matrix, reference)
 
     def tolerance(self) -> float:
@@ -202,11 +202,11 @@ class Inbox:
         if byzantine >= count:
             return 0.0
         means = self._mechanism.decode(total, count)
-        return covered(self._mechanism, count - byzantine, byzantine, means, "omniscient")
+        return covered_share(self._mechanism, count - byzantine, byzantine, means, "omniscient")
 
     def _sum(self) -> tuple[NDArray[np.int64], int]:
         """The sum of all messages, and how many these are."""
         total, count = self._total + self._tally.total(), self._summed + self._tally.count
         if self._study.masked is not None:
-            total = wire.wrapped(total, count, self._mechanism, self._study.masked)
+            total = wire.wrapped_sum(total, count, self._mechanism, self._study.masked)
         return total, count

@@ -37,7 +37,7 @@ class Carrier(Driver, Protocol):
         """What a round's phases are in."""
 
 
-def masks(study: Study, deployed: bool) -> bool:
+def masks_sums(study: Study, deployed: bool) -> bool:
     """Whether a study's sums are masked: wherever it is no simulation, a promise about sums is kept by masks."""
     rehearsed = study.masking is not None and study.masking.rehearse
     return sums_only(study.privacy.trust) and (deployed or rehearsed)
@@ -65,7 +65,7 @@ class _Round:
     def __init__(self, carrier: Carrier, task: Task) -> None:
         self._carrier = carrier
         self._task = task
-        self._study: Study = study_file.parsed(task.study)
+        self._study: Study = study_file.parsed_study(task.study)
         self._cohorts = carrier.cohorts(task.clients)
         hosted = {node: len(own) for node, own in self._cohorts.items()}
         terms = terms_of(self._study, task.study, task.round, hosted)
@@ -105,8 +105,8 @@ class _Round:
         for node in set(survivors) & set(self._lost):  # its vector is in the sum, whoever opened it
             del self._lost[node]
         clients = np.sort(np.concatenate(self._clients))
-        total = vector.total_of(steps, len(clients), self._study.privacy.chosen)
-        return wire.reply([wire.summed(self._study.id, self._task.round, clients, total)], self._failed)
+        total = vector.total_of(steps, len(clients), self._study.privacy.drawn_by)
+        return wire.reply_bytes([wire.sum_frame(self._study.id, self._task.round, clients, total)], self._failed)
 
     def _phase(self, phase: str, bodies: Mapping[int, bytes], take: Take) -> None:
         """Tell nodes what is for them, and take their answers; whose answer does not fit has dropped out."""
@@ -125,7 +125,7 @@ class _Round:
     def _take_vector(self, node: int, content: bytes) -> None:
         """A node's masked vector, and which of its clients' messages are in it."""
         dimension = len(self._task.weights)
-        sent = vector.read(content, self._study, self._task.round, self._cohorts[node], dimension)
+        sent = vector.read_vector(content, self._study, self._task.round, self._cohorts[node], dimension)
         self._session.take_masked(node, sent.residues, len(sent.clients))
         self._clients.append(sent.clients)
         self._failed |= sent.failed

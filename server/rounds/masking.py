@@ -20,10 +20,10 @@ from clients.masking.masks import Residues
 from clients.masking.member import (
     COMMITMENT,
     SEALED,
-    commitment,
     context_of,
     own_key,
-    wards,
+    seed_commitment,
+    wards_of,
 )
 from clients.masking.roster import Entry, Roster, Terms
 from clients.masking.survivors import SIGNED, SPEAKS
@@ -50,7 +50,7 @@ class Session:
         self._signatures: dict[int, bytes] = {}  # of the list of survivors
         self._opened: set[int] = set()  # who has given shares of its wards' secrets
         self._shares: dict[int, dict[int, bytes]] = {}  # of each member's one secret, by who gave it
-        self._total: Residues = np.zeros(dimension, masks.kind(width))
+        self._total: Residues = np.zeros(dimension, masks.residue_type(width))
         self._suspects: set[int] = set()  # who has given a share that did not belong
 
     # --- 1. keys ---------------------------------------------------------------------------------------------------
@@ -65,7 +65,7 @@ class Session:
             raise Rejected("duplicate", f"node {member}: a key that was sent before")
         try:
             for key in (entry.channel, entry.pairing):
-                keys.agreed(keys.opened(keys.private_key()), key, b"", b"")
+                keys.agreed_secret(keys.opened_key(keys.private_key()), key, b"", b"")
         except ValueError:
             raise Rejected("alphabet", f"node {member}: a point that agrees on the same key with everybody") from None
         self._keys[member] = entry
@@ -143,7 +143,7 @@ class Session:
 
     def take_opened(self, member: int, content: bytes) -> None:
         """A share of one secret of each of its wards."""
-        own = wards(self.roster, member, self.present)
+        own = wards_of(self.roster, member, self.present)
         self._expect(member, self._survivors, self._opened)
         _check_size(member, content, shamir.SHARE * len(own), f", where {len(own)} shares were asked")
         self._opened.add(member)
@@ -157,15 +157,15 @@ class Session:
         for member in self.present:
             secret = self._recovered(member)
             if member in self._survivors:  # its own mask was added
-                total = total - masks.mask(own_key(self.roster, secret, context), dimension, self._width)
+                total = total - masks.mask_stream(own_key(self.roster, secret, context), dimension, self._width)
                 continue
-            private = keys.opened(secret)
+            private = keys.opened_key(secret)
             for other in self.roster.neighbours(member):  # the earlier of two added what they share
                 if other in self._survivors:
-                    key = keys.agreed(private, self.roster.entries[other].pairing, self.roster.digest, context)
-                    mask = masks.mask(key, dimension, self._width)
+                    key = keys.agreed_secret(private, self.roster.entries[other].pairing, self.roster.digest, context)
+                    mask = masks.mask_stream(key, dimension, self._width)
                     total = total - mask if other < member else total + mask
-        return masks.whole(total, self._width)
+        return masks.whole_numbers(total, self._width)
 
     def _recovered(self, member: int) -> bytes:
         """A survivor's seed, or the private key of a member that has dropped out, from the shares given of it.
@@ -182,15 +182,15 @@ class Session:
         lot = random.Random(0)
         drawn = (lot.sample(list(given), threshold) for _ in range(_TRIES if len(given) > threshold else 0))
         for chosen in chain([believed] if len(believed) == threshold else [], drawn):
-            curve = shamir.curve({at(each): given[each] for each in chosen})
+            curve = shamir.share_curve({at(each): given[each] for each in chosen})
             try:
                 secret = shamir.secret_of(curve)
             except FedprivError:
                 continue
-            if told != (commitment(self.roster, secret) if survives else keys.public_key(secret)):
+            if told != (seed_commitment(self.roster, secret) if survives else keys.public_key(secret)):
                 continue
             for each, share in given.items():
-                if shamir.at(curve, at(each)) != int.from_bytes(share):
+                if shamir.curve_at(curve, at(each)) != int.from_bytes(share):
                     self._suspects.add(each)
                     why = f"node {each}: a share that does not belong to the others"
                     self.rejected.append(Rejected("checksum", why))

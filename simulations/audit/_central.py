@@ -68,7 +68,7 @@ class Means:
     @property
     def clients(self) -> int:
         """Rows of a mean, canaries among them."""
-        return max(self.study.clients.chosen.surely(self.study.clients.count) or self.study.clients.count, 1)
+        return max(self.study.clients.most_asked, 1)
 
     @property
     def weight(self) -> int:

@@ -10,7 +10,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from fedpriv._base.arrays import Vector
-from fedpriv.auditing.laws import power, symbol_law
+from fedpriv.auditing.laws import law_of_sum, symbol_law
 from fedpriv.bounds.coins import log_binomial
 from fedpriv.errors import FedprivError
 from fedpriv.mechanisms import Mechanism, Ternary
@@ -24,7 +24,7 @@ def crowd_of(own: Mechanism, level: float, others: int) -> tuple[int, Vector]:
     if isinstance(own, Ternary):
         if others > CROWD:
             raise FedprivError(f"sums of {others:,} others' three symbols are too many to audit: at most {CROWD:,}")
-        return -others, power(symbol_law(own, 0.0)[1], others)
+        return -others, law_of_sum(symbol_law(own, 0.0)[1], others)
     lowest, law = symbol_law(own, -level)
     votes = len(law) - 1 if lowest == 0 else 1
     share = float(law @ np.arange(len(law))) / votes if lowest == 0 else float(law[-1])

@@ -22,15 +22,15 @@ from numpy.typing import NDArray
 
 from clients import app as client
 from clients.flower import answering
-from clients.flower.code import code
-from clients.node.asks import ranges
+from clients.flower.code import code_identity
+from clients.node.asks import number_ranges
 from clients.node.guard import Node
 from clients.node.policy import Refused
 from fedpriv import wire
 from fedpriv.accounting.event import Event
 from fedpriv.packed.forms import Trits
-from fedpriv.packed.symbols import packing
-from fedpriv.population.participation import attackers
+from fedpriv.packed.symbols import packing_of
+from fedpriv.population.participation import byzantine_clients
 from fedpriv.releases import AdaptiveDpSgd
 from fedpriv.studies import promise as guarantee
 from fedpriv.studies.study import Study
@@ -62,9 +62,8 @@ class Ask:
         """What an honest answer may say."""
         own = self.study.privacy
         settings = 0 if own.private_sum is None else len(own.private_sum.adapts)
-        chosen = own.chosen
         return wire.Expected(
-            self.study.id, self.round, self.clients, self.weights.size, chosen, self.study.masked, settings
+            self.study.id, self.round, self.clients, self.weights.size, own.drawn_by, self.study.masked, settings
         )
 
     @property
@@ -72,7 +71,7 @@ class Ask:
         """The question as a server sends it."""
         task: dict[str, ConfigRecordValues] = {
             "study": self.text, "round": self.round, "seconds": PATIENCE, "until": 0.0, "restarted": False,
-            "code": code(), "run": self.run,
+            "code": code_identity(), "run": self.run,
         }  # fmt: skip
         arrays = {"weights": Array(self.weights), "clients": Array(self.clients)}
         if self.settings is not None:
@@ -180,14 +179,14 @@ def drawn(copy: Copy, study: Study, dimension: int) -> tuple[Event, ...]:
             case _ as never:
                 assert_never(never)
 
-    return tuple(map(counted, guarantee.events(study, dimension)))
+    return tuple(map(counted, guarantee.promised_events(study, dimension)))
 
 
 def honest(home: Home, study: Study) -> Numbers:
     """The node's clients, but for those that a study has play attackers."""
     (own, of), count, bad = home.place, study.clients.count, study.clients.attackers
     held = np.arange(own * count // of, (own + 1) * count // of)
-    return np.setdiff1d(held, attackers(count, bad, study.run.seed)) if bad else held
+    return np.setdiff1d(held, byzantine_clients(count, bad, study.run.seed)) if bad else held
 
 
 def _told(record: ArrayRecord | ConfigRecord | MetricRecord) -> str:
@@ -210,13 +209,13 @@ def _read(ask: Ask, content: bytes, names: str) -> Heard:
     """
     try:
         parts, failed = wire.frames_of(content, len(ask.clients))
-        frames = tuple(wire.opened(part, ask.expected) for part in parts)
+        frames = tuple(wire.opened_frame(part, ask.expected) for part in parts)
     except wire.Rejected as error:
         fault = f"the node answers what no server reads: {error}"
         return Heard(f"{fault}, {names}; {len(content):,} bytes", (), content, fault)
-    kinds = [f"{type(frame).__name__} of clients {ranges(frame.clients)}" for frame in frames]
+    kinds = [f"{type(frame).__name__} of clients {number_ranges(frame.clients)}" for frame in frames]
     # Sums take what their largest entry needs, and trits leave out zeros: the size of both is a function of symbols.
-    varies = (wire.Sum, wire.Messages) if isinstance(packing(ask.expected.mechanism), Trits) else wire.Sum
+    varies = (wire.Sum, wire.Messages) if isinstance(packing_of(ask.expected.mechanism), Trits) else wire.Sum
     of_symbols = any(isinstance(frame, varies) for frame in frames)
     size = "as many bytes as its symbols take" if of_symbols else f"{len(content):,} bytes"
     words = f"it answers: {names}; {', '.join(kinds) or 'no frame'}; {size}; failed: {failed or 'nobody'}"
@@ -225,16 +224,16 @@ def _read(ask: Ask, content: bytes, names: str) -> Heard:
         about = own.study, own.round, frame.clients
         match frame:
             case wire.Messages():
-                written.append(wire.messages(*about, frame.payload, own.dimension, own.mechanism))
+                written.append(wire.messages_frame(*about, frame.payload, own.dimension, own.mechanism))
             case wire.Sum():
-                written.append(wire.summed(*about, frame.total, frame.alone))
+                written.append(wire.sum_frame(*about, frame.total, frame.alone))
             case wire.Adapted():
-                written.append(wire.adapted(*about, frame.settings))
+                written.append(wire.adapted_frame(*about, frame.settings))
                 before = ask.settings_of(frame.clients)
                 if private is None or before is None or reached(private, ask.study, before, frame.settings).all():
                     continue
                 fault = f"the node answers with {', '.join(private.adapts)} that no noise of its release leads to"
-    if bytes(content) == wire.reply(written, failed):
+    if bytes(content) == wire.reply_bytes(written, failed):
         return Heard(words, frames, content, fault)
     fault = "the node answers with bytes that no symbol accounts for"
     return Heard(f"{words}; {fault}", frames, content, fault)

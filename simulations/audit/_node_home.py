@@ -18,8 +18,8 @@ from typing import Any
 
 from clients.node.own_key import DEALING
 from clients.node.own_ledger import ANSWERS, FILE
-from clients.node.policy import Policy, read
-from fedpriv._base.tables import toml
+from clients.node.policy import Policy, read_policy
+from fedpriv._base.tables import toml_text
 from fedpriv.errors import FedprivError
 from fedpriv.randomness.cryptographic import KEY_BYTES
 from fedpriv.studies.study import Kind
@@ -87,7 +87,7 @@ def policy_of(directory: Path) -> tuple[Policy, dict[str, Any]]:
         raise FedprivError(
             f"{directory}: there is no {POLICY} in it, so it is no node's directory: fedpriv deploy status names them"
         )
-    policy = read(file)
+    policy = read_policy(file)
     path = policy.data.settings.get("path") if policy.data else None
     if isinstance(path, str) and not Path(path).is_absolute():
         raise FedprivError(f"{file}: data.path = {path!r} means another place wherever a node starts: write it in full")
@@ -136,7 +136,7 @@ class Copy:
             table["data"] = {"kind": data.kind} | settings
         if budget is not None:
             table["budget"] = table["budget"] | {"epsilon": budget}
-        (self.directory / POLICY).write_text(toml(table), encoding="utf-8")
+        (self.directory / POLICY).write_text(toml_text(table), encoding="utf-8")
 
     def begin(self, *, as_it_stands: bool = False) -> None:
         """Empty the ledger, or put that of the node in its place; the key stays the node's.

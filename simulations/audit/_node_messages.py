@@ -11,17 +11,17 @@ from numpy.typing import NDArray
 from clients.data.pool import Pool
 from clients.data.splits import records_of
 from clients.models.gradients import Net
-from clients.models.per_record import together
+from clients.models.per_record import rows_together
 from clients.node import own_ledger
 from clients.training.cohort import Cohort
-from clients.training.prepared import net_of, prepared
+from clients.training.prepared import net_of, prepared_study
 from fedpriv._base.arrays import Vector
 from fedpriv.accounting.event import Event
 from fedpriv.bounds.clipping import clip_factors
 from fedpriv.channel import Channel
 from fedpriv.channel.encoding import Fresh
 from fedpriv.mechanisms import Binomial, Cldp
-from fedpriv.packed.symbols import packing
+from fedpriv.packed.symbols import packing_of
 from fedpriv.releases import PrivateSum
 from fedpriv.studies.study import Study
 from simulations.audit._node_home import Copy
@@ -47,15 +47,15 @@ def others_of(channel: Channel, count: int, d: int, rng: Generator) -> Vector:
     for start in range(0, count, most := max(1, AT_ONCE // d)):
         some = min(most, count - start)
         payload = channel.messages(np.zeros((some, d), np.float32), Fresh(rng, some))
-        total += packing(own).unpack(payload, d).sum(axis=0, dtype=np.float64)
+        total += packing_of(own).unpack(payload, d).sum(axis=0, dtype=np.float64)
     return total
 
 
 def sent_by(study: Study, held: Held, clients: Numbers, rounds: int, weights: Rows) -> list[Vector]:
     """What these clients' messages are drawn from, round by round: updates as the cohort makes and bounds them."""
-    cohort = Cohort(prepared(study, held), "seeded", answers=True)
+    cohort = Cohort(prepared_study(study, held), "seeded", answers=True)
     found: list[Vector] = []
-    peak = getattr(study.privacy.chosen, "peak", np.inf)
+    peak = getattr(study.privacy.drawn_by, "peak", np.inf)
     for round in range(1, rounds + 1):
         out = np.empty((len(clients), weights.size), np.float32)
         for start in range(0, len(clients), cohort.net.chunk):
@@ -101,7 +101,7 @@ def of_releases_by(study: Study, held: tuple[Held, Held], clients: Numbers, weig
     known = [release_of(study, held, client, weights) for client in clients.tolist()]
 
     def score(seen: Rows) -> float:
-        out = np.asarray(study.privacy.chosen.decode(seen, 1))
+        out = np.asarray(study.privacy.drawn_by.decode(seen, 1))
         return sum(
             each.sign * of_releases(row * expected, each.base, each.way, each.spread, sampling, steps)
             for row, each in zip(out, known, strict=True)
@@ -115,7 +115,7 @@ def _summed(
 ) -> tuple[Vector, float]:
     """The sum of the clipped gradients of some records, and of the squares of their parts along a direction."""
     total, squares = np.zeros(net.dimension), 0.0
-    for start in range(0, len(records), size := together(net.dimension)):
+    for start in range(0, len(records), size := rows_together(net.dimension)):
         some = records[start : start + size]
         x, y = pool.batch(some[None])
         rows = np.empty((len(some), net.dimension), np.float32)
@@ -139,5 +139,5 @@ def effect_of(study: Study, held: tuple[Held, Held], client: int, weights: Rows,
 
 def event_of(copy: Copy) -> tuple[Event, ...]:
     """What the copy's ledger has come to, for one unit of its policy."""
-    with own_ledger.opened(copy.ledger, copy.home.place) as ledger:
+    with own_ledger.opened_ledger(copy.ledger, copy.home.place) as ledger:
         return ledger.events(unit=copy.home.policy.unit)

@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from clients.data.pool import Pool, scaled
+from clients.data.pool import Pool, scaled_features
 from clients.data.splits import Division, Uneven, records_of
 from clients.node.own_records import AT_ONCE
 from fedpriv.errors import FedprivError
@@ -112,7 +112,7 @@ def digests(pool: Pool) -> list[bytes]:
     found = []
     for start in range(0, len(pool), AT_ONCE):
         some = slice(start, start + AT_ONCE)
-        x = scaled(np.asarray(pool.x[some]), pool.divide, pool.subtract) + np.float32(0)  # -0.0 is 0.0
+        x = scaled_features(np.asarray(pool.x[some]), pool.divide, pool.subtract) + np.float32(0)  # -0.0 is 0.0
         for row, label in zip(x.reshape(len(x), -1), pool.y[some].tolist(), strict=True):
             content = row.tobytes() + int(label).to_bytes(8, "little", signed=True)
             found.append(blake2b(content, digest_size=16).digest())

@@ -48,12 +48,12 @@ def other_studies(home: Home, asked: Asked, weights: Rows) -> Iterator[Ask]:
     if own.private_sum is not None:
         otherwise["hardly any noise"] = "privacy.release.noise=1e-9"
     else:
-        peak = float(getattr(own.chosen, "peak", own.chosen.clip))
+        peak = float(getattr(own.drawn_by, "peak", own.drawn_by.clip))
         otherwise["hardly any noise"] = f"privacy.mechanism.scale={peak * 1.000001!r}"
         otherwise["hardly any noise at all"] = "privacy.mechanism.noise=1e-9"
     for words, override in otherwise.items():
         try:
-            other = study_file.parsed(asked.text, overrides=[override])
+            other = study_file.parsed_study(asked.text, overrides=[override])
         except FedprivError:
             continue  # no study
         clients = honest(home, other)

@@ -19,7 +19,7 @@ from clients.training.prepared import division_of, pool_of
 from fedpriv import wire
 from fedpriv.accounting.event import Event
 from fedpriv.auditing.pairs import keys_of, told_apart
-from fedpriv.packed.symbols import packing
+from fedpriv.packed.symbols import packing_of
 from fedpriv.randomness.streams import stream
 from fedpriv.releases import PrivateSum
 from fedpriv.studies import file as study_file
@@ -88,7 +88,7 @@ class Asked:
     @cached_property
     def text(self) -> str:
         """The study as a server sends it."""
-        return study_file.text(self.study)
+        return study_file.study_text(self.study)
 
     def ask(self, round: int, weights: Rows, settings: NDArray[np.float64] | None = None) -> Ask:
         """The question of one round."""
@@ -178,7 +178,7 @@ class NodeTrials:
     def _trial(self, number: int, keys: list[NDArray[np.uint64]]) -> float:
         """The score of one session that begins with an empty ledger; the keys of its messages are added to those."""
         study, clients, d, trust = self.asked.study, self.asked.clients, self.weights.size, self.event.trust
-        unpack, total = packing(study.privacy.chosen).unpack, 0.0
+        unpack, total = packing_of(study.privacy.drawn_by).unpack, 0.0
         self.copy.begin()
         for ask, found in session(self.copy, self.asked, self.weights):
             for frame in found.frames:
@@ -205,7 +205,7 @@ class NodeTrials:
         study, clients, trust = self.asked.study, self.asked.clients, self.event.trust
         if self.private is not None:
             return [of_releases_by(study, self.held, clients, self.weights)] * self.asked.rounds
-        own = study.privacy.chosen
+        own = study.privacy.drawn_by
         updates = [sent_by(study, held, clients, self.asked.rounds, self.weights) for held in self.held]
         pairs = list(zip(*updates, strict=True))
         if isinstance(trust, Sums):

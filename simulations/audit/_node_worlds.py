@@ -14,7 +14,7 @@ from clients.node.own_records import pool_of_policy, wrong_with_data
 from clients.training.prepared import net_of
 from fedpriv.accounting.event import Event
 from fedpriv.errors import FedprivError
-from fedpriv.studies import promise as guarantee
+from fedpriv.studies.calibrating import calibrated_study
 from fedpriv.studies.study import Study
 from server.rounds import planned
 from simulations.audit._node_asks import drawn, honest, masked
@@ -60,7 +60,7 @@ class Subject:
             plan = planned(study)
             study, pool = plan.study, plan.pool
         else:
-            study = guarantee.calibrated(study, net_of(study, pool).dimension)
+            study = calibrated_study(study, net_of(study, pool).dimension)
         policy.check(study)
         weights = net_of(study, pool).initial()
         policy.events(study, weights.size, masked=masked(copy, study))  # or why this policy takes none

@@ -11,17 +11,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedpriv import records
-from fedpriv._base.files import replaced
+from fedpriv._base.files import replace_file
 from fedpriv.accounting.account import Account
-from fedpriv.auditing.verdict import more_than_held, verdict
+from fedpriv.auditing.verdict import audit_verdict, more_than_held
 from fedpriv.errors import FedprivError, real
 from fedpriv.studies.study import Study
 from server.directory import STUDY, id_of
 from server.progress.live_line import LiveLine
-from server.progress.words import duration
+from server.progress.words import duration_words
 from simulations.audit._places import BLOCKS, FILES, alone
 from simulations.report.run.runs import Run
-from simulations.runs.running import begun, study_of
+from simulations.runs.running import begun_study, study_of
 
 if TYPE_CHECKING:
     from simulations.audit.sources import Audit
@@ -65,9 +65,9 @@ def audit(
     else:
         if list(overrides):
             raise FedprivError(f"{run}: a run is audited as it was: no --set")
-        study = begun(run)
+        study = begun_study(run)
         kept, rounds = run / "records.jsonl", study.run.rounds
-        done = len(records.read(kept).rounds) if kept.exists() else 0
+        done = len(records.read_records(kept).rounds) if kept.exists() else 0
         if done < rounds:  # what it promises is of rounds that it has not done
             raise FedprivError(
                 f"{run}: its study promises {rounds:,} rounds and it did {done:,}: fedpriv run --resume {run} goes on "
@@ -82,7 +82,7 @@ def audit(
         place, named = run / "audit", id_of(run, study)  # by the run's own files
     source, where = source_of(study), Path(directory) if directory is not None else place
     with alone(where):
-        return concluded(
+        return concluded_audit(
             source, study.name, study.privacy.delta, where, {"study": named.hex()},
             canaries=canaries, confidence=confidence, quiet=quiet,
         )  # fmt: skip
@@ -95,7 +95,7 @@ def check_confidence(confidence: float) -> None:
         raise FedprivError(f"confidence must be between 0 and 1, and further than 1e-16 from both, got {confidence}")
 
 
-def concluded(
+def concluded_audit(
     own: Audit, name: str, delta: float, directory: Path, beside: dict[str, Any],
     *, canaries: int | None, confidence: float, quiet: bool,
 ) -> dict[str, Any]:  # fmt: skip
@@ -104,8 +104,8 @@ def concluded(
     `name` is what the audit is called and `delta` what ε is told at; `beside` is what else was found, and which faults
     are among it.
     """
-    from simulations.audit.picture import curves, picture
-    from simulations.audit.trials import conducted, forget
+    from simulations.audit.picture import audit_curves, audit_picture
+    from simulations.audit.trials import conducted_trials, forget_trials
 
     source, state = own.source, directory / BLOCKS
     if not isfinite(Account((source.event,)).upper_epsilon(delta)):  # nothing that an audit finds is above that
@@ -118,14 +118,14 @@ def concluded(
     line.begin(f"0/{canaries:,} canaries", 0.0, [])
 
     def told(done: int) -> None:
-        left = duration((time.monotonic() - started) / done * (canaries - done))
+        left = duration_words((time.monotonic() - started) / done * (canaries - done))
         line.show(f"{done:,}/{canaries:,} canaries", done / canaries, [f"{left} left"])
 
     try:
-        audited = conducted(source, canaries, own.seed, own.first, state, told)
+        audited = conducted_trials(source, canaries, own.seed, own.first, state, told)
     finally:
         line.clear()
-    found = {"name": name, "trial": source.words} | verdict(
+    found = {"name": name, "trial": source.words} | audit_verdict(
         audited.trials, source.event, delta=delta, confidence=confidence,
         in_a_tail=source.in_a_tail, ranked=source.ranked,
     )  # fmt: skip
@@ -136,11 +136,11 @@ def concluded(
     unlike = "" if most is None else more_than_held(audited.trials, most)
     found["faults"] = [*found.get("faults", []), *([{"about": "the noise", "words": unlike}] if unlike else [])]
     found["stands"] = found["stands"] and not audited.repeated and not found["faults"]
-    found["curves"] = curves(audited.trials, source.event, found["mu"]["audited"])
-    text = json.dumps(records.plain(found), indent=1, ensure_ascii=False) + "\n"
-    replaced(directory / FILES[0], text.encode(), 0o644)
-    replaced(directory / FILES[1], picture(found), 0o644)
-    forget(state)
+    found["curves"] = audit_curves(audited.trials, source.event, found["mu"]["audited"])
+    text = json.dumps(records.plain_values(found), indent=1, ensure_ascii=False) + "\n"
+    replace_file(directory / FILES[0], text.encode(), 0o644)
+    replace_file(directory / FILES[1], audit_picture(found), 0o644)
+    forget_trials(state)
     state.rmdir()
     return found
 

@@ -23,7 +23,7 @@ from fedpriv.auditing.statistic import mu_of_share
 from fedpriv.channel import Channel
 from fedpriv.errors import FedprivError
 from fedpriv.mechanisms import Gaussian, Laplace, Ternary
-from fedpriv.packed.symbols import packing
+from fedpriv.packed.symbols import packing_of
 from fedpriv.randomness.streams import stream
 from fedpriv.studies.tables import Noise
 from fedpriv.trust import Central, Local, Sums
@@ -114,7 +114,7 @@ class Messages:
 
     def _symbols(self, payload: NDArray[np.uint8]) -> NDArray[Any]:
         """The symbols of messages in the coordinates in which x and x′ differ, wide enough to be added up."""
-        own = packing(self.channel.mechanism).unpack(payload, self.event.dimension)[:, : self.pair.coordinates]
+        own = packing_of(self.channel.mechanism).unpack(payload, self.event.dimension)[:, : self.pair.coordinates]
         return own.astype(np.int64) if own.dtype.kind in "iu" else own
 
     @property

@@ -49,7 +49,7 @@ class Examined:
 
 
 @contextmanager
-def examined(
+def examined_node(
     directory: Path, neighbour: Path | None, study: str | None, overrides: list[str], place: Path,
     told: Callable[[str], None],
 ) -> Iterator[Examined]:  # fmt: skip
@@ -61,7 +61,7 @@ def examined(
     if place.resolve().is_relative_to(directory.resolve()):
         raise FedprivError(f"{place}: lies in the node's directory, in which nothing is written: --out names another")
     with alone(place), copied(home, place) as copy, in_flower():
-        subject = Subject.of(copy, named(home, study, overrides))
+        subject = Subject.of(copy, named_study(home, study, overrides))
         told("looking for the neighbour")
         pair = subject.beside(neighbour) if neighbour is not None else subject.changed()
         held = (held_by(copy, pair.worlds[0], subject.study), held_by(copy, pair.worlds[1], subject.study))
@@ -81,7 +81,7 @@ def examined(
             seen = seen._replace(faults=(*seen.faults, Fault("dealing", many)))
         # All that trials depend on is in their digest, so that blocks of others are not taken up.
         digest = blake2b(b"".join(each for pool, _ in held for each in digests(pool)), digest_size=16)
-        text = study_file.text(subject.study)
+        text = study_file.study_text(subject.study)
         digest.update(repr((text, home.table, home.place, pair.words)).encode() + home.key)
         source = NodeTrials(digest.hexdigest(), pair.words, charged, copy, pair.worlds, held, asked, subject.weights)
         name = f"{home.directory.name}, {subject.study.name}"
@@ -90,7 +90,7 @@ def examined(
         yield Examined(audit, name, home.policy.budget.delta, dealing, seen)
 
 
-def named(home: Home, study: str | None, overrides: list[str]) -> Study:
+def named_study(home: Home, study: str | None, overrides: list[str]) -> Study:
     """The study that is audited: the one that is asked for, or the only one that the policy takes."""
     accepted = home.policy.studies
     if study is None and accepted is not None and len(accepted) != 1:
@@ -99,7 +99,7 @@ def named(home: Home, study: str | None, overrides: list[str]) -> Study:
         )
     source = study or (accepted[0] if accepted else TRIED)
     try:
-        study_file.read(source, [] if study is None else overrides)
+        study_file.read_study(source, [] if study is None else overrides)
     except FedprivError as error:
         raise FedprivError(f"{error}{': --study names its file' if study is None else ''}") from None
-    return study_file.read(source, overrides)
+    return study_file.read_study(source, overrides)

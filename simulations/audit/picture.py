@@ -23,7 +23,7 @@ from simulations.figures.curves import COLOURS, tradeoff_bounds
 DIGITS = 6  # behind the point, of a curve as it is kept
 
 
-def curves(trials: Trials, event: Event, mu: float) -> dict[str, Any]:
+def audit_curves(trials: Trials, event: Event, mu: float) -> dict[str, Any]:
     """Errors of both kinds: certified, reached by data, G_μ of the audited `mu`; and the trials' own, as they came."""
     alpha = np.unique(np.concatenate((np.linspace(0, 1, 101), np.geomspace(1e-4, 0.01, 12))))
     below, above = tradeoff_bounds(Account((event,)), alpha, points=14)
@@ -42,7 +42,7 @@ def _short(values: Any) -> list[float]:
     return [round(float(value), DIGITS) for value in values]
 
 
-def picture(found: dict[str, Any]) -> bytes:
+def audit_picture(found: dict[str, Any]) -> bytes:
     """A PNG of the curves of an audit, given as audit.json holds what was found."""
     figure, axes = plt.subplots(figsize=(5.6, 6.2), layout="constrained")
     own, alpha = found["curves"], found["curves"]["alpha"]

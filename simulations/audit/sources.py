@@ -37,7 +37,7 @@ def source_of(study: Study) -> Audit:
         )
     if privacy.private_sum is not None:
         return Audit(Records(study, rounds), "records", seed, first)
-    event = guarantee.event(study, net_of(study, pool_of(study)).dimension, rounds)
+    event = guarantee.promised_event(study, net_of(study, pool_of(study)).dimension, rounds)
     match event.trust:
         case Local():
             return Audit(Messages(event, privacy.channel, privacy.noise, seed), "messages", seed, first)

@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedpriv._base.arrays import Vector
-from fedpriv._base.files import replaced
-from fedpriv._base.syntax import digest
+from fedpriv._base.files import replace_file
+from fedpriv._base.syntax import code_digest
 from fedpriv.accounting.event import Event
-from fedpriv.auditing.pairs import repeated
+from fedpriv.auditing.pairs import repeated_messages
 from fedpriv.auditing.statistic import Trials
 from fedpriv.errors import FedprivError
 from fedpriv.randomness.streams import stream
@@ -80,7 +80,7 @@ class Audited(NamedTuple):
     before: float  # seconds of the blocks that an earlier sitting has left
 
 
-def conducted(
+def conducted_trials(
     source: Source, canaries: int, seed: int, first: int, state: Path, told: Callable[[int], None]
 ) -> Audited:
     """Every trial; the clients that are canaries have numbers from `first` on, and every one its own fair coin.
@@ -103,7 +103,7 @@ def conducted(
         found.append(block)
         told(rows.stop)
     keys = np.concatenate([block.keys for block in found])
-    repeats = repeated(keys) if source.checks_repeats(canaries) else None
+    repeats = repeated_messages(keys) if source.checks_repeats(canaries) else None
     return Audited(Trials(held, np.concatenate([block.scores for block in found])), repeats, before)
 
 
@@ -114,11 +114,11 @@ class _Journal:
         """The blocks of the audit that these facts and the code tell from any other."""
         self._directory = directory
         named, top = directory / "audited", Path(__file__).resolve().parents[2]
-        fingerprint = json.dumps([*facts, digest(top / package for package in PACKAGES)])
+        fingerprint = json.dumps([*facts, code_digest(top / package for package in PACKAGES)])
         if not (named.is_file() and named.read_text(encoding="utf-8") == fingerprint):
-            forget(directory)
+            forget_trials(directory)
             directory.mkdir(parents=True, exist_ok=True)
-            replaced(named, fingerprint.encode())
+            replace_file(named, fingerprint.encode())
 
     def _file(self, start: int) -> Path:
         return self._directory / f"block-{start}.npz"
@@ -137,10 +137,10 @@ class _Journal:
         """Write a block down."""
         content = io.BytesIO()
         np.savez(content, scores=block.scores, keys=block.keys, seconds=seconds)
-        replaced(self._file(start), content.getbuffer())
+        replace_file(self._file(start), content.getbuffer())
 
 
-def forget(directory: Path) -> None:
+def forget_trials(directory: Path) -> None:
     """Remove the blocks of an audit that is done, or of another."""
     if directory.is_dir():
         for each in [*directory.glob("block-*.npz"), *directory.glob(".block-*"), directory / "audited"]:

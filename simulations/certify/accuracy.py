@@ -10,27 +10,29 @@ from typing import Any
 import numpy as np
 import torch
 
-from clients.models.gradients import blocks
+from clients.models.gradients import block_slices
 from clients.robustness.certifying import Terms, Verdict
-from fedpriv._base.files import replaced
+from fedpriv._base.files import replace_file
 from fedpriv.certified.smoothing import in_linf
 from simulations.certify.attacked import panel_of
 from simulations.certify.run import Trained, rightly, settings_of
 from simulations.figures.curves import COLOURS
 from simulations.report.run import facts
-from simulations.report.run.facts import aligned
-from simulations.report.run.runs import load
+from simulations.report.run.facts import aligned_table
+from simulations.report.run.runs import read_run
 
 MOST_ROWS = 10  # of radii in a table
 AT_ONCE = 512  # images that the network takes at a time
 
 
-def summary(trained: Trained, terms: Terms, found: Sequence[Verdict]) -> dict[str, Any]:
+def certified_summary(trained: Trained, terms: Terms, found: Sequence[Verdict]) -> dict[str, Any]:
     """The run's certified accuracy as plain data."""
     norm, dimension, smoothing = terms.smoothing.norm, trained.x[0].size, settings_of(terms.smoothing)
-    right, run = rightly(trained, found), load(trained.directory)
+    right, run = rightly(trained, found), read_run(trained.directory)
     with torch.inference_mode():
-        parts = [trained.network(torch.tensor(trained.x[part])).argmax(1) for part in blocks(len(trained.x), AT_ONCE)]
+        parts = [
+            trained.network(torch.tensor(trained.x[part])).argmax(1) for part in block_slices(len(trained.x), AT_ONCE)
+        ]
     unnoised = float((torch.cat(parts).numpy() == trained.y).mean())
     return {
         "directory": str(trained.directory), "round": trained.round, "images": len(found), "draws": terms.draws,
@@ -42,24 +44,27 @@ def summary(trained: Trained, terms: Terms, found: Sequence[Verdict]) -> dict[st
             "abstained": sum(verdict.prediction is None for verdict in found) / len(found),
         },
         "certified": [{
-            "radius": radius, "linf": in_linf(radius, norm, dimension), "accuracy": accuracy(right, found, radius),
-            "published": accuracy(right, found, radius, published=True),
-        } for radius in steps(max(verdict.radius for verdict in found))],
+            "radius": radius, "linf": in_linf(radius, norm, dimension),
+            "accuracy": certified_accuracy(right, found, radius),
+            "published": certified_accuracy(right, found, radius, published=True),
+        } for radius in radius_steps(max(verdict.radius for verdict in found))],
         "median_radius": sorted(v.radius if ok else 0.0 for v, ok in zip(found, right, strict=True))[len(found) // 2],
-        "privacy": dict(facts.privacy(run)), "epsilons": run.header.get("epsilons"),
+        "privacy": dict(facts.privacy_facts(run)), "epsilons": run.header.get("epsilons"),
     }  # fmt: skip
 
 
-def accuracy(right: Sequence[bool], found: Sequence[Verdict], radius: float, *, published: bool = False) -> float:
+def certified_accuracy(
+    right: Sequence[bool], found: Sequence[Verdict], radius: float, *, published: bool = False
+) -> float:
     """The share of images predicted rightly, and certified to be so within a radius."""
     reach = [verdict.published if published else verdict.radius for verdict in found]
     return sum(ok and own >= radius for ok, own in zip(right, reach, strict=True)) / len(found)
 
 
-def steps(largest: float) -> list[float]:
+def radius_steps(largest: float) -> list[float]:
     """Round numbers from 0 up to the largest radius, ten or so.
 
-    >>> steps(0.83)
+    >>> radius_steps(0.83)
     [0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8]
     """
     if not 0 < largest < inf:
@@ -74,7 +79,7 @@ def _by_most(trained: Trained, found: Sequence[Verdict]) -> float:
     return float(np.mean([verdict.best == label for verdict, label in zip(found, trained.y.tolist(), strict=True)]))
 
 
-def table(report: dict[str, Any]) -> str:
+def certified_table(report: dict[str, Any]) -> str:
     """The summary for a terminal. An ℓ2 radius is told as one in ℓ∞ too, an ℓ∞ radius beside what its papers print."""
     own, l2 = report["accuracy"], report["norm"] == "l2"
     what = "Gaussian noise of standard deviation" if l2 else "Laplace noise of scale"
@@ -97,18 +102,20 @@ def table(report: dict[str, Any]) -> str:
                    "by the radius as published": "{published:.1%}"}  # fmt: skip
     cells = [[form.format(**row) for form in columns.values()] for row in report["certified"]]
     figure = [f"\nfigure: {report['figure']}"] if "figure" in report else []
-    return "\n".join([*lines, aligned(list(columns), cells), *figure])
+    return "\n".join([*lines, aligned_table(list(columns), cells), *figure])
 
 
-def drawn(
+def certified_picture(
     trained: Trained, terms: Terms, found: Sequence[Verdict], path: Path, attacked: Sequence[dict[str, Any]] = ()
 ) -> Path:
     """Draw certified accuracy against radius; where there was an attack, accuracy by its size in ℓ∞ too."""
-    from simulations.figures.panels import DASHED, Line, Panel, written  # matplotlib takes a while
+    from simulations.figures.panels import DASHED, Line, Panel, figure_bytes  # matplotlib takes a while
 
     right, largest = rightly(trained, found), max((v.radius for v in found if v.radius < inf), default=0.0)
     radii = np.linspace(0, largest or 1.0, 200)
-    curves = [np.array([accuracy(right, found, float(r), published=own) for r in radii]) for own in (False, True)]
+    curves = [
+        np.array([certified_accuracy(right, found, float(r), published=own) for r in radii]) for own in (False, True)
+    ]
     lines = [Line("certified", radii, curves[0], COLOURS[0])]
     if terms.smoothing.norm == "linf":
         lines.append(Line("by the radius as published", radii, curves[1], COLOURS[1], DASHED))
@@ -117,5 +124,5 @@ def drawn(
     if attacked:
         panels.append(panel_of(attacked, certified=sum(right) / len(found), by_most=_by_most(trained, found)))
     note = f"{len(found):,} images, {terms.draws:,} draws each, confidence {terms.confidence:g} a verdict."
-    replaced(path, written(panels, note), mode=0o644)
+    replace_file(path, figure_bytes(panels, note), mode=0o644)
     return path

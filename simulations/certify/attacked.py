@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from torch import nn
 
-from clients.robustness.attacked import STEPS, WORST, Attacked, accuracies, attacked
+from clients.robustness.attacked import STEPS, WORST, Attacked, accuracies_under, attacked_images
 from clients.robustness.certifying import Terms, Verdict
 from fedpriv import records
-from fedpriv._base.files import replaced
+from fedpriv._base.files import replace_file
 from fedpriv.certified.smoothing import in_linf
 from fedpriv.errors import FedprivError, positive
 from server.progress.live_line import LiveLine
 from simulations.certify.run import Trained, resumed, rightly
 from simulations.figures.curves import COLOURS
-from simulations.report.run.facts import aligned
+from simulations.report.run.facts import aligned_table
 
 if TYPE_CHECKING:
     from simulations.figures.panels import Panel
@@ -64,7 +64,7 @@ def found_in(
                         f"{path}: holds a line that is none of its own ({error}): remove the file"
                     ) from None
                 missing = [image for image in range(len(trained.x)) if image not in known]
-                new = attacked(network, trained.x, trained.y, terms, size, missing, workers)
+                new = attacked_images(network, trained.x, trained.y, terms, size, missing, workers)
                 for done, each in enumerate(new, 1):
                     writer.append({"image": each[0].image, "found": [asdict(one) for one in each]})
                     known[each[0].image] = each
@@ -75,7 +75,7 @@ def found_in(
     return found
 
 
-def rows(
+def attacked_rows(
     trained: Trained, terms: Terms, verdicts: Sequence[Verdict], found: Sequence[Attacked]
 ) -> list[dict[str, Any]]:
     """For each size in ℓ∞: certified accuracy, and accuracy under each attack and under the worst for each image."""
@@ -83,14 +83,14 @@ def rows(
     reach = [in_linf(verdict.radius, terms.smoothing.norm, trained.x[0].size) for verdict in verdicts]
     table = []
     for size in sorted({each.size for each in found}):
-        shares = accuracies([each for each in found if each.size == size], trained.y)
+        shares = accuracies_under([each for each in found if each.size == size], trained.y)
         under = {name: {"accuracy": own, "not_surely_wrong": other} for name, (own, other) in shares.items()}
         certified = sum(ok and own >= size for ok, own in zip(right, reach, strict=True)) / len(verdicts)
         table.append({"size": size, "certified": certified, "all": under.pop(WORST), "attacks": under})
     return table
 
 
-def keep(report: dict[str, Any], file: Path) -> None:
+def keep_summary(report: dict[str, Any], file: Path) -> None:
     """Write the summary beside the verdicts, which reports read; what an earlier one says of attacks stays in it."""
     if "attacked" not in report and file.is_file():
         try:
@@ -99,7 +99,7 @@ def keep(report: dict[str, Any], file: Path) -> None:
             before = {}
         if before.get("images") == report["images"] and "attacked" in before:
             report = report | {"attacked": before["attacked"]}
-    replaced(file, records.written(report), mode=0o644)
+    replace_file(file, records.record_bytes(report), mode=0o644)
 
 
 def panel_of(attacked: Sequence[dict[str, Any]], *, certified: float, by_most: float) -> Panel:
@@ -119,7 +119,7 @@ def panel_of(attacked: Sequence[dict[str, Any]], *, certified: float, by_most: f
     return Panel(title="Accuracy under attack", x=x, y="share of images", lines=lines)
 
 
-def table(attacked: Sequence[dict[str, Any]]) -> str:
+def attacked_table(attacked: Sequence[dict[str, Any]]) -> str:
     """Accuracy under attack as a table for a terminal, a row a size."""
     names = list(attacked[0]["attacks"])
     head = ["  ℓ∞ size", "certified", *names, "the worst of them"]
@@ -128,4 +128,4 @@ def table(attacked: Sequence[dict[str, Any]]) -> str:
          *(f"{row['attacks'][name]['accuracy']:.1%}" for name in names), f"{row['all']['accuracy']:.1%}"]
         for row in attacked
     ]  # fmt: skip
-    return "accuracy under attack, by most votes; certified: no abstention counts\n" + aligned(head, lines)
+    return "accuracy under attack, by most votes; certified: no abstention counts\n" + aligned_table(head, lines)

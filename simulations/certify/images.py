@@ -6,7 +6,7 @@ from pathlib import Path
 
 from clients.data.idx import idx_files, read_idx
 from clients.data.pool import Pool, Records, Whole, pool_of
-from clients.data.reading import mapped
+from clients.data.reading import mapped_array
 from clients.models.arrays import Floats
 from fedpriv.errors import FedprivError
 
@@ -18,7 +18,7 @@ def images_in(folder: Path, pool: Pool) -> tuple[Floats, Whole]:
     if named := next((pair for pair in PAIRS if (folder / pair[0]).is_file()), None):
         paths = [folder / name for name in named]
         try:
-            x, y = map(mapped, paths)
+            x, y = map(mapped_array, paths)
         except FedprivError as error:
             raise FedprivError(f"--data: {error}") from None
     elif folder.is_dir():

@@ -23,7 +23,7 @@ from fedpriv import records
 from fedpriv.certified import Smoothing
 from fedpriv.errors import FedprivError, natural
 from fedpriv.studies import file as study_file
-from server.directory import STUDY, checkpoint, id_of, kept, made_on
+from server.directory import STUDY, checkpoint, id_of, kept_alone, made_on
 from server.directory.checkpoint import State
 from simulations.certify.images import images_in
 from simulations.runs.directory import modules_of
@@ -46,18 +46,18 @@ class Trained:
     labels: str  # of their labels, which attacks move images away from
 
 
-def load(directory: Path, data: Path | None, images: int | None) -> Trained:
+def load_certified(directory: Path, data: Path | None, images: int | None) -> Trained:
     """The network as it was saved last, and the first images held out, or those of another directory."""
     if not (directory / STUDY).is_file():
         raise FedprivError(f"{directory}: holds no run ({STUDY} is missing); give the directory that fedpriv run named")
     look_for_modules(modules_of(directory))
-    study = study_file.read(str((directory / STUDY).absolute()))
-    if data is None and (was := made_on.told(directory)) and was.data:
+    study = study_file.read_study(str((directory / STUDY).absolute()))
+    if data is None and (was := made_on.data_told(directory)) and was.data:
         made_on.check_same(str(directory), was, study)
     pool = pool_of(study)
     net = net_of(study, pool)
     named = id_of(directory, study)
-    state = checkpoint.load(directory, named, State.begun(study, net.initial()))
+    state = checkpoint.load_checkpoint(directory, named, State.begun(study, net.initial()))
     if state is None:
         raise FedprivError(
             f"{directory}: no round has been saved yet: fedpriv run --resume {directory} goes on with it"
@@ -90,11 +90,11 @@ def resumed(path: Path, header: dict[str, Any], *, what: str) -> Iterator[tuple[
 
     Half a line that a kill has left is dropped. `what` says what its header and its name are of.
     """
-    with kept(path.parent), records.Writer(path) as writer:
+    with kept_alone(path.parent), records.Writer(path) as writer:
         first, *lines = path.read_bytes().splitlines() or [b""]
         if not first:
             writer.append(header, durable=True)
-        elif first != records.written(header).strip():
+        elif first != records.record_bytes(header).strip():
             raise FedprivError(f"{path}:1: is of other {what} than its name says: remove the file")
         yield lines, writer
 
@@ -109,7 +109,7 @@ class Known:
             "digest": trained.digest, "smoothing": own, "draws": terms.draws, "confidence": terms.confidence,
             "by": terms.by, "seed": terms.seed,
         }  # fmt: skip
-        name = blake2b(records.written(self.header), digest_size=4).hexdigest()
+        name = blake2b(records.record_bytes(self.header), digest_size=4).hexdigest()
         folder = trained.directory / "certify"
         folder.mkdir(exist_ok=True)
         self.path = folder / f"{own['kind']}-{name}.jsonl"

@@ -43,7 +43,7 @@ def written_to(target: Path, mean: Vector, names: list[str] | None) -> bool:
     else:
         np.save(content, np.asarray(mean))
     try:
-        files.replaced(target, content.getvalue(), mode=0o644)
+        files.replace_file(target, content.getvalue(), mode=0o644)
     except OSError as error:  # what was spent was spent for a mean: it must not be lost
         print(f"fedpriv: --out {target}: {error.strerror or error}; the mean is below", file=sys.stderr)
         return False

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedpriv.accounting.account import Account
-from fedpriv.accounting.event import described
+from fedpriv.accounting.event import event_as_data
 from fedpriv.estimation import Estimate
-from server.progress.words import down, duration, small, up
+from server.progress.words import duration_words, rounded_down, rounded_up, small_delta
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -32,7 +32,7 @@ def report(
     """An estimate as plain data."""
     releases = []  # each with what it would cost alone
     for event in found.ledger.events:
-        told, alone = described(event), Account((event,)).epsilon(found.delta).bounds
+        told, alone = event_as_data(event), Account((event,)).epsilon(found.delta).bounds
         own = {name: told[name] for name in ("kind", "settings", "rounds", "dimension")}
         releases.append(own | {"epsilon": alone._asdict()})
     return {
@@ -59,7 +59,7 @@ def table(result: Mapping[str, Any]) -> str:
         rows.append(("", f"in {result['out']}"))
     rows += _guarantee(result) if result["private"] else [("privacy", "none")]
     rows += [("note", note) for note in result["notes"]]
-    rows.append(("time", duration(result["seconds"])))
+    rows.append(("time", duration_words(result["seconds"])))
     width = max(len(name) for name, _ in rows)
     return "\n".join(f"{name:<{width}}  {text}" for name, text in rows)
 
@@ -71,12 +71,12 @@ def _guarantee(result: Mapping[str, Any]) -> list[tuple[str, str]]:
         times = f" × {own['rounds']}" if own["rounds"] > 1 else ""
         on = f"on {own['dimension']:,} coordinates" if own["dimension"] > 1 else "once"
         what = " ".join([own["kind"] + times, *_settings(own["settings"]), on])
-        charged.append((what, f"alone ε ≤ {up(own['epsilon']['upper'])}"))
+        charged.append((what, f"alone ε ≤ {rounded_up(own['epsilon']['upper'])}"))
     width = max((len(what) for what, _ in charged), default=0)
     made = Counter(result["made"])
-    at_most = f"ε at most {up(cost['upper'])}, at least {down(cost['lower'])}, at δ = {small(result['delta'])}"
+    bracket = f"ε at most {rounded_up(cost['upper'])}, at least {rounded_down(cost['lower'])}"
     return [
-        ("privacy", at_most),
+        ("privacy", f"{bracket}, at δ = {small_delta(result['delta'])}"),
         ("", "replacing one record; for whoever sees the mean and every noisy number on the way"),
         *(("" if place else "charged", f"{what:<{width}}  {alone}") for place, (what, alone) in enumerate(charged)),
         ("made", ", ".join(f"{name} × {count}" if count > 1 else name for name, count in made.items())),

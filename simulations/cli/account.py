@@ -10,8 +10,8 @@ from typing import Any
 from fedpriv import records
 from fedpriv.accounting.account import Account, Cost
 from fedpriv.accounting.calibration import calibrate
-from fedpriv.accounting.event import by_hand, described
-from fedpriv.accounting.published.comparisons import asymptotics, published
+from fedpriv.accounting.event import by_hand, event_as_data
+from fedpriv.accounting.published.comparisons import asymptotic_values, published_values
 from fedpriv.bounds import geometry_of
 from fedpriv.errors import FedprivError, whole
 from fedpriv.mechanisms import COSTED, Exponential, Histogram, Mechanism, Ptr
@@ -126,7 +126,7 @@ def run_account(options: argparse.Namespace) -> None:
         _account_of(COSTED.made(kind, settings_from(words)), options)
         for kind, *words in ([options.kind, *options.settings], *options.compare)
     ]
-    reports = [report(account, options.delta, options.epsilon) for account in accounts]
+    reports = [account_report(account, options.delta, options.epsilon) for account in accounts]
     if options.plot is not None:
         from simulations.figures.curves import plot_tradeoff  # matplotlib only where a plot is wanted
 
@@ -145,13 +145,13 @@ def run_calibrate(options: argparse.Namespace) -> None:
         options.kind, settings_from(options.settings), lambda own: by_hand(own, **facts), epsilon=options.epsilon,
         delta=options.delta, free=options.free,
     )  # fmt: skip
-    found = report(_account_of(mechanism, options), options.delta, None, cost, target=options.epsilon) | {
+    found = account_report(_account_of(mechanism, options), options.delta, None, cost, target=options.epsilon) | {
         "target": {"epsilon": options.epsilon, "delta": options.delta}
     }
     show(found, _table(found), options.json)
 
 
-def report(
+def account_report(
     account: Account,
     delta: float | None,  # at which ε is asked for
     epsilon: float | None,  # at which δ is asked for; of neither, ε is told at several δ
@@ -160,7 +160,7 @@ def report(
 ) -> dict[str, Any]:
     """One account as plain data: the release, the bounds asked for, what proves them, and the papers' values."""
     event = account.events[0]
-    result = described(event) | {"geometry": geometry_of(event.bound)}
+    result = event_as_data(event) | {"geometry": geometry_of(event.bound)}
     if epsilon is not None:
         cost = account.delta(epsilon)
         result |= {"at_epsilon": epsilon, "delta": _bounds(cost), "proof": _proof(cost)}
@@ -177,14 +177,14 @@ def report(
         packed, word = packed_bits(event.mechanism, event.dimension, boxed=result["geometry"] != "l2")
     result["bits"] = {"packed": packed, "packed_is": word, "entropy": event.mechanism.entropy}
     if epsilon is None:
-        result["asymptotic"] = asymptotics(account, delta if delta is not None else USUAL)
-    result["published"] = published(account, delta if delta is not None else USUAL, target)
+        result["asymptotic"] = asymptotic_values(account, delta if delta is not None else USUAL)
+    result["published"] = published_values(account, delta if delta is not None else USUAL, target)
     return result
 
 
 def print_json(value: Any) -> None:
     """JSON with infinities as words."""
-    print(json.dumps(records.plain(value), indent=1, ensure_ascii=False, allow_nan=False))
+    print(json.dumps(records.plain_values(value), indent=1, ensure_ascii=False, allow_nan=False))
 
 
 def show(found: Mapping[str, Any], words: str, as_json: bool) -> None:

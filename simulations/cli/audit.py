@@ -10,7 +10,7 @@ from typing import Any
 
 from fedpriv.errors import FedprivError
 from server.progress.live_line import LiveLine
-from simulations.audit.audited import audit, check_confidence, concluded
+from simulations.audit.audited import audit, check_confidence, concluded_audit
 from simulations.cli._command import JSON, QUIET, Commands, add_command, option
 from simulations.cli.account import as_real, show
 from simulations.cli.run import whole_number
@@ -94,14 +94,14 @@ def run(options: argparse.Namespace) -> int:
             options.given, options.out, overrides=options.overrides, canaries=options.canaries,
             confidence=options.confidence, quiet=options.quiet,
         )  # fmt: skip
-    show(words.without_curves(found), table(found), options.json)
+    show(words.without_curves(found), audit_table(found), options.json)
     return 0 if found["stands"] else 1
 
 
 def _of_node(options: argparse.Namespace) -> dict[str, Any]:
     """What an audit finds of a deployed node's copy."""
     from clients.flower.place import look_for_modules
-    from simulations.audit.node import examined
+    from simulations.audit.node import examined_node
 
     if options.given is not None:
         raise FedprivError(f"{options.given}: --node names what is audited, and --study what the node is asked")
@@ -112,9 +112,9 @@ def _of_node(options: argparse.Namespace) -> dict[str, Any]:
     line.begin("looking at the node", 0.0, [])
     asked = options.neighbour, options.study, options.overrides
     try:
-        with examined(home, *asked, place, lambda words: line.show(words, 0.0, [])) as own:
+        with examined_node(home, *asked, place, lambda words: line.show(words, 0.0, [])) as own:
             line.clear()
-            return concluded(
+            return concluded_audit(
                 own.audit, own.name, own.delta, place, own.found,
                 canaries=options.canaries, confidence=options.confidence, quiet=options.quiet,
             )  # fmt: skip
@@ -127,8 +127,8 @@ def own_name(home: Path) -> str:
     return f"{home.name}-{blake2b(os.fsencode(home.resolve()), digest_size=4).hexdigest()}"
 
 
-def table(found: dict[str, Any]) -> str:
+def audit_table(found: dict[str, Any]) -> str:
     """What an audit found, for people."""
-    told = words.rows(found)
+    told = words.audit_rows(found)
     width = max(len(name) for name, _ in told)
     return "\n".join([found["name"], *(f"  {name:<{width}}  {text}" for name, text in told)])

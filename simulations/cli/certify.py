@@ -13,7 +13,7 @@ from fedpriv.studies import file as study_file
 from server.directory import STUDY
 from simulations.cli._command import JSON, QUIET, Commands, add_command, flag, option
 from simulations.cli.account import as_real, as_whole, show
-from simulations.flower.surroundings import cores
+from simulations.flower.surroundings import usable_cores
 
 if TYPE_CHECKING:
     from torch import nn
@@ -82,33 +82,35 @@ def run(options: argparse.Namespace) -> None:
     from clients.models.gradients import torch_on_one_thread
     from clients.robustness.certifying import Terms
     from simulations.certify import attacked as attacked_accuracy
-    from simulations.certify.accuracy import drawn, summary, table
-    from simulations.certify.run import load
+    from simulations.certify.accuracy import certified_picture, certified_summary, certified_table
+    from simulations.certify.run import load_certified
 
     torch_on_one_thread()
     sizes = attacked_accuracy.sizes_of(options.attack) if options.attack else []
-    trained = load(Path(options.run_directory), options.data and Path(options.data), options.images)
+    trained = load_certified(Path(options.run_directory), options.data and Path(options.data), options.images)
     network, smoothing = _smoothed(options, trained)
     terms = Terms(
         smoothing=smoothing, draws=options.draws, confidence=options.confidence, by=options.by, seed=options.seed
     )  # fmt: skip
     found, path, seconds = _all(trained, network, terms, options)
-    report = summary(trained, terms, found) | {"file": str(path), "seconds": seconds}
+    report = certified_summary(trained, terms, found) | {"file": str(path), "seconds": seconds}
     if sizes:
-        workers = options.workers or cores()
+        workers = options.workers or usable_cores()
         under = attacked_accuracy.found_in(trained, network, terms, sizes, path, workers, quiet=options.quiet)
-        report["attacked"] = attacked_accuracy.rows(trained, terms, found, under)
+        report["attacked"] = attacked_accuracy.attacked_rows(trained, terms, found, under)
     if not options.no_figure:
-        report["figure"] = str(drawn(trained, terms, found, path.with_suffix(".png"), report.get("attacked", [])))
-    attacked_accuracy.keep(report, path.with_suffix(".json"))
-    words = table(report) + (f"\n\n{attacked_accuracy.table(report['attacked'])}" if sizes else "")
+        report["figure"] = str(
+            certified_picture(trained, terms, found, path.with_suffix(".png"), report.get("attacked", []))
+        )
+    attacked_accuracy.keep_summary(report, path.with_suffix(".json"))
+    words = certified_table(report) + (f"\n\n{attacked_accuracy.attacked_table(report['attacked'])}" if sizes else "")
     show(report, words, options.json)
 
 
 def _smoothed(options: argparse.Namespace, trained: Trained) -> tuple[nn.Module, Smoothing]:
     """The network with the noise that is asked for, and what that noise proves."""
-    from clients.models.randomised import as_trained, noised
-    from clients.robustness.stobatch import smoothed
+    from clients.models.randomised import as_trained, noised_network
+    from clients.robustness.stobatch import smoothed_network
     from fedpriv.certified import GaussianSmoothing, LaplaceSmoothing
 
     kept, dimension = kept_noise(trained.directory), trained.x[0].size
@@ -124,18 +126,18 @@ def _smoothed(options: argparse.Namespace, trained: Trained) -> tuple[nn.Module,
         noise = NOISE if options.noise is None else options.noise
         laplace = LaplaceSmoothing(noise=noise, dimension=dimension)
         kind = GaussianSmoothing(noise=noise) if law == "gaussian" else laplace
-        return noised(trained.network, kind), kind
+        return noised_network(trained.network, kind), kind
     if kept is None or options.noise is not None:
         raise FedprivError(
             f"{trained.directory}: --law stobatch takes the noise that a run trained with: of a run with a "
             "privacy.release of StoBatch or AdLm, without --noise"
         )
-    return smoothed(trained.network, trained.x[0].shape, kept, PSI if options.psi is None else options.psi)
+    return smoothed_network(trained.network, trained.x[0].shape, kept, PSI if options.psi is None else options.psi)
 
 
 def kept_noise(directory: Path) -> float | None:
     """The scale of the noise on the inputs that a run trained with; None where it kept none."""
-    kept = study_file.read(str((directory / STUDY).absolute())).privacy.kept
+    kept = study_file.read_study(str((directory / STUDY).absolute())).privacy.kept
     return None if kept is None else mechanism_of(kept).noise
 
 
@@ -143,18 +145,18 @@ def _all(
     trained: Trained, network: nn.Module, terms: Terms, options: argparse.Namespace
 ) -> tuple[list[Verdict], Path, float]:
     """A verdict on every image, and how long the new ones took."""
-    from clients.robustness.certifying import verdicts
+    from clients.robustness.certifying import verdicts_of
     from server.progress.live_line import LiveLine
     from simulations.certify.run import Known
 
     known, line, count = Known(trained, terms), LiveLine(options.quiet), len(trained.x)
-    workers = options.workers or cores()
+    workers = options.workers or usable_cores()
     begun = time.perf_counter()
     try:
         with known.open() as writer:
             missing = [image for image in range(count) if image not in known.found]
             line.begin(f"{count - len(missing):,} of {count:,} images", 1 - len(missing) / count, [])
-            for done, verdict in enumerate(verdicts(network, trained.x, terms, missing, workers), 1):
+            for done, verdict in enumerate(verdicts_of(network, trained.x, terms, missing, workers), 1):
                 known.add(writer, verdict)
                 left = (time.perf_counter() - begun) / done * (len(missing) - done)
                 at = count - len(missing) + done

@@ -11,7 +11,7 @@ from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from clients.data.identity import PUBLISHED, digest, title
+from clients.data.identity import PUBLISHED, data_digest, data_title
 from fedpriv.errors import FedprivError, one_of
 from simulations.cli._command import JSON, Commands
 
@@ -78,7 +78,7 @@ def run_fetch(options: argparse.Namespace) -> None:
         files = idx_files(Path(str(found.path)))
     except FedprivError as error:
         raise FedprivError(f"{error}; to get {options.name}: {how}") from None
-    digests = tuple(sha256(file) for file in files)
+    digests = tuple(file_sha256(file) for file in files)
     name = next((name for name, each in PUBLISHED.items() if each.sha256 == digests), "something else")
     if name != options.name:
         raise FedprivError(f"{found.path} holds {name}, not {options.name}: {how}, {elsewhere}")
@@ -87,7 +87,7 @@ def run_fetch(options: argparse.Namespace) -> None:
         print(f"  sha256 {own}  {file.name}{' (uncompressed)' if file.suffix == '.gz' else ''}, as published")
 
 
-def sha256(path: Path) -> str:
+def file_sha256(path: Path) -> str:
     """The hash of a file's content, the same whether it is compressed or not."""
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
@@ -102,7 +102,7 @@ def _shown(pool: Pool) -> dict[str, Any]:
         "held_out": len(pool.y_test),
         "shape": list(pool.shape),
         "classes": pool.classes,
-        "name": title(digest(pool)),
+        "name": data_title(data_digest(pool)),
     }
 
 

@@ -57,16 +57,16 @@ def add_to(commands: Commands) -> None:
     )  # fmt: skip
     verbs = command.add_subparsers(dest="verb", metavar="up|status|down|check", required=True)
     about = "start it, or what has ended of it"
-    add_command(verbs, "up", up, (NODES, TLS, PORT, SEEDED, WHERE, JSON), help=about)
+    add_command(verbs, "up", deploy_up, (NODES, TLS, PORT, SEEDED, WHERE, JSON), help=about)
     about = "say what runs: exit code 0 when all does, 1 when not"
-    add_command(verbs, "status", status, (WHERE, JSON), help=about)
+    add_command(verbs, "status", deploy_status, (WHERE, JSON), help=about)
     about = "end every process it started; policies and ledgers stay"
-    add_command(verbs, "down", down, (WHERE, JSON), help=about)
+    add_command(verbs, "down", deploy_down, (WHERE, JSON), help=about)
     about = "look at a node's policy and data before it starts: exit code 2 says what"
-    add_command(verbs, "check", check, (NODE,), help=about)
+    add_command(verbs, "check", deploy_check, (NODE,), help=about)
 
 
-def up(options: argparse.Namespace) -> int:
+def deploy_up(options: argparse.Namespace) -> int:
     """Start a deployment, or what has ended of it."""
     from simulations.flower import deploy_processes
 
@@ -77,11 +77,11 @@ def up(options: argparse.Namespace) -> int:
     def say(words: str) -> None:
         print(words, file=sys.stderr)
 
-    deploy_processes.up(directory, options.nodes, options.tls, options.port, policy, say)
-    return status(options)
+    deploy_processes.start_deployment(directory, options.nodes, options.tls, options.port, policy, say)
+    return deploy_status(options)
 
 
-def status(options: argparse.Namespace) -> int:
+def deploy_status(options: argparse.Namespace) -> int:
     """Say what runs."""
     from simulations.flower.deploy_state import HOME, NAME, Deployment, default_directory
 
@@ -108,18 +108,18 @@ def status(options: argparse.Namespace) -> int:
     return 0 if told["runs"] else 1
 
 
-def down(options: argparse.Namespace) -> int:
+def deploy_down(options: argparse.Namespace) -> int:
     """End a deployment."""
     from simulations.flower import deploy_processes
 
     directory = _directory(options)
-    ended = deploy_processes.down(directory)
+    ended = deploy_processes.end_deployment(directory)
     told = f"{ended} processes ended; policies and ledgers stay in {directory}" if ended else "nothing was running"
     show({"directory": str(directory), "ended": ended}, told, options.json)
     return 0
 
 
-def check(options: argparse.Namespace) -> int:
+def deploy_check(options: argparse.Namespace) -> int:
     """Look at the policy and the data of a node on this machine."""
     from clients.node.own_records import wrong_with_data
 

@@ -10,10 +10,10 @@ from dataclasses import MISSING, fields
 from typing import Any
 
 from fedpriv.errors import FedprivError, natural
-from fedpriv.estimation import ESTIMATORS, method_of, spelled
+from fedpriv.estimation import ESTIMATORS, method_of, spelled_name
 from fedpriv.randomness.cryptographic import cryptographic_generator
 from fedpriv.randomness.streams import stream
-from fedpriv.registry import built
+from fedpriv.registry import built_kind
 from simulations.cli._command import JSON, Commands, add_command, flag, option
 from simulations.cli._estimate_data import FORMS, records_of
 from simulations.cli._estimate_out import target_of, written_to
@@ -25,7 +25,7 @@ The guarantee is for one record, replaced by any other, against whoever sees the
 Who runs this sees the records themselves. All of the plan is charged before the first access; a check that fails gives
 no mean, exit code 1, and costs the same. Further settings of a method are given as name=value (fedpriv list).
 
-methods: {", ".join(spelled(name) for name in ESTIMATORS)}
+methods: {", ".join(spelled_name(name) for name in ESTIMATORS)}
 
 examples:
   fedpriv estimate sample.npy --method prime --epsilon 5 --delta 1e-5 --corruption 0.05 --json
@@ -58,7 +58,7 @@ def add_to(commands: Commands) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Everything that can be refused is refused before anything is spent."""
-    estimator = chosen(options)
+    estimator = chosen_estimator(options)
     target = target_of(options.out, options.data)
     if options.seed is None:
         rng = cryptographic_generator()
@@ -70,7 +70,7 @@ def run(options: argparse.Namespace) -> int:
     count = sum(event.rounds for event in estimator.events(*data.shape))
     accesses = f"{count} private access{'es' * (count > 1)} to the records planned" if count else "nothing is hidden"
     header = "" if names is None else " below a line of names"
-    method = spelled(type(estimator).__name__)
+    method = spelled_name(type(estimator).__name__)
     _say(options, f"{len(data):,} records of {data.shape[1]:,}{header}: {method}, {accesses}")
     begun = time.perf_counter()
     found = estimator.estimate(data, rng)
@@ -87,7 +87,7 @@ def _say(options: argparse.Namespace, words: str) -> None:
         print(words, file=sys.stderr, flush=True)
 
 
-def chosen(options: argparse.Namespace) -> Any:
+def chosen_estimator(options: argparse.Namespace) -> Any:
     """The estimator asked for, its settings checked; what a method does not take is refused by its option's name."""
     cls = method_of(options.method)
     given = {name: getattr(options, name) for name in SETTINGS if getattr(options, name) is not None}
@@ -105,13 +105,13 @@ def chosen(options: argparse.Namespace) -> Any:
     if options.heavy_tailed:
         heavy = ESTIMATORS.get(f"{cls.__name__.removesuffix('HeavyTailed')}HeavyTailed")
         if heavy is None:
-            raise FedprivError(f"--heavy-tailed: {spelled(cls.__name__)} has no such form; prime has")
+            raise FedprivError(f"--heavy-tailed: {spelled_name(cls.__name__)} has no such form; prime has")
         cls = heavy
-    method, known = spelled(cls.__name__), {field.name: field for field in fields(cls)}
+    method, known = spelled_name(cls.__name__), {field.name: field for field in fields(cls)}
     if strange := [name for name in given if name not in known]:
         why = "takes none" if getattr(cls, "private", True) else "hides nothing and takes none"
         raise FedprivError(f"--{strange[0]}: {method} {why}: leave it out, or choose another --method")
     needed = [name for name, field in known.items() if field.default is MISSING and field.default_factory is MISSING]
     if missing := [f"--{name}" if name in SETTINGS else f"{name}=…" for name in needed if name not in settings]:
         raise FedprivError(f"{method} needs {', '.join(missing)}")
-    return built(cls.__name__, cls, settings)
+    return built_kind(cls.__name__, cls, settings)

@@ -14,17 +14,17 @@ from clients.data import DATA_SETS
 from clients.flower.place import look_for_modules
 from clients.models import MODELS
 from clients.robustness.input_attacks import INPUT_ATTACKS
-from fedpriv._base.tables import inline
+from fedpriv._base.tables import inline_toml
 from fedpriv.aggregation import STEPS
 from fedpriv.aggregation.optimisers import OPTIMISERS
 from fedpriv.attacks import ATTACKS
 from fedpriv.attacks.corruption import CORRUPTIONS
-from fedpriv.errors import FAULTS, FedprivError, nearest, reason
+from fedpriv.errors import FAULTS, FedprivError, nearest_hint, reason
 from fedpriv.estimation import ESTIMATORS
 from fedpriv.mechanisms import COSTED
 from fedpriv.population.dealing import SPLITS
 from fedpriv.population.participation import PARTICIPATIONS
-from fedpriv.registry import Kind, Registry, imported
+from fedpriv.registry import Kind, Registry, imported_class
 from fedpriv.settings import Setting, settings_of
 from fedpriv.studies import file as study_file
 from fedpriv.studies.kinds import CARRIERS, RELEASES, RULES
@@ -84,19 +84,19 @@ def run_list(options: argparse.Namespace) -> None:
         show({"found": found}, "\n\n".join(map(_page, found)), options.json)
         return
     families = {name: FAMILIES[name]} if name else FAMILIES
-    shipped = {} if name else study_file.shipped()
+    shipped = {} if name else study_file.shipped_studies()
     texts = {own: file.read_text(encoding="utf-8") for own, file in shipped.items()}
-    studies = {own: str(study_file.tables(text)["about"]) for own, text in texts.items()}
+    studies = {own: str(study_file.study_tables(text)["about"]) for own, text in texts.items()}
     if options.json:
         entries: dict[str, Any] = {
-            noun: [entry(noun, kind, cls, family.beside) for kind, cls in family.items()]
+            noun: [kind_entry(noun, kind, cls, family.beside) for kind, cls in family.items()]
             for noun, family in families.items()
         }
         ships = {"studies": [{"name": own, "is": about} for own, about in studies.items()]} if studies else {}
         print_json(entries | ships)
         return
     tables = {
-        noun: [(signature(cls, family), first_line(cls)) for cls in family.values()]
+        noun: [(kind_signature(cls, family), first_line(cls)) for cls in family.values()]
         for noun, family in families.items()
     }
     for noun, rows in (tables | ({"studies": list(studies.items())} if studies else {})).items():
@@ -109,27 +109,27 @@ def _named(name: str) -> list[dict[str, Any]]:
     tables = {own.name: own for own in settings_of(Study) if own.family is None and own.options[0].is_table}
     if ":" in name:
         look_for_modules(Path.cwd())
-        cls, family = imported("class", name), "classes of one's own"
+        cls, family = imported_class("class", name), "classes of one's own"
         try:
             if is_dataclass(cls):
-                return [entry(family, name, cls, ())]
+                return [kind_entry(family, name, cls, ())]
             about = f"{first_line(cls)} Made with {inspect.signature(cls)}".strip()
             return [{"family": family, "kind": name, "is": about}]
         except FAULTS as error:  # hints, or a signature, that cannot be read
             raise FedprivError(f"{name} cannot be asked for its settings: {reason(error)}") from None
     if name in tables:
-        return [entry("a study's tables", f"[{name}]", tables[name].options[0].type, ())]
+        return [kind_entry("a study's tables", f"[{name}]", tables[name].options[0].type, ())]
     kinds = {**FAMILIES, "fedpriv account alone": COSTED}
     found = [(noun, each) for noun, each in kinds.items() if name in each]
     if not found:
         known = [*FAMILIES, *tables, *(kind for family in kinds.values() for kind in family)]
-        raise FedprivError(f"nothing is called {name!r}{nearest(name, known)}; families: {', '.join(FAMILIES)}")
+        raise FedprivError(f"nothing is called {name!r}{nearest_hint(name, known)}; families: {', '.join(FAMILIES)}")
     if len(found) > 1:
         found = [(noun, each) for noun, each in found if each is not COSTED]
-    return [entry(noun, name, each[name], each.beside) for noun, each in found]
+    return [kind_entry(noun, name, each[name], each.beside) for noun, each in found]
 
 
-def entry(family: str, kind: str, cls: type[Any], beside: Sequence[Setting]) -> dict[str, Any]:
+def kind_entry(family: str, kind: str, cls: type[Any], beside: Sequence[Setting]) -> dict[str, Any]:
     """A kind as plain data: its settings with their defaults, and of each what it is and what it must be."""
     settings = (*settings_of(cls), *beside)
     levels = tuple(getattr(cls, "knowledge", ()))  # what an attack can work with, the default first
@@ -154,13 +154,15 @@ def _page(found: Mapping[str, Any]) -> str:
     width = max((len(name) for name in about), default=0)
     for name, own in about.items():
         default = defaults[name]
-        value = "needed" if default == "needed" else "" if default in (None, []) else f"{inline(default)} if not given"
+        value = (
+            "needed" if default == "needed" else "" if default in (None, []) else f"{inline_toml(default)} if not given"
+        )
         words = "; ".join(part for part in (own["must be"], value) if part)
         lines.append(f"  {name:<{width}}  {own['is']} ({words})" if own["is"] else f"  {name:<{width}}  ({words})")
     return "\n".join(lines)
 
 
-def signature(cls: type[Any], family: Registry[Any]) -> str:
+def kind_signature(cls: type[Any], family: Registry[Any]) -> str:
     """A class's name and settings, those in brackets that may be left out."""
     levels = getattr(cls, "knowledge", ()) if family is ATTACKS else ()
     beside = [own.name for own in family.beside if own.needed]

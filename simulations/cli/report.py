@@ -10,11 +10,11 @@ from typing import Any
 from simulations.cli._command import JSON, Commands, add_command, flag, option
 from simulations.cli.account import show
 from simulations.report.run import audit_facts, facts
-from simulations.report.run.facts import aligned
-from simulations.report.run.runs import Run, labels
+from simulations.report.run.facts import aligned_table
+from simulations.report.run.runs import Run, run_labels
 from simulations.report.sweep import cells as sweep_cells
 from simulations.report.sweep import report as sweep_report
-from simulations.report.written import runs_of, sweep_of, write
+from simulations.report.written import runs_of, sweep_of, write_report
 
 HELP = """\
 examples:
@@ -43,16 +43,18 @@ def run_report(options: argparse.Namespace) -> None:
     """Print the table of the first run and one that compares, or a sweep's answer; write the page of the first."""
     if any(map(sweep_cells.is_sweep, options.directories)):
         grid = sweep_of(options.directories)
-        files = [] if options.no_html else sweep_report.write(grid)
+        files = [] if options.no_html else sweep_report.write_sweep_report(grid)
         show(
-            sweep_report.summary(grid) | _written(files, "files"), sweep_report.text(grid) + _page(files), options.json
+            sweep_report.sweep_summary(grid) | _written(files, "files"),
+            sweep_report.sweep_text(grid) + _page(files),
+            options.json,
         )
         return
     runs = runs_of(options.directories)
-    files = [] if options.no_html else write(runs)
-    first, *others = [facts.summary(run) | audit_facts.summary(run) for run in runs]
+    files = [] if options.no_html else write_report(runs)
+    first, *others = [facts.run_summary(run) | audit_facts.audit_summary(run) for run in runs]
     found = first | _written(files, "figures") | ({"compared": others} if others else {})
-    show(found, table(runs[0]) + (f"\n\n{compared(runs)}" if others else "") + _page(files), options.json)
+    show(found, run_table(runs[0]) + (f"\n\n{runs_compared(runs)}" if others else "") + _page(files), options.json)
 
 
 def _written(files: Sequence[Path], others: str) -> dict[str, Any]:
@@ -64,16 +66,20 @@ def _page(files: Sequence[Path]) -> str:
     return f"\n\npage: {files[0]}" if files else ""
 
 
-def table(run: Run) -> str:
+def run_table(run: Run) -> str:
     """A run for people."""
-    rows = [*facts.study(run)[1:], *facts.outcome(run), *audit_facts.line(run)]
+    rows = [*facts.study_facts(run)[1:], *facts.outcome_facts(run), *audit_facts.audit_row(run)]
     width = max(len(name) for name, _ in rows)
     return "\n".join([f"{run.header['name']}  {run.directory}", *(f"  {name:<{width}}  {text}" for name, text in rows)])
 
 
-def compared(runs: Sequence[Run]) -> str:
+def runs_compared(runs: Sequence[Run]) -> str:
     """Several runs, a row each."""
-    head = ["", *(name for name, _ in facts.beside(runs[0]))]
-    return aligned(
-        head, [[name, *(text for _, text in facts.beside(run))] for name, run in zip(labels(runs), runs, strict=True)]
+    head = ["", *(name for name, _ in facts.comparison_row(runs[0]))]
+    return aligned_table(
+        head,
+        [
+            [name, *(text for _, text in facts.comparison_row(run))]
+            for name, run in zip(run_labels(runs), runs, strict=True)
+        ],
     )

@@ -7,8 +7,8 @@ import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from fedpriv._base.files import replaced
-from fedpriv.errors import FedprivError, nearest, positive
+from fedpriv._base.files import replace_file
+from fedpriv.errors import FedprivError, nearest_hint, positive
 from simulations.cli._command import Commands, add_command, flag, option
 from simulations.cli.account import as_real, as_whole
 
@@ -74,7 +74,7 @@ def run(options: argparse.Namespace) -> int:
         return _measure(options.name, out, options.budget, options.data, options.images)
     if options.name not in CATALOGUE:
         names = [*CATALOGUE, *TABLES, *FIGURES]
-        hint = nearest(options.name, names)
+        hint = nearest_hint(options.name, names)
         raise FedprivError(f"nothing to reproduce is called {options.name!r}{hint}; there are: {', '.join(names)}")
     if options.data is not None:
         raise FedprivError(f"--data: {options.name} trains on nothing")
@@ -84,8 +84,8 @@ def run(options: argparse.Namespace) -> int:
             f"{options.name} may take {chosen.minutes:g} minutes, more than the budget of {options.budget:g}"
         )
     found, claims = chosen.make(options.budget or chosen.minutes) if chosen.scales else chosen.make()
-    content = {".png": panels.written(found, chosen.note), ".csv": panels.table(found).encode()}
-    _write(out, options.name, content, checks.lines(claims))
+    content = {".png": panels.figure_bytes(found, chosen.note), ".csv": panels.points_csv(found).encode()}
+    _write(out, options.name, content, checks.check_lines(claims))
     if failed := sum(not claim.passed for claim in claims):
         print(f"fedpriv: {failed} of {len(claims)} checks failed", file=sys.stderr)
     return 1 if failed else 0
@@ -93,20 +93,22 @@ def run(options: argparse.Namespace) -> int:
 
 def _train(name: str, out: Path, minutes: float | None, data: str | None) -> int:
     """Train what fits for a table, and write it with what it says."""
-    from simulations.report.run.facts import aligned
+    from simulations.report.run.facts import aligned_table
     from simulations.reproduce.ptr import tables_page as ptr_tables_page
     from simulations.reproduce.ptr import tables_words as ptr_tables_words
     from simulations.reproduce.ptr.tables_found import Found
-    from simulations.reproduce.ptr.tables_run import worked
+    from simulations.reproduce.ptr.tables_run import worked_tables
 
-    worked(name, out, minutes, data)
+    worked_tables(name, out, minutes, data)
     found = Found.of(out)
     if not found.sweep.done:
         raise FedprivError(f"{out}: no cell has come to its end: a larger --budget goes on there")
-    page, rows = ptr_tables_page.page(found), ptr_tables_page.csv_of(found)
-    content = {".md": page.encode(), ".csv": rows.encode(), ".png": ptr_tables_page.picture(found)}
-    table = aligned(*ptr_tables_page.table_of(found))
-    _write(out, name, content, [table, "", *ptr_tables_words.finding(found), ptr_tables_words.standing(found)])
+    page, rows = ptr_tables_page.tables_page(found), ptr_tables_page.csv_of(found)
+    content = {".md": page.encode(), ".csv": rows.encode(), ".png": ptr_tables_page.tables_picture(found)}
+    table = aligned_table(*ptr_tables_page.table_of(found))
+    _write(
+        out, name, content, [table, "", *ptr_tables_words.finding_words(found), ptr_tables_words.standing_words(found)]
+    )
     if failed := len(found.sweep.those("failed")):
         print(f"fedpriv: {failed} cells failed: the same command tries them again", file=sys.stderr)
     return 1 if failed else 0
@@ -115,21 +117,21 @@ def _train(name: str, out: Path, minutes: float | None, data: str | None) -> int
 def _measure(name: str, out: Path, minutes: float | None, data: str | None, images: int | None) -> int:
     """Train and attack what fits for a figure of accuracies, and check what its paper says of it."""
     from simulations.figures import checks
-    from simulations.report.run.facts import aligned
+    from simulations.report.run.facts import aligned_table
     from simulations.reproduce.stobatch import page as stobatch_page
     from simulations.reproduce.stobatch.found import Found
-    from simulations.reproduce.stobatch.run import worked
+    from simulations.reproduce.stobatch.run import worked_trainings
 
-    scale, results, failed = worked(name, out, minutes, data, images)
+    scale, results, failed = worked_trainings(name, out, minutes, data, images)
     found = Found(name, scale, results)
     if failed:
         print("\n".join(f"failed: {why}" for why in failed), file=sys.stderr)
     if not results:
         raise FedprivError(f"{out}: no training has come to its end: a larger --budget goes on there")
-    page, rows = stobatch_page.page(found), stobatch_page.csv_of(found)
-    content = {".md": page.encode(), ".csv": rows.encode(), ".png": stobatch_page.picture(found)}
+    page, rows = stobatch_page.figure_page(found), stobatch_page.csv_of(found)
+    content = {".md": page.encode(), ".csv": rows.encode(), ".png": stobatch_page.figure_picture(found)}
     claims = found.checks()
-    _write(out, name, content, [aligned(*stobatch_page.table_of(found)), "", *checks.lines(claims)])
+    _write(out, name, content, [aligned_table(*stobatch_page.table_of(found)), "", *checks.check_lines(claims)])
     return 1 if failed or not all(claim.passed for claim in claims) else 0
 
 
@@ -138,7 +140,7 @@ def _write(out: Path, name: str, content: Mapping[str, bytes], lines: Iterable[s
     try:
         out.mkdir(parents=True, exist_ok=True)
         for ending, each in content.items():
-            replaced(out / f"{name}{ending}", each, mode=0o644)
+            replace_file(out / f"{name}{ending}", each, mode=0o644)
     except OSError as error:
         raise FedprivError(f"{out}: cannot be written ({error.strerror or error})") from None
     print("\n".join(lines))

@@ -12,8 +12,8 @@ from server.directory.results import NOTHING
 from server.progress.words import NOT_TRIED
 from simulations.cli._command import JSON, QUIET, Commands, add_command, flag, option
 from simulations.cli.account import print_json, show
-from simulations.runs.directory import taken
-from simulations.runs.running import Way, begun, interrupted, ran, study_of
+from simulations.runs.directory import taken_directory
+from simulations.runs.running import Way, begun_study, interrupted_words, ran_result, study_of
 
 HELP = """\
 Without STUDY: digits, from an embedded data set. A run's directory holds its resolved study, records, ledger,
@@ -77,21 +77,21 @@ def run(options: argparse.Namespace) -> int:
     if options.resume is None or options.study is not None:
         study = study_of(options.study or "digits", options.overrides)
     else:
-        study = begun(Path(options.resume), options.overrides)
+        study = begun_study(Path(options.resume), options.overrides)
     if options.dry_run:
-        from simulations.runs.forecast import forecast, table  # torch, only where it is needed
+        from simulations.runs.forecast import run_forecast, table  # torch, only where it is needed
 
-        found = forecast(study)
+        found = run_forecast(study)
         show(found, table(found), options.json)
         return 0
-    directory, made = taken(options.study or "digits", options.out, options.resume)
-    result = ran(study, directory, made, way, resume=options.resume is not None, quiet=options.quiet)
+    directory, made = taken_directory(options.study or "digits", options.out, options.resume)
+    result = ran_result(study, directory, made, way, resume=options.resume is not None, quiet=options.quiet)
     if options.json:
         print_json(result)
     if result["why"] == "interrupted":
-        raise interrupted(directory)
+        raise interrupted_words(directory)
     if result["why"] == NOTHING:
-        lines = records.read(directory / "records.jsonl").rounds
+        lines = records.read_records(directory / "records.jsonl").rounds
         note = f" ({lines[0]['note']})" if lines[0].get("note") else ""
         why = f"all {len(lines):,} were skipped, the first for {lines[0]['skipped']}{note}"
         return _failed(directory, f"{NOTHING}: {why}")

@@ -10,11 +10,11 @@ from clients.flower.place import look_for_modules
 from simulations.cli._command import JSON, QUIET, Commands, add_command, flag, option
 from simulations.cli.account import print_json, show
 from simulations.cli.run import whole_number
-from simulations.flower.surroundings import cores
-from simulations.sweep.directory import check
+from simulations.flower.surroundings import usable_cores
+from simulations.sweep.directory import check_sweep_directory
 from simulations.sweep.grid import grid_of
 from simulations.sweep.stop import Stop
-from simulations.sweep.sweeping import resolved, swept
+from simulations.sweep.sweeping import resolved_cells, swept_grid
 
 HELP = """\
 A study's [sweep] table says what is varied: "run.seed" = [1, 2, 3], "attack" = [{kind = "SignFlip"}, …]. Every
@@ -57,15 +57,15 @@ def run(options: argparse.Namespace) -> int:
     grid = grid_of(options.study, options.overrides)
     out = None if options.out is None else Path(options.out)
     if options.dry_run:
-        from simulations.sweep.forecast import forecast, table
+        from simulations.sweep.forecast import sweep_forecast, table
 
-        found = forecast(resolved(grid, options.quiet, Stop()), options.workers or cores())
+        found = sweep_forecast(resolved_cells(grid, options.quiet, Stop()), options.workers or usable_cores())
         show(found, table(found), options.json)
         return 0
     if out is not None:
-        check(out, grid)
+        check_sweep_directory(out, grid)
     try:
-        result = swept(grid, out, workers=options.workers, ray=options.ray, quiet=options.quiet)
+        result = swept_grid(grid, out, workers=options.workers, ray=options.ray, quiet=options.quiet)
     except KeyboardInterrupt:
         again = "the same command goes on" if out else "the same command with --out and its directory goes on"
         raise KeyboardInterrupt(again) from None

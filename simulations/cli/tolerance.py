@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from fedpriv._base.files import replaced
+from fedpriv._base.files import replace_file
 from fedpriv.errors import FedprivError
 from fedpriv.mechanisms import MECHANISMS, settings_of
 from fedpriv.tolerance import Vote
@@ -70,13 +70,13 @@ def run(options: argparse.Namespace) -> None:
         mechanism=mechanism, honest=options.honest, mean=options.mean, attack=options.attack or "blind",
         probability=options.probability,
     )  # fmt: skip
-    found = report(vote)
+    found = tolerance_report(vote)
     if options.plot is not None:
-        plot(vote, Path(options.plot))
-    show(found, table(found), options.json)
+        tolerance_plot(vote, Path(options.plot))
+    show(found, tolerance_table(found), options.json)
 
 
-def report(vote: Vote) -> dict[str, Any]:
+def tolerance_report(vote: Vote) -> dict[str, Any]:
     """A vote as plain data."""
     theorem, published = vote.published
     numbers = {"published": published, "hoeffding": vote.hoeffding, "exact": vote.exact}
@@ -90,19 +90,19 @@ def report(vote: Vote) -> dict[str, Any]:
         "mean": vote.mean, "attack": vote.attack if vote.probability is None else "vote",
         "probability": vote.probability, **numbers,
         "right": [{"attackers": k, "probability": p} for k, p in zip(tried, vote.chances(tried)[0], strict=True)],
-        "assumptions": {"attackers": who(vote), "ties": "wrong", "votes": "independent"}, "proof": proof,
+        "assumptions": {"attackers": attackers_words(vote), "ties": "wrong", "votes": "independent"}, "proof": proof,
     }  # fmt: skip
 
 
-def who(vote: Vote) -> str:
+def attackers_words(vote: Vote) -> str:
     """The attackers, in words."""
     if vote.probability is not None:
         return f"attackers whose votes are wrong with probability {vote.probability:g}"
     return WHO[vote.attack]
 
 
-def table(found: dict[str, Any]) -> str:
-    """What `report` says of a vote, for people."""
+def tolerance_table(found: dict[str, Any]) -> str:
+    """What `tolerance_report` says of a vote, for people."""
     settings = " ".join(f"{name}={value:.12g}" for name, value in found["settings"].items())
     rows = [(name, found[name], found["proof"][name]) for name in ("published", "hoeffding", "exact")]
     lines = [f"{found['kind']} {settings}", f"  {found['honest']:,} honest clients of mean {found['mean']:g}"]
@@ -119,18 +119,18 @@ def _short(value: float | None) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{value:,.2f}"
 
 
-def plot(vote: Vote, path: Path) -> None:
+def tolerance_plot(vote: Vote, path: Path) -> None:
     """Draw what is survived: [F] Figures 7 to 9 for this mechanism."""
     form = path.suffix.lower()
     if form not in (".png", ".svg", ".pdf"):
         raise FedprivError(f"--plot {path}: the name must end in .png, .svg or .pdf")
-    from simulations.figures import tolerance as tolerance_plot  # matplotlib only where a plot is wanted
-    from simulations.figures.panels import written
+    from simulations.figures import tolerance as panels_by  # matplotlib only where a plot is wanted
+    from simulations.figures.panels import figure_bytes
 
-    panels = tolerance_plot.panels_of(vote)
-    note = f"{tolerance_plot.kinds(panels)}\n{who(vote).capitalize()}."
-    content = written(panels, note, form[1:])
+    panels = panels_by.panels_of(vote)
+    note = f"{panels_by.line_kinds(panels)}\n{attackers_words(vote).capitalize()}."
+    content = figure_bytes(panels, note, form[1:])
     try:
-        replaced(path, content, mode=0o644)
+        replace_file(path, content, mode=0o644)
     except OSError as error:
         raise FedprivError(f"--plot {path}: {error.strerror or error}") from None

@@ -35,7 +35,7 @@ class Check:
         return f"differs ({self.why})" if self.why else "FAILED: differs, and nobody knows why"
 
 
-def lines(checks: list[Check]) -> list[str]:
+def check_lines(checks: list[Check]) -> list[str]:
     """Each check in a line: the claim, what is published, what is ours, the verdict."""
     wide = [
         max(len(text) for text in column)

@@ -9,7 +9,7 @@ from pathlib import Path
 from fedpriv.errors import FedprivError
 
 
-def put(directory: Path, content: Mapping[str, bytes], stale: tuple[str, ...] = ()) -> list[Path]:
+def put_files(directory: Path, content: Mapping[str, bytes], stale: tuple[str, ...] = ()) -> list[Path]:
     """Write each file by its name; take away an earlier report's pictures whose names begin as the stale ones do."""
     try:
         directory.mkdir(exist_ok=True)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 
-def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """A table below its head.
 
-    >>> print(table(["ε", "accuracy"], [["2", "84.0"]]))
+    >>> print(markdown_table(["ε", "accuracy"], [["2", "84.0"]]))
     | ε | accuracy |
     | --- | --- |
     | 2 | 84.0 |
@@ -16,10 +16,10 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join("| " + " | ".join(row) + " |" for row in (head, ["---"] * len(head), *rows))
 
 
-def bullets(words: Sequence[str]) -> str:
+def markdown_bullets(words: Sequence[str]) -> str:
     """A list.
 
-    >>> print(bullets(["one", "another"]))
+    >>> print(markdown_bullets(["one", "another"]))
     - one
     - another
     """

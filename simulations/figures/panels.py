@@ -51,12 +51,12 @@ class Panel:
     key: Literal["upper right", "upper left"] = "upper right"  # where the legend is
 
 
-def tradeoffs(title: str, lines: Sequence[Line]) -> Panel:
+def tradeoff_panel(title: str, lines: Sequence[Line]) -> Panel:
     """A panel of tradeoff curves."""
     return Panel(title=title, x="type I error α", y="type II error β", lines=lines)
 
 
-def written(panels: Sequence[Panel], note: str = "", form: str = "png") -> bytes:
+def figure_bytes(panels: Sequence[Panel], note: str = "", form: str = "png") -> bytes:
     """The figure as a file of that form: png, svg or pdf."""
     content = io.BytesIO()
     with house_style():
@@ -88,7 +88,7 @@ def written(panels: Sequence[Panel], note: str = "", form: str = "png") -> bytes
     return content.getvalue()
 
 
-def table(panels: Sequence[Panel]) -> str:
+def points_csv(panels: Sequence[Panel]) -> str:
     """Every point of every line, as CSV."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")

@@ -71,7 +71,7 @@ def house_style() -> Iterator[None]:
         yield
 
 
-def picture(name: str, title: str, drawing: Callable[[], Drawn | None]) -> Picture | None:
+def styled_picture(name: str, title: str, drawing: Callable[[], Drawn | None]) -> Picture | None:
     """A drawing in the house style, saved both ways; None where there was nothing to draw."""
     with house_style():
         drawn = drawing()
@@ -91,7 +91,7 @@ def saved(name: str, title: str, figure: Figure, alt: str, note: str) -> Picture
     return Picture(name, title, alt, note, png.getvalue(), inline)
 
 
-def new(height: float, rows: Sequence[float] = (1,)) -> tuple[Figure, list[Axes]]:
+def new_figure(height: float, rows: Sequence[float] = (1,)) -> tuple[Figure, list[Axes]]:
     """An empty figure, `height` inches high, of axes below one another that share rounds; `rows` are their heights."""
     layout = ConstrainedLayoutEngine(w_pad=0.08, h_pad=0.08, hspace=0.06)
     figure = Figure(figsize=(WIDTH, height), layout=layout)
@@ -114,12 +114,12 @@ def thousands(axis: Axis) -> None:
     axis.set_major_formatter("{x:,.0f}")
 
 
-def curve(axes: Axes, x: Sequence[float], y: Sequence[float], colour: str, **style: Any) -> None:
+def draw_curve(axes: Axes, x: Sequence[float], y: Sequence[float], colour: str, **style: Any) -> None:
     """A line; its points marked where they are few."""
     axes.plot(x, y, color=colour, marker="o" if len(x) <= 15 else None, ms=3.5, clip_on=False, zorder=3, **style)
 
 
-def key(axes: Axes, lines: Sequence[tuple[str, str]]) -> None:
+def draw_key(axes: Axes, lines: Sequence[tuple[str, str]]) -> None:
     """(words, colour): what each colour is, below the axes, in two columns where the words are short."""
     below, rows = axes.xaxis.label, key_rows([words for words, _ in lines])
     for place, (words, colour) in enumerate(lines):
@@ -142,17 +142,17 @@ def label_ends(axes: Axes, ends: Sequence[tuple[float, float, str, str]], size: 
     points = axes.bbox.height / axes.figure.dpi * 72
     tall = [size * 1.3 * (words.count("\n") + 1) for _, _, words, _ in ends]
     wanted = [(axes.transData.transform((x, y))[1] - axes.bbox.y0) / axes.figure.dpi * 72 for x, y, _, _ in ends]
-    for (x, y, words, colour), at, place in zip(ends, wanted, apart(wanted, tall, 0.0, points), strict=True):
+    for (x, y, words, colour), at, place in zip(ends, wanted, spaced_apart(wanted, tall, 0.0, points), strict=True):
         axes.annotate(
             words, (x, y), xytext=(6, place - at), textcoords="offset points", color=colour, fontsize=size,
             va="center", ha="left", annotation_clip=False, linespacing=1.15,
         )  # fmt: skip
 
 
-def apart(wanted: Sequence[float], tall: Sequence[float], bottom: float, top: float) -> list[float]:
+def spaced_apart(wanted: Sequence[float], tall: Sequence[float], bottom: float, top: float) -> list[float]:
     """Middles near those `wanted` for things so `tall`, none over another, all between bottom and top if they fit.
 
-    >>> apart([1.0, 1.1, 5.0], [1.0, 1.0, 1.0], 0.0, 10.0)
+    >>> spaced_apart([1.0, 1.1, 5.0], [1.0, 1.0, 1.0], 0.0, 10.0)
     [0.55, 1.55, 5.0]
     """
     groups: list[tuple[list[int], float]] = []  # members from below, and where their foot stands

@@ -47,24 +47,26 @@ def panels_of(vote: Vote) -> list[Panel]:
     by_setting = _possible(vote, [{"mechanism": each} for each in changed])
     honest, values = [each.honest for each in by_number], [getattr(each.mechanism, setting) for each in by_setting]
     base = None if setting == "spread" else 2
-    by_settings = resilience(f"{kind}, N = {vote.honest:,}", setting, values, [("", by_setting, COLOURS[0])], base)
+    by_settings = resilience_lines(
+        f"{kind}, N = {vote.honest:,}", setting, values, [("", by_setting, COLOURS[0])], base
+    )
     return [
-        resilience(f"{kind}, x̄ = {vote.mean:g}", "honest clients, N", honest, [("", by_number, COLOURS[0])], 10),
+        resilience_lines(f"{kind}, x̄ = {vote.mean:g}", "honest clients, N", honest, [("", by_number, COLOURS[0])], 10),
         replace(by_settings, top=min(by_settings.top, 3 * max((vote.exact or 0) / vote.honest, 1 / vote.honest))),
     ]
 
 
-def kinds(panels: Sequence[Panel]) -> str:
+def line_kinds(panels: Sequence[Panel]) -> str:
     """A legend of the kinds of line that these panels have."""
     there = {line.dashes for panel in panels for line in panel.lines if np.isfinite(line.y).any()}
     return " ".join(words for dashes, words in LEGEND.items() if dashes in there)
 
 
-def resilience(title: str, x: str, at: ArrayLike, survived: Survived, log: int | None = None) -> Panel:
+def resilience_lines(title: str, x: str, at: ArrayLike, survived: Survived, log: int | None = None) -> Panel:
     """K/N at those places of the axis x: for each setting exactly, as certified, and as the theorem has it."""
     lines, places = [], np.asarray(at, dtype=float)
     for name, votes, colour in survived:
-        exact, certified, published = shares(votes)
+        exact, certified, published = survived_shares(votes)
         before, ends = (f"{name}, ", (name, "", "")) if name else ("", ("[F]'s theorem", "certified", "counted"))
         lines += [
             Line(f"{before}published", places, published, colour, DASHED, at_end=ends[0]),
@@ -76,7 +78,7 @@ def resilience(title: str, x: str, at: ArrayLike, survived: Survived, log: int |
     return Panel(title=title, x=x, y="attackers survived, K/N", lines=lines, top=top, log=log)
 
 
-def shares(votes: Sequence[Vote]) -> tuple[Vector, Vector, Vector]:
+def survived_shares(votes: Sequence[Vote]) -> tuple[Vector, Vector, Vector]:
     """K/N of each: exact, certified and published; nan where there is nothing, or not even none is survived."""
     found = [(vote.exact, vote.hoeffding, vote.published[1]) for vote in votes]
     honest = np.array([vote.honest for vote in votes])

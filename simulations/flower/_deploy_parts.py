@@ -9,14 +9,14 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from clients.node.own_ledger import opened
+from clients.node.own_ledger import opened_ledger
 from clients.node.own_records import told_at_start
-from clients.node.policy import read
+from clients.node.policy import read_policy
 from fedpriv.errors import FedprivError
 from simulations.flower._deploy_certificates import AUTHORITY, CERTIFICATE, KEY, write_identity
 from simulations.flower._own_superlink import HOST, STARTS, healthy, port_of
 from simulations.flower.deploy_state import HOME, MARK, NAME, PART, Deployment, Process
-from simulations.flower.surroundings import began, environment, started, wait_until
+from simulations.flower.surroundings import flower_environment, process_began, started, wait_until
 
 LINK = "superlink"  # what the SuperLink is called, and its directory
 POLICY = "policy.toml"  # in a node's directory: what its owner allows
@@ -85,7 +85,7 @@ def start_node(directory: Path, deployment: Deployment, number: int) -> Process:
 
 def begin_ledger(policy: Path, number: int, nodes: int) -> None:
     """A ledger in which nothing is charged yet, where there is none."""
-    with opened(policy.parent / read(policy).ledger, (number, nodes)):
+    with opened_ledger(policy.parent / read_policy(policy).ledger, (number, nodes)):
         pass
 
 
@@ -98,7 +98,7 @@ def write_peers(places: Sequence[Path]) -> None:
 
 def register(keys: Sequence[Path], directory: Path) -> None:
     """Tell the SuperLink the nodes' public keys: it lets no other node in."""
-    env = environment(folder(directory, LINK)) | {"FLWR_HOME": str(directory / HOME)}
+    env = flower_environment(folder(directory, LINK)) | {"FLWR_HOME": str(directory / HOME)}
 
     def told(key: Path) -> None:
         command = ["flwr", "supernode", "register", str(key), NAME, "--name", key.parent.name]
@@ -137,7 +137,7 @@ def _launched(
 
     `first` is what its new log begins with.
     """
-    env = environment(place) | {MARK: deployment.mark, PART: place.name}
+    env = flower_environment(place) | {MARK: deployment.mark, PART: place.name}
     log = _log(directory, place.name)
     if log.exists():
         log.replace(log.with_suffix(".before.log"))
@@ -147,7 +147,7 @@ def _launched(
             pid = started(words, place, env, file).pid
     except FileNotFoundError:
         raise FedprivError(f"{words[0]} is not there: Flower is not installed beside fedpriv") from None
-    process = Process(place.name, pid, began(pid), port)
+    process = Process(place.name, pid, process_began(pid), port)
     deployment.take(process)
     deployment.save(directory)
     return process

@@ -11,7 +11,7 @@ from pathlib import Path
 from threading import Thread
 
 from fedpriv.errors import FedprivError
-from server.directory.outcome import STOP, met, over
+from server.directory.outcome import STOP, is_over, job_ended
 from simulations.flower.surroundings import end_all, wait_until
 
 ENDS = 60.0  # seconds Flower may take to end after the run has
@@ -49,13 +49,13 @@ def followed(
     reader = Thread(target=shown.read, args=(process.stdout,), daemon=True)
     reader.start()
     try:
-        wait_until(lambda: process.poll() is not None or over(place), None)
+        wait_until(lambda: process.poll() is not None or is_over(place), None)
         wait_until(lambda: process.poll() is not None, ENDS)  # for ever, behind a hung client
     except KeyboardInterrupt:
         (place / STOP).touch()
-        if not wait_until(lambda: over(place), 20) and shown.run_id:
+        if not wait_until(lambda: is_over(place), 20) and shown.run_id:
             _flwr(["stop", shown.run_id, connection], env)
-        met(place)
+        job_ended(place)
         raise
     finally:
         end_all(process)

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from fedpriv.errors import FedprivError
-from simulations.flower.surroundings import end_all, environment, started, wait_until
+from simulations.flower.surroundings import end_all, flower_environment, started, wait_until
 
 HOST = "127.0.0.1"
 STARTS = 60.0  # seconds it may take
@@ -24,7 +24,7 @@ STARTS = 60.0  # seconds it may take
 @contextmanager
 def own_superlink(scratch: Path) -> Iterator[dict[str, str]]:
     """A SuperLink that runs simulations, for as long as it is needed; the environment in which `here` means it."""
-    env, port = environment(scratch), port_of(0)
+    env, port = flower_environment(scratch), port_of(0)
     home = Path(env["FLWR_HOME"])
     home.mkdir()
     (home / "config.toml").write_text(f'[superlink.here]\naddress = "{HOST}:{port}"\ninsecure = true\n')

@@ -19,7 +19,7 @@ from pathlib import Path
 from threading import Thread
 
 from server.directory import KEPT
-from server.directory.outcome import STOP, Job, fail
+from server.directory.outcome import STOP, Job, fail_job
 from simulations.flower.surroundings import init_ray, kill_what_it_started
 
 
@@ -45,7 +45,7 @@ def main() -> None:
         first = error  # what went wrong before all else
         while first.__cause__ is not None:
             first = first.__cause__
-        fail(directory, first)
+        fail_job(directory, first)
     finally:
         _end()
 
@@ -61,7 +61,7 @@ def _simulate(job: Job, cohorts: int, workers: int) -> None:
     from flwr.simulation import run_simulation
 
     import clients.app
-    from server.app import serve
+    from server.app import serve_study
 
     server = ServerApp()
 
@@ -69,7 +69,7 @@ def _simulate(job: Job, cohorts: int, workers: int) -> None:
     def main(grid: Grid, context: Context) -> None:
         """In a thread of Flower's."""
         try:
-            serve(grid, job, restarted=True)
+            serve_study(grid, job, restarted=True)
         finally:
             _end()
 

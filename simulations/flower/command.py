@@ -18,11 +18,11 @@ from typing import Any
 from fedpriv.errors import FedprivError
 from fedpriv.studies import file as study_file
 from fedpriv.studies.study import Study
-from server.directory.outcome import ERROR, Job, expect, outcome, over
+from server.directory.outcome import ERROR, Job, expect_failure, is_over, outcome_of
 from simulations.flower._flwr import followed, status_of
 from simulations.flower._own_superlink import own_superlink
 from simulations.flower.deploy_state import NAME, home_of
-from simulations.flower.surroundings import cores, environment, scratch_directory
+from simulations.flower.surroundings import flower_environment, scratch_directory, usable_cores
 
 APP = """\
 # Written by fedpriv: a Flower App whose code is the installed package's.
@@ -67,10 +67,10 @@ def flower_run(app: Path, study: Study, directory: Path, *, nodes: int | None = 
     """
     with scratch_directory() as scratch, own_superlink(scratch) as env:
         federation = (
-            f"num-supernodes={nodes or cores()} client-resources-num-cpus=1 init-args-num-cpus={cores()} "
+            f"num-supernodes={nodes or usable_cores()} client-resources-num-cpus=1 init-args-num-cpus={usable_cores()} "
             'init-args-logging-level="ERROR" init-args-log-to-driver=false'
         )
-        job = Job(study=study_file.text(study), directory=str(directory.absolute()))
+        job = Job(study=study_file.study_text(study), directory=str(directory.absolute()))
         return _submitted(app, job, "here", env, ["--federation-config", federation])
 
 
@@ -79,7 +79,7 @@ def superlink_run(
 ) -> dict[str, Any]:
     """Run a study through a connection of the user's Flower configuration; the run's directory is on that machine."""
     with scratch_directory() as scratch:
-        env = environment(scratch)
+        env = flower_environment(scratch)
         del env["FLWR_HOME"]  # the user's own, or a local deployment's, or Flower's default
         home = os.environ.get("FLWR_HOME") or home_of(name)
         if home is None and name == NAME:  # which Flower takes for a simulation that it starts itself
@@ -88,14 +88,14 @@ def superlink_run(
             )
         env |= {} if home is None else {"FLWR_HOME": home}
         place = directory.absolute()
-        job = Job(study=study_file.text(study), directory=str(place), resume=resume, quiet=quiet)
+        job = Job(study=study_file.study_text(study), directory=str(place), resume=resume, quiet=quiet)
         return _submitted(app_directory(place), job, name, env, [])
 
 
 def _submitted(app: Path, job: Job, connection: str, env: dict[str, str], options: list[str]) -> dict[str, Any]:
     """Run `flwr run`, see it through, and find out how it ended."""
     place = Path(job.directory)
-    expect(place)
+    expect_failure(place)
     with tempfile.NamedTemporaryFile("w", suffix=".toml", encoding="utf-8") as config:
         for name in ("study", "directory", "resume", "quiet"):  # as TOML has them
             text = json.dumps(getattr(job, name), ensure_ascii=False).replace("\x7f", "\\u007f")
@@ -104,14 +104,14 @@ def _submitted(app: Path, job: Job, connection: str, env: dict[str, str], option
         command = ["flwr", "run", str(app), connection, "--stream", "--run-config", config.name, *options]
         run_id = followed(command, connection, env, place, quiet=job.quiet)
     status = status_of(run_id, connection, env)
-    if status != "finished:completed" and not (over(place) and (place / ERROR).exists()):
+    if status != "finished:completed" and not (is_over(place) and (place / ERROR).exists()):
         raise FedprivError(
             f"Flower says that its run {run_id} is {status}: flwr log {run_id} {connection} says more, "
             f"--resume {place} goes on"
         )
-    if status == "finished:completed" and not over(place):
+    if status == "finished:completed" and not is_over(place):
         return {"directory": str(place), "why": "finished", "elsewhere": connection}
-    return outcome(place)
+    return outcome_of(place)
 
 
 def main() -> int:
@@ -123,7 +123,7 @@ def main() -> int:
     parser.add_argument("--nodes", metavar="N", type=int)
     chosen = parser.parse_args()
     try:
-        study = study_file.read(chosen.study, chosen.overrides)
+        study = study_file.read_study(chosen.study, chosen.overrides)
         names = (f"{study.name}-flwr{number}" for number in ("", *(f"-{each}" for each in range(2, 1_000_000))))
         place = chosen.out or next(free for free in map(Path("runs").joinpath, names) if not free.exists())
         result = flower_run(app_directory(place), study, place, nodes=chosen.nodes)

@@ -10,19 +10,19 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from clients.node.own_records import wrong_with_data
-from clients.node.policy import read
+from clients.node.policy import read_policy
 from fedpriv.errors import FedprivError
 from simulations.flower import _deploy_parts as parts
 from simulations.flower._deploy_certificates import write_certificates, write_node_key
 from simulations.flower._own_superlink import HOST, port_of
-from simulations.flower.deploy_state import STATE, Deployment, Process, held
-from simulations.flower.surroundings import kill_what_it_started, send, wait_until
+from simulations.flower.deploy_state import STATE, Deployment, Process, held_deployment
+from simulations.flower.surroundings import kill_what_it_started, send_signal, wait_until
 
 ENDS = 15.0  # seconds the processes may take to end by themselves
 Say = Callable[[str], None]  # what is told of what goes on
 
 
-def up(
+def start_deployment(
     directory: Path,
     nodes: int,  # SuperNodes
     tls: bool,  # whether all prove who they are
@@ -34,7 +34,7 @@ def up(
 
     Where a first start goes wrong, nothing is left.
     """
-    with held(directory):
+    with held_deployment(directory):
         standing = Deployment.load(directory)
         if standing is not None and standing.ready and (standing.alive or standing.left_over()):
             if (standing.nodes, standing.tls) != (nodes, tls) or port not in (0, standing.port):
@@ -47,7 +47,7 @@ def up(
             for process in standing.broken:
                 say(f"{process.name}: {process.fault}: starting it again")
                 if process.runs:  # first as it would end by itself, which tells the SuperLink that a node leaves
-                    send(process.pid, signal.SIGTERM)
+                    send_signal(process.pid, signal.SIGTERM)
                     _wait_for_end([process])
                 _kill(standing, process.name)
                 parts.start_again(directory, standing, process.name)
@@ -77,7 +77,7 @@ def _name_others(directory: Path, nodes: int, policy: str, say: Say) -> None:
 def _check_policies(directory: Path, nodes: int, policy: str) -> None:
     """Refuse policies that cannot be read, and noise other than is asked for: a policy that is there stays."""
     asked = tomllib.loads(policy)["noise"]
-    there = {name: read(file) for name, file in _policies(directory, nodes).items() if file.exists()}
+    there = {name: read_policy(file) for name, file in _policies(directory, nodes).items() if file.exists()}
     if others := {name: own.noise for name, own in there.items() if own.noise != asked}:
         noise = next(iter(others.values()))
         remedy = "leave out --seeded" if asked == "seeded" else "add --seeded"
@@ -93,11 +93,11 @@ def _policies(directory: Path, nodes: int) -> dict[str, Path]:
     return {name: directory / name / parts.POLICY for name in names}
 
 
-def down(directory: Path) -> int:
+def end_deployment(directory: Path) -> int:
     """End all that was started there; how many processes that were."""
     if not (directory / STATE).exists():
         return 0
-    with held(directory):
+    with held_deployment(directory):
         deployment = Deployment.load(directory)
         return 0 if deployment is None else _end(directory, deployment)
 
@@ -138,11 +138,11 @@ def _end(directory: Path, deployment: Deployment) -> int:
     found = deployment.alive
     for group in ([each for each in found if each.name != parts.LINK], found):
         for process in group:
-            send(process.pid, signal.SIGTERM)
+            send_signal(process.pid, signal.SIGTERM)
         _wait_for_end(group)
     for process in deployment.alive:
         kill_what_it_started(process.pid)
-        send(process.pid, signal.SIGKILL)
+        send_signal(process.pid, signal.SIGKILL)
     if left := _kill(deployment):
         raise FedprivError(f"{directory}: processes {', '.join(map(str, left))} do not end")
     (directory / STATE).unlink(missing_ok=True)
@@ -158,6 +158,6 @@ def _kill(deployment: Deployment, part: str | None = None) -> list[int]:
     until = time.monotonic() + ENDS
     while (left := deployment.left_over(part)) and time.monotonic() < until:
         for pid in left:
-            send(pid, signal.SIGKILL)
+            send_signal(pid, signal.SIGKILL)
         time.sleep(0.1)
     return left

@@ -14,9 +14,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from fedpriv._base.files import replaced
+from fedpriv._base.files import replace_file
 from fedpriv.errors import FedprivError
-from simulations.flower.surroundings import began, proc
+from simulations.flower.surroundings import proc, process_began
 
 STATE = "deployment.json"  # what was started
 FORMAT = 1  # of that file
@@ -39,7 +39,7 @@ class Process:
     @property
     def runs(self) -> bool:
         """Whether it is there, and no other has its pid."""
-        return self.began != "" and began(self.pid) == self.began
+        return self.began != "" and process_began(self.pid) == self.began
 
     @property
     def fault(self) -> str:
@@ -60,7 +60,7 @@ class Deployment:
 
     def save(self, directory: Path) -> None:
         """Write down in the deployment's directory what was started, durably."""
-        replaced(directory / STATE, (json.dumps({"format": FORMAT} | asdict(self), indent=1) + "\n").encode())
+        replace_file(directory / STATE, (json.dumps({"format": FORMAT} | asdict(self), indent=1) + "\n").encode())
 
     def take(self, process: Process) -> None:
         """Take in one that was started, in the place of the one of its name."""
@@ -121,7 +121,7 @@ def home_of(connection: str) -> str | None:
 
 
 @contextmanager
-def held(directory: Path) -> Iterator[None]:
+def held_deployment(directory: Path) -> Iterator[None]:
     """Nobody else starts or stops a deployment there meanwhile."""
     directory.mkdir(parents=True, exist_ok=True, mode=0o700)
     directory.chmod(0o700)
@@ -141,6 +141,6 @@ def _environments() -> list[tuple[int, list[bytes]]]:
     for place in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):  # it has ended, or is somebody else's
             words = (place / "environ").read_bytes().split(b"\0")
-            if began(int(place.name)) and int(place.name) != os.getpid():
+            if process_began(int(place.name)) and int(place.name) != os.getpid():
                 found.append((int(place.name), words))
     return found

@@ -20,15 +20,15 @@ from typing import Any
 
 from fedpriv.studies import file as study_file
 from fedpriv.studies.study import Study
-from server.directory import KEPT, kept
-from server.directory.outcome import ERROR, LOG, STOP, Job, expect, outcome
+from server.directory import KEPT, kept_alone
+from server.directory.outcome import ERROR, LOG, STOP, Job, expect_failure, outcome_of
 from simulations.flower.command import app_directory, flower_run, superlink_run
-from simulations.flower.surroundings import cores, end_all, environment, scratch_directory, start_ray
+from simulations.flower.surroundings import end_all, flower_environment, scratch_directory, start_ray, usable_cores
 
-__all__ = ["app_directory", "flower_run", "simulate", "start_ray", "superlink_run"]
+__all__ = ["app_directory", "flower_run", "simulate_study", "start_ray", "superlink_run"]
 
 
-def simulate(
+def simulate_study(
     study: Study,
     directory: str | os.PathLike[str],
     *,
@@ -43,17 +43,17 @@ def simulate(
     records are whole, and a second one at once; neither leaves a process behind.
     """
     place = Path(directory).absolute()
-    workers = workers or cores()
-    job = Job(study=study_file.text(study), directory=str(place), resume=resume, quiet=quiet)
-    expect(place)
+    workers = workers or usable_cores()
+    job = Job(study=study_file.study_text(study), directory=str(place), resume=resume, quiet=quiet)
+    expect_failure(place)
     log = place / LOG
     told = {"job": asdict(job), "workers": workers, "cohorts": cohorts or workers, "log": str(log)}
-    with kept(place) as lock, scratch_directory() as scratch:
+    with kept_alone(place) as lock, scratch_directory() as scratch:
         log.unlink(missing_ok=True)
         process = subprocess.Popen(
             [sys.executable, "-m", "simulations.flower._simulation"],
             stdin=subprocess.PIPE,
-            env=environment(scratch) | {KEPT: str(lock)},
+            env=flower_environment(scratch) | {KEPT: str(lock)},
             pass_fds=[lock],  # that process keeps the directory where this one is killed
             cwd=scratch / "empty",
             start_new_session=True,  # the terminal's Ctrl-C reaches this process alone
@@ -70,7 +70,7 @@ def simulate(
         finally:
             end_all(process)
         try:
-            result = outcome(place)
+            result = outcome_of(place)
         except BaseException:
             if not (place / ERROR).exists():  # asked wrongly, or Ctrl-C: there is nothing to explain
                 log.unlink(missing_ok=True)

@@ -39,7 +39,7 @@ TOLD = {  # what Flower and Ray are told of every run
 def end_all(process: subprocess.Popen[str] | subprocess.Popen[bytes]) -> None:
     """Kill a process that leads its group, all that it started, and the group (also where the leader alone is dead)."""
     if process.poll() is None:
-        send(process.pid, signal.SIGSTOP)
+        send_signal(process.pid, signal.SIGSTOP)
     kill_what_it_started(process.pid)
     with suppress(ProcessLookupError, PermissionError):  # nobody is left; macOS says so in the second way
         os.killpg(process.pid, signal.SIGKILL)
@@ -48,12 +48,12 @@ def end_all(process: subprocess.Popen[str] | subprocess.Popen[bytes]) -> None:
 
 def kill_what_it_started(pid: int) -> None:
     """Kill all that a process started and that these started; Flower's executors leave the group they were in."""
-    _kill_all(lambda: descendants(pid))
+    _kill_all(lambda: descendants_of(pid))
 
 
-def clear(folder: Path) -> bool:
+def clear_folder(folder: Path) -> bool:
     """Kill all that is at home in a folder, with all that it started; whether there was anything."""
-    return _kill_all(lambda: [each for own in at_home(folder) for each in (own, *descendants(own))])
+    return _kill_all(lambda: [each for own in at_home(folder) for each in (own, *descendants_of(own))])
 
 
 def at_home(folder: Path) -> list[int]:
@@ -78,14 +78,14 @@ def _kill_all(find: Callable[[], Iterable[int]]) -> bool:
     found: set[int] = set()
     while new := set(find()) - found:
         for each in new:
-            send(each, signal.SIGSTOP)
+            send_signal(each, signal.SIGSTOP)
         found |= new
     for each in found:
-        send(each, signal.SIGKILL)
+        send_signal(each, signal.SIGKILL)
     return bool(found)
 
 
-def send(pid: int, which: signal.Signals) -> None:
+def send_signal(pid: int, which: signal.Signals) -> None:
     """Signal a process that may have ended."""
     with suppress(ProcessLookupError, PermissionError):
         os.kill(pid, which)
@@ -99,7 +99,7 @@ def proc(pid: int, what: str) -> str:
         return ""
 
 
-def began(pid: int) -> str:
+def process_began(pid: int) -> str:
     """When a process began, in its system's own words; nothing where it has ended."""
     if Path("/proc/self/stat").exists():
         words = _stat(pid)
@@ -108,7 +108,7 @@ def began(pid: int) -> str:
     return shown.stdout.strip()
 
 
-def descendants(pid: int) -> list[int]:
+def descendants_of(pid: int) -> list[int]:
     """All that a process started, and that these started, while those between are there."""
     if Path("/proc/self/stat").exists():  # which a container has; other systems have ps
         stats = {int(place.name): _stat(int(place.name)) for place in Path("/proc").glob("[0-9]*")}
@@ -127,7 +127,7 @@ def _stat(pid: int) -> list[str]:
     return proc(pid, "stat").rpartition(")")[2].split()
 
 
-def environment(scratch: Path) -> dict[str, str]:
+def flower_environment(scratch: Path) -> dict[str, str]:
     """What Flower and Ray are to be told: nothing installed, nothing sent, nothing of the user's touched.
 
     They are to be started in `scratch / "empty"`.
@@ -145,7 +145,7 @@ def environment(scratch: Path) -> dict[str, str]:
 
 
 def started(words: Sequence[str], scratch: Path, env: Mapping[str, str], log: IO[str]) -> subprocess.Popen[bytes]:
-    """A process in a group of its own, which begins in the empty directory of `environment` and says all in a log."""
+    """A process in a group of its own, which begins in the scratch's empty directory and says all in a log."""
     return subprocess.Popen(
         words, cwd=scratch / "empty", env=env, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
     )
@@ -176,17 +176,17 @@ def start_ray(workers: int, address: str = "local") -> Callable[[], None]:
         ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
         return ray.shutdown
     path = _scratch()
-    told = environment(path) | {name: os.environ[name] for name in REMEMBERED if name in os.environ}
+    told = flower_environment(path) | {name: os.environ[name] for name in REMEMBERED if name in os.environ}
     told = {name: text for name, text in told.items() if name[:4] == "RAY_" or name in (HOME, "PYTHONPATH")}
     before = {name: os.environ.get(name) for name in told if name not in REMEMBERED}
     os.environ.update(told)
-    watch = watched(path)  # before there is anything to end: Ray takes seconds to start
-    others = set(descendants(os.getpid()))
+    watch = watched_scratch(path)  # before there is anything to end: Ray takes seconds to start
+    others = set(descendants_of(os.getpid()))
     try:
         with chdir(path / "empty"):
             init_ray(workers)
         # these are to be ended, too: not every system says where a process is at home
-        ours = "".join(f"{pid}:{began(pid)}\n" for pid in set(descendants(os.getpid())) - others)
+        ours = "".join(f"{pid}:{process_began(pid)}\n" for pid in set(descendants_of(os.getpid())) - others)
         assert watch.stdin is not None
         watch.stdin.write(ours)
         watch.stdin.flush()
@@ -198,9 +198,9 @@ def start_ray(workers: int, address: str = "local") -> Callable[[], None]:
     def end() -> None:
         import ray
 
-        for pid in set(descendants(os.getpid())) - others:
+        for pid in set(descendants_of(os.getpid())) - others:
             if proc(pid, "comm").strip() not in ("gcs_server", ""):
-                send(pid, signal.SIGKILL)
+                send_signal(pid, signal.SIGKILL)
         ray.shutdown()
         _restore(before)
         watch.communicate()
@@ -215,7 +215,7 @@ def _restore(before: Mapping[str, str | None]) -> None:
         os.environ.update({} if text is None else {name: text})
 
 
-def watched(scratch: Path) -> subprocess.Popen[str]:
+def watched_scratch(scratch: Path) -> subprocess.Popen[str]:
     """A process that ends all that is at home in a scratch directory, and removes it, when this one ends or is killed.
 
     Its input ends with this process. Where it is closed before, that is the end, too.
@@ -225,7 +225,7 @@ def watched(scratch: Path) -> subprocess.Popen[str]:
 
 
 def init_ray(workers: int) -> None:
-    """Ray in the surroundings that `environment` describes; half of the free memory is shared, for it may be little."""
+    """Ray in what `flower_environment` describes; half of the free memory is shared, for it may be little."""
     import ray
 
     shared = Path("/dev/shm")
@@ -248,7 +248,7 @@ def wait_until(done: Callable[[], bool], seconds: float | None) -> bool:
     return met
 
 
-def cores() -> int:
+def usable_cores() -> int:
     """How many this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from fedpriv.errors import FedprivError
 from server.progress.words import LETTERS
-from simulations.figures.files import put
-from simulations.report.run.runs import Run, labels, load
+from simulations.figures.files import put_files
+from simulations.report.run.runs import Run, read_run, run_labels
 from simulations.report.sweep import cells as sweep_cells
 from simulations.report.sweep import report as sweep_report
 from simulations.report.sweep.grid import Grid
@@ -27,34 +27,34 @@ def report(directory: str | Path, *others: str | Path) -> Path:
     """
     directories = [directory, *others]
     if any(map(sweep_cells.is_sweep, directories)):
-        return sweep_report.write(sweep_of(directories))[0]
-    return write(runs_of(directories))[0]
+        return sweep_report.write_sweep_report(sweep_of(directories))[0]
+    return write_report(runs_of(directories))[0]
 
 
 def runs_of(directories: Sequence[str | Path]) -> list[Run]:
     """The runs that a page is of."""
     if len(directories) > len(LETTERS):
         raise FedprivError(f"at most {len(LETTERS)} runs can be compared, got {len(directories)}")
-    return [load(directory) for directory in directories]
+    return [read_run(directory) for directory in directories]
 
 
 def sweep_of(directories: Sequence[str | Path]) -> Grid:
     """The sweep that a page is of."""
     if len(directories) > 1:
         raise FedprivError("a sweep is reported by itself: give its directory alone")
-    return Grid(sweep_cells.load(directories[0]))
+    return Grid(sweep_cells.read_sweep(directories[0]))
 
 
-def write(runs: Sequence[Run]) -> list[Path]:
+def write_report(runs: Sequence[Run]) -> list[Path]:
     """The page of the first run, beside the others where there are any, and its figures; the page comes first."""
     from simulations.report.run import audited, comparison, figures, page  # matplotlib, which a table needs none of
 
-    run, names, section = runs[0], labels(runs), ""
-    drawn = figures.pictures(run)
-    together = comparison.pictures(runs, names) if len(runs) > 1 else []
+    run, names, section = runs[0], run_labels(runs), ""
+    drawn = figures.run_pictures(run)
+    together = comparison.comparison_pictures(runs, names) if len(runs) > 1 else []
     if len(runs) > 1:
-        section = page.comparison(runs, names, together)
-    canaries = audited.pictures(run)
-    html = page.page(run, drawn, section, audited.section(run, canaries))
+        section = page.comparison_section(runs, names, together)
+    canaries = audited.audit_pictures(run)
+    html = page.run_page(run, drawn, section, audited.audit_section(run, canaries))
     pictures = {f"{each.name}.png": each.png for each in [*drawn, *canaries, *together]}
-    return put(run.directory / "report", {"index.html": html.encode(), **pictures})
+    return put_files(run.directory / "report", {"index.html": html.encode(), **pictures})

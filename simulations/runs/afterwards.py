@@ -1,4 +1,4 @@
-"""The process that cleans up after one that was killed: `surroundings.watched` starts it, its input's end is the sign.
+"""The process that cleans up after one that was killed: `watched_scratch` starts it, its input's end is the sign.
 
 Ray notices the end of whoever started it in its own time: parts of it after a minute or more, its files never.
 """
@@ -10,7 +10,7 @@ import signal
 import sys
 from pathlib import Path
 
-from simulations.flower.surroundings import began, clear, kill_what_it_started, send, wait_until
+from simulations.flower.surroundings import clear_folder, kill_what_it_started, process_began, send_signal, wait_until
 
 ENDS = 30.0  # seconds what was killed may take to be gone
 
@@ -19,10 +19,10 @@ def main(scratch: str) -> None:
     """Wait for the end, then kill all that is at home in the scratch directory or was told, and remove it."""
     told = sys.stdin.read().split()
     for pid, _, since in (word.partition(":") for word in told):
-        if since and began(int(pid)) == since:  # else another has that pid now
+        if since and process_began(int(pid)) == since:  # else another has that pid now
             kill_what_it_started(int(pid))
-            send(int(pid), signal.SIGKILL)
-    wait_until(lambda: not clear(Path(scratch)), ENDS)
+            send_signal(int(pid), signal.SIGKILL)
+    wait_until(lambda: not clear_folder(Path(scratch)), ENDS)
     shutil.rmtree(scratch, ignore_errors=True)
 
 

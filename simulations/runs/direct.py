@@ -20,15 +20,15 @@ from clients.models.gradients import torch_on_one_thread
 from clients.training import cohort
 from fedpriv.errors import FAULTS, reason
 from server.rounds.driver import Answer, Task
-from simulations.flower.surroundings import cores, reach_ray
+from simulations.flower.surroundings import reach_ray, usable_cores
 
 Numbers = NDArray[np.int64]
 
 
-def parts(clients: Numbers, cohorts: int) -> list[Numbers]:
+def cohort_parts(clients: Numbers, cohorts: int) -> list[Numbers]:
     """The clients divided into so many contiguous cohorts, as even as can be; empty ones are nobody's.
 
-    >>> [part.tolist() for part in parts(np.arange(5), 2)]
+    >>> [part.tolist() for part in cohort_parts(np.arange(5), 2)]
     [[0, 1], [2, 3, 4]]
     """
     bounds = [place * len(clients) // cohorts for place in range(cohorts + 1)]
@@ -44,9 +44,9 @@ class Here:
 
     def ask(self, task: Task) -> Iterator[Answer]:
         """The answers, as they are made."""
-        for part in parts(task.clients, self._cohorts):
+        for part in cohort_parts(task.clients, self._cohorts):
             try:
-                content = cohort.answer(task.study, task.weights, task.round, part, task.settings_of(part))
+                content = cohort.cohort_reply(task.study, task.weights, task.round, part, task.settings_of(part))
                 yield _answer(part, content, task)
             except FAULTS as error:
                 yield Answer(part, None, f"raised: {reason(error)}")
@@ -69,7 +69,9 @@ class OnRay:
     ) -> None:
         self._mine = "ray" not in sys.modules or not sys.modules["ray"].is_initialized()
         if self._mine:
-            self._end = reach_ray(workers or cores(), address)  # which sets Ray's environment before it is imported
+            self._end = reach_ray(
+                workers or usable_cores(), address
+            )  # which sets Ray's environment before it is imported
         import ray
 
         self._ray: Any = ray  # whose types know nothing of what is called remotely
@@ -83,7 +85,7 @@ class OnRay:
         """The answers as they come; at the time-out, none for those that owe one."""
         weights = self._ray.put(task.weights)
         owing: dict[Any, Numbers] = {}
-        for place, part in enumerate(parts(task.clients, self._cohorts)):
+        for place, part in enumerate(cohort_parts(task.clients, self._cohorts)):
             worker = self._workers[place % len(self._workers)]
             settings = task.settings_of(part)
             owing[worker.answer.remote(task.study, weights, task.round, part, settings)] = part
@@ -130,7 +132,7 @@ class _Worker:
         clients: Numbers,
         settings: NDArray[np.float64] | None,  # of their releases that adapt, a row each
     ) -> bytes:
-        return cohort.answer(study, weights, round, clients, settings)
+        return cohort.cohort_reply(study, weights, round, clients, settings)
 
 
 def _answer(part: Numbers, content: bytes, task: Task) -> Answer:

@@ -13,7 +13,7 @@ from server.directory.outcome import ERROR, LOG, STOP
 BEFORE = {ERROR, STOP, LOG, ENVIRONMENT, "app"}  # what a run leaves that was killed before it began
 
 
-def taken(
+def taken_directory(
     study: str,  # by whose name the directory goes where none is given
     out: str | None,  # --out
     resume: str | None,  # --resume

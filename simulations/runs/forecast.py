@@ -11,15 +11,15 @@ from contextlib import suppress
 from time import perf_counter
 from typing import Any
 
-from clients.data.identity import identity, in_words
+from clients.data.identity import data_identity, in_words
 from clients.models.gradients import torch_on_one_thread
 from clients.training.cohort import Cohort
 from clients.training.prepared import Prepared
 from fedpriv.errors import FedprivError
 from fedpriv.population.participation import Numbers, rounds_of_each
 from fedpriv.studies.study import Study
-from server.directory.made_on import where
-from server.progress.words import both, named
+from server.directory.made_on import where_data_lie
+from server.progress.words import epsilons_in_words, kind_with_settings
 from server.rounds import planned, size_of
 from server.rounds.driver import Answer
 from server.rounds.inbox import Inbox
@@ -27,14 +27,14 @@ from server.rounds.inbox import Inbox
 START = 6.0  # seconds Flower and Ray take, measured on two cores
 
 
-def forecast(study: Study) -> dict[str, Any]:
+def run_forecast(study: Study) -> dict[str, Any]:
     """The guarantee is what the run will report; the time is that of a few clients, multiplied."""
     torch_on_one_thread()
     ready = planned(study)
     plan, study, size = ready.plan, ready.study, size_of(ready.plan)
-    asked = int(rounds_of_each(study.clients.chosen, study.clients.count, study.run.seed, study.run.rounds).sum())
+    asked = int(rounds_of_each(study.clients.schedule, study.clients.count, study.run.seed, study.run.rounds).sum())
     own = study.privacy
-    carried = [named(each.table()) for each in (own.release, own.mechanism) if each is not None]
+    carried = [kind_with_settings(each.table()) for each in (own.release, own.mechanism) if each is not None]
     event = plan.event() if study.privacy.promises else None
     seconds = asked * _seconds_a_client(ready)
     # what is looked at after a round: of ε, all that is prepared for many rounds is ready by the end of the run
@@ -44,7 +44,7 @@ def forecast(study: Study) -> dict[str, Any]:
         look += _timed(lambda: ready.net.evaluate(ready.net.initial(), ready.pool.x_test, ready.pool.y_test))
     looks = -(-study.run.rounds // study.run.evaluate_every)
     return {
-        "name": study.name, "data": identity(study.data.kind, ready.pool) | {"path": where(study)},
+        "name": study.name, "data": data_identity(study.data.kind, ready.pool) | {"path": where_data_lie(study)},
         "clients": study.clients.count, "byzantine": study.clients.attackers,
         "rounds": study.run.rounds, "dimension": plan.dimension, "mechanism": ", then ".join(carried),
         "epsilon": epsilon._asdict(),
@@ -57,11 +57,11 @@ def forecast(study: Study) -> dict[str, Any]:
 
 
 def table(found: Mapping[str, Any]) -> str:
-    """What `forecast` found, for people."""
+    """What `run_forecast` found, for people."""
     epsilon, bytes_are = found["epsilon"], {"exact": "", "expected": " (expected)", "at most": " (expected, at most)"}
     seconds, start = found["seconds"], found["start_seconds"]
     sent = f"{found['client_bytes']:,} bytes a round, {found['bytes_up']:,} bytes all clients in all"
-    kept = zip(("records kept", ""), both(found["epsilons"]), strict=True) if found["epsilons"] else ()
+    kept = zip(("records kept", ""), epsilons_in_words(found["epsilons"]), strict=True) if found["epsilons"] else ()
     return "\n".join([
         f"{found['name']}: {found['clients']} clients, {found['byzantine']} Byzantine, {found['rounds']} rounds",
         f"  {in_words(found['data'], found['data']['path'])}",

@@ -14,8 +14,8 @@ from fedpriv.errors import FedprivError, one_of
 from fedpriv.studies import file as study_file
 from fedpriv.studies.study import Study
 from server.directory import STUDY
-from simulations.report.run.runs import Run, load
-from simulations.runs.directory import modules_of, next_free, take_back, taken
+from simulations.report.run.runs import Run, read_run
+from simulations.runs.directory import modules_of, next_free, take_back, taken_directory
 
 DRIVERS = ("flower", "direct")
 File = str | os.PathLike[str]
@@ -47,14 +47,16 @@ class Way:
             many = self.ray or (self.workers or 1) > 1
             driver = OnRay(self.workers, self.cohorts, self.ray) if many else Here(self.cohorts or 1)
             try:
-                return rounds.run(study, directory, driver, resume=resume, quiet=quiet)
+                return rounds.run_rounds(study, directory, driver, resume=resume, quiet=quiet)
             finally:
                 driver.close()
         from simulations.flower import launch
 
         if self.superlink:
             return launch.superlink_run(study, directory, self.superlink, resume=resume, quiet=quiet)
-        return launch.simulate(study, directory, workers=self.workers, cohorts=self.cohorts, resume=resume, quiet=quiet)
+        return launch.simulate_study(
+            study, directory, workers=self.workers, cohorts=self.cohorts, resume=resume, quiet=quiet
+        )
 
 
 def run(
@@ -86,8 +88,8 @@ def run(
     """
     way = Way(driver=driver, workers=workers, cohorts=cohorts)
     own = study_of(study, overrides)
-    place, made = next_free(own.name) if directory is None else taken(own.name, str(directory), None)
-    return load(_ended(ran(own, place, made, way, quiet=quiet)))
+    place, made = next_free(own.name) if directory is None else taken_directory(own.name, str(directory), None)
+    return read_run(_ended(ran_result(own, place, made, way, quiet=quiet)))
 
 
 def resume(
@@ -109,30 +111,30 @@ def resume(
     1
     """
     way, place = Way(driver=driver, workers=workers, cohorts=cohorts), Path(directory)
-    return load(_ended(ran(begun(place), place, [], way, resume=True, quiet=quiet)))
+    return read_run(_ended(ran_result(begun_study(place), place, [], way, resume=True, quiet=quiet)))
 
 
 def study_of(source: Study | File, overrides: Iterable[str] = ()) -> Study:
     """The study that somebody names or has, after the changes; what it names is looked for beside its file."""
     if isinstance(source, Study):
         overrides = list(overrides)
-        return study_file.parsed(study_file.text(source), overrides=overrides) if overrides else source
+        return study_file.parsed_study(study_file.study_text(source), overrides=overrides) if overrides else source
     name = os.fspath(source)
     look_for_modules(Path() if "\n" in name else Path(name).parent)
-    return study_file.read(name, overrides)
+    return study_file.read_study(name, overrides)
 
 
-def begun(directory: Path, overrides: Iterable[str] = ()) -> Study:
+def begun_study(directory: Path, overrides: Iterable[str] = ()) -> Study:
     """The study of the run in a directory."""
     if not (directory / STUDY).is_file():
         raise FedprivError(
             f"{directory}: holds no run to go on with ({STUDY} is missing): fedpriv run … --out {directory} begins one"
         )
     look_for_modules(modules_of(directory))
-    return study_file.read(str((directory / STUDY).absolute()), overrides)
+    return study_file.read_study(str((directory / STUDY).absolute()), overrides)
 
 
-def ran(
+def ran_result(
     study: Study, directory: Path, made: list[Path], way: Way, *, resume: bool = False, quiet: bool = False
 ) -> dict[str, Any]:
     """What result.json says of a run in that directory; what was `made` for it goes again where it did not begin."""
@@ -141,13 +143,13 @@ def ran(
     except BaseException as error:
         take_back(directory, made)
         if isinstance(error, KeyboardInterrupt):
-            raise interrupted(directory) from None
+            raise interrupted_words(directory) from None
         if isinstance(error, OSError) and not isinstance(error, BrokenPipeError):
             raise FedprivError(f"{error.filename or directory}: {error.strerror or error}") from error
         raise
 
 
-def interrupted(directory: Path) -> KeyboardInterrupt:
+def interrupted_words(directory: Path) -> KeyboardInterrupt:
     """Ctrl-C, and what goes on from there."""
     goes_on = [f"fedpriv run --resume {quote(str(directory))} goes on"] if (directory / STUDY).exists() else []
     return KeyboardInterrupt(*goes_on)
@@ -157,5 +159,5 @@ def _ended(result: dict[str, Any]) -> Path:
     """Where a run is that came to its end."""
     place = Path(result["directory"])
     if result["why"] == "interrupted":
-        raise interrupted(place)
+        raise interrupted_words(place)
     return place

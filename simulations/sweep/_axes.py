@@ -14,8 +14,8 @@ from itertools import combinations
 from math import prod
 from typing import Any
 
-from fedpriv._base.tables import Table, flat
-from fedpriv.errors import FedprivError, nearest
+from fedpriv._base.tables import Table, flat_table
+from fedpriv.errors import FedprivError, nearest_hint
 from fedpriv.studies.study import Study
 
 KNOWN = [each.name for each in fields(Study)]
@@ -41,13 +41,13 @@ class Choice:
         several = isinstance(named, dict) and "kind" not in named
         if top not in KNOWN and not several:
             raise FedprivError(
-                f"sweep: {path} is no setting{nearest(top, KNOWN)}; under a name of its own stand tables of dotted "
-                f"settings, got {value!r}"
+                f"sweep: {path} is no setting{nearest_hint(top, KNOWN)}; under a name of its own stand tables of "
+                f"dotted settings, got {value!r}"
             )
         label = value.get("label", called(named)) if isinstance(value, dict) else called(value)
         if not isinstance(label, str) or not label.isprintable() or not label:
             raise FedprivError(f"sweep: {path}: label must be a word, got {label!r}")
-        return Choice(label, flat(named, path if top in KNOWN else "") if several else {path: named})
+        return Choice(label, flat_table(named, path if top in KNOWN else "") if several else {path: named})
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ def called(value: Any) -> str:
     """
     if isinstance(value, dict):
         kind = [str(value["kind"])] if "kind" in value else []
-        rest = flat({key: each for key, each in value.items() if key != "kind"})
+        rest = flat_table({key: each for key, each in value.items() if key != "kind"})
         return " ".join([*kind, *(f"{path.rpartition('.')[2]}={called(each)}" for path, each in rest.items())])
     if isinstance(value, list):
         return ", ".join(map(called, value)) or "none"

@@ -10,11 +10,11 @@ from pathlib import Path
 from fedpriv.errors import FAULTS, FedprivError, reason
 from fedpriv.studies import file as study_file
 from server import rounds
-from server.directory import kept
+from server.directory import kept_alone
 from server.directory.made_on import Made, check_same
-from server.directory.outcome import ERROR, fail, met
+from server.directory.outcome import ERROR, fail_job, job_ended
 from simulations.runs.direct import Here
-from simulations.sweep.directory import untried
+from simulations.sweep.directory import untried_attack
 
 PATIENCE = 60.0  # seconds that a worker of a sweep that was killed may take to notice
 
@@ -34,25 +34,25 @@ def run_cell(
         until = time.monotonic() + PATIENCE
         while place.is_dir():  # a worker of a sweep that was killed may still be at work there
             late = time.monotonic() > until
-            with suppress(*() if late else (FedprivError,)), kept(place):
+            with suppress(*() if late else (FedprivError,)), kept_alone(place):
                 break
             time.sleep(0.1)
         if made is not None:
-            check_same("the sweep", made, study_file.parsed(study))
+            check_same("the sweep", made, study_file.parsed_study(study))
         # what failed begins anew, and an attack that was not tried; so does what is damaged
-        if (place / "checkpoint.npz").exists() and not (place / ERROR).exists() and untried(place) is None:
+        if (place / "checkpoint.npz").exists() and not (place / ERROR).exists() and untried_attack(place) is None:
             with suppress(FedprivError):
                 _run(study, place, resume=True)
-                return untried(place)
+                return untried_attack(place)
         shutil.rmtree(place, ignore_errors=True)
         _run(study, place, resume=False)
-        return untried(place)
+        return untried_attack(place)
     except FAULTS as error:
         place.mkdir(parents=True, exist_ok=True)
-        fail(place, error)
+        fail_job(place, error)
         return str(error) if isinstance(error, FedprivError) else reason(error)
 
 
 def _run(study: str, place: Path, resume: bool) -> None:
-    rounds.run(study_file.parsed(study), place, Here(), resume=resume, quiet=True)
-    met(place)
+    rounds.run_rounds(study_file.parsed_study(study), place, Here(), resume=resume, quiet=True)
+    job_ended(place)

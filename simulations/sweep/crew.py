@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, Protocol
 
 from clients.flower.place import MODULES, look_for_modules
 from fedpriv.errors import FedprivError, reason
-from simulations.flower.surroundings import cores, reach_ray
+from simulations.flower.surroundings import reach_ray, usable_cores
 
 TRIES = 2  # of a job whose worker dies
 AHEAD = 4  # jobs a worker that one is chosen from
@@ -66,7 +66,7 @@ class Crew:
     ) -> None:
         self._mine = "ray" not in sys.modules or not sys.modules["ray"].is_initialized()
         if self._mine:
-            self._end = reach_ray(size or cores(), address)
+            self._end = reach_ray(size or usable_cores(), address)
         import ray  # its environment must be set before
 
         self._ray: Any = ray  # whose types know nothing of what is called remotely

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from fedpriv import records
-from fedpriv._base.files import replaced
-from fedpriv._base.tables import flat, toml
+from fedpriv._base.files import replace_file
+from fedpriv._base.tables import flat_table, toml_text
 from fedpriv.errors import FedprivError
 from fedpriv.studies import identity
-from server.directory import kept
+from server.directory import kept_alone
 from server.directory.outcome import ERROR
 from server.progress.words import NOT_TRIED
 from simulations.sweep.grid import Cell, Grid
@@ -25,7 +25,7 @@ CELLS = "cells"  # the directory of theirs
 FORMAT = 1  # of the index
 
 
-def check(out: Path, grid: Grid) -> None:
+def check_sweep_directory(out: Path, grid: Grid) -> None:
     """Refuse a directory that holds anything else, or cells that go by ids of another format."""
     if not (out / STUDY).is_file():
         if out.exists() and (not out.is_dir() or any(not file.name.startswith(".") for file in out.iterdir())):
@@ -42,10 +42,10 @@ def check(out: Path, grid: Grid) -> None:
             f"{out}: a sweep of format {found}, where this version goes on with format {identity.FORMAT}: fedpriv "
             "report reads it; --out names another place"
         )
-    now = toml(grid.table)
+    now = toml_text(grid.table)
     try:
         was = (out / STUDY).read_text(encoding="utf-8")
-        old, new = ({}, {}) if was == now else (flat(tomllib.loads(was)), flat(tomllib.loads(now)))
+        old, new = ({}, {}) if was == now else (flat_table(tomllib.loads(was)), flat_table(tomllib.loads(now)))
     except (OSError, ValueError) as error:
         raise FedprivError(f"{out / STUDY}: cannot be read ({error})") from None
     if paths := [path for path in {**old, **new} if old.get(path) != new.get(path)]:
@@ -55,9 +55,9 @@ def check(out: Path, grid: Grid) -> None:
 
 
 @contextmanager
-def opened(out: Path, grid: Grid) -> Iterator[None]:
+def opened_sweep(out: Path, grid: Grid) -> Iterator[None]:
     """The directory for this sweep alone: begun, or gone on with where it holds the same one."""
-    check(out, grid)
+    check_sweep_directory(out, grid)
     index = {
         "format": FORMAT, "study_format": identity.FORMAT, "name": grid.name, "about": grid.cells[0].study.about,
         "axes": [{"path": axis.path, "values": [choice.label for choice in axis.choices]} for axis in grid.axes],
@@ -65,28 +65,28 @@ def opened(out: Path, grid: Grid) -> Iterator[None]:
         "cells": [{"id": cell.id, "place": dict(cell.place), "seed": cell.study.run.seed} for cell in grid.cells],
     }  # fmt: skip
     out.mkdir(parents=True, exist_ok=True)
-    with kept(out):
-        replaced(out / STUDY, toml(grid.table).encode(), mode=0o644)
-        replaced(out / INDEX, (json.dumps(index, indent=1, ensure_ascii=False) + "\n").encode(), mode=0o644)
+    with kept_alone(out):
+        replace_file(out / STUDY, toml_text(grid.table).encode(), mode=0o644)
+        replace_file(out / INDEX, (json.dumps(index, indent=1, ensure_ascii=False) + "\n").encode(), mode=0o644)
         (out / CELLS).mkdir(exist_ok=True)
         yield
 
 
 def check_data(out: Path, cells: Sequence[Cell]) -> None:
     """Refuse to add cells to those that were made on other data: one table holds all."""
-    from server.directory.made_on import check_same, told  # torch, only where it is needed
+    from server.directory.made_on import check_same, data_told  # torch, only where it is needed
 
     for cell in sorted(cells, key=lambda cell: repr(cell.study.data)):  # each set is read once
         place = place_of(out, cell)
-        if (was := told(place)) is not None:
+        if (was := data_told(place)) is not None:
             check_same(f"{place} ({cell.title})", was, cell.study)
 
 
-def complete(out: Path) -> bool:
+def is_complete(out: Path) -> bool:
     """Whether all cells that its index names have come to their end."""
     try:
         cells = json.loads((out / INDEX).read_text(encoding="utf-8"))["cells"]
-        return all(finished(out / CELLS / cell["id"]) for cell in cells)
+        return all(is_finished(out / CELLS / cell["id"]) for cell in cells)
     except (OSError, ValueError, KeyError, TypeError):
         return False
 
@@ -96,17 +96,17 @@ def place_of(out: Path, cell: Cell) -> Path:
     return out / CELLS / cell.id
 
 
-def finished(place: Path) -> bool:
+def is_finished(place: Path) -> bool:
     """Whether a cell has come to its end and its records are whole: else, or if nobody attacked, it is tried again."""
     try:
         result = json.loads((place / "result.json").read_text(encoding="utf-8"))
-        ended = result["why"] != "interrupted" and not (place / ERROR).exists() and untried(place) is None
-        return ended and records.read(place / "records.jsonl").end is not None
+        ended = result["why"] != "interrupted" and not (place / ERROR).exists() and untried_attack(place) is None
+        return ended and records.read_records(place / "records.jsonl").end is not None
     except (OSError, ValueError, KeyError, TypeError, FedprivError):
         return False
 
 
-def untried(place: Path) -> str | None:
+def untried_attack(place: Path) -> str | None:
     """Why the attack of a cell that has ended was not tried, in a line; None where it was, or nobody attacks."""
     try:
         why = json.loads((place / "result.json").read_text(encoding="utf-8")).get("not_tried")
@@ -116,5 +116,5 @@ def untried(place: Path) -> str | None:
 
 
 def _short(value: Any) -> str:
-    words = "not given" if value is None else toml({"v": [value]})[5:-2]
+    words = "not given" if value is None else toml_text({"v": [value]})[5:-2]
     return words if len(words) <= 80 else words[:79] + "…"

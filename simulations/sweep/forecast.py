@@ -18,7 +18,7 @@ from fedpriv.studies import promise as guarantee
 from fedpriv.studies.study import Study
 from server import rounds
 from server.directory import made_on
-from server.progress.words import duration, up
+from server.progress.words import duration_words, rounded_up
 from simulations.runs.direct import Here
 from simulations.sweep.grid import SEED, Grid
 
@@ -28,7 +28,7 @@ ENOUGH = 30.0  # seconds after which no further cell is tried
 START = 5.0  # seconds Ray and its workers take, measured on two cores
 
 
-def forecast(grid: Grid, workers: int) -> dict[str, Any]:
+def sweep_forecast(grid: Grid, workers: int) -> dict[str, Any]:
     """How many cells, which ε, and about how long, of a grid whose every study is resolved."""
     lot = stream(0, "forecast").permutation(len(grid.cells))[:SAMPLE].tolist()
     _seconds(grid.cells[lot[0]].study)  # what a process loads and keeps is no cell's
@@ -38,12 +38,12 @@ def forecast(grid: Grid, workers: int) -> dict[str, Any]:
         if perf_counter() - begun > ENOUGH:
             break
     studies = {repr(cell.study.data): cell.study for cell in grid.cells}.values()
-    told = [(made.data, made.where) for made in map(made_on.here, studies)]
+    told = [(made.data, made.where) for made in map(made_on.data_here, studies)]
     data = {each["sha256"]: each | {"path": where} for each, where in told if each}
     seconds, epsilons = fmean(found), set[float]()
     for study in (cell.study for cell in grid.cells):
         dimension = net_of(study, pool_of(study)).dimension
-        epsilons.add(guarantee.epsilon(study, dimension, guarantee.releases_of_worst(study)).upper)
+        epsilons.add(guarantee.epsilon_after(study, dimension, guarantee.releases_of_worst(study)).upper)
     return {
         "name": grid.name, "data": list(data.values()),
         "cells": len(grid.cells), "skipped": grid.skipped, "seeds": grid.seeds,
@@ -55,16 +55,16 @@ def forecast(grid: Grid, workers: int) -> dict[str, Any]:
 
 
 def table(found: Mapping[str, Any]) -> str:
-    """What `forecast` found, for people."""
+    """What `sweep_forecast` found, for people."""
     skipped = f", {found['skipped']:,} impossible combinations left out" if found["skipped"] else ""
     axes = [*found["axes"], {"path": SEED, "values": list(map(str, found["seeds"]))}]
-    each, workers = duration(found["seconds_a_cell"]), found["workers"]
+    each, workers = duration_words(found["seconds_a_cell"]), found["workers"]
     lines = [
         f"{found['name']}: {found['cells']:,} cells{skipped}",
         *(f"  {axis['path']} ({len(axis['values'])}): {'; '.join(axis['values'])}" for axis in axes),
         *(f"  {in_words(data, data['path'])}" for data in found["data"]),
-        f"  ε (at most): {', '.join(dict.fromkeys(up(epsilon, 3) for epsilon in found['epsilon']))}",
-        f"  expected time: about {duration(found['seconds'])} on {workers} workers, {each} a cell",
+        f"  ε (at most): {', '.join(dict.fromkeys(rounded_up(epsilon, 3) for epsilon in found['epsilon']))}",
+        f"  expected time: about {duration_words(found['seconds'])} on {workers} workers, {each} a cell",
     ]
     return "\n".join(lines)
 
@@ -74,7 +74,7 @@ def _seconds(study: Study) -> float:
     short = replace(study, run=replace(study.run, rounds=min(study.run.rounds, ROUNDS)))
     with tempfile.TemporaryDirectory() as folder:
         begun = perf_counter()
-        rounds.run(short, Path(folder) / "run", Here(), quiet=True)
+        rounds.run_rounds(short, Path(folder) / "run", Here(), quiet=True)
         whole = perf_counter() - begun
         timings = records.read_timings(Path(folder) / "run" / "timings.jsonl")
     each = [float(line["seconds"]) for line in timings.values()]

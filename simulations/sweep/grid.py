@@ -10,7 +10,7 @@ from itertools import product
 
 from fedpriv._base.tables import Table
 from fedpriv.errors import FedprivError
-from fedpriv.studies.file import change, content_of, study_of, tables
+from fedpriv.studies.file import change_settings, content_of, study_of, study_tables
 from fedpriv.studies.study import Study
 from simulations.sweep._axes import Axis, Choice, axes_of, skips
 
@@ -97,7 +97,7 @@ def grid_of(source: str, overrides: Iterable[str] = ()) -> Grid:
     """The grid of a study file, or of a study that ships; each cell is read strictly, none is calibrated yet."""
     overrides = list(overrides)
     content, file = content_of(source)
-    table = tables(content, name=file, overrides=overrides)
+    table = study_tables(content, name=file, overrides=overrides)
     try:
         axes = axes_of(table.get("sweep"))
         changed = [words.partition("=")[0].strip() for words in overrides]
@@ -121,7 +121,7 @@ def grid_of(source: str, overrides: Iterable[str] = ()) -> Grid:
 def _study(base: Table, spot: Iterable[Choice]) -> Study:
     """The study with the settings of one combination."""
     table, settings = deepcopy(base), {path: value for choice in spot for path, value in choice.settings.items()}
-    change(table, deepcopy(settings).items())
+    change_settings(table, deepcopy(settings).items())
     return study_of(table)
 
 

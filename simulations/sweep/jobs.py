@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fedpriv.studies import file as study_file
-from server.directory.outcome import fail
+from server.directory.outcome import fail_job
 from simulations.sweep.directory import INDEX, place_of
 from simulations.sweep.grid import Cell
 
@@ -42,18 +42,18 @@ class CellJob:
 
     def call(self) -> Callable[[], str | None]:
         """The run, of data that are still the same where it is done."""
-        from server.directory.made_on import here  # torch, which `--help` needs not
+        from server.directory.made_on import data_here  # torch, which `--help` needs not
         from simulations.sweep._cell import run_cell
 
         study = self.cell.study
         if (name := repr(study.data)) not in self.data:
-            self.data[name] = here(study)
+            self.data[name] = data_here(study)
         place = place_of(self.out, self.cell)
-        return partial(run_cell, study_file.text(study), place, self.data[name], self.out / INDEX)
+        return partial(run_cell, study_file.study_text(study), place, self.data[name], self.out / INDEX)
 
     def died(self, fault: str) -> None:
         """A cell whose workers die has failed, and says so in its place."""
-        fail(place_of(self.out, self.cell), RuntimeError(fault))
+        fail_job(place_of(self.out, self.cell), RuntimeError(fault))
 
 
 def cell_jobs(cells: Iterable[Cell], out: Path) -> list[CellJob]:

@@ -8,7 +8,7 @@ from shlex import quote
 from typing import Any, Self, TextIO
 
 from server.progress.live_line import LiveLine
-from server.progress.words import duration
+from server.progress.words import duration_words
 
 
 class SweepProgress:
@@ -65,7 +65,7 @@ class SweepProgress:
         failed = f", {result['failed']:,} failed" if result["failed"] else ""
         rows = [("cells", f"{result['finished']:,} of {result['cells']:,} finished{earlier}{failed}")]
         if result["workers"]:
-            rows.append(("time", f"{duration(result['seconds'])}, {result['workers']} workers"))
+            rows.append(("time", f"{duration_words(result['seconds'])}, {result['workers']} workers"))
         rows += [("directory", result["directory"]), ("", f"fedpriv report {quote(result['directory'])}")]
         width = max(len(name) for name, _ in rows)
         self._line.say("\n".join(f"{name:<{width}}  {text}" for name, text in rows))
@@ -76,5 +76,5 @@ class SweepProgress:
         facts = [f"{self.failed:,} failed"] if self.failed else []
         if ended and self.left:
             at_once = min(self._workers, self.left)
-            facts.append(f"{self.left:,} left, {duration(self._busy / ended * self.left / at_once)}".ljust(20))
+            facts.append(f"{self.left:,} left, {duration_words(self._busy / ended * self.left / at_once)}".ljust(20))
         return f"cell {self.total - self.left:{len(str(self.total))}}/{self.total}", 1 - self.left / self.total, facts

@@ -13,10 +13,17 @@ from typing import Any
 from clients.flower.place import look_for_modules
 from fedpriv.studies.study import Study
 from server.progress.live_line import LiveLine
-from simulations.report.sweep.cells import Sweep, load
+from simulations.report.sweep.cells import Sweep, read_sweep
 from simulations.runs.directory import next_free
 from simulations.sweep.crew import Crew
-from simulations.sweep.directory import check, check_data, complete, finished, opened, place_of
+from simulations.sweep.directory import (
+    check_data,
+    check_sweep_directory,
+    is_complete,
+    is_finished,
+    opened_sweep,
+    place_of,
+)
 from simulations.sweep.grid import Cell, Grid, grid_of
 from simulations.sweep.jobs import cell_jobs
 from simulations.sweep.progress import SweepProgress
@@ -53,21 +60,21 @@ def sweep(
     look_for_modules(Path() if "\n" in name else Path(name).parent)
     grid, out = grid_of(name, overrides), None if directory is None else Path(directory)
     if out is not None:
-        check(out, grid)
-    return load(swept(grid, out, workers=workers, ray=ray, quiet=quiet)["directory"])
+        check_sweep_directory(out, grid)
+    return read_sweep(swept_grid(grid, out, workers=workers, ray=ray, quiet=quiet)["directory"])
 
 
-def swept(grid: Grid, out: Path | None, *, workers: int | None, ray: str | None, quiet: bool) -> dict[str, Any]:
+def swept_grid(grid: Grid, out: Path | None, *, workers: int | None, ray: str | None, quiet: bool) -> dict[str, Any]:
     """Every cell that is missing, and what `fedpriv sweep --json` says of it; `out` is new, or holds the same sweep."""
     with Stop() as stop, redirect_stdout(StringIO()), ExitStack() as ends:  # where Ray tells of workers that died
         crew = None  # none where nothing is left to do
-        if out is None or not complete(out):
+        if out is None or not is_complete(out):
             crew = ends.enter_context(closing(Crew(workers, ray)))
-        grid = resolved(grid, quiet, stop)
+        grid = resolved_cells(grid, quiet, stop)
         out = out or next_free(grid.name)[0]
         check_data(out, grid.cells)
-        with opened(out, grid):
-            missing = [cell for cell in grid.cells if not finished(place_of(out, cell))]
+        with opened_sweep(out, grid):
+            missing = [cell for cell in grid.cells if not is_finished(place_of(out, cell))]
             if missing and crew is None:
                 crew = ends.enter_context(closing(Crew(workers, ray)))
             return _worked(grid, missing, out, crew if missing else None, quiet, stop)
@@ -97,7 +104,7 @@ def _worked(grid: Grid, missing: list[Cell], out: Path, crew: Crew | None, quiet
     return result
 
 
-def resolved(grid: Grid, quiet: bool, stop: Stop) -> Grid:
+def resolved_cells(grid: Grid, quiet: bool, stop: Stop) -> Grid:
     """Every cell's free setting calibrated and every promise of it checked, before anything runs."""
     from server.rounds import planned
 

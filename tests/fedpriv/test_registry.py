@@ -11,7 +11,7 @@ import pytest
 from fedpriv.attacks import SignFlip, attack_of, knowledge_of
 from fedpriv.errors import FedprivError
 from fedpriv.registry import Kind, Registry, kind_of
-from fedpriv.studies.file import parsed
+from fedpriv.studies.file import parsed_study
 from simulations.cli.list import FAMILIES
 
 OPEN = {noun: family for noun, family in FAMILIES.items() if not family.proof}
@@ -84,7 +84,7 @@ def test_a_class_of_one_s_own_with_a_shipped_name_is_told_apart(monkeypatch: pyt
     with pytest.raises(FedprivError, match=f"{path} works with knowledge 'own', not with 'byzantine'"):
         knowledge_of(mine, "byzantine")
     studies = [
-        parsed(
+        parsed_study(
             'data.kind = "Digits"',
             overrides=["clients.count=4", "clients.byzantine=1", "run.rounds=1", f"attack.kind={own}"],
         )

@@ -19,10 +19,10 @@ from hypothesis import strategies as st
 import clients
 from clients import app as client
 from clients.flower import answering
-from clients.training.cohort import answer
+from clients.training.cohort import cohort_reply
 from fedpriv.errors import FedprivError
 from fedpriv.studies import file as study_file
-from server.directory.outcome import STOP, UNFINISHED, expect, fail, met, outcome, over
+from server.directory.outcome import STOP, UNFINISHED, expect_failure, fail_job, is_over, job_ended, outcome_of
 from server.nodes import GridDriver
 from server.rounds.driver import Answer, Task
 
@@ -121,7 +121,7 @@ def test_each_client_is_asked_of_the_one_node_that_holds_it(data: st.DataObject)
 
 def test_what_arrives_is_the_cohorts_own_reply_byte_for_byte() -> None:
     for found in driver(FakeGrid(3)).ask(task()):
-        assert found.content == answer(STUDY, np.zeros(18, np.float32), 1, found.asked)
+        assert found.content == cohort_reply(STUDY, np.zeros(18, np.float32), 1, found.asked)
         assert found.transport > len(found.content) + 18 * 4
 
 
@@ -300,13 +300,13 @@ def test_a_client_in_time_ends_nothing() -> None:
 
 def test_a_run_has_failed_until_it_says_otherwise(tmp_path: Path) -> None:
     (tmp_path / "result.json").write_text('{"why": "finished"}')  # of an earlier run
-    expect(tmp_path)
-    assert not over(tmp_path)
+    expect_failure(tmp_path)
+    assert not is_over(tmp_path)
     with pytest.raises(FedprivError, match=UNFINISHED):
-        outcome(tmp_path)
-    met(tmp_path)
-    assert over(tmp_path)
-    assert outcome(tmp_path) == {"why": "finished"}
+        outcome_of(tmp_path)
+    job_ended(tmp_path)
+    assert is_over(tmp_path)
+    assert outcome_of(tmp_path) == {"why": "finished"}
 
 
 @pytest.mark.parametrize(
@@ -320,19 +320,19 @@ def test_a_run_has_failed_until_it_says_otherwise(tmp_path: Path) -> None:
 def test_what_ended_a_run_there_is_raised_here(
     error: BaseException, kind: type[BaseException], words: str | None, tmp_path: Path
 ) -> None:
-    expect(tmp_path)
+    expect_failure(tmp_path)
     (tmp_path / STOP).touch()
-    fail(tmp_path, error)
-    assert over(tmp_path)
+    fail_job(tmp_path, error)
+    assert is_over(tmp_path)
     with pytest.raises(kind, match=words):
-        outcome(tmp_path)
+        outcome_of(tmp_path)
 
 
 def test_the_wish_to_stop_an_earlier_run_stops_no_later_one(tmp_path: Path) -> None:
     (tmp_path / STOP).touch()
-    expect(tmp_path)
+    expect_failure(tmp_path)
     assert not (tmp_path / STOP).exists()
 
 
 def test_the_study_of_these_tests_is_one() -> None:
-    assert study_file.parsed(STUDY).clients.count == 20
+    assert study_file.parsed_study(STUDY).clients.count == 20

@@ -12,7 +12,7 @@ from fedpriv.accounting.event import Event
 from fedpriv.bounds import geometry_of
 from fedpriv.mechanisms import Gaussian, Laplace
 from fedpriv.mechanisms.ptr_renyi import black_box_lower
-from fedpriv.trust import sums_only, touched, word_of
+from fedpriv.trust import sums_only, units_touched, word_of
 
 Found = dict[str, Any]
 ORDERS = range(2, 201)  # α = λ + 1, where [L] takes the moment E[L^λ]
@@ -33,7 +33,7 @@ def lecture_published(event: Event, delta: float, target: float | None = None) -
         return {}
     name, wide = f"[L] {type(mechanism).__name__} mechanism", sqrt(event.dimension)
     held = wide if geometry_of(event.bound) == "linf" else 1.0  # clip is the largest coordinate, or the ℓ2 norm
-    once = mechanism.clip * touched(event.adjacency)
+    once = mechanism.clip * units_touched(event.adjacency)
     sensitivity = once * (wide * held if isinstance(mechanism, Laplace) else held)  # Δ: the ℓ1 norm is √d times the ℓ2
     single, ratio = event.rounds == 1 and event.sampling == 1, mechanism.noise / sensitivity
     found: dict[str, Found] = {}

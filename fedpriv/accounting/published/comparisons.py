@@ -22,7 +22,7 @@ from fedpriv.mechanisms import Binomial, Cldp, Ptr, StochasticSign
 from fedpriv.trust import sums_only, word_of
 
 
-def published(account: Account, delta: float, target: float | None = None) -> dict[str, dict[str, Any]]:
+def published_values(account: Account, delta: float, target: float | None = None) -> dict[str, dict[str, Any]]:
     """The papers' values beside ours, by theorem: not certificates of this project, and asymptotic ones say so.
 
     Where ε is a `target`, also the noise that they would take for it.
@@ -53,7 +53,7 @@ def published(account: Account, delta: float, target: float | None = None) -> di
     return found
 
 
-def asymptotics(account: Account, delta: float) -> dict[str, float]:
+def asymptotic_values(account: Account, delta: float) -> dict[str, float]:
     """What the central limit theorem and the Edgeworth expansion would say of ε(δ): approximations, never bounds.
 
     Only for one event of many votes, one coordinate's curve composed, without outcomes that give a unit away.

@@ -52,7 +52,7 @@ def ptr_published(ptr: Ptr, *, rounds: int, rate: float, delta: float) -> dict[s
 
     found: dict[str, Found] = {
         "[P] Theorem 4.3": _least({alpha: curve(alpha) for alpha in ORDERS}, rounds, delta),
-        "[P] Theorem 4.3, α not whole": {"epsilon": renyi.epsilon(together, delta)},
+        "[P] Theorem 4.3, α not whole": {"epsilon": renyi.renyi_epsilon(together, delta)},
     }
     if rounds > 1:
         return found | {strongly: _strong(ptr, rate, rounds, delta)}

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
 from fedpriv.trust import sums_only
-from server.progress.words import duration, less, ranges, size, tally
+from server.progress.words import bytes_words, duration_words, part_of_whole, ranges_words, tally_words
 from simulations.figures.curves import COLOURS
 from simulations.figures.style import (
     BLUE,
@@ -23,7 +23,7 @@ from simulations.figures.style import (
     RED,
     Drawn,
     label_ends,
-    new,
+    new_figure,
     over_rounds,
 )
 from simulations.report.run.runs import Run
@@ -32,14 +32,14 @@ from simulations.report.run.runs import Run
 def bytes_sent(run: Run) -> Drawn:
     """One client's message beside the update in float32."""
     rows = bytes_by_part(run)
-    figure, (axes,) = new(0.75 + 0.42 * len(rows))
+    figure, (axes,) = new_figure(0.75 + 0.42 * len(rows))
     widest = max(sum(parts) for _, parts, _ in rows)
     for place, (_, (payload, header), sent) in enumerate(rows):
         axes.barh(place, payload, color=BLUE if sent else GRID, height=0.55)
         axes.barh(place, header, left=payload, color=GOLD, height=0.55, edgecolor=CARD, lw=0.5)
-        words = size(payload + header) + (f", {size(header)} of it header" if header else "")
+        words = bytes_words(payload + header) + (f", {bytes_words(header)} of it header" if header else "")
         if sent:
-            words += f"\n{less(4 * run.header['dimension'], payload + header)} float32"
+            words += f"\n{part_of_whole(4 * run.header['dimension'], payload + header)} float32"
         weight = "bold" if sent else "normal"
         axes.text(payload + header + 0.015 * widest, place, words, va="center", fontsize=8.5,
                   color=INK if sent else MUTED, weight=weight)  # fmt: skip
@@ -49,7 +49,7 @@ def bytes_sent(run: Run) -> Drawn:
     axes.xaxis.set_visible(False)
     axes.spines[["bottom", "left"]].set_visible(False)
     axes.grid(visible=False)
-    said = "; ".join(f"{name.replace(chr(10), ' ')}: {size(sum(parts))}" for name, parts, _ in rows)
+    said = "; ".join(f"{name.replace(chr(10), ' ')}: {bytes_words(sum(parts))}" for name, parts, _ in rows)
     bits = run.header["bits"]
     note = f"{run.header['dimension']:,} coordinates at {bits['packed']:g} bits packed"
     if bits["entropy"] is not None and isfinite(bits["entropy"]):
@@ -80,7 +80,7 @@ def participation(run: Run) -> Drawn | None:
     asked, answered = ([line[name] for line in run.rounds] for name in ("asked", "answered"))
     rejected, failed = ([sum(line[name].values()) for line in run.rounds] for name in ("rejected", "failed"))
     silent = [max(0, a - b - r - f) for a, b, r, f in zip(asked, answered, rejected, failed, strict=True)]
-    figure, (above, below) = new(3.2, [1.3, 1])
+    figure, (above, below) = new_figure(3.2, [1.3, 1])
     above.plot(x, asked, color=MUTED, lw=1, drawstyle="steps-mid")
     above.fill_between(x, answered, step="mid", color=BLUE, alpha=0.15, lw=0)
     above.plot(x, answered, color=BLUE, drawstyle="steps-mid", lw=1.5)
@@ -101,8 +101,8 @@ def participation(run: Run) -> Drawn | None:
     skipped = sorted(each for rounds in run.skipped.values() for each in rounds)
     for each in skipped:
         above.axvspan(each - 0.5, each + 0.5, color=GOLD, alpha=0.3, lw=0)
-    words = f"rejected {tally(run.total('rejected'))}, failed {tally(run.total('failed'))}"
-    note = f"Over all rounds: {words}." + (f" Rounds skipped (shaded): {ranges(skipped)}." if skipped else "")
+    words = f"rejected {tally_words(run.total('rejected'))}, failed {tally_words(run.total('failed'))}"
+    note = f"Over all rounds: {words}." + (f" Rounds skipped (shaded): {ranges_words(skipped)}." if skipped else "")
     return figure, f"Of {asked[-1]:,} clients asked, {answered[-1]:,} answered in the last round; {words}.", note
 
 
@@ -135,7 +135,7 @@ def seconds(run: Run) -> Drawn | None:
     layers.sort(key=lambda layer: -sum(layer[1]))
     layers = [layer for layer in layers if sum(layer[1]) >= 0.01 * sum(whole)][: len(COLOURS) - 1]
     rest = [max(0.0, total - sum(layer[1][i] for layer in layers)) for i, total in enumerate(whole)]
-    figure, (axes,) = new(2.8)
+    figure, (axes,) = new_figure(2.8)
     coloured = [(name, heights, colour) for (name, heights), colour in zip(layers, COLOURS, strict=False)]
     if sum(rest) >= 0.01 * sum(whole):
         coloured.append(("the rest", rest, MUTED))
@@ -144,5 +144,5 @@ def seconds(run: Run) -> Drawn | None:
     over_rounds(axes, x)
     typical = float(np.median(whole))
     said = ", ".join(f"{name} {100 * sum(heights) / sum(whole):.0f}%" for name, heights, _ in coloured)
-    note = f"{duration(sum(whole))} in all, {duration(typical)} for a typical round: {said}."
+    note = f"{duration_words(sum(whole))} in all, {duration_words(typical)} for a typical round: {said}."
     return figure, f"Seconds a round by part: {said}.", note

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from fedpriv.errors import FedprivError
-from simulations.report.run.audit_words import in_a_line, rows, without_curves
+from simulations.report.run.audit_words import audit_rows, in_a_line, without_curves
 from simulations.report.run.runs import Run
 
 Found = dict[str, Any]
@@ -22,7 +22,7 @@ def found_of(run: Run) -> Found | None:
         found = json.loads(path.read_text(encoding="utf-8"))
         if found["study"] != run.header["study"]:
             return None
-        rows(found)  # which asks for all there is
+        audit_rows(found)  # which asks for all there is
         [float(value) for value in found["curves"]["trials"]["alpha"]]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise FedprivError(
@@ -31,13 +31,13 @@ def found_of(run: Run) -> Found | None:
     return dict(found)
 
 
-def line(run: Run) -> list[tuple[str, str]]:
+def audit_row(run: Run) -> list[tuple[str, str]]:
     """A row for the table on a terminal; none where nothing was audited."""
     found = found_of(run)
     return [] if found is None else [("audited", in_a_line(found))]
 
 
-def summary(run: Run) -> dict[str, Any]:
+def audit_summary(run: Run) -> dict[str, Any]:
     """What the audit found as plain data, without the curves; {} where there is none."""
     found = found_of(run)
     return {} if found is None else {"audit": without_curves(found)}

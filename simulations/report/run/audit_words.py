@@ -21,9 +21,9 @@ MEANINGS = {
 }
 
 
-def rows(found: Mapping[str, Any]) -> Rows:
+def audit_rows(found: Mapping[str, Any]) -> Rows:
     """What an audit found, row by row: a name, and what came of it."""
-    mu, epsilon, sure = found["mu"], found["epsilon"], confident(found["confidence"])
+    mu, epsilon, sure = found["mu"], found["epsilon"], confidence_words(found["confidence"])
     of = mu["of_epsilon"]
     beside = f"of μ = {of:.6g}, at which G_μ costs the certified ε, audited {mu['audited'] / of:.0%}"
     if mu["pair"] is not None:
@@ -46,18 +46,18 @@ def rows(found: Mapping[str, Any]) -> Rows:
     if seen is not None and not faults:  # of a node, whatever else a server sees of it was compared
         alike = f"{seen['asks']:,} questions, {seen['answers']:,} answers, of both alike"
         told.append(("all else", f"{alike}: what was seen of them is the same"))
-    return [*told, ("verdict", verdict(found))]
+    return [*told, ("verdict", verdict_words(found))]
 
 
-def verdict(found: Mapping[str, Any]) -> str:
+def verdict_words(found: Mapping[str, Any]) -> str:
     """Whether the certificate stands."""
     return "the certificate stands" if found["stands"] else "THE CERTIFICATE IS REFUTED"
 
 
-def confident(confidence: float) -> str:
+def confidence_words(confidence: float) -> str:
     """A confidence in words.
 
-    >>> confident(0.99), confident(0.9999)
+    >>> confidence_words(0.99), confidence_words(0.9999)
     ('at 99% confidence', 'at 0.9999 confidence')
     """
     return f"at {confidence:.0%} confidence" if confidence < 0.995 else f"at {as_level(confidence)} confidence"
@@ -70,8 +70,8 @@ def in_a_line(found: Mapping[str, Any]) -> str:
     if found["repeated"]:
         beside.append(f"{found['repeated']:,} messages are the same as another")
     return "; ".join([
-        f"μ at least {mu['audited']:.4g} {confident(found['confidence'])} of {found['canaries']:,} canaries, certified "
-        f"at most {mu['certified']:.4g}: {verdict(found)}", *beside,
+        f"μ at least {mu['audited']:.4g} {confidence_words(found['confidence'])} of {found['canaries']:,} canaries, "
+        f"certified at most {mu['certified']:.4g}: {verdict_words(found)}", *beside,
     ])  # fmt: skip
 
 

@@ -7,20 +7,20 @@ from html import escape
 
 import numpy as np
 
-from simulations.figures.style import BLUE, MUTED, RED, Picture, house_style, key, new, saved
+from simulations.figures.style import BLUE, MUTED, RED, Picture, draw_key, house_style, new_figure, saved
 from simulations.report._document import explained, figure
 from simulations.report.run.audit_facts import found_of
-from simulations.report.run.audit_words import MEANINGS, confident, in_a_line, rows
+from simulations.report.run.audit_words import MEANINGS, audit_rows, confidence_words, in_a_line
 from simulations.report.run.runs import Run
 
 
 @house_style()
-def pictures(run: Run) -> list[Picture]:
+def audit_pictures(run: Run) -> list[Picture]:
     """The errors of both kinds: certified, as canaries had them, as the audited μ allows; none of a run not audited."""
     found = found_of(run)
     if found is None:
         return []
-    drawn, (axes,) = new(5.2)
+    drawn, (axes,) = new_figure(5.2)
     own, alpha = found["curves"], np.array(found["curves"]["alpha"])
     axes.plot(alpha, 1 - alpha, color=MUTED, lw=0.8)
     axes.fill_between(alpha, own["certified"], own["explicit"], color=BLUE, alpha=0.15, lw=0)
@@ -29,9 +29,9 @@ def pictures(run: Run) -> list[Picture]:
     axes.plot(alpha, own["audited"], color=RED, lw=1.2, ls=(0, (4, 2)), clip_on=False, zorder=4)
     axes.set(xlabel="type I error α", ylabel="type II error β", xlim=(0, 1), ylim=(0, 1), aspect="equal")
     axes.grid(axis="x")
-    key(axes, [("certified: no attacker below", BLUE), ("canaries, as they came", RED),
+    draw_key(axes, [("certified: no attacker below", BLUE), ("canaries, as they came", RED),
                ("dashed: the Gaussian curve of the audited μ", RED)])  # fmt: skip
-    least, sure = f"μ = {found['mu']['audited']:.4g} at least", confident(found["confidence"])
+    least, sure = f"μ = {found['mu']['audited']:.4g} at least", confidence_words(found["confidence"])
     alt = f"Errors of both kinds: certified, and of {found['canaries']:,} canaries, of {least}."
     note = (
         f"Shaded: as far as explicit data reach. Dashed: the mechanism hides no more than this, {sure}. The canaries' "
@@ -40,7 +40,7 @@ def pictures(run: Run) -> list[Picture]:
     return [saved("audited", "What canaries gave away", drawn, alt, note)]
 
 
-def section(run: Run, drawn: Sequence[Picture]) -> str:
+def audit_section(run: Run, drawn: Sequence[Picture]) -> str:
     """Every number of the audit with what it proves, and its curves; "" where nothing was audited."""
     found = found_of(run)
     if found is None:
@@ -49,5 +49,5 @@ def section(run: Run, drawn: Sequence[Picture]) -> str:
     return (
         f'<h2 id="audit">Audited</h2>\n<p>{escape(in_a_line(found))}.</p>\n'
         f'<section class="figures">{figures}</section>\n'
-        f'<div class="table">{explained(rows(found), MEANINGS)}</div>'
+        f'<div class="table">{explained(audit_rows(found), MEANINGS)}</div>'
     )

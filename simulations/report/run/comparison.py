@@ -7,63 +7,76 @@ from math import isfinite
 
 import numpy as np
 
-from server.progress.words import LETTERS, share, size
+from server.progress.words import LETTERS, bytes_words, share_words
 from simulations.figures.curves import COLOURS
-from simulations.figures.style import Drawn, Picture, key, label_ends, new, over_rounds, picture, thousands
-from simulations.report.run.figures import evaluated
+from simulations.figures.style import (
+    Drawn,
+    Picture,
+    draw_key,
+    label_ends,
+    new_figure,
+    over_rounds,
+    styled_picture,
+    thousands,
+)
+from simulations.report.run.figures import evaluated_rounds
 from simulations.report.run.runs import Run
 
 
-def pictures(runs: Sequence[Run], names: Sequence[str]) -> list[Picture]:
+def comparison_pictures(runs: Sequence[Run], names: Sequence[str]) -> list[Picture]:
     """Accuracy over rounds, and what it took in bytes."""
     made = [
-        picture("comparison", "Accuracy of each", lambda: accuracies(runs, names)),
-        picture("bytes-and-accuracy", "What the bytes bought", lambda: bought(runs, names)),
+        styled_picture("comparison", "Accuracy of each", lambda: accuracies_figure(runs, names)),
+        styled_picture("bytes-and-accuracy", "What the bytes bought", lambda: bought_figure(runs, names)),
     ]
     return [each for each in made if each is not None]
 
 
-def accuracies(runs: Sequence[Run], names: Sequence[str]) -> Drawn | None:
+def accuracies_figure(runs: Sequence[Run], names: Sequence[str]) -> Drawn | None:
     """The accuracy of each run over its rounds."""
-    curves = [(place, *evaluated(run, "accuracy")) for place, run in enumerate(runs)]
+    curves = [(place, *evaluated_rounds(run, "accuracy")) for place, run in enumerate(runs)]
     curves = [each for each in curves if np.isfinite(each[2]).any()]
     if not curves:
         return None
-    figure, (axes,) = new(3.2 + 0.17 * len(runs))
+    figure, (axes,) = new_figure(3.2 + 0.17 * len(runs))
     for place, x, y in curves:
-        axes.plot(x, y, color=colour(place), ls="-" if place < len(COLOURS) else "--", clip_on=False)
+        axes.plot(x, y, color=run_colour(place), ls="-" if place < len(COLOURS) else "--", clip_on=False)
     axes.set(title="accuracy", ylim=(0, None))
     over_rounds(axes, sorted({each for _, x, _ in curves for each in x}))
-    key(axes, _letters(names))
-    ends = [(x[-1], y[-1], f"{LETTERS[place]} {y[-1]:.3f}", colour(place)) for place, x, y in curves if isfinite(y[-1])]
+    draw_key(axes, _letters(names))
+    ends = [
+        (x[-1], y[-1], f"{LETTERS[place]} {y[-1]:.3f}", run_colour(place)) for place, x, y in curves if isfinite(y[-1])
+    ]
     label_ends(axes, ends)
     said = "; ".join(f"{names[place]} {y[-1]:.3f}" for place, _, y in curves)
     return figure, f"Accuracy over rounds of {len(curves)} runs, at the end: {said}.", ""
 
 
-def bought(runs: Sequence[Run], names: Sequence[str]) -> Drawn | None:
+def bought_figure(runs: Sequence[Run], names: Sequence[str]) -> Drawn | None:
     """The accuracy at the end of each run, above the bytes one client sends in a round."""
     points = [(place, run.client_bytes, run.last("accuracy")) for place, run in enumerate(runs)]
     points = [each for each in points if each[2] is not None]
     if not points:
         return None
-    figure, (axes,) = new(3.2 + 0.17 * len(runs))
+    figure, (axes,) = new_figure(3.2 + 0.17 * len(runs))
     for place, sent, reached in points:
-        axes.plot(sent, reached, "o", color=colour(place), ms=8, clip_on=False, zorder=3)
+        axes.plot(sent, reached, "o", color=run_colour(place), ms=8, clip_on=False, zorder=3)
     axes.set(title="accuracy at the end", ylim=(0, max(0.05, *(reached for *_, reached in points)) * 1.12))
     axes.set(xlabel="bytes of one client in one round", xlim=(0, max(sent for _, sent, _ in points) * 1.12))
     thousands(axes.xaxis)
-    key(axes, _letters(names))
-    label_ends(axes, [(sent, reached, LETTERS[place], colour(place)) for place, sent, reached in points])
-    said = "; ".join(f"{names[place]} {share(reached)} with {size(sent)}" for place, sent, reached in points)
+    draw_key(axes, _letters(names))
+    label_ends(axes, [(sent, reached, LETTERS[place], run_colour(place)) for place, sent, reached in points])
+    said = "; ".join(
+        f"{names[place]} {share_words(reached)} with {bytes_words(sent)}" for place, sent, reached in points
+    )
     return figure, f"Accuracy at the end against bytes of one client in one round: {said}.", ""
 
 
-def colour(place: int) -> str:
+def run_colour(place: int) -> str:
     """The colour of a run in every figure."""
     return COLOURS[place % len(COLOURS)]
 
 
 def _letters(names: Sequence[str]) -> list[tuple[str, str]]:
     """The key of a figure: which letter is which run, in the colour of that run."""
-    return [(f"{LETTERS[place]}  {name}", colour(place)) for place, name in enumerate(names)]
+    return [(f"{LETTERS[place]}  {name}", run_colour(place)) for place, name in enumerate(names)]

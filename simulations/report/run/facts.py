@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from clients.data.identity import in_words, title
+from clients.data.identity import data_title, in_words
 from fedpriv.mechanisms import MECHANISMS
 from fedpriv.studies.kinds import RELEASES
 from fedpriv.trust import sums_only
@@ -16,20 +16,20 @@ from server.progress.words import (
     MASKED,
     MASKED_HERE,
     NOT_TRIED,
-    both,
-    down,
-    duration,
-    guarantee,
-    how,
-    kind,
-    less,
-    named,
-    ranges,
-    share,
-    size,
-    small,
-    tally,
-    up,
+    bytes_words,
+    duration_words,
+    epsilons_in_words,
+    guarantee_sentence,
+    kind_alone,
+    kind_with_settings,
+    part_of_whole,
+    ranges_words,
+    rounded_down,
+    rounded_up,
+    share_words,
+    small_delta,
+    tally_words,
+    unit_and_trust,
 )
 from simulations.report.run import _robustness as robustness
 from simulations.report.run.runs import Run
@@ -39,7 +39,7 @@ Rows = list[tuple[str, str]]
 UNNAMED = "an earlier version made this run, which did not say on which data"
 
 
-def study(run: Run) -> Rows:
+def study_facts(run: Run) -> Rows:
     """What the run was."""
     header, bad = run.header, run.header["byzantine"]
     percent = f" ({100 * bad / header['clients']:.3g}%)" if header["clients"] else ""
@@ -48,10 +48,11 @@ def study(run: Run) -> Rows:
         ("data", in_words(header["data"], run.where) if "data" in header else UNNAMED),
         ("clients", f"{header['clients']:,}, of them Byzantine {bad:,}{percent}"),
         ("attack", _attack(run)),
-        *([("corruption", named(header["corruption"]))] if header.get("corruption") else []),
+        *([("corruption", kind_with_settings(header["corruption"]))] if header.get("corruption") else []),
         ("model", f"{header['model']}, {header['dimension']:,} coordinates"),
-        *([("release", named(header["private_sum"]))] if header.get("private_sum") else []),
-        ("mechanism", named(header["mechanism"])), ("aggregation", named(header["aggregation"])),
+        *([("release", kind_with_settings(header["private_sum"]))] if header.get("private_sum") else []),
+        ("mechanism", kind_with_settings(header["mechanism"])),
+        ("aggregation", kind_with_settings(header["aggregation"])),
         *([("left out", header["left_out"])] if header.get("left_out") else []),
         ("rounds", f"{len(run.rounds):,} of {header['rounds']:,}"), ("ended", run.ended),
     ]  # fmt: skip
@@ -59,75 +60,75 @@ def study(run: Run) -> Rows:
 
 def _attack(run: Run) -> str:
     """The attack as it was named, and why it was not tried where it was not."""
-    return named(run.header["attack"]) + (f", {NOT_TRIED}: {run.not_tried}" if run.not_tried else "")
+    return kind_with_settings(run.header["attack"]) + (f", {NOT_TRIED}: {run.not_tried}" if run.not_tried else "")
 
 
-def outcome(run: Run) -> Rows:
+def outcome_facts(run: Run) -> Rows:
     """What came of the run: what was learnt, given away and sent, and the time it took."""
     loss, took = run.last("loss"), run.seconds
-    rows = [("accuracy", f"{share(run.last('accuracy'))} of {run.header['test_examples']:,} examples held out")]
+    rows = [("accuracy", f"{share_words(run.last('accuracy'))} of {run.header['test_examples']:,} examples held out")]
     if loss is not None:
         rows.append(("loss", f"{loss:.4g}"))
     rows += [row for summary in robustness.summaries(run) for row in robustness.rows(summary)]
-    rows += privacy(run) + traffic(run)
-    return rows if took is None else [*rows, ("time", f"{duration(took)} in rounds")]
+    rows += privacy_facts(run) + traffic_facts(run)
+    return rows if took is None else [*rows, ("time", f"{duration_words(took)} in rounds")]
 
 
-def privacy(run: Run) -> Rows:
+def privacy_facts(run: Run) -> Rows:
     """What the run gave away: the guarantee, ε, what was assumed."""
     if not run.private:
         return [("privacy", "none: updates were sent as they are")]
     release, cost = run.header["release"], run.epsilon
-    rows = [("guarantee", how(release["trust"], release["unit"], release["adjacency"]))]
+    rows = [("guarantee", unit_and_trust(release["trust"], release["unit"], release["adjacency"]))]
     hidden = MASKED_HERE if run.header.get("masked") else ASSUMED_HERE
     rows += [("", hidden)] * sums_only(release["trust"])
     if cost is not None:
-        at = f"ε at δ = {small(run.header['delta'])}"
-        rows.append((at, f"at most {up(cost['upper'])}, at least {down(cost['lower'])}, for {run.who}"))
+        at = f"ε at δ = {small_delta(run.header['delta'])}"
+        rows.append((at, f"at most {rounded_up(cost['upper'])}, at least {rounded_down(cost['lower'])}, for {run.who}"))
         if run.kept:
-            rows += zip(("records kept", ""), both(run.header["epsilons"]), strict=True)
+            rows += zip(("records kept", ""), epsilons_in_words(run.header["epsilons"]), strict=True)
         if cost["clt"] is not None:
             rows.append(("central limit", f"ε = {cost['clt']:.4g}, {ASYMPTOTIC}"))
     return rows
 
 
-def traffic(run: Run) -> Rows:
+def traffic_facts(run: Run) -> Rows:
     """What went over the wire, and what of it did not count."""
-    skipped = [f"{ranges(rounds)} ({why})" for why, rounds in run.skipped.items()]
+    skipped = [f"{ranges_words(rounds)} ({why})" for why, rounds in run.skipped.items()]
     each, plain = run.client_bytes, 4 * run.header["dimension"]
     rows = [
-        ("a client, a round", f"{size(each)}, {less(plain, each)} the {size(plain)} of float32"),
-        ("sent by clients", f"{size(run.bytes_up)} in all"),
-        ("rejected", tally(run.total("rejected"))),
-        ("failed", tally(run.total("failed"))),
+        ("a client, a round", f"{bytes_words(each)}, {part_of_whole(plain, each)} the {bytes_words(plain)} of float32"),
+        ("sent by clients", f"{bytes_words(run.bytes_up)} in all"),
+        ("rejected", tally_words(run.total("rejected"))),
+        ("failed", tally_words(run.total("failed"))),
     ]
     return rows + [("rounds skipped", "; ".join(skipped))] * bool(skipped)
 
 
-def promise(run: Run) -> list[str]:
+def promise_sentences(run: Run) -> list[str]:
     """The guarantee in sentences: what it says, what it takes for granted, and what is no part of it."""
     cost, release = run.epsilon, run.header["release"]
     if not run.private:
         return ["This run promises no privacy: updates were sent as they are."]
     if cost is None:
         return ["Nothing was costed: what was released, if anything was, stands in the run's ledger only."]
-    said = [guarantee(release, run.header["delta"], cost["upper"], run.who)]
+    said = [guarantee_sentence(release, run.header["delta"], cost["upper"], run.who)]
     if run.kept:
-        published, example = both(run.header["epsilons"])
+        published, example = epsilons_in_words(run.header["epsilons"])
         said.append(
-            f"{kind(run.released)} noised each record once; all rounds are functions of what was kept, which costs "
-            f"nothing more. The noise is {example}; {published}."
+            f"{kind_alone(run.released)} noised each record once; all rounds are functions of what was kept, which "
+            f"costs nothing more. The noise is {example}; {published}."
         )
     elif run.released:
         said.append(
-            f"Each message is a release of its client's records by {kind(run.released)}, and private as it is: "
-            f"{kind(run.header['mechanism'])} carries it, which costs nothing."
+            f"Each message is a release of its client's records by {kind_alone(run.released)}, and private as it is: "
+            f"{kind_alone(run.header['mechanism'])} carries it, which costs nothing."
         )
     if sums_only(release["trust"]):
         kept = MASKED if run.header.get("masked") else ASSUMED
         said.append(f"{kept} Noise is counted from {release['clients']:,} contributors that drew it for certain.")
     if cost["lower"]:
-        said.append(f"No proof can bring ε below {down(cost['lower'])}: explicit data reach it.")
+        said.append(f"No proof can bring ε below {rounded_down(cost['lower'])}: explicit data reach it.")
     if cost["clt"] is not None:
         said.append(
             f"The central limit theorem estimates ε = {cost['clt']:.4g}; this is asymptotic and bounds nothing."
@@ -139,13 +140,13 @@ def promise(run: Run) -> list[str]:
     return said
 
 
-def meanings(run: Run) -> dict[str, str]:
+def mechanism_meanings(run: Run) -> dict[str, str]:
     """What the release and the mechanism do, each by its own description."""
-    own = _described(MECHANISMS.get(kind(run.header["mechanism"])))
+    own = _described(MECHANISMS.get(kind_alone(run.header["mechanism"])))
     if not run.released:
         return {"mechanism": own}
     carried = f"Carries the release. {own}" if own else "Carries the release as it is, in float32."
-    return {"release": _described(RELEASES.get(kind(run.released))), "mechanism": carried}
+    return {"release": _described(RELEASES.get(kind_alone(run.released))), "mechanism": carried}
 
 
 def _described(cls: type[Any] | None) -> str:
@@ -153,21 +154,21 @@ def _described(cls: type[Any] | None) -> str:
     return ((cls.__doc__ if cls else None) or "").split("\n")[0]
 
 
-def sender(run: Run) -> str:
+def sender_words(run: Run) -> str:
     """What makes a message private, in a word, and what carries it where that is another thing.
 
     A release by itself, which Plain only carries, is the whole of it.
     """
-    carrier = kind(run.header["mechanism"])
-    return carrier if not run.released else kind(run.released) + ("" if run.plain else f", by {carrier}")
+    carrier = kind_alone(run.header["mechanism"])
+    return carrier if not run.released else kind_alone(run.released) + ("" if run.plain else f", by {carrier}")
 
 
-def summary(run: Run) -> dict[str, Any]:
+def run_summary(run: Run) -> dict[str, Any]:
     """The run as plain data."""
     header, end, release = run.header, run.records.end or {}, run.header["release"] or {}
     copied = ("name", "study", "clients", "byzantine", "mechanism", "attack", "aggregation", "delta")
     found: dict[str, Any] = {
-        "data": (own := header.get("data")) and own | {"name": title(own["sha256"]), "path": run.where},
+        "data": (own := header.get("data")) and own | {"name": data_title(own["sha256"]), "path": run.where},
         "private_sum": run.released, "client_bytes": run.client_bytes, "corruption": header.get("corruption"),
         "directory": str(run.directory), "ended": end.get("why"), "rounds": len(run.rounds),
         "accuracy": run.last("accuracy"), "loss": run.last("loss"), "epsilon": run.epsilon,
@@ -180,20 +181,23 @@ def summary(run: Run) -> dict[str, Any]:
     return {name: header[name] for name in copied} | found
 
 
-def beside(run: Run) -> Rows:
+def comparison_row(run: Run) -> Rows:
     """The run as one row of a comparison."""
     cost = run.epsilon if run.private else None
     return [
-        ("mechanism", ", by ".join(map(named, [run.released] * bool(run.released) + [run.header["mechanism"]]))),
+        (
+            "mechanism",
+            ", by ".join(map(kind_with_settings, [run.released] * bool(run.released) + [run.header["mechanism"]])),
+        ),
         ("attack", _attack(run)),
         ("Byzantine", f"{run.header['byzantine']:,} of {run.header['clients']:,}"),
-        ("accuracy", share(run.last("accuracy"))),
-        ("ε at most", "–" if cost is None else up(cost["upper"])),
-        ("a client, a round", size(run.client_bytes)),
+        ("accuracy", share_words(run.last("accuracy"))),
+        ("ε at most", "–" if cost is None else rounded_up(cost["upper"])),
+        ("a client, a round", bytes_words(run.client_bytes)),
     ]
 
 
-def aligned(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def aligned_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """A table for a terminal, its columns below one another."""
     widths = [max(len(row[place]) for row in [head, *rows]) for place in range(len(head))]
     return "\n".join("  ".join(map(str.ljust, row, widths)).rstrip() for row in [head, *rows])

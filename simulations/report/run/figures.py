@@ -8,45 +8,56 @@ import numpy as np
 from matplotlib.ticker import MaxNLocator
 
 from fedpriv.curves.tradeoff import Tradeoff
-from server.progress.words import ASYMPTOTIC, down, small, up
+from server.progress.words import ASYMPTOTIC, rounded_down, rounded_up, small_delta
 from simulations.figures.curves import gaussian_beside, tradeoff_bounds
-from simulations.figures.style import BLUE, MUTED, RED, Drawn, Picture, curve, label_ends, new, over_rounds, picture
+from simulations.figures.style import (
+    BLUE,
+    MUTED,
+    RED,
+    Drawn,
+    Picture,
+    draw_curve,
+    label_ends,
+    new_figure,
+    over_rounds,
+    styled_picture,
+)
 from simulations.report.run._traffic import bytes_sent, participation, seconds
 from simulations.report.run.runs import Run
 
 POINTS = 14  # values of ε at which a tradeoff curve is asked for: a report is to be quick
 
 
-def pictures(run: Run) -> list[Picture]:
+def run_pictures(run: Run) -> list[Picture]:
     """All figures of one run that it has the records for."""
     made = [
-        picture("accuracy", "Accuracy and loss", lambda: accuracy(run)),
-        picture("epsilon", "Privacy spent", lambda: epsilon(run)),
-        picture("adapted", "What adapts", lambda: adapted(run)),
-        picture("tradeoff", "What an attacker can do with it", lambda: tradeoff(run)),
-        picture("bytes", "Bytes a client sends each round", lambda: bytes_sent(run)),
-        picture("participation", "Who answered", lambda: participation(run)),
-        picture("seconds", "Where the time went", lambda: seconds(run)),
+        styled_picture("accuracy", "Accuracy and loss", lambda: accuracy_figure(run)),
+        styled_picture("epsilon", "Privacy spent", lambda: epsilon_figure(run)),
+        styled_picture("adapted", "What adapts", lambda: adapted_figure(run)),
+        styled_picture("tradeoff", "What an attacker can do with it", lambda: tradeoff_figure(run)),
+        styled_picture("bytes", "Bytes a client sends each round", lambda: bytes_sent(run)),
+        styled_picture("participation", "Who answered", lambda: participation(run)),
+        styled_picture("seconds", "Where the time went", lambda: seconds(run)),
     ]
     return [each for each in made if each is not None]
 
 
-def evaluated(run: Run, name: str) -> tuple[list[int], list[float]]:
+def evaluated_rounds(run: Run, name: str) -> tuple[list[int], list[float]]:
     """The rounds in which a value was measured, and the value; one that ran away is a gap."""
     lines = [line for line in run.rounds if line[name] is not None]
     return [line["round"] for line in lines], [line[name] if isfinite(line[name]) else nan for line in lines]
 
 
-def accuracy(run: Run) -> Drawn | None:
+def accuracy_figure(run: Run) -> Drawn | None:
     """Accuracy above, loss below, over rounds."""
-    kept = {name: evaluated(run, name) for name in ("accuracy", "loss")}
+    kept = {name: evaluated_rounds(run, name) for name in ("accuracy", "loss")}
     kept = {name: series for name, series in kept.items() if np.isfinite(series[1]).any()}
     if not kept:
         return None
-    figure, axes = new(1.6 + 1.1 * len(kept), [1.6, 1][: len(kept)])
+    figure, axes = new_figure(1.6 + 1.1 * len(kept), [1.6, 1][: len(kept)])
     for place, (name, (x, y)) in zip(axes, kept.items(), strict=True):
         colour = BLUE if name == "accuracy" else RED
-        curve(place, x, y, colour)
+        draw_curve(place, x, y, colour)
         place.set_title(name)
         over_rounds(place, x)
         low, high = np.nanmin(y), np.nanmax(y)
@@ -64,7 +75,7 @@ def accuracy(run: Run) -> Drawn | None:
     return figure, "Over rounds: " + "; ".join(words) + ".", note if examples else ""
 
 
-def epsilon(run: Run) -> Drawn | None:
+def epsilon_figure(run: Run) -> Drawn | None:
     """ε over rounds: the certified bound, what explicit data reach, and the estimate that bounds nothing."""
     lines = [line for line in run.rounds if line["epsilon"] is not None and isfinite(line["epsilon"]["upper"])]
     if not lines:
@@ -74,18 +85,18 @@ def epsilon(run: Run) -> Drawn | None:
         [nan if line["epsilon"][name] is None else line["epsilon"][name] for line in lines]
         for name in ("lower", "upper", "clt")
     )
-    figure, (axes,) = new(3.2)
+    figure, (axes,) = new_figure(3.2)
     axes.fill_between(x, low, high, color=BLUE, alpha=0.15, lw=0)
-    curve(axes, x, high, BLUE)
-    curve(axes, x, low, BLUE, lw=1, alpha=0.7)
-    ends = [(x[-1], high[-1], f"at most {up(high[-1])}\ncertified", BLUE)]
+    draw_curve(axes, x, high, BLUE)
+    draw_curve(axes, x, low, BLUE, lw=1, alpha=0.7)
+    ends = [(x[-1], high[-1], f"at most {rounded_up(high[-1])}\ncertified", BLUE)]
     if isfinite(low[-1]):
         shown = "some data reach it" if low[-1] else "nothing is shown"
-        ends.append((x[-1], low[-1], f"at least {down(low[-1])}\n{shown}", BLUE))
+        ends.append((x[-1], low[-1], f"at least {rounded_down(low[-1])}\n{shown}", BLUE))
     if isfinite(clt[-1]):
         axes.plot(x, clt, color=RED, lw=1.4, ls=(0, (4, 2)), zorder=4)
         ends.append((x[-1], clt[-1], f"CLT {clt[-1]:.4g}\n{ASYMPTOTIC}", RED))
-    axes.set_title(f"ε at δ = {small(run.header['delta'])}")
+    axes.set_title(f"ε at δ = {small_delta(run.header['delta'])}")
     axes.set_ylim(bottom=0)
     over_rounds(axes, x)
     label_ends(axes, ends, size=8)
@@ -96,15 +107,15 @@ def epsilon(run: Run) -> Drawn | None:
     return figure, f"ε over {x[-1]} rounds; at the end {said}.", note
 
 
-def adapted(run: Run) -> Drawn | None:
+def adapted_figure(run: Run) -> Drawn | None:
     """The settings of a release that move from step to step, over rounds."""
     lines = [line for line in run.rounds if line.get("adapted")]
     if not lines:
         return None
     x, first, last = [line["round"] for line in lines], lines[0]["adapted"], lines[-1]["adapted"]
-    figure, axes = new(0.6 + 2.2 * len(first), [1] * len(first))
+    figure, axes = new_figure(0.6 + 2.2 * len(first), [1] * len(first))
     for place, name in zip(axes, first, strict=True):
-        curve(place, x, [line["adapted"][name] for line in lines], BLUE)
+        draw_curve(place, x, [line["adapted"][name] for line in lines], BLUE)
         place.set(title=name, ylim=(0, None))
         over_rounds(place, x)
         place.label_outer()
@@ -114,14 +125,14 @@ def adapted(run: Run) -> Drawn | None:
     return figure, f"What adapts, over rounds: {said}.", note
 
 
-def tradeoff(run: Run) -> Drawn | None:
+def tradeoff_figure(run: Run) -> Drawn | None:
     """The errors an attacker must make who tells the worst client's two possible data apart, over the whole run."""
     if run.account is None:
         return None
     alpha = np.unique(np.concatenate((np.linspace(0, 1, 301), np.geomspace(1e-5, 0.05, 100))))
     below, above = tradeoff_bounds(run.account, alpha, POINTS)
     mu, proven = gaussian_beside(run.account, below, alpha)
-    figure, (axes,) = new(4.6)
+    figure, (axes,) = new_figure(4.6)
     axes.plot(alpha, 1 - alpha, color=MUTED, lw=0.8)
     axes.text(0.47, 0.535, "nothing given away", rotation=-45, ha="center", va="bottom", fontsize=8, color=MUTED,
               rotation_mode="anchor")  # fmt: skip

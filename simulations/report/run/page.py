@@ -5,29 +5,38 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from html import escape
 
-from server.progress.words import ASYMPTOTIC, LETTERS, kind, less, share, size, small, up
+from server.progress.words import (
+    ASYMPTOTIC,
+    LETTERS,
+    bytes_words,
+    kind_alone,
+    part_of_whole,
+    rounded_up,
+    share_words,
+    small_delta,
+)
 from simulations.figures.style import ON_PAGE, Picture
 from simulations.report._document import document, explained, figure, folded, table, tile
 from simulations.report.run import facts
-from simulations.report.run.comparison import colour
+from simulations.report.run.comparison import run_colour
 from simulations.report.run.runs import Run
 
 
-def page(run: Run, pictures: Sequence[Picture], others: str = "", audited: str = "") -> str:
+def run_page(run: Run, pictures: Sequence[Picture], others: str = "", audited: str = "") -> str:
     """The whole page, `others` being the section that compares, `audited` that of its audit."""
     header, end = run.header, run.records.end
     name, whole = escape(str(header["name"])), end and end["why"] == "finished" and not run.not_tried
     state = escape(run.ended) + (", attack not tried" if run.not_tried else "")
-    bad = f", {header['byzantine']:,} of them Byzantine ({kind(header['attack'])})" if header["byzantine"] else ""
+    bad = f", {header['byzantine']:,} of them Byzantine ({kind_alone(header['attack'])})" if header["byzantine"] else ""
     clients = "one client" if header["clients"] == 1 else f"{header['clients']:,} clients"
     trained = f"{header['model']} of {header['dimension']:,} coordinates, trained by {clients}{bad}"
     message = "each message a release of records by" if run.released else "each message by"
     drawn = "\n".join(map(figure, pictures))
-    promise = "".join(f"<p>{escape(text)}</p>" for text in facts.promise(run))
+    promise = "".join(f"<p>{escape(text)}</p>" for text in facts.promise_sentences(run))
     study = folded("study.toml, as it was resolved", f"<pre>{escape(run.study)}</pre>")
     body = f"""<header>
 <h1>{name} <span class="state{"" if whole else " early"}">{state}</span></h1>
-<p class="muted">{escape(f"{trained}, {message} {facts.sender(run)}")}</p>
+<p class="muted">{escape(f"{trained}, {message} {facts.sender_words(run)}")}</p>
 </header>
 <div class="tiles">{"".join(_tiles(run))}</div>
 <section class="promise" aria-label="guarantee">{promise}</section>
@@ -38,21 +47,21 @@ def page(run: Run, pictures: Sequence[Picture], others: str = "", audited: str =
 </section>
 {audited}
 <h2>What was run</h2>
-<div class="table">{explained(facts.study(run), facts.meanings(run))}</div>
+<div class="table">{explained(facts.study_facts(run), facts.mechanism_meanings(run))}</div>
 <h2>What came of it</h2>
-<div class="table">{explained(facts.outcome(run), {})}</div>
+<div class="table">{explained(facts.outcome_facts(run), {})}</div>
 {study if run.study else ""}
 <footer>Made by fedpriv from what the run wrote down. The figures lie beside this page as PNG files.</footer>"""
     return document(f"{header['name']}: a private federated run", body)
 
 
-def comparison(runs: Sequence[Run], names: Sequence[str], drawn: Sequence[Picture]) -> str:
+def comparison_section(runs: Sequence[Run], names: Sequence[str], drawn: Sequence[Picture]) -> str:
     """The section that sets several runs beside one another."""
     rows = []
     for place, (name, run) in enumerate(zip(names, runs, strict=True)):
-        letter = f'<span style="color: {ON_PAGE[colour(place)]}">{LETTERS[place]}</span>'
-        rows.append([f"{letter}&ensp;{escape(name)}", *(text for _, text in facts.beside(run))])
-    compared = table(["run", *(name for name, _ in facts.beside(runs[0]))], rows)
+        letter = f'<span style="color: {ON_PAGE[run_colour(place)]}">{LETTERS[place]}</span>'
+        rows.append([f"{letter}&ensp;{escape(name)}", *(text for _, text in facts.comparison_row(run))])
+    compared = table(["run", *(name for name, _ in facts.comparison_row(runs[0]))], rows)
     figures = "\n".join(map(figure, drawn))
     return (
         f'<h2>Beside the other runs</h2>\n<div class="table">{compared}</div>\n'
@@ -63,14 +72,14 @@ def comparison(runs: Sequence[Run], names: Sequence[str], drawn: Sequence[Pictur
 def _tiles(run: Run) -> Iterable[str]:
     """The numbers that matter: accuracy, ε, bytes, rounds."""
     header, cost = run.header, run.epsilon if run.private else None
-    yield tile(share(run.last("accuracy")), f"accuracy on {header['test_examples']:,} examples")
+    yield tile(share_words(run.last("accuracy")), f"accuracy on {header['test_examples']:,} examples")
     if cost is None:
         yield tile("–", "ε: nothing was costed") if run.private else tile("none", "privacy: updates sent as they are")
     else:
         clt = f"; CLT {cost['clt']:.4g}, {ASYMPTOTIC}" if cost["clt"] is not None else ""
         release = header["release"]
         whose = f"of a {release['unit']}, {release['trust']} trust"
-        yield tile(f"ε ≤ {up(cost['upper'])}", f"at δ = {small(header['delta'])}, {whose}{clt}")
+        yield tile(f"ε ≤ {rounded_up(cost['upper'])}", f"at δ = {small_delta(header['delta'])}, {whose}{clt}")
     each, plain = run.client_bytes, 4 * header["dimension"]
-    yield tile(size(each), f"a client, a round: {less(plain, each)} float32")
+    yield tile(bytes_words(each), f"a client, a round: {part_of_whole(plain, each)} float32")
     yield tile(f"{len(run.rounds):,}", f"rounds of {header['rounds']:,}")

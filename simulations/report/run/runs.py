@@ -9,15 +9,15 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from clients.data.identity import short
+from clients.data.identity import short_identity
 from fedpriv.accounting.account import Account
 from fedpriv.accounting.event import event_of
 from fedpriv.errors import FedprivError
 from fedpriv.mechanisms import COSTED, MECHANISMS
-from fedpriv.records import Line, Records, read, read_timings
+from fedpriv.records import Line, Records, read_records, read_timings
 from fedpriv.releases import SUMS
 from server.directory import data_place
-from server.progress.words import kind, named, settings, value_of
+from server.progress.words import kind_alone, kind_with_settings, settings_beside, value_of
 
 ENDS = {
     "finished": "finished",
@@ -113,7 +113,7 @@ class Run:
     @property
     def plain(self) -> bool:
         """Whether the messages travelled as they were, without a mechanism."""
-        return kind(self.header["mechanism"]) == "Plain"
+        return kind_alone(self.header["mechanism"]) == "Plain"
 
     @cached_property
     def releases(self) -> int:
@@ -157,14 +157,14 @@ class Run:
         return f"the worst client, number {end['worst_client']}, charged for {self.releases} releases"
 
 
-def load(directory: str | Path) -> Run:
+def read_run(directory: str | Path) -> Run:
     """The run of a directory, or one line that says what is wrong with it."""
     place = Path(directory)
     if not (place / "records.jsonl").is_file():
         raise FedprivError(f"{directory}: no records.jsonl there; give the directory that fedpriv run named at its end")
     timings = place / "timings.jsonl"
     seconds = read_timings(timings) if timings.is_file() else {}
-    return Run(place, read(place / "records.jsonl"), seconds, study_text(place), data_place(place))
+    return Run(place, read_records(place / "records.jsonl"), seconds, study_text(place), data_place(place))
 
 
 def study_text(directory: Path) -> str:
@@ -175,7 +175,7 @@ def study_text(directory: Path) -> str:
         return ""
 
 
-def labels(runs: Sequence[Run]) -> list[str]:
+def run_labels(runs: Sequence[Run]) -> list[str]:
     """Each run by what sets it apart from the others, by its directory where nothing does.
 
     Settings that only add noise are left out where the rest suffices: most often they were found for a target ε.
@@ -183,19 +183,19 @@ def labels(runs: Sequence[Run]) -> list[str]:
     facts, noise = list[dict[str, str]](), set[str]()
     for run in runs:
         header = run.header
-        own = {"study": str(header["name"])} | ({"data": short(header["data"])} if "data" in header else {})
-        own |= {"release": kind(run.released), "mechanism": kind(header["mechanism"])}
-        own |= {name: value_of(value) for name, value in settings(header["mechanism"]).items()}
-        own |= {f"release {name}": value_of(value) for name, value in settings(run.released).items()}
-        own |= {"aggregation": kind(header["aggregation"]), "attack": kind(header["attack"])}
+        own = {"study": str(header["name"])} | ({"data": short_identity(header["data"])} if "data" in header else {})
+        own |= {"release": kind_alone(run.released), "mechanism": kind_alone(header["mechanism"])}
+        own |= {name: value_of(value) for name, value in settings_beside(header["mechanism"]).items()}
+        own |= {f"release {name}": value_of(value) for name, value in settings_beside(run.released).items()}
+        own |= {"aggregation": kind_alone(header["aggregation"]), "attack": kind_alone(header["attack"])}
         for of in ("attack", "aggregation"):
-            own |= {f"{of} {name}": value_of(value) for name, value in settings(header[of]).items()}
-        own |= {"corruption": named(header.get("corruption")), "Byzantine": str(header["byzantine"])}
+            own |= {f"{of} {name}": value_of(value) for name, value in settings_beside(header[of]).items()}
+        own |= {"corruption": kind_with_settings(header.get("corruption")), "Byzantine": str(header["byzantine"])}
         own |= {"clients": str(header["clients"]), "model": str(header["model"])}
         own |= {"trust": str((header["release"] or {}).get("trust")), "rounds": str(header["rounds"])}
         facts.append({name: value if name in BARE else f"{name} {value}" for name, value in own.items()})
-        effects = dict(getattr(MECHANISMS.get(kind(run.header["mechanism"])), "effects", {}))
-        if (cls := SUMS.get(kind(run.released))) is not None:
+        effects = dict(getattr(MECHANISMS.get(kind_alone(run.header["mechanism"])), "effects", {}))
+        if (cls := SUMS.get(kind_alone(run.released))) is not None:
             effects |= {f"release {name}": way for name, way in COSTED.named(cls.kind_of_cost).effects.items()}
         noise |= {name for name, way in effects.items() if way < 0}
     names = list(dict.fromkeys(name for own in facts for name in own))

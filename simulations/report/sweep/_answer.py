@@ -7,7 +7,15 @@ from statistics import fmean
 
 from clients.data.identity import in_words
 from fedpriv.trust import Word, sums_only
-from server.progress.words import ASSUMED, how, ranges, share, small, tally, up
+from server.progress.words import (
+    ASSUMED,
+    ranges_words,
+    rounded_up,
+    share_words,
+    small_delta,
+    tally_words,
+    unit_and_trust,
+)
 from simulations.report.sweep._spots import Field, Spread
 from simulations.report.sweep._standing import KEPT, UNTRIED, Standing, Standings
 from simulations.report.sweep.cells import Ran, State, Sweep
@@ -50,7 +58,7 @@ def answer(standings: Standings) -> list[str]:
         said.append(_survivors(standings))
     cells = [cell for spot in grid.spots for cell in spot.counted]
     extremes = [choice(cells, key=lambda cell: cell.accuracy or 0.0) for choice in (max, min)]
-    best, worst = (f"{share(cell.accuracy)} ({grid.cell(cell)})" for cell in extremes)
+    best, worst = (f"{share_words(cell.accuracy)} ({grid.cell(cell)})" for cell in extremes)
     return [*said, f"One cell is known: {best}." if len(cells) == 1 else f"Best cell: {best}. Worst cell: {worst}."]
 
 
@@ -98,7 +106,7 @@ def _doubts(grid: Grid) -> list[str]:
                     f"client ({whys[0]}{more}): nothing is known of it.")  # fmt: skip
     if some := [(cell, cell.ran) for cell in sweep.done if cell.ran and (cell.ran.failed or cell.ran.rejected)]:
         most, ran = max(some, key=lambda each: sum(each[1].failed.values()) + sum(each[1].rejected.values()))
-        where, told = ", ".join(most.place.values()) or f"seed {most.seed}", tally({**ran.failed, **ran.rejected})
+        where, told = ", ".join(most.place.values()) or f"seed {most.seed}", tally_words({**ran.failed, **ran.rejected})
         said.append(f"In {_cells(len(some))} clients failed or were rejected: their messages did not count; "
                     f"most in {where}: {told}.")  # fmt: skip
     tests = max((run.test_examples for run in sweep.ran), default=0)
@@ -108,7 +116,7 @@ def _doubts(grid: Grid) -> list[str]:
         return [*said, f"One seed ({sweep.seeds[0]}): nothing here tells how much is luck.{error}"]
     scatter = [spot.accuracy.deviation for spot in grid.spots if spot.accuracy and spot.accuracy.deviation is not None]
     typical = f"; ± is their standard deviation, {fmean(scatter):.3f} on average" if scatter else ""
-    seeds = f"{len(sweep.seeds)} seeds ({ranges(sorted(sweep.seeds))})"
+    seeds = f"{len(sweep.seeds)} seeds ({ranges_words(sorted(sweep.seeds))})"
     return [*said, f"Every number is a mean over {seeds} unless it says otherwise{typical}.{error}"]
 
 
@@ -175,8 +183,8 @@ def guarantees(sweep: Sweep) -> list[str]:
             said.append(f"{_cells(len(runs))} promise{'s' * (len(runs) == 1)} no privacy: ε = ∞.")
             continue
         unit, trust, adjacency, delta = promise
-        bound = f"ε ≤ {epsilon_range([run.upper for run in runs if run.upper is not None])} at δ = {small(delta)}"
-        said.append(f"{bound} in {_cells(len(runs))}, certified: {how(trust, unit, adjacency)}.")
+        bound = f"ε ≤ {epsilon_range([run.upper for run in runs if run.upper is not None])} at δ = {small_delta(delta)}"
+        said.append(f"{bound} in {_cells(len(runs))}, certified: {unit_and_trust(trust, unit, adjacency)}.")
     if any(promise and sums_only(promise[1]) for promise in found):
         said.append(ASSUMED.replace("This guarantee", "The guarantee under secure aggregation"))
     return said
@@ -191,7 +199,7 @@ def epsilon_range(uppers: list[float]) -> str:
     if not uppers:
         return "?"
     low, high = min(uppers), max(uppers)
-    return up(high) if low >= SAME * high else f"{up(low)} to {up(high)}"
+    return rounded_up(high) if low >= SAME * high else f"{rounded_up(low)} to {rounded_up(high)}"
 
 
 def plus_minus(spread: Spread | None) -> str:

@@ -7,7 +7,7 @@ from math import inf, isfinite, log
 
 from matplotlib.ticker import NullLocator
 
-from server.progress.words import up
+from server.progress.words import rounded_up
 from simulations.figures.style import MUTED, Picture, house_style, label_ends, saved, thousands
 from simulations.report.sweep._answer import SAME
 from simulations.report.sweep._axes import number
@@ -47,7 +47,7 @@ def epsilon(grid: Grid) -> tuple[list[Picture], int]:
         for x in reversed(values):
             if scale(kept[-1]) - scale(x) > (scale(high) - scale(low)) / 12:
                 kept.append(x)
-        ticks = [(x, up(x, 3)) for x in reversed(kept)] + [(beyond, "∞")] * plain
+        ticks = [(x, rounded_up(x, 3)) for x in reversed(kept)] + [(beyond, "∞")] * plain
         axes.set_xticks(*zip(*ticks, strict=True))
         if plain:
             axes.axvline((high * beyond) ** 0.5 if wide else (high + beyond) / 2, color=MUTED, lw=0.7, ls=":")

@@ -14,7 +14,7 @@ from matplotlib.patches import Rectangle
 
 from simulations.figures.style import CARD, INK, MUTED, Drawn, Picture, house_style, saved
 from simulations.report.sweep._spots import Field, Key
-from simulations.report.sweep.grid import Grid, ordered
+from simulations.report.sweep.grid import Grid, ordered_values
 
 COLUMNS = 8  # side by side on a page
 ROWS = 24  # in one picture
@@ -65,7 +65,7 @@ def maps(grid: Grid, fields: Sequence[Field]) -> list[HeatMap]:
     return [
         HeatMap(title, columns, list(rows.items()))
         for title, rows in found.items()
-        for columns in _divided(ordered(column for row in rows.values() for column in row))
+        for columns in _divided(ordered_values(column for row in rows.values() for column in row))
     ]
 
 

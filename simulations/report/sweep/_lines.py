@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 
 from server.progress.words import LETTERS
 from simulations.figures.curves import COLOURS
-from simulations.figures.style import MUTED, key, key_rows, label_ends
+from simulations.figures.style import MUTED, draw_key, key_rows, label_ends
 
 MARKS = "os^DvPX*<>"  # nobody has to tell lines apart by their colours alone
 MOST = len(MARKS)  # lines with a colour; the others are drawn thin and grey
@@ -70,7 +70,7 @@ class Names:
         shown = [place for place in self.coloured if place in places]
         words = [(f"{self.tag(place)}  {shorten(self.names[place])}", self.colour(place)) for place in shown]
         if self.lettered:
-            key(axes, words)
+            draw_key(axes, words)
 
     def height(self, places: Sequence[int]) -> float:
         """How many inches the key of these lines takes."""

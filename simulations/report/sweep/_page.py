@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from html import escape
 
-from server.progress.words import ranges
+from server.progress.words import ranges_words
 from simulations.figures.style import Picture
 from simulations.report._document import document, figure, folded, table, tile
 from simulations.report.sweep import _costs as costs
@@ -88,7 +88,9 @@ def _tiles(standings: Standings) -> Iterator[str]:
     uppers = [run.upper for run in sweep.ran if run.upper is not None]
     if uppers:
         yield tile(epsilon_range(uppers), "ε at most, certified, at the end of a run")
-    yield tile(str(len(sweep.seeds)), f"seed{'s' * (len(sweep.seeds) > 1)} a place: {ranges(sorted(sweep.seeds))}")
+    yield tile(
+        str(len(sweep.seeds)), f"seed{'s' * (len(sweep.seeds) > 1)} a place: {ranges_words(sorted(sweep.seeds))}"
+    )
 
 
 def _not_counted(grid: Grid) -> str:

@@ -10,8 +10,8 @@ from statistics import fmean
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from server.progress.words import share
-from simulations.figures.style import new
+from server.progress.words import share_words
+from simulations.figures.style import new_figure
 from simulations.report.sweep._axes import Role, role
 from simulations.report.sweep._lines import MOST as COLOURED
 from simulations.report.sweep._lines import WORST, Line, Names, accuracy_axis
@@ -94,7 +94,7 @@ def chosen(found: Sequence[Group]) -> list[Group]:
 
 def opened(grid: Grid, group: Group, lines: Sequence[Line]) -> tuple[Figure, Axes]:
     """A panel before anything is drawn, with room for the key of its lines."""
-    figure, (axes,) = new(3.0 + group.names.height([line.place for line in lines]))
+    figure, (axes,) = new_figure(3.0 + group.names.height([line.place for line in lines]))
     accuracy_axis(axes, group.title, grid.top)
     return figure, axes
 
@@ -115,7 +115,7 @@ def lines_of(group: Group, measure: Measure) -> list[Line]:
 
 def alt(label: str, group: Group, lines: Sequence[Line]) -> str:
     """What a figure shows, for who cannot see it."""
-    ends = "; ".join(f"{group.names.names[line.place]} {share(line.y[-1])}" for line in lines[:12])
+    ends = "; ".join(f"{group.names.names[line.place]} {share_words(line.y[-1])}" for line in lines[:12])
     return f"{group.title}, against {label}; at the end of each line: {ends}."
 
 

@@ -8,7 +8,7 @@ from functools import cached_property
 from statistics import fmean, stdev
 from typing import NamedTuple
 
-from server.progress.words import share
+from server.progress.words import share_words
 from simulations.report.sweep._axes import Role
 from simulations.report.sweep.cells import Cell
 
@@ -42,7 +42,7 @@ def at_most(value: float | None, partial: bool) -> str:
     >>> at_most(0.5, partial=True), at_most(0.5, partial=False)
     ('≤ 0.500', '0.500')
     """
-    return f"{'≤ ' * partial}{share(value)}"
+    return f"{'≤ ' * partial}{share_words(value)}"
 
 
 class Condition(NamedTuple):

@@ -7,7 +7,7 @@ import io
 from collections.abc import Sequence
 from typing import Any
 
-from server.progress.words import down, share, size, tally, up
+from server.progress.words import bytes_words, rounded_down, rounded_up, share_words, tally_words
 from simulations.report.sweep._answer import plus_minus
 from simulations.report.sweep._axes import ROLES, Role
 from simulations.report.sweep._spots import Spot
@@ -97,8 +97,8 @@ def cells_in_words(grid: Grid) -> Table:
     for place, cell in ((_place(grid, spot), cell) for spot in grid.spots for cell in spot.cells):
         ran, numbers = cell.ran, ["–"] * 5
         if ran is not None:
-            numbers = [share(ran.accuracy) if cell.state == "done" else "–", bounds(ran.lower, ran.upper),
-                       size(ran.client_bytes), tally(ran.rejected), tally(ran.failed)]  # fmt: skip
+            numbers = [share_words(ran.accuracy) if cell.state == "done" else "–", bounds(ran.lower, ran.upper),
+                       bytes_words(ran.client_bytes), tally_words(ran.rejected), tally_words(ran.failed)]  # fmt: skip
         ended = cell.why if cell.state in ("done", "missing") else f"{WORDS.get(cell.state, cell.state)}: {cell.why}"
         rows.append([*place, str(cell.seed), *numbers, ended])
     return head, rows
@@ -112,7 +112,7 @@ def bounds(lower: float | None, upper: float | None) -> str:
     """
     if lower is None or upper is None:
         return "–"
-    return up(upper) if lower == upper else f"{down(lower)} to {up(upper)}"
+    return rounded_up(upper) if lower == upper else f"{rounded_down(lower)} to {rounded_up(upper)}"
 
 
 def summary_in_words(grid: Grid) -> Table:
@@ -121,7 +121,7 @@ def summary_in_words(grid: Grid) -> Table:
     rows = []
     for spot in grid.spots:
         sent, counted = spot.mean("client_bytes"), f"{len(spot.counted)} of {len(spot.cells)}"
-        costs = ["–" if spot.upper is None else up(spot.upper), "–" if sent is None else size(sent)]
+        costs = ["–" if spot.upper is None else rounded_up(spot.upper), "–" if sent is None else bytes_words(sent)]
         rows.append([*_place(grid, spot), plus_minus(spot.accuracy), counted, *costs, _is_worst(grid, spot)])
     return head, rows
 

@@ -14,7 +14,7 @@ from fedpriv import records
 from fedpriv.errors import FedprivError
 from fedpriv.trust import Word
 from server.directory import data_place
-from server.progress.words import kind, named
+from server.progress.words import kind_alone, kind_with_settings
 from simulations.report.run.runs import Run, study_text
 
 FORMAT = 1  # of the index
@@ -104,7 +104,7 @@ def is_sweep(directory: str | Path) -> bool:
     return (Path(directory) / INDEX).is_file()
 
 
-def load(directory: str | Path) -> Sweep:
+def read_sweep(directory: str | Path) -> Sweep:
     """The sweep of a directory, however far it has come."""
     place, path = Path(directory), Path(directory) / INDEX
     try:
@@ -134,7 +134,7 @@ def _told(place: Path) -> tuple[State, str, Ran | None]:
     run = None
     if (place / "records.jsonl").is_file():
         try:
-            run = Run(place, records.read(place / "records.jsonl"), {}, "", data_place(place))
+            run = Run(place, records.read_records(place / "records.jsonl"), {}, "", data_place(place))
         except FedprivError as error:
             return "failed", f"records.jsonl: {str(error).rpartition('records.jsonl')[2].lstrip(': ')}", None
     if run and run.records.end and run.records.end["why"] != "interrupted":
@@ -165,7 +165,7 @@ def _ran(run: Run) -> Ran:
         guarantee=(release["unit"], release["trust"], release["adjacency"], header["delta"]) if run.private else None,
         client_bytes=run.client_bytes, bytes_up=run.bytes_up,
         rejected=run.total("rejected"), failed=run.total("failed"), rounds=len(run.rounds),
-        clients=header["clients"], byzantine=header["byzantine"], attack=named(header["attack"]),
-        aggregation=kind(header["aggregation"]), test_examples=header["test_examples"],
+        clients=header["clients"], byzantine=header["byzantine"], attack=kind_with_settings(header["attack"]),
+        aggregation=kind_alone(header["aggregation"]), test_examples=header["test_examples"],
         data=header.get("data"), where=run.where,
     )  # fmt: skip

@@ -33,9 +33,9 @@ class Grid:
         ]
         self.fields = self.fields_of(self.spots)
         self.by_place = {(field.defence, field.condition): field for field in self.fields}
-        self.defences = ordered(spot.defence for spot in self.spots)
-        self.attacks = ordered(spot.attack for spot in self.spots)
-        self.conditions = ordered(spot.condition for spot in self.spots)
+        self.defences = ordered_values(spot.defence for spot in self.spots)
+        self.attacks = ordered_values(spot.attack for spot in self.spots)
+        self.conditions = ordered_values(spot.condition for spot in self.spots)
         known = [spot.accuracy for spot in self.spots if spot.accuracy]
         self.top = max((found.mean + (found.deviation or 0.0) for found in known), default=1.0)
 
@@ -79,7 +79,7 @@ class Grid:
         return self.words("attack", spot.attack) or _only(c.ran.attack for c in spot.cells if c.ran) or "the attack"
 
 
-def ordered(keys: Iterable[Place]) -> list[Place]:
+def ordered_values(keys: Iterable[Place]) -> list[Place]:
     """Keys or conditions, each once, in the order of the axes."""
     return sorted(set(keys))
 

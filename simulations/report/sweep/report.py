@@ -6,8 +6,8 @@ from pathlib import Path
 from textwrap import fill
 from typing import Any, get_args
 
-from simulations.figures.files import put
-from simulations.report.run.facts import aligned
+from simulations.figures.files import put_files
+from simulations.report.run.facts import aligned_table
 from simulations.report.sweep._answer import answer, caveats, progress
 from simulations.report.sweep._standing import Standings
 from simulations.report.sweep._tables import files
@@ -19,16 +19,16 @@ BEST = 12  # defences on a terminal
 FAILED = 5  # cells that failed, and as many that were not tried, on a terminal
 
 
-def write(grid: Grid) -> list[Path]:
+def write_sweep_report(grid: Grid) -> list[Path]:
     """The page, the figures and the tables; the page comes first."""
     from simulations.report.sweep._page import report  # matplotlib takes a while, and a table needs none
 
     html, pictures = report(grid)
     content = {"index.html": html.encode(), **{f"{each.name}.png": each.png for each in pictures}, **files(grid)}
-    return put(grid.sweep.directory / "report", content, PICTURES)
+    return put_files(grid.sweep.directory / "report", content, PICTURES)
 
 
-def text(grid: Grid) -> str:
+def sweep_text(grid: Grid) -> str:
     """The answer for people, how the best defences stand, and what has failed."""
     standings, sweep = Standings(grid), grid.sweep
     lines = [f"{sweep.name}  {sweep.directory}  {progress(sweep)}"]
@@ -38,7 +38,7 @@ def text(grid: Grid) -> str:
         head = ["defence", "on average", "at the least", "survives"]
         rows = [[grid.defence(each.defence), each.words, each.least.words if each.least else "–", each.overall.words]
                 for each in standings.order[:BEST]]  # fmt: skip
-        lines += ["", aligned(head[:columns], [row[:columns] for row in rows])]
+        lines += ["", aligned_table(head[:columns], [row[:columns] for row in rows])]
     for state in ("failed", "untried"):
         if cells := sweep.those(state):
             lines += ["", f"{WORDS.get(state, state)}:"]
@@ -50,7 +50,7 @@ def _said(standings: Standings) -> list[str]:
     return [*answer(standings), *caveats(standings)]
 
 
-def summary(grid: Grid) -> dict[str, Any]:
+def sweep_summary(grid: Grid) -> dict[str, Any]:
     """The sweep as plain data."""
     standings, sweep = Standings(grid), grid.sweep
     return {

@@ -14,7 +14,7 @@ from fedpriv.curves.tradeoff import Tradeoff
 from fedpriv.mechanisms import BinomialNoise, NoisySign, StochasticSign, Ternary
 from simulations.figures.checks import Check
 from simulations.figures.curves import COLOURS
-from simulations.figures.panels import DASHED, DOTTED, Line, Panel, tradeoffs
+from simulations.figures.panels import DASHED, DOTTED, Line, Panel, tradeoff_panel
 from simulations.reproduce.fdp import _formulas as formulas
 
 ALPHA = np.unique(np.concatenate((np.linspace(0, 1, 1001), np.geomspace(1e-6, 0.1, 200))))
@@ -33,7 +33,7 @@ def figure_2() -> Figure:
         same_curve(f"curve of Theorem 2, M = {m}", curve, partial(formulas.theorem_2, trials=m, levels=8))
         for m, curve in zip(trials, curves, strict=True)
     ]
-    checks.append(rising("a larger M gives more privacy, at every α", [line.y for line in lines]))
+    checks.append(check_rising("a larger M gives more privacy, at every α", [line.y for line in lines]))
     last = curves[-1]
     smallest, at = last.delta(np.inf), last.delta(1.67)
     checks += [
@@ -42,7 +42,7 @@ def figure_2() -> Figure:
         Check(claim="δ at ε = 1.67, M = 500", published="0.039", ours=f"{at:.12g}", agrees=abs(at - 0.039) < 5e-4,
               right=abs(at - 0.00525787631698) < 1e-12, why="its (1.67, 0.039) is not that of l = 8"),
     ]  # fmt: skip
-    return [tradeoffs("Binomial noise, l = 8, p = ½", lines)], checks
+    return [tradeoff_panel("Binomial noise, l = 8, p = ½", lines)], checks
 
 
 def figure_3() -> Figure:
@@ -58,14 +58,14 @@ def figure_3() -> Figure:
     checks = [
         same_curve("curve of the ternary compressor, (22)", sparse, lambda x: formulas.ternary(x, 0.1, 0.25, 0.5)),
         same_curve("curve of the stochastic sign, (16)", sign, lambda x: formulas.stochastic_sign(x, 0.1, 0.25)),
-        rising("the ternary compressor gives more privacy, at every α", [lines[1].y, lines[0].y]),
-        number("pure ε of the ternary compressor, ln(7/3)", pure, sparse.epsilon(0.0)),
-        number("pure ε of the stochastic sign, ln(7/3)", pure, sign.epsilon(0.0)),
-        number("δ at ε = ln 2, ternary compressor", 0.05, sparse.delta(log(2))),
+        check_rising("the ternary compressor gives more privacy, at every α", [lines[1].y, lines[0].y]),
+        check_number("pure ε of the ternary compressor, ln(7/3)", pure, sparse.epsilon(0.0)),
+        check_number("pure ε of the stochastic sign, ln(7/3)", pure, sign.epsilon(0.0)),
+        check_number("δ at ε = ln 2, ternary compressor", 0.05, sparse.delta(log(2))),
         Check(claim="δ at ε = ln 2, stochastic sign", published="> 0.05", ours=f"{at_ln_2:.10g}",
               agrees=at_ln_2 > 0.05, right=abs(at_ln_2 - 0.1) < SAME),
     ]  # fmt: skip
-    panel = tradeoffs("Sparsification, c = .1, A = .25, B = .5", lines)
+    panel = tradeoff_panel("Sparsification, c = .1, A = .25, B = .5", lines)
     return [Panel(title=panel.title, x=panel.x, y=panel.y, lines=lines, between=gained)], checks
 
 
@@ -86,14 +86,14 @@ def figure_4() -> Figure:
     checks = [
         same_curve("curve of (25), Φ(c/σ)", printed, lambda alpha: formulas.noisy_sign(alpha, 1.0)),
         same_curve("curve of (25), Φ(1/2σ)", meant, lambda alpha: formulas.noisy_sign(alpha, 0.5)),
-        number("δ of the Gaussian at that ε", delta, gaussian.delta(epsilon)),
+        check_number("δ of the Gaussian at that ε", delta, gaussian.delta(epsilon)),
         Check(claim=f"{order}, Φ(c/σ) as printed", published="holds", ours=f"{-lowest:.4f} below it",
               agrees=lowest >= -SAME,
               why="Φ(c/σ) is noise of deviation σ, which is 2-GDP; Algorithm 3 has deviation 2cσ, which gives Φ(1/2σ)"),
-        rising(f"{order}, Φ(1/2σ)", [approximate, gaussian(ALPHA), meant(ALPHA)]),
-        number("μ of NoisySign, noise 2cσ (the Gaussian's)", 1.0, meant.mu),
+        check_rising(f"{order}, Φ(1/2σ)", [approximate, gaussian(ALPHA), meant(ALPHA)]),
+        check_number("μ of NoisySign, noise 2cσ (the Gaussian's)", 1.0, meant.mu),
     ]  # fmt: skip
-    return [tradeoffs("The sign of noisy data, c = σ = μ = 1", lines)], checks
+    return [tradeoff_panel("The sign of noisy data, c = σ = μ = 1", lines)], checks
 
 
 def same_curve(claim: str, ours: Tradeoff, formula: Callable[[Vector], Vector]) -> Check:
@@ -102,13 +102,13 @@ def same_curve(claim: str, ours: Tradeoff, formula: Callable[[Vector], Vector]) 
     return Check(claim=claim, published="closed form", ours=f"within {max(gap, 1e-16):.0e}", agrees=gap < SAME)
 
 
-def rising(claim: str, curves: list[Vector]) -> Check:
+def check_rising(claim: str, curves: list[Vector]) -> Check:
     """Each curve nowhere below the one before."""
     least = min(float((above - below).min()) for below, above in pairwise(curves))
     words = "holds" if least >= -SAME else f"fails by {-least:.2g}"
     return Check(claim=claim, published="holds", ours=words, agrees=least >= -SAME)
 
 
-def number(claim: str, published: float, ours: float) -> Check:
+def check_number(claim: str, published: float, ours: float) -> Check:
     """Two numbers that should be the same."""
     return Check(claim=claim, published=f"{published:.10g}", ours=f"{ours:.10g}", agrees=abs(ours - published) < 1e-9)

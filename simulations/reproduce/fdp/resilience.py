@@ -11,10 +11,10 @@ from fedpriv.mechanisms import Binomial, Ternary
 from fedpriv.tolerance import Vote
 from simulations.figures.checks import Check
 from simulations.figures.curves import COLOURS
-from simulations.figures.panels import Line, tradeoffs
-from simulations.figures.tolerance import LEGEND, Survived, resilience, shares
+from simulations.figures.panels import Line, tradeoff_panel
+from simulations.figures.tolerance import LEGEND, Survived, resilience_lines, survived_shares
 from simulations.reproduce.fdp import _formulas as formulas
-from simulations.reproduce.fdp.curves import ALPHA, Figure, rising, same_curve
+from simulations.reproduce.fdp.curves import ALPHA, Figure, check_rising, same_curve
 
 CLIP = 0.1  # c, of the tradeoff curves
 MEAN = 0.1  # x̄, of the votes
@@ -34,13 +34,13 @@ def figure_7() -> Figure:
     scales = (0.5, 1.0, 2.0)
     survived = _varied("B", {b: [_at(_votes(b, m), FEW) for m in trials] for b in scales})
     panels = [
-        tradeoffs("Privacy, B = 1", curves([f"M = {each.trials}" for each in by_trials], by_trials)),
-        tradeoffs("Privacy, M = 16", curves([f"B = {each.scale:g}" for each in by_scale], by_scale)),
-        resilience(f"Byzantine resilience, N = {FEW}", "votes a coordinate, M", trials, survived, log=2),
+        tradeoff_panel("Privacy, B = 1", resilience_curves([f"M = {each.trials}" for each in by_trials], by_trials)),
+        tradeoff_panel("Privacy, M = 16", resilience_curves([f"B = {each.scale:g}" for each in by_scale], by_scale)),
+        resilience_lines(f"Byzantine resilience, N = {FEW}", "votes a coordinate, M", trials, survived, log=2),
     ]
     checks = [_curve(each) for each in (*by_trials, *by_scale)]
-    checks.append(rising("privacy falls with M, at every α", [line.y for line in panels[0].lines][::-1]))
-    checks.append(rising("privacy rises with B, at every α", [line.y for line in panels[1].lines]))
+    checks.append(check_rising("privacy falls with M, at every α", [line.y for line in panels[0].lines][::-1]))
+    checks.append(check_rising("privacy rises with B, at every α", [line.y for line in panels[1].lines]))
     checks += [_more(f"K rises with M, {name}", votes) for name, votes, _ in survived]
     checks.append(_more("K falls with B, M = 16", [_at(_votes(b, 16), FEW) for b in scales][::-1]))
     checks += [_tolerated(by_trials[1], FEW), _tolerated(by_trials[1], MANY), _tolerated(by_trials[2], MANY)]
@@ -55,16 +55,18 @@ def figure_8() -> Figure:
     spreads = np.linspace(0.105, 0.495, 27)
     survived = _varied("B", {b: [_at(_symbols(float(a), b), FEW) for a in spreads] for b in scales})
     panels = [
-        tradeoffs("Privacy, B = 0.5", curves([f"A = {each.spread:g}" for each in by_spread], by_spread)),
-        tradeoffs("Privacy, A = 0.15", curves([f"B = {each.scale:g}" for each in by_scale], by_scale)),
-        resilience(f"Byzantine resilience, N = {FEW}", "how little a sign says, A", spreads, survived),
+        tradeoff_panel(
+            "Privacy, B = 0.5", resilience_curves([f"A = {each.spread:g}" for each in by_spread], by_spread)
+        ),
+        tradeoff_panel("Privacy, A = 0.15", resilience_curves([f"B = {each.scale:g}" for each in by_scale], by_scale)),
+        resilience_lines(f"Byzantine resilience, N = {FEW}", "how little a sign says, A", spreads, survived),
     ]
     checks = [_curve(each) for each in (*by_spread, *by_scale)]
     bounds = [vote.published[1] or 0.0 for vote in survived[0][1]]
     counts = [vote.exact or 0 for vote in survived[0][1]]
     checks += [
-        rising("privacy rises with A, at every α", [line.y for line in panels[0].lines]),
-        rising("privacy rises with B, at every α", [line.y for line in panels[1].lines]),
+        check_rising("privacy rises with A, at every α", [line.y for line in panels[0].lines]),
+        check_rising("privacy rises with B, at every α", [line.y for line in panels[1].lines]),
         Check(claim="the theorem's K falls with A, B = .5", published="holds",
               ours=f"{bounds[0]:.1f} to {bounds[-1]:.1f}", agrees=bool((np.diff(bounds) <= 0).all())),
         Check(claim="K itself falls with A, B = .5", published="holds",
@@ -83,15 +85,15 @@ def figure_9() -> Figure:
     votes = _varied("B", {b: [_at(_votes(b, 16), int(n)) for n in honest] for b in (0.5, 1.0, 2.0)})
     symbols = _varied("A", {a: [_at(_symbols(a, 0.5), int(n)) for n in honest] for a in (0.15, 0.25, 0.45)})
     panels = [
-        resilience("Binomial mechanism, M = 16", "honest clients, N", honest, votes, log=10),
-        resilience("Ternary compressor, B = 0.5", "honest clients, N", honest, symbols, log=10),
+        resilience_lines("Binomial mechanism, M = 16", "honest clients, N", honest, votes, log=10),
+        resilience_lines("Ternary compressor, B = 0.5", "honest clients, N", honest, symbols, log=10),
     ]
     checks = [_more(f"K/N rises with N, {name}", votes, share=True) for name, votes, _ in (*votes, *symbols)]
     checks += [_tolerated(_symbols(0.25, 0.5), 10_000), _tolerated(_votes(1.0, 64), 10_000)]
     return panels, checks
 
 
-def curves(names: Sequence[str], mechanisms: Sequence[Own]) -> list[Line]:
+def resilience_curves(names: Sequence[str], mechanisms: Sequence[Own]) -> list[Line]:
     """The tradeoff curve of each."""
     return [
         Line(name, ALPHA, each.tradeoff()(ALPHA), colour)
@@ -144,7 +146,7 @@ def _more(claim: str, votes: Sequence[Vote], share: bool = False) -> Check:
 
     The numbers are K, or with `share` K/N.
     """
-    exact, _, published = (np.nan_to_num(each) for each in shares(votes))
+    exact, _, published = (np.nan_to_num(each) for each in survived_shares(votes))
     if not share:
         exact, published = exact * votes[0].honest, published * votes[0].honest
     ties = 2 / np.array([vote.honest for vote in votes[1:]]) if share else 2

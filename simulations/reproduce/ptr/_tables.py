@@ -10,7 +10,7 @@ from dataclasses import asdict
 from typing import Any
 
 from clients.data import Digits, Idx
-from clients.data.identity import digest, title
+from clients.data.identity import data_digest, data_title
 from fedpriv._base.tables import Table
 from fedpriv.errors import FedprivError
 from fedpriv.studies.study import Study
@@ -114,7 +114,7 @@ def data_of(study: Study) -> str:
     if study.data.kind == "Digits":
         return "scikit-learn's digits"
     images = Idx(**study.data.settings)
-    return title(digest(images.load())) or f"the idx files in {images.path}"
+    return data_title(data_digest(images.load())) or f"the idx files in {images.path}"
 
 
 def scaled_down(study: Study, seeds: int) -> list[str]:

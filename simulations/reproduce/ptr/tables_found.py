@@ -15,7 +15,7 @@ from scipy.special import ndtri, stdtrit
 from fedpriv import records
 from fedpriv.studies import file as study_file
 from fedpriv.studies.study import Study
-from simulations.report.sweep.cells import Cell, Sweep, load
+from simulations.report.sweep.cells import Cell, Sweep, read_sweep
 from simulations.reproduce.ptr._tables import CORRUPTION, EPSILON, RELEASE
 from simulations.reproduce.ptr.tables_published import PTR
 
@@ -51,7 +51,7 @@ class Found:
     @staticmethod
     def of(directory: Path) -> Found:
         """The directory as it is now."""
-        return Found(directory, load(directory))
+        return Found(directory, read_sweep(directory))
 
     def accuracies(self, row: str, epsilon: float, release: str) -> dict[int, float]:
         """Accuracy by seed, of the cells that are done."""
@@ -75,7 +75,7 @@ class Found:
     @cached_property
     def study(self) -> Study:
         """One of the cells' studies: what they share is shared by all."""
-        return study_file.read(str(self._place(self.sweep.done[0]) / "study.toml"))
+        return study_file.read_study(str(self._place(self.sweep.done[0]) / "study.toml"))
 
     @property
     def seeds(self) -> int:
@@ -106,8 +106,8 @@ class Found:
         """
         shares = []
         for place in (self._place(cell) for cell in self._at(row, epsilon, PTR) if cell.state == "done"):
-            lines = records.read(place / "records.jsonl").rounds
-            study = study_file.read(str(place / "study.toml"))
+            lines = records.read_records(place / "records.jsonl").rounds
+            study = study_file.read_study(str(place / "study.toml"))
             trimmed = [*study.first_settings, *(float(line["adapted"]["trimmed"]) for line in lines)]
             shares.append(fmean(after < before or after == 1 for before, after in pairwise(trimmed)))
         return fmean(shares) if shares else None
@@ -117,7 +117,7 @@ class Found:
         return [cell for cell in self.sweep.cells if cell.place == place]
 
     def _header(self, cell: Cell) -> records.Line:
-        return records.read(self._place(cell) / "records.jsonl").header
+        return records.read_records(self._place(cell) / "records.jsonl").header
 
     def _place(self, cell: Cell) -> Path:
         return self.directory / "cells" / cell.id

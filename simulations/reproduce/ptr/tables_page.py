@@ -14,12 +14,12 @@ from simulations.figures.style import CARD, MUTED, house_style
 from simulations.reproduce.ptr._tables import CORRUPTION, EPSILON, MEANING, RELEASE, data_of, scaled_down
 from simulations.reproduce.ptr.tables_found import Found, mean_of
 from simulations.reproduce.ptr.tables_published import DPSGD, GAUSSIAN, PTR, RELEASES, TABLES
-from simulations.reproduce.ptr.tables_words import finding, signed, standing, why
+from simulations.reproduce.ptr.tables_words import finding_words, signed_points, standing_words, why_words
 
 MARKS = dict(zip(RELEASES, "sDo", strict=True))
 
 
-def page(found: Found) -> str:
+def tables_page(found: Found) -> str:
     """The whole page."""
     name, table = found.sweep.name, TABLES[found.sweep.name]
     return "\n\n".join([
@@ -29,14 +29,14 @@ def page(found: Found) -> str:
         "seed, with their standard error over seeds, and told from none at 95% (Student's t). Every ε is certified by "
         "the exact accountant at δ = 10⁻⁵, for one record there or not.",
         f"![{name}]({name}.png)",
-        markdown.table(*table_of(found)),
-        "## What it shows", markdown.bullets(finding(found)),
-        "## Why", markdown.bullets(why(found)),
-        "## What was run", markdown.bullets([
-            standing(found),
+        markdown.markdown_table(*table_of(found)),
+        "## What it shows", markdown.markdown_bullets(finding_words(found)),
+        "## Why", markdown.markdown_bullets(why_words(found)),
+        "## What was run", markdown.markdown_bullets([
+            standing_words(found),
             *(f"{what}: {MEANING[what]}" for what in MEANING if any(row.startswith(f"{what} ") for row in table.rows)),
         ]),
-        "Other than in [P]:", markdown.bullets(scaled_down(found.study, found.seeds)),
+        "Other than in [P]:", markdown.markdown_bullets(scaled_down(found.study, found.seeds)),
     ]) + "\n"  # fmt: skip
 
 
@@ -53,7 +53,9 @@ def table_of(found: Found) -> tuple[list[str], list[list[str]]]:
                 words = f"{100 * mean:.1f}" + ("" if deviation is None else f" ± {100 * deviation:.1f}")
             cells.append(words if theirs is None else f"{words} [{theirs:.1f}]")
         differences = [found.difference(row, epsilon, PTR, other) for other in (GAUSSIAN, DPSGD)]
-        ahead = ["–" if each is None else f"{signed(each.mean)} ({100 * each.error:.1f})" for each in differences]
+        ahead = [
+            "–" if each is None else f"{signed_points(each.mean)} ({100 * each.error:.1f})" for each in differences
+        ]
         rows.append([row, f"{epsilon:g}", *cells, *ahead])
     return head, rows
 
@@ -75,7 +77,7 @@ def csv_of(found: Found) -> str:
     return text.getvalue()
 
 
-def picture(found: Found) -> bytes:
+def tables_picture(found: Found) -> bytes:
     """Accuracy of each release under each corruption, a panel for each ε; hollow: the paper's, on its own data."""
     table, content = TABLES[found.sweep.name], io.BytesIO()
     with house_style():

@@ -8,23 +8,23 @@ from math import inf, isfinite
 from pathlib import Path
 from time import monotonic
 
-from fedpriv._base.tables import toml
+from fedpriv._base.tables import toml_text
 from fedpriv.errors import FedprivError
 from server.progress.live_line import LiveLine
-from server.progress.words import duration
-from simulations.flower.surroundings import cores
+from server.progress.words import duration_words
+from simulations.flower.surroundings import usable_cores
 from simulations.reproduce.ptr._tables import DIGITS, studies
 from simulations.sweep.crew import Crew
-from simulations.sweep.directory import STUDY, check_data, finished, opened, place_of
+from simulations.sweep.directory import STUDY, check_data, is_finished, opened_sweep, place_of
 from simulations.sweep.grid import Cell, Grid, grid_of
 from simulations.sweep.jobs import cell_jobs
 from simulations.sweep.stop import Stop
-from simulations.sweep.sweeping import resolved
+from simulations.sweep.sweeping import resolved_cells
 
 REPORT = 8.0  # seconds that are kept for ending Ray and writing the page
 
 
-def worked(
+def worked_tables(
     name: str,  # of TABLES
     out: Path,
     minutes: float | None,  # all that it may take; None: as long as it takes
@@ -33,7 +33,7 @@ def worked(
     """Run what the minutes allow in that directory, which is begun as they and the data say, or gone on with."""
     until = None if minutes is None else monotonic() + max(60 * minutes - REPORT, 54 * minutes)
     if not (out / STUDY).is_file():
-        grid = grid_of(toml(studies(name, minutes, cores(), data)))
+        grid = grid_of(toml_text(studies(name, minutes, usable_cores(), data)))
     else:  # it was begun, whatever the budget then was
         grid = grid_of(str(out / STUDY))
         if grid.name != name:
@@ -43,10 +43,10 @@ def worked(
             raise FedprivError(f"{out}: was begun on {kind}, not on {data}: --out names another place")
     try:
         with Stop() as stop, redirect_stdout(StringIO()):  # where Ray tells of workers that died
-            grid = resolved(grid, True, stop)
+            grid = resolved_cells(grid, True, stop)
             check_data(out, grid.cells)
-            with opened(out, grid):
-                missing = [cell for cell in grid.cells if not finished(place_of(out, cell))]
+            with opened_sweep(out, grid):
+                missing = [cell for cell in grid.cells if not is_finished(place_of(out, cell))]
                 if missing:
                     _work(grid, missing, out, until, stop)
     except KeyboardInterrupt:
@@ -70,7 +70,7 @@ def _work(grid: Grid, missing: list[Cell], out: Path, until: float | None, stop:
             seconds = by_cells if until is None else min(by_cells, max(until - monotonic(), 0.0))
             so_far = monotonic() - begun
             share = so_far / (so_far + seconds) if so_far else 0.0
-            facts = [f"about {duration(seconds)} left".ljust(24)] if isfinite(seconds) else []
+            facts = [f"about {duration_words(seconds)} left".ljust(24)] if isfinite(seconds) else []
             seed = min((total - left) * seeds // total, seeds - 1) + 1
             words = f"cell {total - left:{len(str(total))}}/{total}"
             line.show(words, share, [*facts, f"seed {seed} of {seeds}"])

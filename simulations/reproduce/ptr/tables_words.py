@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import sqrt
 
-from server.progress.words import ranges
+from server.progress.words import ranges_words
 from simulations.reproduce.ptr._tables import BOUND
 from simulations.reproduce.ptr.tables_found import Difference, Found
 from simulations.reproduce.ptr.tables_published import DPSGD, GAUSSIAN, NONE, PTR, TABLES, PaperTable
@@ -12,7 +12,7 @@ from simulations.reproduce.ptr.tables_published import DPSGD, GAUSSIAN, NONE, PT
 Spot = tuple[str, float]  # row and ε
 
 
-def finding(found: Found) -> list[str]:
+def finding_words(found: Found) -> list[str]:
     """Whether TSGD+PTR beats the other two, where by how much, and what the paper says."""
     table = TABLES[found.sweep.name]
     struck = [spot for spot in table.published if spot[0].startswith(("label", "gradient", "targeted"))]
@@ -46,13 +46,13 @@ def _beats(found: Found, spots: list[Spot], other: str, where: str, paper: str) 
     if below:
         words += f"; below it in {len(below)}, by {_points(known, below)}"
         words += f": {_places(below)}" if len(below) <= 6 else ""
-    return f"{words}. On average {signed(mean)} points. {paper}."
+    return f"{words}. On average {signed_points(mean)} points. {paper}."
 
 
-def signed(share: float) -> str:
+def signed_points(share: float) -> str:
     """Percentage points with their sign.
 
-    >>> signed(0.118), signed(-0.051)
+    >>> signed_points(0.118), signed_points(-0.051)
     ('+11.8', '−5.1')
     """
     return f"{100 * share:+.1f}".replace("-", "−")
@@ -67,7 +67,7 @@ def _places(spots: list[Spot]) -> str:
     return ", ".join(f"{row} at ε = {epsilon:g}" for row, epsilon in spots)
 
 
-def why(found: Found) -> list[str]:
+def why_words(found: Found) -> list[str]:
     """The noise each of them has at equal ε, how often the test passed, and what is left of a corruption."""
     release, study, table = found.study.privacy.release, found.study, TABLES[found.sweep.name]
     assert release is not None
@@ -123,15 +123,15 @@ def _of_trimming(found: Found, table: PaperTable) -> list[str]:
         difference = found.difference(row, epsilon, PTR, GAUSSIAN)
         lost, share = found.difference(row, epsilon, DPSGD, GAUSSIAN), found.passed(row, epsilon)
         if difference is not None and difference.verdict <= 0 and lost is not None and share is not None:
-            apart = f"{DPSGD} is {signed(lost.mean)} points from {GAUSSIAN}"
+            apart = f"{DPSGD} is {signed_points(lost.mean)} points from {GAUSSIAN}"
             places.append(f"{row} at ε = {epsilon:g} ({apart}, the test passed in {100 * share:.0f}% of steps)")
     return [*said, f"Where {PTR} does not beat {GAUSSIAN}: {'; '.join(places)}."] if places else said
 
 
-def standing(found: Found) -> str:
+def standing_words(found: Found) -> str:
     """How much of the grid is there, and which cells are not."""
     cells, done = found.sweep.cells, found.sweep.done
-    words = f"{len(done):,} of {len(cells):,} cells, seeds {ranges(sorted({cell.seed for cell in done}))}"
+    words = f"{len(done):,} of {len(cells):,} cells, seeds {ranges_words(sorted({cell.seed for cell in done}))}"
     without = [
         f"{row}, ε = {epsilon:g}, {release}"
         for row, epsilon in TABLES[found.sweep.name].published

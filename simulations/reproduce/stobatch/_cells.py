@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from clients.data import DATA_SETS, Arrays, Digits, Idx
-from clients.data.identity import digest, title
+from clients.data.identity import data_digest, data_title
 from clients.data.pool import Pool
 from fedpriv._base.tables import Table
 from fedpriv.errors import FedprivError
@@ -175,7 +175,7 @@ def called(scale: Scale) -> str:
     """The data in words."""
     if scale.data["kind"] == "Digits":
         return "scikit-learn's digits"
-    return title(digest(scale.pool())) or f"the images in {scale.data['path']}"
+    return data_title(data_digest(scale.pool())) or f"the images in {scale.data['path']}"
 
 
 def full(table: Table, digits: bool) -> Scale:

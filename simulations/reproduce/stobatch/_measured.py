@@ -15,14 +15,14 @@ import torch
 from torch import nn
 
 from clients.models.arrays import Floats
-from clients.models.gradients import blocks, torch_on_one_thread
+from clients.models.gradients import block_slices, torch_on_one_thread
 from clients.models.randomised import as_trained, network_of
-from clients.robustness.attacked import WORST, accuracies, attacked
-from clients.robustness.certifying import Terms, verdicts
-from clients.robustness.stobatch import smoothed
+from clients.robustness.attacked import WORST, accuracies_under, attacked_images
+from clients.robustness.certifying import Terms, verdicts_of
+from clients.robustness.stobatch import smoothed_network
 from clients.training.prepared import Prepared
-from fedpriv._base.files import replaced
-from fedpriv._base.tables import toml
+from fedpriv._base.files import replace_file
+from fedpriv._base.tables import toml_text
 from fedpriv.certified import GaussianSmoothing, Smoothing
 from fedpriv.certified.smoothing import in_linf
 from fedpriv.releases.kept import mechanism_of
@@ -56,24 +56,24 @@ def measured(cell: Cell, scale: Scale, sizes: Sequence[float], folder: Path) -> 
         return known
     torch_on_one_thread()
     begun = time.monotonic()
-    plan, place = planned(study_file.parsed(toml(study(cell, scale)))), folder / scale.trained(cell)
+    plan, place = planned(study_file.parsed_study(toml_text(study(cell, scale)))), folder / scale.trained(cell)
     epsilon = inf  # of an example, certified: nothing protects it where noise is drawn as printed
     if cell.draw == PRINTED:
         as_printed(plan, place)
         judged = _judged(cell, plan, _weights(plan, place), noise_of_inputs(plan))
     else:
-        result = rounds.run(plan.study, place, Here(), resume=(place / STUDY).is_file(), quiet=True)
+        result = rounds.run_rounds(plan.study, place, Here(), resume=(place / STUDY).is_file(), quiet=True)
         epsilon = inf if result["epsilon"] is None else float(result["epsilon"]["upper"])
         judged = _judged(cell, plan, _weights(plan, place), None)
     seconds = time.monotonic() - begun
     found = {"cell": asdict(cell), "seconds": seconds, "example_epsilon": epsilon if epsilon < inf else None}
     found |= _asked(judged, plan, scale, sizes) | {"asked_seconds": time.monotonic() - begun - seconds}
-    replaced(file, json.dumps(found).encode(), mode=0o644)
+    replace_file(file, json.dumps(found).encode(), mode=0o644)
     return found
 
 
 def _weights(plan: Prepared, place: Path) -> Floats:
-    state = checkpoint.load(place, plan.study.id, State.begun(plan.study, plan.net.initial()))
+    state = checkpoint.load_checkpoint(place, plan.study.id, State.begun(plan.study, plan.net.initial()))
     assert state is not None  # the run has ended
     return state.weights.astype(np.float32)
 
@@ -83,7 +83,7 @@ def _judged(cell: Cell, plan: Prepared, weights: Floats, kept: torch.Tensor | No
     network = network_of(plan.net, weights)
     noised: tuple[nn.Module, Smoothing | None] = as_trained(network, plan.pool.shape) or (network, None)
     if cell.method == STOBATCH and (own := plan.study.privacy.kept) is not None:
-        noised = smoothed(network, plan.pool.shape, mechanism_of(own).noise, PSI)
+        noised = smoothed_network(network, plan.pool.shape, mechanism_of(own).noise, PSI)
     judged, smoothing = noised
     return Judged(judged if kept is None else nn.Sequential(_Shifted(kept), judged).eval(), smoothing)
 
@@ -110,10 +110,10 @@ def _asked(judged: Judged, plan: Prepared, scale: Scale, sizes: Sequence[float])
     found: dict[str, Any] = {"images": len(x)}
     if judged.smoothing is None:
         with torch.inference_mode():
-            taken = torch.cat([judged.network(torch.tensor(x[part])).argmax(1) for part in blocks(len(x), 256)])
+            taken = torch.cat([judged.network(torch.tensor(x[part])).argmax(1) for part in block_slices(len(x), 256)])
         found["accuracy"] = float((taken.numpy() == y).mean())
     else:
-        own = list(verdicts(judged.network, x, terms))
+        own = list(verdicts_of(judged.network, x, terms))
         found["accuracy"] = float(np.mean([verdict.best == label for verdict, label in zip(own, y, strict=True)]))
         right = np.array([verdict.prediction == label for verdict, label in zip(own, y, strict=True)])
         for name, field in (("certified", "radius"), ("as_published", "published")):  # as proved, as the paper prints
@@ -121,8 +121,8 @@ def _asked(judged: Judged, plan: Prepared, scale: Scale, sizes: Sequence[float])
             found[name] = {str(radius): float((right & (reach >= radius)).mean()) for radius in RADII}
     under = {}
     for size in sizes:
-        every = [one for each in attacked(judged.network, x, y, terms, size) for one in each]
-        right, shares = np.zeros(len(x)), accuracies(every, y)
+        every = [one for each in attacked_images(judged.network, x, y, terms, size) for one in each]
+        right, shares = np.zeros(len(x)), accuracies_under(every, y)
         for one in every:
             right[one.image] += one.best == y[one.image]
         withstood = (right * len(x) / len(every)).tolist()  # of each image, the share of the attacks

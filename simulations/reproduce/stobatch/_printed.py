@@ -19,7 +19,7 @@ from clients.training.byzantine import Byzantine
 from clients.training.corrupting import Corrupting
 from clients.training.prepared import Prepared, division_of
 from clients.training.stobatch import Keeping
-from clients.training.stobatch_noise import seeded
+from clients.training.stobatch_noise import seeded_source
 from fedpriv._base.arrays import Vector
 from fedpriv.certified import FunctionalMechanism
 from fedpriv.errors import FedprivError
@@ -75,18 +75,18 @@ def as_printed(plan: Prepared, place: Path) -> None:
     """Train a study with one noise for all, its state in `place` as a run's is: what was interrupted goes on there."""
     study, kept, once = plan.study, plan.study.privacy.kept, one_draw(plan)
     assert kept is not None
-    parts = Byzantine(study), Corrupting(study, plan.pool.classes), once, seeded(study.run.seed, once.mechanism)
+    parts = Byzantine(study), Corrupting(study, plan.pool.classes), once, seeded_source(study.run.seed, once.mechanism)
     keeping = Keeping(study, kept, plan.pool, plan.net, division_of(study, plan.pool), *parts)
     last = encoded_of(plan.net).last.weight.numel()  # the last of the parameters
     place.mkdir(parents=True, exist_ok=True)
     begun = State.begun(study, plan.net.initial())
-    state = checkpoint.load(place, study.id, begun) or begun
+    state = checkpoint.load_checkpoint(place, study.id, begun) or begun
     while state.round < study.run.rounds:
-        asked = study.clients.chosen.asked(study.clients.count, study.run.seed, state.round + 1)
+        asked = study.clients.schedule.asked(study.clients.count, study.run.seed, state.round + 1)
         rows = np.empty((len(asked), plan.net.dimension), np.float32)
         for why in keeping.updates(state.weights.astype(np.float32), state.round + 1, asked, rows).values():
             raise FedprivError(why)
         rows[:, -last:] -= once.of_coefficients(last)
         state = state.stepped(rows.mean(axis=0).astype(float), study.server.step, study.server.stepping)
         if state.round == study.run.rounds or not state.round % study.run.checkpoint_every:
-            checkpoint.save(place, state, study.id)
+            checkpoint.save_checkpoint(place, state, study.id)

@@ -31,7 +31,7 @@ LEARNT = 0.2  # of accuracy: a network that says the same of everything has half
 Value = Callable[[dict[str, Any]], float]
 
 
-def under(size: float, attack: str = "") -> Value:
+def accuracy_under(size: float, attack: str = "") -> Value:
     """Accuracy under attacks of a size; by default their mean, as [S] has it."""
     if attack:
         return lambda found: float(found["under"][str(size)][attack])
@@ -119,7 +119,7 @@ def _number(found: Found, method: str, at: float) -> list[Check]:
     """A number of the paper, at an ε or at a certified radius; StoBatch with its noise drawn in both ways."""
     figure, checks = found.figure, []
     published = figure.published[method, at] / 100
-    what, value, epsilon = "accuracy under attack", under(figure.sizes[0]), at
+    what, value, epsilon = "accuracy under attack", accuracy_under(figure.sizes[0]), at
     if figure.certified:
         what, value, epsilon = f"certified at {at:g}", certified(at), figure.epsilons[0]
     for draw in (PRINTED, EACH) if method == STOBATCH else ("",):

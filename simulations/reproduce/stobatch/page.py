@@ -13,12 +13,12 @@ from typing import Any, NamedTuple
 from matplotlib.figure import Figure
 
 from simulations.figures import markdown
-from simulations.figures.checks import lines
+from simulations.figures.checks import check_lines
 from simulations.figures.curves import COLOURS
 from simulations.figures.panels import DASHED, DOTTED, SOLID, Dashes
 from simulations.figures.style import CARD, house_style
 from simulations.reproduce.stobatch._cells import DELTA, NOISE, called, cells, full
-from simulations.reproduce.stobatch.found import ATTACKS, Found, Value, certified, under
+from simulations.reproduce.stobatch.found import ATTACKS, Found, Value, accuracy_under, certified
 from simulations.reproduce.stobatch.published import (
     ADLM,
     DPSGD,
@@ -49,7 +49,7 @@ ABOUT = {
 }
 
 
-def page(found: Found) -> str:
+def figure_page(found: Found) -> str:
     """The whole page."""
     scale, whole = found.scale, full(dict(found.scale.data), found.scale.data["kind"] == "Digits")
     missing = [cell.title for cell in cells(found.name, 1) if not found.of(cell)]
@@ -59,14 +59,14 @@ def page(found: Found) -> str:
         f"{'a mean over seeds, ' + str(found.seeds) + ' at most' if found.seeds > 1 else 'one seed'}; "
         "inputs in [−1, 1], attacks in ℓ∞ with 10 steps.",
         f"![{found.name}]({found.name}.png)",
-        markdown.table(*table_of(found)),
+        markdown.markdown_table(*table_of(found)),
         f"ε, an example: certified by the exact accountant at δ = {DELTA:g}, one example replaced (StoBatch, AdLM) or "
         "there or not (DP-SGD, SecureSGD); ∞: nothing protects it. ε, published: [S] Theorem 4, about batches. "
         "About 10% is what a network has that says the same of every input, attacked or not: it is no robustness.",
-        "How noise is drawn:", markdown.bullets([f"{draw}: {words}" for draw, words in DRAWS.items()]),
-        "## What is checked", "```\n" + "\n".join(lines(found.checks())) + "\n```",
-        "## What was run", markdown.bullets([f"{method}: {ABOUT[method]}" for method in METHODS]),
-        "Other than in [S]:", markdown.bullets([
+        "How noise is drawn:", markdown.markdown_bullets([f"{draw}: {words}" for draw, words in DRAWS.items()]),
+        "## What is checked", "```\n" + "\n".join(check_lines(found.checks())) + "\n```",
+        "## What was run", markdown.markdown_bullets([f"{method}: {ABOUT[method]}" for method in METHODS]),
+        "Other than in [S]:", markdown.markdown_bullets([
             f"{scale.steps} steps of Adam at {scale.step:.2g} ({whole.steps} without a budget; [S]: 1e-4 for many "
             f"epochs), each on one trainer's pair of batches of {scale.batch}",
             f"attacks of {scale.inner} steps in training, {scale.images} inputs, {scale.draws} draws each",
@@ -113,17 +113,22 @@ def _asked(figure: PaperFigure) -> Asked:
             ("by the radius its paper prints", partial(certified, which="as_published")),
         ]
         places = [0.0, 0.001, 0.002, 0.005, 0.01, 0.02, 0.03, 0.05, 0.1]
-        return Asked(columns | {"under PGD of 0.05": under(0.05, "PGD")}, panels, "radius in ℓ∞", places)
+        return Asked(columns | {"under PGD of 0.05": accuracy_under(0.05, "PGD")}, panels, "radius in ℓ∞", places)
     if len(figure.sizes) > 1:
-        columns = {f"attacked by {size:g}": under(size) for size in figure.sizes}
+        columns = {f"attacked by {size:g}": accuracy_under(size) for size in figure.sizes}
         panels = [
-            ("mean of four attacks", lambda size: under(size) if size else _accuracy),
-            ("the worst for each input", lambda size: under(size, "all") if size else _accuracy),
+            ("mean of four attacks", lambda size: accuracy_under(size) if size else _accuracy),
+            ("the worst for each input", lambda size: accuracy_under(size, "all") if size else _accuracy),
         ]
         return Asked(columns, panels, "attack size μ in ℓ∞", [0.0, *figure.sizes])
     (size,) = figure.sizes
-    columns = {name: under(size, name) for name in ATTACKS} | {"worst of the four": under(size, "all")}
-    panels = [("no attack", lambda _: _accuracy), (f"mean of four attacks, μ = {size:g}", lambda _: under(size))]
+    columns = {name: accuracy_under(size, name) for name in ATTACKS} | {
+        "worst of the four": accuracy_under(size, "all")
+    }
+    panels = [
+        ("no attack", lambda _: _accuracy),
+        (f"mean of four attacks, μ = {size:g}", lambda _: accuracy_under(size)),
+    ]
     below = "ε: published (StoBatch, AdLM),\ncertified for an example (DP-SGD, SecureSGD)"
     return Asked(columns, panels, below, sorted(figure.epsilons))
 
@@ -148,7 +153,7 @@ def csv_of(found: Found) -> str:
     return text.getvalue()
 
 
-def picture(found: Found) -> bytes:
+def figure_picture(found: Found) -> bytes:
     """Two panels of lines over what the figure varies, one legend below both."""
     content, asked = io.BytesIO(), _asked(found.figure)
     by_epsilon = len(found.figure.epsilons) > 1  # each place has trainings of its own

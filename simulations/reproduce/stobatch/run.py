@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from clients.data.identity import identity, in_words, same
-from fedpriv._base.files import replaced
+from clients.data.identity import data_identity, in_words, same_data
+from fedpriv._base.files import replace_file
 from fedpriv.errors import FAULTS, FedprivError, reason
 from server.progress.live_line import LiveLine
-from server.progress.words import duration
-from simulations.flower.surroundings import cores
+from server.progress.words import duration_words
+from simulations.flower.surroundings import usable_cores
 from simulations.reproduce.stobatch._cells import Cell, Scale, cells, data, full
 from simulations.reproduce.stobatch.published import ADLM, FIGURES, PIXELDP, PLAIN, SECURE, STOBATCH
 from simulations.sweep.crew import Crew
@@ -37,7 +37,7 @@ PLAIN_DRAW = 0.35  # of a pass, forward and back, that a draw of noise takes
 Found = list[dict[str, Any]]
 
 
-def worked(
+def worked_trainings(
     name: str,  # of FIGURES
     out: Path,
     minutes: float | None,  # all that it may take; None: as long as it takes
@@ -69,7 +69,9 @@ def _work(name: str, missing: list[Cell], scale: Scale, folder: Path, until: flo
                     if done is not None:
                         ended += 1
                         failed += [] if done.fault is None else [f"{done.job.title}: {done.fault}"]
-                    left = [] if until is None else [f"at most {duration(max(until - time.monotonic(), 0.0))} left"]
+                    left = (
+                        [] if until is None else [f"at most {duration_words(max(until - time.monotonic(), 0.0))} left"]
+                    )
                     line.show(f"training {ended} of {len(missing)}", ended / len(missing), left)
                     if until is not None and time.monotonic() > until:
                         break
@@ -136,8 +138,8 @@ def _scale(name: str, out: Path, minutes: float | None, named: str | None, image
             raise FedprivError(f"{out}: holds another figure than {name}: --out names another place")
         was = begun.pop("made", None)  # absent where an earlier version began it; of digits there are no others
         scale = Scale(**begun)
-        now = identity(scale.data["kind"], scale.pool())
-        unchanged = scale.data["kind"] == "Digits" if was is None else same(was, now)
+        now = data_identity(scale.data["kind"], scale.pool())
+        unchanged = scale.data["kind"] == "Digits" if was is None else same_data(was, now)
         if not unchanged:
             there = "data that an earlier version did not name" if was is None else in_words(was)
             raise FedprivError(f"{out}: was begun on {there}; here are {in_words(now)}: --out names another place")
@@ -154,15 +156,15 @@ def _scale(name: str, out: Path, minutes: float | None, named: str | None, image
             raise FedprivError(f"--images: {most:,} are held out, got {images:,}")
         scale = replace(scale, images=images)
     out.mkdir(parents=True, exist_ok=True)
-    made = identity(scale.data["kind"], scale.pool())
-    replaced(file, json.dumps({"figure": name, "made": made, **asdict(scale)}).encode(), mode=0o644)
+    made = data_identity(scale.data["kind"], scale.pool())
+    replace_file(file, json.dumps({"figure": name, "made": made, **asdict(scale)}).encode(), mode=0o644)
     return scale
 
 
 def _fitting(name: str, scale: Scale, seconds: float) -> Scale:
     """Fewer images and draws, then as many steps as there is time for."""
     unit, own, sizes = _unit(scale), cells(name, 1), len(FIGURES[name].sizes)
-    passes = TRUSTED * max(seconds, 20) * cores() / unit
+    passes = TRUSTED * max(seconds, 20) * usable_cores() / unit
     scale = replace(scale, inner=3 if seconds > 120 else 2)
     for images, draws in ((scale.images, scale.draws), (200, 500), (100, 200), (50, 100), (20, 60)):
         scale = replace(scale, images=min(images, scale.images), draws=min(draws, scale.draws))

@@ -25,7 +25,7 @@ from pytest import approx
 
 from clients import data as data_module
 from clients.data import DATA_SETS, DEBIAN, Arrays, Digits, Hub, Idx, Synthetic
-from clients.data.identity import PUBLISHED, Published, digest, identity, in_words, title
+from clients.data.identity import PUBLISHED, Published, data_digest, data_identity, data_title, in_words
 from clients.data.pool import Pool
 from fedpriv.attacks._data import LabelFlip
 from fedpriv.errors import FedprivError
@@ -278,7 +278,7 @@ def test_an_empty_plain_file_is_refused_by_name(tmp_path: Path) -> None:
 def test_debians_fashion_mnist_is_what_its_page_says() -> None:
     pool = Idx().load()
     assert (len(pool), len(pool.y_test), pool.shape, pool.classes) == (60000, 10000, (28, 28), 10)
-    assert title(digest(pool)) == "Fashion-MNIST"
+    assert data_title(data_digest(pool)) == "Fashion-MNIST"
     assert (np.bincount(pool.y) == 6000).all()
     assert (np.bincount(pool.y_test) == 1000).all()
     assert pool.y[:5].tolist() == [9, 0, 0, 3, 0]
@@ -446,7 +446,7 @@ def test_labels_with_gaps_that_would_make_a_model_of_their_size_are_named(tmp_pa
 def test_labels_with_gaps_that_cost_little_are_taken_and_told(labels: list[int], tmp_path: Path) -> None:
     pool = labelled(tmp_path, labels)
     assert pool.classes == labels[-1] + 1
-    found = identity("Arrays", pool)
+    found = data_identity("Arrays", pool)
     absent = sorted(set(range(pool.classes)) - set(labels))
     assert (found["classes_absent"], found["absent"]) == (len(absent), absent[:16])
     assert f"(none of {absent[0]}" in in_words(found)

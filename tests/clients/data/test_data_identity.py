@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from clients.data import Arrays, Digits, Idx, Synthetic
-from clients.data import identity as data_identity
-from clients.data.identity import digest, identity, in_words, same, title
+from clients.data import identity as identities
+from clients.data.identity import data_digest, data_identity, data_title, in_words, same_data
 from clients.data.pool import Pool
 from fedpriv import records
 from fedpriv.errors import FedprivError
@@ -97,7 +97,7 @@ def begun(place: Path, data: str) -> Path:
     file = study(place, data)
     (place / "marker").write_text("3")
     assert main(["run", file, "--driver", "direct", "--quiet", "--out", str(place / "run")]) == 130
-    assert len(records.read(place / "run" / "records.jsonl").rounds) == 2
+    assert len(records.read_records(place / "run" / "records.jsonl").rounds) == 2
     return place / "run"
 
 
@@ -128,7 +128,7 @@ def test_a_digest_is_of_what_is_there_however_and_wherever_it_is_stored(tmp_path
     for name in ("y.npy", "y_test.npy"):
         np.save(wide / name, np.load(wide / name).astype(np.int64))
     pools = [Idx(str(plain)).load(), Idx(str(packed), divide=2.0).load(), Arrays(str(wide)).load()]
-    assert len({digest(pool) for pool in pools}) == 1
+    assert len({data_digest(pool) for pool in pools}) == 1
 
 
 @pytest.mark.parametrize("part", range(4))
@@ -139,7 +139,7 @@ def test_one_value_anywhere_makes_another_digest(part: int) -> None:
         x, y, x_test, y_test = parts
         return Pool(x, y.astype(np.int64), x_test.astype(np.float32), y_test.astype(np.int64), 4, 1.0, 0.0)
 
-    assert digest(pool(False)) == digest(pool(False)) != digest(pool(True))
+    assert data_digest(pool(False)) == data_digest(pool(False)) != data_digest(pool(True))
 
 
 @pytest.mark.parametrize("dtype", ["u1", "i2", "f4", "f8", ">f4"])
@@ -147,13 +147,13 @@ def test_the_same_numbers_of_another_type_or_shape_are_other_data(dtype: str) ->
     x, y = np.arange(24).reshape(6, 4), np.arange(6) % 2
     made = [Pool(values, y, np.zeros((1, 4), np.float32), y[:1], 2, 1.0, 0.0)
             for values in (x.astype(dtype), x.astype("i4"), x.reshape(6, 2, 2).astype(dtype))]  # fmt: skip
-    assert len({digest(pool) for pool in made}) == 3
+    assert len({data_digest(pool) for pool in made}) == 3
 
 
 def test_bytes_in_either_order_are_the_same_numbers() -> None:
     x, y = np.arange(24.0).reshape(6, 4), np.arange(6) % 2
     pools = [Pool(x.astype(order), y, np.zeros((1, 4), np.float32), y[:1], 2, 1.0, 0.0) for order in ("<f8", ">f8")]
-    assert digest(pools[0]) == digest(pools[1])
+    assert data_digest(pools[0]) == data_digest(pools[1])
 
 
 def test_published_files_are_known_by_their_hashes_and_nothing_else_is(
@@ -162,12 +162,12 @@ def test_published_files_are_known_by_their_hashes_and_nothing_else_is(
     from hashlib import sha256
 
     files = [sha256((as_idx(tmp_path / "fashion-mnist", 1) / name).read_bytes()).hexdigest() for name in NAMES]
-    found = identity("Idx", Idx(str(tmp_path / "fashion-mnist")).load())
-    assert title(found["sha256"]) is None
+    found = data_identity("Idx", Idx(str(tmp_path / "fashion-mnist")).load())
+    assert data_title(found["sha256"]) is None
     assert found["sha256"] == sha256("".join(files).encode()).hexdigest()
-    monkeypatch.setitem(data_identity._TITLES, found["sha256"], "Mine")
+    monkeypatch.setitem(identities._TITLES, found["sha256"], "Mine")
     assert in_words(found).startswith("Mine: 60 records of 4 × 3 and 9 held out, 3 classes, by Idx, sha256 ")
-    assert {data_identity.title(each) for each in data_identity._TITLES} == {"Mine", "Fashion-MNIST", "MNIST"}
+    assert {identities.data_title(each) for each in identities._TITLES} == {"Mine", "Fashion-MNIST", "MNIST"}
 
 
 @pytest.mark.parametrize("later", [False, True], ids=["its time set back", "its time as it is"])
@@ -176,36 +176,36 @@ def test_files_that_were_rewritten_are_read_and_hashed_anew_in_the_same_process(
     before = {path: os.stat(path) for path in folder.iterdir()}
     first, again = Arrays(str(folder)).load(), Arrays(str(folder)).load()
     assert first is again
-    was = digest(first)
+    was = data_digest(first)
     as_arrays(folder, 2)
     for path, own in before.items():
         assert path.stat().st_size == own.st_size
         if not later:
             os.utime(path, ns=(own.st_atime_ns, own.st_mtime_ns))
-    assert digest(Arrays(str(folder)).load()) != was
+    assert data_digest(Arrays(str(folder)).load()) != was
 
 
 def test_a_digest_is_worked_out_once_for_files_that_stay_as_they_are(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder, hashed = as_idx(tmp_path / "idx", 1), list[int]()
-    real = data_identity.sha256
+    real = identities.sha256
 
     def counted(content: bytes) -> Any:
         hashed.append(1)
         return real(content)
 
-    monkeypatch.setattr(data_identity, "sha256", counted)
-    assert len({digest(Idx(str(folder)).load()) for _ in range(5)}) == 1
+    monkeypatch.setattr(identities, "sha256", counted)
+    assert len({data_digest(Idx(str(folder)).load()) for _ in range(5)}) == 1
     assert len(hashed) == 5  # four files, and what they come to together
 
 
 def test_as_many_classes_as_somebody_says_are_other_data_for_a_model() -> None:
     pool = Synthetic().load()
-    own, more = (identity("Synthetic", each) for each in (pool, replace(pool, classes=9)))
+    own, more = (data_identity("Synthetic", each) for each in (pool, replace(pool, classes=9)))
     assert own["sha256"] == more["sha256"]
-    assert same(own, own)
-    assert not same(own, more)
+    assert same_data(own, own)
+    assert not same_data(own, more)
     assert in_words(more).split(", ")[1] == "9 classes (none of 4–8)"
 
 
@@ -216,7 +216,7 @@ def test_a_process_trains_each_run_on_the_data_that_are_there_when_it_begins(
     weights = {}
     for name, seed, about in (("one", 1, ""), ("two", 2, ""), ("three", 2, "the same, in other words")):
         monkeypatch.setenv("FEDPRIV_DATA", str(as_idx(tmp_path / name, seed)))
-        rounds.run(study_file.read(file, [f"about={about}"]), tmp_path / f"run-{name}", Here(), quiet=True)
+        rounds.run_rounds(study_file.read_study(file, [f"about={about}"]), tmp_path / f"run-{name}", Here(), quiet=True)
         with np.load(tmp_path / f"run-{name}" / "checkpoint.npz") as saved:
             weights[name] = saved["weights"]
     assert (weights["two"] == weights["three"]).all()
@@ -237,7 +237,7 @@ def test_a_resumed_run_is_refused_other_idx_files_and_both_are_named(
     capsys.readouterr()
     error = refused(capsys, resumed(run))
     for folder in (one, other):
-        assert f"from {folder}, sha256 {digest(Idx(str(folder)).load())[:16]}" in error
+        assert f"from {folder}, sha256 {data_digest(Idx(str(folder)).load())[:16]}" in error
     assert (content(run), (run / "ledger.jsonl").read_bytes()) == (was, ledger)
     monkeypatch.setenv("FEDPRIV_DATA", str(one))
     assert resumed(run) == 0
@@ -294,7 +294,7 @@ def unnamed(run: Path) -> None:
     header, *rounds_ = content(run).splitlines(keepends=True)
     line = json.loads(header)
     del line["data"]
-    (run / "records.jsonl").write_bytes(records.written(line) + b"".join(rounds_))
+    (run / "records.jsonl").write_bytes(records.record_bytes(line) + b"".join(rounds_))
 
 
 def test_a_run_that_does_not_say_its_data_is_reported_and_certified_but_not_gone_on_with(
@@ -372,11 +372,11 @@ def test_a_sweep_adds_no_cell_of_other_data_to_those_that_are_there(
 
 
 def test_a_worker_that_has_other_data_makes_no_cell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    own = study_file.read(study(tmp_path, IDX))
+    own = study_file.read_study(study(tmp_path, IDX))
     monkeypatch.setenv("FEDPRIV_DATA", str(as_idx(tmp_path / "one", 1)))
-    made = made_on.here(own)
+    made = made_on.data_here(own)
     monkeypatch.setenv("FEDPRIV_DATA", str(as_idx(tmp_path / "other", 2)))
-    fault = run_cell(study_file.text(own), tmp_path / "cell", made)
+    fault = run_cell(study_file.study_text(own), tmp_path / "cell", made)
     assert fault is not None
     assert str(tmp_path / "one") in fault
     assert str(tmp_path / "other") in fault
@@ -392,12 +392,12 @@ def test_a_sweep_whose_seeds_are_of_different_data_says_so_and_one_of_the_same_n
     cells = swept(tmp_path, capsys)
     assert main(["report", "out", "--json"]) == 0
     said = " ".join(json.loads(capsys.readouterr().out)["said"])
-    assert f"3 cells are of {in_words(identity('Idx', Idx().load()), str(one))}." in said
+    assert f"3 cells are of {in_words(data_identity('Idx', Idx().load()), str(one))}." in said
     assert "DIFFERENT DATA" not in said
-    cell = study_file.read(str(cells[1] / "study.toml"))
+    cell = study_file.read_study(str(cells[1] / "study.toml"))
     shutil.rmtree(cells[1])
     monkeypatch.setenv("FEDPRIV_DATA", str(other))
-    rounds.run(cell, cells[1], Here(), quiet=True)  # as no sweep would
+    rounds.run_rounds(cell, cells[1], Here(), quiet=True)  # as no sweep would
     assert main(["report", "out", "--json"]) == 0
     said = " ".join(json.loads(capsys.readouterr().out)["said"])
     assert "Seeds of one study are of DIFFERENT DATA" in said
@@ -434,8 +434,8 @@ def test_records_are_the_same_bytes_wherever_the_data_lie(tmp_path: Path, monkey
         assert main(["run", file, "--driver", "direct", "--quiet", "--out", f"run-{name}"]) == 0
     assert content(tmp_path / "run-here") == content(tmp_path / "run-there")
     assert str(tmp_path).encode() not in content(tmp_path / "run-here").split(b'"data"')[1].split(b"\n")[0]
-    assert made_on.told(tmp_path / "run-there") == (
-        identity("Idx", Idx().load()),
+    assert made_on.data_told(tmp_path / "run-there") == (
+        data_identity("Idx", Idx().load()),
         str(tmp_path / "there"),
     )
 
@@ -445,7 +445,7 @@ def test_dry_run_json_table_and_page_name_what_was_read_and_not_what_the_file_is
 ) -> None:
     monkeypatch.setenv("FEDPRIV_DATA", str(as_idx(tmp_path / "mnist", 1)))
     few = ["--set", "clients={count=12, records=4, byzantine=1}", "--set", "run.rounds=2"]
-    own = identity("Idx", Idx().load())
+    own = data_identity("Idx", Idx().load())
     where = {"path": str(tmp_path / "mnist")}
     assert main(["run", "fashion", *few, "--dry-run", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["data"] == own | where
@@ -460,7 +460,7 @@ def test_dry_run_json_table_and_page_name_what_was_read_and_not_what_the_file_is
     page = (tmp_path / "run" / "report" / "index.html").read_text()
     assert own["sha256"][:16] in page
     assert "Fashion-MNIST" not in page
-    monkeypatch.setitem(data_identity._TITLES, own["sha256"], "Fashion-MNIST")
+    monkeypatch.setitem(identities._TITLES, own["sha256"], "Fashion-MNIST")
     assert main(["report", "run"]) == 0
     assert "Fashion-MNIST: 60 records" in (tmp_path / "run" / "report" / "index.html").read_text()
 
@@ -480,9 +480,11 @@ def test_the_dry_run_of_a_sweep_names_every_data_set_of_its_cells(
 def test_a_header_with_damaged_data_is_one_line(tmp_path: Path) -> None:
     file = tmp_path / "study.toml"
     file.write_text('data = { kind = "Digits" }\nclients = { count = 20 }\nrun = { rounds = 1 }\n')
-    rounds.run(study_file.read(str(file)), tmp_path / "run", Here(), quiet=True)
+    rounds.run_rounds(study_file.read_study(str(file)), tmp_path / "run", Here(), quiet=True)
     whole = content(tmp_path / "run")
-    assert records.read(tmp_path / "run" / "records.jsonl").header["data"] == identity("Digits", Digits().load())
+    assert records.read_records(tmp_path / "run" / "records.jsonl").header["data"] == data_identity(
+        "Digits", Digits().load()
+    )
     (tmp_path / "run" / "records.jsonl").write_bytes(whole.replace(b'"shape":[8,8]', b'"shape":"8"'))
     with pytest.raises(FedprivError, match=r"records.jsonl:1: data cannot be \{"):
-        records.read(tmp_path / "run" / "records.jsonl")
+        records.read_records(tmp_path / "run" / "records.jsonl")

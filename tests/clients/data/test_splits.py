@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from pytest import approx
 from scipy.special import chdtrc
 
-from clients.data.counter_hash import hashed
-from clients.data.splits import Even, Uneven, division
+from clients.data.counter_hash import hashed_words
+from clients.data.splits import Even, Uneven, divided_records
 from clients.training._batches import drawn, drawn_unevenly, used, widths
 from fedpriv.errors import FedprivError
 from fedpriv.randomness.streams import stream
@@ -47,7 +47,7 @@ def everybody(division: Even) -> NDArray[np.int64]:
 @given(case=dealt(), split=st.sampled_from(SPLITS), seed=seeds)
 def test_every_client_has_as_many_records_as_asked(case: Any, split: str, seed: int) -> None:
     bearing, clients, each = case
-    found = division(split, bearing, clients, each, seed)
+    found = divided_records(split, bearing, clients, each, seed)
     records = everybody(found)
     assert (found.clients, found.records_each) == records.shape == (clients, each)
     assert records.dtype == np.int64
@@ -58,7 +58,7 @@ def test_every_client_has_as_many_records_as_asked(case: Any, split: str, seed: 
 @given(case=dealt(), split=st.sampled_from(["iid", "by-label"]), seed=seeds)
 def test_no_record_is_dealt_twice(case: Any, split: str, seed: int) -> None:
     bearing, clients, each = case
-    found = division(split, bearing, clients, each, seed)
+    found = divided_records(split, bearing, clients, each, seed)
     assert found.disjoint
     assert len(np.unique(everybody(found))) == clients * each
 
@@ -69,13 +69,13 @@ def test_a_clients_records_do_not_depend_on_who_else_is_asked(
 ) -> None:
     bearing, clients, each = case
     some = np.array([client % clients for client in asked], np.int64)
-    found = division(split, bearing, clients, each, seed).of(some)
-    assert (found == everybody(division(split, bearing, clients, each, seed))[some]).all()
+    found = divided_records(split, bearing, clients, each, seed).of(some)
+    assert (found == everybody(divided_records(split, bearing, clients, each, seed))[some]).all()
 
 
 @pytest.mark.parametrize("split", SPLITS)
 def test_another_seed_divides_otherwise(split: str) -> None:
-    one, other = (everybody(division(split, LABELS, 100, 60, seed)) for seed in (1, 2))
+    one, other = (everybody(divided_records(split, LABELS, 100, 60, seed)) for seed in (1, 2))
     assert (one == other).mean() < 0.02
 
 
@@ -90,7 +90,7 @@ print(division({split!r}, labels, 30, 7, 5).of(np.array([29, 3])).tolist())
 print(drawn(7, 3, 5, 2, np.array([29, 3]), 1).tolist())
 """
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    here = division(split, np.arange(6000) % 10, 30, 7, 5).of(np.array([29, 3])).tolist()
+    here = divided_records(split, np.arange(6000) % 10, 30, 7, 5).of(np.array([29, 3])).tolist()
     assert run.stdout.split("\n")[:2] == [str(here), str(drawn(7, 3, 5, 2, np.array([29, 3]), 1).tolist())]
 
 
@@ -98,11 +98,11 @@ print(drawn(7, 3, 5, 2, np.array([29, 3]), 1).tolist())
 
 
 def test_iid_takes_every_record_where_they_are_just_enough() -> None:
-    assert sorted(everybody(division("iid", LABELS, 60, 100, 3)).reshape(-1)) == list(range(6000))
+    assert sorted(everybody(divided_records("iid", LABELS, 60, 100, 3)).reshape(-1)) == list(range(6000))
 
 
 def test_iid_clients_see_every_label_in_its_proportion() -> None:
-    mine = LABELS[everybody(division("iid", LABELS, 20, 300, 3))]
+    mine = LABELS[everybody(divided_records("iid", LABELS, 20, 300, 3))]
     shares = np.bincount(LABELS) / 6000
     counts = np.stack([np.bincount(row, minlength=10) for row in mine])
     spread = np.sqrt(300 * shares * (1 - shares))
@@ -111,7 +111,7 @@ def test_iid_clients_see_every_label_in_its_proportion() -> None:
 
 @pytest.mark.parametrize(("clients", "each"), [(100, 60), (40, 75), (50, 2), (90, 9)])
 def test_by_label_clients_see_few_labels_and_not_all_the_same(clients: int, each: int) -> None:
-    mine = LABELS[everybody(division("by-label", LABELS, clients, each, 3))]
+    mine = LABELS[everybody(divided_records("by-label", LABELS, clients, each, 3))]
     kinds = [len(np.unique(row)) for row in mine]
     assert max(kinds) <= 4  # two shards, either of which may lie across a border
     assert np.mean(kinds) < 2.5
@@ -119,17 +119,17 @@ def test_by_label_clients_see_few_labels_and_not_all_the_same(clients: int, each
 
 
 def test_by_label_loses_no_label_where_not_all_records_are_needed() -> None:
-    mine = LABELS[everybody(division("by-label", LABELS, 100, 6, 3))]
+    mine = LABELS[everybody(divided_records("by-label", LABELS, 100, 6, 3))]
     expected = 600 * np.bincount(LABELS) / 6000
     assert np.abs(np.bincount(mine.reshape(-1), minlength=10) - expected).max() < 4.5 * np.sqrt(expected.max())
 
 
 def test_by_label_with_one_record_each_is_a_division_still() -> None:
-    assert sorted(everybody(division("by-label", LABELS[:50], 50, 1, 3)).reshape(-1)) == list(range(50))
+    assert sorted(everybody(divided_records("by-label", LABELS[:50], 50, 1, 3)).reshape(-1)) == list(range(50))
 
 
 def test_the_pool_is_drawn_from_evenly_and_with_replacement() -> None:
-    records = everybody(division("pool", LABELS[:1000], 2000, 50, 3))
+    records = everybody(divided_records("pool", LABELS[:1000], 2000, 50, 3))
     expected = 100.0
     chi = ((np.bincount(records.reshape(-1), minlength=1000) - expected) ** 2 / expected).sum()
     assert 1e-4 < chdtrc(999, chi) < 1 - 1e-4
@@ -138,14 +138,14 @@ def test_the_pool_is_drawn_from_evenly_and_with_replacement() -> None:
 
 
 def test_records_of_neighbouring_clients_in_the_pool_are_unrelated() -> None:
-    records = everybody(division("pool", LABELS, 4001, 20, 3)).astype(float)
+    records = everybody(divided_records("pool", LABELS, 4001, 20, 3)).astype(float)
     for one, other in ((records[:-1], records[1:]), (records[:, :-1], records[:, 1:])):
         correlation = np.corrcoef(one.reshape(-1), other.reshape(-1))[0, 1]
         assert abs(correlation) < 4.5 / np.sqrt(one.size)
 
 
 def test_a_pool_may_have_more_clients_than_records_and_is_not_disjoint() -> None:
-    found = division("pool", LABELS[:3], 10, 5, 0)
+    found = divided_records("pool", LABELS[:3], 10, 5, 0)
     assert not found.disjoint
     assert set(everybody(found).reshape(-1)) == {0, 1, 2}
 
@@ -153,12 +153,12 @@ def test_a_pool_may_have_more_clients_than_records_and_is_not_disjoint() -> None
 def test_100_000_clients_of_a_pool_take_half_a_second_and_little_memory() -> None:
     bearing = np.zeros(60_000, np.int64)
     everyone = np.arange(100_000)
-    division("pool", bearing, 10, 3, 1).of(np.arange(10))
+    divided_records("pool", bearing, 10, 3, 1).of(np.arange(10))
     start = time.process_time()
-    records = division("pool", bearing, 100_000, 10, 1).of(everyone)
+    records = divided_records("pool", bearing, 100_000, 10, 1).of(everyone)
     assert time.process_time() - start < 0.5
     tracemalloc.start()
-    division("pool", bearing, 100_000, 10, 1).of(everyone)
+    divided_records("pool", bearing, 100_000, 10, 1).of(everyone)
     drawn(600, 4, 1, 1, everyone[:20_000])
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
@@ -167,7 +167,7 @@ def test_100_000_clients_of_a_pool_take_half_a_second_and_little_memory() -> Non
 
 def test_a_billion_clients_cost_nothing_until_they_are_asked() -> None:
     tracemalloc.start()
-    found = division("pool", LABELS, 10**9, 32, 1)
+    found = divided_records("pool", LABELS, 10**9, 32, 1)
     found.of(np.array([10**9 - 1]))
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
@@ -299,20 +299,20 @@ def test_words_are_splitmix64_of_splitmix64(key: int, client: int, count: int) -
     golden = 0x9E3779B97F4A7C15
     start = splitmix64((key + (client + 1) * golden) % 2**64)
     expected = [splitmix64((start + place * golden) % 2**64) for place in range(1, count + 1)]
-    assert hashed(key, np.array([client]), count)[0].tolist() == expected
+    assert hashed_words(key, np.array([client]), count)[0].tolist() == expected
 
 
 @given(seed=seeds, size=st.integers(1, 2**12) | st.integers(2**31, 2**32), client=st.integers(0, 10**9 - 1))
 def test_the_pool_is_the_hash_times_its_size(seed: int, size: int, client: int) -> None:
     key = int(stream(seed, "split pool").bit_generator.random_raw())
-    words = hashed(key, np.array([client]), 4)[0].tolist()
-    found = division("pool", np.broadcast_to(np.int64(0), size), 10**9, 4, seed).of(np.array([client]))[0]
+    words = hashed_words(key, np.array([client]), 4)[0].tolist()
+    found = divided_records("pool", np.broadcast_to(np.int64(0), size), 10**9, 4, seed).of(np.array([client]))[0]
     assert found.tolist() == [word * size >> 64 for word in words]
 
 
 def test_divisions_are_the_ones_they_always_were() -> None:
     bearing, some = np.arange(20) % 4, np.array([0, 3])
-    assert {name: division(name, bearing, 4, 5, 1).of(some).tolist() for name in SPLITS} == {
+    assert {name: divided_records(name, bearing, 4, 5, 1).of(some).tolist() for name in SPLITS} == {
         "iid": [[2, 18, 17, 12, 5], [4, 11, 19, 15, 10]],
         "by-label": [[17, 5, 9, 19, 15], [12, 0, 8, 16, 4]],
         "pool": [[5, 0, 13, 18, 1], [6, 10, 17, 18, 19]],
@@ -341,19 +341,19 @@ REFUSED = [
 @pytest.mark.parametrize(("facts", "words"), REFUSED, ids=[words for _, words in REFUSED])
 def test_a_division_that_cannot_be_is_refused(facts: Any, words: str) -> None:
     with pytest.raises(FedprivError, match=words):
-        division(*facts)
+        divided_records(*facts)
 
 
 @pytest.mark.parametrize("split", SPLITS)
 @pytest.mark.parametrize("asked", [[-1], [5], [0, 99], [0.5], [[0]], 3], ids=str)
 def test_clients_that_there_are_not_have_no_records(split: str, asked: Any) -> None:
     with pytest.raises(FedprivError, match="clients"):
-        division(split, LABELS, 5, 2, 0).of(np.array(asked))
+        divided_records(split, LABELS, 5, 2, 0).of(np.array(asked))
 
 
 @pytest.mark.parametrize("split", SPLITS)
 def test_nobody_has_nothing(split: str) -> None:
-    assert division(split, LABELS, 5, 2, 0).of(np.array([], np.int64)).shape == (0, 2)
+    assert divided_records(split, LABELS, 5, 2, 0).of(np.array([], np.int64)).shape == (0, 2)
     assert drawn(5, 2, 0, 0, np.array([], np.int64)).shape == (0, 2)
 
 
@@ -375,7 +375,7 @@ def test_clients_with_negative_numbers_draw_nothing() -> None:
 
 def test_in_order_begins_again_past_the_last_record() -> None:
     labels = np.zeros(10, np.int64)
-    dealt = division("in-order", labels, clients=4, records_each=3, seed=1)
+    dealt = divided_records("in-order", labels, clients=4, records_each=3, seed=1)
     assert dealt.of(np.array([0, 2, 3])).tolist() == [[0, 1, 2], [6, 7, 8], [9, 0, 1]]
     assert not dealt.disjoint
-    assert division("in-order", labels, clients=3, records_each=3, seed=1).disjoint
+    assert divided_records("in-order", labels, clients=3, records_each=3, seed=1).disjoint

@@ -54,7 +54,7 @@ def test_a_comment_and_a_docstring_anywhere_change_nothing(copy: Path) -> None:
         _, future, rest = text.partition("from __future__ import annotations\n")
         said = f'"""Otherwise."""\n\n# a remark\n{future}{rest}' if future else text
         file.write_text(said.replace('    """The ', '    """Indeed the ') + "\n# another\n", encoding="utf-8")
-    assert code_of(copy) == before == compared.code()
+    assert code_of(copy) == before == compared.code_identity()
     for file, text in kept.items():
         file.write_text(text, encoding="utf-8")
 
@@ -79,18 +79,18 @@ def test_what_was_found_is_kept_for_the_same_bytes(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(syntax, "_caches", lambda: (tmp_path / "cache",))
     (module := tmp_path / "room" / "one.py").parent.mkdir()
     module.write_text("LIMIT = 1\n")
-    first = syntax.digest([module.parent])
+    first = syntax.code_digest([module.parent])
     (kept,) = (tmp_path / "cache").iterdir()
-    monkeypatch.setattr(syntax, "meaning", lambda _: pytest.fail("parsed again"))
-    assert syntax.digest([module.parent]) == first == kept.read_text()
+    monkeypatch.setattr(syntax, "syntax_text", lambda _: pytest.fail("parsed again"))
+    assert syntax.code_digest([module.parent]) == first == kept.read_text()
     monkeypatch.undo()
     monkeypatch.setattr(syntax, "_caches", lambda: (tmp_path / "cache",))
     kept.write_text("damaged")
-    assert syntax.digest([module.parent]) == first == kept.read_text()
+    assert syntax.code_digest([module.parent]) == first == kept.read_text()
     module.write_text("LIMIT = 2\n")
-    assert syntax.digest([module.parent]) != first
+    assert syntax.code_digest([module.parent]) != first
     module.write_text("LIMIT = 1  # again\n")
-    assert syntax.digest([module.parent]) == first
+    assert syntax.code_digest([module.parent]) == first
 
 
 def test_where_nothing_can_be_kept_it_is_found_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -98,4 +98,4 @@ def test_where_nothing_can_be_kept_it_is_found_all_the_same(tmp_path: Path, monk
     (tmp_path / "room").mkdir()
     (tmp_path / "room" / "one.py").write_text("LIMIT = 1\n")
     monkeypatch.setattr(syntax, "_caches", lambda: (tmp_path / "file" / "none",))
-    assert syntax.digest([tmp_path / "room"]) == syntax.digest([tmp_path / "room"])
+    assert syntax.code_digest([tmp_path / "room"]) == syntax.code_digest([tmp_path / "room"])

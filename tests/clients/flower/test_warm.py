@@ -20,7 +20,7 @@ from flwr.supercore.task_identity import TaskIdentity
 
 from clients import app as client
 from clients.flower import answering, warm, warm_worker
-from clients.flower.code import code
+from clients.flower.code import code_identity
 from clients.node.policy import Policy
 from fedpriv.studies import file as study_file
 
@@ -99,9 +99,9 @@ def until(done: Callable[[], Any], seconds: float = 60.0) -> Any:
 def message(
     folder: Path, *, trust: str = "local", action: str = "train", overrides: tuple[str, ...] = (), **changes: Any
 ) -> tuple[Message, Context]:
-    text = study_file.text(study_file.parsed(STUDY.replace("TRUST", trust), overrides=overrides))
+    text = study_file.study_text(study_file.parsed_study(STUDY.replace("TRUST", trust), overrides=overrides))
     task: dict[str, Any] = {
-        "study": text, "round": 1, "seconds": 60.0, "until": 0.0, "restarted": False, "code": code(),
+        "study": text, "round": 1, "seconds": 60.0, "until": 0.0, "restarted": False, "code": code_identity(),
         "run": "first",
     }  # fmt: skip
     task |= {name: value for name, value in changes.items() if name != "body"}
@@ -128,7 +128,7 @@ def nowhere_else(monkeypatch: pytest.MonkeyPatch) -> None:
     def answered(*_: Any) -> Any:
         raise AssertionError("it was answered in the process of the message")
 
-    monkeypatch.setattr(answering, "answered", answered)
+    monkeypatch.setattr(answering, "answered_message", answered)
 
 
 # --- the same answers ---------------------------------------------------------------------------------------------
@@ -173,7 +173,9 @@ def test_two_messages_at_once_are_both_answered(shared: Path) -> None:
     (shared / "policy.toml").write_text(POLICY)
     both = [message(shared, run=run) for run in ("here", "there")]
     with ThreadPoolExecutor() as pool:
-        found = list(pool.map(lambda each: warm.answered(code(), "", each[0].content, each[1]), both))
+        found = list(
+            pool.map(lambda each: warm.answered_by_worker(code_identity(), "", each[0].content, each[1]), both)
+        )
     assert all(each and each[0] and not each[1] for each in found)
 
 
@@ -221,7 +223,7 @@ def test_a_worker_of_other_code_is_replaced_and_a_message_that_none_suits_is_ans
 ) -> None:
     before, asking = processes(shared), message(shared, run="other code")
     assert before
-    assert warm.answered("f" * 16, "", asking[0].content, asking[1]) is None
+    assert warm.answered_by_worker("f" * 16, "", asking[0].content, asking[1]) is None
     until(lambda: before[0] not in processes(shared))
     nowhere_else(monkeypatch)
     assert isinstance(asked(shared, run="other code"), bytes)
@@ -299,7 +301,7 @@ def test_where_a_worker_cannot_be_had_there_is_none(wrong: str, place: Path) -> 
         (place / "policy.toml").write_text("[")
     else:
         (place / "policy.toml").unlink()
-    assert warm.answered(code(), "", asking.content, context) is None
+    assert warm.answered_by_worker(code_identity(), "", asking.content, context) is None
     assert not processes(place)
 
 
@@ -308,9 +310,9 @@ def test_a_stranger_at_the_workers_name_is_not_told_the_message(place: Path, mon
     with socket.socket(socket.AF_UNIX) as stranger:
         stranger.bind(str(place / "ledger" / warm.NAME))
         stranger.listen()
-        monkeypatch.setattr(warm, "own", lambda connection: False)
+        monkeypatch.setattr(warm, "is_own_process", lambda connection: False)
         asking, context = message(place)
-        assert warm.answered(code(), "", asking.content, context) is None
+        assert warm.answered_by_worker(code_identity(), "", asking.content, context) is None
         connection, _ = stranger.accept()
         assert connection.recv(1) == b""
         connection.close()

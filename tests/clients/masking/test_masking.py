@@ -116,7 +116,7 @@ def test_the_same_vector_is_never_masked_alike_and_no_value_is_more_likely_than_
         own = Sum(np.zeros((3, 4000), np.int64), terms(2, 3), width=4,
                   changes={"masked": lambda each, answer: seen.append(answer) or answer})  # fmt: skip
         own.total()
-    rows = [masks.whole(masks.unpacked(answer, 4000, 4), 4) for answer in seen]
+    rows = [masks.whole_numbers(masks.unpacked_residues(answer, 4000, 4), 4) for answer in seen]
     for one, other in combinations(rows, 2):
         assert 150 < (one == other).sum() < 350  # 250 by chance, 15 standard deviations wide
     for row in rows:
@@ -142,7 +142,7 @@ def test_a_server_that_names_other_survivors_to_each_gets_one_secret_of_a_member
                 own.told(each, content)
             continue
         own.told(each, content)
-        for ward in member.wards(session.roster, each, session.present):
+        for ward in member.wards_of(session.roster, each, session.present):
             given[ward]["seed" if ward in named else "key"] += 1
     for found in given.values():
         assert min(found.values()) < session.roster.arrangement.threshold
@@ -152,7 +152,7 @@ def test_members_who_are_sent_different_models_have_no_sum() -> None:
     class Lied(Sum):
         def hidden(self, each: int, state: member.State) -> tuple[member.State, masks.Residues]:
             vector = masks.residues_of(self.vectors[each], self.width)
-            return member.masked(state, self.terms, each, vector, self.width, MODEL + b"!" * (each == 0), 1)
+            return member.masked_vector(state, self.terms, each, vector, self.width, MODEL + b"!" * (each == 0), 1)
 
     own = Lied(vectors(4, 50), terms(3, 4))
     assert (own.total() == own.plain).sum() < 5
@@ -165,7 +165,7 @@ def test_what_a_member_answers_with_is_spent() -> None:
     for state in own.states.values():
         assert not any((state.channel, state.pairing, state.seed, state.own, state.held))
         with pytest.raises(FedprivError, match="opening asked where spent comes next"):
-            member.opened(state, own.terms, 0, own.session.opening(), Identity())
+            member.opened_shares(state, own.terms, 0, own.session.opening(), Identity())
 
 
 # --- what a server cannot talk a member into ----------------------------------------------------------------------
@@ -220,16 +220,16 @@ def test_a_roster_whose_members_do_not_rise_is_refused() -> None:
 def test_a_phase_of_another_round_or_study_is_refused(other: Any) -> None:
     own = begun()
     with pytest.raises(FedprivError, match="in another round or study"):
-        member.shared(own.states[0], other, 0, 1, own.session.roster.content, Identity())
+        member.shared_secrets(own.states[0], other, 0, 1, own.session.roster.content, Identity())
 
 
 def test_phases_out_of_turn_are_refused() -> None:
     own = begun()
     state = own.states[0]
     with pytest.raises(FedprivError, match="opening asked where shares comes next"):
-        member.opened(state, own.terms, 0, b"", Identity())
+        member.opened_shares(state, own.terms, 0, b"", Identity())
     with pytest.raises(FedprivError, match="input asked where shares comes next"):
-        member.received(state, own.terms, 0, 1, b"", Identity())
+        member.received_shares(state, own.terms, 0, 1, b"", Identity())
     own.shares()
     with pytest.raises(FedprivError, match="shares asked where input comes next"):
         own.dealt(0, own.session.roster.content)
@@ -282,7 +282,7 @@ def test_keys_that_differ_from_member_to_member_leave_nothing_to_open() -> None:
     lied = roster_with(
         own, lambda entries: entries.update({1: replace(entries[1], pairing=keys.public_key(b"m" * 32))})
     )
-    own.states[0], _ = member.advertised(own.terms, 0, Identity())
+    own.states[0], _ = member.advertised_keys(own.terms, 0, Identity())
     mine = Entry(1, keys.public_key(own.states[0].channel), keys.public_key(own.states[0].pairing))
     honest = roster_with(own, lambda entries: entries.update({0: mine}))
     _, told = own.dealt(0, honest)
@@ -295,7 +295,7 @@ def test_keys_that_differ_from_member_to_member_leave_nothing_to_open() -> None:
     for sent, is_opened in ((told, True), (misled, False)):
         letter = sent[SIGNATURE + member.COMMITMENT :][: member.SEALED]  # to member 1, who knows the roster as it is
         content = len(signed).to_bytes(4, "little") + signed.tobytes() + letter + bytes(member.SEALED * len(others))
-        held = member.received(state, own.terms, 1, 1, content, Identity()).held
+        held = member.received_shares(state, own.terms, 1, 1, content, Identity()).held
         assert (held[: 2 * shamir.SHARE] != bytes(2 * shamir.SHARE)) is is_opened
         assert held[2 * shamir.SHARE :] == bytes(2 * shamir.SHARE * len(others))
 
@@ -384,7 +384,7 @@ def test_a_member_signs_one_list_and_opens_no_other() -> None:
     own = masked_and_signed()
     fewer = [(each, 1) for each in range(4)]
     with pytest.raises(FedprivError, match="has signed who survives"):
-        member.confirmed(own.states[0], own.terms, 0, survivors(*fewer)[4:], own.who[0])
+        member.confirmed_survivors(own.states[0], own.terms, 0, survivors(*fewer)[4:], own.who[0])
     with pytest.raises(FedprivError, match="others than this node has signed"):
         own.told(0, told_with(own, fewer, own.session._signatures))
 
@@ -533,20 +533,24 @@ def test_any_threshold_of_shares_gives_the_secret_and_one_fewer_fits_every_secre
 ) -> None:
     places = data.draw(st.lists(st.integers(1, 500), min_size=1, max_size=9, unique=True))
     threshold = data.draw(st.integers(1, len(places)))
-    shares = dict(zip(places, shamir.split(secret, places, threshold), strict=True))
+    shares = dict(zip(places, shamir.split_secret(secret, places, threshold), strict=True))
     chosen = data.draw(st.permutations(places))[:threshold]
     base = {place: shares[place] for place in chosen}
-    assert shamir.secret_of(shamir.curve(base)) == secret
-    assert all(shamir.at(shamir.curve(base), place) == int.from_bytes(share) for place, share in shares.items())
+    assert shamir.secret_of(shamir.share_curve(base)) == secret
+    assert all(
+        shamir.curve_at(shamir.share_curve(base), place) == int.from_bytes(share) for place, share in shares.items()
+    )
     fewer = {place: shares[place] for place in chosen[1:]}
-    other = shamir.at(shamir.curve({0: bytes(shamir.SHARE)} | fewer), 501)  # a secret of zeros fits them as well
-    assert shamir.secret_of(shamir.curve({501: other.to_bytes(shamir.SHARE)} | fewer)) == bytes(32)
+    other = shamir.curve_at(
+        shamir.share_curve({0: bytes(shamir.SHARE)} | fewer), 501
+    )  # a secret of zeros fits them as well
+    assert shamir.secret_of(shamir.share_curve({501: other.to_bytes(shamir.SHARE)} | fewer)) == bytes(32)
 
 
 @pytest.mark.parametrize(("places", "threshold"), [([1, 1], 1), ([0, 1], 1), ([1, 2], 3), ([1, 2], 0), ([], 0)])
 def test_shares_are_not_dealt_where_they_would_give_the_secret_away(places: list[int], threshold: int) -> None:
     with pytest.raises((FedprivError, ValueError)):
-        shamir.split(bytes(32), places, threshold)
+        shamir.split_secret(bytes(32), places, threshold)
 
 
 @given(members=st.integers(2, 400), data=st.data())
@@ -631,4 +635,4 @@ def test_fewer_neighbours_are_chosen_the_more_members_there_are() -> None:
 @pytest.mark.parametrize("width", [0, 63, -1])
 def test_a_width_that_no_word_holds_is_refused(width: int) -> None:
     with pytest.raises(FedprivError, match="1 to 62 bits"):
-        masks.mask(bytes(32), 3, width)
+        masks.mask_stream(bytes(32), 3, width)

@@ -91,7 +91,7 @@ def test_a_vector_is_of_as_many_clients_as_the_roster_says_or_there_is_none() ->
     own = lying(4, 3)
     own.begin()
     with pytest.raises(FedprivError, match="a vector of 2 clients is asked for, where the roster says 1"):
-        member.received(own.states[0], own.terms, 0, 2, own.session.letters(0), own.who[0])
+        member.received_shares(own.states[0], own.terms, 0, 2, own.session.letters(0), own.who[0])
 
 
 # --- one piece ------------------------------------------------------------------------------------------------------
@@ -227,8 +227,8 @@ def test_an_owner_refuses_fewer_neighbours_or_colluders_than_its_own() -> None:
         (Owner(neighbours=18), "at least 18"), (Owner(neighbours=16, colluding=1), "colluding = 0, at least 1"),
     ):  # fmt: skip
         with pytest.raises(FedprivError, match=words):
-            member.shared(own.states[0], own.terms, 0, 1, roster.content, own.who[0], owner)
-    assert member.shared(own.states[0], own.terms, 0, 1, roster.content, own.who[0], Owner(neighbours=16))
+            member.shared_secrets(own.states[0], own.terms, 0, 1, roster.content, own.who[0], owner)
+    assert member.shared_secrets(own.states[0], own.terms, 0, 1, roster.content, own.who[0], Owner(neighbours=16))
 
 
 def test_an_owner_who_says_nothing_takes_the_graph_of_a_study_that_says_nothing() -> None:

@@ -18,12 +18,13 @@ from clients.masking.identity import Identity
 from fedpriv.errors import FedprivError
 from fedpriv.studies import file as study_file
 from fedpriv.studies import promise as guarantee
+from fedpriv.studies.calibrating import calibrated_study
 from fedpriv.studies.study import Study
 from fedpriv.trust import Sums
 from server import rounds
 from server.nodes import GridDriver
 from server.rounds.driver import Answer, Task
-from server.rounds.masked_sums import MaskedSums, masks
+from server.rounds.masked_sums import MaskedSums, masks_sums
 from simulations.flower import launch
 from simulations.runs import direct
 from tests.server.test_nodes import FakeGrid
@@ -66,13 +67,13 @@ class Nodes(FakeGrid):
 
 
 def study(*overrides: str) -> Study:
-    return study_file.parsed(STUDY, overrides=overrides)
+    return study_file.parsed_study(STUDY, overrides=overrides)
 
 
 def run(directory: Path, grid: Nodes, *overrides: str) -> dict[str, Any]:
     driver = GridDriver(grid, 40)  # type: ignore[arg-type]
     driver.meet(1.0)
-    return rounds.run(study(*overrides), directory, MaskedSums(driver), quiet=True, masked=True)
+    return rounds.run_rounds(study(*overrides), directory, MaskedSums(driver), quiet=True, masked=True)
 
 
 def lines(directory: Path) -> list[dict[str, Any]]:
@@ -86,7 +87,7 @@ def weights(directory: Path) -> bytes:
 
 
 def directly(directory: Path, *overrides: str) -> bytes:
-    rounds.run(study(*overrides), directory, direct.Here(), quiet=True)
+    rounds.run_rounds(study(*overrides), directory, direct.Here(), quiet=True)
     return weights(directory)
 
 
@@ -106,7 +107,7 @@ def lost(message: Message) -> Message:
 def test_flowers_simulation_rehearses_masks_to_the_bits_of_the_direct_sum(tmp_path: Path) -> None:
     settings = ("run.rounds=1", "attack.kind=Residue", "clients.byzantine=2")
     wanted = directly(tmp_path / "direct", *settings)
-    result = launch.simulate(study(*settings), tmp_path / "flower", workers=2, cohorts=5, quiet=True)
+    result = launch.simulate_study(study(*settings), tmp_path / "flower", workers=2, cohorts=5, quiet=True)
     assert (result["why"], result["masked"], result["failed"]) == ("finished", True, {})
     assert weights(tmp_path / "flower") == wanted
     assert lines(tmp_path / "flower") == lines(tmp_path / "direct")
@@ -137,7 +138,7 @@ def test_a_node_that_drops_out_costs_its_own_clients_and_the_sum_is_the_others(p
         return lost(message) if (at, partition) == (phase, 2) else reply
 
     run(tmp_path / "masked", Nodes(meddle=gone))
-    rounds.run(study(), tmp_path / "direct", WithoutSome((2,)), quiet=True)
+    rounds.run_rounds(study(), tmp_path / "direct", WithoutSome((2,)), quiet=True)
     assert weights(tmp_path / "masked") == weights(tmp_path / "direct")
     assert [(line["answered"], line["failed"], line["skipped"]) for line in lines(tmp_path / "masked")] == [
         (32, {"raised": 8}, None)
@@ -220,7 +221,7 @@ def ask(phase: str, body: bytes = b"", text: str = STUDY, round: int = 1) -> mas
 
 def told(memory: RecordDict, one: masked.Ask) -> bytes:
     part = masked.Part(place=(0, 5), identity=Identity())
-    return masked.answered(one, study_file.parsed(one.text), part, memory, lambda about, seal: seal(b""))
+    return masked.answered_phase(one, study_file.parsed_study(one.text), part, memory, lambda about, seal: seal(b""))
 
 
 def test_a_phase_that_is_asked_twice_or_out_of_turn_finds_no_state() -> None:
@@ -261,7 +262,7 @@ def test_a_replayed_message_gets_a_reason_and_no_vector() -> None:
     grid.answered = keep  # type: ignore[method-assign]
     driver = GridDriver(grid, 40)  # type: ignore[arg-type]
     driver.meet(1.0)
-    task = Task(1, np.zeros(18, np.float32), np.arange(40), study_file.text(study()), 5.0)
+    task = Task(1, np.zeros(18, np.float32), np.arange(40), study_file.study_text(study()), 5.0)
     assert [answer.content is not None for answer in MaskedSums(driver).ask(task)] == [True]
     for message in kept:
         phase: Any = message.content.config_records.get("task", {}).get("phase", "")
@@ -297,29 +298,29 @@ def test_thresholds_that_no_round_can_rest_on_are_refused_before_anybody_is_aske
     overrides: list[str], words: str
 ) -> None:
     with pytest.raises(FedprivError, match=words):
-        guarantee.calibrated(study(*overrides), 18)
+        calibrated_study(study(*overrides), 18)
 
 
 @pytest.mark.parametrize(("threshold", "clients"), [("0.7", 28), ("30", 30), ("1.0", 40), ("0.69", 28)])
 def test_the_ledger_counts_the_noise_of_the_threshold_and_of_nobody_more(threshold: str, clients: int) -> None:
     own = study(f"masking.threshold={threshold}")
-    assert guarantee.fewest(own) == clients
-    assert guarantee.trust(own) == Sums(clients)
-    assert guarantee.trust(study(f"masking.threshold={threshold}", "privacy.colluding=2")) == Sums(clients - 2)
+    assert guarantee.fewest_answers(own) == clients
+    assert guarantee.trust_in(own) == Sums(clients)
+    assert guarantee.trust_in(study(f"masking.threshold={threshold}", "privacy.colluding=2")) == Sums(clients - 2)
 
 
 def test_deployments_mask_what_is_promised_of_sums_and_simulations_where_they_rehearse() -> None:
     plain = study("masking.rehearse=false")
-    assert [masks(each, deployed) for each in (study(), plain) for deployed in (False, True)] == [
+    assert [masks_sums(each, deployed) for each in (study(), plain) for deployed in (False, True)] == [
         True,
         True,
         False,
         True,
     ]
-    local = study_file.parsed(STUDY.replace("secure-aggregation", "local").replace("masking =", "#"))
-    assert not masks(local, True)
+    local = study_file.parsed_study(STUDY.replace("secure-aggregation", "local").replace("masking =", "#"))
+    assert not masks_sums(local, True)
 
 
 def test_a_study_with_masking_reads_back_as_written() -> None:
     own = study("masking.neighbours=0")
-    assert study_file.parsed(study_file.text(own)) == own
+    assert study_file.parsed_study(study_file.study_text(own)) == own

@@ -20,12 +20,12 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from flwr.app import Array, ArrayRecord, ConfigRecord, Context, RecordDict
 
 from clients.flower import answering
-from clients.flower.code import code
+from clients.flower.code import code_identity
 from clients.masking import once, vector
 from clients.masking.once import Marker
-from clients.masking.roster import hosted, terms_of
+from clients.masking.roster import hosted_clients, terms_of
 from clients.masking.survivors import SIGNED, SPEAKS
-from clients.node.policy import Policy, Refused, read
+from clients.node.policy import Policy, Refused, read_policy
 from fedpriv.accounting.ledger import Budget
 from fedpriv.errors import FedprivError
 from fedpriv.studies import file as study_file
@@ -70,8 +70,8 @@ class Deployed:
             (own / "identity").write_bytes(pem)
             (own / "peers").write_bytes(b"\n".join(lines))
             (own / "policy.toml").write_text(self.policy)
-        study = study_file.parsed(self.text)
-        spoken = hosted(study, 1, NODES)
+        study = study_file.parsed_study(self.text)
+        spoken = hosted_clients(study, 1, NODES)
         self.session = Session(terms_of(study, self.text, 1, spoken), spoken, WEIGHTS.size, vector.width_of(study),
                                WEIGHTS.tobytes())  # fmt: skip
         self.study = study
@@ -87,13 +87,13 @@ class Deployed:
         state = self.states.get(each, RecordDict())
         context = Context(run_id=1, node_id=each, node_config=config, state=state, run_config={})
         task = {"study": self.text, "round": 1, "seconds": 300.0, "until": 0.0, "restarted": False,
-                "code": code(), "run": self.run, "phase": phase}  # fmt: skip
+                "code": code_identity(), "run": self.run, "phase": phase}  # fmt: skip
         arrays = {"clients": Array(np.arange(OWN * each, OWN * each + clients)),
                   "body": Array("uint8", (len(body),), answering.RAW, body)}  # fmt: skip
         if phase == "vector":
             arrays["weights"] = Array(WEIGHTS)
         content = RecordDict({"task": ConfigRecord(task), "arrays": ArrayRecord(arrays)})  # type: ignore[arg-type]
-        found = answering.answered("mask", content, context)
+        found = answering.answered_message("mask", content, context)
         self.states[each] = context.state
         return found
 
@@ -118,7 +118,7 @@ class Deployed:
         self.shared()
         for each in range(NODES):
             content = self.answer(each, "vector", self.session.letters(each))
-            sent = vector.read(content, self.study, 1, np.arange(OWN * each, OWN * (each + 1)), WEIGHTS.size)
+            sent = vector.read_vector(content, self.study, 1, np.arange(OWN * each, OWN * (each + 1)), WEIGHTS.size)
             self.session.take_masked(each, sent.residues, len(sent.clients))
 
     def kept(self) -> dict[int, RecordDict]:
@@ -279,9 +279,9 @@ def test_a_study_that_takes_long_to_parse_is_refused_at_once(text: str, tmp_path
 
 def test_the_studies_that_ship_are_read(tmp_path: Path) -> None:
     policy = Policy(budget=Budget(epsilon=1.0, delta=1e-5), studies=None)
-    for name in study_file.shipped():
-        if "sweep" not in study_file.tables(study_file.content_of(name)[0]):
-            assert policy.read_study(study_file.text(study_file.read(name)))
+    for name in study_file.shipped_studies():
+        if "sweep" not in study_file.study_tables(study_file.content_of(name)[0]):
+            assert policy.read_study(study_file.study_text(study_file.read_study(name)))
 
 
 # --- what the owner says ------------------------------------------------------------------------------------------
@@ -294,7 +294,7 @@ def test_the_studies_that_ship_are_read(tmp_path: Path) -> None:
 def test_an_owners_words_about_masks_are_whole_numbers(terms: str, words: str, tmp_path: Path) -> None:
     (tmp_path / "policy.toml").write_text(POLICY + terms)
     with pytest.raises(Refused, match=words):
-        read(tmp_path / "policy.toml")
+        read_policy(tmp_path / "policy.toml")
 
 
 def test_a_study_that_supposes_fewer_colluders_than_the_owner_gets_no_shares(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from clients.models import MODELS as KINDS
 from clients.models import per_record
 from clients.models.gradients import Net
 from clients.models.per_record import MaxOfFour
-from clients.models.stobatch import small
+from clients.models.stobatch import small_network
 from fedpriv.errors import FedprivError
 
 MODELS: dict[str, tuple[str, dict[str, Any], tuple[int, ...]]] = {
@@ -146,7 +146,7 @@ def caught() -> nn.Sequential:
 
 def encoded() -> nn.Module:
     """An auto-encoder's layer whose columns lie on either side of ℓ1 norm 1."""
-    network = small(1, 8, 4, (4,), 3, 8)
+    network = small_network(1, 8, 4, (4,), 3, 8)
     with torch.no_grad():
         network.first.weight.mul_(torch.tensor([0.01, 0.1, 10, 100])[:, None, None, None])
     return nn.Sequential(nn.Unflatten(1, (1, 8)), network)
@@ -243,18 +243,18 @@ def test_memory_does_not_grow_with_the_steps() -> None:
 
 
 def test_only_rows_of_layers_whose_products_are_known_are_done_by_hand() -> None:
-    assert per_record.can(Row())
-    assert per_record.can(in_place())
-    assert per_record.can(small(1, 8, 4, (4,), 3, 8))
-    assert not per_record.can(Groups())
-    assert not per_record.can(Twice())
-    assert not per_record.can(nn.Sequential(nn.Linear(4, 2), nn.LayerNorm(2)))
-    assert per_record.can(nn.Sequential(nn.Linear(4, 2, bias=False)))
-    assert not per_record.can(nn.Sequential(nn.Linear(4, 2), nn.Flatten(0)))
-    assert not per_record.can(nn.Sequential(nn.Linear(4, 2), nn.Dropout()))
-    assert not per_record.can(nn.Sequential(nn.Linear(4, 2), nn.BatchNorm1d(2, affine=False)))
-    assert not per_record.can(nn.Sequential(nn.Linear(21, 4)))
-    assert not per_record.can(nn.Sequential(nn.Conv2d(1, 3, 2)))
+    assert per_record.has_record_gradients(Row())
+    assert per_record.has_record_gradients(in_place())
+    assert per_record.has_record_gradients(small_network(1, 8, 4, (4,), 3, 8))
+    assert not per_record.has_record_gradients(Groups())
+    assert not per_record.has_record_gradients(Twice())
+    assert not per_record.has_record_gradients(nn.Sequential(nn.Linear(4, 2), nn.LayerNorm(2)))
+    assert per_record.has_record_gradients(nn.Sequential(nn.Linear(4, 2, bias=False)))
+    assert not per_record.has_record_gradients(nn.Sequential(nn.Linear(4, 2), nn.Flatten(0)))
+    assert not per_record.has_record_gradients(nn.Sequential(nn.Linear(4, 2), nn.Dropout()))
+    assert not per_record.has_record_gradients(nn.Sequential(nn.Linear(4, 2), nn.BatchNorm1d(2, affine=False)))
+    assert not per_record.has_record_gradients(nn.Sequential(nn.Linear(21, 4)))
+    assert not per_record.has_record_gradients(nn.Sequential(nn.Conv2d(1, 3, 2)))
 
 
 def test_the_tutorials_network_has_the_papers_size_and_names_images_that_are_too_small() -> None:

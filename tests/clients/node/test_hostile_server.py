@@ -21,9 +21,9 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, RecordD
 from flwr.supercore.task_identity import TaskIdentity
 
 from clients import app as client
-from clients.flower.code import code
+from clients.flower.code import code_identity
 from clients.node import own_ledger
-from clients.node.policy import total
+from clients.node.policy import total_epsilon
 from fedpriv.studies import file as study_file
 
 POLICY = """
@@ -66,7 +66,7 @@ def identity(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def asked(folder: Path, study: str | None = STUDY, **changes: Any) -> Message:
     """The client's reply to a server that asks for this; None leaves a part out."""
-    task = {"study": study, "round": 1, "seconds": 300.0, "until": 0.0, "restarted": False, "code": code(),
+    task = {"study": study, "round": 1, "seconds": 300.0, "until": 0.0, "restarted": False, "code": code_identity(),
             "run": "first"}  # fmt: skip
     arrays = {"weights": np.zeros(18, np.float32), "clients": np.arange(10), "settings": None}
     task |= {name: value for name, value in changes.items() if name in task}
@@ -86,8 +86,8 @@ def asked(folder: Path, study: str | None = STUDY, **changes: Any) -> Message:
 
 def released(folder: Path) -> float:
     """The ε of all that the client has on its own disk."""
-    with own_ledger.opened(folder / "ledger", (0, 2)) as ledger:
-        return total(ledger.events(), 1e-5)
+    with own_ledger.opened_ledger(folder / "ledger", (0, 2)) as ledger:
+        return total_epsilon(ledger.events(), 1e-5)
 
 
 def refused(reply: Message) -> str:
@@ -101,7 +101,7 @@ def refused(reply: Message) -> str:
 
 
 def changed(*overrides: str) -> str:
-    return study_file.text(study_file.parsed(STUDY, overrides=overrides))
+    return study_file.study_text(study_file.parsed_study(STUDY, overrides=overrides))
 
 
 def test_an_honest_request_is_answered_so_that_the_refusals_below_mean_something(tmp_path: Path) -> None:
@@ -222,9 +222,9 @@ def absurd(folder: Path) -> Iterator[dict[str, Any]]:
     """What becomes of each, and what it took."""
     for number, override in enumerate(ABSURD):
         try:
-            text = study_file.text(study_file.parsed(STUDY, overrides=[override]))
+            text = study_file.study_text(study_file.parsed_study(STUDY, overrides=[override]))
         except ValueError:
-            text = study_file.toml(study_file.tables(STUDY, overrides=[override]))
+            text = study_file.toml(study_file.study_tables(STUDY, overrides=[override]))
         place, begun = folder / str(number), time.monotonic()
         place.mkdir()
         reply = asked(place, study=text)

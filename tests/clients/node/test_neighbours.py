@@ -23,14 +23,14 @@ from scipy.stats import norm
 from clients import app as client
 from clients.data.splits import records_of
 from clients.flower.answering import RAW
-from clients.flower.code import code
+from clients.flower.code import code_identity
 from clients.node import own_ledger
 from clients.node.guard import UNUSABLE, Node
 from clients.node.own_key import DEALING
 from clients.node.own_records import pool_of_policy, wrong_with_data
-from clients.node.policy import Policy, total
+from clients.node.policy import Policy, total_epsilon
 from clients.training.cohort import Cohort
-from clients.training.prepared import prepared
+from clients.training.prepared import prepared_study
 from fedpriv import wire
 from fedpriv.accounting.account import Account
 from fedpriv.accounting.event import Event, by_hand
@@ -134,9 +134,9 @@ def asked(
     folder: Path, text: str = RECORDS, *overrides: str, round: int = 1, model: Any = MODEL, who: Any = None
 ) -> str | bytes:
     """What a server hears."""
-    study = study_file.parsed(text, overrides=overrides)
-    task = {"study": study_file.text(study), "round": round, "seconds": 300.0, "until": 0.0, "restarted": False,
-            "code": code(), "run": "first"}  # fmt: skip
+    study = study_file.parsed_study(text, overrides=overrides)
+    task = {"study": study_file.study_text(study), "round": round, "seconds": 300.0, "until": 0.0, "restarted": False,
+            "code": code_identity(), "run": "first"}  # fmt: skip
     clients = np.arange(study.clients.count) if who is None else np.asarray(who)
     arrays = {"weights": Array(model), "clients": Array(clients)}
     if study.first_settings:
@@ -175,7 +175,7 @@ def charged(folder: Path) -> list[str]:
 
 
 def released(folder: Path, unit: Any = "record") -> tuple[Event, ...]:
-    with own_ledger.opened(folder / "ledger", (0, 1)) as ledger:
+    with own_ledger.opened_ledger(folder / "ledger", (0, 1)) as ledger:
         return ledger.events(unit=unit)
 
 
@@ -185,7 +185,7 @@ def node(folder: Path) -> Node:
 
 def held(folder: Path, text: str = RECORDS, *overrides: str) -> list[list[bytes]]:
     """What each client has, record by record."""
-    pool, division = node(folder)._data(study_file.parsed(text, overrides=overrides)) or (None, None)
+    pool, division = node(folder)._data(study_file.parsed_study(text, overrides=overrides)) or (None, None)
     assert pool is not None
     assert division is not None
     rows = [records_of(division, number) for number in range(division.clients)]
@@ -242,8 +242,8 @@ def test_a_client_without_records_answers_as_one_whose_update_is_zero(tmp_path: 
     for text in (RECORDS, CLIENTS):
         answers = {len(asked(each, text)) for each in (few, directory(tmp_path / f"many{len(text)}"))}
         assert len(answers) == 1
-    study = study_file.parsed(CLIENTS, overrides=["privacy.mechanism.noise=1e-9"])
-    cohort = Cohort(prepared(study, node(few)._data(study)), answers=True)
+    study = study_file.parsed_study(CLIENTS, overrides=["privacy.mechanism.noise=1e-9"])
+    cohort = Cohort(prepared_study(study, node(few)._data(study)), answers=True)
     out = np.full((50, 18), np.nan, np.float32)
     assert cohort._train(MODEL, 1, np.arange(50), out) == {}
     assert [bool(row.any()) for row in out] == [bool(own) for own in held(few)]
@@ -258,10 +258,10 @@ def test_a_node_may_have_no_record_at_all(tmp_path: Path) -> None:
 
 def test_the_releases_of_a_whole_node_are_no_further_apart_than_one_records_is_certified_for(tmp_path: Path) -> None:
     """Of a server that makes 50 clients of one node: the sums themselves, the noise taken away."""
-    study = study_file.parsed(RECORDS, overrides=["privacy.release.noise=1e-9"])
+    study = study_file.parsed_study(RECORDS, overrides=["privacy.release.noise=1e-9"])
     sums = []
     for folder in pair(tmp_path, more(0)):
-        own = Cohort(prepared(study, node(folder)._data(study)), "seeded", answers=True)
+        own = Cohort(prepared_study(study, node(folder)._data(study)), "seeded", answers=True)
         out = np.zeros((50, 18), np.float32)
         assert own.releasing is not None
         own.releasing.updates(MODEL, 1, np.arange(50), out)
@@ -269,7 +269,7 @@ def test_the_releases_of_a_whole_node_are_no_further_apart_than_one_records_is_c
         assert isinstance(asked(folder), bytes)
     distance = float(np.linalg.norm(sums[0] - sums[1]))
     assert 0 < distance <= 1 + 1e-4  # 10.2 where records were dealt by their numbers
-    certified = total(released(tmp_path / "two"), 1e-5)
+    certified = total_epsilon(released(tmp_path / "two"), 1e-5)
     assert certified == pytest.approx(0.926341504)
     assert gaussian_epsilon(distance / 4, 1e-5) <= certified + 1e-4
     assert charged(tmp_path / "one") == charged(tmp_path / "two")
@@ -288,13 +288,13 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
 @pytest.mark.parametrize("kind", SUMS)
 def test_no_rate_and_no_divisor_of_a_release_is_a_clients_own_number_of_records(kind: str, tmp_path: Path) -> None:
     """Equal records, all of them drawn: the sum grows with their number, and nothing else does."""
-    release = study_file.parsed(RECORDS, overrides=[f"privacy.release={settings(kind)}", "clients.count=1"])
+    release = study_file.parsed_study(RECORDS, overrides=[f"privacy.release={settings(kind)}", "clients.count=1"])
     private = release.privacy.private_sum
     assert private is not None
     found = {}
     for count in (8, 16):
         folder = directory(tmp_path / str(count), lambda x, y: (np.full_like(x, 0.1), np.zeros_like(y)), count=count)
-        cohort = Cohort(prepared(release, node(folder)._data(release)), "seeded", answers=True)
+        cohort = Cohort(prepared_study(release, node(folder)._data(release)), "seeded", answers=True)
         out = np.zeros((1, 18), np.float32)
         assert cohort.releasing is not None
         cohort.releasing.updates(MODEL, 1, np.array([0]), out)
@@ -348,9 +348,9 @@ def kept_study(batch: int = 12, clients: int = 1, kind: str = "AdLm") -> tuple[s
     overrides = [ENCODED, f"privacy.release.batch={batch}", f"clients.count={clients}"]
     each = batch * KEPT[kind].batches
     plan = planned(
-        study_file.parsed(KEPT_STUDY.replace("KIND", kind), overrides=[*overrides, f"clients.records={each}"])
+        study_file.parsed_study(KEPT_STUDY.replace("KIND", kind), overrides=[*overrides, f"clients.records={each}"])
     )
-    return study_file.text(plan.study), plan.net.initial()
+    return study_file.study_text(plan.study), plan.net.initial()
 
 
 def of_kept(folder: Path, *about: Any, round: int = 1) -> str | bytes:
@@ -533,7 +533,7 @@ def shape(reply: str | bytes) -> Any:
 def test_neighbours_are_charged_the_same_and_look_the_same_whatever_is_asked(
     name: str, change: str, tmp_path: Path
 ) -> None:
-    text = study_file.text(study_file.parsed(BARE, overrides=[STUDIES[name]]))
+    text = study_file.study_text(study_file.parsed_study(BARE, overrides=[STUDIES[name]]))
     one, two = pair(tmp_path, CHANGES[change])
     for round in (1, 2):
         heard = [shape(asked(folder, text, round=round)) for folder in (one, two)]
@@ -582,8 +582,8 @@ def test_a_client_whose_records_are_at_several_clients_of_another_study_is_charg
     six = by_hand(Gaussian(clip=1.0, noise=8.0), rounds=6, dimension=18, geometry="l2", trust="local", unit="client")
     (each,) = released(folder, "client")
     assert each.rounds == 6
-    assert total((each,), 1e-5) == pytest.approx(2.50174, abs=1e-4)
-    assert total((each,), 1e-5) >= Account((six,)).epsilon(1e-5).bounds.lower
+    assert total_epsilon((each,), 1e-5) == pytest.approx(2.50174, abs=1e-4)
+    assert total_epsilon((each,), 1e-5) >= Account((six,)).epsilon(1e-5).bounds.lower
     strict = directory(tmp_path / "strict", terms=terms.replace("1e6", "2.4"), count=60)
     assert isinstance(asked(strict, CLIENTS, "name=one", "clients.count=1"), bytes)
     assert "past the budget" in str(asked(strict, CLIENTS, "name=five", "clients.count=5"))

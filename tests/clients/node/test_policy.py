@@ -20,14 +20,15 @@ from clients import app as client
 from clients.data.splits import Uneven
 from clients.node import own_ledger
 from clients.node.guard import Node
-from clients.node.policy import Refused, read, total
-from clients.training.cohort import answer
+from clients.node.policy import Refused, read_policy, total_epsilon
+from clients.training.cohort import cohort_reply
 from fedpriv import wire
 from fedpriv._base import files
-from fedpriv._base.tables import toml
+from fedpriv._base.tables import toml_text
 from fedpriv.accounting.ledger import Ledger
 from fedpriv.studies import file as study_file
 from fedpriv.studies import promise as guarantee
+from fedpriv.studies.calibrating import calibrated_study
 from server import rounds
 from server.nodes import GridDriver
 from server.rounds.driver import Answer, Task
@@ -64,7 +65,7 @@ def node(folder: Path, terms: str = TERMS, place: tuple[int, int] = (0, 2)) -> N
 
 
 def study(*overrides: str, text: str = STUDY) -> str:
-    return study_file.text(guarantee.calibrated(study_file.parsed(text, overrides=overrides), 18))
+    return study_file.study_text(calibrated_study(study_file.parsed_study(text, overrides=overrides), 18))
 
 
 def charged(folder: Path) -> list[dict[str, Any]]:
@@ -72,7 +73,7 @@ def charged(folder: Path) -> list[dict[str, Any]]:
 
 
 def test_with_seeded_noise_the_answer_is_the_simulations_and_with_any_other_nobodys(tmp_path: Path) -> None:
-    simulated = answer(study(), MODEL, 1, HELD)
+    simulated = cohort_reply(study(), MODEL, 1, HELD)
     assert node(tmp_path, TERMS + 'noise = "seeded"').answer(study(), MODEL, 1, HELD) == simulated
     (tmp_path / "own").mkdir()
     drawn = node(tmp_path / "own").answer(study(), MODEL, 1, HELD)
@@ -110,12 +111,12 @@ def test_another_run_of_a_study_is_answered_anew_where_the_policy_says_so_and_ch
 
 
 def test_the_budget_is_of_all_studies_together_whatever_each_is_called(tmp_path: Path) -> None:
-    one = Ledger((guarantee.event(study_file.parsed(study()), 18),)).epsilon(1e-5).upper
+    one = Ledger((guarantee.promised_event(study_file.parsed_study(study()), 18),)).epsilon(1e-5).upper
     terms = TERMS.replace("8.0", str(2.2 * one))
     told = [outcome(node(tmp_path, terms), study(f"name=s{number}")) for number in range(1, 9)]
     assert told == sorted(told)  # once it is spent it stays so
     assert 2 <= told.count("answered") == len(charged(tmp_path)) < 8
-    assert total(own_releases(tmp_path), 1e-5) <= 2.2 * one
+    assert total_epsilon(own_releases(tmp_path), 1e-5) <= 2.2 * one
     assert node(tmp_path, terms).answer(study("name=s1"), MODEL, 1, HELD)  # what was answered still is
 
 
@@ -128,7 +129,7 @@ def outcome(asked: Node, text: str) -> str:
 
 
 def own_releases(folder: Path) -> tuple[Any, ...]:
-    with own_ledger.opened(folder / "ledger", (0, 2)) as ledger:
+    with own_ledger.opened_ledger(folder / "ledger", (0, 2)) as ledger:
         return ledger.events()
 
 
@@ -160,10 +161,10 @@ def test_what_is_outside_the_policy_is_refused_and_costs_nothing(
     tmp_path: Path, terms: str, overrides: list[str], why: str
 ) -> None:
     guarded = node(tmp_path, terms + "\n" + TERMS)
-    text = study_file.tables(STUDY, overrides=overrides)
+    text = study_file.study_tables(STUDY, overrides=overrides)
     asked = np.arange(20) if "clients.count=30" in overrides else HELD
     with pytest.raises(Refused, match=why):
-        guarded.answer(toml(text), MODEL, 1, asked)
+        guarded.answer(toml_text(text), MODEL, 1, asked)
     assert not (tmp_path / "ledger").exists() or not charged(tmp_path)
 
 
@@ -173,7 +174,7 @@ def test_what_is_outside_the_policy_is_refused_and_costs_nothing(
 def test_studies_are_accepted_by_name_or_by_the_hash_of_all_they_say(
     tmp_path: Path, studies: str, accepted: bool
 ) -> None:
-    listed = f'["{study_file.parsed(study()).id.hex()}"]' if studies == "ID" else studies
+    listed = f'["{study_file.parsed_study(study()).id.hex()}"]' if studies == "ID" else studies
     guarded = node(tmp_path, TERMS.replace('studies = "any"', f"studies = {listed}"))
     if accepted:
         assert guarded.answer(study(), MODEL, 1, HELD)
@@ -183,7 +184,7 @@ def test_studies_are_accepted_by_name_or_by_the_hash_of_all_they_say(
 
 
 def test_no_name_stands_for_an_id(tmp_path: Path) -> None:
-    listed = study_file.parsed(study()).id.hex()
+    listed = study_file.parsed_study(study()).id.hex()
     guarded = node(tmp_path, TERMS.replace('studies = "any"', f"studies = ['{listed}']"))
     with pytest.raises(Refused, match="not among the studies that this client accepts"):
         guarded.answer(study(f"name='{listed}'", "privacy.mechanism.scale=3.0"), MODEL, 1, HELD)
@@ -193,13 +194,13 @@ def test_a_client_whose_gradient_a_servers_model_makes_infinite_answers_all_the_
     """Whether it does depends on its records: who was told would know a bit of them for nothing."""
     steep = MODEL.copy()
     steep[0] = 3.4e38
-    simulated = wire.frames_of(answer(study(), steep, 1, HELD))[1]
+    simulated = wire.frames_of(cohort_reply(study(), steep, 1, HELD))[1]
     assert 0 < len(simulated) < len(HELD)
     frames, failed = wire.frames_of(node(tmp_path).answer(study(), steep, 1, HELD))
     assert not failed
-    parsed = study_file.parsed(study())
-    expected = wire.Expected(parsed.id, 1, HELD, 18, parsed.privacy.chosen, parsed.masked)
-    assert sorted(np.concatenate([wire.opened(frame, expected).clients for frame in frames])) == HELD.tolist()
+    parsed = study_file.parsed_study(study())
+    expected = wire.Expected(parsed.id, 1, HELD, 18, parsed.privacy.drawn_by, parsed.masked)
+    assert sorted(np.concatenate([wire.opened_frame(frame, expected).clients for frame in frames])) == HELD.tolist()
 
 
 @pytest.mark.parametrize(
@@ -224,7 +225,7 @@ def test_what_no_honest_server_sends_is_refused(tmp_path: Path, model: Any, clie
 
 
 def test_noise_of_others_counts_only_as_far_as_the_client_believes_in_it(tmp_path: Path) -> None:
-    summed = study_file.parsed(
+    summed = study_file.parsed_study(
         study(
             'privacy.trust="secure-aggregation"', "aggregation.kind=Mean",
             'privacy.mechanism={kind="Binomial", clip=1.0, scale=4.0, trials=4}',
@@ -232,7 +233,7 @@ def test_noise_of_others_counts_only_as_far_as_the_client_believes_in_it(tmp_pat
     )  # fmt: skip
 
     def cost(terms: str, masked: bool) -> float:
-        return total(node(tmp_path, TERMS + terms).policy.events(summed, 18, masked=masked), 1e-5)
+        return total_epsilon(node(tmp_path, TERMS + terms).policy.events(summed, 18, masked=masked), 1e-5)
 
     alone = cost("", True)
     for trust, masked, contributors, less in [
@@ -253,8 +254,8 @@ def test_a_record_level_study_is_charged_by_its_steps_and_never_to_a_clients_bud
     node(tmp_path, terms).answer(study(), MODEL, 1, HELD)
     of_records, of_clients = sorted(own_releases(tmp_path), key=lambda release: release.unit, reverse=True)
     assert (of_records.unit, of_records.rounds) == ("record", 3)
-    together = total((of_records, of_clients), 1e-5)
-    assert together == total((of_records,), 5e-6) + total((of_clients,), 5e-6)
+    together = total_epsilon((of_records, of_clients), 1e-5)
+    assert together == total_epsilon((of_records,), 5e-6) + total_epsilon((of_clients,), 5e-6)
 
 
 def test_a_crash_between_charge_and_answer_wastes_budget_and_hides_nothing(
@@ -336,9 +337,9 @@ def test_two_clients_cannot_share_a_ledger(tmp_path: Path) -> None:
     with pytest.raises(Refused, match=r"is the ledger of partition 0 of 2, and this node is partition 1"):
         node(tmp_path, place=(1, 2)).answer(study(), MODEL, 1, np.arange(10, 20))
     with (
-        own_ledger.opened(tmp_path / "ledger", (0, 2)),
+        own_ledger.opened_ledger(tmp_path / "ledger", (0, 2)),
         pytest.raises(ValueError, match="in use by another process"),
-        own_ledger.opened(tmp_path / "ledger", (0, 2), waits=0.05),
+        own_ledger.opened_ledger(tmp_path / "ledger", (0, 2), waits=0.05),
     ):
         pass
 
@@ -371,7 +372,7 @@ def test_a_nodes_own_data_are_dealt_to_its_own_clients_whatever_the_study_names(
         node(tmp_path, own, (1, 10)).answer(study(), MODEL, 1, np.array([2, 3]))
     own = "clients = 2\n" + own
     assert node(tmp_path, own, (1, 10)).answer(study(), MODEL, 1, np.array([2, 3]))
-    pool, division = node(tmp_path, own, (1, 10))._data(study_file.parsed(study())) or (None, None)
+    pool, division = node(tmp_path, own, (1, 10))._data(study_file.parsed_study(study())) or (None, None)
     assert pool is not None
     assert np.array_equal(pool.x, np.load(tmp_path / "x.npy"))
     assert isinstance(division, Uneven)
@@ -402,7 +403,7 @@ def test_a_nodes_own_data_are_dealt_to_its_own_clients_whatever_the_study_names(
 def test_a_policy_that_does_not_parse_says_where_and_what_would_be_right(tmp_path: Path, terms: str, why: str) -> None:
     (tmp_path / "policy.toml").write_text(terms)
     with pytest.raises(Refused, match=why) as caught:
-        read(tmp_path / "policy.toml")
+        read_policy(tmp_path / "policy.toml")
     assert "\n" not in str(caught.value)
     assert str(tmp_path / "policy.toml") in str(caught.value)
 
@@ -416,7 +417,7 @@ def test_a_node_without_a_policy_or_with_one_that_is_gone_refuses(tmp_path: Path
 
 def test_a_studys_noise_is_not_what_decides(tmp_path: Path) -> None:
     """A server that asks for seeded noise, which it could subtract, gets noise that nobody can."""
-    assert study_file.parsed(study()).privacy.noise == "seeded"
+    assert study_file.parsed_study(study()).privacy.noise == "seeded"
     folders = [tmp_path / "one", tmp_path / "two"]
     for folder in folders:
         folder.mkdir()
@@ -470,12 +471,12 @@ def test_the_server_learns_the_reason_and_counts_it_and_the_client_lives_on(aske
     (refused,) = asked(TERMS + "round = { epsilon = 0.1, delta = 1e-5 }")
     assert refused.content is None
     assert refused.error.startswith("refused: one message would cost ε = ")
-    inbox = Inbox(study_file.parsed(study()), 18, 1, np.arange(20))
+    inbox = Inbox(study_file.parsed_study(study()), 18, 1, np.arange(20))
     inbox.take(refused)
     assert inbox.failed == {"refused": 20}
     assert inbox.note == f"client 0: {refused.error}"
     (answered,) = asked(TERMS)
-    inbox = Inbox(study_file.parsed(study()), 18, 1, np.arange(20))
+    inbox = Inbox(study_file.parsed_study(study()), 18, 1, np.arange(20))
     inbox.take(answered)
     assert inbox.answered == 20
     assert [each.content for each in asked(TERMS)] == [answered.content]  # a server that was started anew
@@ -515,10 +516,10 @@ def test_a_run_keeps_its_name_when_it_is_gone_on_with(tmp_path: Path) -> None:
             told.append(task.run)
             return super().ask(task)
 
-    one = study_file.parsed(STUDY, overrides=["run.rounds=1"])
-    rounds.run(one, tmp_path / "one", Listening(), quiet=True)
+    one = study_file.parsed_study(STUDY, overrides=["run.rounds=1"])
+    rounds.run_rounds(one, tmp_path / "one", Listening(), quiet=True)
     (tmp_path / "one" / "records.jsonl").unlink()
     (tmp_path / "one" / "checkpoint.npz").unlink()
-    rounds.run(one, tmp_path / "one", Listening(), quiet=True, resume=True)
-    rounds.run(one, tmp_path / "two", Listening(), quiet=True)
+    rounds.run_rounds(one, tmp_path / "one", Listening(), quiet=True, resume=True)
+    rounds.run_rounds(one, tmp_path / "two", Listening(), quiet=True)
     assert told[0] == told[1] != told[2] != ""

@@ -14,11 +14,11 @@ from clients.data.pool import Pool
 from clients.node import own_ledger
 from clients.node.guard import UNUSABLE, Node
 from clients.node.own_key import KEPT, key_in
-from clients.node.policy import Refused, total
-from clients.robustness.certifying import Terms, averaged, verdicts
+from clients.node.policy import Refused, total_epsilon
+from clients.robustness.certifying import Terms, averaged_score, verdicts_of
 from clients.robustness.input_attacks import Pgd
-from clients.robustness.stobatch import smoothed
-from clients.training.stobatch_noise import secret
+from clients.robustness.stobatch import smoothed_network
+from clients.training.stobatch_noise import secret_source
 from fedpriv.accounting.account import Account
 from fedpriv.accounting.event import Event
 from fedpriv.certified import FunctionalMechanism
@@ -26,7 +26,7 @@ from fedpriv.errors import FedprivError
 from fedpriv.releases.kept import mechanism_of
 from fedpriv.studies import file as study_file
 from server.rounds import planned
-from simulations.certify.run import load
+from simulations.certify.run import load_certified
 from simulations.command_line import main
 from tests.clients.training.test_stobatch import study
 
@@ -47,11 +47,11 @@ def node(folder: Path, terms: str = TERMS) -> Node:
 
 def asked(own: Node, *overrides: str, round: int = 1, run: str = "", name: str = "kept") -> bytes:
     plan = planned(study(*overrides, f"name={name}"))
-    return own.answer(study_file.text(plan.study), plan.net.initial(), round, np.array([1]), run=run)
+    return own.answer(study_file.study_text(plan.study), plan.net.initial(), round, np.array([1]), run=run)
 
 
 def released(folder: Path) -> tuple[Event, ...]:
-    with own_ledger.opened(folder / "ledger", (1, 4)) as ledger:
+    with own_ledger.opened_ledger(folder / "ledger", (1, 4)) as ledger:
         return ledger.events()
 
 
@@ -70,15 +70,15 @@ def test_any_number_of_rounds_runs_and_studies_is_charged_once(tmp_path: Path) -
     assert sum(each.rounds for each in released(tmp_path)) == 2 * sum(each.rounds for each in charge)  # other records
     asked(own, "clients.split=in-order", "run.seed=5", name="in order too")  # divides the same without a seed
     assert sum(each.rounds for each in released(tmp_path)) == 2 * sum(each.rounds for each in charge)
-    assert total(charge, 1e-5) == pytest.approx(Account(charge).upper_epsilon(1e-5))
+    assert total_epsilon(charge, 1e-5) == pytest.approx(Account(charge).upper_epsilon(1e-5))
 
 
 def test_another_scale_is_another_release_with_noise_of_its_own_and_past_the_budget_refused(tmp_path: Path) -> None:
     own = node(tmp_path)
     asked(own)
-    before = total(released(tmp_path), 1e-5)
+    before = total_epsilon(released(tmp_path), 1e-5)
     asked(own, "privacy.release.epsilon=1.9", name="another study")
-    assert total(released(tmp_path), 1e-5) > 1.2 * before
+    assert total_epsilon(released(tmp_path), 1e-5) > 1.2 * before
     with pytest.raises(Refused, match="past the budget of 60"):
         asked(own, "privacy.release.epsilon=20.0", name="a third")
     with pytest.raises(Refused, match="one message would cost"):
@@ -123,7 +123,7 @@ def test_a_server_that_asks_for_what_cannot_be_is_refused_before_anything_is_cha
     change: str, why: str, tmp_path: Path
 ) -> None:
     plan = planned(study())
-    text, (old, new) = study_file.text(plan.study), change.split("|")
+    text, (old, new) = study_file.study_text(plan.study), change.split("|")
     assert old in text
     with pytest.raises(Refused, match=why):
         node(tmp_path).answer(text.replace(old, new), plan.net.initial(), 1, np.array([1]))
@@ -141,7 +141,7 @@ def test_what_does_not_fit_the_data_is_charged_once_like_what_does_and_said_in_t
     change: str, why: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     plan, own = planned(study()), node(tmp_path, TERMS.replace("60.0", "200.0"))
-    text, (old, new) = study_file.text(plan.study), change.split("|")
+    text, (old, new) = study_file.study_text(plan.study), change.split("|")
     assert old in text
     for round in (1, 2):
         with pytest.raises(Refused) as said:
@@ -152,7 +152,7 @@ def test_what_does_not_fit_the_data_is_charged_once_like_what_does_and_said_in_t
 
 
 def cost(text: str) -> tuple[Event, ...]:
-    kept = study_file.parsed(text).privacy.kept
+    kept = study_file.parsed_study(text).privacy.kept
     assert kept is not None
     return mechanism_of(kept).events
 
@@ -173,19 +173,19 @@ def test_the_noise_is_bound_to_everything_the_release_depends_on() -> None:
     moved = x.copy()
     moved[5, 3] += 1e-9
     key = bytes(32)
-    first = secret(key, mechanism, pool(x), held, None)
-    again = secret(key, mechanism, pool(x.copy()), held, None)
+    first = secret_source(key, mechanism, pool(x), held, None)
+    again = secret_source(key, mechanism, pool(x.copy()), held, None)
     varied = [
         *(
-            secret(key, own, pool(x), held, None)
+            secret_source(key, own, pool(x), held, None)
             for own in (noise(epsilon_1=2.0), noise(epsilon_2=2.0), noise(batch=3))
         ),
-        secret(bytes(31) + b"1", mechanism, pool(x), held, None),
-        secret(key, mechanism, pool(moved), held, None),
-        secret(key, mechanism, pool(x, divide=2.0), held, None),
-        secret(key, mechanism, pool(x), [np.arange(6)[::-1]], None),
-        secret(key, mechanism, pool(x), [np.arange(3), np.arange(3, 6)], None),
-        secret(key, mechanism, pool(x), held, "corrupted"),
+        secret_source(bytes(31) + b"1", mechanism, pool(x), held, None),
+        secret_source(key, mechanism, pool(moved), held, None),
+        secret_source(key, mechanism, pool(x, divide=2.0), held, None),
+        secret_source(key, mechanism, pool(x), [np.arange(6)[::-1]], None),
+        secret_source(key, mechanism, pool(x), [np.arange(3), np.arange(3, 6)], None),
+        secret_source(key, mechanism, pool(x), held, "corrupted"),
     ]
     assert first.name == again.name
     assert first(0, "records").bytes(16) == again(0, "records").bytes(16)
@@ -236,7 +236,7 @@ def test_bad_input_is_refused_in_one_line_before_anything_is_spent(overrides: li
 
 def test_what_does_not_divide_is_named_and_left_out(tmp_path: Path) -> None:
     settings, file = ["clients.records=47", "privacy.release.batch=20", "run.rounds=1"], tmp_path / "study.toml"
-    file.write_text(study_file.text(study(*settings)))
+    file.write_text(study_file.study_text(study(*settings)))
     assert main(["run", str(file), "--driver", "direct", "--quiet", "--out", str(tmp_path / "run")]) == 0
     result = json.loads((tmp_path / "run" / "result.json").read_text())
     assert result["left_out"] == (
@@ -262,7 +262,7 @@ def test_certify_takes_the_noise_of_the_training_and_prints_both_radii_and_both_
     few = ["--images", "12", "--draws", "80", "--quiet", "--no-figure", "--workers", "1"]
     assert main(["certify", str(run), *few, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
-    kept = study_file.read(str(run / "study.toml")).privacy.kept
+    kept = study_file.read_study(str(run / "study.toml")).privacy.kept
     assert kept is not None
     noise = mechanism_of(kept).noise
     assert found["smoothing"]["kind"] == "StoBatchSmoothing"
@@ -284,10 +284,10 @@ def test_certify_takes_the_noise_of_the_training_and_prints_both_radii_and_both_
 
 
 def test_no_attack_within_a_certified_radius_changes_a_prediction(run: Path) -> None:
-    trained = load(run, None, 24)
-    network, kind = smoothed(trained.network, trained.x[0].shape, 0.5, 2.0)
+    trained = load_certified(run, None, 24)
+    network, kind = smoothed_network(trained.network, trained.x[0].shape, 0.5, 2.0)
     terms = Terms(smoothing=kind, draws=300)
-    found = [each for each in verdicts(network, trained.x, terms) if each.prediction is not None and each.radius > 0]
+    found = [each for each in verdicts_of(network, trained.x, terms) if each.prediction is not None and each.radius > 0]
     assert len(found) >= 8
 
     def changed(times: float) -> int:
@@ -295,9 +295,9 @@ def test_no_attack_within_a_certified_radius_changes_a_prediction(run: Path) -> 
         for own in found:
             x, y = torch.tensor(trained.x[own.image : own.image + 1]), torch.tensor([own.best])
             attack = Pgd(size=own.radius * times, steps=10, restarts=2)
-            towards = averaged(network, 8, np.random.default_rng(own.image))
+            towards = averaged_score(network, 8, np.random.default_rng(own.image))
             moved = attack(towards, x, y, torch.Generator().manual_seed(1))
-            (after,) = verdicts(network, moved.numpy(), Terms(smoothing=kind, draws=300, seed=2))
+            (after,) = verdicts_of(network, moved.numpy(), Terms(smoothing=kind, draws=300, seed=2))
             broken += after.prediction is not None and after.prediction != own.prediction
         return broken
 
@@ -307,4 +307,4 @@ def test_no_attack_within_a_certified_radius_changes_a_prediction(run: Path) -> 
 
 def test_columns_longer_than_allowed_and_models_without_a_first_layer_have_no_such_certificate() -> None:
     with pytest.raises(FedprivError, match="first layer is an auto-encoder's"):
-        smoothed(torch.nn.Linear(4, 2), (4,), 0.5, 2.0)
+        smoothed_network(torch.nn.Linear(4, 2), (4,), 0.5, 2.0)

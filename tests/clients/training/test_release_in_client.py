@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from clients.training.cohort import Cohort
-from clients.training.prepared import prepared
+from clients.training.prepared import prepared_study
 from fedpriv import records, wire
 from fedpriv.accounting.account import Account
 from fedpriv.accounting.event import by_hand
@@ -23,7 +23,7 @@ from fedpriv.curves.joint import joint
 from fedpriv.curves.tradeoff import Tradeoff
 from fedpriv.errors import FedprivError
 from fedpriv.mechanisms import Gaussian, StochasticSign
-from fedpriv.releases import SUMS, Batch, at
+from fedpriv.releases import SUMS, Batch, release_at
 from fedpriv.studies import file as study_file
 from fedpriv.studies import promise as guarantee
 from fedpriv.studies.study import Study
@@ -89,7 +89,7 @@ class Remembers(nn.Linear):
 
 
 def study(*overrides: str) -> Study:
-    return study_file.parsed(STUDY, overrides=overrides)
+    return study_file.parsed_study(STUDY, overrides=overrides)
 
 
 def batch(kind: str, rows: Any, **changed: Any) -> tuple[Any, Batch]:
@@ -197,7 +197,7 @@ def test_the_clip_norm_comes_to_the_quantile_of_the_lengths() -> None:
     norms, rng = [], np.random.default_rng(2)
     for _ in range(300):
         found = release.released(Batch.of(release, rows, np.arange(200), 200.0), rng)
-        release = at(release, found.settings)
+        release = release_at(release, found.settings)
         norms.append(release.clip)
     assert np.mean(norms[100:]) == pytest.approx(np.quantile(rows, 0.7), rel=0.05)
 
@@ -218,7 +218,7 @@ def test_a_sum_and_a_count_on_one_sample_cost_what_the_joint_pair_does() -> None
 @pytest.mark.parametrize("kind", [PTR, ADAPTIVE, TRIMMED])
 def test_every_release_is_calibrated_and_costs_what_its_mechanism_does(kind: str) -> None:
     found = planned(study(kind.replace(" noise=1.2,", ""), "privacy.epsilon=60.0")).study
-    upper = guarantee.epsilon(found, 650, 3).upper
+    upper = guarantee.epsilon_after(found, 650, 3).upper
     assert 59.8 < upper <= 60.0
     private = found.privacy.private_sum
     assert private is not None
@@ -230,22 +230,22 @@ def test_every_release_is_calibrated_and_costs_what_its_mechanism_does(kind: str
 
 @pytest.mark.parametrize("steps", [1, 3])
 def test_a_run_costs_what_the_accountant_says_of_its_releases(steps: int, tmp_path: Path) -> None:
-    result = rounds.run(study(f"training.local_steps={steps}"), tmp_path, Here(), quiet=True)
+    result = rounds.run_rounds(study(f"training.local_steps={steps}"), tmp_path, Here(), quiet=True)
     release = by_hand(mechanism=Gaussian(clip=1, noise=1.2), sampling=0.2, rounds=3 * steps, dimension=650,
                       geometry="l2", unit="record")  # fmt: skip
     assert result["epsilon"]["upper"] == pytest.approx(Account((release,)).epsilon(1e-5).bounds.upper, rel=1e-4)
     assert (result["unit"], result["adjacency"], result["trust"]) == ("record", "add-remove", "local")
-    header = records.read(tmp_path / "records.jsonl").header
+    header = records.read_records(tmp_path / "records.jsonl").header
     assert header["release"]["sampling"] == 0.2
     assert header["private_sum"]["kind"] == "DpSgd"
 
 
 def test_noise_left_out_is_calibrated_to_the_epsilon_asked_for() -> None:
     found = planned(study("privacy.release={kind='DpSgd', clip=0.5, sampling=0.2}", "privacy.epsilon=2.0")).study
-    assert 1.99 < guarantee.epsilon(found, 650, 3).upper <= 2.0
+    assert 1.99 < guarantee.epsilon_after(found, 650, 3).upper <= 2.0
     assert found.privacy.release is not None
     assert found.privacy.release.settings["noise"] > 0.5
-    assert study_file.parsed(study_file.text(found)) == found
+    assert study_file.parsed_study(study_file.study_text(found)) == found
 
 
 SIGN = "privacy.mechanism={kind='StochasticSign', clip=1.0, scale=1.5}"
@@ -255,24 +255,24 @@ FAINT = "privacy.mechanism={kind='StochasticSign', clip=1.0, peak=0.1, scale=200
 @pytest.mark.parametrize("own", [[], [TRIMMED], [PTR], [ADAPTIVE]])
 def test_what_carries_the_release_costs_nothing_more(own: list[str]) -> None:
     plain, carried = planned(study(*own)).study, planned(study(SIGN, *own)).study
-    cost = guarantee.epsilon(carried, 650, 3)
-    assert cost.upper == guarantee.epsilon(plain, 650, 3).upper
+    cost = guarantee.epsilon_after(carried, 650, 3)
+    assert cost.upper == guarantee.epsilon_after(plain, 650, 3).upper
     assert cost.lower == 0  # who tells the releases apart need not tell their signs apart
 
 
 def test_a_message_that_says_less_than_the_release_it_carries_is_what_is_paid_for() -> None:
     found = planned(study(FAINT, "training.local_steps=2")).study
     messages = by_hand(
-        mechanism=found.privacy.chosen, rounds=3, dimension=650, geometry="l2", unit="record", adjacency="replace"
+        mechanism=found.privacy.drawn_by, rounds=3, dimension=650, geometry="l2", unit="record", adjacency="replace"
     )
-    upper = guarantee.epsilon(found, 650, 3).upper
+    upper = guarantee.epsilon_after(found, 650, 3).upper
     assert upper == pytest.approx(Account((messages,)).epsilon(1e-5).bounds.upper, rel=1e-4)
-    assert upper < guarantee.epsilon(study("training.local_steps=2"), 650, 3).upper / 10
+    assert upper < guarantee.epsilon_after(study("training.local_steps=2"), 650, 3).upper / 10
 
 
 @pytest.mark.parametrize("own", [PTR, ADAPTIVE])
 def test_settings_that_travel_beside_the_message_are_paid_for_as_released(own: str) -> None:
-    assert guarantee.epsilon(study(FAINT, own), 650, 3).upper == guarantee.epsilon(study(own), 650, 3).upper
+    assert guarantee.epsilon_after(study(FAINT, own), 650, 3).upper == guarantee.epsilon_after(study(own), 650, 3).upper
 
 
 def test_a_faint_message_is_told_from_its_neighbours_by_no_more_than_it_costs() -> None:
@@ -294,8 +294,8 @@ def test_a_faint_message_is_told_from_its_neighbours_by_no_more_than_it_costs() 
 
 
 def test_a_budget_stops_a_run_of_releases(tmp_path: Path) -> None:
-    one, two = (guarantee.epsilon(study(), 650, rounds).upper for rounds in (1, 2))
-    result = rounds.run(study(f"privacy.budget={(one + two) / 2}"), tmp_path, Here(), quiet=True)
+    one, two = (guarantee.epsilon_after(study(), 650, rounds).upper for rounds in (1, 2))
+    result = rounds.run_rounds(study(f"privacy.budget={(one + two) / 2}"), tmp_path, Here(), quiet=True)
     assert (result["why"], result["rounds"]) == ("budget", 1)
 
 
@@ -322,7 +322,7 @@ RUNS: dict[str, Sequence[str]] = {
 @pytest.mark.parametrize("name", RUNS)
 def test_records_are_the_same_bytes_for_any_division_into_cohorts(name: str, tmp_path: Path) -> None:
     for cohorts in (1, 2, 5):
-        result = rounds.run(study(*RUNS[name]), tmp_path / str(cohorts), Here(cohorts), quiet=True)
+        result = rounds.run_rounds(study(*RUNS[name]), tmp_path / str(cohorts), Here(cohorts), quiet=True)
     first, *others = [(tmp_path / each / "records.jsonl").read_bytes() for each in ("1", "2", "5")]
     assert others == [first, first]
     assert result["failed"] == result["rejected"] == {}
@@ -331,10 +331,10 @@ def test_records_are_the_same_bytes_for_any_division_into_cohorts(name: str, tmp
 
 @pytest.mark.flower
 def test_records_are_the_same_bytes_in_two_worker_processes_and_after_a_stop(tmp_path: Path) -> None:
-    rounds.run(study(ADAPTIVE), tmp_path / "here", Here(), quiet=True)
+    rounds.run_rounds(study(ADAPTIVE), tmp_path / "here", Here(), quiet=True)
     driver = OnRay(2, 3)
     try:
-        rounds.run(study(ADAPTIVE), tmp_path / "ray", driver, quiet=True)
+        rounds.run_rounds(study(ADAPTIVE), tmp_path / "ray", driver, quiet=True)
     finally:
         driver.close()
     whole = (tmp_path / "here" / "records.jsonl").read_bytes()
@@ -342,19 +342,19 @@ def test_records_are_the_same_bytes_in_two_worker_processes_and_after_a_stop(tmp
     for stopped, every in ((2, 1), (3, 2)):
         own, cut = study(ADAPTIVE, f"run.checkpoint_every={every}"), tmp_path / str(stopped)
         with pytest.raises(KeyboardInterrupt):
-            rounds.run(own, cut, Interrupted(stopped), quiet=True)
-        rounds.run(own, cut, Here(), resume=True, quiet=True)
-        rounds.run(own, tmp_path / f"whole {stopped}", Here(), quiet=True)
+            rounds.run_rounds(own, cut, Interrupted(stopped), quiet=True)
+        rounds.run_rounds(own, cut, Here(), resume=True, quiet=True)
+        rounds.run_rounds(own, tmp_path / f"whole {stopped}", Here(), quiet=True)
         assert (cut / "records.jsonl").read_bytes() == (tmp_path / f"whole {stopped}" / "records.jsonl").read_bytes()
 
 
 def test_settings_that_adapt_are_each_clients_own_and_recorded(tmp_path: Path) -> None:
-    rounds.run(study(PTR, "run.rounds=8"), tmp_path, Here(), quiet=True)
+    rounds.run_rounds(study(PTR, "run.rounds=8"), tmp_path, Here(), quiet=True)
     with np.load(tmp_path / "checkpoint.npz") as file:
         settings = file["settings"]
     assert settings.shape == (12, 1)
     assert (settings == settings.round()).all()
-    lines = records.read(tmp_path / "records.jsonl").rounds
+    lines = records.read_records(tmp_path / "records.jsonl").rounds
     assert lines[-1]["adapted"] == {"trimmed": settings.mean()}
     assert lines[0]["adapted"]["trimmed"] != 4
 
@@ -364,8 +364,8 @@ def test_settings_that_nobody_could_have_are_refused_and_others_are_not_touched(
     inbox = Inbox(own, 650, 1, np.arange(12))
 
     def arrives(clients: list[int], settings: list[list[float]], round: int = 1) -> dict[str, int]:
-        frame = wire.adapted(own.id, round, np.array(clients), np.array(settings))
-        inbox.take(Answer(np.arange(6), wire.reply([frame], {})))
+        frame = wire.adapted_frame(own.id, round, np.array(clients), np.array(settings))
+        inbox.take(Answer(np.arange(6), wire.reply_bytes([frame], {})))
         return dict(inbox.rejected)
 
     assert arrives([1, 2, 3], [[0.7], [np.nan], [-1.0]]) == {"alphabet": 2}
@@ -377,7 +377,7 @@ def test_settings_that_nobody_could_have_are_refused_and_others_are_not_touched(
 
 def test_what_adapts_is_counted_in_what_a_client_sends() -> None:
     plain, adapting = (size_of(planned(study(*own)).plan).whole for own in ([], [ADAPTIVE]))
-    frame = wire.adapted(b"eightful", 1, np.array([0]), np.array([[0.5]]))
+    frame = wire.adapted_frame(b"eightful", 1, np.array([0]), np.array([[0.5]]))
     assert adapting - plain == len(frame)
 
 
@@ -401,7 +401,7 @@ def test_memory_is_flat_in_the_number_of_steps(release: str, tmp_path: Path) -> 
     """The gradients of a step are 2.3 MB: one step in fifty kept would be 11 MB over the 240 steps looked at."""
     driver = Measured()
     own = ["clients={count=1, records=1200}", "training={local_steps=2, model={kind='Mlp', hidden=[32]}}"]
-    rounds.run(study(release, *own, "run={rounds=160, evaluate_every=160}"), tmp_path, driver, quiet=True)
+    rounds.run_rounds(study(release, *own, "run={rounds=160, evaluate_every=160}"), tmp_path, driver, quiet=True)
     assert len(driver.held) == 160
     assert max(driver.held[120:]) - max(driver.held[:40]) < 4
 
@@ -412,8 +412,8 @@ def test_memory_does_not_grow_with_a_batch_that_is_only_added_up(tmp_path: Path)
     driver = Measured()
     own = ["clients={count=1, records=1430}", "training.model={kind='Mlp', hidden=[2048]}"]
     few = [*own, "privacy.release.sampling=0.01", "run={rounds=1, evaluate_every=1}"]
-    rounds.run(study(*few), tmp_path / "few", driver, quiet=True)
-    rounds.run(study(*few, "privacy.release.sampling=0.9"), tmp_path / "many", driver, quiet=True)
+    rounds.run_rounds(study(*few), tmp_path / "few", driver, quiet=True)
+    rounds.run_rounds(study(*few, "privacy.release.sampling=0.9"), tmp_path / "many", driver, quiet=True)
     assert driver.held[1] - driver.held[0] < 300
 
 
@@ -422,7 +422,7 @@ def test_memory_does_not_grow_with_a_batch_that_is_only_added_up(tmp_path: Path)
 def test_a_batch_in_blocks_is_released_to_the_bits_of_a_whole_one(
     release: str, corruption: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole, parts = (Cohort(prepared(study(release, *corruption, "training.local_steps=2"))) for _ in range(2))
+    whole, parts = (Cohort(prepared_study(study(release, *corruption, "training.local_steps=2"))) for _ in range(2))
     wanted = released(whole, 3)
     monkeypatch.setattr("clients.models.per_record.WEIGHTS", 10 * whole.net.dimension)
     assert (released(parts, 3) == wanted).all()
@@ -450,7 +450,7 @@ def released(cohort: Cohort, rounds: int) -> np.ndarray:
 
 
 def test_a_clients_release_is_unbiased_for_the_mean_of_its_clipped_gradients() -> None:
-    cohort = Cohort(prepared(study("privacy.release.noise=0.05")))
+    cohort = Cohort(prepared_study(study("privacy.release.noise=0.05")))
     own = cohort.division.of(np.array([0]))[0]  # type: ignore[call-arg]
     rows = np.empty((60, 650), np.float32)
     cohort.net.each(cohort.net.initial(), *(part[0] for part in cohort.pool.batch(own[None])), rows)
@@ -462,7 +462,7 @@ def test_a_clients_release_is_unbiased_for_the_mean_of_its_clipped_gradients() -
 
 
 def test_a_clients_batches_are_poisson_samples_of_its_records() -> None:
-    cohort, sizes = Cohort(prepared(study())), []
+    cohort, sizes = Cohort(prepared_study(study())), []
     original = cohort.net.each
     cohort.net.each = lambda weights, x, y, out: (sizes.append(len(y)), original(weights, x, y, out))[1]  # type: ignore
     released(cohort, 1000)
@@ -472,7 +472,7 @@ def test_a_clients_batches_are_poisson_samples_of_its_records() -> None:
 
 def test_the_divisor_and_the_rate_are_the_studys_whatever_number_of_records_a_client_has() -> None:
     """A client of a third of the records, and one of none: what is divided by is public, and the rate is."""
-    cohort = Cohort(prepared(study("privacy.release.noise=1e-9")))
+    cohort = Cohort(prepared_study(study("privacy.release.noise=1e-9")))
     whole, sizes = cohort.division.of(np.array([0]))[0], []  # type: ignore[call-arg]
     original = cohort.net.each
     cohort.net.each = lambda weights, x, y, out: (sizes.append(len(y)), original(weights, x, y, out))[1]  # type: ignore
@@ -489,9 +489,9 @@ def test_the_divisor_and_the_rate_are_the_studys_whatever_number_of_records_a_cl
 
 
 def test_cryptographic_batches_and_noise_are_drawn_anew(tmp_path: Path) -> None:
-    cohort = Cohort(prepared(study("privacy.noise=cryptographic")))
+    cohort = Cohort(prepared_study(study("privacy.noise=cryptographic")))
     assert not np.array_equal(released(cohort, 1), released(cohort, 1))
-    assert np.array_equal(*[released(Cohort(prepared(study())), 1) for _ in range(2)])
+    assert np.array_equal(*[released(Cohort(prepared_study(study())), 1) for _ in range(2)])
 
 
 def test_records_whose_gradient_cannot_be_had_are_dropped_and_counted_and_charged(tmp_path: Path) -> None:
@@ -582,9 +582,9 @@ def test_what_no_release_can_be_is_refused_in_one_line(override: str, message: s
 
 
 def test_the_shipped_study_learns_from_tested_sums_and_keeps_its_promise(tmp_path: Path) -> None:
-    result = rounds.run(study_file.read("ptr", ["run.evaluate_every=60"]), tmp_path, Here(), quiet=True)
+    result = rounds.run_rounds(study_file.read_study("ptr", ["run.evaluate_every=60"]), tmp_path, Here(), quiet=True)
     assert result["accuracy"] > 0.88
     assert 3.9 < result["epsilon"]["upper"] <= 4
     assert 2 < result["epsilon"]["lower"] < 3  # no data are known to reach all of it on a sample, the branch seen
-    trimmed = [line["adapted"]["trimmed"] for line in records.read(tmp_path / "records.jsonl").rounds]
+    trimmed = [line["adapted"]["trimmed"] for line in records.read_records(tmp_path / "records.jsonl").rounds]
     assert sum(after < before for before, after in pairwise(trimmed)) > 3  # the test did pass

@@ -15,15 +15,16 @@ from polynomials import label_loss, reconstruction
 
 from clients.data.splits import records_of
 from clients.models.stobatch import Encoded, encoded_of, sizes_of
-from clients.training.cohort import Cohort, answer
-from clients.training.prepared import Prepared, prepared
-from clients.training.stobatch import Batch, adversarial, gradient
+from clients.training.cohort import Cohort, cohort_reply
+from clients.training.prepared import Prepared, prepared_study
+from clients.training.stobatch import Batch, adversarial_examples, noised_gradient
 from fedpriv import records
 from fedpriv.accounting.account import Account
 from fedpriv.errors import FedprivError
 from fedpriv.releases import kept
 from fedpriv.studies import file as study_file
 from fedpriv.studies import promise as guarantee
+from fedpriv.studies.calibrating import calibrated_study
 from fedpriv.studies.study import Study
 from server import rounds
 from server.rounds import planned
@@ -44,7 +45,7 @@ PAPER = (784, 25, 196, 256)
 
 
 def study(*overrides: str) -> Study:
-    return study_file.parsed(STUDY, overrides=[MODEL, *overrides])
+    return study_file.parsed_study(STUDY, overrides=[MODEL, *overrides])
 
 
 def plan(*overrides: str) -> Prepared:
@@ -52,7 +53,7 @@ def plan(*overrides: str) -> Prepared:
 
 
 def cohort(*overrides: str) -> Cohort:
-    return Cohort(prepared(plan(*overrides).study))
+    return Cohort(prepared_study(plan(*overrides).study))
 
 
 def kept_of(own: Cohort, client: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -79,7 +80,7 @@ def updates(own: Cohort, round: int = 1, clients: int = 4) -> np.ndarray:
 
 
 def test_the_papers_settings_give_the_papers_noise_and_the_examples_own_price() -> None:
-    own = kept.filled(kept.StoBatch(epsilon=0.9786364), 4998, PAPER)
+    own = kept.filled_kept(kept.StoBatch(epsilon=0.9786364), 4998, PAPER)
     mechanism = kept.mechanism_of(own)
     assert own.batch == 2499
     assert mechanism.epsilon_1 == pytest.approx(0.5, rel=1e-6)
@@ -90,27 +91,27 @@ def test_the_papers_settings_give_the_papers_noise_and_the_examples_own_price() 
 
 def test_all_rounds_together_cost_what_the_noise_costs_once_and_both_epsilons_are_shown(tmp_path: Path) -> None:
     own = plan()
-    costs = {guarantee.epsilon(own.study, own.net.dimension, rounds) for rounds in (1, 2, 10**6)}
+    costs = {guarantee.epsilon_after(own.study, own.net.dimension, rounds) for rounds in (1, 2, 10**6)}
     (cost,) = costs
     assert own.study.privacy.kept is not None
     mechanism = kept.mechanism_of(own.study.privacy.kept)
     assert cost.upper == mechanism.certified(1e-5).upper == Account(mechanism.events).epsilon(1e-5).bounds.upper
-    result = rounds.run(own.study, tmp_path / "run", Here(), quiet=True)
+    result = rounds.run_rounds(own.study, tmp_path / "run", Here(), quiet=True)
     assert result["epsilon"]["upper"] == cost.upper
     assert result["epsilons"]["published"]["epsilon"] == pytest.approx(2.0)
     assert result["epsilons"]["example-level"]["epsilon"]["upper"] == cost.upper
     assert (result["unit"], result["adjacency"], result["trust"]) == ("record", "replace", "local")
-    end = records.read(tmp_path / "run" / "records.jsonl").end
+    end = records.read_records(tmp_path / "run" / "records.jsonl").end
     assert end is not None
     assert end["releases_of_worst"] == 1
 
 
 def test_a_target_is_met_by_epsilon_1_and_a_budget_below_the_one_price_is_refused() -> None:
     own = plan("privacy.release={kind='StoBatch', epsilon_2=0.5}", "privacy.epsilon=20.0")
-    assert 19.9 < guarantee.epsilon(own.study, own.net.dimension, 2).upper <= 20
-    assert guarantee.calibrated(own.study, own.net.dimension) == own.study
-    price = guarantee.epsilon(plan().study, 1, 1).upper
-    assert guarantee.affordable(plan(f"privacy.budget={price}").study, 1) == 2
+    assert 19.9 < guarantee.epsilon_after(own.study, own.net.dimension, 2).upper <= 20
+    assert calibrated_study(own.study, own.net.dimension) == own.study
+    price = guarantee.epsilon_after(plan().study, 1, 1).upper
+    assert guarantee.affordable_rounds(plan(f"privacy.budget={price}").study, 1) == 2
     with pytest.raises(FedprivError, match="does not pay for one round"):
         plan(f"privacy.budget={price * 0.99}")
     with pytest.raises(FedprivError, match=r"labels alone cost"):
@@ -160,7 +161,7 @@ def test_one_record_replaced_moves_what_is_kept_of_it_alone_by_the_sensitivity_t
 
 
 def test_who_tells_two_records_apart_by_what_is_kept_wins_no_more_than_the_certificate_allows() -> None:
-    mechanism = kept.mechanism_of(kept.filled(kept.AdLm(epsilon_1=0.05), 100, (16, 4, 4, 4)))
+    mechanism = kept.mechanism_of(kept.filled_kept(kept.AdLm(epsilon_1=0.05), 100, (16, 4, 4, 4)))
     rng, corner, draws = np.random.default_rng(1), np.ones(16), 20_000
     best = [np.sign(mechanism.perturbed(np.tile(x, (draws, 1)), rng)).sum(1) for x in (corner, -corner)]
     epsilon = Account(mechanism.events[:1]).epsilon(1e-3).bounds.upper
@@ -178,7 +179,7 @@ def test_gradients_are_those_of_the_polynomials_as_they_are_written() -> None:
     rng = np.random.default_rng(3)
     x, y = torch.from_numpy(rng.normal(size=(3, 1, 8, 8))).float(), torch.from_numpy(rng.normal(size=(3, 10)))
     batch = Batch(x, y.float())
-    found = gradient(module, batch, 0.5, 0.25, 0.0, rng)
+    found = noised_gradient(module, batch, 0.5, 0.25, 0.0, rng)
     with torch.no_grad():
         theta, hidden = module.first.theta.double().numpy(), module.first(x).double().numpy()
     patches = torch.nn.functional.unfold(x.double(), 3, padding=1, stride=2).numpy()  # (records, 9, 16)
@@ -232,7 +233,7 @@ def test_columns_of_the_first_layer_stay_within_norm_one_whatever_the_server_sen
 def test_adversarial_examples_stay_within_their_size_outside_of_the_box_too_and_never_help(kind: str) -> None:
     module = encoded_of(plan().net)
     x = torch.from_numpy(np.random.default_rng(4).normal(scale=3, size=(20, 1, 8, 8)).astype(np.float32))
-    moved = adversarial(module, x, kind, 0.3, 4, torch.Generator().manual_seed(1))
+    moved = adversarial_examples(module, x, kind, 0.3, 4, torch.Generator().manual_seed(1))
     assert float((moved - x).abs().max()) == pytest.approx(0.3, abs=1e-4)
     with torch.no_grad():
         predicted = module(x).argmax(1)
@@ -262,7 +263,7 @@ def test_adlm_is_the_benign_half_and_uses_every_batch() -> None:
     mixed, own = updates(both)[0, first:], updates(alone)[0, first:]
     assert not np.allclose(mixed, own)
     x, y, _ = both.keeping.batches(0)[0]
-    benign = gradient(both.keeping._module, Batch(x, y), 1.0, 1 / 20, 0.0, np.random.default_rng(0))[first:]
+    benign = noised_gradient(both.keeping._module, Batch(x, y), 1.0, 1 / 20, 0.0, np.random.default_rng(0))[first:]
     assert mixed == pytest.approx(benign.numpy(), abs=1e-5)
 
 
@@ -270,8 +271,8 @@ def test_the_study_that_ships_learns_and_its_records_do_not_depend_on_cohorts(tm
     easy = ["run.rounds=12", "privacy.release.epsilon=500.0", "privacy.release.epsilon_2=100.0",
             "privacy.release.steps=1", "privacy.release.hidden_noise=0.0"]  # fmt: skip
     for cohorts in (1, 3):
-        own = study_file.read("stobatch", easy)
-        result = rounds.run(own, tmp_path / str(cohorts), Here(cohorts), quiet=True)
+        own = study_file.read_study("stobatch", easy)
+        result = rounds.run_rounds(own, tmp_path / str(cohorts), Here(cohorts), quiet=True)
         assert result["accuracy"] > 0.35
         assert "5 of all 1,437" in result["left_out"]
     one, three = ((tmp_path / each / "records.jsonl").read_bytes() for each in ("1", "3"))
@@ -279,7 +280,7 @@ def test_the_study_that_ships_learns_and_its_records_do_not_depend_on_cohorts(tm
 
 
 def test_a_kill_between_rounds_changes_nothing(tmp_path: Path) -> None:
-    rounds.run(study(), tmp_path / "whole", Here(), quiet=True)
+    rounds.run_rounds(study(), tmp_path / "whole", Here(), quiet=True)
 
     class Stops:
         def ask(self, task: Any) -> Any:
@@ -290,11 +291,11 @@ def test_a_kill_between_rounds_changes_nothing(tmp_path: Path) -> None:
         def close(self) -> None: ...
 
     with suppress(KeyboardInterrupt):
-        rounds.run(study(), tmp_path / "cut", Stops(), quiet=True)
-    rounds.run(study(), tmp_path / "cut", Here(), quiet=True, resume=True)
+        rounds.run_rounds(study(), tmp_path / "cut", Stops(), quiet=True)
+    rounds.run_rounds(study(), tmp_path / "cut", Here(), quiet=True, resume=True)
     lines = [json.loads((tmp_path / each / "result.json").read_text())["epsilon"] for each in ("whole", "cut")]
     assert lines[0] == lines[1]
-    whole, cut = (records.read(tmp_path / each / "records.jsonl").rounds for each in ("whole", "cut"))
+    whole, cut = (records.read_records(tmp_path / each / "records.jsonl").rounds for each in ("whole", "cut"))
     assert whole == cut
 
 
@@ -316,11 +317,11 @@ ONE_BAD = "clients.byzantine=1"
 def test_attackers_robust_rules_any_wire_and_secure_aggregation_work_as_elsewhere(
     overrides: list[str], tmp_path: Path
 ) -> None:
-    result = rounds.run(study(*overrides), tmp_path / "run", Here(2), quiet=True)
+    result = rounds.run_rounds(study(*overrides), tmp_path / "run", Here(2), quiet=True)
     assert result["why"] == "finished"
     assert not Counter(result["rejected"]) + Counter(result["failed"])
     assert (result["skipped"], result["unit"]) == (0, "record")
-    assert result["epsilon"]["upper"] == guarantee.epsilon(plan().study, 1, 1).upper  # whatever carries it
+    assert result["epsilon"]["upper"] == guarantee.epsilon_after(plan().study, 1, 1).upper  # whatever carries it
 
 
 def test_an_attackers_own_records_are_poisoned_before_they_are_noised_and_nobody_elses() -> None:
@@ -333,7 +334,7 @@ def test_an_attackers_own_records_are_poisoned_before_they_are_noised_and_nobody
 
 def test_a_reply_is_one_frame_of_one_gradient() -> None:
     own = plan()
-    reply = answer(study_file.text(own.study), own.net.initial(), 1, np.array([2]))
+    reply = cohort_reply(study_file.study_text(own.study), own.net.initial(), 1, np.array([2]))
     assert 4 * own.net.dimension < len(reply) < 4 * own.net.dimension + 200
 
 

@@ -15,8 +15,8 @@ from pytest import approx
 from tried import others
 
 from fedpriv.accounting.account import Account
-from fedpriv.accounting.event import Event, by_hand, described, event_of
-from fedpriv.accounting.published.comparisons import published
+from fedpriv.accounting.event import Event, by_hand, event_as_data, event_of
+from fedpriv.accounting.published.comparisons import published_values
 from fedpriv.curves.compose import Bounds
 from fedpriv.curves.tradeoff import Tradeoff
 from fedpriv.errors import FedprivError
@@ -82,7 +82,7 @@ def test_ternary_has_delta_one_twentieth_at_ln_two() -> None:
 def test_mu_of_a_hundred_thousand_coordinates_against_the_published_one() -> None:
     account = Account((by_hand(mechanism=WIDE, dimension=100_000, geometry="l2"),))
     assert account.mu == approx(0.0250669, abs=5e-8)
-    assert published(account, 1e-5)["[F] Theorem 7"]["mu"] == approx(126.33, abs=0.005)
+    assert published_values(account, 1e-5)["[F] Theorem 7"]["mu"] == approx(126.33, abs=0.005)
 
 
 @pytest.mark.parametrize("rounds", [100, 1000, 10_000])
@@ -415,12 +415,12 @@ def test_nothing_released_costs_nothing() -> None:
 
 def test_a_release_is_described_in_full() -> None:
     event = by_hand(mechanism=WIDE, dimension=5, geometry="l2", rounds=7, sampling=0.5)
-    assert described(event) == {
+    assert event_as_data(event) == {
         "kind": "StochasticSign", "settings": {"clip": 0.1, "scale": 10, "peak": 0.1}, "unit": "record",
         "trust": "local", "adjacency": "replace", "bound": {"kind": "Norm", "clip": 0.1}, "dimension": 5,
         "rounds": 7, "sampling": 0.5, "clients": None, "seen": None,
     }  # fmt: skip
-    assert event_of(described(event)) == event
+    assert event_of(event_as_data(event)) == event
 
 
 def test_every_bound_names_its_proof() -> None:
@@ -432,10 +432,10 @@ def test_every_bound_names_its_proof() -> None:
 
 
 def test_published_values_stand_beside_and_say_when_they_are_asymptotic() -> None:
-    values = published(Account((by_hand(mechanism=WIDE, sampling=0.1, rounds=10),)), 1e-5)
+    values = published_values(Account((by_hand(mechanism=WIDE, sampling=0.1, rounds=10),)), 1e-5)
     assert any("asymptotic" in name for name in values)
     crowd = Account((by_hand(mechanism=WIDE, trust="secure-aggregation", clients=50),))
-    assert exp(published(crowd, 1e-5)["[F] Theorem 9"]["epsilon"]) == approx(10.1 / 9.9)
+    assert exp(published_values(crowd, 1e-5)["[F] Theorem 9"]["epsilon"]) == approx(10.1 / 9.9)
 
 
 @pytest.mark.parametrize(

@@ -15,9 +15,9 @@ from torch import nn
 from clients.models import MODELS, CifarCnn, Randomised, ResNet18
 from clients.models._training_noise import TrainingNoise
 from clients.models.gradients import Net
-from clients.models.randomised import Noised, as_trained, network_of, noised, stretch
-from clients.robustness.attacked import Attacked, accuracies, attacked
-from clients.robustness.certifying import Terms, verdicts
+from clients.models.randomised import Noised, as_trained, layer_stretch, network_of, noised_network
+from clients.robustness.attacked import Attacked, accuracies_under, attacked_images
+from clients.robustness.certifying import Terms, verdicts_of
 from fedpriv.certified import GaussianSmoothing, LayerSmoothing
 from fedpriv.certified.smoothing import in_linf
 from fedpriv.errors import FedprivError
@@ -92,8 +92,8 @@ def test_robust_noise_buys_no_privacy_and_costs_none() -> None:
     run.rounds = 10
     """
     models = ["kind = 'Logistic'", "kind = 'Randomised', noise = 0.5, network = { kind = 'Logistic' }"]
-    plain, noisy = (study_file.parsed(f"{text}\ntraining.model = {{ {own} }}") for own in models)
-    assert guarantee.epsilon(noisy, 650, 10) == guarantee.epsilon(plain, 650, 10)
+    plain, noisy = (study_file.parsed_study(f"{text}\ntraining.model = {{ {own} }}") for own in models)
+    assert guarantee.epsilon_after(noisy, 650, 10) == guarantee.epsilon_after(plain, 650, 10)
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ def test_no_move_is_stretched_by_more_than_the_stretch_and_one_is_by_as_much(see
     _, _, directions = torch.linalg.svd(columns.T.double())
     with torch.no_grad():
         ratios = (layer(at + directions.float().view(36, 1, 6, 6)) - layer(at)).flatten(1).norm(dim=1)
-    most = stretch(layer, (1, 6, 6))
+    most = layer_stretch(layer, (1, 6, 6))
     assert float(ratios.max()) == pytest.approx(most, rel=1e-4)
 
 
@@ -204,30 +204,30 @@ def network(seed: int = 0) -> nn.Module:
 def test_accuracy_under_attack_is_never_below_certified_accuracy_at_the_same_radius() -> None:
     x = np.random.default_rng(2).uniform(-1, 1, (15, 3, 3)).astype(np.float32)
     kind = GaussianSmoothing(noise=0.4)
-    model, terms = noised(network(), kind), Terms(smoothing=kind, draws=300, confidence=0.999)
-    own = list(verdicts(model, x, terms))
+    model, terms = noised_network(network(), kind), Terms(smoothing=kind, draws=300, confidence=0.999)
+    own = list(verdicts_of(model, x, terms))
     y = np.array([verdict.best for verdict in own])  # as if all were right: most images then have a radius
     reach = np.array([in_linf(verdict.radius, "l2", 9) for verdict in own])
     assert (reach > 0.02).mean() > 0.5
     for size in (0.02, 0.08):
-        found = [one for each in attacked(model, x, y, terms, size) for one in each]
-        under = accuracies(found, y)
+        found = [one for each in attacked_images(model, x, y, terms, size) for one in each]
+        under = accuracies_under(found, y)
         assert list(under) == ["FGSM", "I-FGSM", "MIM", "PGD", "all"]
         for accuracy, not_surely in under.values():
             assert (reach >= size).mean() <= not_surely
             assert under["all"][0] <= accuracy <= not_surely
         broken = {one.image for one in found if one.surely and one.best != y[one.image]}
         assert not [image for image in broken if reach[image] >= size]
-    far = [one for each in attacked(model, x, y, terms, 1.0) for one in each]
-    assert accuracies(far, y)["PGD"][1] < 0.5  # the attack is one
+    far = [one for each in attacked_images(model, x, y, terms, 1.0) for one in each]
+    assert accuracies_under(far, y)["PGD"][1] < 0.5  # the attack is one
 
 
 def test_what_becomes_of_an_image_under_attack_depends_on_nothing_else() -> None:
     x = np.random.default_rng(3).uniform(-1, 1, (6, 3, 3)).astype(np.float32)
     y, kind = np.zeros(6, np.int64), GaussianSmoothing(noise=0.4)
-    model, terms = noised(network(), kind), Terms(smoothing=kind, draws=50)
-    every = list(attacked(model, x, y, terms, 0.3))
-    assert list(attacked(model, x, y, terms, 0.3, images=[4, 1], workers=2)) == [every[4], every[1]]
+    model, terms = noised_network(network(), kind), Terms(smoothing=kind, draws=50)
+    every = list(attacked_images(model, x, y, terms, 0.3))
+    assert list(attacked_images(model, x, y, terms, 0.3, images=[4, 1], workers=2)) == [every[4], every[1]]
 
 
 def test_a_network_without_noise_is_attacked_and_judged_as_it_is() -> None:
@@ -239,7 +239,7 @@ def test_a_network_without_noise_is_attacked_and_judged_as_it_is() -> None:
     terms = Terms(smoothing=GaussianSmoothing(noise=1.0), draws=10)
     y = np.array([0])  # scores 0.4 + Σx against its opposite: broken from 0.1 on
     for size, best in ((0.09, 0), (0.11, 1)):
-        (found,) = attacked(model, x, y, terms, size)
+        (found,) = attacked_images(model, x, y, terms, size)
         assert [one.attack for one in found] == ["FGSM", "I-FGSM", "MIM", "PGD"]
         assert found[0] == Attacked(image=0, attack="FGSM", size=size, best=best, surely=True)
     assert all(parameter.requires_grad for parameter in model.parameters())

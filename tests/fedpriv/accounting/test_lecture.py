@@ -16,7 +16,7 @@ from pytest import approx
 from fedpriv.accounting.account import Account
 from fedpriv.accounting.event import Event, by_hand
 from fedpriv.accounting.published._lecture import ORDERS, moments_epsilon
-from fedpriv.accounting.published.comparisons import published
+from fedpriv.accounting.published.comparisons import published_values
 from fedpriv.mechanisms import Gaussian, Laplace
 from fedpriv.mechanisms.ptr_renyi import black_box_lower
 from simulations.command_line import main
@@ -117,7 +117,7 @@ def test_the_moments_of_both_ways_round_by_integration(noise: float, rate: float
 def test_the_exact_accountant_is_never_above_the_moments_accountant(noise: float, rate: float, rounds: int) -> None:
     release = by_hand(mechanism=Gaussian(clip=1, noise=noise), sampling=rate, rounds=rounds, unit="record")
     account = Account((release,))
-    assert account.epsilon(1e-5).bounds.lower <= published(account, 1e-5)[MOMENTS]["epsilon"] * (1 + 1e-9)
+    assert account.epsilon(1e-5).bounds.lower <= published_values(account, 1e-5)[MOMENTS]["epsilon"] * (1 + 1e-9)
 
 
 def test_the_moments_accountant_takes_the_best_whole_order() -> None:
@@ -140,7 +140,7 @@ def test_one_record_moves_a_release_by_its_sensitivity(
     mechanism: Gaussian, facts: dict[str, Any], distance: float
 ) -> None:
     account = Account((by_hand(mechanism=mechanism, **facts),))
-    theirs = published(account, 1e-5)[GAUSSIAN]["epsilon"]
+    theirs = published_values(account, 1e-5)[GAUSSIAN]["epsilon"]
     assert theirs == approx(distance / 10 * sqrt(2 * log(1.25e5)))
     assert account.epsilon(1e-5).bounds.upper <= theirs
 
@@ -148,7 +148,7 @@ def test_one_record_moves_a_release_by_its_sensitivity(
 @pytest.mark.parametrize(("geometry", "distance"), [("linf", 4), ("l2", 2)])
 def test_the_laplace_mechanism_goes_by_the_l1_norm(geometry: Any, distance: float) -> None:
     account = Account((by_hand(mechanism=Laplace(clip=1, noise=8), dimension=4, geometry=geometry),))
-    assert published(account, 1e-5)[LAPLACE] == {"epsilon": distance / 8, "delta": 0.0}
+    assert published_values(account, 1e-5)[LAPLACE] == {"epsilon": distance / 8, "delta": 0.0}
 
 
 def test_where_the_lecture_says_nothing_nothing_is_said() -> None:
@@ -161,14 +161,14 @@ def test_where_the_lecture_says_nothing_nothing_is_said() -> None:
         (by_hand(mechanism=Laplace(clip=1, noise=2), **sampled), 1e-5),  # type: ignore[arg-type]
     ]
     for release, delta in silent:
-        assert published(Account((release,)), delta) == {}
+        assert published_values(Account((release,)), delta) == {}
     replaced = by_hand(mechanism=gaussian, adjacency="replace", **sampled)  # type: ignore[arg-type]
-    assert MOMENTS not in published(Account((replaced,)), 1e-5)  # its neighbours are by add-remove
+    assert MOMENTS not in published_values(Account((replaced,)), 1e-5)  # its neighbours are by add-remove
 
 
 def test_noise_beyond_all_reason_has_values_too() -> None:
     for noise in (1e-3, 1e6):
         release = by_hand(mechanism=Gaussian(clip=1, noise=noise), sampling=1e-3, rounds=10**6)
-        found = published(Account((release,)), 1e-5)[MOMENTS]["epsilon"]
+        found = published_values(Account((release,)), 1e-5)[MOMENTS]["epsilon"]
         assert 0 < found < inf
     assert exp(-found) < 1

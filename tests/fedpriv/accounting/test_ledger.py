@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from pytest import approx
 
 from fedpriv.accounting.account import Account, chosen_epsilon
-from fedpriv.accounting.event import Event, by_hand, described, event_of
+from fedpriv.accounting.event import Event, by_hand, event_as_data, event_of
 from fedpriv.accounting.ledger import FORMAT, Budget, Ledger
 from fedpriv.errors import BudgetExceeded, FedprivError
 from fedpriv.mechanisms import (
@@ -339,11 +339,11 @@ def test_what_an_earlier_version_wrote_is_read_and_keeps_what_it_costs(was: dict
 
 @pytest.mark.parametrize("bound", ['"x"', "5", '{"kind": "Ball", "clip": 1}', '{"clip": 1}'])
 def test_an_event_whose_bound_is_none_that_is_known_is_refused(bound: str, tmp_path: Path) -> None:
-    entry = described(EVERY[2]) | {"bound": json.loads(bound)}
+    entry = event_as_data(EVERY[2]) | {"bound": json.loads(bound)}
     with pytest.raises(FedprivError, match="bound must be a table of kind Norm, Normalised, Box, or null"):
         event_of(entry)
     with pytest.raises(FedprivError, match="an event has no geometry"):
-        event_of(described(EVERY[2]) | {"geometry": "l2"})
+        event_of(event_as_data(EVERY[2]) | {"geometry": "l2"})
 
 
 # --- budgets against whoever chooses what comes next ---------------------------------------------------------------

@@ -504,7 +504,7 @@ run.rounds = 1
 
 
 def study(*overrides: str) -> Study:
-    return study_file.parsed(STUDY, overrides=overrides)
+    return study_file.parsed_study(STUDY, overrides=overrides)
 
 
 @pytest.mark.parametrize(
@@ -527,7 +527,7 @@ def study(*overrides: str) -> Study:
 def test_a_study_fills_in_its_number_of_attackers_and_says_so(table: str, filled: dict[str, Any]) -> None:
     own = study(f"aggregation={table}")
     assert own.aggregation.settings == filled
-    again = study_file.parsed(study_file.text(own))
+    again = study_file.parsed_study(study_file.study_text(own))
     assert again == own
     assert again.id == own.id
 
@@ -581,10 +581,10 @@ CHAINS = [
 
 @pytest.mark.parametrize("table", CHAINS)
 def test_a_run_learns_and_its_records_do_not_depend_on_cohorts(table: str, tmp_path: Path) -> None:
-    own = study_file.parsed(RUN, overrides=[f"aggregation={table}", "server.step=0.3"])
+    own = study_file.parsed_study(RUN, overrides=[f"aggregation={table}", "server.step=0.3"])
     written = []
     for cohorts in (1, 3):
-        result = rounds.run(own, tmp_path / str(cohorts), Here(cohorts), quiet=True)
+        result = rounds.run_rounds(own, tmp_path / str(cohorts), Here(cohorts), quiet=True)
         written.append((tmp_path / str(cohorts) / "records.jsonl").read_bytes())
         assert result["skipped"] == 0
         assert result["accuracy"] > 0.2  # guessing: 0.1
@@ -592,16 +592,16 @@ def test_a_run_learns_and_its_records_do_not_depend_on_cohorts(table: str, tmp_p
 
 
 def test_the_server_cannot_hold_more_records_than_there_are(tmp_path: Path) -> None:
-    own = study_file.parsed(RUN, overrides=['aggregation={kind="FlTrust", root=9999}'])
+    own = study_file.parsed_study(RUN, overrides=['aggregation={kind="FlTrust", root=9999}'])
     with pytest.raises(FedprivError, match="aggregation: root = 9999 records, where the data holds 1437"):
-        rounds.run(own, tmp_path / "run", Here(1), quiet=True)
+        rounds.run_rounds(own, tmp_path / "run", Here(1), quiet=True)
     assert not (tmp_path / "run").exists()
 
 
 def test_rows_that_are_not_finite_are_counted_and_named(tmp_path: Path) -> None:
-    own = study_file.parsed(RUN, overrides=["attack={kind='NonFinite'}", 'aggregation={kind="Median"}'])
-    rounds.run(own, tmp_path / "run", Here(1), quiet=True)
-    for line in records.read(tmp_path / "run" / "records.jsonl").rounds:
+    own = study_file.parsed_study(RUN, overrides=["attack={kind='NonFinite'}", 'aggregation={kind="Median"}'])
+    rounds.run_rounds(own, tmp_path / "run", Here(1), quiet=True)
+    for line in records.read_records(tmp_path / "run" / "records.jsonl").rounds:
         assert sum(line["rejected"].values()) + sum(line["failed"].values()) == 8
         assert line["skipped"] is None
         assert line["note"]

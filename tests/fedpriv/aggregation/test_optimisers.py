@@ -52,11 +52,11 @@ class Interrupted(Here):
 
 
 def test_what_adam_remembers_survives_a_stop(tmp_path: Path) -> None:
-    study = study_file.parsed(STUDY)
-    result = rounds.run(study, tmp_path / "whole", Here(), quiet=True)
+    study = study_file.parsed_study(STUDY)
+    result = rounds.run_rounds(study, tmp_path / "whole", Here(), quiet=True)
     with pytest.raises(KeyboardInterrupt):
-        rounds.run(study, tmp_path / "cut", Interrupted(), quiet=True)
-    rounds.run(study, tmp_path / "cut", Here(), resume=True, quiet=True)
+        rounds.run_rounds(study, tmp_path / "cut", Interrupted(), quiet=True)
+    rounds.run_rounds(study, tmp_path / "cut", Here(), resume=True, quiet=True)
     files = [tmp_path / name / "records.jsonl" for name in ("whole", "cut")]
     assert files[0].read_bytes() == files[1].read_bytes()
     assert result["accuracy"] > 0.7
@@ -75,6 +75,6 @@ def test_what_adam_remembers_survives_a_stop(tmp_path: Path) -> None:
 )
 def test_what_no_optimiser_can_be_is_refused_in_one_line(override: str, message: str) -> None:
     with pytest.raises(FedprivError) as caught:
-        study_file.parsed(STUDY, overrides=[override])
+        study_file.parsed_study(STUDY, overrides=[override])
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)

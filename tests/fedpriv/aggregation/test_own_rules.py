@@ -147,8 +147,8 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
 
 def run(directory: Path, rule: str, *overrides: str) -> dict[str, Any]:
-    study = study_file.parsed(STUDY.replace("WHICH", rule), overrides=overrides)
-    return rounds.run(study, directory, Here(1), quiet=True)
+    study = study_file.parsed_study(STUDY.replace("WHICH", rule), overrides=overrides)
+    return rounds.run_rounds(study, directory, Here(1), quiet=True)
 
 
 @pytest.mark.parametrize("name", ["Plain", "Votes", "Weighs", "AsksTheServer", "Draws", "Assumes"])
@@ -188,7 +188,7 @@ REFUSED_WHEN_TRIED = {
 @pytest.mark.parametrize("name", REFUSED_WHEN_READ)
 def test_what_a_rule_says_of_itself_is_checked_when_the_study_is_read(name: str, own: Any) -> None:
     with pytest.raises(FedprivError, match=REFUSED_WHEN_READ[name]):
-        study_file.parsed(STUDY.replace("WHICH", f"ownrules:{name}"))
+        study_file.parsed_study(STUDY.replace("WHICH", f"ownrules:{name}"))
     assert not own.CALLS
 
 

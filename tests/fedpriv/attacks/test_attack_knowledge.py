@@ -13,8 +13,8 @@ from spies import NOTES, STUDY, Counts
 
 from fedpriv import wire
 from fedpriv.mechanisms import StochasticSign
-from fedpriv.packed.symbols import packing
-from fedpriv.population.participation import attackers
+from fedpriv.packed.symbols import packing_of
+from fedpriv.population.participation import byzantine_clients
 from fedpriv.studies import file as study_file
 from server import rounds
 from server.rounds.driver import Answer, Task
@@ -25,11 +25,11 @@ SECURE = ["privacy.trust=secure-aggregation", "aggregation={kind='Mean'}"]
 
 
 def study(*overrides: str) -> study_file.Study:
-    return study_file.parsed(STUDY, name="attacked.toml", overrides=overrides)
+    return study_file.parsed_study(STUDY, name="attacked.toml", overrides=overrides)
 
 
 def run(directory: Path, *overrides: str, cohorts: int = 1, driver: Any = None) -> dict[str, Any]:
-    return rounds.run(study(*overrides), directory, driver or Here(cohorts), quiet=True)
+    return rounds.run_rounds(study(*overrides), directory, driver or Here(cohorts), quiet=True)
 
 
 def content(directory: Path) -> bytes:
@@ -149,10 +149,10 @@ class Listens(Here):
 
     def ask(self, task: Task) -> Iterator[Answer]:
         for answer in super().ask(task):
-            chosen = study_file.parsed(task.study)
-            expected = wire.Expected(chosen.id, task.round, answer.asked, task.weights.size, chosen.privacy.chosen)
+            chosen = study_file.parsed_study(task.study)
+            expected = wire.Expected(chosen.id, task.round, answer.asked, task.weights.size, chosen.privacy.drawn_by)
             for frame in wire.frames_of(answer.content or b"")[0]:
-                found = wire.opened(frame, expected)
+                found = wire.opened_frame(frame, expected)
                 assert isinstance(found, wire.Messages)
                 self.heard |= {int(c): row.tobytes() for c, row in zip(found.clients, found.payload, strict=True)}
             yield answer
@@ -161,8 +161,8 @@ class Listens(Here):
 def test_the_messages_foreseen_are_exactly_those_sent(tmp_path: Path) -> None:
     driver = Listens()
     run(tmp_path, *attacked_by("LooksAtMessages", "everything"), driver=driver)
-    foreseen = [row.tobytes() for row in packing(study().privacy.chosen).pack(NOTES[0])]
-    byzantine = attackers(60, 12, seed=1)
+    foreseen = [row.tobytes() for row in packing_of(study().privacy.drawn_by).pack(NOTES[0])]
+    byzantine = byzantine_clients(60, 12, seed=1)
     assert foreseen == [driver.heard[client] for client in range(60) if client not in byzantine]
 
 
@@ -173,7 +173,7 @@ def test_honest_clients_send_the_same_whatever_the_attackers_know_and_do(tmp_pat
         run(tmp_path / kind, f"attack.kind={kind}", "run.rounds=1", driver=driver)
         heard.append(driver.heard)
     differ = [client for client in range(60) if len({each[client] for each in heard}) > 1]
-    assert differ == attackers(60, 12, seed=1).tolist()
+    assert differ == byzantine_clients(60, 12, seed=1).tolist()
 
 
 @pytest.mark.parametrize("cohorts", [1, 4])
@@ -282,7 +282,7 @@ def test_changed_records_change_what_attackers_send_and_nobody_else(
         heard.append(driver.heard)
     differ = {client for client in range(60) if heard[0][client] != heard[1][client]}
     assert differ
-    assert differ <= set(attackers(60, 12, seed=1).tolist())
+    assert differ <= set(byzantine_clients(60, 12, seed=1).tolist())
 
 
 def test_a_single_client_beyond_the_alphabet_does_what_many_within_it_cannot(tmp_path: Path) -> None:
@@ -295,16 +295,16 @@ def test_a_single_client_beyond_the_alphabet_does_what_many_within_it_cannot(tmp
 
 def test_a_sum_is_any_residue_under_secure_aggregation_alone() -> None:
     sign, clients = StochasticSign(clip=1, scale=2), np.arange(3)
-    frame = wire.summed(b"eightful", 1, clients, np.array([3, 1, 3]))
-    beyond = wire.summed(b"eightful", 1, np.arange(2), np.array([4, 4, 4]))
+    frame = wire.sum_frame(b"eightful", 1, clients, np.array([3, 1, 3]))
+    beyond = wire.sum_frame(b"eightful", 1, np.arange(2), np.array([4, 4, 4]))
     for masked, frames in ((None, [frame]), (3, [frame, beyond])):
         for each in frames:
-            wire.opened(each, wire.Expected(b"eightful", 1, clients, 3, sign, masked))
+            wire.opened_frame(each, wire.Expected(b"eightful", 1, clients, 3, sign, masked))
     with pytest.raises(wire.Rejected, match="alphabet"):
-        wire.opened(beyond, wire.Expected(b"eightful", 1, clients, 3, sign))
-    too_far = wire.summed(b"eightful", 1, np.arange(2), np.array([4, 4, 6]))
+        wire.opened_frame(beyond, wire.Expected(b"eightful", 1, clients, 3, sign))
+    too_far = wire.sum_frame(b"eightful", 1, np.arange(2), np.array([4, 4, 6]))
     with pytest.raises(wire.Rejected, match="alphabet"):
-        wire.opened(too_far, wire.Expected(b"eightful", 1, clients, 3, sign, 3))
-    symbols = wire.messages(b"eightful", 1, clients[:1], np.full((1, 1), 255, np.uint8), 3, sign)
+        wire.opened_frame(too_far, wire.Expected(b"eightful", 1, clients, 3, sign, 3))
+    symbols = wire.messages_frame(b"eightful", 1, clients[:1], np.full((1, 1), 255, np.uint8), 3, sign)
     with pytest.raises(wire.Rejected, match="alphabet"):
-        wire.opened(symbols, wire.Expected(b"eightful", 1, clients, 3, sign, 3))
+        wire.opened_frame(symbols, wire.Expected(b"eightful", 1, clients, 3, sign, 3))

@@ -26,7 +26,7 @@ from fedpriv.mechanisms import (
     Ternarize,
     Ternary,
 )
-from fedpriv.packed.symbols import packing
+from fedpriv.packed.symbols import packing_of
 
 NEEDED = {"TargetedFlip": {"source": 1, "target": 2}}
 VARIANTS = {
@@ -151,7 +151,7 @@ def test_messages_are_of_the_alphabet_whole_rows_and_repeat(attack: Any, level: 
         rows = rows_of(5, size)
         found = attack.on_messages(rows[:1], view(rows, level, mechanism))
         assert found.shape == (1, size[1])
-        form = packing(mechanism)
+        form = packing_of(mechanism)
         payload = form.pack(found)
         assert form.valid(payload, size[1]).all()
         assert (form.unpack(payload, size[1]) == found).all()

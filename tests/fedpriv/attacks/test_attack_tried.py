@@ -18,7 +18,7 @@ from server import rounds
 from simulations.command_line import main
 from simulations.runs.direct import Here
 from simulations.sweep._cell import run_cell
-from simulations.sweep.directory import complete, finished, opened, place_of
+from simulations.sweep.directory import is_complete, is_finished, opened_sweep, place_of
 from simulations.sweep.grid import grid_of
 
 STUDY = """
@@ -81,8 +81,8 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def run(directory: Path, attack: str, *overrides: str, cohorts: int = 1) -> dict[str, Any]:
-    study = study_file.parsed(STUDY.replace("WHICH", attack), overrides=overrides)
-    return rounds.run(study, directory, Here(cohorts), quiet=True)
+    study = study_file.parsed_study(STUDY.replace("WHICH", attack), overrides=overrides)
+    return rounds.run_rounds(study, directory, Here(cohorts), quiet=True)
 
 
 WHY = {
@@ -97,7 +97,7 @@ def test_an_attack_that_always_raises_was_not_tried(attack: str, tmp_path: Path)
     result = run(tmp_path / "run", attack)
     assert result["not_tried"].startswith(WHY[attack])
     assert (result["why"], result["failed"]) == ("finished", {"attack": 12})
-    found = records.read(tmp_path / "run" / "records.jsonl")
+    found = records.read_records(tmp_path / "run" / "records.jsonl")
     assert found.end is not None
     assert found.end["not_tried"] == result["not_tried"]
     assert {line["attack_failed"]["acted"] for line in found.rounds} == {0}
@@ -120,7 +120,7 @@ def test_an_attack_that_fails_now_and_then_was_tried(tmp_path: Path) -> None:
     result = run(tmp_path / "run", "ownattacks:SomeFail")
     assert 0 < result["failed"]["attack"] < 12
     assert result["not_tried"] is None
-    lines = records.read(tmp_path / "run" / "records.jsonl").rounds
+    lines = records.read_records(tmp_path / "run" / "records.jsonl").rounds
     acted = sum(line["attack_failed"]["acted"] if "attack_failed" in line else 4 for line in lines)
     assert acted == 12 - result["failed"]["attack"]
 
@@ -155,10 +155,10 @@ def swept(tmp_path: Path, attacks: str) -> tuple[Path, list[str | None]]:
     grid_text = f'[sweep]\n"aggregation.kind" = ["Mean", "Median"]\n"attack" = [{attacks}]\n'
     file.write_text(STUDY.replace("WHICH", "SignFlip") + grid_text, encoding="utf-8")
     grid = grid_of(str(file))
-    with opened(out, grid):
-        said = [run_cell(study_file.text(cell.study), place_of(out, cell)) for cell in grid.cells]
-    assert complete(out) == all(each is None for each in said)
-    assert [finished(place_of(out, cell)) for cell in grid.cells] == [each is None for each in said]
+    with opened_sweep(out, grid):
+        said = [run_cell(study_file.study_text(cell.study), place_of(out, cell)) for cell in grid.cells]
+    assert is_complete(out) == all(each is None for each in said)
+    assert [is_finished(place_of(out, cell)) for cell in grid.cells] == [each is None for each in said]
     return out, said
 
 
@@ -200,7 +200,7 @@ def test_the_same_command_tries_again_what_was_not_tried(tmp_path: Path) -> None
     assert said.count(None) == 2
     _, again = swept(tmp_path, '{ kind = "SignFlip" }, { kind = "ownattacks:Wrong" }')
     assert again == [None] * 4
-    assert complete(out)
+    assert is_complete(out)
 
 
 def test_silent_is_public() -> None:

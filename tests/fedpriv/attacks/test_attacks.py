@@ -312,7 +312,7 @@ def test_a_residue_says_more_than_any_symbol_and_wraps_around() -> None:
     row = Residue(reach=0.5).on_residues(np.zeros((1, 40)), view)
     assert set(row[0].tolist()) == {2 - 6, 2 + 6}  # from the middle, half of what twelve honest ones span, by two
     sign = StochasticSign(clip=1, scale=2)
-    total = wire.wrapped(np.array([-3, 3, 5, -5, 9]), 3, sign, clients=3)
+    total = wire.wrapped_sum(np.array([-3, 3, 5, -5, 9]), 3, sign, clients=3)
     assert total.tolist() == [-3, 3, -3, 3, 1]  # two bits hold three votes
 
 
@@ -323,7 +323,7 @@ SECURE = ["privacy.trust=secure-aggregation", "aggregation={kind='Mean'}"]
 
 
 def study(*overrides: str) -> study_file.Study:
-    return study_file.parsed(STUDY, name="attacked.toml", overrides=overrides)
+    return study_file.parsed_study(STUDY, name="attacked.toml", overrides=overrides)
 
 
 @pytest.mark.parametrize(
@@ -369,6 +369,6 @@ def test_a_flip_of_a_label_that_is_not_there_is_refused_before_the_first_round()
 def test_a_study_writes_out_what_its_attackers_know_and_do() -> None:
     assert study().attack.table() == {"kind": "SignFlip", "knowledge": "own", "factor": 1.0}
     bits = study("attack={kind='BitFlip', bits=[32]}")
-    assert study_file.parsed(study_file.text(bits)) == bits
+    assert study_file.parsed_study(study_file.study_text(bits)) == bits
     assert study("attack.kind=OptAlie").knowledge == "everything"
     assert study("attack={kind='SignFlip', knowledge='byzantine'}").id != study().id

@@ -10,7 +10,7 @@ import pytest
 
 from clients.training.cohort import Cohort
 from clients.training.corrupting import Corrupting
-from clients.training.prepared import prepared
+from clients.training.prepared import prepared_study
 from fedpriv.errors import FedprivError
 from fedpriv.studies import file as study_file
 from server import rounds
@@ -29,7 +29,7 @@ ON_GRADIENTS = ["kind='RandomNoise', deviation=10.0", "kind='SignFlip'", "kind='
 
 
 def study(corruption: str, *overrides: str) -> Any:
-    return study_file.parsed(STUDY, overrides=[f"corruption={{{corruption}}}", *overrides])
+    return study_file.parsed_study(STUDY, overrides=[f"corruption={{{corruption}}}", *overrides])
 
 
 def clean(cohort: Cohort, numbers: Any) -> tuple[Any, Any]:
@@ -51,7 +51,7 @@ def test_a_share_of_the_records_is_struck_whoever_holds_them() -> None:
 
 @pytest.mark.parametrize("kind", ON_DATA)
 def test_struck_data_are_changed_in_the_same_way_every_time_and_nothing_else_is(kind: str) -> None:
-    cohort = Cohort(prepared(study(f"{kind}, share=0.3")))
+    cohort = Cohort(prepared_study(study(f"{kind}, share=0.3")))
     numbers = np.arange(1000)
     x, y = clean(cohort, numbers)
     hit = cohort.corrupting.struck(numbers)
@@ -68,7 +68,7 @@ def test_labels_and_features_become_what_the_paper_says() -> None:
     numbers = np.arange(1000)
 
     def of(kind: str) -> tuple[Any, Any, Any, Any]:
-        cohort = Cohort(prepared(study(f"{kind}, share=1")))
+        cohort = Cohort(prepared_study(study(f"{kind}, share=1")))
         own = clean(cohort, numbers)
         return *own, *cohort.corrupting.data(*own, numbers)
 
@@ -86,7 +86,7 @@ def test_gradients_become_what_the_paper_says() -> None:
     numbers, rows = np.arange(50), np.random.default_rng(1).normal(size=(50, 650)).astype(np.float32)
 
     def of(kind: str) -> Any:
-        cohort, out = Cohort(prepared(study(f"{kind}, share=1", RELEASE))), rows.copy()
+        cohort, out = Cohort(prepared_study(study(f"{kind}, share=1", RELEASE))), rows.copy()
         cohort.corrupting.gradients(out, numbers, 1, 0, cohort.net, cohort.net.initial())
         return out
 
@@ -100,7 +100,7 @@ def test_gradients_become_what_the_paper_says() -> None:
 def test_what_becomes_of_a_gradient_depends_on_no_other_record(kind: str) -> None:
     """Else a record less would move the others' noise too, and the sum by more than its own gradient."""
     rows = np.random.default_rng(1).normal(size=(50, 650)).astype(np.float32)
-    cohort, few = Cohort(prepared(study(f"{kind}, share=0.6", RELEASE))), np.r_[:20, 21:50]
+    cohort, few = Cohort(prepared_study(study(f"{kind}, share=0.6", RELEASE))), np.r_[:20, 21:50]
     all_of_them, fewer = rows.copy(), rows[few].copy()
     for own, numbers in ((all_of_them, np.arange(50)), (fewer, few)):
         cohort.corrupting.gradients(own, numbers, 1, 0, cohort.net, cohort.net.initial())
@@ -111,25 +111,25 @@ def test_what_becomes_of_a_gradient_depends_on_no_other_record(kind: str) -> Non
 def test_records_are_the_same_bytes_for_any_division_into_cohorts(kind: str, tmp_path: Path) -> None:
     chosen = study(f"{kind}, share=0.3", RELEASE, "training.local_steps=2")
     for cohorts in (1, 5):
-        rounds.run(chosen, tmp_path / str(cohorts), Here(cohorts), quiet=True)
+        rounds.run_rounds(chosen, tmp_path / str(cohorts), Here(cohorts), quiet=True)
     written = [(tmp_path / each / "records.jsonl").read_bytes() for each in ("1", "5")]
     assert written[0] == written[1]
-    clean = study_file.parsed(STUDY, overrides=[RELEASE, "training.local_steps=2"])
-    rounds.run(clean, tmp_path / "clean", Here(), quiet=True)
+    clean = study_file.parsed_study(STUDY, overrides=[RELEASE, "training.local_steps=2"])
+    rounds.run_rounds(clean, tmp_path / "clean", Here(), quiet=True)
     weights = [np.load(tmp_path / each / "checkpoint.npz")["weights"] for each in ("1", "clean")]
     assert (weights[0] != weights[1]).any()
 
 
 def test_labels_are_corrupted_without_any_privacy_too(tmp_path: Path) -> None:
-    right = rounds.run(study("kind='RandomLabel', share=0"), tmp_path / "right", Here(), quiet=True)
-    wrong = rounds.run(study("kind='RandomLabel', share=1"), tmp_path / "wrong", Here(), quiet=True)
+    right = rounds.run_rounds(study("kind='RandomLabel', share=0"), tmp_path / "right", Here(), quiet=True)
+    wrong = rounds.run_rounds(study("kind='RandomLabel', share=1"), tmp_path / "wrong", Here(), quiet=True)
     assert right["accuracy"] > 0.7
     assert wrong["accuracy"] < 0.1
 
 
 def test_corrupted_records_cost_as_much_as_others(tmp_path: Path) -> None:
     results = [
-        rounds.run(study(f"kind='NonFinite', share={share}", RELEASE), tmp_path / str(share), Here(), quiet=True)
+        rounds.run_rounds(study(f"kind='NonFinite', share={share}", RELEASE), tmp_path / str(share), Here(), quiet=True)
         for share in (0.0, 1.0)
     ]
     assert results[0]["epsilon"] == results[1]["epsilon"]

@@ -30,7 +30,7 @@ from fedpriv.auditing.statistic import (
     epsilon_lower,
     mu_of_epsilon,
 )
-from fedpriv.auditing.verdict import as_level, more_than_held, verdict
+from fedpriv.auditing.verdict import as_level, audit_verdict, more_than_held
 from fedpriv.bounds import Norm
 from fedpriv.bounds.sums import scalar_pair_lower, ternary_pair_lower
 from fedpriv.channel import encoding
@@ -53,14 +53,14 @@ from fedpriv.mechanisms import (
 )
 from fedpriv.randomness.grid import FineGrid
 from fedpriv.randomness.streams import stream
-from fedpriv.randomness.wide import rounded
+from fedpriv.randomness.wide import rounded_real
 from fedpriv.studies import file as study_file
 from fedpriv.trust import Sums
 from server.rounds import planned
 from simulations.audit.audited import audit
-from simulations.audit.picture import picture
+from simulations.audit.picture import audit_picture
 from simulations.audit.sources import source_of
-from simulations.audit.trials import Scored, conducted
+from simulations.audit.trials import Scored, conducted_trials
 from simulations.command_line import main
 from simulations.report.run.audit_words import MEANINGS, in_a_line
 
@@ -90,7 +90,7 @@ KINDS = [
 
 
 def resolved(text: str) -> Any:
-    return planned(study_file.parsed(text)).study
+    return planned(study_file.parsed_study(text)).study
 
 
 def audited(text: str, canaries: int, place: Path, confidence: float = 0.99) -> dict[str, Any]:
@@ -100,8 +100,8 @@ def audited(text: str, canaries: int, place: Path, confidence: float = 0.99) -> 
 
 def of_study(study: Any, canaries: int, place: Path, confidence: float) -> dict[str, Any]:
     own = source_of(study)
-    found = conducted(own.source, canaries, own.seed, own.first, place, lambda _: None)
-    said = verdict(
+    found = conducted_trials(own.source, canaries, own.seed, own.first, place, lambda _: None)
+    said = audit_verdict(
         found.trials, own.source.event, delta=1e-5, confidence=confidence, in_a_tail=own.source.in_a_tail,
         ranked=own.source.ranked,
     )  # fmt: skip
@@ -340,7 +340,7 @@ def test_the_certificate_of_a_curators_means_stands_and_the_audit_comes_near_it(
 def test_a_curator_that_looks_more_than_once_is_not_audited():
     prime = SMALL + CENTRAL + 'method = "prime"\ncorruption = 0.05\nscale = 1.0\n'
     with pytest.raises(FedprivError, match="'prime' looks at all rows more than once"):
-        source_of(study_file.parsed(prime))
+        source_of(study_file.parsed_study(prime))
 
 
 def test_an_audit_of_a_curators_means_catches_noise_halved_and_a_norm_that_is_not_clipped(tmp_path, monkeypatch):
@@ -425,7 +425,7 @@ def test_an_audit_of_sums_catches_one_stream_for_two_clients(tmp_path, monkeypat
 
 @pytest.mark.slow
 def test_an_audit_of_records_catches_noise_halved(tmp_path, monkeypatch):
-    monkeypatch.setattr(FineGrid, "law", lambda grid, noise, power: rounded(noise / 2 / grid.step, power))
+    monkeypatch.setattr(FineGrid, "law", lambda grid, noise, power: rounded_real(noise / 2 / grid.step, power))
     assert not audited(ONE + RECORDS["DpSgd"], 2_500, tmp_path, SURE)["stands"]
 
 
@@ -468,7 +468,7 @@ def test_noise_that_is_halved_within_what_a_certificate_allows_is_a_fault_of_its
     """A certificate of Laplace noise allows more than canaries can hold, so its own count stands."""
     honest = audit(LAPLACE, tmp_path / "honest", canaries=4_000, quiet=True)
     assert honest["stands"]
-    monkeypatch.setattr(FineGrid, "law", lambda grid, noise, power: rounded(noise / 2 / grid.step, power))
+    monkeypatch.setattr(FineGrid, "law", lambda grid, noise, power: rounded_real(noise / 2 / grid.step, power))
     found = audit(LAPLACE, tmp_path / "halved", canaries=4_000, quiet=True)
     assert found["mu"]["audited"] < found["mu"]["certified"]
     assert "another than described" in found["faults"][0]["words"]
@@ -508,7 +508,7 @@ class Counting:
 
 def test_an_audit_that_is_killed_goes_on_to_the_same_trials_and_draws_none_twice(tmp_path):
     own = source_of(resolved(SMALL + VOTES))
-    whole = conducted(own.source, 100, own.seed, own.first, tmp_path / "whole", lambda _: None)
+    whole = conducted_trials(own.source, 100, own.seed, own.first, tmp_path / "whole", lambda _: None)
     counting = Counting(own.source, [])
 
     def killed(done: int) -> None:
@@ -516,8 +516,8 @@ def test_an_audit_that_is_killed_goes_on_to_the_same_trials_and_draws_none_twice
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        conducted(counting, 100, own.seed, own.first, tmp_path / "cut", killed)
-    again = conducted(counting, 100, own.seed, own.first, tmp_path / "cut", lambda _: None)
+        conducted_trials(counting, 100, own.seed, own.first, tmp_path / "cut", killed)
+    again = conducted_trials(counting, 100, own.seed, own.first, tmp_path / "cut", lambda _: None)
     assert (again.trials.scores == whole.trials.scores).all()
     assert 0 == whole.before < again.before  # seconds of the sitting that was cut
     assert sorted(counting.asked) == list(range(own.first, own.first + 100))
@@ -526,8 +526,8 @@ def test_an_audit_that_is_killed_goes_on_to_the_same_trials_and_draws_none_twice
 def test_blocks_of_another_audit_are_not_taken_up(tmp_path):
     own = source_of(resolved(SMALL + VOTES))
     counting = Counting(own.source, [])
-    conducted(counting, 60, own.seed, own.first, tmp_path, lambda _: None)
-    conducted(counting, 50, own.seed, own.first, tmp_path, lambda _: None)
+    conducted_trials(counting, 60, own.seed, own.first, tmp_path, lambda _: None)
+    conducted_trials(counting, 50, own.seed, own.first, tmp_path, lambda _: None)
     assert len(counting.asked) == 110
 
 
@@ -549,7 +549,7 @@ def test_the_command_says_what_was_found_and_leaves_it_in_a_directory(tmp_path, 
     assert found["epsilon"]["audited"] <= found["epsilon"]["upper"] <= 8
     assert sorted(path.name for path in place.iterdir()) == ["audit.json", "audit.png"]
     kept = json.loads((place / "audit.json").read_text())
-    check_title_is_whole(picture(kept | {"name": "a long name of " * 12}))
+    check_title_is_whole(audit_picture(kept | {"name": "a long name of " * 12}))
     curves = kept.pop("curves")
     assert kept == found
     certified, audited = (np.array(curves[name]) for name in ("certified", "audited"))

@@ -22,23 +22,23 @@ from flwr.supercore.task_identity import TaskIdentity
 
 from clients import app as client
 from clients.data.pool import Records, own_pool
-from clients.flower.code import code
+from clients.flower.code import code_identity
 from clients.node.own_key import DEALING
-from clients.node.own_records import dealt, owners_of, pool_of_policy
-from clients.node.policy import read
+from clients.node.own_records import dealt_records, owners_of, pool_of_policy
+from clients.node.policy import read_policy
 from clients.training.cohort import Cohort
-from clients.training.prepared import forget_prepared, net_of, pool_of, prepared
+from clients.training.prepared import forget_prepared, net_of, pool_of, prepared_study
 from fedpriv import mechanisms, wire
 from fedpriv.accounting.account import Account
 from fedpriv.accounting.event import Event, by_hand
-from fedpriv.auditing.laws import log_ratio, of_sums, power, symbol_law
+from fedpriv.auditing.laws import law_of_sum, log_ratio, of_sums, symbol_law
 from fedpriv.auditing.statistic import Trials, mu_of_share
 from fedpriv.channel import Channel
 from fedpriv.curves.compose import ROUGH, compose
 from fedpriv.errors import FedprivError
 from fedpriv.estimation.private_mean import PrivateMean
 from fedpriv.mechanisms import settings_of
-from fedpriv.packed.symbols import packing, sends_reals
+from fedpriv.packed.symbols import packing_of, sends_reals
 from fedpriv.randomness.streams import stream
 from fedpriv.releases import SUMS, event_of_sum
 from fedpriv.releases.kept import AdLm, mechanism_of
@@ -129,7 +129,7 @@ class Row:
 
     @cached_property
     def study(self) -> Any:
-        return study_file.parsed(self.text)
+        return study_file.parsed_study(self.text)
 
     def gradients(self, x: Any, y: Any) -> Any:
         """Of single records, where all weights are 0."""
@@ -147,7 +147,7 @@ class Row:
         facts: Any = {"unit": self.unit, "rounds": self.rounds}
         return Event(
             mechanism=self.mechanism, bound=self.study.privacy.channel.bound, dimension=dimension,
-            trust=guarantee.trust(self.study), adjacency="replace", **facts,
+            trust=guarantee.trust_in(self.study), adjacency="replace", **facts,
         )  # fmt: skip
 
     def ratio(self, x: float, y: float, others: float) -> Any:
@@ -160,20 +160,22 @@ class Row:
             ratio = log_ratio(own.aggregated(CERTAIN), x, y)
             return lambda seen: ratio(seen - known)
         lowest, law = symbol_law(own, others)
-        return of_sums(own, x, y, ((CERTAIN - 1) * lowest, power(law, CERTAIN - 1)))
+        return of_sums(own, x, y, ((CERTAIN - 1) * lowest, law_of_sum(law, CERTAIN - 1)))
 
     def seen(self, reply: bytes, round: int, clients: Any, dimension: int) -> Any:
         """What a reply says: a row a message, or one for the sum."""
         (frame,), failed = wire.frames_of(reply)
         assert not failed
         masked = self.study.masked
-        found = wire.opened(frame, wire.Expected(self.study.id, round, clients, dimension, self.mechanism, masked))
+        found = wire.opened_frame(
+            frame, wire.Expected(self.study.id, round, clients, dimension, self.mechanism, masked)
+        )
         assert isinstance(found, wire.Sum) == self.summed
-        return found.total[None] if self.summed else packing(self.mechanism).unpack(found.payload, dimension)  # type: ignore[union-attr]
+        return found.total[None] if self.summed else packing_of(self.mechanism).unpack(found.payload, dimension)  # type: ignore[union-attr]
 
 
 def of_cohort(text: str, dimension: int, own: Any = None) -> Ask:
-    cohort = Cohort(prepared(study_file.parsed(text), own), answers=True)
+    cohort = Cohort(prepared_study(study_file.parsed_study(text), own), answers=True)
     return lambda round, clients: cohort.reply(np.zeros(dimension, np.float32), round, clients)
 
 
@@ -185,7 +187,7 @@ def of_node(text: str, dimension: int, folder: Path, unit: str, data: str = "") 
 
     def answered(round: int, clients: Any) -> bytes:
         task = {"study": text, "round": round, "seconds": 300.0, "until": 0.0, "restarted": False,
-                "code": code()}  # fmt: skip
+                "code": code_identity()}  # fmt: skip
         arrays = ArrayRecord({"clients": Array(clients), "weights": Array(np.zeros(dimension, np.float32))})
         content = RecordDict({"arrays": arrays, "task": ConfigRecord(task)})  # type: ignore[arg-type]
         reply = client.app(Message(content, 1, "train"), context)
@@ -325,15 +327,15 @@ def test_no_audit_of_releases_of_records_is_above_their_certificate(name: str, t
     noise = f'mechanism = {{ kind = "Plain" }}\nrelease = {written(kind, RELEASES[name])}'
     text = STUDY.format(data=tmp_path, count=CLIENTS, rule="Median", rounds=1, fewest=1, norm="clip", trust="local",
                         noise=noise).replace("records = 1", f"records = {BESIDE}")  # fmt: skip
-    study = study_file.parsed(text)
+    study = study_file.parsed_study(text)
     private = study.privacy.private_sum
     assert private is not None
     event = event_of_sum(private, 6, 1)
     data = f'data = {{ kind = "Arrays", path = "{tmp_path}", held_out = 2 }}'
     node = of_node(text, 6, tmp_path, "record", data)
-    pool = pool_of_policy(read(tmp_path / "policy.toml"))
+    pool = pool_of_policy(read_policy(tmp_path / "policy.toml"))
     assert pool is not None
-    cohort = of_cohort(text, 6, (pool, dealt(pool, key, CLIENTS, 0, CLIENTS)))
+    cohort = of_cohort(text, 6, (pool, dealt_records(pool, key, CLIENTS, 0, CLIENTS)))
     for ask in (cohort, node):
         trials = Trials(held, along(study, ask(1, np.arange(CLIENTS))) - 0.5)
         assert stands(trials, event)
@@ -349,10 +351,10 @@ def along(study: Any, reply: bytes) -> Any:
     across = canary - (canary @ beside) * beside
     frames, failed = wire.frames_of(reply)
     assert not failed
-    expected = wire.Expected(study.id, 1, np.arange(CLIENTS), 6, study.privacy.chosen)
-    found = wire.opened(frames[0], expected)
+    expected = wire.Expected(study.id, 1, np.arange(CLIENTS), 6, study.privacy.drawn_by)
+    found = wire.opened_frame(frames[0], expected)
     assert isinstance(found, wire.Messages)
-    seen = packing(study.privacy.chosen).unpack(found.payload, 6)
+    seen = packing_of(study.privacy.drawn_by).unpack(found.payload, 6)
     return seen @ across / (across @ across) * study.privacy.private_sum.sampling * BESIDE
 
 
@@ -442,7 +444,7 @@ def test_what_studies_draw_is_audited() -> None:
         noise = f"mechanism = {written(type(mechanism).__name__, settings_of(mechanism))}"
         text = STUDY.format(data="none", count=9, rule="Mean", rounds=1, fewest=3, norm=norm, trust=trust, noise=noise)
         try:
-            events = guarantee.events(study_file.parsed(text), 3)
+            events = guarantee.promised_events(study_file.parsed_study(text), 3)
         except FedprivError:
             continue
         assert {named(own) for own in events} <= audited | {

@@ -11,7 +11,14 @@ from hypothesis import strategies as st
 from scipy.optimize import brentq
 from scipy.special import ndtr
 
-from fedpriv.bounds.renyi import delta, epsilon, noisy_sign_curve, slope, slope_bound, vector_curve
+from fedpriv.bounds.renyi import (
+    divergence_slope,
+    noisy_sign_curve,
+    renyi_delta,
+    renyi_epsilon,
+    slope_bound,
+    vector_curve,
+)
 from fedpriv.curves.tradeoff import Tradeoff
 from fedpriv.errors import FedprivError
 
@@ -20,7 +27,7 @@ orders = st.floats(-3, 5).map(lambda t: 1 + 10**t)
 boxes = st.one_of(st.floats(-6, -0.001).map(lambda t: 10**t), st.floats(0.5, 0.999))
 erasures = st.one_of(st.just(1.0), st.floats(-6, 0).map(lambda t: 10**t))
 points = st.floats(-1, 1)
-loose = partial(slope, tolerance=1e-4)
+loose = partial(divergence_slope, tolerance=1e-4)
 
 
 def divergence(alpha, u, v, keep=1.0):
@@ -57,7 +64,7 @@ def test_for_a_given_distance_the_worst_pair_has_its_second_member_at_the_edge(a
 @settings(max_examples=10)
 @given(orders, boxes, erasures)
 def test_the_enclosure_is_as_narrow_as_asked(alpha, rho, keep):
-    lower, upper = slope(alpha, rho, keep)
+    lower, upper = divergence_slope(alpha, rho, keep)
     assert lower <= upper <= lower * (1 + 1.1e-7)
 
 
@@ -66,7 +73,7 @@ def test_the_enclosure_is_as_narrow_as_asked(alpha, rho, keep):
 def test_the_lower_bound_is_attained(alpha, rho, keep):
     d = 2 * rho * np.concatenate([np.logspace(-9, 0, 500), np.linspace(0.001, 1, 1000)])
     best = max(float(divergence(alpha, rho - x, rho, keep) / x**2) for x in d[:: max(1, len(d) // 150)])
-    assert best <= slope(alpha, rho, keep)[0] * (1 + 1e-6)
+    assert best <= divergence_slope(alpha, rho, keep)[0] * (1 + 1e-6)
 
 
 @given(orders, boxes, boxes, erasures, erasures)
@@ -83,7 +90,7 @@ def test_a_larger_order_never_has_a_smaller_slope(alpha, other, rho, keep):
 
 @pytest.mark.parametrize(("alpha", "golden", "place"), [(4, 2.023396, 0.766), (16, 8.120388, 0.897)])
 def test_slope_reaches_the_goldens(alpha, golden, place):
-    lower, upper = slope(alpha, 0.1)
+    lower, upper = divergence_slope(alpha, 0.1)
     assert lower == approx(golden, abs=5e-7)
     assert lower < upper <= lower * (1 + 1.1e-7)
     assert float(divergence(alpha, 0.1 * place, 0.1) / (0.1 * (1 - mp.mpf(place))) ** 2) == approx(golden, abs=2e-6)
@@ -92,19 +99,19 @@ def test_slope_reaches_the_goldens(alpha, golden, place):
 @pytest.mark.parametrize("keep", [1.0, 0.3, 1e-3])
 @pytest.mark.parametrize("alpha", [1.001, 1.5, 2])
 def test_up_to_order_two_the_slope_is_the_limit_at_the_corner(alpha, keep):
-    assert slope(alpha, 0.9, keep)[0] == approx(keep * alpha / (2 * (1 - 0.9**2)), rel=1e-9)
+    assert divergence_slope(alpha, 0.9, keep)[0] == approx(keep * alpha / (2 * (1 - 0.9**2)), rel=1e-9)
 
 
 @pytest.mark.parametrize("alpha", [1 + 1e-9, 2 + 1e-9, 100, 1e5, 1e8])
 @pytest.mark.parametrize("rho", [1e-30, 1e-6, 0.5, 0.999])
 @pytest.mark.parametrize("keep", [1e-12, 1.0])
 def test_extremes_neither_overflow_nor_widen(alpha, rho, keep):
-    lower, upper = slope(alpha, rho, keep, 1e-4)
+    lower, upper = divergence_slope(alpha, rho, keep, 1e-4)
     assert 0 < lower <= upper <= lower * 1.00011 < inf
 
 
 def test_for_a_tiny_box_the_slope_is_the_gaussian_one():
-    assert slope(7, 1e-6)[1] == approx(7 / 2, rel=1e-11)
+    assert divergence_slope(7, 1e-6)[1] == approx(7 / 2, rel=1e-11)
 
 
 @pytest.mark.parametrize(
@@ -112,23 +119,23 @@ def test_for_a_tiny_box_the_slope_is_the_gaussian_one():
 )
 def test_what_makes_no_sense_is_refused(bad):
     with pytest.raises(FedprivError):
-        slope(*bad)
+        divergence_slope(*bad)
 
 
 def test_rounds_of_binomial_votes_beat_their_gaussian_differential_privacy():
-    certified = epsilon(vector_curve(clip=0.1, peak=0.1, scale=1, rounds=100), 1e-5)
+    certified = renyi_epsilon(vector_curve(clip=0.1, peak=0.1, scale=1, rounds=100), 1e-5)
     assert certified == approx(10.79727, abs=1e-5)  # theory.md: 10.800
     assert 9.997 < certified < 13.295
 
 
 def test_wide_votes_cost_what_the_gaussian_conversion_costs():
-    certified = epsilon(vector_curve(clip=0.1, peak=0.1, scale=10, rounds=100), 1e-5)
+    certified = renyi_epsilon(vector_curve(clip=0.1, peak=0.1, scale=10, rounds=100), 1e-5)
     assert certified == approx(1.095 * Tradeoff.gaussian(2 * 0.1 * 10 / 10).epsilon(1e-5), rel=1e-3)
 
 
 def test_the_ternary_scale_for_epsilon_two_is_below_the_published_1510():
     def excess(scale):
-        return epsilon(vector_curve(clip=1, peak=1, scale=4, keep=4 / scale, rounds=100), 1e-5) - 2
+        return renyi_epsilon(vector_curve(clip=1, peak=1, scale=4, keep=4 / scale, rounds=100), 1e-5) - 2
 
     assert brentq(excess, 1000, 2000, xtol=1) == approx(1432.7, abs=2)
 
@@ -141,13 +148,13 @@ def test_exact_composition_of_one_coordinate_is_never_above(rho, rounds, exponen
     p = np.exp(log_binomials + votes * log(plus) + (rounds - votes) * log(1 - plus))
     curve = vector_curve(clip=rho, peak=rho, scale=1, rounds=rounds, tolerance=1e-3)
     true = Tradeoff.between(p / p.sum(), p[::-1] / p.sum()).epsilon(10**exponent)
-    assert epsilon(curve, 10**exponent) >= true
-    assert delta(curve, true) >= 10**exponent * (1 - 1e-9) or true == 0
+    assert renyi_epsilon(curve, 10**exponent) >= true
+    assert renyi_delta(curve, true) >= 10**exponent * (1 - 1e-9) or true == 0
 
 
 @given(st.floats(0.01, 5), st.floats(-300, -0.1))
 def test_conversion_of_the_gaussian_curve_is_a_certificate_and_beats_the_classical_one(mu, exponent):
-    found = epsilon(lambda alpha: alpha * mu**2 / 2, 10**exponent)
+    found = renyi_epsilon(lambda alpha: alpha * mu**2 / 2, 10**exponent)
     true = Tradeoff.gaussian(mu).epsilon(10**exponent)
     assert true <= found <= mu**2 / 2 + mu * sqrt(-2 * exponent * log(10))
 
@@ -155,18 +162,18 @@ def test_conversion_of_the_gaussian_curve_is_a_certificate_and_beats_the_classic
 @given(st.floats(0.01, 5), st.floats(-300, -0.5))
 def test_delta_of_epsilon_comes_back(mu, exponent):
     curve = lambda alpha: alpha * mu**2 / 2  # noqa: E731
-    found = epsilon(curve, 10**exponent)
+    found = renyi_epsilon(curve, 10**exponent)
     if found > 0:
-        assert log(delta(curve, found)) == approx(exponent * log(10), abs=1e-5 * (1 + found))
+        assert log(renyi_delta(curve, found)) == approx(exponent * log(10), abs=1e-5 * (1 + found))
 
 
 def test_the_ends_of_the_conversion():
     curve = vector_curve(clip=0.1, peak=0.1, scale=10)
-    assert epsilon(curve, 0) == inf
-    assert epsilon(curve, 1) == 0
-    assert 0 < epsilon(curve, 1e-300) < 1
-    assert delta(curve, 0) <= 1
-    assert 0 < delta(curve, 1e6) < 1e-300
+    assert renyi_epsilon(curve, 0) == inf
+    assert renyi_epsilon(curve, 1) == 0
+    assert 0 < renyi_epsilon(curve, 1e-300) < 1
+    assert renyi_delta(curve, 0) <= 1
+    assert 0 < renyi_delta(curve, 1e6) < 1e-300
 
 
 @given(st.floats(0.1, 10), st.floats(0.01, 1), orders)
@@ -191,5 +198,5 @@ def test_the_pair_at_both_ends_agrees_with_its_closed_form(rho):
 
 
 def test_any_order_is_a_certificate_whatever_the_guide_says():
-    misled = epsilon(lambda alpha: alpha / 2, 1e-5, guide=lambda alpha: 1 / alpha)
-    assert misled > epsilon(lambda alpha: alpha / 2, 1e-5) > Tradeoff.gaussian(1).epsilon(1e-5)
+    misled = renyi_epsilon(lambda alpha: alpha / 2, 1e-5, guide=lambda alpha: 1 / alpha)
+    assert misled > renyi_epsilon(lambda alpha: alpha / 2, 1e-5) > Tradeoff.gaussian(1).epsilon(1e-5)

@@ -11,7 +11,7 @@ from scipy.optimize import brentq
 from scipy.special import bdtr, ndtr, ndtri, ndtri_exp
 
 from fedpriv.bounds._coin_slope import coin_slope, inverse_error
-from fedpriv.bounds.coins import certain_coins, log_binomial, log_lower_tail, lower_quantile, window
+from fedpriv.bounds.coins import certain_coins, likely_window, log_binomial, log_lower_tail, lower_quantile
 from fedpriv.bounds.sums import (
     published_epsilon,
     scalar_pair,
@@ -92,7 +92,7 @@ def test_nobody_else_means_no_coins_and_no_failure_allowed_means_none_certain():
 
 @given(n=st.integers(1, 500), p=st.floats(0.02, 0.98), failure=st.floats(1e-12, 0.5))
 def test_a_window_is_left_with_less_than_its_failure(n, p, failure):
-    first, last = window(n, p, failure)
+    first, last = likely_window(n, p, failure)
     assert binomial(n, p)[first : last + 1].sum() >= 1 - failure - 1e-13
 
 

@@ -13,7 +13,7 @@ from pytest import approx
 from scipy.special import ndtri
 
 from fedpriv.bounds import renyi
-from fedpriv.bounds.vectors import Votes, published_theorem_7, spans, theorem_a
+from fedpriv.bounds.vectors import Votes, explicit_spans, published_theorem_7, theorem_a
 from fedpriv.curves.tradeoff import Tradeoff
 from fedpriv.errors import FedprivError
 from fedpriv.mechanisms import (
@@ -168,7 +168,7 @@ def test_a_sum_of_votes_says_less_than_its_votes_one_by_one() -> None:
 
 def test_the_renyi_route_of_vectors_is_the_theorys() -> None:
     curve = Votes(clip=0.1, peak=0.1, scale=1).renyi(100)
-    assert 10.79 < renyi.epsilon(curve, 1e-5) <= 10.800
+    assert 10.79 < renyi.renyi_epsilon(curve, 1e-5) <= 10.800
 
 
 @pytest.mark.parametrize("mechanism", [*MECHANISMS, Gaussian(clip=1, noise=2)], ids=named)
@@ -231,7 +231,7 @@ def test_the_discrete_gaussian_is_no_worse_than_its_renyi_bound() -> None:
 @pytest.mark.parametrize("ratio", [1.0, 0.999999, 0.5, 0.2, 1 / 3, 1e-3])
 @pytest.mark.parametrize("dimension", [1, 2, 3, 9, 10, 100, 10**7])
 def test_explicit_pairs_lie_in_the_ball_and_in_the_box(clip: float, ratio: float, dimension: int) -> None:
-    found = spans(clip=clip, peak=clip * ratio, dimension=dimension)
+    found = explicit_spans(clip=clip, peak=clip * ratio, dimension=dimension)
     assert found
     for level, count in found:
         assert 1 <= count <= dimension
@@ -243,4 +243,4 @@ def test_explicit_pairs_lie_in_the_ball_and_in_the_box(clip: float, ratio: float
 def test_spans_refuses_what_cannot_be() -> None:
     for bad in ({"clip": 0.0}, {"peak": -1.0}, {"dimension": 0}, {"dimension": 1.5}):
         with pytest.raises(FedprivError):
-            spans(**({"clip": 1.0, "peak": 1.0, "dimension": 4} | bad))
+            explicit_spans(**({"clip": 1.0, "peak": 1.0, "dimension": 4} | bad))

@@ -17,8 +17,8 @@ from scipy.integrate import quad
 from scipy.special import bdtr, bdtrc, ndtr, ndtri
 from torch import nn
 
-from clients.models.randomised import Noised, noised
-from clients.robustness.certifying import Terms, averaged, estimated, verdicts
+from clients.models.randomised import Noised, noised_network
+from clients.robustness.certifying import Terms, averaged_score, estimated_scores, verdicts_of
 from clients.robustness.input_attacks import Ensemble, Fgsm, IFgsm, Mim, Pgd
 from fedpriv.certified import (
     FunctionalMechanism,
@@ -36,7 +36,13 @@ from fedpriv.certified import (
     robustness_epsilon,
 )
 from fedpriv.certified._cube import Cube
-from fedpriv.certified.confidence import bernstein, clopper_pearson, hoeffding, leading, of_scores
+from fedpriv.certified.confidence import (
+    bernstein_interval,
+    clopper_pearson,
+    hoeffding_interval,
+    leading_bounds,
+    of_scores,
+)
 from fedpriv.certified.functional import epsilon_1_of
 from fedpriv.curves.tradeoff import Tradeoff
 from fedpriv.errors import FedprivError
@@ -156,7 +162,7 @@ def test_binomial_bounds_are_wrong_no_more_often_than_said(draws: int, share: fl
 
 @given(k=st.integers(0, 500), error=st.sampled_from([0.2, 1e-3, 1e-9]))
 def test_binomial_bounds_lie_within_hoeffdings(k: int, error: float) -> None:
-    exact, loose = clopper_pearson([k, 500 - k], 500, error), hoeffding([k / 500, 1 - k / 500], 500, error)
+    exact, loose = clopper_pearson([k, 500 - k], 500, error), hoeffding_interval([k / 500, 1 - k / 500], 500, error)
     assert (exact.lower >= loose.lower - 1e-9).all()
     assert (exact.upper <= loose.upper + 1e-9).all()
 
@@ -167,7 +173,7 @@ def test_bounds_of_scores_hold_as_often_as_said() -> None:
         scores = rng.beta(8, 2, 200)
         found = of_scores([scores.mean(), 1 - scores.mean()], [scores.var(ddof=1)] * 2, 200, 0.1)
         wrong += not (found.lower[0] <= 0.8 <= found.upper[0])
-        alone = hoeffding([scores.mean(), 1 - scores.mean()], 200, 0.1)
+        alone = hoeffding_interval([scores.mean(), 1 - scores.mean()], 200, 0.1)
         tighter += bool(found.lower[0] > alone.lower[0])
     assert wrong / runs <= 0.1
     assert tighter > 0.9 * runs
@@ -175,8 +181,8 @@ def test_bounds_of_scores_hold_as_often_as_said() -> None:
 
 def test_the_variance_decides_which_bound_of_scores_is_taken() -> None:
     still, wild = (of_scores([0.5, 0.5], [v, v], 1000, 0.01) for v in (1e-4, 0.25))
-    assert np.allclose(still.lower, bernstein([0.5, 0.5], [1e-4] * 2, 1000, 0.005).lower)
-    assert np.allclose(wild.lower, hoeffding([0.5, 0.5], 1000, 0.005).lower)
+    assert np.allclose(still.lower, bernstein_interval([0.5, 0.5], [1e-4] * 2, 1000, 0.005).lower)
+    assert np.allclose(wild.lower, hoeffding_interval([0.5, 0.5], 1000, 0.005).lower)
 
 
 @given(votes=st.lists(st.integers(0, 50), min_size=2, max_size=6))
@@ -184,7 +190,7 @@ def test_the_best_of_the_others_is_never_above_what_the_first_leaves(votes: list
     assume(sum(votes) > 0)
     found = clopper_pearson(votes, sum(votes), 0.01)
     best = int(np.argmax(votes))
-    lower, upper = leading(found, best)
+    lower, upper = leading_bounds(found, best)
     assert upper <= 1 - lower
     assert upper <= max(np.delete(found.upper, best))
 
@@ -194,9 +200,9 @@ def test_the_best_of_the_others_is_never_above_what_the_first_leaves(votes: list
     [
         (lambda: clopper_pearson([5, 6], 10, 0.0), "confidence must be above 0 and below 1"),
         (lambda: clopper_pearson([5, 11], 10, 0.1), "votes must be whole numbers from 0 to draws = 10"),
-        (lambda: hoeffding([0.5, float("nan")], 10, 0.1), "means of scores must be between 0 and 1"),
-        (lambda: hoeffding([0.5, 0.5], 0, 0.1), "draws must be at least 1"),
-        (lambda: bernstein([0.5, 0.5], [-1, 0], 10, 0.1), "variances must be at least 0"),
+        (lambda: hoeffding_interval([0.5, float("nan")], 10, 0.1), "means of scores must be between 0 and 1"),
+        (lambda: hoeffding_interval([0.5, 0.5], 0, 0.1), "draws must be at least 1"),
+        (lambda: bernstein_interval([0.5, 0.5], [-1, 0], 10, 0.1), "variances must be at least 0"),
         (lambda: pixeldp_radius(0.9, 0.1, 1.0, 1e-5, 1.5), "epsilon must be at most 1"),
         (lambda: GaussianSmoothing(noise=0), "noise must be positive"),
         (lambda: LaplaceSmoothing(noise=1.0, dimension=0), "dimension must be at least 1"),
@@ -310,8 +316,8 @@ def test_examples_outside_the_box_and_labels_that_are_none_are_refused() -> None
 
 
 def test_votes_and_scores_of_a_linear_network_are_those_of_theory() -> None:
-    network = noised(linear([1.0, 2.0]), GaussianSmoothing(noise=0.5))
-    found = estimated(network, np.array([0.3, 0.1], np.float32), 20000, np.random.default_rng(1))
+    network = noised_network(linear([1.0, 2.0]), GaussianSmoothing(noise=0.5))
+    found = estimated_scores(network, np.array([0.3, 0.1], np.float32), 20000, np.random.default_rng(1))
     share = float(ndtr(0.5 / (0.5 * sqrt(5))))
     assert found.votes.sum() == 20000
     assert found.votes[1] / 20000 == approx(share, abs=5 * sqrt(share * (1 - share) / 20000))
@@ -333,24 +339,24 @@ def test_a_noised_layer_draws_what_it_says(law: Any) -> None:
 def test_noise_inside_a_network_is_drawn_for_every_draw() -> None:
     """What stands before it runs once."""
     network = nn.Sequential(linear([1.0, 2.0]), Noised("laplace", 0.5)).eval()
-    found = estimated(network, np.array([0.2, -0.2], np.float32), 20000, np.random.default_rng(1))
+    found = estimated_scores(network, np.array([0.2, -0.2], np.float32), 20000, np.random.default_rng(1))
     t = 0.2 / 0.5  # the first logit leads by 0.2: the difference of two Laplace variables decides
     share = exp(-t) * (2 + t) / 4
     assert found.votes[1] / 20000 == approx(share, abs=5 * sqrt(share * (1 - share) / 20000))
 
 
 def test_verdicts_do_not_depend_on_threads_or_on_the_other_images() -> None:
-    network, x = noised(curved(), GaussianSmoothing(noise=0.3)), points(7)
+    network, x = noised_network(curved(), GaussianSmoothing(noise=0.3)), points(7)
     terms = Terms(smoothing=GaussianSmoothing(noise=0.3), draws=300)
-    together = list(verdicts(network, x, terms, workers=2))
-    assert together == list(verdicts(network, x, terms, workers=1))
-    assert [together[5], together[2]] == list(verdicts(network, x, terms, [5, 2]))
+    together = list(verdicts_of(network, x, terms, workers=2))
+    assert together == list(verdicts_of(network, x, terms, workers=1))
+    assert [together[5], together[2]] == list(verdicts_of(network, x, terms, [5, 2]))
 
 
 def test_where_two_classes_are_level_the_verdict_is_an_abstention() -> None:
     kind = GaussianSmoothing(noise=0.5)
-    (found,) = verdicts(
-        noised(linear([1.0, 1.0]), kind), np.zeros((1, 2), np.float32), Terms(smoothing=kind, draws=500)
+    (found,) = verdicts_of(
+        noised_network(linear([1.0, 1.0]), kind), np.zeros((1, 2), np.float32), Terms(smoothing=kind, draws=500)
     )
     assert (found.prediction, found.radius) == (None, 0.0)
 
@@ -366,10 +372,10 @@ def test_wrong_networks_and_inputs_are_refused_before_any_draw() -> None:
         (linear([1.0, 1.0]), "no Noised layer"),
     ]:  # fmt: skip
         with pytest.raises(FedprivError, match=words):
-            list(verdicts(network, x, terms))
+            list(verdicts_of(network, x, terms))
     x[1, 0] = 1.5
     with pytest.raises(FedprivError, match="input 1 reaches"):
-        list(verdicts(noised(linear([1.0, 1.0]), kind), x, terms))
+        list(verdicts_of(noised_network(linear([1.0, 1.0]), kind), x, terms))
 
 
 # Soundness
@@ -388,7 +394,7 @@ def test_no_point_of_a_fine_grid_inside_the_radius_has_another_prediction(kind: 
     network = curved()
     terms = Terms(smoothing=kind, draws=1500, confidence=0.99, by=by)
     x, wrong, certified = points(14), 0, 0
-    for place, found in enumerate(verdicts(noised(network, kind), x, terms, workers=2)):
+    for place, found in enumerate(verdicts_of(noised_network(network, kind), x, terms, workers=2)):
         if found.prediction is None or not found.radius:
             continue
         certified += 1
@@ -403,7 +409,9 @@ def test_the_two_dimensional_radius_is_not_idle() -> None:
     """Twice the radius is enough to change some predictions: the search above could have failed."""
     kind, network, x = GaussianSmoothing(noise=0.4), curved(), points(16)
     changed = 0
-    for place, found in enumerate(verdicts(noised(network, kind), x, Terms(smoothing=kind, draws=1500), workers=2)):
+    for place, found in enumerate(
+        verdicts_of(noised_network(network, kind), x, Terms(smoothing=kind, draws=1500), workers=2)
+    ):
         scores = expected(network, x[place] + 2 * found.radius * directions("l2"), kind, "votes")
         changed += found.prediction is not None and bool((scores.argmax(1) != found.prediction).any())
     assert changed >= 3
@@ -413,10 +421,10 @@ def test_the_two_dimensional_radius_is_not_idle() -> None:
 def test_no_attack_of_a_thousand_steps_with_restarts_changes_a_prediction_inside_its_radius(kind: Any) -> None:
     network, y = trained(), torch.arange(16) % 3
     x = blobs(y, seed=9)
-    randomised = noised(network, kind)
+    randomised = noised_network(network, kind)
     terms = Terms(smoothing=kind, draws=1000, confidence=0.99)
-    found = list(verdicts(randomised, x.numpy(), terms, workers=2))
-    scores = averaged(randomised, 2, np.random.default_rng(3))
+    found = list(verdicts_of(randomised, x.numpy(), terms, workers=2))
+    scores = averaged_score(randomised, 2, np.random.default_rng(3))
     changed = certified = 0
     for radius, rows in by_radius(found):
         own, label = x[rows], torch.tensor([found[row].prediction for row in rows])
@@ -425,7 +433,7 @@ def test_no_attack_of_a_thousand_steps_with_restarts_changes_a_prediction_inside
         moved = attack(scores, own, label, torch.Generator().manual_seed(4))
         for row, near in zip(rows, moved.numpy(), strict=True):
             certified += 1
-            fresh = estimated(randomised, near, 4000, np.random.default_rng(5 + row))
+            fresh = estimated_scores(randomised, near, 4000, np.random.default_rng(5 + row))
             changed += int(fresh.votes.argmax()) != found[row].prediction
     assert certified >= 8
     assert changed == 0
@@ -435,15 +443,15 @@ def test_certified_accuracy_is_never_above_accuracy_under_attack() -> None:
     network, kind = trained(), GaussianSmoothing(noise=0.3)
     y = torch.arange(30) % 3
     x = blobs(y, seed=11)
-    randomised = noised(network, kind)
-    found = list(verdicts(randomised, x.numpy(), Terms(smoothing=kind, draws=1000), workers=2))
-    scores = averaged(randomised, 4, np.random.default_rng(3))
+    randomised = noised_network(network, kind)
+    found = list(verdicts_of(randomised, x.numpy(), Terms(smoothing=kind, draws=1000), workers=2))
+    scores = averaged_score(randomised, 4, np.random.default_rng(3))
     for radius in (0.05, 0.2, 0.4):
         certified = sum(v.prediction == int(label) and v.radius >= radius for v, label in zip(found, y, strict=True))
         for attack in attacks(radius, "l2"):
             moved = attack(scores, x, y, torch.Generator().manual_seed(4)).numpy()
             right = sum(
-                int(estimated(randomised, near, 1000, np.random.default_rng(place)).votes.argmax()) == int(label)
+                int(estimated_scores(randomised, near, 1000, np.random.default_rng(place)).votes.argmax()) == int(label)
                 for place, (near, label) in enumerate(zip(moved, y, strict=True))
             )
             assert certified <= right, (radius, attack)
@@ -562,9 +570,9 @@ class Centred(nn.Module):
 
 def test_a_network_in_which_inputs_meet_is_refused_whatever_it_is_made_of() -> None:
     kind = GaussianSmoothing(noise=0.3)
-    meeting = noised(nn.Sequential(Centred(), linear([1.0, 2.0])).eval(), kind)
+    meeting = noised_network(nn.Sequential(Centred(), linear([1.0, 2.0])).eval(), kind)
     with pytest.raises(FedprivError, match="depends on the inputs beside it"):
-        list(verdicts(meeting, np.array([[0.2, 0.5]], np.float32), Terms(smoothing=kind, draws=10)))
+        list(verdicts_of(meeting, np.array([[0.2, 0.5]], np.float32), Terms(smoothing=kind, draws=10)))
 
 
 class Stretched(nn.Module):
@@ -576,9 +584,9 @@ class Stretched(nn.Module):
 
 def test_inputs_that_meet_only_in_the_company_of_others_are_found() -> None:
     kind = GaussianSmoothing(noise=0.3)
-    meeting = noised(nn.Sequential(Stretched(), linear([1.0, 2.0])).eval(), kind)
+    meeting = noised_network(nn.Sequential(Stretched(), linear([1.0, 2.0])).eval(), kind)
     with pytest.raises(FedprivError, match="depends on the inputs beside it"):
-        list(verdicts(meeting, np.array([[-1.0, 1.0], [1.0, -1.0]], np.float32), Terms(smoothing=kind, draws=10)))
+        list(verdicts_of(meeting, np.array([[-1.0, 1.0], [1.0, -1.0]], np.float32), Terms(smoothing=kind, draws=10)))
 
 
 class Viewed(nn.Module):
@@ -595,13 +603,13 @@ class Viewed(nn.Module):
 
 def test_a_network_that_cannot_have_channels_last_is_asked_as_it_is() -> None:
     kind, x = GaussianSmoothing(noise=0.1), np.zeros((2, 3, 3), np.float32)
-    assert len(list(verdicts(noised(Viewed().eval(), kind), x, Terms(smoothing=kind, draws=10)))) == 2
+    assert len(list(verdicts_of(noised_network(Viewed().eval(), kind), x, Terms(smoothing=kind, draws=10)))) == 2
 
 
 def test_images_and_threads_that_cannot_be_are_refused_in_a_line() -> None:
     kind, x = GaussianSmoothing(noise=0.3), np.zeros((2, 2), np.float32)
-    network = noised(linear([1.0, 2.0]), kind)
+    network = noised_network(linear([1.0, 2.0]), kind)
     for asked in ({"images": [2]}, {"images": [-1]}, {"workers": 0}):
         with pytest.raises(FedprivError):
-            list(verdicts(network, x, Terms(smoothing=kind, draws=10), **asked))  # type: ignore[arg-type]
-    assert len(list(verdicts(network, x, Terms(smoothing=kind, draws=10), workers=10**9))) == 2
+            list(verdicts_of(network, x, Terms(smoothing=kind, draws=10), **asked))  # type: ignore[arg-type]
+    assert len(list(verdicts_of(network, x, Terms(smoothing=kind, draws=10), workers=10**9))) == 2

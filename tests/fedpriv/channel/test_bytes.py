@@ -18,7 +18,7 @@ from fedpriv import records, wire
 from fedpriv.mechanisms import Binomial, Ternarize, Ternary
 from fedpriv.packed import sparse
 from fedpriv.packed.forms import Trits
-from fedpriv.packed.symbols import packing
+from fedpriv.packed.symbols import packing_of
 from fedpriv.studies import file as study_file
 from fedpriv.wire.replies import Rejected, frames_of
 from server import rounds
@@ -35,8 +35,8 @@ BASE = ["clients.count=80", "privacy.trust=local", "run.rounds=2"]
 
 
 def study(*overrides: str) -> Any:
-    text = study_file.text(study_file.read("digits")).replace("epsilon = 4.0\n", "")
-    return study_file.parsed(text, overrides=[*BASE, *overrides])
+    text = study_file.study_text(study_file.read_study("digits")).replace("epsilon = 4.0\n", "")
+    return study_file.parsed_study(text, overrides=[*BASE, *overrides])
 
 
 def packed(symbols: np.ndarray) -> np.ndarray:
@@ -50,7 +50,7 @@ def spoken(rows: int, dimension: int, share: float, seed: int = 1) -> np.ndarray
 
 
 def length_alone(row: np.ndarray, dimension: int) -> int:
-    short = sparse.written(row[None], dimension)
+    short = sparse.sparse_form(row[None], dimension)
     return len(row) if short is None else len(short)
 
 
@@ -60,7 +60,7 @@ def length_alone(row: np.ndarray, dimension: int) -> int:
 )  # fmt: skip
 def test_the_size_of_each_message_is_that_of_its_frame(dimension, share, seed):
     payload = spoken(4, dimension, share, seed)
-    assert sparse.sizes(payload, dimension).tolist() == [length_alone(row, dimension) for row in payload]
+    assert sparse.sparse_sizes(payload, dimension).tolist() == [length_alone(row, dimension) for row in payload]
 
 
 @given(places=st.lists(st.integers(0, 2999), max_size=9, unique=True), dimension=st.sampled_from([1276, 1500, 3000]))
@@ -68,13 +68,13 @@ def test_gaps_of_few_votes_are_counted_wherever_they_lie(places, dimension):
     symbols = np.zeros((1, dimension))
     symbols[0, [place for place in places if place < dimension]] = 1
     payload = packed(symbols)
-    assert sparse.sizes(payload, dimension).tolist() == [length_alone(payload[0], dimension)]
+    assert sparse.sparse_sizes(payload, dimension).tolist() == [length_alone(payload[0], dimension)]
 
 
 @pytest.mark.parametrize("dimension", [1, 7, 31, 300, 650, 5000])
 @pytest.mark.parametrize("share", [0.0, 0.001, 0.01, 0.1, 0.15, 0.16, 0.165, 0.4, 1.0])
 def test_the_expected_size_is_the_mean_of_sizes(dimension: int, share: float) -> None:
-    found = sparse.sizes(spoken(1000, dimension, share), dimension)
+    found = sparse.sparse_sizes(spoken(1000, dimension, share), dimension)
     assert abs(found.mean() - sparse.expected_size(dimension, share)) <= 4 * found.std() / 1000**0.5 + 0.02
 
 
@@ -88,7 +88,7 @@ def test_no_mean_is_larger_than_the_largest_that_is_expected(dimension: int, whe
     if where == "apart":
         chance = (np.arange(dimension) % max(1, round(1 / mean) if mean else dimension + 1) == 1).astype(float)
     symbols = default_rng(1).random((300, dimension)) < chance
-    found = sparse.sizes(packed(symbols), dimension).mean()
+    found = sparse.sparse_sizes(packed(symbols), dimension).mean()
     assert found <= sparse.largest_expected_size(dimension, float(chance.mean())) + 0.3
 
 
@@ -98,7 +98,7 @@ def test_records_count_the_bytes_of_each_client_alone_whoever_shares_its_frame(
     mechanism: str, rule: str, tmp_path: Path
 ) -> None:
     chosen = [mechanism, f"aggregation.kind={rule}"]
-    found = [rounds.run(study(*chosen), tmp_path / str(n), Here(n), quiet=True)["bytes_up"] for n in (1, 4, 80)]
+    found = [rounds.run_rounds(study(*chosen), tmp_path / str(n), Here(n), quiet=True)["bytes_up"] for n in (1, 4, 80)]
     records_of = [(tmp_path / str(n) / "records.jsonl").read_bytes() for n in (1, 4, 80)]
     assert len(set(found)) == len(set(records_of)) == 1
     plan = planned(study(*chosen))
@@ -107,16 +107,16 @@ def test_records_count_the_bytes_of_each_client_alone_whoever_shares_its_frame(
     for client in range(80):
         frames, _ = frames_of(cohort.reply(weights, 1, np.array([client])))
         first += sum(len(frame) for frame in frames)
-    assert records.read(tmp_path / "1" / "records.jsonl").rounds[0]["bytes_up"] == first
+    assert records.read_records(tmp_path / "1" / "records.jsonl").rounds[0]["bytes_up"] == first
 
 
 @pytest.mark.parametrize("mechanism", [RARE, OFTEN, NEAR, COUNTS])
 def test_a_dry_run_expects_what_is_sent(mechanism: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    text = study_file.text(study(mechanism))
+    text = study_file.study_text(study(mechanism))
     (tmp_path / "mine.toml").write_text(text, encoding="utf-8")
     assert main(["run", str(tmp_path / "mine.toml"), "--dry-run", "--json"]) == 0
     said = json.loads(capsys.readouterr().out)
-    result = rounds.run(study(mechanism), tmp_path / "run", Here(4), quiet=True)
+    result = rounds.run_rounds(study(mechanism), tmp_path / "run", Here(4), quiet=True)
     assert said["client_bytes_are"] == ("exact" if mechanism == COUNTS else "expected")
     assert said["bytes_up"] == pytest.approx(result["bytes_up"], rel=0 if mechanism == COUNTS else 0.02)
     assert said["client_bytes"] == result["client_bytes"]
@@ -127,7 +127,7 @@ def test_a_dry_run_expects_what_is_sent(mechanism: str, tmp_path: Path, capsys: 
 def test_what_depends_on_the_update_is_bounded(norm: str, tmp_path: Path) -> None:
     own = study(SIGNS, f"privacy.norm={norm}")
     size = size_of(planned(own).plan)
-    result = rounds.run(own, tmp_path, Here(4), quiet=True)
+    result = rounds.run_rounds(own, tmp_path, Here(4), quiet=True)
     assert size.word == result["client_bytes_are"] == "at most"
     assert result["bytes_up"] / 160 <= size.bytes
     assert size.bytes < 44 + 130 or norm == "coordinates"
@@ -135,9 +135,9 @@ def test_what_depends_on_the_update_is_bounded(norm: str, tmp_path: Path) -> Non
 
 def test_under_secure_aggregation_a_ternary_message_takes_the_masked_width(tmp_path: Path) -> None:
     own = study(RARE, "privacy.trust=secure-aggregation", "clients.byzantine=0")
-    result = rounds.run(own, tmp_path, Here(4), quiet=True)
+    result = rounds.run_rounds(own, tmp_path, Here(4), quiet=True)
     assert "client_bytes_are" not in result
-    bits = records.read(tmp_path / "records.jsonl").header["bits"]["masked"]
+    bits = records.read_records(tmp_path / "records.jsonl").header["bits"]["masked"]
     assert result["bytes_up"] == 160 * (wire.HEADER + -(-650 * bits // 8))
 
 
@@ -145,17 +145,17 @@ def test_a_node_that_counts_its_clients_bytes_wrongly_is_rejected() -> None:
     mechanism, clients, total = Ternary(clip=1, spread=2, scale=4), np.arange(5), np.zeros(650, np.int64)
     wanted = wire.Expected(b"eightful", 1, clients, 650, mechanism)
     honest = wire.alone(mechanism, 650, spoken(5, 650, 0.02))
-    found = wire.opened(wire.summed(b"eightful", 1, clients, total, honest), wanted)
+    found = wire.opened_frame(wire.sum_frame(b"eightful", 1, clients, total, honest), wanted)
     assert isinstance(found, wire.Sum)
     assert found.alone == honest
     for wrong in (0, 5 * wire.HEADER - 1, 5 * (wire.HEADER + 130) + 1, 2**63, None):
         with pytest.raises(Rejected, match="shape"):
-            wire.opened(wire.summed(b"eightful", 1, clients, total, wrong), wanted)
+            wire.opened_frame(wire.sum_frame(b"eightful", 1, clients, total, wrong), wanted)
 
 
 @pytest.mark.parametrize("mechanism", [own for own in TRIED if not isinstance(own, Ternary | Ternarize)], ids=str)
 def test_all_other_mechanisms_take_the_bytes_they_always_took(mechanism: Any) -> None:
-    assert wire.client_bytes(mechanism, 650, None) == (wire.HEADER + packing(mechanism).size(650), "exact")
+    assert wire.client_bytes(mechanism, 650, None) == (wire.HEADER + packing_of(mechanism).size(650), "exact")
     assert wire.packed_bits(mechanism, 650) == (mechanism.bits, "exact")
 
 

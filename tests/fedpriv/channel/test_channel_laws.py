@@ -15,7 +15,7 @@ import pytest
 from tried import TRIED
 
 from fedpriv.accounting.account import Account
-from fedpriv.accounting.event import Event, by_hand, described, event_of
+from fedpriv.accounting.event import Event, by_hand, event_as_data, event_of
 from fedpriv.bounds import Bound, Box, Norm, Normalised
 from fedpriv.channel import Channel
 from fedpriv.channel.encoding import Seeded
@@ -28,7 +28,7 @@ from fedpriv.mechanisms import (
     Ternarize,
 )
 from fedpriv.mechanisms.plain import Plain
-from fedpriv.packed.symbols import packing
+from fedpriv.packed.symbols import packing_of
 from fedpriv.studies.study import Kind
 from fedpriv.studies.tables import Privacy
 from fedpriv.trust import Central, Local, Sums
@@ -56,7 +56,7 @@ def test_every_mechanism_there_is_keeps_these_laws() -> None:
 def test_what_is_encoded_is_within_the_bound_that_is_charged(mechanism: Any, how: Any, size: float) -> None:
     channel, rows = Channel.of(how, mechanism), updates(size)
     noise = Seeded(seed=1, round=2, clients=np.arange(len(rows)))
-    sent = packing(mechanism).unpack(channel.messages(rows, noise), rows.shape[1])
+    sent = packing_of(mechanism).unpack(channel.messages(rows, noise), rows.shape[1])
     within = channel.bounded(rows).applied
     peak = np.clip(within, -mechanism.peak, mechanism.peak)
     for row in range(len(rows)):
@@ -72,7 +72,7 @@ def test_what_is_encoded_is_within_the_bound_that_is_charged(mechanism: Any, how
 @pytest.mark.parametrize("how", HOWS)
 def test_what_noise_is_added_to_is_within_the_clip(mechanism: Any, how: Any) -> None:
     channel, rows = Channel.of(how, mechanism), updates(1e6)
-    sent = packing(mechanism).unpack(channel.messages(rows, Seeded(1, 1, np.arange(len(rows)))), rows.shape[1])
+    sent = packing_of(mechanism).unpack(channel.messages(rows, Seeded(1, 1, np.arange(len(rows)))), rows.shape[1])
     assert np.abs(sent).max() <= 1.001e-3
 
 
@@ -109,7 +109,7 @@ def test_every_row_of_the_table_is_certified_or_refused(mechanism: Any, dimensio
         low, high = cost.bounds
         assert 0 <= low <= high
         assert not isinf(high) or isinstance(mechanism, BOUNDLESS)
-        assert event_of(described(event)) == event
+        assert event_of(event_as_data(event)) == event
         by_itself = unit == "client" and not isinstance(trust, Central)
         assert not by_itself or (adjacency == "replace" and sampling == 1)
         if by_itself and isinstance(trust, Local):  # what any single client's message gives away at the least

@@ -22,7 +22,7 @@ from fedpriv.channel import _coins as encoding_coins
 from fedpriv.channel import _counts as encoding_counts
 from fedpriv.channel import _ternary as encoding_ternary
 from fedpriv.channel import _votes as encoding_votes
-from fedpriv.channel.encoding import Fresh, Seeded, clip_factors, encoded, encoded_packed
+from fedpriv.channel.encoding import Fresh, Seeded, clip_factors, encoded_packed, encoded_rows
 from fedpriv.errors import FedprivError
 from fedpriv.mechanisms import (
     MECHANISMS,
@@ -39,7 +39,7 @@ from fedpriv.mechanisms import (
     Ternarize,
     Ternary,
 )
-from fedpriv.packed.symbols import packing
+from fedpriv.packed.symbols import packing_of
 from fedpriv.randomness import binomial as sampling_binomial
 from fedpriv.randomness.binomial import Splits
 from fedpriv.randomness.cryptographic import cryptographic_generator
@@ -116,15 +116,15 @@ def test_every_kind_is_tried() -> None:
 def test_a_matrix_is_encoded_as_its_rows_would_be(mechanism, kind, rows, dimension):
     x, factors, noise = updates(rows, dimension, kind)
     expected = rows_of(mechanism, x, factors, noise)
-    assert same(encoded(mechanism, x, factors, noise), expected)
-    assert same(encoded_packed(mechanism, x, factors, noise), packing(mechanism).pack(expected))
+    assert same(encoded_rows(mechanism, x, factors, noise), expected)
+    assert same(encoded_packed(mechanism, x, factors, noise), packing_of(mechanism).pack(expected))
 
 
 @pytest.mark.parametrize("mechanism", [COINS[0], COINS[4], SIGNS[0], SIGNS[3], COUNTS[0]], ids=str)
 @pytest.mark.parametrize("dimension", [(1 << 17) + 3, (1 << 18) + 1])
 def test_long_rows_are_encoded_as_they_would_be_alone(mechanism, dimension):
     x, factors, noise = updates(2, dimension)
-    assert same(encoded(mechanism, x, factors, noise), rows_of(mechanism, x, factors, noise))
+    assert same(encoded_rows(mechanism, x, factors, noise), rows_of(mechanism, x, factors, noise))
 
 
 def corners(mechanism: Mechanism) -> np.ndarray:
@@ -143,7 +143,7 @@ def test_values_on_the_edge_of_a_digit_are_decided_alike(mechanism, factor):
     x = corners(mechanism)
     x = np.tile(x[np.isfinite(x)], (40, 1))
     factors, noise = np.full(40, factor), Seeded(3, 1, np.arange(40))
-    assert same(encoded(mechanism, x, factors, noise), rows_of(mechanism, x, factors, noise))
+    assert same(encoded_rows(mechanism, x, factors, noise), rows_of(mechanism, x, factors, noise))
 
 
 @in_bulk
@@ -156,7 +156,7 @@ def test_any_finite_values_and_factors_are_decided_alike(mechanism, data):
     x = data.draw(arrays.arrays(kind, st.tuples(st.integers(1, 4), st.integers(1, 40)), elements=values))
     factors = data.draw(arrays.arrays(np.float64, len(x), elements=st.floats(-1e100, 1e100) | st.floats(0, 1)))
     noise = Seeded(data.draw(st.integers(0, 9)), 0, np.arange(len(x)))
-    assert same(encoded(mechanism, x, factors, noise), rows_of(mechanism, x, factors, noise))
+    assert same(encoded_rows(mechanism, x, factors, noise), rows_of(mechanism, x, factors, noise))
 
 
 @pytest.mark.parametrize("mechanism", [COINS[1], SIGNS[1], SIGNS[4]], ids=str)
@@ -165,36 +165,36 @@ def test_one_coordinate_that_holds_the_whole_norm_is_held_at_the_peak(mechanism,
     x = np.zeros((4000, 3), np.float32)
     x[:, 1] = mechanism.peak * over
     noise = Seeded(1, 1, np.arange(4000))
-    assert same(encoded(mechanism, x, np.ones(4000), noise), rows_of(mechanism, x, np.ones(4000), noise))
+    assert same(encoded_rows(mechanism, x, np.ones(4000), noise), rows_of(mechanism, x, np.ones(4000), noise))
 
 
 @kinds
 def test_order_and_division_of_clients_do_not_show(mechanism):
     x, factors, noise = updates(23, 130)
-    whole = encoded(mechanism, x, factors, noise)
+    whole = encoded_rows(mechanism, x, factors, noise)
     order = np.random.default_rng(2).permutation(23)
     for some in (order, order[:1], order[5:12], slice(4, None, 3)):
         part = Seeded(noise.seed, noise.round, noise.clients[some])
-        assert same(encoded(mechanism, x[some], factors[some], part), whole[some])
+        assert same(encoded_rows(mechanism, x[some], factors[some], part), whole[some])
 
 
 @in_bulk
 def test_blocks_do_not_show(mechanism, monkeypatch):
     x, factors, noise = updates(7, 700)
-    whole, packed = encoded(mechanism, x, factors, noise), encoded_packed(mechanism, x, factors, noise)
+    whole, packed = encoded_rows(mechanism, x, factors, noise), encoded_packed(mechanism, x, factors, noise)
     monkeypatch.setattr(encoding_bulk, "TILE", 64)
     for family in FAMILIES:
         monkeypatch.setattr(family, "coordinates", 1500)
-    assert same(encoded(mechanism, x, factors, noise), whole)
+    assert same(encoded_rows(mechanism, x, factors, noise), whole)
     assert same(encoded_packed(mechanism, x, factors, noise), packed)
 
 
 @in_bulk
 def test_what_was_encoded_stays_when_more_is(mechanism):
     x, factors, noise = updates(9, 300)
-    first = encoded(mechanism, x, factors, noise), encoded_packed(mechanism, x, factors, noise)
+    first = encoded_rows(mechanism, x, factors, noise), encoded_packed(mechanism, x, factors, noise)
     copies = [part.copy() for part in first]
-    for encode in (encoded, encoded_packed):
+    for encode in (encoded_rows, encoded_packed):
         encode(mechanism, -x, factors, Seeded(8, 8, noise.clients))
     assert all(same(part, copy) for part, copy in zip(first, copies, strict=True))
 
@@ -226,16 +226,16 @@ def test_memory_that_is_not_in_order_and_other_types_are_read_rightly(mechanism)
     wide = np.zeros((6, 90), np.float32)
     wide[:, 3:85:2] = x
     for other in (np.asfortranarray(x), wide[:, 3:85:2]):
-        assert same(encoded(mechanism, other, factors, noise), expected)
+        assert same(encoded_rows(mechanism, other, factors, noise), expected)
     whole = np.rint(x).astype(np.int16)
-    assert same(encoded(mechanism, whole, factors, noise), rows_of(mechanism, whole, factors, noise))
+    assert same(encoded_rows(mechanism, whole, factors, noise), rows_of(mechanism, whole, factors, noise))
 
 
 @kinds
 @pytest.mark.parametrize("shape", [(0, 5), (3, 0), (0, 0)])
 def test_nothing_is_encoded_to_nothing_of_the_right_type(mechanism, shape):
     noise = Seeded(1, 1, np.arange(shape[0]))
-    found = encoded(mechanism, np.zeros(shape, np.float32), np.ones(shape[0]), noise)
+    found = encoded_rows(mechanism, np.zeros(shape, np.float32), np.ones(shape[0]), noise)
     assert same(found, np.empty(shape, mechanism.encode(np.zeros(3), pcg(1)).dtype))
 
 
@@ -271,7 +271,7 @@ together = pytest.mark.parametrize("mechanism", TOGETHER, ids=str)
 def test_fresh_rows_take_their_words_at_once_and_no_others(mechanism):
     x, factors, _ = updates(12, 700, np.float64)
     rng = Counted()
-    found = encoded(mechanism, x, factors, Fresh(rng, 12))
+    found = encoded_rows(mechanism, x, factors, Fresh(rng, 12))
     assert len(rng.asked) == 1
     assert same(found, by_their_words(mechanism, x, factors, rng.asked[0] // 12))
 
@@ -289,14 +289,14 @@ def test_rows_that_run_out_of_words_are_encoded_all_the_same(mechanism, hardly_a
     for family in FAMILIES:
         monkeypatch.setattr(family, "coordinates", 1500)
     x, factors, noise = updates(12, 700)
-    assert same(encoded(mechanism, x, factors, noise), rows_of(mechanism, x, factors, noise))
+    assert same(encoded_rows(mechanism, x, factors, noise), rows_of(mechanism, x, factors, noise))
 
 
 @together
 def test_rows_that_run_out_of_fresh_words_go_on_with_new_ones(mechanism, hardly_any_words):
     x, factors, _ = updates(12, 700, np.float64)
     rng = Counted()
-    found = encoded(mechanism, x, factors, Fresh(rng, 12))
+    found = encoded_rows(mechanism, x, factors, Fresh(rng, 12))
     assert len(rng.asked) > 1
     assert same(found, by_their_words(mechanism, x, factors, rng.asked[0] // 12))
 
@@ -317,7 +317,7 @@ def test_a_tie_of_72_bits_is_decided_by_the_words_that_follow(mechanism, x, hit,
     for step, third, symbol in ((-1, 2**64 - 1, hit), (0, 0, hit), (0, 2**64 - 1, miss), (1, 0, miss)):
         words = np.array([0, int(second) + step, third, *[0] * 6], np.uint64)
         tape = Replayed(~words if hit < miss else words, pcg(1))  # −1 is sent where 1 − U is small
-        assert encoded(mechanism, np.array([[x]]), np.ones(1), Fresh(tape, 1)) == symbol
+        assert encoded_rows(mechanism, np.array([[x]]), np.ones(1), Fresh(tape, 1)) == symbol
 
 
 def test_a_count_on_the_edge_is_decided_by_whole_numbers():
@@ -330,7 +330,7 @@ def test_a_count_on_the_edge_is_decided_by_whole_numbers():
     words = np.array([u >> 44 << 4, (u & (2**44 - 1)) << 20, *[0] * 40], np.uint64)
     x = np.array([[(2 * digit + 1) / 512 * 4 - 2]])
     tape = Replayed(words, pcg(1))
-    assert encoded(mechanism, x, np.ones(1), Fresh(tape, 1)) == splits.outcomes[i + 1] & 1023
+    assert encoded_rows(mechanism, x, np.ones(1), Fresh(tape, 1)) == splits.outcomes[i + 1] & 1023
 
 
 def test_words_of_clients_are_those_of_their_streams():
@@ -347,7 +347,7 @@ def test_words_of_clients_are_those_of_their_streams():
 
 def test_noise_of_a_deployed_client_has_the_right_mean():
     x = np.full((1, 60_000), 0.4, np.float32)
-    votes = encoded(COINS[0], x, np.ones(1), Fresh(cryptographic_generator(), 1))
+    votes = encoded_rows(COINS[0], x, np.ones(1), Fresh(cryptographic_generator(), 1))
     assert abs(COINS[0].decode(votes, 1).mean() - 0.4) < 6 * COINS[0].scale / 60_000**0.5  # fails once in 10⁹ runs
 
 
@@ -355,7 +355,9 @@ def test_noise_of_a_deployed_client_has_the_right_mean():
 def test_what_is_decoded_has_the_mean_of_what_was_encoded(mechanism):
     rows = 20_000
     x = np.random.default_rng(3).uniform(-1, 1, 12) * mechanism.peak
-    symbols = encoded(mechanism, np.tile(x.astype(np.float32), (rows, 1)), np.ones(rows), Seeded(2, 1, np.arange(rows)))
+    symbols = encoded_rows(
+        mechanism, np.tile(x.astype(np.float32), (rows, 1)), np.ones(rows), Seeded(2, 1, np.arange(rows))
+    )
     if isinstance(mechanism, NoisySign):
         expected, found = 2 * ndtr(x / mechanism.noise) - 1, symbols.mean(axis=0)
     else:
@@ -383,21 +385,21 @@ def test_what_is_not_finite_is_refused(mechanism, wrong, place, kind):
     x = np.zeros((3, 9000), kind)
     x[place] = wrong
     with pytest.raises(FedprivError, match="must be finite"):
-        encoded(mechanism, x, np.ones(3), Seeded(1, 1, np.arange(3)))
+        encoded_rows(mechanism, x, np.ones(3), Seeded(1, 1, np.arange(3)))
 
 
 @kinds
 def test_factors_that_are_not_finite_are_refused(mechanism):
     for wrong in (np.nan, np.inf):
         with pytest.raises(FedprivError, match="must be finite"):
-            encoded(mechanism, np.ones((2, 9), np.float32), np.array([1, wrong]), Seeded(1, 1, np.arange(2)))
+            encoded_rows(mechanism, np.ones((2, 9), np.float32), np.array([1, wrong]), Seeded(1, 1, np.arange(2)))
 
 
 @pytest.mark.parametrize(
     ("x", "factors", "clients"), [((3, 4), 2, 3), ((3, 4), 3, 2), ((2, 4), 3, 3), ((3,), 3, 3), ((3, 4, 5), 3, 3)]
 )
 def test_shapes_that_do_not_fit_are_refused(x, factors, clients):
-    for encode in (encoded, encoded_packed):
+    for encode in (encoded_rows, encoded_packed):
         with pytest.raises(FedprivError, match="of as many rows"):
             encode(COINS[0], np.zeros(x), np.ones(factors), Seeded(1, 1, np.arange(clients)))
 

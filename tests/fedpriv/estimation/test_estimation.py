@@ -18,7 +18,7 @@ from fedpriv.estimation._estimate import records_of
 from fedpriv.estimation._filters import thinned
 from fedpriv.estimation._matrix_weights import normalised_exponential
 from fedpriv.estimation._threshold import counts, edges, threshold
-from fedpriv.estimation.moments import Moments, lifted_sum, unit
+from fedpriv.estimation.moments import Moments, lifted_sum, moment_unit
 
 PRIVATE = [Prime, PrimeHeavyTailed, DpFilter]
 BUDGET = {"epsilon": 20.0, "delta": 0.01, "corruption": 0.05}
@@ -143,7 +143,7 @@ def test_moments_read_back_size_mean_and_covariance():
     rng = np.random.default_rng(1)
     points = rng.normal(size=(300, 3))
     kept = rng.random(300) < 0.7
-    step = unit(5.0, 300, 1.0)
+    step = moment_unit(5.0, 300, 1.0)
     found = Moments.of(lifted_sum(points, kept, 5.0, step) * step**2, 5.0)
     assert found.size == approx(kept.sum())
     assert found.mean == approx(points[kept].mean(axis=0), abs=step)  # rounded toward 0 on a grid

@@ -32,7 +32,7 @@ from fedpriv.estimation import (
     TrimmedDistance,
     TukeyMedian,
     method_of,
-    spelled,
+    spelled_name,
 )
 from fedpriv.estimation._covers import MOST_POINTS, directions, exponential, grid
 from fedpriv.estimation._trimmed import stability
@@ -42,6 +42,7 @@ from fedpriv.mechanisms import Exponential
 from fedpriv.randomness.streams import stream
 from fedpriv.studies import file as study_file
 from fedpriv.studies import promise as guarantee
+from fedpriv.studies.calibrating import calibrated_study
 from fedpriv.trust import Central
 from server import rounds
 from server.rounds.driver import Answer, Task
@@ -299,7 +300,7 @@ def test_the_spacing_that_is_named_is_small_enough() -> None:
 
 
 def test_every_method_is_found_by_the_name_it_is_spelled_by() -> None:
-    assert {method_of(spelled(name)) for name in ESTIMATORS} == set(ESTIMATORS.values())
+    assert {method_of(spelled_name(name)) for name in ESTIMATORS} == set(ESTIMATORS.values())
 
 
 def test_a_draw_is_costed_as_epsilon_and_the_chance_that_its_test_was_wrong() -> None:
@@ -322,12 +323,12 @@ run = {rounds = 4, seed = 1}
 
 
 def central(*overrides: str) -> study_file.Study:
-    return study_file.parsed(CENTRAL, overrides=overrides)
+    return study_file.parsed_study(CENTRAL, overrides=overrides)
 
 
 def test_a_round_of_a_private_rule_costs_what_it_was_given_and_rounds_are_composed() -> None:
-    study = guarantee.calibrated(central(), 650)
-    release = guarantee.event(study, 650)
+    study = calibrated_study(central(), 650)
+    release = guarantee.promised_event(study, 650)
     assert (release.unit, release.trust, release.adjacency, release.bound) == (
         "client",
         Central(),
@@ -336,7 +337,7 @@ def test_a_round_of_a_private_rule_costs_what_it_was_given_and_rounds_are_compos
     )
     one = Account((release,)).epsilon(1e-6).bounds.upper
     assert 0.49 < one <= 0.5
-    assert one < guarantee.epsilon(study, 650, 4).upper < 4 * 0.5
+    assert one < guarantee.epsilon_after(study, 650, 4).upper < 4 * 0.5
     assert study.aggregation.settings["bound"] == 2.0
 
 
@@ -389,9 +390,9 @@ def test_a_private_rule_is_refused_where_it_would_promise_nothing(override: str,
 def test_too_few_clients_for_prime_are_refused_before_the_first_round() -> None:
     study = central("aggregation.method=prime", "aggregation.corruption=0.1", "aggregation.scale=0.05")
     with pytest.raises(FedprivError, match=r"too few for ε = 0\.5 .* would do"):
-        guarantee.calibrated(study, 650)
+        calibrated_study(study, 650)
     with pytest.raises(FedprivError, match="dropouts and colluding count only under secure-aggregation"):
-        guarantee.calibrated(central("privacy.dropouts=1"), 650)
+        calibrated_study(central("privacy.dropouts=1"), 650)
 
 
 class Losing(direct.Here):
@@ -411,11 +412,11 @@ def test_a_client_that_does_not_answer_moves_a_private_mean_by_its_bound_and_no_
     study = central("run.rounds=1", "server.step=1.0")
     models = []
     for lost in (0, 1, 400):
-        found = rounds.run(study, tmp_path / str(lost), Losing(lost), quiet=True)
+        found = rounds.run_rounds(study, tmp_path / str(lost), Losing(lost), quiet=True)
         assert found["why"] == "finished"
         models.append(np.load(tmp_path / str(lost) / "checkpoint.npz")["weights"])
     assert 0 < np.linalg.norm(models[0] - models[1]) <= 2.0 / 400 * (1 + 1e-6)  # the same noise
-    noise = guarantee.event(guarantee.calibrated(study, 650), 650).mechanism.noise / 400
+    noise = guarantee.promised_event(calibrated_study(study, 650), 650).mechanism.noise / 400
     assert 0.8 * noise < models[2].std() < 1.2 * noise
 
 

@@ -124,7 +124,7 @@ def test_a_score_depends_on_its_record_and_place_only():
 # --- sensitivities ----------------------------------------------------------------------------------------------------
 
 RADIUS = 3.0
-UNIT = moments.unit(RADIUS, 14, 1.0)
+UNIT = moments.moment_unit(RADIUS, 14, 1.0)
 coordinates = st.floats(-10, 10) | st.sampled_from([inf, -inf, nan, 1e300])
 
 
@@ -149,13 +149,13 @@ def test_moments_of_neighbours_after_any_filters_are_within_the_sensitivity(data
     chosen = data.draw(filters(rows.shape[1]))
     one = moments.lifted_sum(points, remaining(points, chosen), RADIUS, UNIT)
     two = moments.lifted_sum(other, remaining(other, chosen), RADIUS, UNIT)
-    assert np.linalg.norm(one - two) * UNIT**2 <= moments.sensitivity(RADIUS, len(rows))
+    assert np.linalg.norm(one - two) * UNIT**2 <= moments.moment_sensitivity(RADIUS, len(rows))
 
 
 @pytest.mark.parametrize("d", [1, 2, 7])
 def test_no_search_finds_records_that_move_moments_farther_and_some_come_as_far(d):
     rng, most = np.random.default_rng(d), 0.0
-    bound = moments.sensitivity(RADIUS, 2)
+    bound = moments.moment_sensitivity(RADIUS, 2)
     for _ in range(20):
         pair, step, best = rng.normal(size=(2, d)), 2.0, 0.0
         for _ in range(200):
@@ -176,7 +176,7 @@ def test_a_long_sum_of_moments_is_exact_whatever_its_order():
     n = 5 * BLOCK
     points = rng.normal(size=(n, 2))
     points *= RADIUS / np.linalg.norm(points, axis=1)[:, None]
-    step = moments.unit(RADIUS, n, 100.0)
+    step = moments.moment_unit(RADIUS, n, 100.0)
     total = moments.lifted_sum(points, np.ones(n, bool), RADIUS, step)
     whole = np.trunc(np.column_stack((points, np.full(n, moments.LIFT * RADIUS))) / step).astype(np.int64)
     assert (whole.T @ whole == total).all()
@@ -215,7 +215,7 @@ def answers(method, n, d, times):
     """Many answers of a curator about no records at all: noise alone, as sums and as counts."""
     plan = method.plan(n, d)
     rng = np.random.default_rng(7)
-    noise = moments.sensitivity(plan.extent.radius, n) / plan.budget.mus["moments"]
+    noise = moments.moment_sensitivity(plan.extent.radius, n) / plan.budget.mus["moments"]
     drawn = np.array([moments.symmetric_noise(d + 1, noise, rng) for _ in range(times)])
     asked = Filter(shape=np.eye(d), centre=np.zeros(d), cut=0.0, most=0)
     away = Filter(shape=np.eye(d), centre=np.zeros(d), cut=0.0, most=1)
@@ -231,7 +231,7 @@ def test_the_noise_drawn_is_the_noise_charged():
     assert range_.dimension == 2
     assert (sums.rounds, scores.rounds) == (1 + 4 + 2, 4)
     noise = sums.mechanism.noise
-    assert sums.mechanism == Gaussian(clip=moments.sensitivity(plan.extent.radius, 5000) / 2, noise=noise)
+    assert sums.mechanism == Gaussian(clip=moments.moment_sensitivity(plan.extent.radius, 5000) / 2, noise=noise)
     within = 5 / sqrt(2 * len(drawn))  # five standard errors of a deviation
     for i in range(3):
         assert drawn[:, i, i].std() == approx(noise, rel=within)

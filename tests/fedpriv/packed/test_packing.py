@@ -29,7 +29,7 @@ from fedpriv.mechanisms import (
 )
 from fedpriv.packed._bit_counter import BitCounter
 from fedpriv.packed.forms import Planes
-from fedpriv.packed.symbols import packing
+from fedpriv.packed.symbols import packing_of
 from fedpriv.packed.tally import Tally
 
 SIGN = StochasticSign(clip=1, scale=2)
@@ -80,7 +80,7 @@ def test_symbols_come_back(data, rows, dimension):
     alphabet = mechanism.alphabet
     places = data.draw(arrays(np.int64, (rows, dimension), elements=st.integers(0, len(alphabet) - 1)))
     symbols = places * alphabet.step + alphabet.start
-    form = packing(mechanism)
+    form = packing_of(mechanism)
     payload = form.pack(symbols)
     assert (form.unpack(payload, dimension) == symbols).all()
     assert form.valid(payload, dimension).all()
@@ -89,14 +89,14 @@ def test_symbols_come_back(data, rows, dimension):
 @each(FINITE + WHOLE)
 def test_symbols_come_back_in_their_own_type(mechanism: Any) -> None:
     symbols = drawn(mechanism, 3, 11)
-    found = packing(mechanism).unpack(packing(mechanism).pack(symbols), 11)
+    found = packing_of(mechanism).unpack(packing_of(mechanism).pack(symbols), 11)
     assert (found == symbols).all()
     assert found.dtype == (symbols.dtype if mechanism.alphabet is not None else np.int32)
 
 
 @given(symbols=arrays(np.int8, st.tuples(st.integers(1, 4), st.integers(1, 40)), elements=st.integers(-1, 1)))
 def test_a_row_is_packed_without_regard_to_the_others(symbols):
-    form = packing(TERNARY)
+    form = packing_of(TERNARY)
     apart = [form.pack(symbols[row : row + 1]) for row in range(len(symbols))]
     assert (form.pack(symbols) == np.concatenate(apart)).all()
 
@@ -104,7 +104,7 @@ def test_a_row_is_packed_without_regard_to_the_others(symbols):
 @pytest.mark.parametrize("mechanism", [*REAL, Unheard()], ids=lambda mechanism: type(mechanism).__name__)
 def test_reals_come_back_as_float32(mechanism: Any) -> None:
     x = np.random.default_rng(1).normal(size=(3, 5))
-    found = packing(mechanism).unpack(packing(mechanism).pack(x), 5)
+    found = packing_of(mechanism).unpack(packing_of(mechanism).pack(x), 5)
     assert found.dtype == np.float32
     assert (found == x.astype(np.float32)).all()
 
@@ -112,32 +112,32 @@ def test_reals_come_back_as_float32(mechanism: Any) -> None:
 @each(FINITE)
 @pytest.mark.parametrize("dimension", [1, 7, 8, 650, 1003])
 def test_a_row_takes_no_more_bytes_than_its_bits(mechanism: Any, dimension: int) -> None:
-    assert packing(mechanism).size(dimension) == ceil(round(mechanism.bits * dimension / 8, 9))
+    assert packing_of(mechanism).size(dimension) == ceil(round(mechanism.bits * dimension / 8, 9))
 
 
 @each(WHOLE + REAL)
 def test_alphabets_without_end_take_four_bytes(mechanism: Any) -> None:
-    assert packing(mechanism).size(7) == 28
+    assert packing_of(mechanism).size(7) == 28
 
 
 def test_two_symbols_are_packed_by_one_call_of_numpy() -> None:
     symbols = drawn(SIGN, 5, 21)
-    assert (packing(SIGN).pack(symbols) == np.packbits(symbols > 0, axis=1)).all()
+    assert (packing_of(SIGN).pack(symbols) == np.packbits(symbols > 0, axis=1)).all()
 
 
 def test_golden_planes_of_five_symbols() -> None:
-    form = packing(Binomial(clip=1, scale=2, trials=4))  # lowest bits 0 1 0, then 0 0 1, then 1 0 0
+    form = packing_of(Binomial(clip=1, scale=2, trials=4))  # lowest bits 0 1 0, then 0 0 1, then 1 0 0
     assert form.pack(np.array([[4, 1, 2]])).tolist() == [[0b01000110, 0b00000000]]
 
 
 def test_golden_trits() -> None:
     symbols = [[1, -1, 0, 1, 1, 0]]  # digits 2 0 1 2 2 1 in two bytes: 2 + 1·3 + 2·9 and 0 + 2·3 + 1·9
-    assert packing(TERNARY).pack(np.array(symbols)).tolist() == [[23, 15]]
+    assert packing_of(TERNARY).pack(np.array(symbols)).tolist() == [[23, 15]]
 
 
 def test_golden_words() -> None:
-    assert packing(WHOLE[0]).pack(np.array([[-2, 258]])).tolist() == [[254, 255, 255, 255, 2, 1, 0, 0]]
-    assert packing(REAL[0]).pack(np.array([[1.0]])).tolist() == [[0, 0, 128, 63]]
+    assert packing_of(WHOLE[0]).pack(np.array([[-2, 258]])).tolist() == [[254, 255, 255, 255, 2, 1, 0, 0]]
+    assert packing_of(REAL[0]).pack(np.array([[1.0]])).tolist() == [[0, 0, 128, 63]]
 
 
 # --- what is refused ----------------------------------------------------------------------------------------------
@@ -146,7 +146,7 @@ def test_golden_words() -> None:
 @given(data=st.data(), dimension=st.integers(1, 12))
 def test_bytes_are_valid_exactly_where_they_are_the_packing_of_something(data, dimension):
     mechanism = data.draw(st.sampled_from([SIGN, TERNARY, Binomial(clip=1, scale=2, trials=2), FIVE]))
-    form = packing(mechanism)
+    form = packing_of(mechanism)
     payload = data.draw(arrays(np.uint8, (3, form.size(dimension)), elements=st.integers(0, 255)))
     symbols = form.unpack(payload, dimension)
     inside = np.isin(symbols, list(mechanism.alphabet)).all(axis=1)
@@ -156,7 +156,7 @@ def test_bytes_are_valid_exactly_where_they_are_the_packing_of_something(data, d
 
 @pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf, 1e39])
 def test_a_real_message_that_is_not_finite_is_not_valid(wrong: float) -> None:
-    form = packing(REAL[0])
+    form = packing_of(REAL[0])
     payload = form.pack(np.array([[1.0, 2.0], [0.0, wrong], [3.0, 4.0]]))
     assert form.valid(payload, 2).tolist() == [True, False, True]
 
@@ -178,13 +178,13 @@ def test_a_real_message_that_is_not_finite_is_not_valid(wrong: float) -> None:
 )
 def test_symbols_outside_the_alphabet_are_not_packed(mechanism: Any, symbols: Any) -> None:
     with pytest.raises(FedprivError, match="symbols must"):
-        packing(mechanism).pack(np.array(symbols))
+        packing_of(mechanism).pack(np.array(symbols))
 
 
 @each([SIGN, TERNARY, *WHOLE, *REAL])
 def test_rows_of_another_length_are_refused(mechanism: Any) -> None:
     with pytest.raises(FedprivError, match="a payload must be rows of"):
-        packing(mechanism).unpack(np.zeros((2, 1 + packing(mechanism).size(9)), np.uint8), 9)
+        packing_of(mechanism).unpack(np.zeros((2, 1 + packing_of(mechanism).size(9)), np.uint8), 9)
 
 
 def test_an_alphabet_of_steps_is_packed_by_its_places() -> None:
@@ -203,7 +203,7 @@ def test_an_alphabet_of_steps_is_packed_by_its_places() -> None:
 def test_a_tally_is_the_sum_of_the_symbols(mechanism: Any, rows: int, dimension: int) -> None:
     symbols = drawn(mechanism, rows, dimension)
     tally = Tally(mechanism, dimension)
-    tally.add(packing(mechanism).pack(symbols))
+    tally.add(packing_of(mechanism).pack(symbols))
     assert tally.total().dtype == np.int64
     assert (tally.total() == symbols.sum(axis=0, dtype=np.int64)).all()
     assert (tally.signs() == np.sign(symbols.sum(axis=0, dtype=np.int64))).all()
@@ -217,7 +217,7 @@ def test_a_tally_depends_neither_on_order_nor_on_portions(data, dimension, porti
     order = np.random.default_rng(len(portions)).permutation(len(symbols))
     tally, start = Tally(mechanism, dimension), 0
     for rows in portions:
-        tally.add(packing(mechanism).pack(symbols[order[start : start + rows]]))
+        tally.add(packing_of(mechanism).pack(symbols[order[start : start + rows]]))
         start += rows
         assert tally.count == start
     assert (tally.total() == symbols.sum(axis=0, dtype=np.int64)).all()
@@ -226,7 +226,7 @@ def test_a_tally_depends_neither_on_order_nor_on_portions(data, dimension, porti
 @pytest.mark.parametrize("rows", [1, 2, 7, 8])
 def test_rows_past_one_block_of_columns_are_counted_and_voted_on(rows: int) -> None:
     dimension = 1_100_003
-    payload = np.random.default_rng(2).integers(0, 256, (rows, packing(SIGN).size(dimension)), np.uint8)
+    payload = np.random.default_rng(2).integers(0, 256, (rows, packing_of(SIGN).size(dimension)), np.uint8)
     expected = np.zeros(dimension, np.int64)
     tally = Tally(SIGN, dimension)
     for row in payload:
@@ -240,7 +240,7 @@ def test_a_tally_can_be_asked_and_added_to_in_turn() -> None:
     tally, expected = Tally(SIGN, 33), np.zeros(33, np.int64)
     for seed in range(9):
         symbols = drawn(SIGN, 30 * seed, 33, seed)
-        tally.add(packing(SIGN).pack(symbols))
+        tally.add(packing_of(SIGN).pack(symbols))
         expected += symbols.sum(axis=0)
         assert (tally.total() == expected).all()
         assert (tally.signs() == np.sign(expected)).all()
@@ -262,7 +262,7 @@ def test_counts_go_past_sixteen_bits() -> None:
 @pytest.mark.parametrize("dimension", [8, 1 << 20])  # in lanes, and on planes
 def test_golden_votes_of_a_thousand(plus: int, vote: int, dimension: int) -> None:
     tally = Tally(SIGN, dimension)
-    size = packing(SIGN).size(dimension)
+    size = packing_of(SIGN).size(dimension)
     rows = np.zeros((1, size), np.uint8)
     for voter in range(1000):
         tally.add(rows if voter >= plus else ~rows)
@@ -272,7 +272,7 @@ def test_golden_votes_of_a_thousand(plus: int, vote: int, dimension: int) -> Non
 
 @pytest.mark.parametrize("mechanism", [SIGN, FIVE, TERNARY, WHOLE[0]], ids=named)
 def test_memory_does_not_grow_with_the_messages(mechanism: Any) -> None:
-    payload = packing(mechanism).pack(drawn(mechanism, 32, 50_000))
+    payload = packing_of(mechanism).pack(drawn(mechanism, 32, 50_000))
     tally, peaks = Tally(mechanism, 50_000), []
     for portions in (3, 60):
         tracemalloc.start()
@@ -284,7 +284,7 @@ def test_memory_does_not_grow_with_the_messages(mechanism: Any) -> None:
 
 
 def test_adding_changes_nothing_that_was_given() -> None:
-    payload = packing(SIGN).pack(drawn(SIGN, 600, 650))
+    payload = packing_of(SIGN).pack(drawn(SIGN, 600, 650))
     given, tally = payload.copy(), Tally(SIGN, 650)
     tally.add(payload)
     first = tally.total()
@@ -302,4 +302,4 @@ def test_an_empty_tally_is_zero() -> None:
 def test_reals_are_not_tallied() -> None:
     tally = Tally(REAL[0], 2)
     with pytest.raises(FedprivError, match="sums of reals depend on their order"):
-        tally.add(packing(REAL[0]).pack(np.ones((1, 2))))
+        tally.add(packing_of(REAL[0]).pack(np.ones((1, 2))))

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from pytest import approx
 
-from clients.data.splits import Division, Uneven, division
+from clients.data.splits import Division, Uneven, divided_records
 from fedpriv.errors import FedprivError
 from fedpriv.population._apportioning import rounded, with_least
 from fedpriv.population.dealing import Dealing, Dirichlet, Hands, LogNormalSizes, PowerSizes, Shards
@@ -48,7 +48,7 @@ def sizes_of(found: Division) -> NDArray[np.int64]:
 
 def counts_of(dealing: Dealing, clients: int, each: int, seed: int) -> NDArray[np.int64]:
     """How many records of each label each client has (clients, labels)."""
-    found = hands(division(dealing, LABELS, clients, each, seed))
+    found = hands(divided_records(dealing, LABELS, clients, each, seed))
     return np.stack([np.bincount(LABELS[hand], minlength=10) for hand in found])
 
 
@@ -60,7 +60,7 @@ def test_every_record_of_the_deck_is_dealt_once_and_nobody_has_too_few(
     dealing: Any, clients: int, each: int, spare: int, seed: int
 ) -> None:
     labels = np.random.default_rng(each).integers(0, 6, clients * each + spare)
-    found = division(dealing, labels, clients, each, seed)
+    found = divided_records(dealing, labels, clients, each, seed)
     dealt = np.concatenate(hands(found))
     assert found.disjoint
     assert len(np.unique(dealt)) == len(dealt) == clients * each
@@ -70,7 +70,7 @@ def test_every_record_of_the_deck_is_dealt_once_and_nobody_has_too_few(
 
 @pytest.mark.parametrize("dealing", KINDS, ids=str)
 def test_what_a_client_has_does_not_depend_on_who_is_asked(dealing: Dealing) -> None:
-    first, again = (division(dealing, LABELS, 40, 30, 3) for _ in range(2))
+    first, again = (divided_records(dealing, LABELS, 40, 30, 3) for _ in range(2))
     assert isinstance(first, Uneven) != isinstance(dealing, Shards)
     for hand, other in zip(hands(first)[::-1], hands(again)[::-1], strict=True):
         assert hand.tolist() == other.tolist()
@@ -78,7 +78,7 @@ def test_what_a_client_has_does_not_depend_on_who_is_asked(dealing: Dealing) -> 
 
 @pytest.mark.parametrize("dealing", KINDS, ids=str)
 def test_another_seed_deals_otherwise(dealing: Dealing) -> None:
-    one, other = (hands(division(dealing, LABELS, 40, 30, seed)) for seed in (1, 2))
+    one, other = (hands(divided_records(dealing, LABELS, 40, 30, seed)) for seed in (1, 2))
     assert np.mean([len(np.intersect1d(*pair)) / len(pair[0]) for pair in zip(one, other, strict=True)]) < 0.1
 
 
@@ -97,7 +97,7 @@ for kind in {KINDS!r}:
 
 def test_dealings_are_the_ones_they_always_were() -> None:
     labels = np.arange(12) % 3
-    found = [division(kind, labels, 3, 4, 1) for kind in KINDS]
+    found = [divided_records(kind, labels, 3, 4, 1) for kind in KINDS]
     assert [[hand.tolist() for hand in hands(each)] for each in found] == GOLDEN
 
 
@@ -137,7 +137,7 @@ def test_a_small_alpha_leaves_a_client_few_labels_and_a_large_one_all() -> None:
 
 
 def test_many_clients_and_a_small_alpha_go_together() -> None:
-    found = sizes_of(division(Dirichlet(alpha=0.01, least=5), LABELS, 2000, 10, 1))
+    found = sizes_of(divided_records(Dirichlet(alpha=0.01, least=5), LABELS, 2000, 10, 1))
     assert found.min() == 5
     assert found.max() > 50
     assert found.sum() == 20_000
@@ -151,20 +151,20 @@ def test_a_clients_shards_bear_about_as_many_labels(each: int) -> None:
 
 
 def test_two_shards_are_the_split_by_label() -> None:
-    one, other = (division(split, LABELS, 50, 9, 4) for split in (Shards(each=2), "by-label"))
+    one, other = (divided_records(split, LABELS, 50, 9, 4) for split in (Shards(each=2), "by-label"))
     assert np.concatenate(hands(one)).tolist() == np.concatenate(hands(other)).tolist()
 
 
 @pytest.mark.parametrize("exponent", [0.0, 1.0, 2.0])
 def test_sizes_follow_a_power_of_the_clients_number(exponent: float) -> None:
-    found = sizes_of(division(PowerSizes(exponent=exponent), LABELS, 20, 1000, 1))
+    found = sizes_of(divided_records(PowerSizes(exponent=exponent), LABELS, 20, 1000, 1))
     weights = np.arange(1, 21) ** exponent
     assert (np.abs(found - 20_000 * weights / weights.sum()) <= 1).all()
 
 
 def test_sizes_follow_a_lognormal_law() -> None:
     labels = np.zeros(600_000, np.int64)
-    logarithms = np.log(sizes_of(division(LogNormalSizes(deviation=0.7), labels, 2000, 300, 1)))
+    logarithms = np.log(sizes_of(divided_records(LogNormalSizes(deviation=0.7), labels, 2000, 300, 1)))
     assert logarithms.std() == approx(0.7, abs=4.5 * 0.7 / np.sqrt(2 * 2000))
     assert logarithms.mean() == approx(np.log(300) - 0.7**2 / 2, abs=4.5 * 0.7 / np.sqrt(2000))
     assert ((logarithms - logarithms.mean()) ** 3).mean() / 0.7**3 == approx(0, abs=4.5 * np.sqrt(6 / 2000))
@@ -224,7 +224,7 @@ STUDY = 'data.kind = "Digits"\nclients = { count = 20, records = 10 }\nrun.round
 
 
 def study(*overrides: str) -> Any:
-    return study_file.parsed(STUDY, overrides=overrides)
+    return study_file.parsed_study(STUDY, overrides=overrides)
 
 
 @pytest.mark.parametrize(
@@ -241,7 +241,7 @@ def study(*overrides: str) -> Any:
 def test_a_split_is_a_word_or_a_table_and_survives_writing(table: str, expected: object) -> None:
     found = study(f"clients.split={table}")
     assert found.clients.division == expected
-    again = study_file.parsed(study_file.text(found))
+    again = study_file.parsed_study(study_file.study_text(found))
     assert again == found
     assert again.id == found.id != study().id
 
@@ -291,12 +291,12 @@ def test_a_dealing_of_somebodys_own_is_checked(places: list[int], sizes: list[in
             return Hands(np.array(places), np.array(sizes))
 
     with pytest.raises(FedprivError, match="Own must deal each record once at most, some to all 2 clients"):
-        division(Own(), LABELS[:4], 2, 2, 1)
+        divided_records(Own(), LABELS[:4], 2, 2, 1)
 
 
 def test_more_clients_than_records_are_refused() -> None:
     with pytest.raises(FedprivError, match=r"30 clients of 4 .* need 120 records, but there are 100"):
-        division(Dirichlet(alpha=1), LABELS[:100], 30, 4, 1)
+        divided_records(Dirichlet(alpha=1), LABELS[:100], 30, 4, 1)
 
 
 GOLDEN = [

@@ -20,7 +20,7 @@ from scipy.special import chdtrc, ndtr
 from benchmarks.grid import parity
 from fedpriv.accounting._witnesses import REACHED, witnesses_of
 from fedpriv.accounting.event import by_hand
-from fedpriv.channel.encoding import Seeded, encoded
+from fedpriv.channel.encoding import Seeded, encoded_rows
 from fedpriv.errors import FedprivError
 from fedpriv.estimation import DpMean, moments
 from fedpriv.mechanisms import Gaussian, Laplace, Ptr
@@ -30,9 +30,9 @@ from fedpriv.randomness._inversion import fixed_exp
 from fedpriv.randomness.cryptographic import cryptographic_generator
 from fedpriv.randomness.grid import FINE, FineGrid
 from fedpriv.randomness.streams import random_words, stream
-from fedpriv.randomness.wide import BLOCK, Power, Rounded, in_cells, rounded
+from fedpriv.randomness.wide import BLOCK, Power, Rounded, in_cells, rounded_real
 from fedpriv.releases import SUMS, Batch, Blocks, DpSgd, PrivateSum
-from fedpriv.releases.ptr import passes
+from fedpriv.releases.ptr import test_passes
 
 POWERS: tuple[Power, ...] = (1, 2)
 SMALL: dict[str, dict[str, Any]] = {
@@ -59,7 +59,7 @@ def above(k: Any, scale: float, power: int) -> Any:
 @both
 def test_rounded_noise_has_the_law_of_real_noise_rounded(scale: float, power: Power) -> None:
     count = 200_000
-    drawn = rounded(scale, power).draw(count, np.random.default_rng(5))
+    drawn = rounded_real(scale, power).draw(count, np.random.default_rng(5))
     most = int(np.ceil(scale * 3))
     edges = np.arange(-most, most + 1) + 0.5
     chance = -np.diff(above(np.concatenate(([-inf], edges, [inf])), scale, power))
@@ -70,7 +70,7 @@ def test_rounded_noise_has_the_law_of_real_noise_rounded(scale: float, power: Po
 @both
 def test_wide_noise_has_the_law_of_real_noise_far_into_its_tails(power: Power) -> None:
     count, scale = 2_000_000, 2.0**30 * 1.37
-    drawn = rounded(scale, power).draw(count, stream(1, "wide noise")) / scale
+    drawn = rounded_real(scale, power).draw(count, stream(1, "wide noise")) / scale
     edges = np.array([0.0, 0.1, 0.7, 1.5, 3.0, 3.6, 3.7, 4.2, 7.7, 8.5])[: 8 if power == 2 else 10]
     edges = np.unique(np.concatenate((-edges, edges)))
     chance = -np.diff(above(np.concatenate(([-inf], edges, [inf])), 1.0, power))
@@ -194,7 +194,7 @@ class Rigged:
 
 @both
 def test_draws_are_the_same_whatever_the_block_they_are_asked_in(power: Power) -> None:
-    law = rounded(2.0**27, power)
+    law = rounded_real(2.0**27, power)
     rows = 40
     words = np.stack([random_words(law.words(650), stream(1, "rows", 2, row)) for row in range(rows)])
     together = np.empty((rows, 650), np.int64)
@@ -205,7 +205,7 @@ def test_draws_are_the_same_whatever_the_block_they_are_asked_in(power: Power) -
 
 
 def test_rows_whose_words_run_out_are_named() -> None:
-    law, out = rounded(2.0**27, 2), np.empty((3, 650), np.int64)
+    law, out = rounded_real(2.0**27, 2), np.empty((3, 650), np.int64)
     words = np.stack([random_words(651, stream(1, "rows", 2, row)) for row in range(3)])
     assert law.rows(words, out).tolist() == [0, 1, 2]
 
@@ -214,13 +214,13 @@ def test_rows_whose_words_run_out_are_named() -> None:
     "rng", [Generator(PCG64(1)), np.random.Generator(np.random.MT19937(1)), cryptographic_generator()]
 )
 def test_any_generator_will_do(rng: Generator) -> None:
-    drawn = rounded(2.0**27, 2).draw(50_000, rng)
+    drawn = rounded_real(2.0**27, 2).draw(50_000, rng)
     assert drawn.std() == approx(2.0**27, rel=0.02)
 
 
 def test_noise_wider_than_can_be_drawn_is_refused() -> None:
     with pytest.raises(FedprivError, match="at most 2\\^48 cells wide"):
-        rounded(2.0**48, 2)
+        rounded_real(2.0**48, 2)
 
 
 # --- the grid ---------------------------------------------------------------------------------------------------------
@@ -284,11 +284,11 @@ def test_every_coordinate_of_a_message_is_a_multiple_of_the_step(mechanism: Any)
 @mechanisms
 def test_messages_of_many_clients_have_the_bits_of_each_alone(mechanism: Any) -> None:
     rows, noise = rows_of(30, 0.1), Seeded(seed=1, round=2, clients=np.arange(30)[::-1].copy())
-    together = encoded(mechanism, rows, np.full(30, 0.5), noise)
+    together = encoded_rows(mechanism, rows, np.full(30, 0.5), noise)
     for row in range(30):
         assert np.array_equal(together[row], mechanism.encode(rows[row].astype(float) * 0.5, noise.one(row)))
     long = np.zeros((2, BLOCK + 5), np.float32)
-    found = encoded(mechanism, long, np.ones(2), Seeded(1, 2, np.array([0, 1])))
+    found = encoded_rows(mechanism, long, np.ones(2), Seeded(1, 2, np.array([0, 1])))
     assert np.array_equal(found[1], mechanism.encode(long[1].astype(float), stream(1, "encode", 2, 1)))
 
 
@@ -348,7 +348,7 @@ def test_the_parity_of_low_bits_near_zero_tells_nothing() -> None:
 @pytest.mark.parametrize("margin", [0, 3, 7])
 def test_a_test_passes_as_often_as_its_certificate_says(margin: int) -> None:
     ptr, rng, count = Ptr(clip=1, bound=0.5, noise=1, test_noise=1.5, failure=0.01), np.random.default_rng(2), 3000
-    seen = sum(passes(ptr, margin, rng) for _ in range(count))
+    seen = sum(test_passes(ptr, margin, rng) for _ in range(count))
     chance = ptr.passing(margin)
     assert seen == approx(count * chance, abs=4 * sqrt(count * chance * (1 - chance)) + 1)
 
@@ -409,4 +409,4 @@ def test_the_lower_bound_is_of_noise_larger_by_what_the_grid_may_lose(mechanism:
 
 
 def test_sampler_and_grid_are_the_only_ones_there_are() -> None:
-    assert fine_grid.rounded is sampling_wide.rounded
+    assert fine_grid.rounded is sampling_wide.rounded_real

@@ -49,7 +49,7 @@ def write(path: Path, lines: list[dict[str, Any]] = WHOLE) -> Path:
 
 
 def test_what_is_written_is_read_back(tmp_path: Path) -> None:
-    found = records.read(write(tmp_path / "records.jsonl"))
+    found = records.read_records(write(tmp_path / "records.jsonl"))
     assert found == records.Records(HEADER, WHOLE[1:4], END)
 
 
@@ -59,27 +59,27 @@ def test_every_float_reads_back_to_the_same_bits_and_words_stay_words(
 ) -> None:
     path = tmp_path_factory.getbasetemp() / "floats.jsonl"
     path.unlink(missing_ok=True)
-    line = records.read(write(path, [HEADER, round_line(1, loss=value, skipped=skipped)])).rounds[0]
+    line = records.read_records(write(path, [HEADER, round_line(1, loss=value, skipped=skipped)])).rounds[0]
     assert line["skipped"] == skipped
     assert isnan(line["loss"]) if isnan(value) else line["loss"].hex() == value.hex()
 
 
 def test_numpy_numbers_are_written_as_python_s_own() -> None:
     line = {"a": np.float64(0.1), "b": np.int64(3), "c": np.float32(0.5), "d": np.bool_(True), "e": np.float32(inf)}
-    assert records.written(line) == b'{"a":0.1,"b":3,"c":0.5,"d":true,"e":"inf"}\n'
+    assert records.record_bytes(line) == b'{"a":0.1,"b":3,"c":0.5,"d":true,"e":"inf"}\n'
 
 
 def test_the_same_lines_are_the_same_bytes_and_keep_the_order_of_their_keys() -> None:
-    assert records.written({"z": 1, "a": nan}) == b'{"z":1,"a":"nan"}\n'
-    assert records.written(HEADER) == records.written(json.loads(json.dumps(HEADER)))
+    assert records.record_bytes({"z": 1, "a": nan}) == b'{"z":1,"a":"nan"}\n'
+    assert records.record_bytes(HEADER) == records.record_bytes(json.loads(json.dumps(HEADER)))
 
 
 def test_a_line_is_in_the_file_when_append_returns(tmp_path: Path) -> None:
     with records.Writer(tmp_path / "records.jsonl") as writer:
         writer.append(HEADER, durable=True)
-        assert records.read(tmp_path / "records.jsonl").header == HEADER
+        assert records.read_records(tmp_path / "records.jsonl").header == HEADER
         writer.append(round_line(1))
-        assert len(records.read(tmp_path / "records.jsonl").rounds) == 1
+        assert len(records.read_records(tmp_path / "records.jsonl").rounds) == 1
 
 
 @pytest.mark.parametrize("kept", range(0, 1500, 37))
@@ -90,9 +90,9 @@ def test_a_file_cut_anywhere_is_read_up_to_its_last_whole_line(kept: int, tmp_pa
     whole = content.count(b"\n")
     if not whole:
         with pytest.raises(FedprivError, match=r"records\.jsonl: holds no records"):
-            records.read(path)
+            records.read_records(path)
         return
-    found = records.read(path)
+    found = records.read_records(path)
     assert found.rounds == WHOLE[1:4][: whole - 1]
     assert found.end == (END if whole == 5 else None)
 
@@ -117,7 +117,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
     outcome = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
     assert outcome.returncode == -signal.SIGKILL, outcome.stderr
-    assert records.read(path) == records.Records(HEADER, WHOLE[1:3], None)
+    assert records.read_records(path) == records.Records(HEADER, WHOLE[1:3], None)
 
 
 @pytest.mark.parametrize("last", [0, 1, 2, 3])
@@ -191,7 +191,7 @@ def test_damage_is_refused_in_one_line_that_names_file_and_line(damage: str, tmp
     lines, number, words = DAMAGED[damage]
     path = write(tmp_path / "records.jsonl", lines)
     with pytest.raises(FedprivError) as error:
-        records.read(path)
+        records.read_records(path)
     assert str(error.value).startswith(f"{path}:{number}: ")
     assert words in str(error.value)
     assert "\n" not in str(error.value)
@@ -200,15 +200,15 @@ def test_damage_is_refused_in_one_line_that_names_file_and_line(damage: str, tmp
 @pytest.mark.parametrize("text", [b"", b"{", b"[1]", b'{"kind":"round","loss":NaN}', b"\xff\xfe", b"\0\0", b"[" * 9999])
 def test_a_line_in_the_middle_that_is_no_object_is_refused(text: bytes, tmp_path: Path) -> None:
     path = write(tmp_path / "records.jsonl", WHOLE[:2])
-    path.write_bytes(path.read_bytes() + text + b"\n" + records.written(round_line(2)))
+    path.write_bytes(path.read_bytes() + text + b"\n" + records.record_bytes(round_line(2)))
     with pytest.raises(FedprivError, match=r"records\.jsonl:3: ") as error:
-        records.read(path)
+        records.read_records(path)
     assert "\n" not in str(error.value)
 
 
 def test_a_missing_file_is_said_plainly(tmp_path: Path) -> None:
     with pytest.raises(FedprivError, match=r"cannot be read \(No such file"):
-        records.read(tmp_path / "records.jsonl")
+        records.read_records(tmp_path / "records.jsonl")
     with pytest.raises(FedprivError, match=r"cannot be written \(No such file"):
         records.Writer(tmp_path / "nowhere" / "records.jsonl")
 
@@ -229,7 +229,7 @@ except FedprivError as error:
 """
     outcome = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
     assert outcome.stdout == f"{path}: cannot be written (File too large)\n"
-    assert len(records.read(path).rounds) >= 2
+    assert len(records.read_records(path).rounds) >= 2
 
 
 def test_timings_are_read_by_round_the_last_word_counting(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ from fedpriv.curves._densities import gaussian_stick
 from fedpriv.curves.tradeoff import Tradeoff
 from fedpriv.errors import FedprivError, Unreachable
 from fedpriv.mechanisms import COSTED, MECHANISMS, Gaussian, Ptr
-from fedpriv.mechanisms.ptr_pairs import attained
+from fedpriv.mechanisms.ptr_pairs import ptr_attained
 from fedpriv.mechanisms.ptr_renyi import (
     ConditionNotMet,
     black_box,
@@ -36,7 +36,7 @@ from fedpriv.mechanisms.ptr_renyi import (
     theorem_4_3,
     theorem_4_4,
 )
-from fedpriv.releases.ptr import check_trimmed, kept, next_trimmed, passes, safety_margin, step_ratio
+from fedpriv.releases.ptr import check_trimmed, kept_rows, next_trimmed, safety_margin, step_ratio, test_passes
 from simulations.command_line import main
 
 TABLE = [  # σ₁, τ, b, δ₀; exact ε at δ = 1e−5, Theorem 4.3 at its best real order, Theorem 4.2
@@ -120,10 +120,10 @@ def test_a_bound_as_large_as_the_clip_leaves_the_margin_at_f():
 @given(st.lists(st.sampled_from([0.1, 0.5, 1.0]), min_size=1, max_size=12), st.integers(1, 13), st.randoms())
 def test_ties_are_broken_by_the_record_not_by_its_place(norms, trimmed, random):
     numbers = list(range(100, 100 + len(norms)))
-    chosen = {number for number, keep in zip(numbers, kept(norms, trimmed, numbers), strict=True) if keep}
+    chosen = {number for number, keep in zip(numbers, kept_rows(norms, trimmed, numbers), strict=True) if keep}
     shuffled = list(zip(norms, numbers, strict=True))
     random.shuffle(shuffled)
-    mask = kept([norm for norm, _ in shuffled], trimmed, [number for _, number in shuffled])
+    mask = kept_rows([norm for norm, _ in shuffled], trimmed, [number for _, number in shuffled])
     assert {number for (_, number), keep in zip(shuffled, mask, strict=True) if keep} == chosen
     assert len(chosen) == max(len(norms) - trimmed, 0)
     left_out = [norm for norm, number in zip(norms, numbers, strict=True) if number not in chosen]
@@ -132,10 +132,10 @@ def test_ties_are_broken_by_the_record_not_by_its_place(norms, trimmed, random):
 
 def test_a_tie_at_the_cut_needs_an_order():
     with pytest.raises(FedprivError, match="order"):
-        kept([1.0, 1.0, 0.5], 1)
-    assert kept([1.0, 0.5, 0.5], 1).tolist() == [False, True, True]
+        kept_rows([1.0, 1.0, 0.5], 1)
+    assert kept_rows([1.0, 0.5, 0.5], 1).tolist() == [False, True, True]
     with pytest.raises(FedprivError, match="each differently"):
-        kept([1.0, 1.0], 1, [3, 3])
+        kept_rows([1.0, 1.0], 1, [3, 3])
 
 
 # --- the release: the one that trains ---------------------------------------------------------------------------------
@@ -201,7 +201,7 @@ def test_records_that_are_not_finite_are_left_out_as_if_they_were_not_there():
 def test_a_test_that_should_fail_passes_with_at_most_the_failure_chance():
     mechanism = ptr(test_noise=3.0, failure=0.05)
     rng = np.random.default_rng(5)
-    passed = sum(passes(mechanism, 0, rng) for _ in range(20_000))
+    passed = sum(test_passes(mechanism, 0, rng) for _ in range(20_000))
     chance = mechanism.passing(0)
     assert chance <= 0.05
     assert passed == approx(20_000 * chance, abs=4 * np.sqrt(20_000 * chance))
@@ -407,7 +407,7 @@ def law_of(others, mechanism, trimmed, rate, joined=None):
 
 
 def test_a_record_among_longer_ones_at_right_angles_is_never_trimmed_and_leaves_no_margin():
-    """The data behind `attained` where records are sampled: what is seen along the record is its own pair."""
+    """The data behind `ptr_attained` where records are sampled: what is seen along the record is its own pair."""
     mechanism, trimmed, rng = ptr(2.0, 0.5, 1.0, 1e-3), 20, np.random.default_rng(8)
     kind = private_sums.Ptr(
         clip=1, bound=0.5, noise=2, test_noise=1, failure=1e-3, sampling=0.3, trimmed=trimmed, step=1
@@ -420,7 +420,7 @@ def test_a_record_among_longer_ones_at_right_angles_is_never_trimmed_and_leaves_
             assert safety_margin(mechanism, np.minimum(batch.lengths, 1.0), trimmed) == 0
             for chosen in (batch.usable, batch.shortest(trimmed)):
                 assert batch.summed(chosen, kind)[0] * kind.fine.step == approx(len(batch_rows) - drawn, abs=2e-5)
-    found = attained(mechanism, "branch", rate=0.3, rounds=5, dimension=2)
+    found = ptr_attained(mechanism, "branch", rate=0.3, rounds=5, dimension=2)
     gaussian, wrong, chance = (1 / 2.0, 1 / 1.0, mechanism.passing(0))
     for level in (0.0, 0.2, 0.5):
         before = log((exp(level) - 1 + 0.3) / 0.3)
@@ -437,7 +437,7 @@ def test_one_record_alone_attains_what_is_said_of_it_where_the_margin_is_seen():
     truth = max(mechanism.passing(0) - exp(level) * mechanism.passing(1), 0.0)
     for p, q in zip(np.diff(below[0]), np.diff(below[1]), strict=True):
         truth += q * gaussian_stick(1 / 1.1, level - log(q / p))
-    found = attained(mechanism, "margin", rate=0.5, rounds=1, dimension=1)
+    found = ptr_attained(mechanism, "margin", rate=0.5, rounds=1, dimension=1)
     assert [each.proof for each in found] == ["explicit records: one of norm clip joins none, F = 1, Poisson sampled"]
     before = log((exp(level) - 0.5) / 0.5)
     sampled = Tradeoff(found[0].curve.below)
@@ -737,7 +737,7 @@ def test_a_step_after_sum_is_shorter_by_the_share_that_trimming_leaves_out_where
 
 @pytest.mark.parametrize("norms", [[0.1, float("nan")], [inf], [-1.0], [[0.1]]], ids=str)
 def test_norms_that_are_none_are_refused(norms):
-    for asked in (lambda: safety_margin(ptr(), norms, 1), lambda: kept(norms, 1)):
+    for asked in (lambda: safety_margin(ptr(), norms, 1), lambda: kept_rows(norms, 1)):
         with pytest.raises(FedprivError, match="norms must be a list of finite numbers at least 0"):
             asked()
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from numpy.random import default_rng
 from tried import decodes, others
 
-from fedpriv._base.tables import toml
+from fedpriv._base.tables import toml_text
 from fedpriv.aggregation import RULES, Aid, ClientVote, MajorityVote
 from fedpriv.attacks import OmniscientVote, View, VoteAgainst
 from fedpriv.attacks._votes import honest_vote
@@ -33,7 +33,7 @@ from fedpriv.mechanisms import (
     Ternary,
     settings_of,
 )
-from fedpriv.mechanisms.centre import past
+from fedpriv.mechanisms.centre import votes_past_centre
 from fedpriv.studies import directions
 from fedpriv.studies import file as study_file
 from fedpriv.studies.study import Study
@@ -58,13 +58,13 @@ each = pytest.mark.parametrize("mechanism", SENT, ids=str)
 
 
 def study(mechanism: Any, *overrides: str) -> Study:
-    written = toml({"v": {"kind": type(mechanism).__name__, **settings_of(mechanism)}}).partition("=")[2].strip()
+    written = toml_text({"v": {"kind": type(mechanism).__name__, **settings_of(mechanism)}}).partition("=")[2].strip()
     if "\n" in written or not written.startswith("{"):  # a table of its own
         settings = ", ".join(f"{name} = {value!r}" for name, value in settings_of(mechanism).items())
         written = f'{{ kind = "{type(mechanism).__name__}", {settings} }}'
-    text = study_file.text(study_file.read("digits")).replace("epsilon = 4.0\n", "")
+    text = study_file.study_text(study_file.read_study("digits")).replace("epsilon = 4.0\n", "")
     chosen = ["privacy.trust=local", f"privacy.mechanism={written}", "server.step=0.01", *overrides]
-    return study_file.parsed(text, overrides=chosen)
+    return study_file.parsed_study(text, overrides=chosen)
 
 
 def messages(mechanism: Any, seed: int = 1) -> np.ndarray:
@@ -104,7 +104,7 @@ def test_a_vote_of_clients_is_the_sum_of_each_ones_sign(mechanism: Any) -> None:
     rows = messages(mechanism)
     own = np.array([decoded(mechanism, row, 1) for row in rows])
     asked = study(mechanism, "aggregation.kind=ClientVote")
-    found = directions.of_rows(asked, 1, directions.seen(asked, rows).astype(np.float32))
+    found = directions.of_rows(asked, 1, directions.rows_seen(asked, rows).astype(np.float32))
     assert (found == np.sign(np.sign(np.where(np.abs(own) < 1e-12, 0, own)).sum(axis=0))).all()
 
 
@@ -112,11 +112,11 @@ def test_a_vote_of_clients_is_the_sum_of_each_ones_sign(mechanism: Any) -> None:
 @pytest.mark.parametrize("rule", [name for name, rule in RULES.items() if getattr(rule, "votes", False)])
 def test_where_all_messages_lean_one_way_every_vote_goes_that_way(mechanism: Any, rule: str) -> None:
     rows, asked = messages(mechanism)[:5], study(mechanism, f"aggregation.kind={rule}")
-    sides = np.sign(past(rows.reshape(-1), 1, mechanism.centre)).reshape(rows.shape)
+    sides = np.sign(votes_past_centre(rows.reshape(-1), 1, mechanism.centre)).reshape(rows.shape)
     side = np.sign(sides.sum(axis=0))
     agreed = (sides * side >= 0).all(axis=0) & (side != 0)
     if directions.needs_rows(asked):
-        found = directions.of_rows(asked, 1, directions.seen(asked, rows).astype(np.float32))
+        found = directions.of_rows(asked, 1, directions.rows_seen(asked, rows).astype(np.float32))
     else:
         found = directions.of_sum(asked, 1, rows.sum(axis=0), len(rows))
     assert agreed.any()
@@ -128,7 +128,7 @@ def test_an_all_knowing_attacker_sees_the_vote_that_the_server_reads(mechanism: 
     rows = messages(mechanism)
     for kind, one_vote in (("MajorityVote", False), ("ClientVote", True)):
         asked = study(mechanism, f"aggregation.kind={kind}")
-        seen = directions.seen(asked, rows).astype(np.float32)
+        seen = directions.rows_seen(asked, rows).astype(np.float32)
         read = directions.of_rows(asked, 1, seen) if one_vote else directions.of_sum(asked, 1, rows.sum(0), CLIENTS)
         assert (np.sign(honest_vote(view(mechanism, rows, one_vote))) == read).all()
 
@@ -142,7 +142,7 @@ def test_attackers_turn_votes_of_biased_noise_if_that_many_can(mechanism: Any, o
     def outcome(row: np.ndarray) -> np.ndarray:
         every = np.concatenate([rows, np.repeat(row[None], attackers, axis=0)]).astype(int)
         if one_vote:
-            return np.asarray(rule(np.sign(past(every, 1, mechanism.centre))))
+            return np.asarray(rule(np.sign(votes_past_centre(every, 1, mechanism.centre))))
         return np.asarray(rule(every, Aid(centre=mechanism.centre)))
 
     scene = view(mechanism, rows, one_vote, attackers)
@@ -162,7 +162,7 @@ def test_attackers_turn_votes_of_biased_noise_if_that_many_can(mechanism: Any, o
 def test_a_vote_against_leans_away_from_the_mean_as_often_as_it_says(mechanism: Any, chance: float) -> None:
     scene = view(mechanism, np.zeros((1, DIMENSION), int), mean=np.ones((1, DIMENSION)))
     row = VoteAgainst(probability=chance).on_messages(np.zeros((1, DIMENSION)), scene)[0]
-    leaning = past(row.astype(int).sum(keepdims=True), DIMENSION, mechanism.centre)[0]
+    leaning = votes_past_centre(row.astype(int).sum(keepdims=True), DIMENSION, mechanism.centre)[0]
     assert np.sign(leaning) == np.sign(0.5 - chance)
 
 
@@ -194,7 +194,7 @@ def test_three_hundred_clients_that_agree_are_seen_to_agree() -> None:
 )  # fmt: skip
 def test_a_sum_is_past_the_centre_as_fractions_have_it(total, count, centre):
     for near in (total, int(count * centre), int(count * centre) + 1):
-        found = past(np.array([near]), count, centre)[0]
+        found = votes_past_centre(np.array([near]), count, centre)[0]
         assert np.sign(found) == np.sign(near - count * centre)
 
 
@@ -209,7 +209,7 @@ def test_a_vote_of_biased_noise_learns_as_one_of_fair_noise_does(tmp_path: Path)
     for bias in (0.5, 0.3):
         noise = BinomialNoise(clip=1.0, levels=200, trials=40, bias=bias)
         small = study(noise, "clients.count=300", "aggregation.kind=MajorityVote", "run.rounds=10")
-        found.append(rounds.run(small, tmp_path / str(bias), Here(1), quiet=True)["accuracy"])
+        found.append(rounds.run_rounds(small, tmp_path / str(bias), Here(1), quiet=True)["accuracy"])
     assert min(found) > 0.6
     assert abs(found[0] - found[1]) < 0.1
 
@@ -255,7 +255,7 @@ def test_a_majority_of_reals_is_refused_and_clients_vote_there(mechanism: Any) -
 def test_a_majority_behind_a_step_that_chooses_rows_adds_up_the_trials_of_those(mechanism: Any) -> None:
     asked = study(mechanism, "aggregation={kind='MajorityVote', before=[{kind='test_directions:Shortest'}]}")
     rows = messages(mechanism)
-    seen = directions.seen(asked, rows).astype(np.float32)
+    seen = directions.rows_seen(asked, rows).astype(np.float32)
     kept = [row for row in range(CLIENTS) if (seen[row] == Shortest()(seen)).all(axis=1).any()]
     assert len(kept) == 19
     expected = directions.of_sum(study(mechanism, "aggregation.kind=MajorityVote"), 1, rows[kept].sum(axis=0), 19)

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedpriv.studies import file as study_file
-from fedpriv.studies.identity import settings
+from fedpriv.studies.identity import differing_settings
 from fedpriv.studies.study import Study
 
 ROOT = Path(__file__).parents[3]
@@ -36,12 +36,12 @@ PINNED = {  # of format 1: who changes one of them gives it another number
 
 
 def of(*overrides: str) -> Study:
-    return study_file.parsed(STUDY, overrides=overrides)
+    return study_file.parsed_study(STUDY, overrides=overrides)
 
 
 @pytest.mark.parametrize("name", PINNED)
 def test_ids_of_format_1_stay(name: str) -> None:
-    assert study_file.read(name).id.hex() == PINNED[name]
+    assert study_file.read_study(name).id.hex() == PINNED[name]
 
 
 @pytest.mark.parametrize(
@@ -76,8 +76,8 @@ def test_what_asks_for_something_else_is_another_study(other: str) -> None:
 def test_a_study_reads_back_with_its_id(rounds: int, scale: float, momentum: float, seed: int) -> None:
     changes = [f"run.rounds={rounds}", f"run.seed={seed}", f"server.momentum={momentum}"]
     study = of(*changes, f"privacy.mechanism.scale={scale!r}")
-    assert study_file.parsed(study_file.text(study)).id == study.id
-    assert (study.id == of().id) == (settings(study) == settings(of()))
+    assert study_file.parsed_study(study_file.study_text(study)).id == study.id
+    assert (study.id == of().id) == (differing_settings(study) == differing_settings(of()))
 
 
 def test_a_class_of_ones_own_has_its_defaults_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

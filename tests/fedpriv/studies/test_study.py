@@ -14,6 +14,7 @@ from fedpriv.population import participation
 from fedpriv.population.participation import All, Fixed, Poisson, rounds_of_each
 from fedpriv.studies import file as study_file
 from fedpriv.studies import promise as guarantee
+from fedpriv.studies.calibrating import calibrated_study
 from fedpriv.trust import Sums
 
 SMALL = """
@@ -33,7 +34,7 @@ rounds = 3
 
 
 def small(*overrides: str) -> study_file.Study:
-    return study_file.parsed(SMALL, name="small.toml", overrides=overrides)
+    return study_file.parsed_study(SMALL, name="small.toml", overrides=overrides)
 
 
 @pytest.mark.parametrize(
@@ -86,17 +87,17 @@ def test_a_slip_is_named_with_its_place(override: str, message: str) -> None:
 
 def test_what_is_missing_is_named() -> None:
     with pytest.raises(FedprivError, match=r"small.toml: the study needs a \[data\] table"):
-        study_file.parsed("[run]\nrounds = 1\n[clients]\ncount = 1", name="small.toml")
+        study_file.parsed_study("[run]\nrounds = 1\n[clients]\ncount = 1", name="small.toml")
     with pytest.raises(FedprivError, match=r"small\.toml: run needs rounds"):
-        study_file.parsed('data.kind = "Digits"\nclients.count = 1\n[run]\n', name="small.toml")
+        study_file.parsed_study('data.kind = "Digits"\nclients.count = 1\n[run]\n', name="small.toml")
     with pytest.raises(FedprivError, match="data needs kind"):
-        study_file.parsed("[data]\nheld_out = 3\n[run]\nrounds = 1\n[clients]\ncount = 1")
+        study_file.parsed_study("[data]\nheld_out = 3\n[run]\nrounds = 1\n[clients]\ncount = 1")
 
 
 @pytest.mark.parametrize("content", ["[run", "a = ", "\0", "[a]\n[a]", f"a = {'9' * 5000}"])
 def test_what_is_not_toml_is_refused(content: str) -> None:
     with pytest.raises(FedprivError, match="not TOML"):
-        study_file.parsed(content)
+        study_file.parsed_study(content)
 
 
 def test_a_rule_that_needs_rows_is_refused_under_secure_aggregation() -> None:
@@ -115,13 +116,15 @@ def test_a_new_kind_drops_the_settings_of_the_old_one() -> None:
     assert study.privacy.mechanism.settings == {"clip": 1, "scale": 3}
 
 
-SHIPPED = sorted(name for name, file in study_file.shipped().items() if "[sweep]" not in file.read_text("utf-8"))
+SHIPPED = sorted(
+    name for name, file in study_file.shipped_studies().items() if "[sweep]" not in file.read_text("utf-8")
+)
 
 
 @pytest.mark.parametrize("name", SHIPPED)
 def test_a_study_that_ships_reads_back_the_same_from_its_text(name: str) -> None:
-    study = study_file.read(name)
-    again = study_file.parsed(study_file.text(study))
+    study = study_file.read_study(name)
+    again = study_file.parsed_study(study_file.study_text(study))
     assert again == study
     assert again.id == study.id
     assert study.about
@@ -131,7 +134,7 @@ def test_a_study_that_ships_reads_back_the_same_from_its_text(name: str) -> None
 def test_every_setting_survives_writing(about: str, scale: float, seed: int) -> None:
     study = small(f"privacy.mechanism.scale={1 + scale!r}", f"run.seed={seed}")
     study = replace(study, about=about)
-    assert study_file.parsed(study_file.text(study)) == study
+    assert study_file.parsed_study(study_file.study_text(study)) == study
 
 
 def test_two_studies_that_differ_have_different_ids() -> None:
@@ -141,45 +144,45 @@ def test_two_studies_that_differ_have_different_ids() -> None:
 
 def test_an_unknown_study_is_named_with_the_nearest(tmp_path: Path) -> None:
     with pytest.raises(FedprivError, match=r"no study 'digit' \(did you mean 'digits'\?\)"):
-        study_file.read("digit")
+        study_file.read_study("digit")
     with pytest.raises(FedprivError, match="cannot be read"):
-        study_file.read(str(tmp_path / "nothing.toml"))
+        study_file.read_study(str(tmp_path / "nothing.toml"))
     binary = tmp_path / "binary.toml"
     binary.write_bytes(b"\xff\xfe")
     with pytest.raises(FedprivError, match="cannot be read"):
-        study_file.read(str(binary))
+        study_file.read_study(str(binary))
 
 
 def test_a_file_may_begin_with_the_mark_that_some_editors_write(tmp_path: Path) -> None:
     file = tmp_path / "small.toml"
     file.write_text(SMALL, encoding="utf-8-sig")
-    assert study_file.read(str(file)) == small()
+    assert study_file.read_study(str(file)) == small()
 
 
 # What is promised
 
 
 def test_only_clients_certain_to_draw_noise_count_under_secure_aggregation() -> None:
-    study = study_file.read("digits")
-    assert guarantee.trust(study) == Sums(1437 - 143)
-    fewer = study_file.read("digits", ["privacy.colluding=100", "privacy.dropouts=94"])
-    assert guarantee.trust(fewer) == Sums(1100)
-    assert guarantee.fewest(fewer) == 1437 - 94
-    sampled = study_file.read("digits", ["clients.participation={kind='Fixed', number=500}"])
-    assert guarantee.trust(sampled) == Sums(500 - 143)
+    study = study_file.read_study("digits")
+    assert guarantee.trust_in(study) == Sums(1437 - 143)
+    fewer = study_file.read_study("digits", ["privacy.colluding=100", "privacy.dropouts=94"])
+    assert guarantee.trust_in(fewer) == Sums(1100)
+    assert guarantee.fewest_answers(fewer) == 1437 - 94
+    sampled = study_file.read_study("digits", ["clients.participation={kind='Fixed', number=500}"])
+    assert guarantee.trust_in(sampled) == Sums(500 - 143)
 
 
 def test_more_attackers_dropouts_and_colluders_than_clients_are_refused() -> None:
-    study = study_file.read("digits", ["privacy.colluding=1000", "privacy.dropouts=300"])
+    study = study_file.read_study("digits", ["privacy.colluding=1000", "privacy.dropouts=300"])
     with pytest.raises(FedprivError, match="which leaves none certain to have drawn noise"):
-        guarantee.calibrated(study, 650)
+        calibrated_study(study, 650)
 
 
 def test_poisson_participation_needs_a_least_number_under_secure_aggregation() -> None:
     poisson = "clients.participation={kind='Poisson', rate=0.9}"
     with pytest.raises(FedprivError, match=r"server.fewest must be given"):
-        guarantee.calibrated(study_file.read("digits", [poisson]), 650)
-    assert guarantee.trust(study_file.read("digits", [poisson, "server.fewest=1200"])) == Sums(1200 - 143)
+        calibrated_study(study_file.read_study("digits", [poisson]), 650)
+    assert guarantee.trust_in(study_file.read_study("digits", [poisson, "server.fewest=1200"])) == Sums(1200 - 143)
 
 
 def test_numbers_that_count_for_nothing_or_cannot_be_are_refused() -> None:
@@ -188,61 +191,63 @@ def test_numbers_that_count_for_nothing_or_cannot_be_are_refused() -> None:
         ("server.fewest=101", r"server.fewest = 101, but a round asks 100 clients at most"),
     ):
         with pytest.raises(FedprivError, match=message):
-            guarantee.calibrated(small(change), 650)
+            calibrated_study(small(change), 650)
     with pytest.raises(FedprivError, match="dropouts = 1437 of 1437 clients leave none"):
-        guarantee.calibrated(study_file.read("digits", ["privacy.dropouts=1437"]), 650)
+        calibrated_study(study_file.read_study("digits", ["privacy.dropouts=1437"]), 650)
 
 
 def test_neighbours_of_a_study_replace_a_client_whatever_the_mechanism() -> None:
     gaussian = small("privacy.mechanism.kind=Gaussian", "privacy.mechanism.clip=1", "privacy.mechanism.noise=1")
-    assert guarantee.event(gaussian, 650).adjacency == "replace"
+    assert guarantee.promised_event(gaussian, 650).adjacency == "replace"
 
 
 def test_the_digits_are_calibrated_to_just_under_four() -> None:
-    study = guarantee.calibrated(study_file.read("digits"), 650)
-    found = guarantee.epsilon(study, 650, 40)
+    study = calibrated_study(study_file.read_study("digits"), 650)
+    found = guarantee.epsilon_after(study, 650, 40)
     assert 3.99 < found.upper <= 4
     assert found.lower < found.upper
-    assert guarantee.calibrated(study, 650) == study
+    assert calibrated_study(study, 650) == study
 
 
 def test_a_peak_however_small_has_its_bounds() -> None:
-    found = guarantee.epsilon(small("privacy.mechanism.peak=1e-300"), 650, 3)
+    found = guarantee.epsilon_after(small("privacy.mechanism.peak=1e-300"), 650, 3)
     assert 0 <= found.lower <= found.upper < 100
 
 
 def test_a_delta_that_promises_nothing_is_refused() -> None:
     with pytest.raises(FedprivError, match="delta must be below 1"):
-        guarantee.calibrated(small("privacy.delta=1"), 650)
+        calibrated_study(small("privacy.delta=1"), 650)
     gaussian = ["privacy.mechanism={kind='Gaussian', clip=1.0, noise=1.0}", "privacy.delta=0"]
     with pytest.raises(FedprivError, match="privacy: delta = 0: no finite ε is certified"):
-        guarantee.calibrated(small(*gaussian), 650)
-    assert guarantee.epsilon(small("privacy.delta=0", "privacy.norm=coordinates"), 3, 3).upper < 15
-    guarantee.calibrated(small("privacy.delta=0", "privacy.norm=coordinates"), 3)
+        calibrated_study(small(*gaussian), 650)
+    assert guarantee.epsilon_after(small("privacy.delta=0", "privacy.norm=coordinates"), 3, 3).upper < 15
+    calibrated_study(small("privacy.delta=0", "privacy.norm=coordinates"), 3)
 
 
 def test_a_target_that_the_settings_miss_is_refused() -> None:
     with pytest.raises(FedprivError, match="epsilon = 1 is promised, but these settings give"):
-        guarantee.calibrated(small("privacy.epsilon=1"), 650)
+        calibrated_study(small("privacy.epsilon=1"), 650)
 
 
 def test_a_budget_too_small_for_one_round_is_refused() -> None:
     with pytest.raises(FedprivError, match="does not pay for one round"):
-        guarantee.calibrated(small("privacy.budget=0.001"), 650)
+        calibrated_study(small("privacy.budget=0.001"), 650)
 
 
 def test_a_budget_pays_for_the_most_rounds_that_fit() -> None:
     study = small("privacy.budget=4", "run.rounds=1000")
-    rounds = guarantee.affordable(study, 650)
-    assert guarantee.epsilon(study, 650, rounds).upper <= 4 < guarantee.epsilon(study, 650, rounds + 1).upper
+    rounds = guarantee.affordable_rounds(study, 650)
+    assert (
+        guarantee.epsilon_after(study, 650, rounds).upper <= 4 < guarantee.epsilon_after(study, 650, rounds + 1).upper
+    )
 
 
 def test_plain_updates_promise_nothing() -> None:
-    plain = study_file.parsed(SMALL, overrides=["privacy.mechanism.kind=Plain"])
-    assert guarantee.epsilon(plain, 650, 1).upper == float("inf")
+    plain = study_file.parsed_study(SMALL, overrides=["privacy.mechanism.kind=Plain"])
+    assert guarantee.epsilon_after(plain, 650, 1).upper == float("inf")
     with pytest.raises(FedprivError, match="Plain promises nothing"):
-        guarantee.calibrated(
-            study_file.parsed(SMALL, overrides=["privacy.mechanism.kind=Plain", "privacy.epsilon=1"]), 650
+        calibrated_study(
+            study_file.parsed_study(SMALL, overrides=["privacy.mechanism.kind=Plain", "privacy.epsilon=1"]), 650
         )
 
 
@@ -275,16 +280,16 @@ def test_poisson_asks_about_its_share() -> None:
 
 
 def test_the_attackers_are_the_same_in_every_round_and_differ_by_seed() -> None:
-    assert participation.attackers(100, 10, 1).tolist() == participation.attackers(100, 10, 1).tolist()
-    assert participation.attackers(100, 10, 1).tolist() != participation.attackers(100, 10, 2).tolist()
-    assert len(participation.attackers(100, 0, 1)) == 0
+    assert participation.byzantine_clients(100, 10, 1).tolist() == participation.byzantine_clients(100, 10, 1).tolist()
+    assert participation.byzantine_clients(100, 10, 1).tolist() != participation.byzantine_clients(100, 10, 2).tolist()
+    assert len(participation.byzantine_clients(100, 0, 1)) == 0
 
 
 def test_settings_on_one_command_line_mean_the_same_in_any_order() -> None:
     words = ["attack.kind=Alie", "attack.factor=5.0", "clients.byzantine=2"]
     text = 'data.kind = "Digits"\nattack = { kind = "Ipm", factor = 2.0 }\nclients = { count = 20, byzantine = 1 }\n'
     text += "run.rounds = 2\n"
-    found = [study_file.parsed(text, overrides=own) for own in (words, words[::-1])]
+    found = [study_file.parsed_study(text, overrides=own) for own in (words, words[::-1])]
     assert found[0] == found[1]
     assert found[0].attack is not None
     assert found[0].attack.settings["factor"] == 5.0
@@ -296,9 +301,9 @@ KEEPS = 'data.kind = "Digits"\ntraining = "StoBatch"\nclients = { count = 2, rec
 def test_training_by_a_word_takes_the_place_of_the_other_word_and_of_no_model() -> None:
     smaller = KEEPS.replace("training =", "privacy.release.batch = 40\ntraining =")
     own = ["training.model.maps=[8]", "training.model.units=16"]
-    first = study_file.parsed(smaller, overrides=own)
-    text = study_file.text(first)
-    other = study_file.parsed(text, overrides=["privacy.release.batch=50", "training=AdLm"])
+    first = study_file.parsed_study(smaller, overrides=own)
+    text = study_file.study_text(first)
+    other = study_file.parsed_study(text, overrides=["privacy.release.batch=50", "training=AdLm"])
     assert other.privacy.release is not None
     assert (other.privacy.release.kind, other.privacy.release.settings["batch"]) == ("AdLm", 50)
     assert "attacks" not in other.privacy.release.settings
@@ -307,4 +312,4 @@ def test_training_by_a_word_takes_the_place_of_the_other_word_and_of_no_model() 
 
 def test_training_by_a_word_beside_another_release_is_refused() -> None:
     with pytest.raises(FedprivError, match=r"training = 'AdLm', and privacy.release.kind = 'StoBatch': give one"):
-        study_file.parsed(KEEPS.replace("StoBatch", "AdLm") + '[privacy.release]\nkind = "StoBatch"\n')
+        study_file.parsed_study(KEEPS.replace("StoBatch", "AdLm") + '[privacy.release]\nkind = "StoBatch"\n')

@@ -22,10 +22,10 @@ from fedpriv import records
 from fedpriv.errors import FedprivError
 from fedpriv.mechanisms import Binomial, Cldp, Gaussian, Mechanism, NoisySign, StochasticSign, Ternarize, Ternary
 from fedpriv.studies import file as study_file
-from fedpriv.tolerance import Vote, covered, least_mean
+from fedpriv.tolerance import Vote, covered_share, least_mean
 from fedpriv.tolerance._published import theorem_5, theorem_6, theorem_10, theorem_11
 from server import rounds
-from server.progress import Progress, table
+from server.progress import Progress, result_table
 from server.rounds.driver import Answer, Task
 from simulations.runs.direct import Here
 
@@ -318,20 +318,20 @@ def test_at_the_least_mean_the_attackers_are_tolerated_and_just_below_they_are_n
 
 def test_where_no_mean_will_do_the_least_is_infinite_and_nothing_is_covered() -> None:
     assert least_mean(votes(1, 4), 100, 60, "omniscient") == inf
-    assert covered(votes(1, 4), 100, 60, [0.1, -0.1], "omniscient") == 0.0
+    assert covered_share(votes(1, 4), 100, 60, [0.1, -0.1], "omniscient") == 0.0
 
 
 def test_a_coordinate_is_covered_from_the_least_mean_on_whatever_its_sign() -> None:
     mechanism = votes(2, 4, clip=1)
     least = least_mean(mechanism, 100, 10, "omniscient")
     means = np.array([least, -least, least * 0.99, 0.0])
-    assert covered(mechanism, 100, 10, means, "omniscient") == 0.5
+    assert covered_share(mechanism, 100, 10, means, "omniscient") == 0.5
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_means_that_are_not_finite_are_refused(value: float) -> None:
     with pytest.raises(FedprivError, match="finite"):
-        covered(votes(2, 4), 100, 10, [0.1, value])
+        covered_share(votes(2, 4), 100, 10, [0.1, value])
 
 
 # --- in a running study -------------------------------------------------------------------------------------------
@@ -340,9 +340,9 @@ FEW = ["clients.count=60", "privacy.epsilon=20.0", "clients.byzantine=4", "serve
 
 
 def ran(directory: Path, *overrides: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    study = study_file.read("digits", [*FEW, *overrides])
-    result = rounds.run(study, directory, Here(1), quiet=True)
-    return result, records.read(directory / "records.jsonl").rounds
+    study = study_file.read_study("digits", [*FEW, *overrides])
+    result = rounds.run_rounds(study, directory, Here(1), quiet=True)
+    return result, records.read_records(directory / "records.jsonl").rounds
 
 
 @pytest.mark.parametrize("participation", ["All", "Fixed"])
@@ -352,11 +352,11 @@ def test_a_round_says_which_share_of_the_decoded_means_survives_all_attackers(
     asked = 60 if participation == "All" else 25
     chosen = [] if participation == "All" else ["clients.participation={kind='Fixed', number=25}"]
     result, lines = ran(tmp_path, "server.tolerance=true", "run.rounds=1", *chosen)
-    study = study_file.parsed((tmp_path / "study.toml").read_text())
+    study = study_file.parsed_study((tmp_path / "study.toml").read_text())
     with np.load(tmp_path / "checkpoint.npz") as file:
         means = file["weights"] / -study.server.step  # the first round starts at zero
     byzantine = ceil(4 * asked / 60)
-    share = covered(study.privacy.chosen, asked - byzantine, byzantine, means, "omniscient")
+    share = covered_share(study.privacy.drawn_by, asked - byzantine, byzantine, means, "omniscient")
     assert 0 < share < 1
     assert lines[0]["tolerance"] == result["tolerance"] == share
 
@@ -378,8 +378,8 @@ def test_where_all_who_answer_may_be_byzantine_nothing_is_covered(tmp_path: Path
             yield from super().ask(replace(task, clients=task.clients[:4]))
 
     local = ["privacy.trust=local", "privacy.epsilon=2000.0", "server.fewest=4", "run.rounds=1"]
-    study = study_file.read("digits", [*FEW, "server.tolerance=true", *local])
-    assert rounds.run(study, tmp_path, FourAnswer(1), quiet=True)["tolerance"] == 0.0
+    study = study_file.read_study("digits", [*FEW, "server.tolerance=true", *local])
+    assert rounds.run_rounds(study, tmp_path, FourAnswer(1), quiet=True)["tolerance"] == 0.0
 
 
 @pytest.mark.parametrize("share", [-0.1, 1.1, "most", True])
@@ -390,7 +390,7 @@ def test_records_hold_a_share(share: Any, tmp_path: Path) -> None:
     changed = json.dumps(json.loads(line) | {"tolerance": share})
     path.write_text("\n".join([first, changed, end, ""]))
     with pytest.raises(FedprivError, match=r"records.jsonl:2: tolerance cannot be"):
-        records.read(path)
+        records.read_records(path)
 
 
 def test_a_person_sees_it_while_the_run_goes_and_at_its_end(tmp_path: Path) -> None:
@@ -408,8 +408,8 @@ def test_a_person_sees_it_while_the_run_goes_and_at_its_end(tmp_path: Path) -> N
     progress.update(line | {"tolerance": 0.834}, {"seconds": 0.1})
     assert "tolerance covers 83% of votes" in screen.getvalue()
     result, _ = ran(tmp_path, "run.rounds=1")
-    assert "tolerance" not in table(result)
-    words = table(result | {"tolerance": 0.834})
+    assert "tolerance" not in result_table(result)
+    words = result_table(result | {"tolerance": 0.834})
     assert "83% of coordinates' votes survive all 4 attackers voting against it (estimate)" in words
 
 
@@ -426,15 +426,15 @@ STUDIES = [
 @pytest.mark.parametrize(("changes", "message"), STUDIES, ids=str)
 def test_a_study_without_votes_to_sum_has_no_tolerance(changes: list[str], message: str) -> None:
     with pytest.raises(FedprivError, match=message):
-        study_file.read("digits", ["server.tolerance=true", *changes])
+        study_file.read_study("digits", ["server.tolerance=true", *changes])
 
 
 def test_votes_too_many_to_count_are_refused_before_the_first_round(tmp_path: Path) -> None:
     many = ["clients.count=1400", "privacy.mechanism={kind='Binomial', clip=1.0, scale=1e6, trials=1000000}"]
-    text = study_file.text(study_file.read("digits")).replace("epsilon = 4.0\n", "")
-    study = study_file.parsed(text, overrides=["server.tolerance=true", *many])
+    text = study_file.study_text(study_file.read_study("digits")).replace("epsilon = 4.0\n", "")
+    study = study_file.parsed_study(text, overrides=["server.tolerance=true", *many])
     with pytest.raises(FedprivError, match=r"server\.tolerance: honest must be at most 1,000, got 1400"):
-        rounds.run(study, tmp_path / "run", Here(1), quiet=True)
+        rounds.run_rounds(study, tmp_path / "run", Here(1), quiet=True)
     assert not (tmp_path / "run").exists()
 
 

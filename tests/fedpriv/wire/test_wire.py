@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from fedpriv.errors import FedprivError
 from fedpriv.mechanisms import Binomial, BinomialNoise, DiscreteGaussian, Gaussian, Skellam, StochasticSign, Ternary
-from fedpriv.packed.symbols import packing
+from fedpriv.packed.symbols import packing_of
 from fedpriv.packed.tally import Tally
 from fedpriv.wire import (
     HEADER,
@@ -30,10 +30,10 @@ from fedpriv.wire import (
     client_bytes,
     frames_of,
     masked_bits,
-    messages,
-    opened,
-    reply,
-    summed,
+    messages_frame,
+    opened_frame,
+    reply_bytes,
+    sum_frame,
 )
 
 STUDY, ROUND, DIMENSION = b"eightful", 7, 13
@@ -60,20 +60,20 @@ def payload_of(mechanism: Any, rows: int, dimension: int = DIMENSION, nonzero: f
         symbols = rng.integers(-1000, 1000, (rows, dimension))
     else:
         symbols = rng.integers(0, len(alphabet), (rows, dimension)) * alphabet.step + alphabet.start
-    return packing(mechanism).pack(
+    return packing_of(mechanism).pack(
         np.where(rng.random(symbols.shape) < nonzero, symbols, 0 if nonzero < 1 else symbols)
     )
 
 
 def frame_of(mechanism: Any, clients: NDArray[np.int64] = CLIENTS, study: bytes = STUDY, round: int = ROUND) -> bytes:
-    return messages(study, round, clients, payload_of(mechanism, len(clients)), DIMENSION, mechanism)
+    return messages_frame(study, round, clients, payload_of(mechanism, len(clients)), DIMENSION, mechanism)
 
 
 def sum_of(mechanism: Any, clients: NDArray[np.int64] = CLIENTS) -> tuple[bytes, NDArray[np.int64]]:
     tally = Tally(mechanism, DIMENSION)
     payload = payload_of(mechanism, len(clients))
     tally.add(payload)
-    return summed(STUDY, ROUND, clients, tally.total(), alone(mechanism, DIMENSION, payload)), tally.total()
+    return sum_frame(STUDY, ROUND, clients, tally.total(), alone(mechanism, DIMENSION, payload)), tally.total()
 
 
 def signed(frame: bytes) -> bytes:
@@ -88,7 +88,7 @@ def named(mechanism: Any) -> str:
 
 def reason(frame: bytes, wanted: Expected) -> str:
     with pytest.raises(Rejected) as error:
-        opened(frame, wanted)
+        opened_frame(frame, wanted)
     assert error.value.reason in REASONS
     assert str(error.value).startswith(error.value.reason)
     assert "\n" not in str(error.value)
@@ -98,7 +98,7 @@ def reason(frame: bytes, wanted: Expected) -> str:
 def opened_or_none(frame: bytes, wanted: Expected) -> Messages | Sum | None:
     """What a frame says, None where it is rejected; anything else that happens is a fault."""
     try:
-        return opened(frame, wanted)
+        return opened_frame(frame, wanted)
     except Rejected:
         return None
 
@@ -108,7 +108,7 @@ def opened_or_none(frame: bytes, wanted: Expected) -> Messages | Sum | None:
 
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=named)
 def test_messages_come_back(mechanism: Any) -> None:
-    found = opened(frame_of(mechanism), expected(mechanism))
+    found = opened_frame(frame_of(mechanism), expected(mechanism))
     assert isinstance(found, Messages)
     assert (found.clients == CLIENTS).all()
     assert (found.payload == payload_of(mechanism, len(CLIENTS))).all()
@@ -118,7 +118,7 @@ def test_messages_come_back(mechanism: Any) -> None:
 @pytest.mark.parametrize("mechanism", COUNTED, ids=named)
 def test_sums_come_back(mechanism: Any) -> None:
     frame, total = sum_of(mechanism)
-    found = opened(memoryview(bytearray(frame)), expected(mechanism))
+    found = opened_frame(memoryview(bytearray(frame)), expected(mechanism))
     assert isinstance(found, Sum)
     assert (found.clients == CLIENTS).all()
     assert (found.total == total).all()
@@ -128,8 +128,8 @@ def test_sums_come_back(mechanism: Any) -> None:
 @pytest.mark.parametrize("largest", [127, -128, 128, 32767, -32769, 2**31 - 1, 2**31, -(2**31) - 1])
 def test_a_sum_takes_the_smallest_width_that_holds_it(largest: int) -> None:
     wanted = expected(Skellam(clip=1, levels=8, noise=0.6), dimension=2)
-    frame = summed(STUDY, ROUND, CLIENTS, np.array([0, largest]))
-    found = opened(frame, wanted)
+    frame = sum_frame(STUDY, ROUND, CLIENTS, np.array([0, largest]))
+    found = opened_frame(frame, wanted)
     assert found.total.tolist() == [0, largest]  # type: ignore[union-attr]
     width = next(width for width in (1, 2, 4, 8) if -(256**width) // 2 <= largest < 256**width // 2)
     assert len(frame) == HEADER + 4 * (len(CLIENTS) - 1) + 2 * width
@@ -138,15 +138,15 @@ def test_a_sum_takes_the_smallest_width_that_holds_it(largest: int) -> None:
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=named)
 def test_a_client_alone_pays_its_payload_and_a_header(mechanism: Any) -> None:
     frame = frame_of(mechanism, CLIENTS[:1])
-    assert len(frame) == HEADER + packing(mechanism).size(DIMENSION)
+    assert len(frame) == HEADER + packing_of(mechanism).size(DIMENSION)
     assert client_bytes(mechanism, DIMENSION, None) == (len(frame), "expected" if mechanism == TERNARY else "exact")
 
 
 @given(data=st.data(), rows=st.integers(1, 5), dimension=st.integers(1, 900), nonzero=st.floats(0, 1))
 def test_ternary_messages_come_back_in_whichever_form(data, rows, dimension, nonzero):
     payload = payload_of(TERNARY, rows, dimension, nonzero)
-    frame = messages(STUDY, ROUND, CLIENTS[:rows], payload, dimension, TERNARY)
-    found = opened(frame, expected(TERNARY, dimension))
+    frame = messages_frame(STUDY, ROUND, CLIENTS[:rows], payload, dimension, TERNARY)
+    found = opened_frame(frame, expected(TERNARY, dimension))
     assert (found.payload == payload).all()
     assert len(frame) <= HEADER + 4 * (rows - 1) + payload.size
 
@@ -154,8 +154,8 @@ def test_ternary_messages_come_back_in_whichever_form(data, rows, dimension, non
 @pytest.mark.parametrize("nonzero", [0.0, 0.001, 0.01, 0.1])
 def test_ternary_messages_that_are_mostly_zero_take_nine_bits_a_vote(nonzero: float) -> None:
     payload = payload_of(TERNARY, 5, 2000, nonzero)
-    votes = np.count_nonzero(packing(TERNARY).unpack(payload, 2000))
-    size = len(messages(STUDY, ROUND, CLIENTS, payload, 2000, TERNARY)) - HEADER - 16
+    votes = np.count_nonzero(packing_of(TERNARY).unpack(payload, 2000))
+    size = len(messages_frame(STUDY, ROUND, CLIENTS, payload, 2000, TERNARY)) - HEADER - 16
     assert size >= 5 * 4 + votes * 9 / 8
     assert size <= 5 * 4 + votes * 9 / 8 + 1 + 5 * 2000 // 255
     assert size < payload.size / 2
@@ -163,7 +163,7 @@ def test_ternary_messages_that_are_mostly_zero_take_nine_bits_a_vote(nonzero: fl
 
 def test_ternary_messages_with_many_votes_stay_dense() -> None:
     payload = payload_of(TERNARY, 5, 2000, 0.3)
-    assert len(messages(STUDY, ROUND, CLIENTS, payload, 2000, TERNARY)) - HEADER - 16 == payload.size
+    assert len(messages_frame(STUDY, ROUND, CLIENTS, payload, 2000, TERNARY)) - HEADER - 16 == payload.size
 
 
 def test_rows_of_a_sparse_frame_have_lengths_of_their_own() -> None:
@@ -171,15 +171,15 @@ def test_rows_of_a_sparse_frame_have_lengths_of_their_own() -> None:
     symbols[1, [0, 255, 256, 2999]] = 1, -1, 1, -1
     symbols[3, 254:3000:255] = 1
     symbols[4, :40] = -1
-    payload = packing(TERNARY).pack(symbols)
-    frame = messages(STUDY, ROUND, CLIENTS, payload, 3000, TERNARY)
+    payload = packing_of(TERNARY).pack(symbols)
+    frame = messages_frame(STUDY, ROUND, CLIENTS, payload, 3000, TERNARY)
     assert len(frame) < payload.size / 10
-    found = opened(frame, expected(TERNARY, 3000))
-    assert (packing(TERNARY).unpack(found.payload, 3000) == symbols).all()  # type: ignore[union-attr]
+    found = opened_frame(frame, expected(TERNARY, 3000))
+    assert (packing_of(TERNARY).unpack(found.payload, 3000) == symbols).all()  # type: ignore[union-attr]
 
 
 def test_golden_frame() -> None:
-    frame = messages(STUDY, 258, np.array([3, 772]), np.array([[0xA0], [0x40]], np.uint8), 3, SIGN)
+    frame = messages_frame(STUDY, 258, np.array([3, 772]), np.array([[0xA0], [0x40]], np.uint8), 3, SIGN)
     head = b"fdpv\x01\x00eightful\x02\x01\x00\x00\x02\x00\x00\x00\x03\x00\x00\x00\x02\x00\x00\x00\x00\x00\x00\x00"
     rest = b"\x03\x00\x00\x00\x04\x03\x00\x00\xa0\x40"
     assert frame == head + zlib.crc32(head + rest).to_bytes(4, "little") + rest
@@ -207,14 +207,14 @@ WRONG: list[tuple[str, Callable[[], bytes]]] = [
     ("duplicate", lambda: sum_of(SIGN, np.array([2, 2]))[0]),
     ("shape", lambda: frame_of(SIGN, CLIENTS[:0])),
     ("shape", lambda: frame_of(FIVE, CLIENTS[:1])),
-    ("shape", lambda: messages(STUDY, ROUND, CLIENTS[:1], payload_of(SIGN, 1, 14), 14, SIGN)),
-    ("shape", lambda: messages(STUDY, ROUND, CLIENTS, payload_of(TERNARY, 5, 13, 0.0), 13, TERNARY)),
+    ("shape", lambda: messages_frame(STUDY, ROUND, CLIENTS[:1], payload_of(SIGN, 1, 14), 14, SIGN)),
+    ("shape", lambda: messages_frame(STUDY, ROUND, CLIENTS, payload_of(TERNARY, 5, 13, 0.0), 13, TERNARY)),
     ("shape", lambda: signed(GOOD[:5] + b"\x09" + GOOD[6:])),
-    ("shape", lambda: summed(STUDY, ROUND, CLIENTS, np.ones(12, np.int64))),
-    ("alphabet", lambda: messages(STUDY, ROUND, CLIENTS[:1], np.array([[0, 1]], np.uint8), DIMENSION, SIGN)),
-    ("alphabet", lambda: summed(STUDY, ROUND, CLIENTS, np.full(DIMENSION, 7))),
-    ("alphabet", lambda: summed(STUDY, ROUND, CLIENTS, np.full(DIMENSION, -7))),
-    ("alphabet", lambda: summed(STUDY, ROUND, CLIENTS, np.full(DIMENSION, 4))),
+    ("shape", lambda: sum_frame(STUDY, ROUND, CLIENTS, np.ones(12, np.int64))),
+    ("alphabet", lambda: messages_frame(STUDY, ROUND, CLIENTS[:1], np.array([[0, 1]], np.uint8), DIMENSION, SIGN)),
+    ("alphabet", lambda: sum_frame(STUDY, ROUND, CLIENTS, np.full(DIMENSION, 7))),
+    ("alphabet", lambda: sum_frame(STUDY, ROUND, CLIENTS, np.full(DIMENSION, -7))),
+    ("alphabet", lambda: sum_frame(STUDY, ROUND, CLIENTS, np.full(DIMENSION, 4))),
 ]
 
 
@@ -229,15 +229,15 @@ def test_every_reason_is_given_somewhere() -> None:
 
 def test_a_sum_must_be_one_that_so_many_messages_can_have() -> None:
     for total, good in ((0, True), (20, True), (21, False), (-1, False)):
-        frame = summed(STUDY, ROUND, CLIENTS, np.array([total]))
+        frame = sum_frame(STUDY, ROUND, CLIENTS, np.array([total]))
         if good:
-            assert opened(frame, expected(FIVE, 1)).total == [total]  # type: ignore[union-attr]
+            assert opened_frame(frame, expected(FIVE, 1)).total == [total]  # type: ignore[union-attr]
         else:
             assert reason(frame, expected(FIVE, 1)) == "alphabet"
 
 
 def test_a_sum_of_reals_is_rejected() -> None:
-    assert reason(summed(STUDY, ROUND, CLIENTS, np.ones(DIMENSION, np.int64)), expected(GAUSSIAN)) == "shape"
+    assert reason(sum_frame(STUDY, ROUND, CLIENTS, np.ones(DIMENSION, np.int64)), expected(GAUSSIAN)) == "shape"
 
 
 @pytest.mark.parametrize(
@@ -248,12 +248,12 @@ def test_a_sum_of_reals_is_rejected() -> None:
 def test_nonsense_in_company_costs_its_sender_alone(mechanism: Any, bad: list[int]) -> None:
     payload = payload_of(mechanism, 5)
     payload[[1, 3]] = bad
-    found = opened(messages(STUDY, ROUND, CLIENTS, payload, DIMENSION, mechanism), expected(mechanism))
+    found = opened_frame(messages_frame(STUDY, ROUND, CLIENTS, payload, DIMENSION, mechanism), expected(mechanism))
     assert isinstance(found, Messages)
     assert found.refused.tolist() == CLIENTS[[1, 3]].tolist()
     assert found.clients.tolist() == CLIENTS[[0, 2, 4]].tolist()
     assert (found.payload == payload[[0, 2, 4]]).all()
-    alone = messages(STUDY, ROUND, CLIENTS[1:2], payload[1:2], DIMENSION, mechanism)
+    alone = messages_frame(STUDY, ROUND, CLIENTS[1:2], payload[1:2], DIMENSION, mechanism)
     assert reason(alone, expected(mechanism)) == "alphabet"
 
 
@@ -265,7 +265,8 @@ def test_random_bytes_are_rejected(frame):
 
 FRAMES = [*((frame_of(mechanism), mechanism) for mechanism in MECHANISMS),
           *((sum_of(mechanism)[0], mechanism) for mechanism in COUNTED),
-          (messages(STUDY, ROUND, CLIENTS, payload_of(TERNARY, 5, 400, 0.02), 400, TERNARY), TERNARY)]  # fmt: skip
+          (messages_frame(STUDY, ROUND, CLIENTS, payload_of(TERNARY, 5, 400, 0.02), 400, TERNARY), TERNARY),
+          ]  # fmt: skip
 
 
 def wanted_of(frame: bytes, mechanism: Any) -> Expected:
@@ -275,7 +276,7 @@ def wanted_of(frame: bytes, mechanism: Any) -> Expected:
 @given(data=st.data())
 def test_a_frame_cut_short_or_changed_in_a_bit_is_rejected(data):
     frame, mechanism = data.draw(st.sampled_from(FRAMES))
-    opened(frame, wanted_of(frame, mechanism))
+    opened_frame(frame, wanted_of(frame, mechanism))
     cut = data.draw(st.integers(0, len(frame) - 1))
     assert reason(frame[:cut], wanted_of(frame, mechanism)) == "truncated"
     place, bit = data.draw(st.integers(0, len(frame) - 1)), data.draw(st.integers(0, 7))
@@ -303,7 +304,7 @@ def test_a_forged_frame_is_rejected_or_within_the_alphabet(data):
         return
     assert np.isin(found.clients, CLIENTS).all()
     if isinstance(found, Messages):
-        assert packing(mechanism).valid(found.payload, wanted.dimension).all()
+        assert packing_of(mechanism).valid(found.payload, wanted.dimension).all()
         assert len(found.payload) == len(found.clients)
         assert not np.isin(found.refused, found.clients).any()
     else:
@@ -340,8 +341,8 @@ def test_a_sparse_message_that_does_not_add_up_is_rejected(content: bytes) -> No
 def test_a_sparse_message_of_the_same_header_is_read() -> None:
     content = struct.pack("<5I", 3, 0, 0, 0, 1) + b"\xff\x02\x00\x07\x60"
     frame = SPARSE[:26] + struct.pack("<Q", len(content)) + SPARSE[34:FIRST] + content
-    found = opened(signed(frame), expected(TERNARY, 400))
-    symbols = packing(TERNARY).unpack(found.payload, 400)  # type: ignore[union-attr]
+    found = opened_frame(signed(frame), expected(TERNARY, 400))
+    symbols = packing_of(TERNARY).unpack(found.payload, 400)  # type: ignore[union-attr]
     assert np.argwhere(symbols).tolist() == [[0, 257], [0, 258], [4, 7]]
     assert symbols[[0, 0, 4], [257, 258, 7]].tolist() == [-1, 1, 1]
 
@@ -367,7 +368,7 @@ def test_a_huge_number_in_a_header_allocates_nothing(place: int) -> None:
     ),
 )
 def test_replies_come_back(frames, failed):
-    found, why = frames_of(reply(frames, failed))
+    found, why = frames_of(reply_bytes(frames, failed))
     assert [bytes(frame) for frame in found] == frames
     assert why == failed
 
@@ -383,7 +384,7 @@ def test_random_replies_are_rejected_or_hold_nothing_that_was_not_sent(content):
 
 @given(data=st.data())
 def test_a_reply_cut_short_is_rejected(data):
-    content = reply([b"one", b"", b"three"], {7: "raised", 8: ""})
+    content = reply_bytes([b"one", b"", b"three"], {7: "raised", 8: ""})
     with pytest.raises(Rejected, match="truncated"):
         frames_of(content[: data.draw(st.integers(0, len(content) - 1))])
 
@@ -397,7 +398,7 @@ def test_a_reply_that_says_it_is_huge_is_rejected_at_once(counts: tuple[int, int
 
 
 def test_reasons_of_failures_are_one_short_line_of_print() -> None:
-    _, failed = frames_of(reply([], {1: "a\nb\x1b[31m" + "é" * 500}))
+    _, failed = frames_of(reply_bytes([], {1: "a\nb\x1b[31m" + "é" * 500}))
     assert failed[1].startswith("ab[31mé")
     assert failed[1].isprintable()
     assert len(failed[1]) <= 200

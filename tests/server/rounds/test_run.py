@@ -16,11 +16,11 @@ import numpy as np
 import pytest
 
 from fedpriv import records
-from fedpriv._base.files import replaced
+from fedpriv._base.files import replace_file
 from fedpriv.errors import FedprivError
 from fedpriv.studies import file as study_file
 from server import rounds
-from server.directory import KEPT, kept
+from server.directory import KEPT, kept_alone
 from server.rounds.driver import Answer, Task
 from simulations.flower import launch
 from simulations.runs.direct import Here, OnRay
@@ -30,8 +30,8 @@ FAULTS = str(Path(__file__).parents[2])
 
 
 def run(directory: Path, *overrides: str, cohorts: int = 1, driver: Any = None, resume: bool = False) -> dict[str, Any]:
-    study = study_file.read("digits", [*FEW, *overrides])
-    return rounds.run(study, directory, driver or Here(cohorts), resume=resume, quiet=True)
+    study = study_file.read_study("digits", [*FEW, *overrides])
+    return rounds.run_rounds(study, directory, driver or Here(cohorts), resume=resume, quiet=True)
 
 
 def content(directory: Path) -> bytes:
@@ -77,12 +77,12 @@ def overrides(name: str) -> list[str]:
 def test_records_are_the_same_bytes_for_any_division_into_cohorts(name: str, tmp_path: Path) -> None:
     chosen = overrides(name)
     if name == "floats":  # nothing is promised, so nothing is calibrated
-        text = study_file.text(study_file.read("digits")).replace("epsilon = 4.0\n", "")
-        study = study_file.parsed(text, overrides=chosen)
+        text = study_file.study_text(study_file.read_study("digits")).replace("epsilon = 4.0\n", "")
+        study = study_file.parsed_study(text, overrides=chosen)
     else:
-        study = study_file.read("digits", chosen)
+        study = study_file.read_study("digits", chosen)
     for cohorts in (1, 2, 5):
-        result = rounds.run(study, tmp_path / str(cohorts), Here(cohorts), quiet=True)
+        result = rounds.run_rounds(study, tmp_path / str(cohorts), Here(cohorts), quiet=True)
     assert content(tmp_path / "1") == content(tmp_path / "2") == content(tmp_path / "5")
     assert (weights(tmp_path / "1") == weights(tmp_path / "5")).all()
     assert result["failed"] == result["rejected"] == {}
@@ -102,10 +102,10 @@ def test_records_are_the_same_bytes_in_two_worker_processes(tmp_path: Path) -> N
 
 
 def test_the_shipped_study_learns_and_says_what_it_cost(tmp_path: Path) -> None:
-    study = study_file.read("digits", ["run.evaluate_every=40"])
-    result = rounds.run(study, tmp_path, Here(), quiet=True)
+    study = study_file.read_study("digits", ["run.evaluate_every=40"])
+    result = rounds.run_rounds(study, tmp_path, Here(), quiet=True)
     assert result["accuracy"] > 0.88
-    assert f"{records.read(tmp_path / 'records.jsonl').header['bits']['masked']:.0f} masked bits" in study.about
+    assert f"{records.read_records(tmp_path / 'records.jsonl').header['bits']['masked']:.0f} masked bits" in study.about
     assert 3.3 < result["epsilon"]["lower"] < result["epsilon"]["upper"] <= 4
     assert result["bytes_up"] == 40 * 1437 * result["client_bytes"]
     assert result["client_bytes"] < 1200  # 13 masked bits a coordinate; float32 would take 2,600
@@ -130,7 +130,7 @@ def test_a_run_killed_at_any_moment_resumes_to_the_same_bytes(tmp_path: Path) ->
         process.kill()
         process.wait()
         assert lines(cut) < 60, "it was over before it was killed"
-    result = rounds.run(study_file.read(str(cut / "study.toml")), cut, Here(), resume=True, quiet=True)
+    result = rounds.run_rounds(study_file.read_study(str(cut / "study.toml")), cut, Here(), resume=True, quiet=True)
     assert content(cut) == content(tmp_path / "whole")
     assert (weights(cut) == weights(tmp_path / "whole")).all()
     assert result["why"] == "finished"
@@ -156,7 +156,7 @@ def test_ctrl_c_leaves_whole_records_and_ends_with_130(tmp_path: Path) -> None:
     process.send_signal(signal.SIGINT)
     _, error = process.communicate(timeout=60)
     assert process.returncode == 130, error.decode()
-    found = records.read(out / "records.jsonl")
+    found = records.read_records(out / "records.jsonl")
     assert found.end is not None
     assert found.end["why"] == "interrupted"
     assert found.end["rounds"] == len(found.rounds) >= 18
@@ -173,7 +173,7 @@ def test_a_directory_is_one_runs_at_a_time(tmp_path: Path) -> None:
                 with pytest.raises(FedprivError, match="run: is at work in another process"):
                     run(tmp_path / "run", resume=resume)
             with pytest.raises(FedprivError, match="run: is at work in another process"):
-                launch.simulate(study_file.read("digits"), tmp_path / "run")
+                launch.simulate_study(study_file.read_study("digits"), tmp_path / "run")
             return super().ask(task)
 
     run(tmp_path / "whole")
@@ -192,17 +192,17 @@ with kept(Path({str(tmp_path)!r})):
     print("kept", flush=True)
     sys.stdin.read()
 """
-    with kept(tmp_path) as lock:
+    with kept_alone(tmp_path) as lock:
         child = subprocess.Popen(
             [sys.executable, "-c", program], env={**ENVIRONMENT, KEPT: str(lock)}, pass_fds=[lock],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE,
         )  # fmt: skip
         assert child.stdout is not None
         assert child.stdout.readline() == b"kept\n"
-    with pytest.raises(FedprivError, match="is at work in another process"), kept(tmp_path):
+    with pytest.raises(FedprivError, match="is at work in another process"), kept_alone(tmp_path):
         pass
     child.communicate()
-    with kept(tmp_path):
+    with kept_alone(tmp_path):
         pass
 
 
@@ -213,7 +213,7 @@ def test_a_study_edited_in_the_runs_directory_is_not_gone_on_with(tmp_path: Path
 
     def resumed(text: str) -> dict[str, Any]:
         file.write_text(text)
-        return rounds.run(study_file.read(str(file)), tmp_path, Here(), resume=True, quiet=True)
+        return rounds.run_rounds(study_file.read_study(str(file)), tmp_path, Here(), resume=True, quiet=True)
 
     with pytest.raises(
         FedprivError, match=r"study.toml is not the study of the records beside it \(what differs: seed\)"
@@ -254,7 +254,7 @@ def test_the_ledger_remembers_a_round_that_was_asked_but_never_recorded(tmp_path
 
     with pytest.raises(KeyboardInterrupt):
         run(tmp_path / "run", driver=Stops())
-    found = records.read(tmp_path / "run" / "records.jsonl")
+    found = records.read_records(tmp_path / "run" / "records.jsonl")
     assert len(found.rounds) == 2
     assert found.end is not None
     assert found.end["releases_of_worst"] == 3
@@ -270,7 +270,7 @@ def test_noise_that_cannot_be_drawn_again_is_charged_again(tmp_path: Path) -> No
     for _ in range(2):
         with pytest.raises(KeyboardInterrupt):
             run(tmp_path / "run", "privacy.noise=cryptographic", driver=Stops(), resume=(tmp_path / "run").exists())
-    found = records.read(tmp_path / "run" / "records.jsonl")
+    found = records.read_records(tmp_path / "run" / "records.jsonl")
     assert found.end is not None
     assert found.end["releases_of_worst"] == 4
 
@@ -309,7 +309,7 @@ def test_ctrl_c_just_after_a_file_was_put_in_its_place_stays_ctrl_c(
 
     monkeypatch.setattr("os.replace", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        replaced(tmp_path / "file", b"new")
+        replace_file(tmp_path / "file", b"new")
     assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [("file", b"new")]
 
 
@@ -349,11 +349,11 @@ class Losing(Here):
 @pytest.mark.parametrize("noise", ["cryptographic", "seeded"])
 @pytest.mark.parametrize("times", [1, 3, 1000])
 def test_a_retry_is_asked_only_where_the_budget_pays_for_it(tmp_path: Path, noise: str, times: int) -> None:
-    study = study_file.parsed(LOST.replace("NOISE", noise))
-    result = rounds.run(study, tmp_path, Losing(times), quiet=True)
+    study = study_file.parsed_study(LOST.replace("NOISE", noise))
+    result = rounds.run_rounds(study, tmp_path, Losing(times), quiet=True)
     assert 0 < result["epsilon"]["upper"] <= 0.66
     assert result["why"] == "budget"
-    lines = records.read(tmp_path / "records.jsonl").rounds
+    lines = records.read_records(tmp_path / "records.jsonl").rounds
     skipped = [line["skipped"] for line in lines if line["skipped"]]
     assert set(skipped) <= {"19 answers, 20 needed"}
     assert bool(skipped) == (times == 1000 or (noise == "cryptographic" and times == 3))
@@ -364,10 +364,10 @@ def test_a_round_that_a_crash_left_charged_is_not_drawn_again_past_the_budget(tm
         def ask(self, task: Task) -> Iterator[Answer]:
             raise KeyboardInterrupt
 
-    study = study_file.parsed(LOST.replace("NOISE", "cryptographic"))
+    study = study_file.parsed_study(LOST.replace("NOISE", "cryptographic"))
     for resume in range(5):
         try:
-            result = rounds.run(study, tmp_path, Killed(), quiet=True, resume=bool(resume))
+            result = rounds.run_rounds(study, tmp_path, Killed(), quiet=True, resume=bool(resume))
         except KeyboardInterrupt:
             continue
         assert result["why"] == "budget"
@@ -440,7 +440,7 @@ def test_a_client_that_was_late_is_not_silent_in_the_same_round(tmp_path: Path) 
 
 def test_a_step_past_float32_is_not_taken(tmp_path: Path) -> None:
     run(tmp_path, "server.step=1e60")
-    reasons = {line["skipped"] for line in records.read(tmp_path / "records.jsonl").rounds}
+    reasons = {line["skipped"] for line in records.read_records(tmp_path / "records.jsonl").rounds}
     assert reasons == {"the step leads to weights that float32 cannot hold: server.step is too large"}
 
 
@@ -473,7 +473,7 @@ def test_a_client_that_raises_is_counted_and_the_others_go_on(tmp_path: Path) ->
     failed = sum(result["failed"].values())
     assert 0 < failed < 4 * 40
     assert result["skipped"] == 0
-    note = records.read(tmp_path / "records.jsonl").rounds[0]["note"]
+    note = records.read_records(tmp_path / "records.jsonl").rounds[0]["note"]
     assert "this record cannot be read" in note
 
 
@@ -490,7 +490,7 @@ def test_rounds_without_answers_are_skipped_and_the_run_ends_well(tmp_path: Path
 def test_a_round_that_asks_nobody_is_skipped(tmp_path: Path) -> None:
     chosen = ["clients.participation={kind='Poisson', rate=0.01}", "privacy.trust=local", "privacy.epsilon=2000.0"]
     result = run(tmp_path, *chosen, "run.rounds=8")
-    found = records.read(tmp_path / "records.jsonl")
+    found = records.read_records(tmp_path / "records.jsonl")
     assert 0 < result["skipped"] < 8
     assert {line["skipped"] for line in found.rounds if line["asked"] == 0} == {"0 answers, 1 needed"}
 

@@ -28,7 +28,7 @@ from fedpriv.studies import file as study_file
 from simulations.audit._node_home import MEMORY
 from simulations.audit._node_neighbours import turned
 from simulations.audit._node_ratio import of_messages, of_releases
-from simulations.audit.node import Examined, examined
+from simulations.audit.node import Examined, examined_node
 from simulations.command_line import main
 from tests.clients.node.test_neighbours import (
     BARE,
@@ -57,7 +57,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def node(folder: Path, change: Change = same, terms: str = TERMS, **about: Any) -> Path:
     """A node's directory, with a ledger in which nothing is charged yet."""
     found = directory(folder, change, terms, **about)
-    with own_ledger.opened(found / "ledger", (0, 1)):
+    with own_ledger.opened_ledger(found / "ledger", (0, 1)):
         return found
 
 
@@ -72,7 +72,7 @@ def looked_at(
 ) -> Any:
     """What is found of a node before its trials; `then` while its copy is there."""
     folder = one.parent
-    with examined(one, two, study(folder, text), [], folder / "out", lambda _: None) as own:
+    with examined_node(one, two, study(folder, text), [], folder / "out", lambda _: None) as own:
         return then(own)
 
 
@@ -125,7 +125,7 @@ def test_a_node_without_data_of_its_own_is_audited_with_those_of_the_study(here:
     own.mkdir()
     terms = TERMS.replace("classes = 3", "reruns = true")
     (own / "policy.toml").write_text(terms)
-    with own_ledger.opened(own / "ledger", (0, 2)):
+    with own_ledger.opened_ledger(own / "ledger", (0, 2)):
         pass
     words = ["--study", study(here, CLIENTS), "--canaries", "30", "--quiet"]
     assert main(["audit", "--node", str(own), *words]) == 0
@@ -377,7 +377,7 @@ TOLD: dict[str, tuple[str, str, str]] = {
 @pytest.mark.parametrize("name", TOLD)
 def test_with_hardly_any_noise_every_coin_is_told_so_that_scores_mean_something(name: str, here: Path) -> None:
     override, terms, words = TOLD[name]
-    text = study_file.text(study_file.parsed(BARE, overrides=["run.rounds=2", override]))
+    text = study_file.study_text(study_file.parsed_study(BARE, overrides=["run.rounds=2", override]))
     own, scores = looked_at(node(here / "own", terms=TERMS.replace("1e6", "1e9") + terms), text, then=tried)
     assert not own.seen.faults
     assert words in own.audit.source.words

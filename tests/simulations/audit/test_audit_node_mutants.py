@@ -19,7 +19,7 @@ from clients.node.own_ledger import OwnLedger
 from clients.node.policy import Policy
 from clients.training.cohort import Cohort
 from clients.training.releasing import Releasing
-from fedpriv.auditing.pairs import repeated
+from fedpriv.auditing.pairs import repeated_messages
 from fedpriv.randomness.grid import FineGrid
 from fedpriv.studies import file as study_file
 from simulations.audit.node import Examined
@@ -111,7 +111,7 @@ def test_what_stands_beside_frames_is_compared_by_value(beside: Beside, here: Pa
         return real(self, asked, *about)
 
     def replied(action: str, message: Message, context: Any) -> Message:
-        reply, why = answering.answered(action, message.content, context)
+        reply, why = answering.answered_message(action, message.content, context)
         if why:
             return Message(Error(answering.RAISED, why), reply_to=message)
         array = Array("uint8", (len(reply),), answering.RAW, reply)
@@ -224,13 +224,13 @@ def test_one_key_for_all_noise_is_told_under_sums_too(name: str, here: Path, mon
     def one() -> np.random.Generator:
         return np.random.Generator(np.random.Philox(key=1))
 
-    text = study_file.text(study_file.parsed(BARE, overrides=["run.rounds=2", SUMS[name]]))
+    text = study_file.study_text(study_file.parsed_study(BARE, overrides=["run.rounds=2", SUMS[name]]))
     own = node(here / "own", terms=TERMS.replace("1e6", "1e9") + BELIEVED[name])
 
     def repeats(found: Examined) -> int:
         source = found.audit.source
         assert source.checks_repeats(8)
-        return repeated(source.scored(np.arange(8) < 4, np.arange(8)).keys)
+        return repeated_messages(source.scored(np.arange(8) < 4, np.arange(8)).keys)
 
     assert looked_at(own, text, then=repeats) == 0
     for module in ("clients.training.cohort", "clients.training.releasing"):

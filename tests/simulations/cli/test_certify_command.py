@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from simulations.certify.accuracy import steps
+from simulations.certify.accuracy import radius_steps
 from simulations.command_line import main
 
 RUN = ["run", "--driver", "direct", "--quiet", "--set", "clients.count=60", "--set", "run.rounds=2"]
@@ -121,8 +121,8 @@ def test_a_directory_without_a_run_or_without_a_round_is_refused(
 
 @pytest.mark.parametrize(("largest", "last"), [(0.83, 0.8), (12.0, 12.0), (0.0099, 0.009), (1.0, 1.0)])
 def test_radii_are_round_numbers_up_to_the_largest(largest: float, last: float) -> None:
-    found = steps(largest)
+    found = radius_steps(largest)
     assert found[0] == 0
     assert found[-1] == pytest.approx(last)
     assert 5 <= len(found) <= 11
-    assert steps(0.0) == [0.0]
+    assert radius_steps(0.0) == [0.0]

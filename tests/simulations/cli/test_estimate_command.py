@@ -14,7 +14,7 @@ import pytest
 from pytest import approx
 
 from fedpriv._base import files
-from fedpriv.estimation import ESTIMATORS, spelled
+from fedpriv.estimation import ESTIMATORS, spelled_name
 from fedpriv.randomness.streams import stream
 from simulations.cli._estimate_data import records_of
 from simulations.command_line import main
@@ -260,7 +260,7 @@ def test_every_method_is_listed_and_in_the_help(capsys: pytest.CaptureFixture[st
     helped = capsys.readouterr().out
     for name in ESTIMATORS:
         assert f"  {name} " in listed
-        assert spelled(name) in helped
+        assert spelled_name(name) in helped
 
 
 def test_help_and_a_refusal_load_neither_torch_nor_flower_nor_plots() -> None:
@@ -277,7 +277,7 @@ print(*sorted(found))
 
 
 def test_what_hides_nothing_says_so(sample: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    open_ = [spelled(name) for name, cls in ESTIMATORS.items() if not getattr(cls, "private", True)]
+    open_ = [spelled_name(name) for name, cls in ESTIMATORS.items() if not getattr(cls, "private", True)]
     assert "robust-filter" in open_
     for method in open_:
         corruption = ["--corruption", "0.1"] if method == "robust-filter" else []
@@ -306,7 +306,7 @@ def test_records_are_never_written_over_and_a_mean_that_is_not_written_is_an_err
     def full(*_: Any, **__: Any) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(files, "replaced", full)
+    monkeypatch.setattr(files, "replace_file", full)
     status, found, err = asked([*words, str(tmp_path / "mean.npy")], capsys)
     assert (status, found["out"], len(found["mean"])) == (1, None, 3)
     assert "No space left on device; the mean is below" in err

@@ -15,7 +15,7 @@ from clients.node.policy import Policy
 from fedpriv.accounting.ledger import Budget
 from fedpriv.errors import FedprivError
 from fedpriv.mechanisms import COSTED
-from fedpriv.registry import built
+from fedpriv.registry import built_kind
 from fedpriv.settings import Setting, settings_of
 from fedpriv.studies import file as study_file
 from fedpriv.studies.schema import setting_schema, study_schema
@@ -83,7 +83,7 @@ def test_what_the_schema_refuses_of_a_setting_the_class_refuses_by_its_name(
     assume(not Draft202012Validator({**setting_schema(setting), "$defs": SCHEMA["$defs"]}).is_valid(value))
     table = {own.name: fine(own) for own in settings_of(cls)} | {setting.name: value}
     with pytest.raises(FedprivError, match=rf"\b{setting.name}\b"):
-        built(kind, cls, table)
+        built_kind(kind, cls, table)
 
 
 # --- the schema of a study ----------------------------------------------------------------------------------------
@@ -93,9 +93,9 @@ def test_the_schema_is_one() -> None:
     Draft202012Validator.check_schema(SCHEMA)
 
 
-@pytest.mark.parametrize("name", study_file.shipped())
+@pytest.mark.parametrize("name", study_file.shipped_studies())
 def test_shipped_studies_are_valid_and_name_their_schema(name: str) -> None:
-    path = study_file.shipped()[name]
+    path = study_file.shipped_studies()[name]
     text = path.read_text(encoding="utf-8")
     Draft202012Validator(SCHEMA).validate(study_file.tomllib.loads(text))
     first = text.splitlines()[0]
@@ -105,15 +105,15 @@ def test_shipped_studies_are_valid_and_name_their_schema(name: str) -> None:
 
 PLACES = [
     (name, path)
-    for name, file in study_file.shipped().items()
-    for path in study_file.flat(study_file.tables(file.read_text(encoding="utf-8")))
+    for name, file in study_file.shipped_studies().items()
+    for path in study_file.flat(study_file.study_tables(file.read_text(encoding="utf-8")))
     if not path.startswith("sweep")
 ]
 
 
 def changed(name: str, path: str, change: Any) -> dict[str, Any]:
     """The tables of a shipped study, without its grid, one of them changed."""
-    table = study_file.tomllib.loads(study_file.shipped()[name].read_text(encoding="utf-8"))
+    table = study_file.tomllib.loads(study_file.shipped_studies()[name].read_text(encoding="utf-8"))
     table.pop("sweep", None)
     *above, last = path.split(".")
     inner = table
@@ -173,7 +173,7 @@ def test_everything_is_listed(capsys: pytest.CaptureFixture[str]) -> None:
         assert [entry["kind"] for entry in found[noun]] == list(family)
         assert all(f"  {kind} " in text for kind in family)
         assert all(entry["is"] and set(entry["about"]) == set(entry["settings"]) for entry in found[noun])
-    assert {entry["name"] for entry in found["studies"]} == set(study_file.shipped())
+    assert {entry["name"] for entry in found["studies"]} == set(study_file.shipped_studies())
 
 
 def test_a_family_a_kind_and_a_table_are_listed_alone(capsys: pytest.CaptureFixture[str]) -> None:

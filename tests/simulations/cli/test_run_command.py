@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from simulations.command_line import main
-from simulations.flower.surroundings import environment
+from simulations.flower.surroundings import flower_environment
 
 QUICK = ["--driver", "direct", "--quiet", "--set", "clients.count=60", "--set", "privacy.epsilon=20.0"]
 QUICK += ["--set", "run.rounds=2"]
@@ -184,7 +184,7 @@ def test_a_module_beside_the_study_is_found_here_by_workers_and_by_whoever_resum
     (study.parent / "flips_mine.py").write_text("class Flips:\n    def on_updates(self, updates, *_): return -updates")
     before = sys.path[:]
     assert main(["run", "mine/study.toml", *QUICK, "--set", "attack.kind=flips_mine:Flips", "--out", "run"]) == 0
-    assert environment(tmp_path)["PYTHONPATH"].split(os.pathsep)[-2:] == [str(study.parent), str(tmp_path)]
+    assert flower_environment(tmp_path)["PYTHONPATH"].split(os.pathsep)[-2:] == [str(study.parent), str(tmp_path)]
     del sys.modules["flips_mine"]
     sys.path[:] = before
     monkeypatch.chdir("/")

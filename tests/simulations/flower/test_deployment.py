@@ -30,7 +30,7 @@ from simulations.command_line import main
 from simulations.flower._deploy_certificates import write_certificates, write_node_key
 from simulations.flower._deploy_parts import IDENTITY, PEERS, write_peers
 from simulations.flower.deploy_state import EXECUTOR, MARK, STATE, Deployment, Process
-from simulations.flower.surroundings import began
+from simulations.flower.surroundings import process_began
 from simulations.runs import direct
 
 NO_FLOWER = "fedpriv: flower-superlink is not there: Flower is not installed beside fedpriv"
@@ -64,7 +64,7 @@ def lines(directory: Path, name: str = "records.jsonl") -> list[dict[str, Any]]:
 
 
 def tiny() -> Study:
-    return study_file.parsed(TINY)
+    return study_file.parsed_study(TINY)
 
 
 @pytest.mark.flower
@@ -101,7 +101,7 @@ def test_a_deployment_that_was_mended_runs_to_the_simulations_bits_and_every_cli
     run = ["run", str(tmp_path / "tiny.toml"), "--superlink", "local", "--quiet", "--json"]
     assert main([*run, "--out", str(tmp_path / "deployed")]) == 0
     assert json.loads(capsys.readouterr().out)["why"] == "finished"
-    rounds.run(tiny(), tmp_path / "direct", direct.Here(), quiet=True)
+    rounds.run_rounds(tiny(), tmp_path / "direct", direct.Here(), quiet=True)
     assert (tmp_path / "deployed" / "records.jsonl").read_bytes() == (tmp_path / "direct/records.jsonl").read_bytes()
     for number, held in enumerate(([[0, 9]], [[10, 20]])):
         charges = lines(place / f"node-{number}" / "ledger", "ledger.jsonl")[1:]
@@ -209,7 +209,7 @@ def kill(*pids: int) -> None:
     """Kill these, and wait until they are gone."""
     for pid in pids:
         os.kill(pid, signal.SIGKILL)
-    while any(began(pid) for pid in pids):
+    while any(process_began(pid) for pid in pids):
         time.sleep(0.01)
 
 
@@ -217,7 +217,7 @@ def kill(*pids: int) -> None:
 def sleeper() -> Iterator[Process]:
     """A process that could be a SuperNode, as `up` writes it down."""
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as started:
-        yield Process("node-0", started.pid, began(started.pid), 1)
+        yield Process("node-0", started.pid, process_began(started.pid), 1)
         started.kill()
 
 
@@ -264,7 +264,7 @@ def test_a_port_that_is_taken_is_one_clear_line_and_nothing_is_left(
 def test_no_process_is_ended_that_only_bears_the_pid_of_one_that_was_started(place: Path) -> None:
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as stranger:
         place.mkdir()
-        mine = Process("node-0", stranger.pid, began(stranger.pid), 1)
+        mine = Process("node-0", stranger.pid, process_began(stranger.pid), 1)
         assert mine.runs
         other = Process("node-0", stranger.pid, "before", 1)
         Deployment(1, False, 1, "nobody's mark", True, [other]).save(place)

@@ -64,7 +64,7 @@ class Trouble:
 
 
 def tiny(*overrides: str) -> Study:
-    return study_file.parsed(TINY, overrides=overrides)
+    return study_file.parsed_study(TINY, overrides=overrides)
 
 
 def lines(directory: Path) -> list[dict[str, Any]]:
@@ -72,7 +72,7 @@ def lines(directory: Path) -> list[dict[str, Any]]:
 
 
 def directly(study: Study, directory: Path, *, resume: bool = False) -> bytes:
-    rounds.run(study, directory, direct.Here(), resume=resume, quiet=True)
+    rounds.run_rounds(study, directory, direct.Here(), resume=resume, quiet=True)
     return (directory / "records.jsonl").read_bytes()
 
 
@@ -130,7 +130,7 @@ def test_flower_leaves_the_files_of_a_function_call_also_where_a_worker_is_kille
     wanted = directly(study, tmp_path / "direct")
     (tmp_path / "done").unlink()
     (tmp_path / "plan").write_text("well dies")
-    result = launch.simulate(study, tmp_path / "flower", workers=2, cohorts=3, quiet=True)
+    result = launch.simulate_study(study, tmp_path / "flower", workers=2, cohorts=3, quiet=True)
     assert (tmp_path / "flower" / "records.jsonl").read_bytes() == wanted
     assert (tmp_path / "done").read_text() == "....."  # four rounds, and the second anew
     found, expected = ({**np.load(tmp_path / each / "checkpoint.npz")} for each in ("flower", "direct"))
@@ -148,7 +148,7 @@ def test_flower_leaves_the_files_of_a_function_call_also_where_a_worker_is_kille
 def test_clients_that_raise_or_hang_cost_their_own_cohort_some_rounds(tmp_path: Path, troubled: str) -> None:
     (tmp_path / "plan").write_text("well raises hangs")
     study = tiny(troubled, "run.rounds=20", "server.timeout=8")
-    result = launch.simulate(study, tmp_path / "run", workers=2, cohorts=2, quiet=True)
+    result = launch.simulate_study(study, tmp_path / "run", workers=2, cohorts=2, quiet=True)
     assert result["why"] == "finished"
     found = [(line["answered"], line["failed"]) for line in lines(tmp_path / "run") if line["kind"] == "round"]
     assert found[:4] == [(40, {}), (39, {"attack": 1}), (20, {"late": 20}), (20, {"silent": 20})]
@@ -177,7 +177,7 @@ def test_a_run_cut_short_is_whole_and_goes_on_to_the_same_bits(
 ) -> None:
     file = tmp_path / "tiny.toml"
     long = tiny("run.rounds=600", "run.checkpoint_every=7")
-    file.write_text(study_file.text(long))
+    file.write_text(study_file.study_text(long))
     process = started(tmp_path / "run", file)
     scratches = {Path(env["RAY_TMPDIR"]) for env in running(marked).values() if "RAY_TMPDIR" in env}
     process.send_signal(ended)
@@ -234,7 +234,7 @@ def test_what_keeps_ray_from_starting_is_the_error_and_the_log_stays(
     (tmp_path / "ray.py").write_text("print('quite broken', flush=True)\nraise ImportError('no ray here')")
     monkeypatch.syspath_prepend(str(tmp_path))
     with pytest.raises(FedprivError, match=r"ImportError: no ray here \(.*error.json and flower.log") as error:
-        launch.simulate(tiny(), tmp_path / "run", quiet=True)
+        launch.simulate_study(tiny(), tmp_path / "run", quiet=True)
     assert "\n" not in str(error.value)
     assert "quite broken" in (tmp_path / "run" / "flower.log").read_text()
 

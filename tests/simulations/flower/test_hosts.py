@@ -17,7 +17,7 @@ from soak import SHARED
 from soak_deployed import CLIENTS, alone, differing
 from wire import Wire, impossible
 
-from fedpriv.population.participation import attackers
+from fedpriv.population.participation import byzantine_clients
 from fedpriv.studies import file as study_file
 
 BYZANTINE = 8  # who write down what they send, and are honest
@@ -170,8 +170,8 @@ def compare(hosts: Hosts, study: str, out: str, cut: str, folder: Path) -> None:
     absent = {line["round"]: frozenset({number}) for line in lines if line["answered"] < CLIENTS}
     alone(folder / out, absent, study, NODES)
     assert not differing(hosts.place(LINK) / out, folder / out)
-    wanted, seed = set(noted(folder / f"{out}.witness")), study_file.parsed(study).run.seed
-    witnesses = set(attackers(CLIENTS, BYZANTINE, seed).tolist())
+    wanted, seed = set(noted(folder / f"{out}.witness")), study_file.parsed_study(study).run.seed
+    witnesses = set(byzantine_clients(CLIENTS, BYZANTINE, seed).tolist())
     for place, name in enumerate(NAMES):
         own = range(place * EACH, (place + 1) * EACH)
         charged, released = hosts.charged(name), noted(hosts.place(name) / f"{out}.witness")

@@ -20,10 +20,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedpriv.accounting.event import by_hand, described
+from fedpriv.accounting.event import by_hand, event_as_data
 from fedpriv.mechanisms import COSTED, MECHANISMS
 from fedpriv.records import Writer
-from server.progress.words import down, ranges, up
+from server.progress.words import ranges_words, rounded_down, rounded_up
 from simulations.command_line import main
 
 COST = {"lower": 3.34465, "upper": 3.95222, "clt": 3.71}  # of forty rounds
@@ -55,7 +55,7 @@ def write_run(
     first = {
         "format": 1, "kind": "run", "study": "0123456789abcdef", "name": "digits", "clients": 1437, "byzantine": 143,
         "dimension": 650, "mechanism": {"kind": "Binomial", "settings": settings}, "aggregation": {"kind": "Mean"},
-        "attack": attack or {"kind": "SignFlip"}, "release": described(release), "trust": trust,
+        "attack": attack or {"kind": "SignFlip"}, "release": event_as_data(release), "trust": trust,
         "delta": 1e-5, "rounds": rounds, "client_bytes": client_bytes,
         "bits": {"packed": packed, "entropy": release.mechanism.entropy, "masked": masked}, "model": "Logistic",
         "test_examples": 360,
@@ -273,11 +273,11 @@ def test_the_table_says_how_the_run_ended(end: str | None, words: str, tmp_path:
 
 def test_of_a_run_cut_short_the_last_epsilon_recorded_is_given_with_a_warning(tmp_path: Path) -> None:
     from simulations.report.run import facts
-    from simulations.report.run.runs import load
+    from simulations.report.run.runs import read_run
 
-    run = load(write_run(tmp_path / "run", done=10, end=None))
-    said = " ".join(facts.promise(run))
-    assert f"ε = {up(COST['upper'] / 2)}" in said
+    run = read_run(write_run(tmp_path / "run", done=10, end=None))
+    said = " ".join(facts.promise_sentences(run))
+    assert f"ε = {rounded_up(COST['upper'] / 2)}" in said
     assert "ledger" in said
     assert "17" not in said
 
@@ -382,17 +382,17 @@ def test_what_cannot_be_reported_is_refused_in_one_line(tmp_path: Path) -> None:
 
 @given(value=st.floats(1e-9, 1e9))
 def test_upper_bounds_are_rounded_up_and_lower_bounds_down(value: float) -> None:
-    assert value <= float(up(value)) <= value * 1.0011
-    assert value * 0.9989 <= float(down(value)) <= value
+    assert value <= float(rounded_up(value)) <= value * 1.0011
+    assert value * 0.9989 <= float(rounded_down(value)) <= value
 
 
 def test_an_infinite_bound_is_shown_as_such() -> None:
-    assert up(inf) == "∞"
+    assert rounded_up(inf) == "∞"
 
 
 @given(st.sets(st.integers(1, 40)))
 def test_ranges_name_every_number_and_no_other(numbers: set[int]) -> None:
-    ends = [part.split("–") for part in ranges(sorted(numbers)).split(", ") if part]
+    ends = [part.split("–") for part in ranges_words(sorted(numbers)).split(", ") if part]
     assert {each for part in ends for each in range(int(part[0]), int(part[-1]) + 1)} == numbers
 
 
@@ -400,10 +400,10 @@ def test_ranges_name_every_number_and_no_other(numbers: set[int]) -> None:
     st.lists(st.tuples(st.floats(-10, 110), st.floats(1, 20)), min_size=1, max_size=5),
 )
 def test_labels_beside_lines_keep_their_order_and_never_meet(labels: list[tuple[float, float]]) -> None:
-    from simulations.figures.style import apart
+    from simulations.figures.style import spaced_apart
 
     wanted, tall = zip(*labels, strict=True)
-    places = apart(wanted, tall, 0.0, 100.0)
+    places = spaced_apart(wanted, tall, 0.0, 100.0)
     order = sorted(range(len(labels)), key=lambda each: wanted[each])
     for below, above in pairwise(order):
         assert places[above] - places[below] >= (tall[above] + tall[below]) / 2 - 1e-6
@@ -420,14 +420,14 @@ def released(directory: Path, **header: Any) -> Path:
         unit="record", adjacency="add-remove", sampling=0.25,
     )  # fmt: skip
     own = {"private_sum": {"kind": "Ptr", **PTR, "sampling": 0.25, "trimmed": 0.25}, "clients": 1, "byzantine": 0}
-    return write_run(directory, trust="local", **({**PLAIN, **own, "release": described(release)} | header))
+    return write_run(directory, trust="local", **({**PLAIN, **own, "release": event_as_data(release)} | header))
 
 
 def test_a_release_that_plain_carries_is_named_with_its_epsilon_and_never_called_unprotected(tmp_path: Path) -> None:
     said = report(released(tmp_path))
     page = (tmp_path / "report" / "index.html").read_text(encoding="utf-8")
     assert "release            Ptr clip=3" in said
-    assert f"at most {up(COST['upper'])}" in said
+    assert f"at most {rounded_up(COST['upper'])}" in said
     for words in ("trained by one client, each message a release of records by Ptr<", "ε ≤ 3.953", "of a record",
                   "records by Ptr, and private as it is: Plain carries it, which costs nothing",
                   "where a noisy test passes", "Carries the release as it is", "Adding or removing one"):  # fmt: skip

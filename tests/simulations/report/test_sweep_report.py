@@ -25,7 +25,7 @@ from fedpriv.studies import file as study_file
 from server import rounds
 from simulations.command_line import main
 from simulations.report.sweep._spots import spread
-from simulations.report.sweep.cells import load
+from simulations.report.sweep.cells import read_sweep
 from simulations.report.sweep.grid import Grid
 from simulations.runs.direct import Here
 
@@ -244,7 +244,7 @@ def test_no_attack_leaves_less_than_the_worst(values: list[list[int]], tmp_path_
     seeds = range(min(map(len, values)))
     attacks = {f"A{at}": each for at, each in enumerate(values)}
     write_sweep(place, {"attack": list(attacks)}, lambda at, seed: attacks[at["attack"]][seed] / 100, seeds=seeds)
-    [field] = Grid(load(place)).fields
+    [field] = Grid(read_sweep(place)).fields
     means = [statistics.fmean(each[seed] / 100 for seed in seeds) for each in values]
     assert field.mean == pytest.approx(min(means), abs=1e-12)
     assert field.worst is not None
@@ -509,10 +509,10 @@ def test_real_runs_are_read_as_they_were_written(tmp_path: Path) -> None:
     results = {}
     cells = []
     for attack in ("SignFlip", "OutputPoisoning"):
-        study = study_file.read("digits", [*chosen, f"attack.kind={attack}"])
+        study = study_file.read_study("digits", [*chosen, f"attack.kind={attack}"])
         place = tmp_path / "cells" / study.id.hex()
         place.parent.mkdir(exist_ok=True)
-        results[attack] = rounds.run(study, place, Here(), quiet=True)
+        results[attack] = rounds.run_rounds(study, place, Here(), quiet=True)
         cells.append({"id": study.id.hex(), "place": {"attack": attack}, "seed": 1})
     axes = [{"path": "attack", "values": list(results)}]
     index = {"format": 1, "name": "real", "about": "", "axes": axes, "seeds": [1], "cells": cells}

@@ -14,7 +14,7 @@ import pytest
 from pytest import approx
 
 from fedpriv import records
-from fedpriv._base.tables import toml
+from fedpriv._base.tables import toml_text
 from fedpriv.errors import FedprivError
 from fedpriv.studies import promise as guarantee
 from fedpriv.studies.study import Kind
@@ -23,7 +23,7 @@ from simulations.command_line import main
 from simulations.reproduce.ptr._tables import data_of, scaled_down, studies
 from simulations.reproduce.ptr.tables_found import Difference, Found
 from simulations.reproduce.ptr.tables_published import DPSGD, GAUSSIAN, PTR, RELEASES, TABLES
-from simulations.reproduce.ptr.tables_run import worked
+from simulations.reproduce.ptr.tables_run import worked_tables
 from simulations.sweep.grid import Grid, grid_of
 
 NAMES = sorted(TABLES)
@@ -33,12 +33,12 @@ def grid(name: str, **changed: Any) -> Grid:
     """A table's grid on the digits, of one seed."""
     table = studies(name, None, 2, "digits")
     table["sweep"] |= {"run.seed": [1]} | changed
-    return grid_of(toml(table))
+    return grid_of(toml_text(table))
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_table_has_a_cell_for_every_row_epsilon_and_release_and_seeds_come_one_after_another(name: str) -> None:
-    found = grid_of(toml(studies(name, None, 2, "digits")))
+    found = grid_of(toml_text(studies(name, None, 2, "digits")))
     places = [tuple(cell.place.values()) for cell in found.cells]
     rows = {(f"{epsilon}", row, release) for row, epsilon in TABLES[name].published for release in RELEASES}
     assert set(places) == rows
@@ -51,7 +51,7 @@ def test_all_three_releases_are_certified_to_have_the_same_epsilon_in_the_same_s
     found = grid("ptr-table-1", corruption=[{"kind": "RandomLabel", "share": 0.1}])
     for cell in found.cells:
         plan = planned(cell.study)
-        epsilon = guarantee.epsilon(plan.study, plan.net.dimension, plan.study.run.rounds)
+        epsilon = guarantee.epsilon_after(plan.study, plan.net.dimension, plan.study.run.rounds)
         assert 0.998 * plan.study.privacy.epsilon < epsilon.upper <= plan.study.privacy.epsilon
         tested = plan.study.privacy.release.kind == "Ptr"  # of which no data are known to reach all on a sample
         assert 0.5 * epsilon.upper < epsilon.lower < (0.9 if tested else 1) * epsilon.upper
@@ -103,7 +103,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Path:
     kept = [each for each in table["sweep"]["corruption"] if each["label"] == "gradient 0.2"]
     table["sweep"] |= {"run.seed": [1, 2], "privacy.epsilon": [2.5], "corruption": kept}
     out.mkdir()
-    (out / "study.toml").write_text(toml(grid_of(toml(table)).table), encoding="utf-8")
+    (out / "study.toml").write_text(toml_text(grid_of(toml_text(table)).table), encoding="utf-8")
     assert main(["reproduce", "ptr-table-4", "--out", str(out), "--budget", "5"]) == 0
     return out
 
@@ -112,7 +112,7 @@ def accuracies(out: Path, release: str) -> dict[int, float]:
     """By seed, read from the records of the runs."""
     cells = json.loads((out / "sweep.json").read_text())["cells"]
     own = [cell for cell in cells if cell["place"]["privacy.release"] == release]
-    runs = {cell["seed"]: records.read(out / "cells" / cell["id"] / "records.jsonl").rounds for cell in own}
+    runs = {cell["seed"]: records.read_records(out / "cells" / cell["id"] / "records.jsonl").rounds for cell in own}
     return {seed: rounds[-1]["accuracy"] for seed, rounds in runs.items()}
 
 
@@ -153,7 +153,7 @@ def test_how_often_the_test_passed_is_read_from_how_f_moved(ran: Path) -> None:
     cells = [cell for cell in found.sweep.done if cell.place["privacy.release"] == PTR]
     shares = []
     for cell in cells:
-        rounds = records.read(ran / "cells" / cell.id / "records.jsonl").rounds
+        rounds = records.read_records(ran / "cells" / cell.id / "records.jsonl").rounds
         trimmed = [89.0, *(line["adapted"]["trimmed"] for line in rounds)]
         shares.append(fmean(after < before for before, after in pairwise(trimmed)))
     assert found.passed("gradient 0.2", 2.5) == approx(fmean(shares))
@@ -172,9 +172,9 @@ def test_what_is_finished_is_not_run_again_and_the_same_pages_come_of_it(ran: Pa
 @pytest.mark.flower
 def test_a_directory_of_other_data_or_of_another_table_is_refused(ran: Path, tmp_path: Path) -> None:
     with pytest.raises(FedprivError, match="holds 'ptr-table-4', not ptr-table-1"):
-        worked("ptr-table-1", ran, None)
+        worked_tables("ptr-table-1", ran, None)
     with pytest.raises(FedprivError, match="was begun on Digits, not on"):
-        worked("ptr-table-4", ran, None, str(tmp_path))
+        worked_tables("ptr-table-4", ran, None, str(tmp_path))
 
 
 @pytest.mark.flower
@@ -203,7 +203,9 @@ def test_what_cannot_be_run_is_refused_in_one_line(
 def test_images_take_the_papers_settings_in_as_many_steps_as_the_minutes_allow_and_the_page_says_so(
     images: str,
 ) -> None:
-    short, whole = (grid_of(toml(studies("ptr-table-1", minutes, 2, images))).cells[0].study for minutes in (10, None))
+    short, whole = (
+        grid_of(toml_text(studies("ptr-table-1", minutes, 2, images))).cells[0].study for minutes in (10, None)
+    )
     assert (short.run.rounds, short.server.step) == (380, approx(0.6))
     assert (whole.run.rounds, whole.server.step) == (2000, approx(0.15))
     assert whole.privacy.release == Kind("TrimmedGaussian", {"clip": 1.0, "sampling": 0.256, "trimmed": 0.25})

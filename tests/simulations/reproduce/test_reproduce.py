@@ -15,7 +15,7 @@ import pytest
 from pytest import approx
 
 from simulations.command_line import main
-from simulations.figures.checks import Check, lines
+from simulations.figures.checks import Check, check_lines
 from simulations.reproduce.catalogue import CATALOGUE
 from simulations.reproduce.fdp import _formulas as formulas
 from simulations.reproduce.prime import _published as prime_published
@@ -68,7 +68,10 @@ def test_a_figure_is_a_picture_a_table_and_a_line_for_each_check(
 def test_the_lines_read_published_ours_and_a_verdict() -> None:
     same = Check(claim="a", published="1", ours="1.0", agrees=True)
     other = Check(claim="bb", published="22", ours="3", agrees=False, why="a slip")
-    assert lines([same, other]) == ["a   published 1   ours 1.0  ok", "bb  published 22  ours 3    differs (a slip)"]
+    assert check_lines([same, other]) == [
+        "a   published 1   ours 1.0  ok",
+        "bb  published 22  ours 3    differs (a slip)",
+    ]
 
 
 def test_a_check_fails_where_nobody_knows_why_and_where_a_known_difference_is_gone_and_where_ours_is_wrong() -> None:

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 from clients.data import DATA_SETS
-from clients.data.identity import identity
-from clients.training.stobatch import gradient
-from fedpriv._base.tables import toml
+from clients.data.identity import data_identity
+from clients.training.stobatch import noised_gradient
+from fedpriv._base.tables import toml_text
 from simulations.command_line import main
 from simulations.reproduce.stobatch import page as stobatch_page
 from simulations.reproduce.stobatch._cells import Cell, Scale, cells, data, full, study
@@ -95,7 +95,7 @@ def test_a_training_that_was_interrupted_goes_on_to_the_same_answers(
         steps.append(1)
         if len(steps) == 4:  # two a step: in the second one
             raise KeyboardInterrupt
-        return gradient(*given)
+        return noised_gradient(*given)
 
     wanted = measured(cell, scale, SIZES, tmp_path / "whole")
     monkeypatch.setattr("clients.training.stobatch.gradient", interrupted)
@@ -121,7 +121,7 @@ def test_trainings_on_other_data_are_not_gone_on_with(scale: Scale, tmp_path: Pa
     for name, values in (("x", images), ("y", labels), ("x_test", images[:4]), ("y_test", labels[:4])):
         np.save(tmp_path / "data" / f"{name}.npy", values)
     own = {"kind": "Arrays", "path": str(tmp_path / "data"), "divide": 127.5, "subtract": 1.0}
-    made = identity("Arrays", DATA_SETS.made("Arrays", {"path": own["path"]}).load())
+    made = data_identity("Arrays", DATA_SETS.made("Arrays", {"path": own["path"]}).load())
     begun = {"figure": "stobatch-figure-6", "made": made, **asdict(replace(scale, data=own))}
     (tmp_path / SCALE).write_text(json.dumps(begun))
     np.save(tmp_path / "data" / "x.npy", images + 1)
@@ -151,7 +151,7 @@ def test_every_training_of_a_figure_is_a_study_of_its_own_that_can_be_read(scale
         own = cells(name, 1)
         assert len({scale.name(cell) for cell in own}) == len(own)
         for cell in own:
-            assert study_file.parsed(toml(study(cell, scale))).run.rounds == 3
+            assert study_file.parsed_study(toml_text(study(cell, scale))).run.rounds == 3
 
 
 @pytest.mark.flower
@@ -230,8 +230,8 @@ def test_a_certificate_that_an_attack_breaks_for_sure_fails(scale: Scale) -> Non
 @pytest.mark.parametrize("name", ["stobatch-figure-2", "stobatch-figure-4"])
 def test_figures_are_drawn_and_their_tables_have_both_columns(name: str, scale: Scale) -> None:
     found = Found(name, scale, list(answers(name)))
-    assert stobatch_page.picture(found).startswith(b"\x89PNG")
-    page = stobatch_page.page(found)
+    assert stobatch_page.figure_picture(found).startswith(b"\x89PNG")
+    page = stobatch_page.figure_page(found)
     for draw in (PRINTED, EACH):
         assert f"| {STOBATCH}, {draw} |" in page
     assert "protects none of them" in page

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from simulations.flower.surroundings import end_all, environment, scratch_directory
+from simulations.flower.surroundings import end_all, flower_environment, scratch_directory
 
 ROOT = Path(__file__).resolve().parents[3]
 STUDY = """
@@ -51,7 +51,7 @@ sys.stdin.read()
 def told() -> Iterator[dict[str, str]]:
     """What the cluster's processes and ours are told; each machine has this code."""
     with scratch_directory() as scratch:
-        told = environment(scratch) | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+        told = flower_environment(scratch) | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
         told.pop("FEDPRIV_DIRECTORY")
         yield {name: text for name, text in told.items() if name not in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN")}
 

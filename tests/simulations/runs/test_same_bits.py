@@ -74,8 +74,8 @@ WERE = {
 
 def trained(directory: Path, *overrides: str) -> str:
     """A hash of the weights and of what the records say that is no float: but for what a message of 3 symbols takes."""
-    text = study_file.text(study_file.read("digits")).replace("epsilon = 4.0\n", "")
-    rounds.run(study_file.parsed(text, overrides=[*BASE, *overrides]), directory, Here(1), quiet=True)
+    text = study_file.study_text(study_file.read_study("digits")).replace("epsilon = 4.0\n", "")
+    rounds.run_rounds(study_file.parsed_study(text, overrides=[*BASE, *overrides]), directory, Here(1), quiet=True)
     lines = [json.loads(line) for line in (directory / "records.jsonl").read_text(encoding="utf-8").splitlines()]
     names = ["round", "asked", "answered", "rejected", "failed", "skipped", "accuracy"]
     names += ["bytes_up"] * (TERNARY not in overrides)

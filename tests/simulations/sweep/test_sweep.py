@@ -96,7 +96,7 @@ def test_a_cell_is_the_study_with_its_settings_and_bears_its_id() -> None:
     cell = grid_of(STUDY).cells[-1]
     content = STUDY.partition("[sweep]")[0]
     wanted = ["run.seed=2", 'attack={kind="OutputPoisoning"}', 'aggregation={kind="TrimmedMean", dropped=4}']
-    study = study_file.parsed(content, overrides=wanted)
+    study = study_file.parsed_study(content, overrides=wanted)
     assert cell.study == study
     assert cell.id == study.id.hex()
 
@@ -248,7 +248,7 @@ def resolved(source: str, *overrides: str) -> Grid:
 def run_alone(found: Grid) -> dict[str, bytes]:
     """The records of every cell, one after the other in this process."""
     for cell in found.cells:
-        rounds.run(cell.study, Path("alone/cells", cell.id), Here(), quiet=True)
+        rounds.run_rounds(cell.study, Path("alone/cells", cell.id), Here(), quiet=True)
     return contents(Path("alone"))
 
 
@@ -286,7 +286,7 @@ def test_the_index_says_where_every_cell_stands(capsys: pytest.CaptureFixture[st
         ],
     }  # fmt: skip
     for cell in found["cells"]:
-        header = records.read(Path("runs/small/cells", cell["id"], "records.jsonl")).header
+        header = records.read_records(Path("runs/small/cells", cell["id"], "records.jsonl")).header
         assert header["study"] == cell["id"]
         assert header["seed"] == cell["seed"]
         assert (
