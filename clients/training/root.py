@@ -10,7 +10,7 @@ from clients.data.pool import Pool
 from clients.models.arrays import Floats
 from clients.models.gradients import Net
 from fedpriv._base.arrays import Vector
-from fedpriv.aggregation import rule_alone
+from fedpriv.aggregation import NeedsReference, rule_alone
 from fedpriv.errors import FedprivError
 from fedpriv.randomness.streams import stream
 from fedpriv.studies.study import Study
@@ -19,7 +19,7 @@ from fedpriv.studies.study import Study
 def check_root(study: Study, pool: Pool) -> None:
     """Refuse more records of the server's own than there are."""
     rule = rule_alone(study.rule)
-    if getattr(rule, "needs_reference", False) and rule.root > len(pool):
+    if isinstance(rule, NeedsReference) and rule.needs_reference and rule.root > len(pool):
         raise FedprivError(f"aggregation: root = {rule.root} records, where the data holds {len(pool)}")
 
 
@@ -30,7 +30,7 @@ def root_update(study: Study, pool: Pool, net: Net, weights: Floats) -> Vector |
     that asks for no such update.
     """
     rule, training = rule_alone(study.rule), study.training
-    if not getattr(rule, "needs_reference", False):
+    if not isinstance(rule, NeedsReference) or not rule.needs_reference:
         return None
     chosen = np.sort(stream(study.run.seed, "root").choice(len(pool), rule.root, replace=False, shuffle=False))
     update = np.empty((1, net.dimension), np.float32)

@@ -15,6 +15,7 @@ from fedpriv.curves.compose import Part
 from fedpriv.curves.joint import joint
 from fedpriv.curves.tradeoff import Tradeoff
 from fedpriv.mechanisms import Gaussian, Histogram, Laplace, Mechanism, Ptr, Ternary
+from fedpriv.mechanisms.abilities import AddsUp
 from fedpriv.mechanisms.ptr_pairs import ptr_attained
 from fedpriv.randomness.grid import FINE
 from fedpriv.trust import Central, Local, Sums
@@ -33,7 +34,7 @@ class Witness(NamedTuple):
 def witnesses_of(event: Event) -> list[Witness]:
     """Explicit pairs of inputs, at one or several numbers of coordinates."""
     match event.trust:
-        case Sums(certain) if not hasattr(event.mechanism, "aggregated"):
+        case Sums(certain) if not isinstance(event.mechanism, AddsUp):
             return _sum_witnesses(event, certain)
         case Local() | Central() | Sums():
             mechanism = seen_as_one(event)

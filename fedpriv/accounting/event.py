@@ -28,6 +28,7 @@ from fedpriv.mechanisms import (
     Ternary,
     settings_of,
 )
+from fedpriv.mechanisms.abilities import AddsUp
 from fedpriv.mechanisms.ptr import check_adjacency
 from fedpriv.mechanisms.ptr_pairs import Seen
 from fedpriv.trust import (
@@ -121,7 +122,7 @@ class Event:
                 self._check_sent()
             case Sums():
                 self._check_sent()
-                if not (isinstance(self.mechanism, Summed) or hasattr(self.mechanism, "aggregated")):
+                if not isinstance(self.mechanism, (*Summed, AddsUp)):
                     kinds = ", ".join([*(kind.__name__ for kind in Summed), "BinomialNoise", "Skellam", "Gaussian"])
                     name = type(self.mechanism).__name__
                     raise FedprivError(f"{name} has no certificate under secure aggregation; these have: {kinds}")

@@ -23,6 +23,7 @@ from fedpriv.curves.joint import joint
 from fedpriv.curves.tilting import log_moment
 from fedpriv.curves.tradeoff import Tradeoff
 from fedpriv.mechanisms import Binomial, Cldp, Gaussian, Histogram, Laplace, NoisySign, Ptr, StochasticSign, Ternary
+from fedpriv.mechanisms.abilities import AddsUp, trials_of
 from fedpriv.mechanisms.ptr_pairs import Seen
 from fedpriv.trust import Central, Local, Sums
 
@@ -224,7 +225,7 @@ def _sampled(curve: Tradeoff, event: Event, proof: str) -> Route:
 def _sum_routes(event: Event, clients: int) -> list[Route]:
     """The coins in the other clients' votes hide one in a sum; and what would hold if every message were seen."""
     mechanism = event.mechanism
-    if hasattr(mechanism, "aggregated"):
+    if isinstance(mechanism, AddsUp):
         seen = replace(event, mechanism=mechanism.aggregated(clients), trust=Local())
         found = _seen_routes(seen)
         return [route._replace(proof=f"noise of {clients} clients summed; {route.proof}") for route in found]
@@ -257,7 +258,7 @@ def _pair_of_sums(event: Event, clients: int) -> Tradeoff:
 
 def votes_of(mechanism: Any) -> tuple[int, float]:
     """(M, p_max) of a mechanism whose votes are summed."""
-    return getattr(mechanism, "trials", 1), share_at(mechanism, mechanism.peak)
+    return trials_of(mechanism), share_at(mechanism, mechanism.peak)
 
 
 def share_at(mechanism: Any, level: float) -> float:
@@ -268,7 +269,7 @@ def share_at(mechanism: Any, level: float) -> float:
 def seen_as_one(event: Event) -> Any:
     """The mechanism whose message is what is seen: of noise that adds up, the sum's."""
     match event.trust:
-        case Sums(certain) if hasattr(event.mechanism, "aggregated"):
+        case Sums(certain) if isinstance(event.mechanism, AddsUp):
             return event.mechanism.aggregated(certain)
         case Local() | Central() | Sums():
             return event.mechanism

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 from fedpriv.aggregation._before import Arc, Bucketing, Nnm, NormClipping
 from fedpriv.aggregation._centres import CenteredClipping, GeometricMedian
-from fedpriv.aggregation._chain import Before, Chain, Rule
+from fedpriv.aggregation._chain import Before, Chain, GivesSigns, GivesSum, NeedsReference, Rule
 from fedpriv.aggregation._distances import Bulyan, Krum, MultiKrum
 from fedpriv.aggregation._filters import Caf, Dnc
 from fedpriv.aggregation._order_statistics import Meamed, Median, TrimmedMean
@@ -40,12 +40,15 @@ __all__ = [
     "Dnc",
     "FlTrust",
     "GeometricMedian",
+    "GivesSigns",
+    "GivesSum",
     "Krum",
     "MajorityVote",
     "Meamed",
     "Mean",
     "Median",
     "MultiKrum",
+    "NeedsReference",
     "Nnm",
     "NormClipping",
     "NormTrimmedSum",

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import ClassVar, Protocol, runtime_checkable
 
 from fedpriv._base.arrays import Vector
 from fedpriv._base.one_thread import one_thread
 from fedpriv.aggregation._before import Nnm
-from fedpriv.aggregation._cloud import Cloud
+from fedpriv.aggregation._cloud import Cloud, Weighing
 from fedpriv.aggregation.rows import Aid, measured_rows, weighted_sum
 from fedpriv.errors import FedprivError
 
@@ -19,8 +18,8 @@ MOST = 1 << 18  # rows, past which no clients are waited for
 class Rule(Protocol):
     """A matrix of one row a client in, a vector out.
 
-    A rule that assumes a number of attackers names the setting for it in `assumes`; one that needs the server's own
-    update says `needs_reference`, one that gives a sum instead of a mean `sums`, and one that gives signs `votes`.
+    A rule that assumes a number of attackers names the setting for it in `assumes`; `GivesSigns`, `GivesSum`
+    and `NeedsReference` are what else some say.
     """
 
     needs_rows: ClassVar[bool]
@@ -31,6 +30,37 @@ class Rule(Protocol):
 
     def __call__(self, matrix: Vector, aid: Aid | None = None) -> Vector:
         """What the rows agree on."""
+
+
+@runtime_checkable
+class GivesSigns(Protocol):
+    """A rule that may give signs."""
+
+    @property
+    def votes(self) -> bool:
+        """Whether it gives signs, and no mean."""
+
+
+@runtime_checkable
+class GivesSum(Protocol):
+    """A rule that may give a sum."""
+
+    @property
+    def sums(self) -> bool:
+        """Whether it gives a sum, which is divided by the rows."""
+
+
+@runtime_checkable
+class NeedsReference(Protocol):
+    """A rule that may ask for the server's own update."""
+
+    @property
+    def needs_reference(self) -> bool:
+        """Whether it asks for it."""
+
+    @property
+    def root(self) -> int:
+        """Of how many records, which the server holds itself."""
 
 
 class Before(Protocol):
@@ -98,11 +128,11 @@ class Chain:
         *early, last = self.before
         for step in early:
             matrix = step(matrix, aid)
-        weights: Callable[[Cloud], Vector] | None = getattr(self.rule, "weights", None)
-        if not isinstance(last, Nnm) or weights is None:
-            return self.rule(last(matrix, aid), aid)
-        rows, sizes = measured_rows(matrix, max(last.least, self.rule.least), self)
+        rule = self.rule
+        if not isinstance(last, Nnm) or not isinstance(rule, Weighing):
+            return rule(last(matrix, aid), aid)
+        rows, sizes = measured_rows(matrix, max(last.least, rule.least), self)
         with one_thread():
             cloud = Cloud.of(rows, sizes)
             mixing = last.weights(cloud)
-            return weighted_sum(weights(cloud.mixed(mixing)) @ mixing, rows)
+            return weighted_sum(rule.weights(cloud.mixed(mixing)) @ mixing, rows)

@@ -7,7 +7,7 @@ attacker far away would take it along. A row among the others does.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -68,6 +68,7 @@ def _products(rows: Vector, centre: Vector) -> Vector:
     return total
 
 
+@runtime_checkable
 class Weighing(Protocol):
     """A rule whose result is a weighted mean of the rows, with weights that only distances decide."""
 

@@ -14,6 +14,7 @@ from fedpriv.auditing.laws import symbol_law
 from fedpriv.curves.compose import ROUGH, Composition, compose
 from fedpriv.errors import FedprivError
 from fedpriv.mechanisms import Gaussian, Histogram, Laplace, Ptr
+from fedpriv.mechanisms.abilities import FiniteNoise
 
 LONGER = 4.0  # how far past the bound a canary's update is before it is held to it
 NEARLY = 0.99  # of the largest advantage: pairs that have as much are as good
@@ -77,7 +78,7 @@ def told_apart(event: Event, messages: int) -> bool:
     match mechanism:  # the largest chance that two independent symbols are the same, whatever is sent
         case Gaussian() | Laplace() | Ptr():
             same = REALS
-        case _ if hasattr(mechanism, "law"):
+        case FiniteNoise():
             same = float(np.exp(2 * mechanism.law[1]).sum())
         case _:
             laws = [symbol_law(mechanism, x)[1] for x in (0.0, mechanism.peak)]

@@ -9,7 +9,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from fedpriv._base.arrays import Vector
-from fedpriv.aggregation import Aid, Chain, ClientVote, MajorityVote, WeightedVote, rule_alone
+from fedpriv.aggregation import Aid, Chain, ClientVote, GivesSum, MajorityVote, WeightedVote, rule_alone
 from fedpriv.errors import FedprivError
 from fedpriv.mechanisms.centre import votes_past_centre
 from fedpriv.packed.symbols import REAL, packing_of
@@ -39,7 +39,8 @@ def of_rows(study: Study, round: int, matrix: Vector, reference: Vector | None =
     rule = study.rule
     aid = Aid(_draws(study, round), reference, 2 * study.privacy.drawn_by.centre % 1)
     found = rule(matrix, aid)
-    if getattr(rule_alone(rule), "sums", False):
+    alone = rule_alone(rule)
+    if isinstance(alone, GivesSum) and alone.sums:
         found = found / (rule.left(len(matrix)) if isinstance(rule, Chain) else len(matrix))
     return np.sign(found) if study.decoder == "vote" else found
 

@@ -12,7 +12,16 @@ from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Annotated, Any
 
-from fedpriv.aggregation import Chain, MajorityVote, OwnStep, Rule, rule_alone, rule_of, with_assumed_attackers
+from fedpriv.aggregation import (
+    Chain,
+    GivesSigns,
+    MajorityVote,
+    OwnStep,
+    Rule,
+    rule_alone,
+    rule_of,
+    with_assumed_attackers,
+)
 from fedpriv.attacks import ATTACKS, Attack, Knowledge, attack_of, corruption, settled_attack
 from fedpriv.attacks.corruption import CORRUPTIONS, Corruption
 from fedpriv.errors import FedprivError
@@ -139,8 +148,8 @@ class Study:
         if self._votes and self.decoder != "vote":
             raise FedprivError(f"server.decoder must be 'vote' for a {kind}, which has no mean")
         asked = self.clients.most_asked
-        if (least := getattr(rule, "least", 1)) > asked:
-            raise FedprivError(f"aggregation: {rule} needs {least} clients, but a round asks {asked} at most")
+        if rule.least > asked:
+            raise FedprivError(f"aggregation: {rule} needs {rule.least} clients, but a round asks {asked} at most")
 
     def _check_symbols(self, rule: Rule) -> None:
         """Refuse a majority of what is no symbol: a sum of trials and a vote a client are two rules, not one."""
@@ -202,7 +211,8 @@ class Study:
 
     @property
     def _votes(self) -> bool:
-        return getattr(rule_alone(self.rule), "votes", False)
+        rule = rule_alone(self.rule)
+        return isinstance(rule, GivesSigns) and rule.votes
 
     @property
     def decoder(self) -> Decoder:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from math import expm1, log, sqrt
 
 from fedpriv.mechanisms import Ternarize, Ternary
+from fedpriv.mechanisms.abilities import trials_of
 from fedpriv.tolerance.ballots import Attack, Polled
 
 
@@ -23,7 +24,7 @@ def published(
         if probability is None:
             return "[F] Theorem 6", theorem_6(honest, mean, spread, scale)
         return "[F] Theorem 11", theorem_11(honest, mean, spread, scale, probability)
-    trials = getattr(mechanism, "trials", 1)
+    trials = trials_of(mechanism)
     if omniscient:
         return "[F] Theorem 10 at probability 1", theorem_10(honest, mean, mechanism.scale, trials, 1.0)
     if probability is not None:

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from fedpriv._base.arrays import Vector
 from fedpriv.errors import FedprivError, real
 from fedpriv.mechanisms import Binomial, Cldp, Mechanism, StochasticSign, Ternarize, Ternary
+from fedpriv.mechanisms.abilities import trials_of
 
 Attack = Literal["blind", "omniscient"]
 Polled = Binomial | StochasticSign | Ternary | Ternarize
@@ -69,7 +70,7 @@ def honest_ballot(mechanism: Polled, mean: float) -> Ballot:
         plus, minus = float(mechanism.plus(x)[0]), float(mechanism.minus(x)[0])
         return Ballot((minus, 1 - plus - minus, plus))
     right = float(mechanism.chance(x)[0])
-    return Ballot((1 - right, right), getattr(mechanism, "trials", 1))
+    return Ballot((1 - right, right), trials_of(mechanism))
 
 
 def attackers_ballot(mechanism: Polled, mean: float, attack: Attack, probability: float | None = None) -> Ballot:

@@ -19,6 +19,7 @@ from fedpriv.curves.compose import compose
 from fedpriv.curves.tradeoff import Tradeoff
 from fedpriv.errors import FedprivError
 from fedpriv.mechanisms import Binomial, Cldp, Ptr, StochasticSign
+from fedpriv.mechanisms.abilities import trials_of
 from fedpriv.trust import sums_only, word_of
 
 
@@ -36,7 +37,7 @@ def published_values(account: Account, delta: float, target: float | None = None
         return ptr_published(mechanism, rounds=rounds, rate=event.sampling, delta=delta)
     source = mechanism.sign if isinstance(mechanism, Cldp) else mechanism
     if isinstance(source, Binomial | StochasticSign):
-        trials = getattr(source, "trials", 1)
+        trials = trials_of(source)
         mu = vectors.published_theorem_7(clip=source.peak, scale=source.scale, trials=trials, dimension=event.dimension)
         composed = mu * sqrt(rounds)
         found["[F] Theorem 7"] = {"mu": composed, "epsilon": compose([(_gauss(composed), 1)]).epsilon(delta).upper}

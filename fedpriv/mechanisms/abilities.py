@@ -1,0 +1,45 @@
+"""What some mechanisms can do beyond what all can: asked for by `isinstance`, never by a name in a string."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol, runtime_checkable
+
+from numpy.typing import NDArray
+
+from fedpriv._base.arrays import Vector
+from fedpriv.mechanisms.votes import Binomial
+
+
+@runtime_checkable
+class Voting(Protocol):
+    """A symbol counts votes for plus, each with the same chance."""
+
+    def chance(self, x: Vector) -> Vector:
+        """The chance that one vote is for plus."""
+
+
+@runtime_checkable
+class AddsUp(Protocol):
+    """The noise in a sum of messages is that of a mechanism of the same kind."""
+
+    def aggregated(self, clients: int) -> Any:
+        """The mechanism whose message has the noise of a sum of so many."""
+
+
+@runtime_checkable
+class FiniteNoise(Protocol):
+    """Noise on a grid, with a law that can be written down."""
+
+    @property
+    def law(self) -> tuple[NDArray[Any], Vector]:
+        """The values of the noise, and the logarithms of their probabilities."""
+
+
+def trials_of(mechanism: object) -> int:
+    """M, the votes a coordinate of a mechanism that votes.
+
+    >>> from fedpriv.mechanisms import StochasticSign
+    >>> trials_of(StochasticSign(clip=1, scale=2)), trials_of(Binomial(clip=1, scale=2, trials=4))
+    (1, 4)
+    """
+    return mechanism.trials if isinstance(mechanism, Binomial) else 1
