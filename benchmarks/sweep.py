@@ -32,7 +32,7 @@ from simulations.runs.direct import Here
 from simulations.sweep.grid import grid_of
 
 for cell in grid_of(sys.argv[1]).cells:
-    rounds.run(cell.study, Path(sys.argv[2]) / cell.id, Here(), quiet=True)
+    rounds.run_rounds(cell.study, Path(sys.argv[2]) / cell.id, Here(), quiet=True)
 """
 
 

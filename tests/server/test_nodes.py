@@ -133,7 +133,7 @@ def test_too_few_nodes_are_counted_and_not_waited_for_without_end() -> None:
 
 
 def test_code_of_another_checkout_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("server.nodes.code", lambda: "another")
+    monkeypatch.setattr("server.nodes.code_identity", lambda: "another")
     with pytest.raises(FedprivError, match=rf"other code than this server, from {clients.__file__}"):
         driver(FakeGrid(2))
 

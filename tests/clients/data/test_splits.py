@@ -84,9 +84,9 @@ def test_a_seed_divides_alike_in_every_process(split: str) -> None:
     script = f"""
 import numpy as np
 from clients.training._batches import drawn
-from clients.data.splits import division
+from clients.data.splits import divided_records
 labels = np.arange(6000) % 10
-print(division({split!r}, labels, 30, 7, 5).of(np.array([29, 3])).tolist())
+print(divided_records({split!r}, labels, 30, 7, 5).of(np.array([29, 3])).tolist())
 print(drawn(7, 3, 5, 2, np.array([29, 3]), 1).tolist())
 """
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)

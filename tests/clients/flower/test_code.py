@@ -26,7 +26,7 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def code_of(place: Path) -> str:
-    program = "from clients.flower.code import code; print(code())"
+    program = "from clients.flower.code import code_identity; print(code_identity())"
     environment = os.environ | {"PYTHONPATH": str(place), "XDG_CACHE_HOME": str(place / "cache")}
     done = subprocess.run(
         [sys.executable, "-P", "-c", program], cwd=place, env=environment, capture_output=True, text=True

@@ -230,7 +230,7 @@ def test_a_worker_of_other_code_is_replaced_and_a_message_that_none_suits_is_ans
 
 
 def test_a_worker_ends_with_its_node(place: Path) -> None:
-    words = "import sys; from clients.flower import warm; warm.begin({'policy': sys.argv[1]})"
+    words = "import sys; from clients.flower import warm; warm.begin_worker({'policy': sys.argv[1]})"
     starts = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {words!r}, sys.argv[1]]); input()"
     root = {"PYTHONPATH": str(Path(__file__).resolve().parents[3])}
     command = [sys.executable, "-c", starts, str(place / "policy.toml")]

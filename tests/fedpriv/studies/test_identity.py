@@ -126,8 +126,8 @@ class Stops(Here):
 
 place = Path(sys.argv[1])
 own = place / "study.toml"
-study = file.read(str(own if own.exists() else sys.argv[3]))
-rounds.run(study, place, Stops(), resume=own.exists(), quiet=True)
+study = file.read_study(str(own if own.exists() else sys.argv[3]))
+rounds.run_rounds(study, place, Stops(), resume=own.exists(), quiet=True)
 """
 
 

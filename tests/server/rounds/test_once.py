@@ -40,8 +40,8 @@ ids = Study.__dict__["id"].func
 Study.id = cached_property(lambda study: count.update(["id"]) or ids(study))
 Study.id.__set_name__(Study, "id")
 
-study = study_file.read("digits", ["run.rounds=1", "server.fewest=1294"])
-rounds.run(study, Path(sys.argv[1]), Here(2), quiet=True)
+study = study_file.read_study("digits", ["run.rounds=1", "server.fewest=1294"])
+rounds.run_rounds(study, Path(sys.argv[1]), Here(2), quiet=True)
 print(json.dumps(count))
 """
 

@@ -187,8 +187,8 @@ def test_a_directory_stays_its_runs_where_only_the_process_is_left_that_was_hand
     program = f"""
 import sys
 from pathlib import Path
-from server.directory import kept
-with kept(Path({str(tmp_path)!r})):
+from server.directory import kept_alone
+with kept_alone(Path({str(tmp_path)!r})):
     print("kept", flush=True)
     sys.stdin.read()
 """
@@ -287,7 +287,7 @@ class Full(Here):
         if task.round == 3:
             resource.setrlimit(resource.RLIMIT_FSIZE, (8192, resource.RLIM_INFINITY))
         return super().ask(task)
-rounds.run(study_file.read("digits", {FEW!r}), Path({str(tmp_path / "run")!r}), Full(), quiet=True)
+rounds.run_rounds(study_file.read_study("digits", {FEW!r}), Path({str(tmp_path / "run")!r}), Full(), quiet=True)
 """
     done = subprocess.run([sys.executable, "-c", program], env=ENVIRONMENT, capture_output=True, text=True)
     assert "checkpoint.npz: cannot be written (File too large); the last one is whole" in done.stderr

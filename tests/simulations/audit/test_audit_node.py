@@ -236,7 +236,7 @@ def test_an_audit_catches_records_dealt_by_number(here: Path, monkeypatch: Any, 
     def by_number(pool: Any, key: bytes, clients: int, first: int, last: int) -> Any:
         return in_order(pool, clients, first, last)
 
-    monkeypatch.setattr("clients.node.guard.dealt", by_number)
+    monkeypatch.setattr("clients.node.guard.dealt_records", by_number)
     own, other = node(here / "own"), node(here / "other", more(0))
     words = ["--study", study(here), "--canaries", "30", "--json", "--quiet"]
     assert main(["audit", "--node", str(own), "--neighbour", str(other), *words]) == 1

@@ -77,7 +77,7 @@ def test_more_images_are_asked_of_a_training_that_is_done(
 ) -> None:
     cell = Cell(method=ADLM, epsilon=2.0, draw=draw)
     few = measured(cell, scale, SIZES, tmp_path)
-    monkeypatch.setattr("clients.training.stobatch.gradient", None)  # nothing can be trained any more
+    monkeypatch.setattr("clients.training.stobatch.noised_gradient", None)  # nothing can be trained any more
     more = measured(cell, replace(scale, images=9), SIZES, tmp_path)
     withstood = [found["under"]["0.02"]["withstood"] for found in (few, more)]
     assert (len(withstood[0]), len(withstood[1])) == (5, 9)
@@ -98,7 +98,7 @@ def test_a_training_that_was_interrupted_goes_on_to_the_same_answers(
         return noised_gradient(*given)
 
     wanted = measured(cell, scale, SIZES, tmp_path / "whole")
-    monkeypatch.setattr("clients.training.stobatch.gradient", interrupted)
+    monkeypatch.setattr("clients.training.stobatch.noised_gradient", interrupted)
     with pytest.raises(KeyboardInterrupt):
         measured(cell, scale, SIZES, tmp_path / "parts")
     found = measured(cell, scale, SIZES, tmp_path / "parts")
