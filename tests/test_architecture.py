@@ -43,7 +43,7 @@ DRAWERS = {  # what makes events: what draws what they are charged for, and whoe
         "simulations/reproduce/ptr/sampled.py",
     },
     "encoded_packed": {"fedpriv/channel/__init__.py"},
-    "encoded": {"fedpriv/channel/encoding.py"},
+    "encoded_rows": {"fedpriv/channel/encoding.py"},
 }  # fmt: skip
 FLOAT_NOISE = {  # who may draw noise in floats: none of it leaves a client or a curator as a release of theirs
     "fedpriv/attacks/_updates.py", "fedpriv/attacks/_data.py",  # what attackers do is nobody's privacy

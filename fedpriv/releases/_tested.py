@@ -89,7 +89,7 @@ class Ptr:
         """Test, then the branch it chose; F of the next step."""
         trimmed, usable, tested = number_of(self.trimmed, batch.expected), batch.usable, self.tested
         clipped = np.minimum(batch.lengths[usable], self.clip)
-        passed = ptr.test_passes(tested, ptr.safety_margin(tested, clipped, trimmed), rng)
+        passed = ptr.passes_test(tested, ptr.safety_margin(tested, clipped, trimmed), rng)
         kept, most = (batch.shortest(trimmed), tested.limit) if passed else (usable, self.clip)
         total = self.fine.noisy(batch.summed(kept, self), self.noise * most, 2, rng)
         if not passed and self.rates == "by-trimmed":

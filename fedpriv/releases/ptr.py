@@ -60,7 +60,7 @@ def kept_rows(norms: ArrayLike, trimmed: int, order: ArrayLike | None = None) ->
     return chosen
 
 
-def test_passes(ptr: Ptr, margin: int, rng: Generator) -> bool:
+def passes_test(ptr: Ptr, margin: int, rng: Generator) -> bool:
     """Whether Δ + Lap(0, b), rounded to a whole number, reaches `ptr.enough`; Δ = 0 does with a chance of at most δ₀.
 
     The margin is whole, and the noise is drawn rounded, exactly. The noisy margin itself goes nowhere: what is costed

@@ -224,7 +224,7 @@ def absurd(folder: Path) -> Iterator[dict[str, Any]]:
         try:
             text = study_file.study_text(study_file.parsed_study(STUDY, overrides=[override]))
         except ValueError:
-            text = study_file.toml(study_file.study_tables(STUDY, overrides=[override]))
+            text = study_file.toml_text(study_file.study_tables(STUDY, overrides=[override]))
         place, begun = folder / str(number), time.monotonic()
         place.mkdir()
         reply = asked(place, study=text)

@@ -492,7 +492,7 @@ def test_a_server_of_another_version_is_refused_by_the_client(
     asked: Callable[..., list[Answer]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(GridDriver, "_introduced", partialmethod(_taken_in))  # one that does not look
-    monkeypatch.setattr("server.nodes.code", lambda: "another")
+    monkeypatch.setattr("server.nodes.code_identity", lambda: "another")
     (refused,) = asked(TERMS)
     assert refused.error == "refused: the server runs other code than this client: one version for both"
 

@@ -32,7 +32,7 @@ from fedpriv.randomness.grid import FINE, FineGrid
 from fedpriv.randomness.streams import random_words, stream
 from fedpriv.randomness.wide import BLOCK, Power, Rounded, in_cells, rounded_real
 from fedpriv.releases import SUMS, Batch, Blocks, DpSgd, PrivateSum
-from fedpriv.releases.ptr import test_passes
+from fedpriv.releases.ptr import passes_test
 
 POWERS: tuple[Power, ...] = (1, 2)
 SMALL: dict[str, dict[str, Any]] = {
@@ -348,7 +348,7 @@ def test_the_parity_of_low_bits_near_zero_tells_nothing() -> None:
 @pytest.mark.parametrize("margin", [0, 3, 7])
 def test_a_test_passes_as_often_as_its_certificate_says(margin: int) -> None:
     ptr, rng, count = Ptr(clip=1, bound=0.5, noise=1, test_noise=1.5, failure=0.01), np.random.default_rng(2), 3000
-    seen = sum(test_passes(ptr, margin, rng) for _ in range(count))
+    seen = sum(passes_test(ptr, margin, rng) for _ in range(count))
     chance = ptr.passing(margin)
     assert seen == approx(count * chance, abs=4 * sqrt(count * chance * (1 - chance)) + 1)
 
@@ -409,4 +409,4 @@ def test_the_lower_bound_is_of_noise_larger_by_what_the_grid_may_lose(mechanism:
 
 
 def test_sampler_and_grid_are_the_only_ones_there_are() -> None:
-    assert fine_grid.rounded is sampling_wide.rounded_real
+    assert fine_grid.rounded_real is sampling_wide.rounded_real

@@ -36,7 +36,7 @@ from fedpriv.mechanisms.ptr_renyi import (
     theorem_4_3,
     theorem_4_4,
 )
-from fedpriv.releases.ptr import check_trimmed, kept_rows, next_trimmed, safety_margin, step_ratio, test_passes
+from fedpriv.releases.ptr import check_trimmed, kept_rows, next_trimmed, safety_margin, step_ratio, passes_test
 from simulations.command_line import main
 
 TABLE = [  # σ₁, τ, b, δ₀; exact ε at δ = 1e−5, Theorem 4.3 at its best real order, Theorem 4.2
@@ -201,7 +201,7 @@ def test_records_that_are_not_finite_are_left_out_as_if_they_were_not_there():
 def test_a_test_that_should_fail_passes_with_at_most_the_failure_chance():
     mechanism = ptr(test_noise=3.0, failure=0.05)
     rng = np.random.default_rng(5)
-    passed = sum(test_passes(mechanism, 0, rng) for _ in range(20_000))
+    passed = sum(passes_test(mechanism, 0, rng) for _ in range(20_000))
     chance = mechanism.passing(0)
     assert chance <= 0.05
     assert passed == approx(20_000 * chance, abs=4 * np.sqrt(20_000 * chance))

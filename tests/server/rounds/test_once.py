@@ -30,12 +30,12 @@ def counting(place, name, called):
         return own(*words, **settings)
     setattr(place, name, counted)
 
-counting(fedpriv.registry, "built", lambda kind, *_: f"made {kind}")
-counting(fedpriv.records, "read", lambda *_: "records read")
+counting(fedpriv.registry, "built_kind", lambda kind, *_: f"made {kind}")
+counting(fedpriv.records, "read_records", lambda *_: "records read")
 for place in (prepared, _planning):
     for name in ("pool_of", "net_of", "division_of"):
         counting(place, name, lambda *_, name=name: name)
-counting(study_file, "parsed", lambda *_: "parsed")
+counting(study_file, "parsed_study", lambda *_: "parsed")
 ids = Study.__dict__["id"].func
 Study.id = cached_property(lambda study: count.update(["id"]) or ids(study))
 Study.id.__set_name__(Study, "id")

@@ -106,7 +106,7 @@ def test_shipped_studies_are_valid_and_name_their_schema(name: str) -> None:
 PLACES = [
     (name, path)
     for name, file in study_file.shipped_studies().items()
-    for path in study_file.flat(study_file.study_tables(file.read_text(encoding="utf-8")))
+    for path in study_file.flat_table(study_file.study_tables(file.read_text(encoding="utf-8")))
     if not path.startswith("sweep")
 ]
 
