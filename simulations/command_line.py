@@ -43,7 +43,7 @@ class _Parser(argparse.ArgumentParser):
         raise FedprivError(message)
 
 
-def parser(chosen: str | None = None) -> argparse.ArgumentParser:
+def parser_of(chosen: str | None = None) -> argparse.ArgumentParser:
     """One subcommand, whose module is imported here; or all of them by their names, to be told about."""
     top = _Parser(
         prog="fedpriv", description="Private and Byzantine-robust federated learning, with certified guarantees."
@@ -66,13 +66,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="replace")  # ε on a terminal that has none
     try:
         if not arguments:
-            parser().print_help()
+            parser_of().print_help()
             return 0
         if not (word := arguments[0]).startswith("-") and word not in COMMANDS:
             raise FedprivError(
                 f"unknown command {word!r}{nearest_hint(word, COMMANDS)}; commands: {', '.join(COMMANDS)}"
             )
-        chosen, left_over = parser(word).parse_known_args(arguments)
+        chosen, left_over = parser_of(word).parse_known_args(arguments)
         for each in left_over:  # name=value words after the options are settings too
             if each.startswith("-") or "=" not in each or not hasattr(chosen, "settings"):
                 raise FedprivError(f"{each!r} is not understood here; fedpriv {chosen.command} --help shows what is")

@@ -81,13 +81,13 @@ class Marker:
 @contextmanager
 def locked_directory(folder: Path) -> Iterator[None]:
     """A directory of this process alone; whoever else wants it waits."""
-    with opened(folder, "session") as lock:
+    with opened_lock(folder, "session") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
 
 @contextmanager
-def opened(folder: Path, kept: str) -> Iterator[int]:
+def opened_lock(folder: Path, kept: str) -> Iterator[int]:
     """A directory of this user alone, made where there is none, as a file to lock; `kept` is what an error calls it."""
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -215,7 +215,7 @@ def _head(place: Sequence[int]) -> dict[str, Any]:
 @contextmanager
 def opened_ledger(folder: Path, place: Sequence[int], waits: float = WAITS) -> Iterator[OwnLedger]:
     """The ledger in a directory, for this process alone."""
-    with once.opened(folder, "ledger") as lock:
+    with once.opened_lock(folder, "ledger") as lock:
         until = time.monotonic() + waits
         while True:
             try:

@@ -13,10 +13,10 @@ Vector = NDArray[np.floating[Any]]  # data, probabilities, losses
 Symbols = NDArray[np.integer[Any]]  # what a mechanism sends, in the smallest integer type that holds its alphabet
 
 
-def finite(x: ArrayLike) -> Vector:
+def finite_floats(x: ArrayLike) -> Vector:
     """x as float64, refused where it holds a nan or an infinity.
 
-    >>> finite([1, 2])
+    >>> finite_floats([1, 2])
     array([1., 2.])
     """
     return held_within(x, np.inf)

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import ArrayLike
 
-from fedpriv._base.arrays import Vector, finite
+from fedpriv._base.arrays import Vector, finite_floats
 from fedpriv.accounting.account import Account
 from fedpriv.accounting.event import Event
 from fedpriv.bounds import Box
@@ -116,7 +116,7 @@ class FunctionalMechanism:
 
     def perturbed(self, x: ArrayLike, rng: Generator) -> Vector:
         """An example's coordinates, noised, once and for all: x̄ = x + Lap(b). h̄ and everything else follow from it."""
-        values = finite(x)
+        values = finite_floats(x)
         if not np.abs(values).max(initial=0.0) <= EDGE:
             raise FedprivError(f"inputs must be in [-1, 1], got {values.flat[np.abs(values).argmax()]:.6g}")
         return np.clip(values, -1, 1) + rng.laplace(0, self.noise, values.shape)

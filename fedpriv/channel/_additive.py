@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from fedpriv._base.arrays import Vector, finite
+from fedpriv._base.arrays import Vector, finite_floats
 from fedpriv.channel._bulk import Places, Words, scratch
 from fedpriv.mechanisms.additive import Gaussian, Laplace
 from fedpriv.randomness.wide import BLOCK, Rounded
@@ -36,7 +36,7 @@ class Additive:
 
     def draw(self, x: Vector, factors: Vector, words: Words) -> tuple[Vector, Places]:
         """The messages; and the rows to do over."""
-        values = finite(x.astype(np.float64) * factors[:, None])
+        values = finite_floats(x.astype(np.float64) * factors[:, None])
         whole = self.mechanism.fine.whole(np.clip(values, -self.mechanism.peak, self.mechanism.peak, out=values))
         noise = scratch.array("noise", x.shape, np.int64)
         late = self.law.rows(words, noise)

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from fedpriv._base.arrays import Vector, finite
+from fedpriv._base.arrays import Vector, finite_floats
 
 Words = NDArray[np.uint64]
 Places = NDArray[np.intp]
@@ -101,7 +101,9 @@ def scaled(x: Vector, factors: Vector, slope: Vector, bound: float) -> Floats:
     least, most = float(out.min()), float(out.max())  # nan where there is one
     if not (least >= -bound * _SPILL and most <= bound * _SPILL):
         if not (least > -np.inf and most < np.inf):
-            finite(x.astype(np.float64) * factors[:, None])  # refuses what is not; float32 may merely have overflowed
+            finite_floats(
+                x.astype(np.float64) * factors[:, None]
+            )  # refuses what is not; float32 may merely have overflowed
         np.clip(out, np.float32(-bound), np.float32(bound), out=out)
     return out
 

@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fedpriv._base.arrays import Vector, finite
+from fedpriv._base.arrays import Vector, finite_floats
 from fedpriv.channel._bulk import Places, Words, following, reserve
 from fedpriv.mechanisms.votes import Binomial
 from fedpriv.randomness.binomial import OPEN, Splits
@@ -53,7 +53,7 @@ class Counts:
 
     def draw(self, x: Vector, factors: Vector, words: Words) -> tuple[NDArray[np.uint8], Places]:
         """The counts; and the rows to do over."""
-        values = finite(x.astype(np.float64) * factors[:, None])
+        values = finite_floats(x.astype(np.float64) * factors[:, None])
         p = self.mechanism.chance(np.clip(values, -self.mechanism.peak, self.mechanism.peak, out=values))
         p *= 256
         certain = np.flatnonzero(p.max(axis=1) == 256)  # only by rounding: peak is below scale

@@ -14,7 +14,7 @@ from typing import Annotated
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedpriv._base.arrays import Vector, finite
+from fedpriv._base.arrays import Vector, finite_floats
 from fedpriv.curves.atoms import Atoms
 from fedpriv.curves.tradeoff import Tradeoff
 from fedpriv.errors import FedprivError, whole
@@ -42,7 +42,7 @@ class Grid:
 
     def index(self, x: ArrayLike) -> NDArray[np.int64]:
         """The nearest grid point's number, 0 to l, refusing what is not finite."""
-        values = np.clip(finite(x), -self.clip, self.clip)
+        values = np.clip(finite_floats(x), -self.clip, self.clip)
         return np.asarray(np.rint((values + self.clip) / self.step), dtype=np.int64)
 
     def mean(self, total: ArrayLike, n: int, noise_mean: float = 0.0) -> Vector:

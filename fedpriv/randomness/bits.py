@@ -18,7 +18,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 
-from fedpriv._base.arrays import Vector, finite
+from fedpriv._base.arrays import Vector, finite_floats
 from fedpriv.errors import FedprivError
 from fedpriv.randomness.streams import random_bytes, random_words
 
@@ -177,7 +177,7 @@ def _read(
     given: list[Callable[[Vector], Vector] | NDArray[Any]],
 ) -> list[Vector]:
     """Every probability on one block; x is read, checked, held within bounds and scaled once for all of them."""
-    block = None if x is None else finite(x[part])
+    block = None if x is None else finite_floats(x[part])
     if block is not None and within is not None:
         block = np.clip(block, -within, within)
         if times != 1:

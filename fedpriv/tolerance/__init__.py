@@ -16,7 +16,7 @@ from typing import get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedpriv._base.arrays import Vector, finite
+from fedpriv._base.arrays import Vector, finite_floats
 from fedpriv.errors import FedprivError, at_most, natural, one_of, positive, whole
 from fedpriv.mechanisms import Mechanism, Ternarize, Ternary
 from fedpriv.tolerance import _published as tolerance_published
@@ -183,6 +183,6 @@ def covered_share(
     >>> covered_share(Binomial(clip=1, scale=2, trials=4), 100, 10, [0.9, 0.5, -0.3, 0.1, 0.0], "omniscient")
     0.6
     """
-    values = np.abs(finite(means))
+    values = np.abs(finite_floats(means))
     least = least_mean(mechanism, honest, byzantine, attack)  # type: ignore[arg-type] # frozen, so hashable
     return float(np.mean(values >= least)) if values.size else 1.0

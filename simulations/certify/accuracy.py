@@ -15,7 +15,7 @@ from clients.robustness.certifying import Terms, Verdict
 from fedpriv._base.files import replace_file
 from fedpriv.certified.smoothing import in_linf
 from simulations.certify.attacked import panel_of
-from simulations.certify.run import Trained, rightly, settings_of
+from simulations.certify.run import Trained, rightly_predicted, settings_of
 from simulations.figures.curves import COLOURS
 from simulations.report.run import facts
 from simulations.report.run.facts import aligned_table
@@ -28,7 +28,7 @@ AT_ONCE = 512  # images that the network takes at a time
 def certified_summary(trained: Trained, terms: Terms, found: Sequence[Verdict]) -> dict[str, Any]:
     """The run's certified accuracy as plain data."""
     norm, dimension, smoothing = terms.smoothing.norm, trained.x[0].size, settings_of(terms.smoothing)
-    right, run = rightly(trained, found), read_run(trained.directory)
+    right, run = rightly_predicted(trained, found), read_run(trained.directory)
     with torch.inference_mode():
         parts = [
             trained.network(torch.tensor(trained.x[part])).argmax(1) for part in block_slices(len(trained.x), AT_ONCE)
@@ -111,7 +111,7 @@ def certified_picture(
     """Draw certified accuracy against radius; where there was an attack, accuracy by its size in ℓ∞ too."""
     from simulations.figures.panels import DASHED, Line, Panel, figure_bytes  # matplotlib takes a while
 
-    right, largest = rightly(trained, found), max((v.radius for v in found if v.radius < inf), default=0.0)
+    right, largest = rightly_predicted(trained, found), max((v.radius for v in found if v.radius < inf), default=0.0)
     radii = np.linspace(0, largest or 1.0, 200)
     curves = [
         np.array([certified_accuracy(right, found, float(r), published=own) for r in radii]) for own in (False, True)

@@ -18,7 +18,7 @@ from fedpriv._base.files import replace_file
 from fedpriv.certified.smoothing import in_linf
 from fedpriv.errors import FedprivError, positive
 from server.progress.live_line import LiveLine
-from simulations.certify.run import Trained, resumed, rightly
+from simulations.certify.run import Trained, resumed_file, rightly_predicted
 from simulations.figures.curves import COLOURS
 from simulations.report.run.facts import aligned_table
 
@@ -55,7 +55,7 @@ def found_in(
                       "size": size, "steps": STEPS}  # fmt: skip
             name = f"{verdicts.stem}-attacked-{size!r}-{trained.labels}.jsonl"
             path, known = verdicts.with_name(name), dict[int, list[Attacked]]()  # by image
-            with resumed(path, header, what="attacks") as (lines, writer):
+            with resumed_file(path, header, what="attacks") as (lines, writer):
                 try:
                     for told in map(json.loads, lines):
                         known[told["image"]] = [Attacked(**one) for one in told["found"]]
@@ -79,7 +79,7 @@ def attacked_rows(
     trained: Trained, terms: Terms, verdicts: Sequence[Verdict], found: Sequence[Attacked]
 ) -> list[dict[str, Any]]:
     """For each size in ℓ∞: certified accuracy, and accuracy under each attack and under the worst for each image."""
-    right = rightly(trained, verdicts)
+    right = rightly_predicted(trained, verdicts)
     reach = [in_linf(verdict.radius, terms.smoothing.norm, trained.x[0].size) for verdict in verdicts]
     table = []
     for size in sorted({each.size for each in found}):

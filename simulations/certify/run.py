@@ -79,13 +79,13 @@ def settings_of(smoothing: Smoothing) -> dict[str, Any]:
     return {"kind": type(smoothing).__name__, **asdict(smoothing)}
 
 
-def rightly(trained: Trained, found: Sequence[Verdict]) -> list[bool]:
+def rightly_predicted(trained: Trained, found: Sequence[Verdict]) -> list[bool]:
     """Whether each image is predicted as its label says; an abstention is not."""
     return [verdict.prediction == label for verdict, label in zip(found, trained.y.tolist(), strict=True)]
 
 
 @contextmanager
-def resumed(path: Path, header: dict[str, Any], *, what: str) -> Iterator[tuple[list[bytes], records.Writer]]:
+def resumed_file(path: Path, header: dict[str, Any], *, what: str) -> Iterator[tuple[list[bytes], records.Writer]]:
     """A file of what is found, kept to this process: the lines behind its header, and the writer of more.
 
     Half a line that a kill has left is dropped. `what` says what its header and its name are of.
@@ -118,7 +118,7 @@ class Known:
     @contextmanager
     def open(self) -> Iterator[records.Writer]:
         """The file to write verdicts to; those that it holds are found from then on."""
-        with resumed(self.path, self.header, what="terms") as (lines, writer):
+        with resumed_file(self.path, self.header, what="terms") as (lines, writer):
             for number, line in enumerate(lines, 2):
                 try:
                     told = json.loads(line)

@@ -132,7 +132,7 @@ def run_account(options: argparse.Namespace) -> None:
 
         plot_tradeoff([(_title(own), account) for own, account in zip(reports, accounts, strict=True)], options.plot)
     found = reports[0] | ({"compared": reports[1:]} if len(reports) > 1 else {})
-    show(found, "\n\n".join(map(_table, reports)), options.json)
+    show_found(found, "\n\n".join(map(_table, reports)), options.json)
 
 
 def run_calibrate(options: argparse.Namespace) -> None:
@@ -148,7 +148,7 @@ def run_calibrate(options: argparse.Namespace) -> None:
     found = account_report(_account_of(mechanism, options), options.delta, None, cost, target=options.epsilon) | {
         "target": {"epsilon": options.epsilon, "delta": options.delta}
     }
-    show(found, _table(found), options.json)
+    show_found(found, _table(found), options.json)
 
 
 def account_report(
@@ -187,7 +187,7 @@ def print_json(value: Any) -> None:
     print(json.dumps(records.plain_values(value), indent=1, ensure_ascii=False, allow_nan=False))
 
 
-def show(found: Mapping[str, Any], words: str, as_json: bool) -> None:
+def show_found(found: Mapping[str, Any], words: str, as_json: bool) -> None:
     """Print what was found: as one JSON object, or in words."""
     if as_json:
         print_json(found)

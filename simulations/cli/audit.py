@@ -12,7 +12,7 @@ from fedpriv.errors import FedprivError
 from server.progress.live_line import LiveLine
 from simulations.audit.audited import audit, check_confidence, concluded_audit
 from simulations.cli._command import JSON, QUIET, Commands, add_command, option
-from simulations.cli.account import as_real, show
+from simulations.cli.account import as_real, show_found
 from simulations.cli.run import whole_number
 from simulations.report.run import audit_words as words
 
@@ -94,7 +94,7 @@ def run(options: argparse.Namespace) -> int:
             options.given, options.out, overrides=options.overrides, canaries=options.canaries,
             confidence=options.confidence, quiet=options.quiet,
         )  # fmt: skip
-    show(words.without_curves(found), audit_table(found), options.json)
+    show_found(words.without_curves(found), audit_table(found), options.json)
     return 0 if found["stands"] else 1
 
 

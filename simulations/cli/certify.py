@@ -12,7 +12,7 @@ from fedpriv.releases.kept import mechanism_of
 from fedpriv.studies import file as study_file
 from server.directory import STUDY
 from simulations.cli._command import JSON, QUIET, Commands, add_command, flag, option
-from simulations.cli.account import as_real, as_whole, show
+from simulations.cli.account import as_real, as_whole, show_found
 from simulations.flower.surroundings import usable_cores
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def run(options: argparse.Namespace) -> None:
         )
     attacked_accuracy.keep_summary(report, path.with_suffix(".json"))
     words = certified_table(report) + (f"\n\n{attacked_accuracy.attacked_table(report['attacked'])}" if sizes else "")
-    show(report, words, options.json)
+    show_found(report, words, options.json)
 
 
 def _smoothed(options: argparse.Namespace, trained: Trained) -> tuple[nn.Module, Smoothing]:

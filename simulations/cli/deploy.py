@@ -8,7 +8,7 @@ from pathlib import Path
 
 from fedpriv.errors import FedprivError, whole
 from simulations.cli._command import JSON, Commands, add_command, flag, option
-from simulations.cli.account import show
+from simulations.cli.account import show_found
 
 HELP = """\
 Separate processes on loopback: a SuperLink, and N SuperNodes with a policy and a ledger each. With --tls they prove who
@@ -89,7 +89,7 @@ def deploy_status(options: argparse.Namespace) -> int:
     found = Deployment.load(directory)
     home = directory / HOME
     if found is None:
-        show({"directory": str(directory), "runs": False, "processes": []}, "nothing is deployed", options.json)
+        show_found({"directory": str(directory), "runs": False, "processes": []}, "nothing is deployed", options.json)
         return 1
     broken = found.broken
     processes = [vars(each) | {"runs": each not in broken, "directory": str(directory / each.name)}
@@ -104,7 +104,7 @@ def deploy_status(options: argparse.Namespace) -> int:
     words.append(f"FLWR_HOME={home} flwr run . {NAME} --stream")
     own = "" if directory == default_directory() else f"FLWR_HOME={home} "
     words.append(f"{own}fedpriv run STUDY --superlink {NAME}")
-    show(told, "\n".join(words), options.json)
+    show_found(told, "\n".join(words), options.json)
     return 0 if told["runs"] else 1
 
 
@@ -115,7 +115,7 @@ def deploy_down(options: argparse.Namespace) -> int:
     directory = _directory(options)
     ended = deploy_processes.end_deployment(directory)
     told = f"{ended} processes ended; policies and ledgers stay in {directory}" if ended else "nothing was running"
-    show({"directory": str(directory), "ended": ended}, told, options.json)
+    show_found({"directory": str(directory), "ended": ended}, told, options.json)
     return 0
 
 

@@ -18,7 +18,7 @@ from simulations.cli._command import JSON, Commands, add_command, flag, option
 from simulations.cli._estimate_data import FORMS, records_of
 from simulations.cli._estimate_out import target_of, written_to
 from simulations.cli._estimate_table import report, table
-from simulations.cli.account import as_real, as_whole, show
+from simulations.cli.account import as_real, as_whole, show_found
 
 HELP = f"""\
 The guarantee is for one record, replaced by any other, against whoever sees the mean and every noisy number on the way.
@@ -78,7 +78,7 @@ def run(options: argparse.Namespace) -> int:
     written = target is not None and found.mean is not None and written_to(target, found.mean, names)
     where = {"data": options.data, "out": options.out if written else None, "seconds": seconds, "columns": names}
     result = report(estimator, found, data.shape, options.seed) | where
-    show(result, table(result), options.json)
+    show_found(result, table(result), options.json)
     return 0 if found.failure is None and written == (target is not None) else 1
 
 

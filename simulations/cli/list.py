@@ -31,7 +31,7 @@ from fedpriv.studies.kinds import CARRIERS, RELEASES, RULES
 from fedpriv.studies.schema import study_schema
 from fedpriv.studies.study import Study
 from simulations.cli._command import JSON, Commands, add_command, option
-from simulations.cli.account import print_json, show
+from simulations.cli.account import print_json, show_found
 
 FAMILIES: Mapping[str, Registry[Any]] = {
     "mechanisms": CARRIERS,
@@ -81,7 +81,7 @@ def run_list(options: argparse.Namespace) -> None:
     name = " ".join(options.name)
     if name and name not in FAMILIES:
         found = _named(name)
-        show({"found": found}, "\n\n".join(map(_page, found)), options.json)
+        show_found({"found": found}, "\n\n".join(map(_page, found)), options.json)
         return
     families = {name: FAMILIES[name]} if name else FAMILIES
     shipped = {} if name else study_file.shipped_studies()

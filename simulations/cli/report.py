@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from simulations.cli._command import JSON, Commands, add_command, flag, option
-from simulations.cli.account import show
+from simulations.cli.account import show_found
 from simulations.report.run import audit_facts, facts
 from simulations.report.run.facts import aligned_table
 from simulations.report.run.runs import Run, run_labels
@@ -44,7 +44,7 @@ def run_report(options: argparse.Namespace) -> None:
     if any(map(sweep_cells.is_sweep, options.directories)):
         grid = sweep_of(options.directories)
         files = [] if options.no_html else sweep_report.write_sweep_report(grid)
-        show(
+        show_found(
             sweep_report.sweep_summary(grid) | _written(files, "files"),
             sweep_report.sweep_text(grid) + _page(files),
             options.json,
@@ -54,7 +54,9 @@ def run_report(options: argparse.Namespace) -> None:
     files = [] if options.no_html else write_report(runs)
     first, *others = [facts.run_summary(run) | audit_facts.audit_summary(run) for run in runs]
     found = first | _written(files, "figures") | ({"compared": others} if others else {})
-    show(found, run_table(runs[0]) + (f"\n\n{runs_compared(runs)}" if others else "") + _page(files), options.json)
+    show_found(
+        found, run_table(runs[0]) + (f"\n\n{runs_compared(runs)}" if others else "") + _page(files), options.json
+    )
 
 
 def _written(files: Sequence[Path], others: str) -> dict[str, Any]:

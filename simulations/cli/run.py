@@ -11,7 +11,7 @@ from fedpriv.errors import whole
 from server.directory.results import NOTHING
 from server.progress.words import NOT_TRIED
 from simulations.cli._command import JSON, QUIET, Commands, add_command, flag, option
-from simulations.cli.account import print_json, show
+from simulations.cli.account import print_json, show_found
 from simulations.runs.directory import taken_directory
 from simulations.runs.running import Way, begun_study, interrupted_words, ran_result, study_of
 
@@ -79,10 +79,10 @@ def run(options: argparse.Namespace) -> int:
     else:
         study = begun_study(Path(options.resume), options.overrides)
     if options.dry_run:
-        from simulations.runs.forecast import run_forecast, table  # torch, only where it is needed
+        from simulations.runs.forecast import run_forecast, run_forecast_table  # torch, only where it is needed
 
         found = run_forecast(study)
-        show(found, table(found), options.json)
+        show_found(found, run_forecast_table(found), options.json)
         return 0
     directory, made = taken_directory(options.study or "digits", options.out, options.resume)
     result = ran_result(study, directory, made, way, resume=options.resume is not None, quiet=options.quiet)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from clients.flower.place import look_for_modules
 from simulations.cli._command import JSON, QUIET, Commands, add_command, flag, option
-from simulations.cli.account import print_json, show
+from simulations.cli.account import print_json, show_found
 from simulations.cli.run import whole_number
 from simulations.flower.surroundings import usable_cores
 from simulations.sweep.directory import check_sweep_directory
@@ -57,10 +57,10 @@ def run(options: argparse.Namespace) -> int:
     grid = grid_of(options.study, options.overrides)
     out = None if options.out is None else Path(options.out)
     if options.dry_run:
-        from simulations.sweep.forecast import sweep_forecast, table
+        from simulations.sweep.forecast import sweep_forecast, sweep_forecast_table
 
         found = sweep_forecast(resolved_cells(grid, options.quiet, Stop()), options.workers or usable_cores())
-        show(found, table(found), options.json)
+        show_found(found, sweep_forecast_table(found), options.json)
         return 0
     if out is not None:
         check_sweep_directory(out, grid)

@@ -11,7 +11,7 @@ from fedpriv.errors import FedprivError
 from fedpriv.mechanisms import MECHANISMS, settings_of
 from fedpriv.tolerance import Vote
 from simulations.cli._command import JSON, Commands, add_command, option
-from simulations.cli.account import as_real, as_whole, settings_from, show
+from simulations.cli.account import as_real, as_whole, settings_from, show_found
 
 HELP = """\
 published   what the theorem of [F] that speaks of these attackers says: a Chernoff bound, for any honest data
@@ -73,7 +73,7 @@ def run(options: argparse.Namespace) -> None:
     found = tolerance_report(vote)
     if options.plot is not None:
         tolerance_plot(vote, Path(options.plot))
-    show(found, tolerance_table(found), options.json)
+    show_found(found, tolerance_table(found), options.json)
 
 
 def tolerance_report(vote: Vote) -> dict[str, Any]:

@@ -75,10 +75,10 @@ def styled_picture(name: str, title: str, drawing: Callable[[], Drawn | None]) -
     """A drawing in the house style, saved both ways; None where there was nothing to draw."""
     with house_style():
         drawn = drawing()
-        return None if drawn is None else saved(name, title, *drawn)
+        return None if drawn is None else saved_figure(name, title, *drawn)
 
 
-def saved(name: str, title: str, figure: Figure, alt: str, note: str) -> Picture:
+def saved_figure(name: str, title: str, figure: Figure, alt: str, note: str) -> Picture:
     """A figure saved both ways, within the house style that it was drawn in."""
     png, svg = io.BytesIO(), io.StringIO()
     figure.savefig(png, format="png", facecolor=CARD)
@@ -108,7 +108,7 @@ def over_rounds(axes: Axes, rounds: Sequence[int]) -> None:
     axes.set_xlim(first - room, last + room)
 
 
-def thousands(axis: Axis) -> None:
+def thousands_axis(axis: Axis) -> None:
     """At most five steps of an axis, its numbers whole and with commas."""
     axis.set_major_locator(MaxNLocator(5))
     axis.set_major_formatter("{x:,.0f}")

@@ -16,7 +16,7 @@ from fedpriv.errors import FedprivError
 from simulations.flower._deploy_certificates import AUTHORITY, CERTIFICATE, KEY, write_identity
 from simulations.flower._own_superlink import HOST, STARTS, healthy, port_of
 from simulations.flower.deploy_state import HOME, MARK, NAME, PART, Deployment, Process
-from simulations.flower.surroundings import flower_environment, process_began, started, wait_until
+from simulations.flower.surroundings import flower_environment, process_began, started_process, wait_until
 
 LINK = "superlink"  # what the SuperLink is called, and its directory
 POLICY = "policy.toml"  # in a node's directory: what its owner allows
@@ -144,7 +144,7 @@ def _launched(
     try:
         with log.open("w") as file:
             print(first, end="\n" if first else "", file=file, flush=True)
-            pid = started(words, place, env, file).pid
+            pid = started_process(words, place, env, file).pid
     except FileNotFoundError:
         raise FedprivError(f"{words[0]} is not there: Flower is not installed beside fedpriv") from None
     process = Process(place.name, pid, process_began(pid), port)

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from fedpriv.errors import FedprivError
-from simulations.flower.surroundings import end_all, flower_environment, started, wait_until
+from simulations.flower.surroundings import end_all, flower_environment, started_process, wait_until
 
 HOST = "127.0.0.1"
 STARTS = 60.0  # seconds it may take
@@ -30,7 +30,7 @@ def own_superlink(scratch: Path) -> Iterator[dict[str, str]]:
     (home / "config.toml").write_text(f'[superlink.here]\naddress = "{HOST}:{port}"\ninsecure = true\n')
     words = f"flower-superlink --insecure --simulation --isolation subprocess --host {HOST} --port {port}"
     with (scratch / "superlink.log").open("w") as log:
-        process = started([*words.split(), "--disable-runtime-dependency-installation"], scratch, env, log)
+        process = started_process([*words.split(), "--disable-runtime-dependency-installation"], scratch, env, log)
     try:
         if not wait_until(lambda: healthy(port) or process.poll() is not None, STARTS) or process.poll() is not None:
             told = (scratch / "superlink.log").read_text(errors="replace").strip().splitlines() or [""]

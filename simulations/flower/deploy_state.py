@@ -16,7 +16,7 @@ from pathlib import Path
 
 from fedpriv._base.files import replace_file
 from fedpriv.errors import FedprivError
-from simulations.flower.surroundings import proc, process_began
+from simulations.flower.surroundings import proc_file, process_began
 
 STATE = "deployment.json"  # what was started
 FORMAT = 1  # of that file
@@ -94,7 +94,7 @@ class Deployment:
         broken = list[Process]()
         for each in self.processes:
             pids = [] if found is None else self._among(found, each.name)
-            executes = found is None or any(EXECUTOR in proc(pid, "cmdline") for pid in pids)
+            executes = found is None or any(EXECUTOR in proc_file(pid, "cmdline") for pid in pids)
             if not (each.runs and executes):
                 broken.append(each)
         return broken

@@ -91,7 +91,7 @@ def send_signal(pid: int, which: signal.Signals) -> None:
         os.kill(pid, which)
 
 
-def proc(pid: int, what: str) -> str:
+def proc_file(pid: int, what: str) -> str:
     """What a file of /proc says of a process; nothing where it has ended, or where there is no /proc."""
     try:
         return Path(f"/proc/{pid}/{what}").read_text(errors="replace")
@@ -124,7 +124,7 @@ def descendants_of(pid: int) -> list[int]:
 
 def _stat(pid: int) -> list[str]:
     """The words of /proc/PID/stat behind the process's name, which may hold anything: state, parent, …"""
-    return proc(pid, "stat").rpartition(")")[2].split()
+    return proc_file(pid, "stat").rpartition(")")[2].split()
 
 
 def flower_environment(scratch: Path) -> dict[str, str]:
@@ -144,7 +144,9 @@ def flower_environment(scratch: Path) -> dict[str, str]:
     }
 
 
-def started(words: Sequence[str], scratch: Path, env: Mapping[str, str], log: IO[str]) -> subprocess.Popen[bytes]:
+def started_process(
+    words: Sequence[str], scratch: Path, env: Mapping[str, str], log: IO[str]
+) -> subprocess.Popen[bytes]:
     """A process in a group of its own, which begins in the scratch's empty directory and says all in a log."""
     return subprocess.Popen(
         words, cwd=scratch / "empty", env=env, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
@@ -199,7 +201,7 @@ def start_ray(workers: int, address: str = "local") -> Callable[[], None]:
         import ray
 
         for pid in set(descendants_of(os.getpid())) - others:
-            if proc(pid, "comm").strip() not in ("gcs_server", ""):
+            if proc_file(pid, "comm").strip() not in ("gcs_server", ""):
                 send_signal(pid, signal.SIGKILL)
         ray.shutdown()
         _restore(before)

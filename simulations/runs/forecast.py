@@ -56,7 +56,7 @@ def run_forecast(study: Study) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def table(found: Mapping[str, Any]) -> str:
+def run_forecast_table(found: Mapping[str, Any]) -> str:
     """What `run_forecast` found, for people."""
     epsilon, bytes_are = found["epsilon"], {"exact": "", "expected": " (expected)", "at most": " (expected, at most)"}
     seconds, start = found["seconds"], found["start_seconds"]

@@ -54,7 +54,7 @@ def sweep_forecast(grid: Grid, workers: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def table(found: Mapping[str, Any]) -> str:
+def sweep_forecast_table(found: Mapping[str, Any]) -> str:
     """What `sweep_forecast` found, for people."""
     skipped = f", {found['skipped']:,} impossible combinations left out" if found["skipped"] else ""
     axes = [*found["axes"], {"path": SEED, "values": list(map(str, found["seeds"]))}]

@@ -13,7 +13,7 @@ import pytest
 
 import fedpriv as fp
 from fedpriv.errors import FedprivError
-from simulations.command_line import COMMANDS, main, parser
+from simulations.command_line import COMMANDS, main, parser_of
 
 ROOT = Path(__file__).parents[2]
 HEAVY = ("numba", "torch", "flwr", "ray", "matplotlib", "sklearn", "scipy.optimize", "scipy.stats")
@@ -91,7 +91,7 @@ def test_a_command_loads_its_own_module_alone() -> None:
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_is_where_the_table_says(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="0"):
-        parser(name).parse_args([name, "--help"])
+        parser_of(name).parse_args([name, "--help"])
     assert capsys.readouterr().out.startswith(f"usage: fedpriv {name}")
 
 

@@ -7,7 +7,7 @@ from html import escape
 
 import numpy as np
 
-from simulations.figures.style import BLUE, MUTED, RED, Picture, draw_key, house_style, new_figure, saved
+from simulations.figures.style import BLUE, MUTED, RED, Picture, draw_key, house_style, new_figure, saved_figure
 from simulations.report._document import explained, figure
 from simulations.report.run.audit_facts import found_of
 from simulations.report.run.audit_words import MEANINGS, audit_rows, confidence_words, in_a_line
@@ -37,7 +37,7 @@ def audit_pictures(run: Run) -> list[Picture]:
         f"Shaded: as far as explicit data reach. Dashed: the mechanism hides no more than this, {sure}. The canaries' "
         "own curve is one draw and no bound: by chance it may cross the certified one where few of them are."
     )
-    return [saved("audited", "What canaries gave away", drawn, alt, note)]
+    return [saved_figure("audited", "What canaries gave away", drawn, alt, note)]
 
 
 def audit_section(run: Run, drawn: Sequence[Picture]) -> str:

@@ -17,7 +17,7 @@ from simulations.figures.style import (
     new_figure,
     over_rounds,
     styled_picture,
-    thousands,
+    thousands_axis,
 )
 from simulations.report.run.figures import evaluated_rounds
 from simulations.report.run.runs import Run
@@ -63,7 +63,7 @@ def bought_figure(runs: Sequence[Run], names: Sequence[str]) -> Drawn | None:
         axes.plot(sent, reached, "o", color=run_colour(place), ms=8, clip_on=False, zorder=3)
     axes.set(title="accuracy at the end", ylim=(0, max(0.05, *(reached for *_, reached in points)) * 1.12))
     axes.set(xlabel="bytes of one client in one round", xlim=(0, max(sent for _, sent, _ in points) * 1.12))
-    thousands(axes.xaxis)
+    thousands_axis(axes.xaxis)
     draw_key(axes, _letters(names))
     label_ends(axes, [(sent, reached, LETTERS[place], run_colour(place)) for place, sent, reached in points])
     said = "; ".join(

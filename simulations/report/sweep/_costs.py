@@ -8,7 +8,7 @@ from math import inf, isfinite, log
 from matplotlib.ticker import NullLocator
 
 from server.progress.words import rounded_up
-from simulations.figures.style import MUTED, Picture, house_style, label_ends, saved, thousands
+from simulations.figures.style import MUTED, Picture, house_style, label_ends, saved_figure, thousands_axis
 from simulations.report.sweep._answer import SAME
 from simulations.report.sweep._axes import number
 from simulations.report.sweep._lines import Line, draw
@@ -53,7 +53,7 @@ def epsilon(grid: Grid) -> tuple[list[Picture], int]:
             axes.axvline((high * beyond) ** 0.5 if wide else (high + beyond) / 2, color=MUTED, lw=0.7, ls=":")
         draw(axes, group.names, lines, joined=joined)
         said = note(grid, group) + " ε = ∞: no privacy." * plain
-        made.append(saved(f"epsilon-{at}", "", figure, alt("ε", group, lines), said))
+        made.append(saved_figure(f"epsilon-{at}", "", figure, alt("ε", group, lines), said))
     return made, len(found)
 
 
@@ -84,7 +84,7 @@ def sent(grid: Grid) -> tuple[list[Picture], int]:
             axes.set_xscale("log")
         else:
             axes.set_xlim(0, 1.08 * largest)
-            thousands(axes.xaxis)
+            thousands_axis(axes.xaxis)
         draw(axes, group.names, lines, joined=False, label=False)
         unbeaten = [(x, y) for x, y in sorted(points) if not any(a <= x and b >= y for a, b in points - {(x, y)})]
         axes.plot(*zip(*unbeaten, strict=True), color=MUTED, lw=1, ls=":", drawstyle="steps-post", zorder=0)
@@ -94,5 +94,5 @@ def sent(grid: Grid) -> tuple[list[Picture], int]:
         for column in {round(30 * x / largest) for x, *_ in ends}:  # only neighbours are moved apart
             label_ends(axes, [end for end in ends if round(30 * end[0] / largest) == column])
         said = note(grid, group) + " The dotted line: the most that so many bytes have bought."
-        made.append(saved(f"bytes-{at}", "", figure, alt(BYTES, group, lines), said))
+        made.append(saved_figure(f"bytes-{at}", "", figure, alt(BYTES, group, lines), said))
     return made, len(found)

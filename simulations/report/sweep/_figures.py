@@ -6,7 +6,7 @@ from math import nan
 
 from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator
 
-from simulations.figures.style import Picture, house_style, over_rounds, saved
+from simulations.figures.style import Picture, house_style, over_rounds, saved_figure
 from simulations.report.sweep._axes import ATTACKERS, number
 from simulations.report.sweep._lines import Line, draw
 from simulations.report.sweep._panels import alt, chosen, groups, lines_of, note, opened
@@ -30,7 +30,7 @@ def rounds(grid: Grid) -> tuple[list[Picture], int]:
             figure, axes = opened(grid, group, lines)
             over_rounds(axes, sorted({int(x) for line in lines for x in line.x}))
             draw(axes, group.names, lines)
-            made.append(saved(f"rounds-{at}", "", figure, alt("rounds", group, lines), note(grid, group)))
+            made.append(saved_figure(f"rounds-{at}", "", figure, alt("rounds", group, lines), note(grid, group)))
     return made, len(found)
 
 
@@ -62,5 +62,5 @@ def attackers(grid: Grid, attack: Key | None = None, name: str = "attackers") ->
         axes.xaxis.set_major_locator(FixedLocator(places) if len(places) <= 7 else MaxNLocator(7, integer=not shares))
         axes.set_xlim(0, 1.02 * places[-1])
         draw(axes, group.names, lines)
-        made.append(saved(f"{name}-{at}", "", figure, alt(label, group, lines), note(grid, group)))
+        made.append(saved_figure(f"{name}-{at}", "", figure, alt(label, group, lines), note(grid, group)))
     return made, len(found)

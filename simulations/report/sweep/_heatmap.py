@@ -12,7 +12,7 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from simulations.figures.style import CARD, INK, MUTED, Drawn, Picture, house_style, saved
+from simulations.figures.style import CARD, INK, MUTED, Drawn, Picture, house_style, saved_figure
 from simulations.report.sweep._spots import Field, Key
 from simulations.report.sweep.grid import Grid, ordered_values
 
@@ -102,7 +102,7 @@ def pictures(grid: Grid, scale: Scale) -> list[Picture]:
         length = -(-len(heat.rows) // -(-len(heat.rows) // ROWS))  # parts of a map are of about the same length
         parts += [replace(heat, rows=heat.rows[at : at + length]) for at in range(0, len(heat.rows), length)]
     drawn = [_drawn(grid, part, scale, title) for part in parts[:PICTURES]]
-    return [saved(f"heat-map-{at}", "", *each) for at, each in enumerate(drawn, 1)]
+    return [saved_figure(f"heat-map-{at}", "", *each) for at, each in enumerate(drawn, 1)]
 
 
 def _short(words: str, width: int, lines: int) -> str:

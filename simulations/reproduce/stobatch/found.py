@@ -38,7 +38,7 @@ def accuracy_under(size: float, attack: str = "") -> Value:
     return lambda found: fmean(found["under"][str(size)][name] for name in ATTACKS)
 
 
-def certified(radius: float, which: str = "certified") -> Value:
+def certified_at(radius: float, which: str = "certified") -> Value:
     """Certified accuracy at a radius in ℓ∞: by what the noise proves, or `as_published` by the radius [S] prints."""
     return lambda found: float(found[which][str(radius)])
 
@@ -121,7 +121,7 @@ def _number(found: Found, method: str, at: float) -> list[Check]:
     published = figure.published[method, at] / 100
     what, value, epsilon = "accuracy under attack", accuracy_under(figure.sizes[0]), at
     if figure.certified:
-        what, value, epsilon = f"certified at {at:g}", certified(at), figure.epsilons[0]
+        what, value, epsilon = f"certified at {at:g}", certified_at(at), figure.epsilons[0]
     for draw in (PRINTED, EACH) if method == STOBATCH else ("",):
         cell = _cell(method, None if method == PIXELDP else epsilon, draw)
         ours = found.mean(cell, value)
@@ -132,7 +132,7 @@ def _number(found: Found, method: str, at: float) -> list[Check]:
             near = max(near, 2 * sqrt(sum(share * (1 - share) for share in (ours, published)) / found.scale.images))
         agrees = abs(ours - published) <= near
         if not agrees and figure.certified and ours == 0:
-            printed = found.mean(cell, certified(at, "as_published")) or 0.0
+            printed = found.mean(cell, certified_at(at, "as_published")) or 0.0
             why = f"its noise proves no such radius; by the one that is printed {printed:.1%}"
         elif not agrees:
             protects = f"; {EACH}: one vector in all examples protects none"

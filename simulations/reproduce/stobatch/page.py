@@ -18,7 +18,7 @@ from simulations.figures.curves import COLOURS
 from simulations.figures.panels import DASHED, DOTTED, SOLID, Dashes
 from simulations.figures.style import CARD, house_style
 from simulations.reproduce.stobatch._cells import DELTA, NOISE, called, cells, full
-from simulations.reproduce.stobatch.found import ATTACKS, Found, Value, accuracy_under, certified
+from simulations.reproduce.stobatch.found import ATTACKS, Found, Value, accuracy_under, certified_at
 from simulations.reproduce.stobatch.published import (
     ADLM,
     DPSGD,
@@ -107,10 +107,10 @@ def _asked(figure: PaperFigure) -> Asked:
     """Certified accuracy by the radius, or accuracy under attack by the size or, of one size, by ε."""
     panels: list[tuple[str, At]]
     if figure.certified:
-        columns = {f"certified at {radius:g}": certified(radius) for radius in (0.001, 0.005, 0.02, 0.05)}
+        columns = {f"certified at {radius:g}": certified_at(radius) for radius in (0.001, 0.005, 0.02, 0.05)}
         panels = [
-            ("certified accuracy, proven", certified),
-            ("by the radius its paper prints", partial(certified, which="as_published")),
+            ("certified accuracy, proven", certified_at),
+            ("by the radius its paper prints", partial(certified_at, which="as_published")),
         ]
         places = [0.0, 0.001, 0.002, 0.005, 0.01, 0.02, 0.03, 0.05, 0.1]
         return Asked(columns | {"under PGD of 0.05": accuracy_under(0.05, "PGD")}, panels, "radius in ℓ∞", places)

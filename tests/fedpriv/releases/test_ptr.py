@@ -36,7 +36,7 @@ from fedpriv.mechanisms.ptr_renyi import (
     theorem_4_3,
     theorem_4_4,
 )
-from fedpriv.releases.ptr import check_trimmed, kept_rows, next_trimmed, safety_margin, step_ratio, passes_test
+from fedpriv.releases.ptr import check_trimmed, kept_rows, next_trimmed, passes_test, safety_margin, step_ratio
 from simulations.command_line import main
 
 TABLE = [  # σ₁, τ, b, δ₀; exact ε at δ = 1e−5, Theorem 4.3 at its best real order, Theorem 4.2
