@@ -40,6 +40,7 @@ endef
 	@$(TORCH_AND_ITS_LIBRARIES) | diff .venv/torch.txt - || \
 	  { echo 'a dependency changed torch or brought GPU packages of its own (see above)' >&2; exit 1; }
 	$(PIP) check
+	$(BIN)/python -m compileall -q fedpriv clients server simulations
 	@touch $@
 
 # Versions stay as they are where pyproject.toml still allows them; UPGRADE=1 takes the newest.

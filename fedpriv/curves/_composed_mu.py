@@ -112,7 +112,9 @@ def _product(one: _Block, two: _Block) -> _Block:
     """Both released: masses convolve, and relative errors add up."""
     terms = min(one.p.size, two.p.size)
     error = (one.error + two.error) * (1 + 1e-6) + (terms + 2) * ROUNDING
-    return _Block(np.convolve(one.p, two.p), np.convolve(one.q, two.q), error)
+    p = np.convolve(one.p, two.p)
+    mirrored = all(np.array_equal(own.p, own.q[::-1]) for own in (one, two))  # as votes are: half of the work
+    return _Block(p, p[::-1] if mirrored else np.convolve(one.q, two.q), error)
 
 
 def _sums(mass: Long) -> Vector:
