@@ -54,38 +54,46 @@ def audit(
     True
     """
     check_confidence(confidence)
-    from server.rounds import planned
     from simulations.audit.sources import source_of
 
-    own = given.directory if isinstance(given, Run) else given
-    run = None if isinstance(own, Study) or "\n" in os.fspath(own) else Path(own)
-    if run is None or not (run / STUDY).is_file():
-        study = planned(_promising(study_of(own, list(overrides)))).study
-        place, named = Path("audits") / study.name, study.id
-    else:
-        if list(overrides):
-            raise FedprivError(f"{run}: a run is audited as it was: no --set")
-        study = begun_study(run)
-        kept, rounds = run / "records.jsonl", study.run.rounds
-        done = len(records.read_records(kept).rounds) if kept.exists() else 0
-        if done < rounds:  # what it promises is of rounds that it has not done
-            raise FedprivError(
-                f"{run}: its study promises {rounds:,} rounds and it did {done:,}: fedpriv run --resume {run} goes on "
-                "with it"
-            )
-        if done > rounds:
-            raise FedprivError(
-                f"{run}: its records hold {done:,} rounds, where its study promises {rounds:,}: what was done is not "
-                "what would be audited"
-            )
-        study = planned(_promising(study)).study
-        place, named = run / "audit", id_of(run, study)  # by the run's own files
+    study, place, named = _audited_study(given, list(overrides))
     source, where = source_of(study), Path(directory) if directory is not None else place
     with alone(where):
         return concluded_audit(
             source, study.name, study.privacy.delta, where, {"study": named.hex()},
             canaries=canaries, confidence=confidence, quiet=quiet,
         )  # fmt: skip
+
+
+def _audited_study(given: Study | Run | File, overrides: list[str]) -> tuple[Study, Path, bytes]:
+    """The study that is audited, resolved; where its audit goes unless somebody says, and the study's id."""
+    from server.rounds import planned
+
+    own = given.directory if isinstance(given, Run) else given
+    run = None if isinstance(own, Study) or "\n" in os.fspath(own) else Path(own)
+    if run is None or not (run / STUDY).is_file():
+        study = planned(_promising(study_of(own, overrides))).study
+        return study, Path("audits") / study.name, study.id
+    if overrides:
+        raise FedprivError(f"{run}: a run is audited as it was: no --set")
+    study = planned(_promising(_done_study(run))).study
+    return study, run / "audit", id_of(run, study)  # by the run's own files
+
+
+def _done_study(run: Path) -> Study:
+    """The study of a run that has done all rounds of it: what it promises is of them."""
+    study = begun_study(run)
+    kept, rounds = run / "records.jsonl", study.run.rounds
+    done = len(records.read_records(kept).rounds) if kept.exists() else 0
+    if done < rounds:
+        goes_on = f"fedpriv run --resume {run} goes on with it"
+        raise FedprivError(f"{run}: its study promises {rounds:,} rounds and it did {done:,}: {goes_on}")
+    if done > rounds:
+        raise FedprivError(
+            f"{run}: its records hold {done:,} rounds, where its study promises {rounds:,}: what was done is not "
+            "what would be audited"
+        )
+    return study
 
 
 def check_confidence(confidence: float) -> None:
