@@ -25,6 +25,7 @@ from simulations.runs.running import begun_study, study_of
 
 if TYPE_CHECKING:
     from simulations.audit.sources import Audit
+    from simulations.audit.trials import Audited
 
 USUAL = {"messages": 20_000, "sums": 100_000, "records": 5_000, "means": 5_000}  # canaries, by kind
 ASKED = 8_000  # rounds of a node in all its trials, which are 100 at least and 1,000 at most
@@ -103,6 +104,23 @@ def check_confidence(confidence: float) -> None:
         raise FedprivError(f"confidence must be between 0 and 1, and further than 1e-16 from both, got {confidence}")
 
 
+def _tried(own: Audit, canaries: int, state: Path, quiet: bool) -> Audited:
+    """All trials, and meanwhile how many are done and how long the others take."""
+    from simulations.audit.trials import conducted_trials
+
+    line, started = LiveLine(quiet), time.monotonic()
+    line.begin(f"0/{canaries:,} canaries", 0.0, [])
+
+    def told(done: int) -> None:
+        left = duration_words((time.monotonic() - started) / done * (canaries - done))
+        line.show(f"{done:,}/{canaries:,} canaries", done / canaries, [f"{left} left"])
+
+    try:
+        return conducted_trials(own.source, canaries, own.seed, own.first, state, told)
+    finally:
+        line.clear()
+
+
 def concluded_audit(
     own: Audit, name: str, delta: float, directory: Path, beside: dict[str, Any],
     *, canaries: int | None, confidence: float, quiet: bool,
@@ -113,7 +131,7 @@ def concluded_audit(
     are among it.
     """
     from simulations.audit.picture import audit_curves, audit_picture
-    from simulations.audit.trials import conducted_trials, forget_trials
+    from simulations.audit.trials import forget_trials
 
     source, state = own.source, directory / BLOCKS
     if not isfinite(Account((source.event,)).upper_epsilon(delta)):  # nothing that an audit finds is above that
@@ -122,17 +140,8 @@ def concluded_audit(
             "could refute: more noise, or another δ"
         )
     canaries = canaries or USUAL.get(own.kind) or min(max(ASKED // source.event.rounds, 100), 1_000)
-    line, started = LiveLine(quiet), time.monotonic()
-    line.begin(f"0/{canaries:,} canaries", 0.0, [])
-
-    def told(done: int) -> None:
-        left = duration_words((time.monotonic() - started) / done * (canaries - done))
-        line.show(f"{done:,}/{canaries:,} canaries", done / canaries, [f"{left} left"])
-
-    try:
-        audited = conducted_trials(source, canaries, own.seed, own.first, state, told)
-    finally:
-        line.clear()
+    started = time.monotonic()
+    audited = _tried(own, canaries, state, quiet)
     found = {"name": name, "trial": source.words} | audit_verdict(
         audited.trials, source.event, delta=delta, confidence=confidence,
         in_a_tail=source.in_a_tail, ranked=source.ranked,
