@@ -33,6 +33,12 @@ def introduce(message: Message, context: Context) -> Message:
         "place": [int(each) for each in place], "code": code_identity(), "where": str(clients.__file__),
         "deployed": is_deployed(context),
     })  # fmt: skip
+    _prepare(context)
+    return Message(RecordDict({"about": about}), reply_to=message)
+
+
+def _prepare(context: Context) -> None:
+    """What would hold up the first round is loaded, and what is wrong with the node's data said."""
     if is_executor():
         looked_at = warm.begin_worker(context.node_config)  # a worker looks at the node's data when it starts
         policy = context.node_config.get("policy")
@@ -42,7 +48,6 @@ def introduce(message: Message, context: Context) -> Message:
             write_log(told_at_start(Path(policy)))
     elif not is_deployed(context):
         answering.answer_of(None, {})  # loaded before anybody waits for a round
-    return Message(RecordDict({"about": about}), reply_to=message)
 
 
 @app.train()

@@ -105,6 +105,13 @@ def data_title(digest: str) -> str | None:
     return _TITLES.get(digest)
 
 
+def _runs_words(labels: Iterable[int]) -> str:
+    """Rising labels, those that stand in a row as first–last."""
+    gaps = groupby(enumerate(labels), lambda each: each[1] - each[0])
+    runs = [[label for _, label in group] for _, group in gaps]
+    return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}–{run[-1]}" for run in runs)
+
+
 def in_words(data: Mapping[str, Any], where: str | None = None) -> str:
     """All that `data_identity` says, for people.
 
@@ -118,11 +125,8 @@ def in_words(data: Mapping[str, Any], where: str | None = None) -> str:
     place = f" from {where}" if where else ""
     classes = f"{data['classes']:,} classes"
     if data["classes_absent"]:
-        gaps = groupby(enumerate(data["absent"]), lambda each: each[1] - each[0])  # runs of labels in a row
-        runs = [[label for _, label in group] for _, group in gaps]
-        words = [str(run[0]) if len(run) == 1 else f"{run[0]}–{run[-1]}" for run in runs]
         more = data["classes_absent"] - len(data["absent"])
-        classes += f" (none of {', '.join(words)}{f' and {more:,} more' if more else ''})"
+        classes += f" (none of {_runs_words(data['absent'])}{f' and {more:,} more' if more else ''})"
     return (
         f"{named}{data['records']:,} records of {shape} and {data['held_out']:,} held out, {classes}, "
         f"by {data['kind']}{place}, sha256 {data['sha256'][:SHOWN]}"

@@ -33,9 +33,8 @@ class IdxFiles(NamedTuple):
     y_test: Path  # their labels
 
 
-def idx_files(where: Path) -> IdxFiles:
-    """The files in a directory; where it holds several sets, as EMNIST's does, `where` is DIRECTORY/emnist-balanced."""
-    folder, wanted = (where, None) if where.is_dir() else (where.parent, where.name)
+def _sets_in(folder: Path) -> dict[str, dict[tuple[str, str], Path]]:
+    """The files of each set in a directory, by half and by what they hold."""
     try:
         paths = sorted(folder.iterdir()) if folder.is_dir() else []
     except OSError as error:
@@ -45,6 +44,13 @@ def idx_files(where: Path) -> IdxFiles:
         if found := _NAME.fullmatch(path.name):
             half = "train" if found["half"] == "train" else "test"
             sets.setdefault(found["set"] or "", {}).setdefault((half, found["what"]), path)
+    return sets
+
+
+def idx_files(where: Path) -> IdxFiles:
+    """The files in a directory; where it holds several sets, as EMNIST's does, `where` is DIRECTORY/emnist-balanced."""
+    folder, wanted = (where, None) if where.is_dir() else (where.parent, where.name)
+    sets = _sets_in(folder)
     if wanted is None and len(sets) > 1:
         example = sorted(sets)[-1]
         raise FedprivError(f"{where} holds {len(sets)} sets: name one, as in {where / example}")

@@ -187,6 +187,12 @@ def _check_features(records: Records, divide: float, subtract: float) -> None:
         raise FedprivError(f"{records.x_name}: it holds no record")
     if x.dtype.kind != "f" and 2.0 ** (8 * x.dtype.itemsize) / divide + abs(subtract) <= LARGEST:
         return  # no value of that type can be too large
+    _check_values(records, divide, subtract)
+
+
+def _check_values(records: Records, divide: float, subtract: float) -> None:
+    """Refuse a value that float32 cannot hold as a model sees it."""
+    x = records.x
     step = max(1, (1 << 22) // x[:1].nbytes)  # a block at a time, so that a mapped file stays on disk
     for start in range(0, len(x), step):
         block = np.asarray(x[start : start + step])

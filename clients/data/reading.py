@@ -81,7 +81,12 @@ def read_arrays(
         return pool_of(training, _npy(folder, "x_test.npy", "y_test.npy"), divide, subtract, classes)
     if held_out is None:
         raise FedprivError(f"{folder} holds no x_test.npy and y_test.npy: add them, or say how many are held_out")
-    x, y, x_name, y_name = training
+    return pool_of(*_parted(training, held_out), divide, subtract, classes)
+
+
+def _parted(records: Records, held_out: int) -> tuple[Records, Records]:
+    """Records for training, and the last of them, which are held out."""
+    x, y, x_name, y_name = records
     if not held_out < min(len(x), len(y)):
         raise FedprivError(f"{x_name}: held_out must be below its {len(x)} records, got {held_out}")
     if y.ndim == 1 and y.dtype.kind in "fiub" and y[0] < y[-1] and (y[1:] >= y[:-1]).all():
@@ -89,7 +94,7 @@ def read_arrays(
             f"{y_name} is sorted, so the last {held_out} are of the last classes only: shuffle both files"
         )
     last = Records(x[-held_out:], y[-held_out:], x_name, y_name)
-    return pool_of(Records(x[:-held_out], y[:-held_out], x_name, y_name), last, divide, subtract, classes)
+    return Records(x[:-held_out], y[:-held_out], x_name, y_name), last
 
 
 def _npy(folder: Path, x: str, y: str) -> Records:

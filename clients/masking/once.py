@@ -29,6 +29,18 @@ KEPT = 64  # runs whose sessions may still go on
 Marks = dict[str, dict[str, Any]]  # by run; the latest last
 
 
+def _read_marks(file: Path) -> Marks:
+    """The marks in a file, none where there is no file; refused where they are damaged."""
+    try:
+        marks: Marks = json.loads(file.read_bytes()) if file.exists() else {}
+        kinds = {"session": str, "stage": int, "named": str}
+        if any({name: type(value) for name, value in mark.items()} != kinds for mark in marks.values()):
+            raise ValueError("a mark is none")
+    except (OSError, ValueError, AttributeError, RecursionError) as error:
+        raise FedprivError(f"{file}: damaged ({error}): no masked sum is gone on with; remove it") from None
+    return marks
+
+
 @dataclass(frozen=True)
 class Marker:
     """The marker of one run of a study, in a directory beside the node's ledger."""
@@ -62,13 +74,7 @@ class Marker:
         """All marks, for this process alone; what becomes of them is on the disk before anything is answered."""
         with locked_directory(self.folder):
             file = self.folder / FILE
-            try:
-                marks: Marks = json.loads(file.read_bytes()) if file.exists() else {}
-                kinds = {"session": str, "stage": int, "named": str}
-                if any({name: type(value) for name, value in mark.items()} != kinds for mark in marks.values()):
-                    raise ValueError("a mark is none")
-            except (OSError, ValueError, AttributeError, RecursionError) as error:
-                raise FedprivError(f"{file}: damaged ({error}): no masked sum is gone on with; remove it") from None
+            marks = _read_marks(file)
             yield marks
             latest = dict(list(marks.items())[-KEPT:])
             try:

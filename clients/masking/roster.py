@@ -101,17 +101,12 @@ class Roster:
             raise FedprivError("masking: two keys of the roster are the same")
         if not min((entry.clients for entry in self.entries.values()), default=0) > 0:
             raise FedprivError("masking: the roster is empty, or a member speaks for nobody")
-        if self.clients(self.entries) < self.terms.threshold:
-            raise FedprivError(
-                f"masking: the roster speaks for {self.clients(self.entries)} clients, where "
-                f"{self.terms.threshold} are needed"
-            )
+        if (spoken := self.clients(self.entries)) < (needed := self.terms.threshold):
+            raise FedprivError(f"masking: the roster speaks for {spoken} clients, where {needed} are needed")
         for member, entry in self.entries.items():
             if entry.clients > (own := self.terms.hosted.get(member, 0)):
-                raise FedprivError(
-                    f"masking: the roster lets node {member} speak for {entry.clients} clients, where it hosts "
-                    f"{own} of those asked"
-                )
+                lets = f"lets node {member} speak for {entry.clients} clients"
+                raise FedprivError(f"masking: the roster {lets}, where it hosts {own} of those asked")
         graph.check_arranged(len(self.entries), self.nodes, self.terms.colluding, self.terms.neighbours)
 
     @staticmethod

@@ -29,10 +29,8 @@ def read_survivors(listed: bytes, roster: Roster, present: Sequence[int], me: in
     spoken, needed = sum(found.values()), roster.terms.threshold
     beyond = any(not 0 < count <= roster.entries[each].clients for each, count in found.items())
     if beyond or spoken < needed or len(found) < roster.nodes:
-        raise FedprivError(
-            f"masking: {len(found)} survivors that speak for {spoken} clients, where {roster.nodes} and {needed} are "
-            "needed"
-        )
+        there = f"{len(found)} survivors that speak for {spoken} clients"
+        raise FedprivError(f"masking: {there}, where {roster.nodes} and {needed} are needed")
     return found
 
 

@@ -18,6 +18,18 @@ from fedpriv.errors import FAULTS, FedprivError, nearest_hint, reason
 from fedpriv.registry import WHERE
 
 
+def _check_alike(module: nn.Module, again: nn.Module) -> None:
+    """Refuse a class that makes one module twice, or two that differ."""
+    if {id(own) for own in module.parameters()} & {id(own) for own in again.parameters()}:
+        raise FedprivError("it gives away the same module twice: every net needs weights of its own")
+    one, other = _bits(module), _bits(again)
+    for name in one.keys() | other.keys():
+        if one.get(name) != other.get(name):  # trained weights travel, so every process must build the same
+            raise FedprivError(
+                f"its {name} is another whenever it is built: draw from torch's generator, which is seeded"
+            )
+
+
 def imported_net(path: str, settings: Mapping[str, Any], shape: tuple[int, ...], classes: int, seed: int) -> Net:
     """The network of the class at `package.module:Class`, built and tried once under torch's generator with that seed.
 
@@ -26,14 +38,7 @@ def imported_net(path: str, settings: Mapping[str, Any], shape: tuple[int, ...],
     """
     try:
         module, again = (_built(path, settings, shape, classes, seed) for _ in range(2))
-        if {id(own) for own in module.parameters()} & {id(own) for own in again.parameters()}:
-            raise FedprivError("it gives away the same module twice: every net needs weights of its own")
-        one, other = _bits(module), _bits(again)
-        for name in one.keys() | other.keys():
-            if one.get(name) != other.get(name):  # trained weights travel, so every process must build the same
-                raise FedprivError(
-                    f"its {name} is another whenever it is built: draw from torch's generator, which is seeded"
-                )
+        _check_alike(module, again)
         engine = Autograd(module)
         with torch.random.fork_rng(devices=[]):
             check_running(module, buffers_of(module), shape)

@@ -43,6 +43,10 @@ def check_running(module: nn.Module, buffers: Buffers, shape: tuple[int, ...]) -
     )
 
 
+def _alike(now: Tensor | None, was: Tensor | None) -> bool:
+    return now is was if now is None or was is None else now.shape == was.shape and torch.equal(now, was)
+
+
 def _moved(module: nn.Module, buffers: list[Buffer], x: Tensor) -> tuple[nn.Module, str] | None:
     """The first buffer that training moves, if outputs in use depend on those that it does.
 
@@ -54,11 +58,7 @@ def _moved(module: nn.Module, buffers: list[Buffer], x: Tensor) -> tuple[nn.Modu
             built = module.eval()(x)
             _put_back(buffers)
             module.train()(x)
-            moved = []
-            for owner, name, was in buffers:
-                now = owner._buffers[name]
-                alike = now is was if now is None or was is None else now.shape == was.shape and torch.equal(now, was)
-                moved += [] if alike else [(owner, name)]
+            moved = [(owner, name) for owner, name, was in buffers if not _alike(owner._buffers[name], was)]
             trained = module.eval()(x)
             found = moved if moved and not torch.equal(built, trained) else []
     except FAULTS:

@@ -165,12 +165,10 @@ class Net:
         """One block of clients; whatever is wrong with one of them stays with it."""
         labels = y[part]
         wrong = (labels < 0) | (labels >= self.classes)
-        losses, failures = self._engine.rows(
-            x[part], np.where(wrong, 0, labels), out, *(each if each is None else each[part] for each in own)
-        )
+        rest = (each if each is None else each[part] for each in own)
+        losses, failures = self._engine.rows(x[part], np.where(wrong, 0, labels), out, *rest)
         for row in map(int, np.flatnonzero(wrong.any(axis=1))):
-            label = labels[row][wrong[row]][0]
-            failures[row] = f"its label {label} is not one of the classes 0 to {self.classes - 1}"
+            failures[row] = f"its label {labels[row][wrong[row]][0]} is not one of the classes 0 to {self.classes - 1}"
         finite = np.isfinite(losses) & torch.isfinite(out.sum(1)).numpy()  # one pass over memory still in cache
         for row in map(int, np.flatnonzero(~finite)):
             failures.setdefault(row, NOT_FINITE)

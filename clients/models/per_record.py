@@ -109,6 +109,19 @@ def rows_together(dimension: int) -> int:
     return own * max(WEIGHTS // 2 // (dimension * own), 1)
 
 
+def _is_known(layer: nn.Module) -> bool:
+    """Whether a layer's records do not meet, and its products have the same bits wherever a record stands."""
+    if type(layer) in (nn.Flatten, nn.Unflatten):
+        first = layer.start_dim if isinstance(layer, nn.Flatten) else layer.dim
+        return isinstance(first, int) and first >= 1
+    if type(layer) in _WITH_WEIGHTS and isinstance(layer, nn.Conv2d):
+        plain = layer.groups == 1 and layer.padding_mode == "zeros" and isinstance(layer.padding, tuple)
+        return plain and layer.out_channels >= 4
+    if type(layer) in _WITH_WEIGHTS and isinstance(layer, nn.Linear):
+        return layer.in_features % 4 == 0
+    return type(layer) in _ALONE
+
+
 def has_record_gradients(network: nn.Module) -> bool:
     """Whether the gradients of its records can be had so: a row of layers that are known, each with weights of its own.
 
@@ -122,19 +135,7 @@ def has_record_gradients(network: nn.Module) -> bool:
     weights = [parameter for layer in layers for parameter in layer.parameters()]
     if len({id(own) for own in weights}) < len(weights) or not all(own.requires_grad for own in weights):
         return False
-    for layer in layers:
-        known = type(layer) in _ALONE
-        if type(layer) in (nn.Flatten, nn.Unflatten):
-            first = layer.start_dim if isinstance(layer, nn.Flatten) else layer.dim
-            known = isinstance(first, int) and first >= 1
-        elif type(layer) in _WITH_WEIGHTS and isinstance(layer, nn.Conv2d):
-            plain = layer.groups == 1 and layer.padding_mode == "zeros" and isinstance(layer.padding, tuple)
-            known = plain and layer.out_channels >= 4
-        elif type(layer) in _WITH_WEIGHTS and isinstance(layer, nn.Linear):
-            known = layer.in_features % 4 == 0
-        if not known or is_hooked(layer):
-            return False
-    return True
+    return all(_is_known(layer) and not is_hooked(layer) for layer in layers)
 
 
 def where_records_meet(network: nn.Module) -> str:

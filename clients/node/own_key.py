@@ -14,23 +14,27 @@ DEALING = "dealing.key"  # by which the node's records are dealt among its clien
 KEPT = "kept.key"  # from which noise is derived that is drawn once
 
 
+def _make_key(path: Path, beside: Path) -> None:
+    """Written beside, synced, then linked: no other process ever sees half of it, and the first one stays."""
+    with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+        file.write(os.urandom(KEY_BYTES))
+        file.flush()
+        os.fsync(file.fileno())
+    try:
+        with suppress(FileExistsError):
+            os.link(beside, path)
+    finally:
+        beside.unlink()
+        sync_directory(path.parent)
+
+
 def key_in(folder: Path, name: str) -> bytes:
     """The secret key of that name in a directory, made where there is none."""
-    path, beside = folder / name, folder / f"{name}.{os.getpid()}"
+    path = folder / name
     try:
         if not path.exists():
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            # written beside, synced, then linked: no other process ever sees half of it, and the first one stays
-            with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-                file.write(os.urandom(KEY_BYTES))
-                file.flush()
-                os.fsync(file.fileno())
-            try:
-                with suppress(FileExistsError):
-                    os.link(beside, path)
-            finally:
-                beside.unlink()
-                sync_directory(folder)
+            _make_key(path, folder / f"{name}.{os.getpid()}")
         found = path.read_bytes()
     except OSError as error:
         raise FedprivError(f"{path}: a key of this node cannot be kept there ({error.strerror})") from None

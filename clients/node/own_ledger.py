@@ -92,16 +92,9 @@ class OwnLedger:
         one sum would not be one change of it, but as many. So they count as if each were seen, which tells more.
         """
         charges = [*self._charges, *([] if new is None else [new])]
-        counts: dict[tuple[str, str, int, Event], Counter[int]] = {}
-        for charge in charges:
-            for place, event in enumerate(charge.events):
-                name = charge.kept or charge.ask.study
-                own = counts.setdefault((name, "" if charge.kept else charge.shares.name, place, event), Counter())
-                for client in (charge.ask.clients - charge.shares.first).tolist():
-                    own[client] = 1 if charge.kept else own[client] + 1
         apart = _apart(charges, unit)
         together = Ledger()  # in which what is alike is one event of more rounds
-        for (_, _, _, each), own in counts.items():
+        for each, own in _counted(charges):
             times, seen = max(own.values()), each
             if apart and each.unit == "client":
                 times = sum(count for _, count in own.most_common(None if unit == "client" else 2))
@@ -208,28 +201,45 @@ def event_alone(event: Event) -> Event:
             assert_never(never)
 
 
+def _counted(charges: Sequence[Charge]) -> Iterator[tuple[Event, Counter[int]]]:
+    """Each event of a study, or of what is kept, and how often each client is charged for it."""
+    counts: dict[tuple[str, str, int, Event], Counter[int]] = {}
+    for charge in charges:
+        for place, event in enumerate(charge.events):
+            name = charge.kept or charge.ask.study
+            own = counts.setdefault((name, "" if charge.kept else charge.shares.name, place, event), Counter())
+            for client in (charge.ask.clients - charge.shares.first).tolist():
+                own[client] = 1 if charge.kept else own[client] + 1
+    for (_, _, _, event), own in counts.items():
+        yield event, own
+
+
 def _head(place: Sequence[int]) -> dict[str, Any]:
     return {"format": FORMAT, "kind": "client's ledger", "place": list(place)}
+
+
+def _take_lock(lock: int, folder: Path, until: float) -> None:
+    """Wait for a ledger's lock, and refuse to go on without it."""
+    while True:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except BlockingIOError:
+            if time.monotonic() >= until:
+                raise FedprivError(
+                    f"{folder}: the ledger is in use by another process: two clients cannot share one"
+                ) from None
+            time.sleep(0.02)
+        except OSError as error:
+            raise FedprivError(
+                f"{folder}: cannot be locked ({error.strerror}): keep the ledger on a local disk"
+            ) from None
 
 
 @contextmanager
 def opened_ledger(folder: Path, place: Sequence[int], waits: float = WAITS) -> Iterator[OwnLedger]:
     """The ledger in a directory, for this process alone."""
     with once.opened_lock(folder, "ledger") as lock:
-        until = time.monotonic() + waits
-        while True:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() >= until:
-                    raise FedprivError(
-                        f"{folder}: the ledger is in use by another process: two clients cannot share one"
-                    ) from None
-                time.sleep(0.02)
-            except OSError as error:
-                raise FedprivError(
-                    f"{folder}: cannot be locked ({error.strerror}): keep the ledger on a local disk"
-                ) from None
+        _take_lock(lock, folder, time.monotonic() + waits)
         with closing(OwnLedger(folder, place)) as ledger:
             yield ledger

@@ -153,19 +153,19 @@ class Policy:
         if found[0].unit == "record" and self.unit == "client":
             raise Refused("the study protects records, and this client's budget is of clients")
         sums = self.trust == "simulated" or (self.trust == "secure-aggregation" and masked)
-        believed = []  # the events with no more noise of others than this client believes in
-        for event in found:
-            match event.trust:
-                case Sums(certain):
-                    trust = Sums(min(certain, self.contributors)) if sums else Local()
-                    believed.append(replace(event, trust=trust))
-                case Local():
-                    believed.append(event)
-                case Central():
-                    raise Refused("a client's own message is never a curator's")
-                case _ as never:
-                    assert_never(never)
-        return tuple(believed)
+        return tuple(self._believed(event, sums) for event in found)
+
+    def _believed(self, event: Event, sums: bool) -> Event:
+        """An event with no more noise of others than this client believes in."""
+        match event.trust:
+            case Sums(certain):
+                return replace(event, trust=Sums(min(certain, self.contributors)) if sums else Local())
+            case Local():
+                return event
+            case Central():
+                raise Refused("a client's own message is never a curator's")
+            case _ as never:
+                assert_never(never)
 
     def afford(self, after: tuple[Event, ...], new: tuple[Event, ...], *, alike: bool) -> None:
         """Refuse releases that are too dear by themselves, or make all of them so; `alike`: none was ever another.

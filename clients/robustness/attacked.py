@@ -76,8 +76,7 @@ def _attacked(
     seen = averaged_score(network, SEEN, rng) if random else network
     record, label = torch.tensor(x[image : image + 1], dtype=torch.float32), torch.tensor(y[image : image + 1])
     for name, attack in attacks.items():
-        start = torch.Generator().manual_seed(int(rng.integers(2**62)))
-        moved = attack(seen, record, label, start)
+        moved = attack(seen, record, label, torch.Generator().manual_seed(int(rng.integers(2**62))))
         if random:
             best, lower, upper = estimated_scores(network, moved[0].numpy(), terms.draws, rng).leader(terms)
             surely = lower > upper

@@ -143,7 +143,11 @@ class Cohort:
             return self.keeping.updates(weights, round, clients, out)
         if not isinstance(self.division, Uneven):
             return self._train_alike(weights, round, clients, out)
-        sizes, batch = self.division.sizes(clients), self.study.training.batch
+        return self._train_by_width(self.division.sizes(clients), weights, round, clients, out)
+
+    def _train_by_width(self, sizes: Numbers, weights: Rows, round: int, clients: Numbers, out: Rows) -> dict[int, str]:
+        """The updates of clients who have so many records each."""
+        batch = self.study.training.batch
         counts, wide = used(sizes, batch), widths(sizes, batch)
         failures: dict[int, str] = {}
         out[sizes == 0] = 0  # who has no records has no gradient

@@ -160,8 +160,7 @@ class Rounds:
         inbox = Inbox(self.study, self.plan.dimension, round, clients)
         weights = self.state.weights.astype(np.float32)
         for attempt in range(1 + self.study.server.retries):
-            missing = inbox.missing
-            if not missing.size or not self._affords(round, missing):
+            if not (missing := inbox.missing).size or not self._affords(round, missing):
                 break
             self._journal.charge(round, missing, again=attempt > 0)
             settings = self.state.settings[missing] if self.study.first_settings else None

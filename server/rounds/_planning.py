@@ -17,6 +17,15 @@ from fedpriv.studies.study import Study
 from fedpriv.tolerance import Vote
 
 
+def _check_tolerance(plan: Plan) -> None:
+    """Refuse votes too many to be counted."""
+    if plan.study.server.tolerance:
+        try:
+            Vote(mechanism=plan.mechanism, honest=plan.study.clients.count, mean=plan.mechanism.peak)
+        except FedprivError as error:
+            raise FedprivError(f"server.tolerance: {error}") from None
+
+
 def planned(study: Study) -> Prepared:
     """A study that can be run, its free setting calibrated: everything that can be refused is refused here."""
     pool = pool_of(study)
@@ -28,11 +37,7 @@ def planned(study: Study) -> Prepared:
     check_root(study, pool)
     plan = Plan.of(calibrated_study(study, net.dimension), net.dimension)
     rehearse_rule(plan.study, net.dimension)
-    if plan.study.server.tolerance:  # votes too many to be counted are refused
-        try:
-            Vote(mechanism=plan.mechanism, honest=plan.study.clients.count, mean=plan.mechanism.peak)
-        except FedprivError as error:
-            raise FedprivError(f"server.tolerance: {error}") from None
+    _check_tolerance(plan)
     return Prepared(plan, pool, net, division)
 
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from clients.data.pool import Pool
 from clients.node.own_records import pool_of_policy, wrong_with_data
+from clients.node.policy import Policy
 from clients.training.prepared import net_of
 from fedpriv.accounting.event import Event
 from fedpriv.errors import FedprivError
@@ -35,6 +36,14 @@ class Pair(NamedTuple):
     swapped: bool = False  # whether a single record took the place of another
 
 
+def _calibrated(study: Study, pool: Pool | None) -> tuple[Study, Pool]:
+    """A study as its server would send it, and the records it is of: its own where a policy names none."""
+    if pool is None:
+        plan = planned(study)
+        return plan.study, plan.pool
+    return calibrated_study(study, net_of(study, pool).dimension), pool
+
+
 @dataclass(frozen=True, eq=False)
 class Subject:
     """A node asked for a study: as a server would send it, at its first model, and what a message is charged."""
@@ -55,12 +64,7 @@ class Subject:
         copy.begin()
         if wrong := wrong_with_data(copy.directory / POLICY):
             raise FedprivError(f"{copy.home.directory}: this node's data allow no answer: {wrong}")
-        pool = pool_of_policy(policy)
-        if pool is None:  # the records are a study's own
-            plan = planned(study)
-            study, pool = plan.study, plan.pool
-        else:
-            study = calibrated_study(study, net_of(study, pool).dimension)
+        study, pool = _calibrated(study, pool_of_policy(policy))
         policy.check(study)
         weights = net_of(study, pool).initial()
         policy.events(study, weights.size, masked=masked(copy, study))  # or why this policy takes none
@@ -88,10 +92,8 @@ class Subject:
         how: How = "another" if self.event.adjacency == "replace" and in_place else "out"
         some = candidates(division, self.honest, how, whole=policy.unit == "client")
         own = self.pool, division
-        effects = [
-            effect_of(self.study, (own, each.of_study(*own)), each.whose, self.weights, LOOKED_AT) for each in some
-        ]
-        best = some[int(np.argmax(effects))]
+        moves = [effect_of(self.study, (own, one.of_study(*own)), one.whose, self.weights, LOOKED_AT) for one in some]
+        best = some[int(np.argmax(moves))]
         words = f"its neighbour, {best.words}"
         if policy.data is None:
             return Pair((self.node, World(words, None, best)), words)
@@ -114,6 +116,15 @@ class Subject:
             words = words or found[0].words
         raise FedprivError(f"the node answers no round of {asked.study.name!r}: {words}")
 
+    def _difference(self, directory: Path, policy: Policy) -> Difference:
+        """What data that another policy names have and the node's have not, and the other way round."""
+        try:
+            other = pool_of_policy(policy)
+            assert other is not None  # it names data
+            return Difference.of(self.pool, other)
+        except FedprivError as error:
+            raise FedprivError(f"{directory}: these data are no neighbour's: {error}") from None
+
     def beside(self, directory: Path) -> Pair:
         """The neighbour that somebody names: its data, all else being the node's."""
         home = self.copy.home
@@ -124,12 +135,7 @@ class Subject:
                     f"{place / POLICY}: names no data, so its records are a study's: leave out --neighbour"
                 )
         home.check_same(directory, table)
-        try:
-            other = pool_of_policy(policy)
-            assert other is not None  # it names data
-            difference = Difference.of(self.pool, other)
-        except FedprivError as error:
-            raise FedprivError(f"{directory}: these data are no neighbour's: {error}") from None
+        difference = self._difference(directory, policy)
         swapped = all(map(len, difference.only))
         one = home.policy.unit == "record" or home.policy.clients > 1
         difference.check((home.directory, directory), one=one, replaced=self.event.adjacency == "replace" and swapped)

@@ -25,6 +25,7 @@ from simulations.runs.running import begun_study, study_of
 
 if TYPE_CHECKING:
     from simulations.audit.sources import Audit
+    from simulations.audit.trials import Audited
 
 USUAL = {"messages": 20_000, "sums": 100_000, "records": 5_000, "means": 5_000}  # canaries, by kind
 ASKED = 8_000  # rounds of a node in all its trials, which are 100 at least and 1,000 at most
@@ -54,32 +55,9 @@ def audit(
     True
     """
     check_confidence(confidence)
-    from server.rounds import planned
     from simulations.audit.sources import source_of
 
-    own = given.directory if isinstance(given, Run) else given
-    run = None if isinstance(own, Study) or "\n" in os.fspath(own) else Path(own)
-    if run is None or not (run / STUDY).is_file():
-        study = planned(_promising(study_of(own, list(overrides)))).study
-        place, named = Path("audits") / study.name, study.id
-    else:
-        if list(overrides):
-            raise FedprivError(f"{run}: a run is audited as it was: no --set")
-        study = begun_study(run)
-        kept, rounds = run / "records.jsonl", study.run.rounds
-        done = len(records.read_records(kept).rounds) if kept.exists() else 0
-        if done < rounds:  # what it promises is of rounds that it has not done
-            raise FedprivError(
-                f"{run}: its study promises {rounds:,} rounds and it did {done:,}: fedpriv run --resume {run} goes on "
-                "with it"
-            )
-        if done > rounds:
-            raise FedprivError(
-                f"{run}: its records hold {done:,} rounds, where its study promises {rounds:,}: what was done is not "
-                "what would be audited"
-            )
-        study = planned(_promising(study)).study
-        place, named = run / "audit", id_of(run, study)  # by the run's own files
+    study, place, named = _audited_study(given, list(overrides))
     source, where = source_of(study), Path(directory) if directory is not None else place
     with alone(where):
         return concluded_audit(
@@ -88,11 +66,59 @@ def audit(
         )  # fmt: skip
 
 
+def _audited_study(given: Study | Run | File, overrides: list[str]) -> tuple[Study, Path, bytes]:
+    """The study that is audited, resolved; where its audit goes unless somebody says, and the study's id."""
+    from server.rounds import planned
+
+    own = given.directory if isinstance(given, Run) else given
+    run = None if isinstance(own, Study) or "\n" in os.fspath(own) else Path(own)
+    if run is None or not (run / STUDY).is_file():
+        study = planned(_promising(study_of(own, overrides))).study
+        return study, Path("audits") / study.name, study.id
+    if overrides:
+        raise FedprivError(f"{run}: a run is audited as it was: no --set")
+    study = planned(_promising(_done_study(run))).study
+    return study, run / "audit", id_of(run, study)  # by the run's own files
+
+
+def _done_study(run: Path) -> Study:
+    """The study of a run that has done all rounds of it: what it promises is of them."""
+    study = begun_study(run)
+    kept, rounds = run / "records.jsonl", study.run.rounds
+    done = len(records.read_records(kept).rounds) if kept.exists() else 0
+    if done < rounds:
+        goes_on = f"fedpriv run --resume {run} goes on with it"
+        raise FedprivError(f"{run}: its study promises {rounds:,} rounds and it did {done:,}: {goes_on}")
+    if done > rounds:
+        raise FedprivError(
+            f"{run}: its records hold {done:,} rounds, where its study promises {rounds:,}: what was done is not "
+            "what would be audited"
+        )
+    return study
+
+
 def check_confidence(confidence: float) -> None:
     """Refuse what is no confidence."""
     real(confidence=confidence)
     if not 0 < 1 - confidence < 1:
         raise FedprivError(f"confidence must be between 0 and 1, and further than 1e-16 from both, got {confidence}")
+
+
+def _tried(own: Audit, canaries: int, state: Path, quiet: bool) -> Audited:
+    """All trials, and meanwhile how many are done and how long the others take."""
+    from simulations.audit.trials import conducted_trials
+
+    line, started = LiveLine(quiet), time.monotonic()
+    line.begin(f"0/{canaries:,} canaries", 0.0, [])
+
+    def told(done: int) -> None:
+        left = duration_words((time.monotonic() - started) / done * (canaries - done))
+        line.show(f"{done:,}/{canaries:,} canaries", done / canaries, [f"{left} left"])
+
+    try:
+        return conducted_trials(own.source, canaries, own.seed, own.first, state, told)
+    finally:
+        line.clear()
 
 
 def concluded_audit(
@@ -105,7 +131,7 @@ def concluded_audit(
     are among it.
     """
     from simulations.audit.picture import audit_curves, audit_picture
-    from simulations.audit.trials import conducted_trials, forget_trials
+    from simulations.audit.trials import forget_trials
 
     source, state = own.source, directory / BLOCKS
     if not isfinite(Account((source.event,)).upper_epsilon(delta)):  # nothing that an audit finds is above that
@@ -114,17 +140,8 @@ def concluded_audit(
             "could refute: more noise, or another δ"
         )
     canaries = canaries or USUAL.get(own.kind) or min(max(ASKED // source.event.rounds, 100), 1_000)
-    line, started = LiveLine(quiet), time.monotonic()
-    line.begin(f"0/{canaries:,} canaries", 0.0, [])
-
-    def told(done: int) -> None:
-        left = duration_words((time.monotonic() - started) / done * (canaries - done))
-        line.show(f"{done:,}/{canaries:,} canaries", done / canaries, [f"{left} left"])
-
-    try:
-        audited = conducted_trials(source, canaries, own.seed, own.first, state, told)
-    finally:
-        line.clear()
+    started = time.monotonic()
+    audited = _tried(own, canaries, state, quiet)
     found = {"name": name, "trial": source.words} | audit_verdict(
         audited.trials, source.event, delta=delta, confidence=confidence,
         in_a_tail=source.in_a_tail, ranked=source.ranked,

@@ -20,6 +20,8 @@ from fedpriv.accounting.event import Event
 from fedpriv.auditing.laws import Ratio, log_ratio, of_sums
 from fedpriv.auditing.pairs import LONGER, Canaries, Pair, keys_of, most_told, pair_of, told_apart
 from fedpriv.auditing.statistic import mu_of_share
+from fedpriv.bounds import Bounded
+from fedpriv.bounds.clipping import Matrix
 from fedpriv.channel import Channel
 from fedpriv.errors import FedprivError
 from fedpriv.mechanisms import Gaussian, Laplace, Ternary
@@ -101,16 +103,17 @@ class Messages:
         scores, keys = np.zeros(len(held)), []
         seen, ratio = self._seen
         for round in range(1, self.event.rounds + 1):
-            noise = noise_of(self.source, self.seed, round, numbers)
-            payload = self.channel.messages(self.channel.bounded(updates), noise)
+            payload = self._messages(self.channel.bounded(updates), round, numbers)
             symbols = self._symbols(payload)
             for place in range(1, self._few + 1):
-                beside = noise_of(self.source, self.seed, round, numbers + place * APART)
-                symbols = symbols + self._symbols(self.channel.messages(others, beside))
-            rng = stream(self.seed, "audit others", round, int(numbers[0]))
-            scores += ratio(seen(symbols, rng)).sum(axis=1)
+                symbols = symbols + self._symbols(self._messages(others, round, numbers + place * APART))
+            scores += ratio(seen(symbols, stream(self.seed, "audit others", round, int(numbers[0])))).sum(axis=1)
             keys.append(keys_of(payload))
         return Scored(scores, np.concatenate(keys))
+
+    def _messages(self, updates: Matrix | Bounded, round: int, numbers: Numbers) -> NDArray[np.uint8]:
+        """The messages of clients of these numbers."""
+        return self.channel.messages(updates, noise_of(self.source, self.seed, round, numbers))
 
     def _symbols(self, payload: NDArray[np.uint8]) -> NDArray[Any]:
         """The symbols of messages in the coordinates in which x and x′ differ, wide enough to be added up."""

@@ -28,15 +28,20 @@ class Audit(NamedTuple):
 
 def source_of(study: Study) -> Audit:
     """The trials of a study that is resolved."""
-    rounds, seed, first = guarantee.releases_of_worst(study), study.run.seed, study.clients.count
-    privacy = study.privacy
+    rounds, privacy = guarantee.releases_of_worst(study), study.privacy
     if privacy.kept is not None:
         raise FedprivError(
             f"{type(privacy.kept).__name__} keeps its noise on records: what leaves are gradients of noised records, "
             "whose likelihood cannot be written down, so no audit of them would come near"
         )
     if privacy.private_sum is not None:
-        return Audit(Records(study, rounds), "records", seed, first)
+        return Audit(Records(study, rounds), "records", study.run.seed, study.clients.count)
+    return _by_trust(study, rounds)
+
+
+def _by_trust(study: Study, rounds: int) -> Audit:
+    """The trials of messages, or of what is seen in their place."""
+    privacy, seed, first = study.privacy, study.run.seed, study.clients.count
     event = guarantee.promised_event(study, net_of(study, pool_of(study)).dimension, rounds)
     match event.trust:
         case Local():

@@ -6,6 +6,7 @@ import io
 import json
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -93,13 +94,9 @@ def conducted_trials(
     found, before = list[Scored](), 0.0
     for start in range(0, canaries, size):
         rows = slice(start, min(start + size, canaries))
-        if (known := journal.known(start)) is not None:
-            block, seconds = known
-            before += seconds
-        else:
-            began = time.monotonic()
-            block = source.scored(held[rows], first + np.arange(rows.start, rows.stop))
-            journal.keep(start, block, time.monotonic() - began)
+        numbers = first + np.arange(rows.start, rows.stop)
+        block, seconds = journal.block(start, partial(source.scored, held[rows], numbers))
+        before += seconds
         found.append(block)
         told(rows.stop)
     keys = np.concatenate([block.keys for block in found])
@@ -122,6 +119,15 @@ class _Journal:
 
     def _file(self, start: int) -> Path:
         return self._directory / f"block-{start}.npz"
+
+    def block(self, start: int, scored: Callable[[], Scored]) -> tuple[Scored, float]:
+        """The block that begins with that trial, done where it is still to be, and the seconds it took before."""
+        if (known := self.known(start)) is not None:
+            return known
+        began = time.monotonic()
+        block = scored()
+        self.keep(start, block, time.monotonic() - began)
+        return block, 0.0
 
     def known(self, start: int) -> tuple[Scored, float] | None:
         """The block that begins with that trial, and the seconds it took; None where it is still to be done."""

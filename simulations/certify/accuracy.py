@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import floor, inf, log10
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -20,6 +20,9 @@ from simulations.figures.curves import COLOURS
 from simulations.report.run import facts
 from simulations.report.run.facts import aligned_table
 from simulations.report.run.runs import read_run
+
+if TYPE_CHECKING:
+    from simulations.figures.panels import Line
 
 MOST_ROWS = 10  # of radii in a table
 AT_ONCE = 512  # images that the network takes at a time
@@ -105,22 +108,29 @@ def certified_table(report: dict[str, Any]) -> str:
     return "\n".join([*lines, aligned_table(list(columns), cells), *figure])
 
 
+def _accuracy_lines(terms: Terms, right: Sequence[bool], found: Sequence[Verdict]) -> list[Line]:
+    """Certified accuracy from a radius of 0 to the largest; in ℓ∞ by the radius as published, too."""
+    from simulations.figures.panels import DASHED, Line
+
+    radii = np.linspace(0, max((v.radius for v in found if v.radius < inf), default=0.0) or 1.0, 200)
+    own, published = (
+        np.array([certified_accuracy(right, found, float(r), published=each) for r in radii]) for each in (False, True)
+    )
+    lines = [Line("certified", radii, own, COLOURS[0])]
+    if terms.smoothing.norm == "linf":
+        lines.append(Line("by the radius as published", radii, published, COLOURS[1], DASHED))
+    return lines
+
+
 def certified_picture(
     trained: Trained, terms: Terms, found: Sequence[Verdict], path: Path, attacked: Sequence[dict[str, Any]] = ()
 ) -> Path:
     """Draw certified accuracy against radius; where there was an attack, accuracy by its size in ℓ∞ too."""
-    from simulations.figures.panels import DASHED, Line, Panel, figure_bytes  # matplotlib takes a while
+    from simulations.figures.panels import Panel, figure_bytes  # matplotlib takes a while
 
-    right, largest = rightly_predicted(trained, found), max((v.radius for v in found if v.radius < inf), default=0.0)
-    radii = np.linspace(0, largest or 1.0, 200)
-    curves = [
-        np.array([certified_accuracy(right, found, float(r), published=own) for r in radii]) for own in (False, True)
-    ]
-    lines = [Line("certified", radii, curves[0], COLOURS[0])]
-    if terms.smoothing.norm == "linf":
-        lines.append(Line("by the radius as published", radii, curves[1], COLOURS[1], DASHED))
+    right = rightly_predicted(trained, found)
     x = f"{'ℓ2' if terms.smoothing.norm == 'l2' else 'ℓ∞'} radius, in units of the inputs"
-    panels = [Panel(title="Certified accuracy", x=x, y="share of images", lines=lines)]
+    panels = [Panel(title="Certified accuracy", x=x, y="share of images", lines=_accuracy_lines(terms, right, found))]
     if attacked:
         panels.append(panel_of(attacked, certified=sum(right) / len(found), by_most=_by_most(trained, found)))
     note = f"{len(found):,} images, {terms.draws:,} draws each, confidence {terms.confidence:g} a verdict."

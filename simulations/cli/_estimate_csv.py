@@ -46,17 +46,21 @@ def _opened(file: Path, errors: str = "strict") -> TextIO:
     return file.open(encoding="utf-8-sig", newline="", errors=errors)
 
 
-def _header(file: Path) -> tuple[list[str] | None, int]:
-    """The names in the first line that is not empty, if those are no numbers; and how many lines go before the data."""
+def _first_row(file: Path) -> tuple[list[str], int]:
+    """The fields of the first line that is not empty, and which line it is."""
     try:
         with _opened(file) as lines:
             rows = csv.reader(lines)
-            row = [field.strip() for field in next(filter(None, rows), [])]
-            line = rows.line_num
+            return [field.strip() for field in next(filter(None, rows), [])], rows.line_num
     except UnicodeDecodeError:
         raise FedprivError(f"{file}: is no text in UTF-8") from None
     except csv.Error:
         raise FedprivError(f"{file}: {OPEN}") from None
+
+
+def _header(file: Path) -> tuple[list[str] | None, int]:
+    """The names in the first line that is not empty, if those are no numbers; and how many lines go before the data."""
+    row, line = _first_row(file)
     if not row:
         raise FedprivError(f"{file}: is empty")
     if len(row) == 1 and any(mark in row[0] for mark in ";\t"):
@@ -66,6 +70,14 @@ def _header(file: Path) -> tuple[list[str] | None, int]:
     if any(field.lower() in MISSING for field in row):
         raise FedprivError(f"{file}: line {line} holds no numbers and no names: a missing number is written nan")
     return row, line
+
+
+def _no_number(place: int, names: list[str] | None, field: str) -> str:
+    """Which column holds no number; what stands there is private, and so is a name that may be data."""
+    own = names[place - 1] if names else ""
+    name = f" ({own})" if own and own.isascii() and not any(map(str.isdigit, own)) else ""
+    what = "text" if field.strip() else "nothing, where a missing number is written nan"
+    return f"column {place}{name} must be a number, got {what}"
 
 
 def _fault(file: Path, names: list[str] | None, skipped: int) -> str | None:
@@ -79,11 +91,7 @@ def _fault(file: Path, names: list[str] | None, skipped: int) -> str | None:
             width = width or len(row)
             for place, field in enumerate(row[:width], 1):
                 if not _is_number(field):
-                    own = names[place - 1] if names else ""
-                    name = f" ({own})" if own and own.isascii() and not any(map(str.isdigit, own)) else ""
-                    # what stands there is private
-                    what = "text" if field.strip() else "nothing, where a missing number is written nan"
-                    return f"line {rows.line_num}, column {place}{name} must be a number, got {what}"
+                    return f"line {rows.line_num}, {_no_number(place, names, field)}"
             if len(row) != width:
                 fields = f"{len(row)} field{'s' * (len(row) != 1)}"
                 return f"line {rows.line_num} has {fields}, where {width} were expected"

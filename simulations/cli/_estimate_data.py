@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 from tokenize import TokenError
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -34,8 +35,8 @@ def _npy(file: Path) -> tuple[Vector, None]:
     return doubles(data), None
 
 
-def _parquet(file: Path) -> tuple[Vector, list[str]]:
-    """A table in Parquet, by pyarrow, which need not be installed."""
+def _imported_pyarrow(file: Path) -> Any:
+    """The package that reads Parquet, which need not be installed."""
     try:
         import pyarrow  # type: ignore[import-not-found, import-untyped, unused-ignore]
         import pyarrow.parquet  # type: ignore[import-not-found, import-untyped, unused-ignore]
@@ -43,6 +44,12 @@ def _parquet(file: Path) -> tuple[Vector, list[str]]:
         raise FedprivError(
             f"{file}: Parquet needs pyarrow (pip install pyarrow); .npy and .csv are read without it"
         ) from None
+    return pyarrow
+
+
+def _parquet(file: Path) -> tuple[Vector, list[str]]:
+    """A table in Parquet."""
+    pyarrow = _imported_pyarrow(file)
     try:
         table = pyarrow.parquet.read_table(file)
     except (pyarrow.ArrowException, ValueError) as error:

@@ -64,14 +64,17 @@ def table(result: Mapping[str, Any]) -> str:
     return "\n".join(f"{name:<{width}}  {text}" for name, text in rows)
 
 
+def _charged(own: Mapping[str, Any]) -> tuple[str, str]:
+    """A release as it was charged, and what it would cost alone."""
+    times = f" × {own['rounds']}" if own["rounds"] > 1 else ""
+    on = f"on {own['dimension']:,} coordinates" if own["dimension"] > 1 else "once"
+    what = " ".join([own["kind"] + times, *_settings(own["settings"]), on])
+    return what, f"alone ε ≤ {rounded_up(own['epsilon']['upper'])}"
+
+
 def _guarantee(result: Mapping[str, Any]) -> list[tuple[str, str]]:
     """What is proved of the whole, what was charged for it, and where the noise comes from."""
-    cost, charged = result["epsilon"], []
-    for own in result["releases"]:
-        times = f" × {own['rounds']}" if own["rounds"] > 1 else ""
-        on = f"on {own['dimension']:,} coordinates" if own["dimension"] > 1 else "once"
-        what = " ".join([own["kind"] + times, *_settings(own["settings"]), on])
-        charged.append((what, f"alone ε ≤ {rounded_up(own['epsilon']['upper'])}"))
+    cost, charged = result["epsilon"], [_charged(own) for own in result["releases"]]
     width = max((len(what) for what, _ in charged), default=0)
     made = Counter(result["made"])
     bracket = f"ε at most {rounded_up(cost['upper'])}, at least {rounded_down(cost['lower'])}"

@@ -35,21 +35,23 @@ def add_to(commands: Commands) -> None:
     fetching.set_defaults(run=run_fetch)
 
 
+def _row(kind: str, cls: type[Any]) -> dict[str, Any]:
+    """A set: what it holds where it is here, else why it is not."""
+    row: dict[str, Any] = {"kind": kind, "is": (cls.__doc__ or "").split("\n")[0], "here": False}
+    if needed := [field.name for field in fields(cls) if field.default is MISSING]:
+        return row | {"why": f"needs {', '.join(needed)}: {row['is'][0].lower()}{row['is'][1:]}"}
+    try:
+        found = cls().resolved()
+        return row | {"here": True, "path": getattr(found, "path", None)} | _shown(found.load())
+    except FedprivError as error:
+        return row | {"why": f"not here: {error}"}
+
+
 def run_list(options: argparse.Namespace) -> None:
     """Print every set: whether it is here, how many records it has, and of what shape."""
     from clients.data import DATA_SETS
 
-    rows = list[dict[str, Any]]()
-    for kind, cls in DATA_SETS.items():
-        row: dict[str, Any] = {"kind": kind, "is": (cls.__doc__ or "").split("\n")[0], "here": False}
-        if needed := [field.name for field in fields(cls) if field.default is MISSING]:
-            rows.append(row | {"why": f"needs {', '.join(needed)}: {row['is'][0].lower()}{row['is'][1:]}"})
-            continue
-        try:
-            found = cls().resolved()
-            rows.append(row | {"here": True, "path": getattr(found, "path", None)} | _shown(found.load()))
-        except FedprivError as error:
-            rows.append(row | {"why": f"not here: {error}"})
+    rows = [_row(kind, cls) for kind, cls in DATA_SETS.items()]
     if options.json:
         print(json.dumps({"data": rows}, indent=1, ensure_ascii=False))
         return

@@ -6,11 +6,17 @@ import argparse
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from fedpriv._base.files import replace_file
 from fedpriv.errors import FedprivError, nearest_hint, positive
 from simulations.cli._command import Commands, add_command, flag, option
 from simulations.cli.account import as_real, as_whole
+from simulations.reproduce.ptr.tables_published import TABLES
+from simulations.reproduce.stobatch.published import FIGURES
+
+if TYPE_CHECKING:
+    from simulations.reproduce.catalogue import Reproduction
 
 HELP = """\
 A figure: writes NAME.png and NAME.csv, and prints each claim or number of the paper beside ours. A difference that is
@@ -55,37 +61,42 @@ def add_to(commands: Commands) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Draw or train, write, check: 1 where a check or a cell failed."""
-    from simulations.figures import checks, panels  # matplotlib only where something is drawn
-    from simulations.reproduce.catalogue import CATALOGUE
-    from simulations.reproduce.ptr.tables_published import TABLES
-    from simulations.reproduce.stobatch.published import FIGURES
+    from simulations.reproduce.catalogue import CATALOGUE  # matplotlib only where something is drawn
 
     if options.budget is not None:
         positive(budget=options.budget)
     if options.name is None or options.list:
         print("\n".join(f"{name}  {each.about}" for name, each in (CATALOGUE | TABLES | FIGURES).items()))
         return 0
+    _check_asked(options, CATALOGUE)
     out = Path(options.out) if options.out is not None else Path("runs") / options.name
-    if options.images is not None and options.name not in FIGURES:
-        raise FedprivError(f"--images: {options.name} attacks none")
     if options.name in TABLES:
         return _train(options.name, out, options.budget, options.data)
     if options.name in FIGURES:
         return _measure(options.name, out, options.budget, options.data, options.images)
-    if options.name not in CATALOGUE:
-        names = [*CATALOGUE, *TABLES, *FIGURES]
+    return _draw(options.name, out, options.budget, CATALOGUE[options.name])
+
+
+def _check_asked(options: argparse.Namespace, catalogue: Mapping[str, Any]) -> None:
+    """Refuse what there is not, and an option of which a figure or a table makes nothing."""
+    if options.images is not None and options.name not in FIGURES:
+        raise FedprivError(f"--images: {options.name} attacks none")
+    if options.name not in (names := [*catalogue, *TABLES, *FIGURES]):
         hint = nearest_hint(options.name, names)
         raise FedprivError(f"nothing to reproduce is called {options.name!r}{hint}; there are: {', '.join(names)}")
-    if options.data is not None:
+    if options.data is not None and options.name in catalogue:
         raise FedprivError(f"--data: {options.name} trains on nothing")
-    chosen = CATALOGUE[options.name]
-    if options.budget is not None and not chosen.scales and chosen.minutes > options.budget:
-        raise FedprivError(
-            f"{options.name} may take {chosen.minutes:g} minutes, more than the budget of {options.budget:g}"
-        )
-    found, claims = chosen.make(options.budget or chosen.minutes) if chosen.scales else chosen.make()
+
+
+def _draw(name: str, out: Path, minutes: float | None, chosen: Reproduction) -> int:
+    """Draw a figure of what is worked out, and check what its paper says of it."""
+    from simulations.figures import checks, panels
+
+    if minutes is not None and not chosen.scales and chosen.minutes > minutes:
+        raise FedprivError(f"{name} may take {chosen.minutes:g} minutes, more than the budget of {minutes:g}")
+    found, claims = chosen.make(minutes or chosen.minutes) if chosen.scales else chosen.make()
     content = {".png": panels.figure_bytes(found, chosen.note), ".csv": panels.points_csv(found).encode()}
-    _write(out, options.name, content, checks.check_lines(claims))
+    _write(out, name, content, checks.check_lines(claims))
     if failed := sum(not claim.passed for claim in claims):
         print(f"fedpriv: {failed} of {len(claims)} checks failed", file=sys.stderr)
     return 1 if failed else 0
@@ -93,22 +104,17 @@ def run(options: argparse.Namespace) -> int:
 
 def _train(name: str, out: Path, minutes: float | None, data: str | None) -> int:
     """Train what fits for a table, and write it with what it says."""
-    from simulations.report.run.facts import aligned_table
-    from simulations.reproduce.ptr import tables_page as ptr_tables_page
-    from simulations.reproduce.ptr import tables_words as ptr_tables_words
     from simulations.reproduce.ptr.tables_found import Found
+    from simulations.reproduce.ptr.tables_page import csv_of, table_of, tables_page, tables_picture
     from simulations.reproduce.ptr.tables_run import worked_tables
+    from simulations.reproduce.ptr.tables_words import finding_words, standing_words
 
     worked_tables(name, out, minutes, data)
     found = Found.of(out)
     if not found.sweep.done:
         raise FedprivError(f"{out}: no cell has come to its end: a larger --budget goes on there")
-    page, rows = ptr_tables_page.tables_page(found), ptr_tables_page.csv_of(found)
-    content = {".md": page.encode(), ".csv": rows.encode(), ".png": ptr_tables_page.tables_picture(found)}
-    table = aligned_table(*ptr_tables_page.table_of(found))
-    _write(
-        out, name, content, [table, "", *ptr_tables_words.finding_words(found), ptr_tables_words.standing_words(found)]
-    )
+    content = {".md": tables_page(found).encode(), ".csv": csv_of(found).encode(), ".png": tables_picture(found)}
+    _write(out, name, content, _below(table_of(found), [*finding_words(found), standing_words(found)]))
     if failed := len(found.sweep.those("failed")):
         print(f"fedpriv: {failed} cells failed: the same command tries them again", file=sys.stderr)
     return 1 if failed else 0
@@ -117,8 +123,7 @@ def _train(name: str, out: Path, minutes: float | None, data: str | None) -> int
 def _measure(name: str, out: Path, minutes: float | None, data: str | None, images: int | None) -> int:
     """Train and attack what fits for a figure of accuracies, and check what its paper says of it."""
     from simulations.figures import checks
-    from simulations.report.run.facts import aligned_table
-    from simulations.reproduce.stobatch import page as stobatch_page
+    from simulations.reproduce.stobatch import page
     from simulations.reproduce.stobatch.found import Found
     from simulations.reproduce.stobatch.run import worked_trainings
 
@@ -128,11 +133,18 @@ def _measure(name: str, out: Path, minutes: float | None, data: str | None, imag
         print("\n".join(f"failed: {why}" for why in failed), file=sys.stderr)
     if not results:
         raise FedprivError(f"{out}: no training has come to its end: a larger --budget goes on there")
-    page, rows = stobatch_page.figure_page(found), stobatch_page.csv_of(found)
-    content = {".md": page.encode(), ".csv": rows.encode(), ".png": stobatch_page.figure_picture(found)}
+    words, rows = page.figure_page(found), page.csv_of(found)
+    content = {".md": words.encode(), ".csv": rows.encode(), ".png": page.figure_picture(found)}
     claims = found.checks()
-    _write(out, name, content, [aligned_table(*stobatch_page.table_of(found)), "", *checks.check_lines(claims)])
+    _write(out, name, content, _below(page.table_of(found), checks.check_lines(claims)))
     return 1 if failed or not all(claim.passed for claim in claims) else 0
+
+
+def _below(table: tuple[list[str], list[list[str]]], lines: Iterable[str]) -> list[str]:
+    """Lines for the screen, with a table above them."""
+    from simulations.report.run.facts import aligned_table
+
+    return [aligned_table(*table), "", *lines]
 
 
 def _write(out: Path, name: str, content: Mapping[str, bytes], lines: Iterable[str]) -> None:

@@ -103,6 +103,11 @@ def _submitted(app: Path, job: Job, connection: str, env: dict[str, str], option
         config.flush()
         command = ["flwr", "run", str(app), connection, "--stream", "--run-config", config.name, *options]
         run_id = followed(command, connection, env, place, quiet=job.quiet)
+    return _ended(run_id, place, connection, env)
+
+
+def _ended(run_id: str, place: Path, connection: str, env: dict[str, str]) -> dict[str, Any]:
+    """How a run of Flower's ended: by what it left behind, and by what Flower says."""
     status = status_of(run_id, connection, env)
     if status != "finished:completed" and not (is_over(place) and (place / ERROR).exists()):
         raise FedprivError(
@@ -114,14 +119,19 @@ def _submitted(app: Path, job: Job, connection: str, env: dict[str, str], option
     return outcome_of(place)
 
 
-def main() -> int:
-    """`python -m simulations.flower.command [STUDY] [--set table.key=value]… [--out DIR]`, for `make flwr-run`."""
+def _options() -> argparse.Namespace:
+    """What the command line asks for."""
     parser = argparse.ArgumentParser(description="Run a study by Flower's own command, on a SuperLink of its own.")
     parser.add_argument("study", nargs="?", default="digits")
     parser.add_argument("--set", metavar="table.key=value", action="append", default=[], dest="overrides")
     parser.add_argument("--out", metavar="DIR", type=Path)
     parser.add_argument("--nodes", metavar="N", type=int)
-    chosen = parser.parse_args()
+    return parser.parse_args()
+
+
+def main() -> int:
+    """`python -m simulations.flower.command [STUDY] [--set table.key=value]… [--out DIR]`, for `make flwr-run`."""
+    chosen = _options()
     try:
         study = study_file.read_study(chosen.study, chosen.overrides)
         names = (f"{study.name}-flwr{number}" for number in ("", *(f"-{each}" for each in range(2, 1_000_000))))

@@ -38,18 +38,22 @@ class Way:
         if self.superlink and (self.driver != "flower" or self.workers or self.cohorts):
             raise FedprivError("--superlink names nodes that exist: no --driver direct, --workers or --cohorts with it")
 
+    def _direct(self, study: Study, directory: Path, *, resume: bool, quiet: bool) -> dict[str, Any]:
+        """Run a study by calls, in this process or on Ray."""
+        from server import rounds  # torch, only where it is needed
+        from simulations.runs.direct import Here, OnRay
+
+        many = self.ray or (self.workers or 1) > 1
+        driver = OnRay(self.workers, self.cohorts, self.ray) if many else Here(self.cohorts or 1)
+        try:
+            return rounds.run_rounds(study, directory, driver, resume=resume, quiet=quiet)
+        finally:
+            driver.close()
+
     def go(self, study: Study, directory: Path, *, resume: bool, quiet: bool) -> dict[str, Any]:
         """Run a study in a directory; what its result.json says."""
         if self.driver == "direct":
-            from server import rounds  # torch, only where it is needed
-            from simulations.runs.direct import Here, OnRay
-
-            many = self.ray or (self.workers or 1) > 1
-            driver = OnRay(self.workers, self.cohorts, self.ray) if many else Here(self.cohorts or 1)
-            try:
-                return rounds.run_rounds(study, directory, driver, resume=resume, quiet=quiet)
-            finally:
-                driver.close()
+            return self._direct(study, directory, resume=resume, quiet=quiet)
         from simulations.flower import launch
 
         if self.superlink:

@@ -34,41 +34,37 @@ def comparison_pictures(runs: Sequence[Run], names: Sequence[str]) -> list[Pictu
 
 def accuracies_figure(runs: Sequence[Run], names: Sequence[str]) -> Drawn | None:
     """The accuracy of each run over its rounds."""
-    curves = [(place, *evaluated_rounds(run, "accuracy")) for place, run in enumerate(runs)]
+    curves = [(at, *evaluated_rounds(run, "accuracy")) for at, run in enumerate(runs)]
     curves = [each for each in curves if np.isfinite(each[2]).any()]
     if not curves:
         return None
     figure, (axes,) = new_figure(3.2 + 0.17 * len(runs))
-    for place, x, y in curves:
-        axes.plot(x, y, color=run_colour(place), ls="-" if place < len(COLOURS) else "--", clip_on=False)
+    for at, x, y in curves:
+        axes.plot(x, y, color=run_colour(at), ls="-" if at < len(COLOURS) else "--", clip_on=False)
     axes.set(title="accuracy", ylim=(0, None))
     over_rounds(axes, sorted({each for _, x, _ in curves for each in x}))
     draw_key(axes, _letters(names))
-    ends = [
-        (x[-1], y[-1], f"{LETTERS[place]} {y[-1]:.3f}", run_colour(place)) for place, x, y in curves if isfinite(y[-1])
-    ]
+    ends = [(x[-1], y[-1], f"{LETTERS[at]} {y[-1]:.3f}", run_colour(at)) for at, x, y in curves if isfinite(y[-1])]
     label_ends(axes, ends)
-    said = "; ".join(f"{names[place]} {y[-1]:.3f}" for place, _, y in curves)
+    said = "; ".join(f"{names[at]} {y[-1]:.3f}" for at, _, y in curves)
     return figure, f"Accuracy over rounds of {len(curves)} runs, at the end: {said}.", ""
 
 
 def bought_figure(runs: Sequence[Run], names: Sequence[str]) -> Drawn | None:
     """The accuracy at the end of each run, above the bytes one client sends in a round."""
-    points = [(place, run.client_bytes, run.last("accuracy")) for place, run in enumerate(runs)]
+    points = [(at, run.client_bytes, run.last("accuracy")) for at, run in enumerate(runs)]
     points = [each for each in points if each[2] is not None]
     if not points:
         return None
     figure, (axes,) = new_figure(3.2 + 0.17 * len(runs))
-    for place, sent, reached in points:
-        axes.plot(sent, reached, "o", color=run_colour(place), ms=8, clip_on=False, zorder=3)
+    for at, sent, reached in points:
+        axes.plot(sent, reached, "o", color=run_colour(at), ms=8, clip_on=False, zorder=3)
     axes.set(title="accuracy at the end", ylim=(0, max(0.05, *(reached for *_, reached in points)) * 1.12))
     axes.set(xlabel="bytes of one client in one round", xlim=(0, max(sent for _, sent, _ in points) * 1.12))
     thousands_axis(axes.xaxis)
     draw_key(axes, _letters(names))
-    label_ends(axes, [(sent, reached, LETTERS[place], run_colour(place)) for place, sent, reached in points])
-    said = "; ".join(
-        f"{names[place]} {share_words(reached)} with {bytes_words(sent)}" for place, sent, reached in points
-    )
+    label_ends(axes, [(sent, reached, LETTERS[at], run_colour(at)) for at, sent, reached in points])
+    said = "; ".join(f"{names[at]} {share_words(reached)} with {bytes_words(sent)}" for at, sent, reached in points)
     return figure, f"Accuracy at the end against bytes of one client in one round: {said}.", ""
 
 

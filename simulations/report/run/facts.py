@@ -51,8 +51,7 @@ def study_facts(run: Run) -> Rows:
         *([("corruption", kind_with_settings(header["corruption"]))] if header.get("corruption") else []),
         ("model", f"{header['model']}, {header['dimension']:,} coordinates"),
         *([("release", kind_with_settings(header["private_sum"]))] if header.get("private_sum") else []),
-        ("mechanism", kind_with_settings(header["mechanism"])),
-        ("aggregation", kind_with_settings(header["aggregation"])),
+        *((name, kind_with_settings(header[name])) for name in ("mechanism", "aggregation")),
         *([("left out", header["left_out"])] if header.get("left_out") else []),
         ("rounds", f"{len(run.rounds):,} of {header['rounds']:,}"), ("ended", run.ended),
     ]  # fmt: skip

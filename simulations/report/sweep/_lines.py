@@ -94,11 +94,10 @@ def draw(axes: Axes, names: Names, lines: Sequence[Line], *, joined: bool = True
             lw=(1.8 if shown else 0.7) if joined else 0, alpha=1 if shown else 0.45, clip_on=False,
             ls=(0, (4, 1.5)) if later else "-",
         )  # fmt: skip
-        if shown and deviation.any():
-            if joined and len(line.x) > 1:
-                axes.fill_between(line.x, y - deviation, y + deviation, color=colour, alpha=0.16, lw=0)
-            else:
-                axes.errorbar(line.x, y, deviation, fmt="none", ecolor=colour, elinewidth=1, alpha=0.6)
+        if shown and deviation.any() and joined and len(line.x) > 1:
+            axes.fill_between(line.x, y - deviation, y + deviation, color=colour, alpha=0.16, lw=0)
+        elif shown and deviation.any():
+            axes.errorbar(line.x, y, deviation, fmt="none", ecolor=colour, elinewidth=1, alpha=0.6)
     names.key(axes, [line.place for line in lines])  # first: it takes room from the lines
     if label:
         label_ends(axes, ends(names, lines))

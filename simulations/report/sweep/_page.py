@@ -88,9 +88,8 @@ def _tiles(standings: Standings) -> Iterator[str]:
     uppers = [run.upper for run in sweep.ran if run.upper is not None]
     if uppers:
         yield tile(epsilon_range(uppers), "ε at most, certified, at the end of a run")
-    yield tile(
-        str(len(sweep.seeds)), f"seed{'s' * (len(sweep.seeds) > 1)} a place: {ranges_words(sorted(sweep.seeds))}"
-    )
+    seeds = sorted(sweep.seeds)
+    yield tile(str(len(seeds)), f"seed{'s' * (len(seeds) > 1)} a place: {ranges_words(seeds)}")
 
 
 def _not_counted(grid: Grid) -> str:

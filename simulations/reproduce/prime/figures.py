@@ -96,14 +96,11 @@ def _panel(
 ) -> Panel:
     """Errors along a sweep: ours, as printed, as released, and of a mean without noise or corruption."""
     at = np.array(x, float)
-    printed = np.array([printed_error(errors.of(own)) for own in sweep])
-    clean = np.array([np.sqrt(own.d / errors.of(own).n) for own in sweep])
-    ours = {name: errors.line(sweep, name) for name in ("DP Mean", "PRIME")}
     lines = [
-        Line("DP Mean", at, ours["DP Mean"], COLOURS[1]),
-        Line("PRIME", at, ours["PRIME"], COLOURS[0]),
-        Line("PRIME as printed", at, printed, COLOURS[3], DASHED),
-        Line("clean mean, √(d/n)", at, clean, "0.6", DOTTED),
+        Line("DP Mean", at, errors.line(sweep, "DP Mean"), COLOURS[1]),
+        Line("PRIME", at, errors.line(sweep, "PRIME"), COLOURS[0]),
+        Line("PRIME as printed", at, np.array([printed_error(errors.of(own)) for own in sweep]), COLOURS[3], DASHED),
+        Line("clean mean, √(d/n)", at, np.array([np.sqrt(own.d / errors.of(own).n) for own in sweep]), "0.6", DOTTED),
     ]
     if released is not None:
         theirs = np.array(list(released), float), np.array(list(released.values()))

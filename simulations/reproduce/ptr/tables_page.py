@@ -52,10 +52,8 @@ def table_of(found: Found) -> tuple[list[str], list[list[str]]]:
                 mean, deviation = mean_of(accuracies)
                 words = f"{100 * mean:.1f}" + ("" if deviation is None else f" ± {100 * deviation:.1f}")
             cells.append(words if theirs is None else f"{words} [{theirs:.1f}]")
-        differences = [found.difference(row, epsilon, PTR, other) for other in (GAUSSIAN, DPSGD)]
-        ahead = [
-            "–" if each is None else f"{signed_points(each.mean)} ({100 * each.error:.1f})" for each in differences
-        ]
+        gaps = [found.difference(row, epsilon, PTR, other) for other in (GAUSSIAN, DPSGD)]
+        ahead = ["–" if gap is None else f"{signed_points(gap.mean)} ({100 * gap.error:.1f})" for gap in gaps]
         rows.append([row, f"{epsilon:g}", *cells, *ahead])
     return head, rows
 

@@ -41,11 +41,9 @@ def _beats(found: Found, spots: list[Spot], other: str, where: str, paper: str) 
     if above:
         words += f", by {_points(known, above)}"
     if level:
-        words += f"; not told apart from it in {len(level)}"
-        words += f": {_places(level)}" if len(level) <= 6 else ""
+        words += f"; not told apart from it in {len(level)}{_places(level)}"
     if below:
-        words += f"; below it in {len(below)}, by {_points(known, below)}"
-        words += f": {_places(below)}" if len(below) <= 6 else ""
+        words += f"; below it in {len(below)}, by {_points(known, below)}{_places(below)}"
     return f"{words}. On average {signed_points(mean)} points. {paper}."
 
 
@@ -64,7 +62,8 @@ def _points(known: dict[Spot, Difference], spots: list[Spot]) -> str:
 
 
 def _places(spots: list[Spot]) -> str:
-    return ", ".join(f"{row} at ε = {epsilon:g}" for row, epsilon in spots)
+    """Which they are, behind a colon, unless they are many."""
+    return f": {', '.join(f'{row} at ε = {epsilon:g}' for row, epsilon in spots)}" if len(spots) <= 6 else ""
 
 
 def why_words(found: Found) -> list[str]:
@@ -81,12 +80,12 @@ def why_words(found: Found) -> list[str]:
         f"{DPSGD} spends nothing on tests or trimming, and clips: at ratio .2 the {struck:.0f} corrupted gradients of "
         f"a batch have norm at most R each{length}."
     )
-    return [*_of_tests(found, table), *_of_trimming(found, table), clipped]
+    return [*_of_noise(found, table), *_of_passes(found, table), *_of_trimming(found, table), clipped]
 
 
-def _of_tests(found: Found, table: PaperTable) -> list[str]:
-    """The noise of each at equal ε and as many steps, and how often the test passed."""
-    noises, passes = [], []
+def _of_noise(found: Found, table: PaperTable) -> list[str]:
+    """The noise of each at equal ε and as many steps."""
+    noises = []
     for epsilon in table.epsilons:
         plain, tested = found.noise(epsilon, DPSGD), found.noise(epsilon, PTR)
         if plain is not None and tested is not None:
@@ -95,6 +94,13 @@ def _of_tests(found: Found, table: PaperTable) -> list[str]:
                 f"whose test costs something as well, {tested:.3f} R after a test that failed and "
                 f"{BOUND * tested:.3f} R after one that passed (τ/R = {BOUND:g})."
             )
+    return noises
+
+
+def _of_passes(found: Found, table: PaperTable) -> list[str]:
+    """How often the test passed."""
+    passes = []
+    for epsilon in table.epsilons:
         shares = {row: found.passed(row, epsilon) for row in table.rows}
         each = ", ".join(f"{row} {100 * share:.0f}%" for row, share in shares.items() if share is not None)
         if each:
@@ -104,21 +110,18 @@ def _of_tests(found: Found, table: PaperTable) -> list[str]:
             f"In all the others nothing is trimmed, and {PTR} is {DPSGD} with the larger noise: where its test "
             f"seldom passes it beats {GAUSSIAN} by not trimming."
         )
-    return noises + passes
+    return passes
 
 
 def _of_trimming(found: Found, table: PaperTable) -> list[str]:
     """What leaving out a quarter of good records costs; where it alone is as good as with tests, and why."""
-    said, costs, places = [], [], []
-    for epsilon in table.epsilons:
-        lost = found.difference(NONE, epsilon, DPSGD, GAUSSIAN)
-        if lost is not None:
-            costs.append(f"{100 * lost.mean:.1f} points at ε = {epsilon:g}")
-    if costs:
-        said.append(
-            f"With nothing corrupted, leaving out the longest quarter costs {GAUSSIAN} {' and '.join(costs)} against "
-            f"{DPSGD} of the same noise ([P]: the longest gradients are of records not learnt yet)."
-        )
+    losses = {epsilon: found.difference(NONE, epsilon, DPSGD, GAUSSIAN) for epsilon in table.epsilons}
+    costs = [f"{100 * own.mean:.1f} points at ε = {epsilon:g}" for epsilon, own in losses.items() if own is not None]
+    said = [
+        f"With nothing corrupted, leaving out the longest quarter costs {GAUSSIAN} {' and '.join(costs)} against "
+        f"{DPSGD} of the same noise ([P]: the longest gradients are of records not learnt yet)."
+    ] * bool(costs)
+    places = []
     for row, epsilon in table.published:
         difference = found.difference(row, epsilon, PTR, GAUSSIAN)
         lost, share = found.difference(row, epsilon, DPSGD, GAUSSIAN), found.passed(row, epsilon)

@@ -163,6 +163,15 @@ def _leads(found: Found, draw: str, other: str) -> list[tuple[str, float, bool]]
     return leads
 
 
+def _lost(found: Found, draw: str, other: str, leads: list[tuple[str, float, bool]]) -> str:
+    """Where noise that protects removes a gain that noise as printed has."""
+    if draw == PRINTED:
+        return ""
+    own = {place for place, _, clear in leads if clear}
+    gone = [place for place, _, clear in _leads(found, PRINTED, other) if clear and place not in own]
+    return f"{EACH} removes the gain at {', '.join(gone)}; " if gone else f"nor is it with {PRINTED}; "
+
+
 def _ahead(found: Found, draw: str) -> list[Check]:
     """StoBatch above DP-SGD and AdLM under attack, with noise as printed, or with noise that protects."""
     checks = []
@@ -171,12 +180,7 @@ def _ahead(found: Found, draw: str) -> list[Check]:
         if not leads:
             continue
         agrees = all(clear for _, _, clear in leads)
-        why = "" if agrees else found.smaller
-        if not agrees and draw != PRINTED:
-            own = {place for place, _, clear in leads if clear}
-            gone = [place for place, _, clear in _leads(found, PRINTED, other) if clear and place not in own]
-            lost = f"{EACH} removes the gain at {', '.join(gone)}" if gone else f"nor is it with {PRINTED}"
-            why = f"{lost}; {why}"
+        why = "" if agrees else _lost(found, draw, other, leads) + found.smaller
         words = ", ".join(f"{100 * lead:+.1f} at {place}" for place, lead, _ in leads).replace("-", "−")
         checks.append(
             Check(claim=f"StoBatch ({draw}) is above {other} under attack", published="everywhere",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import redirect_stdout
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -161,6 +161,17 @@ def _scale(name: str, out: Path, minutes: float | None, named: str | None, image
     return scale
 
 
+def _asked_passes(own: Sequence[Cell], scale: Scale, sizes: int, unit: float) -> float:
+    """Passes of a record, forward and back, in what is asked of the trainings, and in what goes before."""
+    asked = 0.0
+    for cell in own:
+        each, more = 35.0 * sizes, BEGINNING + RADIUS * scale.images * (cell.method == STOBATCH)
+        if cell.method in (STOBATCH, PIXELDP, SECURE):
+            each = each * 8 + PLAIN_DRAW * scale.draws * (4 * sizes + 1)
+        asked += scale.images * 2 * each + more / unit
+    return asked
+
+
 def _fitting(name: str, scale: Scale, seconds: float) -> Scale:
     """Fewer images and draws, then as many steps as there is time for."""
     unit, own, sizes = _unit(scale), cells(name, 1), len(FIGURES[name].sizes)
@@ -168,12 +179,7 @@ def _fitting(name: str, scale: Scale, seconds: float) -> Scale:
     scale = replace(scale, inner=3 if seconds > 120 else 2)
     for images, draws in ((scale.images, scale.draws), (200, 500), (100, 200), (50, 100), (20, 60)):
         scale = replace(scale, images=min(images, scale.images), draws=min(draws, scale.draws))
-        asked = 0.0  # passes of a record, forward and back, in what is asked of the trainings, and in what goes before
-        for cell in own:
-            each, more = 35.0 * sizes, BEGINNING + RADIUS * scale.images * (cell.method == STOBATCH)
-            if cell.method in (STOBATCH, PIXELDP, SECURE):
-                each = each * 8 + PLAIN_DRAW * scale.draws * (4 * sizes + 1)
-            asked += scale.images * 2 * each + more / unit
+        asked = _asked_passes(own, scale, sizes, unit)
         if asked < passes / 3:
             break
     batch = scale.batch
