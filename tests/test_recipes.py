@@ -111,6 +111,8 @@ def test_what_a_recipe_adds_meets_the_laws_is_listed_and_runs(recipe: str, tmp_p
     listed = fedpriv(copy, "list").stdout
     assert (kind in listed, kind in before) == (recipe != "figure of a report", False)
     assert there(copy, "tools.tables").returncode == 0
+    named = there(copy, "pytest", "-p", "no:cacheprovider", "-k", "public_function", "tests/test_architecture.py")
+    assert named.returncode == 0, named.stdout
     written = (copy / "docs" / "settings.md").read_text(encoding="utf-8")
     assert (f"{kind}" in written) == (recipe != "figure of a report")
     command = ["run", "digits", "--driver", "direct", "--quiet", "--out", str(tmp_path / "run")]
