@@ -12,14 +12,13 @@ from typing import Any
 import numpy as np
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MessageType, RecordDict
 from flwr.serverapp import Grid
-from numpy.typing import NDArray
 
 from clients.flower.answering import RAISED, RAW, REFUSED
 from clients.flower.code import code_identity
+from fedpriv._base.arrays import Numbers
 from fedpriv.errors import FedprivError
 from server.rounds.driver import Answer, Task
 
-Numbers = NDArray[np.int64]
 MASK = f"{MessageType.TRAIN}.mask"  # the clients' handler of a masked sum's phases
 WITH_MODEL = "vector"  # the only one of these in which clients train
 FRUITLESS = 3  # rounds in which all of a simulation's nodes are lost, before it is ended

@@ -9,11 +9,11 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fedpriv._base.arrays import Numbers
 from fedpriv.errors import FedprivError, limited, positive, real, whole_from
 
 Stored = NDArray[Any]  # features as they lie in memory or on disk: any real type
 Features = NDArray[np.float32]
-Whole = NDArray[np.int64]
 
 LARGEST = float(np.finfo(np.float32).max)
 MOST_CLASSES = 1 << 16  # a larger label is no class number but a slip, and would make a model of its size
@@ -32,9 +32,9 @@ class Pool:
     """
 
     x: Stored  # features to train on as they are stored, (records, *shape)
-    y: Whole  # their labels, from 0 to below `classes`
+    y: Numbers  # their labels, from 0 to below `classes`
     x_test: Features  # held-out features as a model sees them
-    y_test: Whole  # their labels
+    y_test: Numbers  # their labels
     classes: int
     divide: float  # public constants, not worked out from the data
     subtract: float
@@ -49,7 +49,7 @@ class Pool:
     def __len__(self) -> int:
         return len(self.y)
 
-    def batch(self, indices: Whole, out: Features | None = None) -> tuple[Features, Whole]:
+    def batch(self, indices: Numbers, out: Features | None = None) -> tuple[Features, Numbers]:
         """The records of those numbers, (clients, records, *shape), and their labels.
 
         Into `out` where it is given, unless they stand one after another as the model wants them: then where they are.
@@ -143,7 +143,7 @@ def pool_of(training: Records, held_out: Records, divide: float, subtract: float
     return Pool(training.x, y, x_test, y_test, classes, float(divide), float(subtract), held_out.x)
 
 
-def _counted(training: Records, held_out: Records, y: Whole, y_test: Whole) -> int:
+def _counted(training: Records, held_out: Records, y: Numbers, y_test: Numbers) -> int:
     """One more than the largest label, where that can be what was meant."""
     classes = int(y.max()) + 1
     if not y.min() < y.max():
@@ -163,7 +163,7 @@ def _counted(training: Records, held_out: Records, y: Whole, y_test: Whole) -> i
     return classes
 
 
-def _check_below(records: Records, y: Whole, classes: int) -> None:
+def _check_below(records: Records, y: Numbers, classes: int) -> None:
     if not y.max() < classes:
         place = int(np.argmax(y >= classes))
         raise FedprivError(f"{records.y_name}: label {place} is {y[place]}, where classes = {classes}")
@@ -209,7 +209,7 @@ def _check_values(records: Records, divide: float, subtract: float) -> None:
         )
 
 
-def _labels(records: Records) -> Whole:
+def _labels(records: Records) -> Numbers:
     y = records.y
     if y.dtype.kind not in "fiub":
         raise FedprivError(f"{records.y_name}: labels must be whole numbers from 0, got {y.dtype}")

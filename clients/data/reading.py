@@ -13,7 +13,8 @@ from zipfile import BadZipFile
 import numpy as np
 
 from clients.data.idx import IdxFiles, read_idx
-from clients.data.pool import Pool, Records, Stored, Whole, pool_of
+from clients.data.pool import Pool, Records, Stored, pool_of
+from fedpriv._base.arrays import Numbers
 from fedpriv.errors import FedprivError, nearest_hint, reason
 from fedpriv.randomness.streams import stream
 
@@ -47,7 +48,7 @@ def read_digits(held_out: int, divide: float, subtract: float) -> Pool:
     return pool_of(training, held, divide, subtract)
 
 
-def evenly_by_label(y: Whole, count: int) -> Whole:
+def evenly_by_label(y: Numbers, count: int) -> Numbers:
     """`count` record numbers at even distances in the order of labels: every class its share, and nothing drawn.
 
     >>> evenly_by_label(np.array([0, 1, 0, 1, 0, 1, 0, 1]), 2)

@@ -10,16 +10,14 @@ from typing import ClassVar, Protocol, get_args
 
 import numpy as np
 from numpy.random import Generator
-from numpy.typing import NDArray
 
 from clients.data.counter_hash import by_blocks, hashed_words, numbers_below
+from fedpriv._base.arrays import Numbers
 from fedpriv.errors import FedprivError, at_most, natural, one_of, whole
 from fedpriv.population.dealing import Dealing, Hands, Shards, shuffled_numbers
 from fedpriv.randomness.streams import random_words, stream
 from fedpriv.registry import kind_of
 from fedpriv.studies.tables import Split
-
-Whole = NDArray[np.int64]
 
 
 class Even(Protocol):
@@ -37,7 +35,7 @@ class Even(Protocol):
     def records_each(self) -> int:
         """How many records each has."""
 
-    def of(self, clients: Whole) -> Whole:
+    def of(self, clients: Numbers) -> Numbers:
         """The record numbers of these clients, (clients, records_each)."""
 
 
@@ -45,8 +43,8 @@ class Even(Protocol):
 class Uneven:
     """Every record at one client at most: client c's stand from starts[c] to starts[c + 1]."""
 
-    records: Whole  # the numbers of all records that are dealt, client after client
-    starts: Whole  # where in them each client's begin, and where the last one's end: (clients + 1,)
+    records: Numbers  # the numbers of all records that are dealt, client after client
+    starts: Numbers  # where in them each client's begin, and where the last one's end: (clients + 1,)
     disjoint: ClassVar[bool] = True
 
     @property
@@ -54,24 +52,24 @@ class Uneven:
         """How many there are."""
         return len(self.starts) - 1
 
-    def sizes(self, clients: Whole) -> Whole:
+    def sizes(self, clients: Numbers) -> Numbers:
         """How many records each of these clients has."""
         asked = checked_clients(clients, self.clients)
         return self.starts[asked + 1] - self.starts[asked]
 
-    def of(self, clients: Whole, places: Whole) -> Whole:
+    def of(self, clients: Numbers, places: Numbers) -> Numbers:
         """The numbers of the records at those places, from 0, of what each client has: (clients, records)."""
         starts, ends = (self.starts[checked_clients(clients, self.clients) + further, None] for further in (0, 1))
         if not ((places >= 0) & (places < ends - starts)).all():
             raise FedprivError("places must be from 0 to one below the client's size")
-        found: Whole = self.records[starts + places]
+        found: Numbers = self.records[starts + places]
         return found
 
 
 Division = Even | Uneven
 
 
-def divided_records(split: Split | Dealing, labels: Whole, clients: int, records_each: int, seed: int) -> Division:
+def divided_records(split: Split | Dealing, labels: Numbers, clients: int, records_each: int, seed: int) -> Division:
     """Divide the records that bear these labels, so many to each client: on average, where clients are uneven.
 
     `iid`: dealt out from a shuffled deck. `by-label`: the same as `Shards(each=2)`, most clients see two labels.
@@ -108,7 +106,7 @@ def divided_records(split: Split | Dealing, labels: Whole, clients: int, records
     return Dealt(dealt.reshape(clients, -1))
 
 
-def _hands(split: str | Dealing, labels: Whole, clients: int, seed: int) -> Hands:
+def _hands(split: str | Dealing, labels: Numbers, clients: int, seed: int) -> Hands:
     if isinstance(split, str):
         if split == "by-label":
             return Shards(each=2).dealt(labels, clients, seed)
@@ -125,7 +123,7 @@ def _hands(split: str | Dealing, labels: Whole, clients: int, seed: int) -> Hand
 class Dealt:
     """Every record at one client at most, from a table of all of them."""
 
-    table: Whole  # (clients, records_each)
+    table: Numbers  # (clients, records_each)
     disjoint: ClassVar[bool] = True
 
     @property
@@ -138,7 +136,7 @@ class Dealt:
         """How many records each has."""
         return int(self.table.shape[1])
 
-    def of(self, clients: Whole) -> Whole:
+    def of(self, clients: Numbers) -> Numbers:
         """The record numbers of these clients, (clients, records_each)."""
         return self.table[checked_clients(clients, self.clients)]
 
@@ -156,7 +154,7 @@ class InOrder:
         """Whether there are enough records for all."""
         return self.clients * self.records_each <= self.records
 
-    def of(self, clients: Whole) -> Whole:
+    def of(self, clients: Numbers) -> Numbers:
         """The record numbers of these clients, (clients, records_each)."""
         asked = checked_clients(clients, self.clients)
         return (asked[:, None] * self.records_each + np.arange(self.records_each)) % self.records
@@ -175,7 +173,7 @@ class Drawn:
     key: int  # of `hashed`
     disjoint: ClassVar[bool] = False
 
-    def of(self, clients: Whole) -> Whole:
+    def of(self, clients: Numbers) -> Numbers:
         """The record numbers of these clients, (clients, records_each)."""
         asked = checked_clients(clients, self.clients)
         out = np.empty((len(asked), self.records_each), np.int64)
@@ -184,7 +182,7 @@ class Drawn:
         return out
 
 
-def records_of(division: Division, client: int) -> Whole:
+def records_of(division: Division, client: int) -> Numbers:
     """The numbers of a client's own records."""
     who = np.array([client])
     if isinstance(division, Uneven):
@@ -192,7 +190,7 @@ def records_of(division: Division, client: int) -> Whole:
     return np.asarray(division.of(who)[0])
 
 
-def checked_clients(clients: Whole, count: int | None) -> Whole:
+def checked_clients(clients: Numbers, count: int | None) -> Numbers:
     """Client numbers, refused where there is no such client."""
     asked = np.asarray(clients)
     if asked.ndim != 1 or (asked.size and asked.dtype.kind not in "iu"):

@@ -22,11 +22,11 @@ from clients.masking.identity import Identity
 from clients.masking.member import State
 from clients.masking.once import Marker
 from clients.masking.roster import Owner, Terms, hosted_clients, terms_of
+from fedpriv._base.arrays import Numbers
 from fedpriv.errors import FedprivError
 from fedpriv.studies.study import Study
 from fedpriv.trust import sums_only
 
-Numbers = NDArray[np.int64]
 Weights = NDArray[np.float32]
 Seal = Callable[[bytes], bytes]  # a reply that all could read, as one that nobody can
 Answer = Callable[[bytes, Seal], bytes]  # the clients' reply, sealed; the first argument tells this sum from others

@@ -6,18 +6,17 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from clients.masking import masks
 from clients.masking.masks import Residues
 from fedpriv import wire
+from fedpriv._base.arrays import Numbers
 from fedpriv.mechanisms import Mechanism
 from fedpriv.packed.symbols import whole_numbers
 from fedpriv.studies.study import Study
 from fedpriv.wire import Rejected
 from fedpriv.wire.frames import CLIENT, FRONT, frame_bytes, taken_apart
 
-Numbers = NDArray[np.int64]
 _MASKED = 7  # the frame's form
 
 

@@ -8,9 +8,8 @@ from hashlib import blake2b
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-Numbers = NDArray[np.int64]
+from fedpriv._base.arrays import Numbers
 
 
 @dataclass(frozen=True, kw_only=True)

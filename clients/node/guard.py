@@ -38,14 +38,13 @@ from clients.node.own_records import (
 from clients.node.policy import Policy, Refused, read_policy
 from clients.training.stobatch_checks import also_depends_on, check_attacks, checked_records
 from clients.training.stobatch_noise import Secret, secret_source
+from fedpriv._base.arrays import Numbers, Rows
 from fedpriv.errors import FAULTS, FedprivError, whole
 from fedpriv.releases import release_at
 from fedpriv.releases.kept import Kept, filled_kept, mechanism_of
 from fedpriv.studies.identity import identity_text
 from fedpriv.studies.study import Study
 
-Numbers = NDArray[np.int64]
-Rows = NDArray[np.float32]
 Settings = NDArray[np.float64]
 UNUSABLE = "this node's data allow no answer; its own log says why"
 NOTHING = b""  # what is kept in the place of an answer where that was said

@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from clients.data import DATA_SETS, Arrays, Hub, Idx
 from clients.data.idx import idx_files, read_idx
@@ -30,13 +29,12 @@ from clients.data.reading import hub_splits, mapped_array
 from clients.data.splits import Uneven
 from clients.node.own_key import DEALING, key_in
 from clients.node.policy import Policy, read_policy
+from fedpriv._base.arrays import Numbers
 from fedpriv.errors import FAULTS, FedprivError, reason
 from fedpriv.studies.study import Study
 
 AT_ONCE = 4096  # records
 DIGEST = 16  # bytes
-
-Numbers = NDArray[np.int64]
 
 
 @dataclass(frozen=True)

@@ -18,11 +18,11 @@ import numpy as np
 import torch
 from torch import nn
 
-from clients.data.pool import Whole
 from clients.models.arrays import Floats
 from clients.models.randomised import Noised, check_network
 from clients.robustness.certifying import Terms, averaged_score, check_inputs, each_image, estimated_scores
 from clients.robustness.input_attacks import Fgsm, IFgsm, InputAttack, Mim, Pgd
+from fedpriv._base.arrays import Numbers
 from fedpriv.randomness.streams import stream
 
 SEEN = 8  # draws behind each gradient
@@ -50,7 +50,7 @@ def attacks_of(size: float, steps: int = STEPS) -> dict[str, InputAttack]:
 
 
 def attacked_images(
-    network: nn.Module, x: Floats, y: Whole, terms: Terms, size: float, images: Iterable[int] | None = None,
+    network: nn.Module, x: Floats, y: Numbers, terms: Terms, size: float, images: Iterable[int] | None = None,
     workers: int = 1, attacks: Mapping[str, InputAttack] | None = None,
 ) -> Iterator[list[Attacked]]:  # fmt: skip
     """Every image under every attack of that size, in order, as they are found.
@@ -69,7 +69,7 @@ def attacked_images(
 
 
 def _attacked(
-    x: Floats, y: Whole, terms: Terms, size: float, attacks: Mapping[str, InputAttack], network: nn.Module, image: int
+    x: Floats, y: Numbers, terms: Terms, size: float, attacks: Mapping[str, InputAttack], network: nn.Module, image: int
 ) -> list[Attacked]:
     rng, found = stream(terms.seed, "attack", client=image), []
     random = any(isinstance(layer, Noised) for layer in network.modules())
@@ -87,7 +87,7 @@ def _attacked(
     return found
 
 
-def accuracies_under(found: Sequence[Attacked], y: Whole) -> dict[str, tuple[float, float]]:
+def accuracies_under(found: Sequence[Attacked], y: Numbers) -> dict[str, tuple[float, float]]:
     """Two shares of the images, under each attack and under the worst for each image: how accurate the network stays.
 
     The first is taken for what it is, the second is not surely taken for something else. `found` has every image under

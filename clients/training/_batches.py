@@ -9,24 +9,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 import numpy as np
-from numpy.typing import NDArray
 
-from clients.data.counter_hash import Words, by_blocks, hashed_words
+from clients.data.counter_hash import by_blocks, hashed_words
 from clients.data.pool import Pool
-from clients.data.splits import Division, Uneven, Whole, checked_clients, key_of
+from clients.data.splits import Division, Uneven, checked_clients, key_of
 from clients.models.memory import Scratch
 from clients.training.corrupting import Corrupting
+from fedpriv._base.arrays import Numbers, Rows, Words
 from fedpriv.errors import FedprivError, natural, whole
 from fedpriv.randomness.streams import stream
 
-Rows = NDArray[np.float32]
 _ALL = np.uint64(2**64 - 1)
 _WIDTHS = np.sort(np.concatenate([1 << np.arange(48), 3 << np.arange(48)]))  # 1, 2, 3, 4, 6, 8, 12, …
 
 
 def records_of_steps(
-    division: Division, batch: int, steps: int, seed: int, round: int, clients: Whole
-) -> Iterator[Whole]:
+    division: Division, batch: int, steps: int, seed: int, round: int, clients: Numbers
+) -> Iterator[Numbers]:
     """The numbers of the records of each step, (clients, records); uneven clients must be of one width."""
     if isinstance(division, Uneven):
         sizes = division.sizes(clients)
@@ -41,8 +40,8 @@ def records_of_steps(
 
 
 def read(
-    numbers: Iterable[Whole], pool: Pool, corrupting: Corrupting, scratch: Scratch
-) -> Iterator[tuple[Rows, Whole]]:
+    numbers: Iterable[Numbers], pool: Pool, corrupting: Corrupting, scratch: Scratch
+) -> Iterator[tuple[Rows, Numbers]]:
     """The records of those numbers and their labels, step by step, corrupted where they are struck.
 
     They are in scratch, or stand in the pool: a step's are gone when the next one's are asked for.
@@ -52,7 +51,7 @@ def read(
         yield corrupting.data(x, y, chosen)
 
 
-def used(sizes: Whole, batch: int) -> Whole:
+def used(sizes: Numbers, batch: int) -> Numbers:
     """How many of its records a client uses: the batch, or all where that is 0 or more than it has.
 
     >>> used(np.array([5, 10, 40]), batch=10)
@@ -62,7 +61,7 @@ def used(sizes: Whole, batch: int) -> Whole:
     return np.minimum(sizes, batch) if batch else sizes
 
 
-def widths(sizes: Whole, batch: int) -> Whole:
+def widths(sizes: Numbers, batch: int) -> Numbers:
     """With how many records an uneven client is computed: those used, filled up to a power of two, or one and a half.
 
     Few widths keep products large: with each its own, 100 clients of 1 to 120 records took ten times as long.
@@ -75,7 +74,7 @@ def widths(sizes: Whole, batch: int) -> Whole:
     return used(_WIDTHS[np.searchsorted(_WIDTHS, used(sizes, batch))], batch)
 
 
-def drawn(records_each: int, batch: int, seed: int, round: int, clients: Whole, step: int = 0) -> Whole:
+def drawn(records_each: int, batch: int, seed: int, round: int, clients: Numbers, step: int = 0) -> Numbers:
     """Which of its own records each client uses in a step: (clients, batch) places from 0 to records_each − 1.
 
     A sample without replacement, in rising order; a batch of 0, or of records_each and more, is all of them.
@@ -96,7 +95,7 @@ def drawn(records_each: int, batch: int, seed: int, round: int, clients: Whole, 
     return out
 
 
-def drawn_unevenly(sizes: Whole, batch: int, seed: int, round: int, clients: Whole, step: int = 0) -> Whole:
+def drawn_unevenly(sizes: Numbers, batch: int, seed: int, round: int, clients: Numbers, step: int = 0) -> Numbers:
     """Which of its own records each client uses in a step, where clients are of these sizes: rows end in zeros.
 
     A row is as long as the largest width; its first places, in rising order, are a sample as `drawn` takes it.

@@ -8,12 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedpriv import wire
+from fedpriv._base.arrays import Numbers
 from fedpriv.packed.symbols import REAL, packing_of
 from fedpriv.packed.tally import Tally
 from fedpriv.studies.study import Study
 from fedpriv.trust import sums_only
-
-Numbers = NDArray[np.int64]
 
 
 class Gathered:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from clients.data.pool import Pool
 from clients.models.gradients import Net
 from clients.training.root import root_update
-from fedpriv._base.arrays import Symbols, Vector
+from fedpriv._base.arrays import Numbers, Rows, Symbols, Vector
 from fedpriv.bounds import Bounded
 from fedpriv.channel.encoding import Seeded
 from fedpriv.errors import FedprivError
@@ -26,8 +26,6 @@ from fedpriv.packed.tally import Tally
 from fedpriv.studies import directions
 from fedpriv.studies.study import Study
 
-Numbers = NDArray[np.int64]
-Rows = NDArray[np.float32]
 Train = Callable[[Rows, int, Numbers, Rows], Collection[int]]  # weights, round, clients, out: the rows that failed
 
 

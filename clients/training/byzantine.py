@@ -15,6 +15,7 @@ from clients.training._gathering import Gathered
 from clients.training._insight import Insight, Own
 from clients.training.corrupting import ActsOnData
 from fedpriv import wire
+from fedpriv._base.arrays import Numbers, Rows
 from fedpriv.aggregation import ClientVote, rule_alone
 from fedpriv.attacks import Acts, Silent, View
 from fedpriv.errors import FAULTS, FedprivError, reason
@@ -24,8 +25,6 @@ from fedpriv.randomness.streams import stream
 from fedpriv.studies.study import Study
 from fedpriv.wire.replies import ABSENT, BROKEN
 
-Numbers = NDArray[np.int64]
-Rows = NDArray[np.float32]
 Failures = dict[int, str]
 Batches = Iterator[tuple[Rows, Numbers]]
 

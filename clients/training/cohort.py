@@ -25,6 +25,7 @@ from clients.training.stobatch import Keeping
 from clients.training.stobatch_noise import Source as Kept
 from clients.training.stobatch_noise import seeded_source
 from fedpriv import wire
+from fedpriv._base.arrays import Numbers, Rows
 from fedpriv.channel.encoding import Fresh, Noise, Seeded
 from fedpriv.errors import FedprivError
 from fedpriv.randomness.cryptographic import cryptographic_generator
@@ -34,8 +35,6 @@ from fedpriv.studies import file as study_file
 from fedpriv.studies.tables import Noise as Source
 from fedpriv.wire.replies import NOT_FINITE
 
-Numbers = NDArray[np.int64]
-Rows = NDArray[np.float32]
 Settings = NDArray[np.float64]
 FAILED = "attack: it failed"  # all that a node says of an attacker's exception, whose text may be of records
 

@@ -14,14 +14,11 @@ from clients.data.counter_hash import hashed_words
 from clients.data.pool import Pool
 from clients.data.splits import key_of
 from clients.models.gradients import Net
-from fedpriv._base.arrays import Vector
+from fedpriv._base.arrays import Numbers, Rows, Vector
 from fedpriv.attacks import Acts, View
 from fedpriv.errors import FedprivError
 from fedpriv.randomness.streams import stream
 from fedpriv.studies.study import Study
-
-Numbers = NDArray[np.int64]
-Rows = NDArray[np.float32]
 
 
 class ActsOnData(Protocol):

@@ -19,7 +19,7 @@ from clients.models.per_record import rows_together
 from clients.training._batches import read
 from clients.training.byzantine import Byzantine
 from clients.training.corrupting import Corrupting
-from fedpriv._base.arrays import Vector
+from fedpriv._base.arrays import Numbers, Rows, Vector
 from fedpriv.errors import FedprivError
 from fedpriv.randomness.cryptographic import cryptographic_generator
 from fedpriv.randomness.exact import bernoulli
@@ -27,9 +27,6 @@ from fedpriv.randomness.streams import stream
 from fedpriv.releases import SUMS, Batch, Blocks, PrivateSum, release_at
 from fedpriv.studies.study import Study
 from fedpriv.studies.tables import Noise
-
-Numbers = NDArray[np.int64]
-Rows = NDArray[np.float32]
 
 
 class Releasing:

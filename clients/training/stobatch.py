@@ -13,7 +13,6 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from clients.data.pool import Pool
@@ -26,14 +25,12 @@ from clients.robustness.input_attacks import INPUT_ATTACKS
 from clients.training.byzantine import Byzantine
 from clients.training.corrupting import Corrupting
 from clients.training.stobatch_noise import Source
-from fedpriv._base.arrays import Vector
+from fedpriv._base.arrays import Numbers, Rows, Vector
 from fedpriv.errors import FAULTS, FedprivError, reason
 from fedpriv.randomness.streams import stream
 from fedpriv.releases.kept import Kept
 from fedpriv.studies.study import Study
 
-Numbers = NDArray[np.int64]
-Rows = NDArray[np.float32]
 AT_ONCE = 256  # records: what they go through stays in cache
 
 

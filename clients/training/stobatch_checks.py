@@ -11,7 +11,7 @@ from clients.data.splits import Division, Uneven, records_of
 from clients.models.gradients import Net
 from clients.models.stobatch import encoded_of, sizes_of
 from clients.robustness.input_attacks import INPUT_ATTACKS
-from clients.training.stobatch import Numbers
+from fedpriv._base.arrays import Numbers
 from fedpriv.certified.functional import EDGE
 from fedpriv.errors import FedprivError, one_of
 from fedpriv.releases.kept import Kept, filled_kept, mechanism_of

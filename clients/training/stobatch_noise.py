@@ -13,15 +13,14 @@ from hashlib import blake2b
 
 import numpy as np
 from numpy.random import Generator
-from numpy.typing import NDArray
 from randomgen import ChaCha
 
 from clients.data.pool import Pool
+from fedpriv._base.arrays import Numbers
 from fedpriv.certified.functional import FunctionalMechanism
 from fedpriv.randomness.cryptographic import KEY_BYTES
 from fedpriv.randomness.streams import stream
 
-Numbers = NDArray[np.int64]
 Source = Callable[[int, str], Generator]  # of a batch, by the number of its first record, and a part
 
 

@@ -1,4 +1,4 @@
-"""The two kinds of array that cross module borders, and the check they cross with."""
+"""The kinds of array that cross module borders, and the check they cross with."""
 
 from __future__ import annotations
 
@@ -11,6 +11,11 @@ from fedpriv.errors import FedprivError
 
 Vector = NDArray[np.floating[Any]]  # data, probabilities, losses
 Symbols = NDArray[np.integer[Any]]  # what a mechanism sends, in the smallest integer type that holds its alphabet
+Numbers = NDArray[np.int64]  # of clients, records, rounds or counts
+Rows = NDArray[np.float32]  # updates or gradients, one a row, and weights
+Words = NDArray[np.uint64]  # random bits, 64 a word
+Bytes = NDArray[np.uint8]  # packed symbols, or random bits
+Mask = NDArray[np.bool_]  # which of them
 
 
 def finite_floats(x: ArrayLike) -> Vector:

@@ -7,8 +7,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from fedpriv._base.arrays import Vector, finite_floats
-from fedpriv.channel._bulk import Places, Words, scratch
+from fedpriv._base.arrays import Vector, Words, finite_floats
+from fedpriv.channel._bulk import Places, scratch
 from fedpriv.mechanisms.additive import Gaussian, Laplace
 from fedpriv.randomness.wide import BLOCK, Rounded
 

@@ -15,9 +15,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from fedpriv._base.arrays import Vector, finite_floats
+from fedpriv._base.arrays import Vector, Words, finite_floats
 
-Words = NDArray[np.uint64]
 Places = NDArray[np.intp]
 Floats = NDArray[np.float32]
 Tile = tuple[slice, slice]

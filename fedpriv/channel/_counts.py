@@ -9,8 +9,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fedpriv._base.arrays import Vector, finite_floats
-from fedpriv.channel._bulk import Places, Words, following, reserve
+from fedpriv._base.arrays import Vector, Words, finite_floats
+from fedpriv.channel._bulk import Places, following, reserve
 from fedpriv.mechanisms.votes import Binomial
 from fedpriv.randomness.binomial import OPEN, Splits
 from fedpriv.randomness.bits import rest_after_byte

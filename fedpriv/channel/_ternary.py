@@ -9,11 +9,10 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fedpriv._base.arrays import Vector
+from fedpriv._base.arrays import Vector, Words
 from fedpriv.channel._bulk import (
     Floats,
     Places,
-    Words,
     bytes_at,
     following,
     reserve,

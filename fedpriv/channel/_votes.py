@@ -8,12 +8,11 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fedpriv._base.arrays import Vector
+from fedpriv._base.arrays import Bytes, Vector, Words
 from fedpriv._base.compiled import compiled
-from fedpriv.channel._bulk import Places, Words, reserve, slopes
+from fedpriv.channel._bulk import Places, reserve, slopes
 from fedpriv.mechanisms.votes import Binomial, StochasticSign
 
-Bytes = NDArray[np.uint8]
 Whole = np.unsignedinteger[Any]  # of 32 or 64 bits, as the floats that it is the bits of
 Bits = NDArray[Whole]
 _TIES = 1 / 256  # of the coordinates, whose byte leaves the outcome open

@@ -14,10 +14,10 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from fedpriv._base.arrays import Vector
+from fedpriv._base.arrays import Vector, Words
 from fedpriv.bounds.clipping import clip_factors
 from fedpriv.channel._additive import Additive
-from fedpriv.channel._bulk import Bulk, Words, scratch
+from fedpriv.channel._bulk import Bulk, scratch
 from fedpriv.channel._coins import Coins
 from fedpriv.channel._counts import Counts
 from fedpriv.channel._ternary import Signs

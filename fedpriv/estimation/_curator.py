@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 
 from numpy.random import Generator
 
-from fedpriv._base.arrays import Vector
+from fedpriv._base.arrays import Mask, Vector
 from fedpriv._base.one_thread import one_thread
 from fedpriv.estimation import _threshold as threshold
 from fedpriv.estimation import moments
 from fedpriv.estimation._filters import Filter, remaining
-from fedpriv.estimation.moments import Mask, Moments
+from fedpriv.estimation.moments import Moments
 from fedpriv.randomness.grid import FineGrid
 
 

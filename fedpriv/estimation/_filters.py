@@ -12,10 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedpriv._base.arrays import Vector
+from fedpriv._base.arrays import Mask, Vector
 from fedpriv._base.one_thread import one_thread
 from fedpriv.estimation._clipping import blocks
-from fedpriv.estimation.moments import Mask
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

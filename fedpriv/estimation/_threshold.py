@@ -6,8 +6,7 @@ from math import ceil, log2, sqrt
 
 import numpy as np
 
-from fedpriv._base.arrays import Vector
-from fedpriv.estimation.moments import Mask
+from fedpriv._base.arrays import Mask, Vector
 
 SENSITIVITY = sqrt(2)  # replacing a record takes one from a bin and adds one to another
 LEAST = 0.25  # the lowest edge

@@ -14,15 +14,12 @@ from math import floor, log2, sqrt
 
 import numpy as np
 from numpy.random import Generator
-from numpy.typing import NDArray
 
-from fedpriv._base.arrays import Vector
+from fedpriv._base.arrays import Mask, Numbers, Vector
 from fedpriv.estimation._clipping import blocks, rounding
-from fedpriv.randomness.wide import Integers, rounded_real
+from fedpriv.randomness.wide import rounded_real
 
 LIFT = 1.0  # b/r: at 1 the mean is as exact as if asked alone (benchmarks/estimation_constants.py)
-
-Mask = NDArray[np.bool_]
 
 
 def moment_sensitivity(radius: float, n: int) -> float:
@@ -45,7 +42,7 @@ def moment_unit(radius: float, n: int, noise: float) -> float:
     return float(radius * 2.0 ** -floor(min(powers)))
 
 
-def lifted_sum(points: Vector, kept: Mask, radius: float, unit: float) -> Integers:
+def lifted_sum(points: Vector, kept: Mask, radius: float, unit: float) -> Numbers:
     """Σ zzᵀ over the kept records, in squares of units: exact, whatever the order, and private by no means."""
     d = points.shape[1]
     total = np.zeros((d + 1, d + 1), np.int64)
@@ -57,7 +54,7 @@ def lifted_sum(points: Vector, kept: Mask, radius: float, unit: float) -> Intege
     return total
 
 
-def symmetric_noise(size: int, noise: float, rng: Generator) -> Integers:
+def symmetric_noise(size: int, noise: float, rng: Generator) -> Numbers:
     """Rounded Gaussian noise, of deviation `noise` in every direction of the symmetric matrices, by Frobenius norm.
 
     An entry of the diagonal has that deviation, and one beside it, which is there twice, 1/√2 of it.

@@ -10,9 +10,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from fedpriv._base.arrays import Bytes
 from fedpriv._base.compiled import compiled
 
-Bytes = NDArray[np.uint8]
 _BLOCK = 1 << 14  # bytes of a row worked on at once: its planes and carries stay in a core's cache
 _AT_ONCE = 1 << 12  # bytes of a row turned into counts at once
 

@@ -13,11 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedpriv._base.arrays import Symbols
+from fedpriv._base.arrays import Bytes, Mask, Symbols
 from fedpriv.errors import FedprivError
 
-Bytes = NDArray[np.uint8]
-Mask = NDArray[np.bool_]
 _AT_ONCE = 1 << 21  # bits held as bytes while rows are packed
 
 

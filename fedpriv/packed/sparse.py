@@ -10,10 +10,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from fedpriv._base.arrays import Bytes
 from fedpriv._base.compiled import compiled
 from fedpriv.bounds.coins import likely_window, log_binomial
 from fedpriv.errors import FedprivError
-from fedpriv.packed.forms import Bytes, Trits
+from fedpriv.packed.forms import Trits
 
 _CLEARLY = 0.9  # of the dense size: past it, the shorter form is not worth the longer way
 _ON = 255  # the byte that says that a gap goes on

@@ -8,8 +8,9 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from fedpriv._base.arrays import Bytes, Mask
 from fedpriv.mechanisms import Mechanism
-from fedpriv.packed.forms import Bytes, Mask, Planes, Trits, check_alphabet, matrix_of, payload_of
+from fedpriv.packed.forms import Planes, Trits, check_alphabet, matrix_of, payload_of
 
 
 class Packing(Protocol):

@@ -7,10 +7,11 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
+from fedpriv._base.arrays import Bytes
 from fedpriv.errors import FedprivError
 from fedpriv.mechanisms import Mechanism
 from fedpriv.packed._bit_counter import BitCounter
-from fedpriv.packed.forms import Bytes, Planes, Trits, payload_of
+from fedpriv.packed.forms import Planes, Trits, payload_of
 from fedpriv.packed.symbols import REAL, packing_of
 
 _ROWS = 256  # of a block: sums of so many bytes fit 16 bits

@@ -7,9 +7,7 @@ from heapq import heapify, heappop, heapreplace
 import numpy as np
 from numpy.typing import NDArray
 
-from fedpriv._base.arrays import Vector
-
-Whole = NDArray[np.int64]
+from fedpriv._base.arrays import Numbers, Vector
 
 
 def shares(logarithms: Vector) -> Vector:
@@ -18,7 +16,7 @@ def shares(logarithms: Vector) -> Vector:
     return np.asarray(weights / weights.sum(axis=0))
 
 
-def rounded(shares: Vector, total: int, offset: float) -> Whole:
+def rounded(shares: Vector, total: int, offset: float) -> Numbers:
     """`total` in whole parts: the sum of the first c is that of the shares, rounded; never off by 1 for any part.
 
     By an offset uniform in (0, 1), a part is on average exactly its share.
@@ -32,7 +30,7 @@ def rounded(shares: Vector, total: int, offset: float) -> Whole:
     return whole[1:] - whole[:-1]
 
 
-def with_least(counts: Whole, least: int) -> Whole:
+def with_least(counts: Numbers, least: int) -> Numbers:
     """Counts (clients, labels) after who has too few was given records, each from the largest count of all.
 
     >>> with_least(np.array([[5, 3], [0, 0], [1, 0]]), least=2)

@@ -12,24 +12,21 @@ from typing import Annotated, NamedTuple, Protocol
 
 import numpy as np
 from numpy.random import Generator
-from numpy.typing import NDArray
 from scipy.special import gammaincinv, ndtri
 
-from fedpriv._base.arrays import Vector
+from fedpriv._base.arrays import Numbers, Vector
 from fedpriv.errors import above, at_least_zero, at_most, limited, real, whole
 from fedpriv.population._apportioning import rounded, shares, uniform, with_least
 from fedpriv.randomness.streams import random_words, stream, words_of_clients
 from fedpriv.registry import Registry
 from fedpriv.settings import check_fields
 
-Whole = NDArray[np.int64]
-
 
 class Hands(NamedTuple):
     """Who gets what of a deck."""
 
-    places: Whole  # of the deck, client by client
-    sizes: Whole  # how many each client gets
+    places: Numbers  # of the deck, client by client
+    sizes: Numbers  # how many each client gets
 
 
 class Dealing(Protocol):
@@ -38,7 +35,7 @@ class Dealing(Protocol):
     def check(self, records: int) -> None:
         """Refuse what cannot be done with so many records a client."""
 
-    def dealt(self, labels: Whole, clients: int, seed: int) -> Hands:
+    def dealt(self, labels: Numbers, clients: int, seed: int) -> Hands:
         """The hands of all clients, from the labels of a shuffled deck."""
 
 
@@ -70,7 +67,7 @@ class Dirichlet:
         """Refuse where all would have the least."""
         above("split.least", self.least, records=records)
 
-    def dealt(self, labels: Whole, clients: int, seed: int) -> Hands:
+    def dealt(self, labels: Numbers, clients: int, seed: int) -> Hands:
         """The hands of all clients, from the labels of a shuffled deck."""
         of_each = np.bincount(labels)
         # Logarithms of Gamma(α) variables up to a factor a label, as Gamma(α + 1) · U^(1/α): no underflow, however
@@ -108,7 +105,7 @@ class Shards:
         """Refuse shards without records."""
         at_most("clients.records", records, **{"split.each": self.each})
 
-    def dealt(self, labels: Whole, clients: int, seed: int) -> Hands:
+    def dealt(self, labels: Numbers, clients: int, seed: int) -> Hands:
         """The hands of all clients, from the labels of a shuffled deck."""
         rows = np.argsort(labels, kind="stable").reshape(clients, -1)
         shuffles = [shuffled_numbers(clients, stream(seed, "split shards", round=place)) for place in range(self.each)]
@@ -134,7 +131,7 @@ class PowerSizes:
         """Refuse where all would have the least."""
         above("split.least", self.least, records=records)
 
-    def dealt(self, labels: Whole, clients: int, seed: int) -> Hands:
+    def dealt(self, labels: Numbers, clients: int, seed: int) -> Hands:
         """The hands of all clients, from the labels of a shuffled deck."""
         return _by_size(self.exponent * np.log(np.arange(1, clients + 1)), len(labels), self.least)
 
@@ -153,7 +150,7 @@ class LogNormalSizes:
         """Refuse where all would have the least."""
         above("split.least", self.least, records=records)
 
-    def dealt(self, labels: Whole, clients: int, seed: int) -> Hands:
+    def dealt(self, labels: Numbers, clients: int, seed: int) -> Hands:
         """The hands of all clients, from the labels of a shuffled deck."""
         words = words_of_clients(seed, "split sizes", 0, np.arange(clients), 1)[:, 0]
         return _by_size(self.deviation * ndtri(uniform(words)), len(labels), self.least)
@@ -162,7 +159,7 @@ class LogNormalSizes:
 SPLITS = Registry("split", Dealing, (Dirichlet, Shards, PowerSizes, LogNormalSizes))
 
 
-def shuffled_numbers(count: int, rng: Generator) -> Whole:
+def shuffled_numbers(count: int, rng: Generator) -> Numbers:
     """A permutation by sorting raw words, which no version of numpy changes."""
     return np.argsort(random_words(count, rng), kind="stable").astype(np.int64)
 

@@ -6,14 +6,12 @@ from dataclasses import dataclass
 from typing import Annotated, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fedpriv._base.arrays import Numbers
 from fedpriv.errors import FedprivError, positive, probability, whole
 from fedpriv.randomness.streams import stream
 from fedpriv.registry import Registry
 from fedpriv.settings import check_fields
-
-Numbers = NDArray[np.int64]  # clients, sorted
 
 
 class Participation(Protocol):

@@ -20,11 +20,10 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
+from fedpriv._base.arrays import Numbers, Words
 from fedpriv.errors import FedprivError, positive, probability, whole
 from fedpriv.randomness.streams import random_bytes, random_words
 
-Words = NDArray[np.uint64]
-Integers = NDArray[np.int64]
 Size = int | tuple[int, ...]
 _BLOCK = 1 << 16  # draws at once: they stay in cache
 _LARGEST = np.uint64(2**64 - 1)
@@ -49,7 +48,7 @@ Ratios = Callable[[int], Iterable[int]]  # b ↦ ratios of neighbouring probabil
 Law = Literal["gaussian", "poisson", "binomial"]
 
 
-def discrete_gaussian(sigma: float, size: Size, rng: Generator) -> Integers:
+def discrete_gaussian(sigma: float, size: Size, rng: Generator) -> Numbers:
     """k with probability proportional to exp(−k²/2σ²), σ the very number the float is.
 
     >>> discrete_gaussian(2.0, 5, np.random.default_rng(1))
@@ -59,7 +58,7 @@ def discrete_gaussian(sigma: float, size: Size, rng: Generator) -> Integers:
     return _table("gaussian", float(sigma)).draw(size, rng)
 
 
-def skellam(variance: float, size: Size, rng: Generator) -> Integers:
+def skellam(variance: float, size: Size, rng: Generator) -> Numbers:
     """The difference of two Poisson draws of mean variance/2 each.
 
     >>> skellam(4.0, 5, np.random.default_rng(1))
@@ -69,7 +68,7 @@ def skellam(variance: float, size: Size, rng: Generator) -> Integers:
     return poisson(variance / 2, size, rng) - poisson(variance / 2, size, rng)
 
 
-def poisson(mean: float, size: Size, rng: Generator) -> Integers:
+def poisson(mean: float, size: Size, rng: Generator) -> Numbers:
     """k with probability e^−λ λᵏ/k!, λ the mean.
 
     >>> poisson(2.0, 5, np.random.default_rng(1))
@@ -79,7 +78,7 @@ def poisson(mean: float, size: Size, rng: Generator) -> Integers:
     return _table("poisson", float(mean)).draw(size, rng)
 
 
-def binomial_fixed(trials: int, p: float, size: Size, rng: Generator) -> Integers:
+def binomial_fixed(trials: int, p: float, size: Size, rng: Generator) -> Numbers:
     """Bin(trials, p), one p for all draws.
 
     >>> binomial_fixed(100, 0.5, 5, np.random.default_rng(1))
@@ -118,7 +117,7 @@ class Table:
         words = np.array(bounds, np.uint64)
         return cls(cumulative, first, words, *guide(words, 16, _UNIT))
 
-    def draw(self, size: Size, rng: Generator) -> Integers:
+    def draw(self, size: Size, rng: Generator) -> Numbers:
         """Independent draws."""
         out = np.empty(size, np.int64)
         flat = out.reshape(-1)

@@ -7,12 +7,10 @@ from functools import lru_cache
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
-from fedpriv._base.arrays import Vector
+from fedpriv._base.arrays import Vector, Words
 from fedpriv._base.compiled import compiled
 
-Words = NDArray[np.uint64]
 Power = Literal[1, 2]  # p: Laplace, Gaussian
 
 LAYERS = 256

@@ -17,11 +17,10 @@ from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import bdtrc, gammaln, xlogy
 
-from fedpriv._base.arrays import Symbols
+from fedpriv._base.arrays import Bytes, Symbols, Words
 from fedpriv.errors import whole
-from fedpriv.randomness._inversion import Words, climb, draw_on, guide
+from fedpriv.randomness._inversion import climb, draw_on, guide
 from fedpriv.randomness.bits import (
-    Bytes,
     Probabilities,
     bernoulli,
     in_blocks,

@@ -18,13 +18,11 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 
-from fedpriv._base.arrays import Vector, finite_floats
+from fedpriv._base.arrays import Bytes, Mask, Vector, finite_floats
 from fedpriv.errors import FedprivError
 from fedpriv.randomness.streams import random_bytes, random_words
 
 Probabilities = ArrayLike | Callable[[Vector], Vector]
-Bytes = NDArray[np.uint8]
-Mask = NDArray[np.bool_]
 _Block = tuple[slice, list[Vector]]
 _ONE = np.float64(1).view(np.uint64)  # the bits of 1.0
 _BLOCK = 1 << 17  # coordinates at once: they stay in cache. A multiple of 8, so no random byte is wasted between blocks

@@ -15,9 +15,9 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import ArrayLike
 
-from fedpriv._base.arrays import Vector
+from fedpriv._base.arrays import Numbers, Vector
 from fedpriv.errors import FedprivError
-from fedpriv.randomness.wide import Integers, Power, Rounded, rounded_real
+from fedpriv.randomness.wide import Power, Rounded, rounded_real
 
 FINE = 2.0**-26  # h of the smaller of clip and noise, at most: neither bound moves in its first seven digits
 MOST = 2.0**53  # up to here floats add up whole numbers exactly
@@ -58,7 +58,7 @@ class FineGrid:
         """Noise of that scale, in steps: Gaussian of power 2, Laplace of power 1."""
         return rounded_real(noise / self.step, power)
 
-    def real(self, total: Vector, noise: Integers) -> Vector:
+    def real(self, total: Vector, noise: Numbers) -> Vector:
         """h times the sum of two whole numbers, which is exact up to 2⁵³; past it, rounding is of what is released."""
         return (total.astype(np.int64) + noise) * self.step
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.random import PCG64, PCG64DXSM, SFC64, Generator, Philox
 from numpy.typing import NDArray
 
+from fedpriv._base.arrays import Words
 from fedpriv._base.compiled import compiled, high_half
 from fedpriv.errors import FedprivError, natural
 
@@ -17,8 +18,6 @@ _WORDS = 2**64  # as many different ones
 # of Philox4x64: what two of its four words are multiplied by, and what both halves of the key grow by in each turn
 _MULTIPLIERS = (np.uint64(0xD2E7470EE14C6C93), np.uint64(0xCA5A826395121157))
 _WEYL = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBB67AE8584CAA73B))
-
-Words = NDArray[np.uint64]
 
 
 def stream(seed: int, purpose: str, round: int = 0, client: int = 0) -> Generator:

@@ -20,16 +20,15 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from fedpriv._base.arrays import Vector
+from fedpriv._base.arrays import Numbers, Vector, Words
 from fedpriv._base.compiled import compiled, high_half
 from fedpriv.errors import FedprivError, positive
 from fedpriv.randomness._inversion import fixed_exp
-from fedpriv.randomness._layers import LAYERS, Power, Words, lay_out, layers_of
+from fedpriv.randomness._layers import LAYERS, Power, lay_out, layers_of
 from fedpriv.randomness.streams import random_words
 
-__all__ = ["BLOCK", "DOUBT", "WIDEST", "Integers", "Power", "Rounded", "in_cells", "rounded_real"]
+__all__ = ["BLOCK", "DOUBT", "WIDEST", "Power", "Rounded", "in_cells", "rounded_real"]
 
-Integers = NDArray[np.int64]
 Size = int | tuple[int, ...]
 
 WIDEST = 2.0**48  # s, in cells: the places of layers are floats, and must be right to a cell
@@ -60,7 +59,7 @@ class Rounded:
         mean = count * _MORE[self.power]
         return count + int(mean + 12 * mean**0.5 + 24)
 
-    def draw(self, size: Size, rng: Generator, doubt: float = DOUBT) -> Integers:
+    def draw(self, size: Size, rng: Generator, doubt: float = DOUBT) -> Numbers:
         """Independent draws."""
         out = np.empty(size, np.int64)
         flat = out.reshape(-1)
@@ -81,7 +80,7 @@ class Rounded:
                 done, at, short = _row(words, part, done, at, doubt, *self._tables)
         return out
 
-    def rows(self, words: Words, out: Integers) -> NDArray[np.intp]:
+    def rows(self, words: Words, out: Numbers) -> NDArray[np.intp]:
         """Draws into every row, each by the words of its own stream; the rows for which those did not do."""
         late = np.zeros(len(out), np.bool_)
         _rows(words, out, late, DOUBT, *self._tables)
@@ -184,7 +183,7 @@ def in_cells(scale: float, power: Power, shift: int) -> Rounded:
 
 @compiled
 def _rows(
-    words: Words, out: Integers, late: NDArray[np.bool_], doubt: float, cells: Words, spare: Words,
+    words: Words, out: Numbers, late: NDArray[np.bool_], doubt: float, cells: Words, spare: Words,
     inner: Words, heights: Vector, edge: np.uint64, block: np.uint64, shift: int, scale: float, gaussian: bool,
 ) -> None:  # fmt: skip
     """Every row by its own words."""
@@ -198,7 +197,7 @@ def _rows(
 
 @compiled
 def _row(
-    words: Words, out: Integers, done: int, at: int, doubt: float, cells: Words, spare: Words,
+    words: Words, out: Numbers, done: int, at: int, doubt: float, cells: Words, spare: Words,
     inner: Words, heights: Vector, edge: np.uint64, block: np.uint64, shift: int, scale: float, gaussian: bool,
 ) -> tuple[int, int, bool]:  # fmt: skip
     """Draws from `done` on, the i-th beginning with word i, and more from `at` on: until one needs what is not here.

@@ -10,7 +10,7 @@ from typing import ClassVar, Literal, NamedTuple, Protocol, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from fedpriv._base.arrays import Vector
+from fedpriv._base.arrays import Numbers, Rows, Vector
 from fedpriv._base.compiled import compiled
 from fedpriv.bounds.clipping import clip_factors
 from fedpriv.randomness.grid import FineGrid
@@ -18,8 +18,6 @@ from fedpriv.releases.ptr import kept_rows
 
 Bound = Literal["clip", "normalise"]
 NORMS: tuple[Bound, ...] = get_args(Bound)
-Numbers = NDArray[np.int64]
-Rows = NDArray[np.float32]
 
 
 class Clipped(Protocol):

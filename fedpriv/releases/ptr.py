@@ -9,14 +9,12 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.random import Generator
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from fedpriv._base.arrays import Vector
+from fedpriv._base.arrays import Mask, Vector
 from fedpriv.errors import FedprivError, natural, whole
 from fedpriv.mechanisms import Ptr
 from fedpriv.randomness.wide import rounded_real
-
-Mask = NDArray[np.bool_]
 
 
 def safety_margin(ptr: Ptr, norms: ArrayLike, trimmed: int) -> int:

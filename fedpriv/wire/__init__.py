@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedpriv._base.arrays import Bytes, Numbers
 from fedpriv.errors import FedprivError
 from fedpriv.mechanisms import Mechanism
 from fedpriv.packed import sparse
-from fedpriv.packed.forms import Bytes, Trits
+from fedpriv.packed.forms import Trits
 from fedpriv.packed.symbols import packing_of, whole_numbers
 from fedpriv.wire._sizes import (
     HEADER,
@@ -38,7 +39,6 @@ __all__ = [
     "settings_bytes", "sum_frame", "wrapped_sum",
 ]  # fmt: skip
 
-Numbers = NDArray[np.int64]
 
 # Forms of content, one byte of a frame's header.
 _DENSE = 0  # packed messages, each in full

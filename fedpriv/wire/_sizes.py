@@ -7,10 +7,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fedpriv._base.arrays import Bytes
 from fedpriv.errors import FedprivError
 from fedpriv.mechanisms import Mechanism, Ternarize, Ternary
 from fedpriv.packed import sparse
-from fedpriv.packed.forms import Bytes, Trits
+from fedpriv.packed.forms import Trits
 from fedpriv.packed.symbols import packing_of, whole_numbers
 from fedpriv.wire.frames import CLIENT, FRONT
 

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fedpriv._base.arrays import Numbers
 from fedpriv.errors import FedprivError
 from fedpriv.records import Writer
 from fedpriv.studies import identity
@@ -21,7 +21,6 @@ from fedpriv.studies.study import Study
 
 FILE = "ledger.jsonl"
 FORMAT = 1  # of its lines
-Numbers = NDArray[np.int64]
 
 
 class Journal:

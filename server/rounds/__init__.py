@@ -14,8 +14,9 @@ from clients.training.cohort import forget_all
 from clients.training.prepared import Prepared
 from clients.training.root import root_update
 from fedpriv import records
+from fedpriv._base.arrays import Numbers
 from fedpriv.errors import FedprivError
-from fedpriv.population.participation import Numbers, byzantine_clients
+from fedpriv.population.participation import byzantine_clients
 from fedpriv.studies.study import Study
 from server.directory import STUDY, check_format, checkpoint, made_on, prepare_directory
 from server.directory.checkpoint import State

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedpriv import wire
-from fedpriv._base.arrays import Vector
+from fedpriv._base.arrays import Numbers, Vector
 from fedpriv.errors import FedprivError
 from fedpriv.packed.symbols import packing_of
 from fedpriv.packed.tally import Tally
@@ -22,8 +22,6 @@ from fedpriv.tolerance import covered_share
 from fedpriv.trust import curated
 from fedpriv.wire.replies import ABSENT, BROKEN, NOT_FINITE
 from server.rounds.driver import Answer
-
-Numbers = NDArray[np.int64]
 
 
 class Inbox:

@@ -7,11 +7,11 @@ from contextlib import AbstractContextManager
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from clients.masking import vector
 from clients.masking.roster import terms_of
 from fedpriv import wire
+from fedpriv._base.arrays import Numbers
 from fedpriv.errors import FedprivError
 from fedpriv.studies import file as study_file
 from fedpriv.studies.study import Study
@@ -19,7 +19,6 @@ from fedpriv.trust import sums_only
 from server.rounds.driver import Answer, Driver, Task
 from server.rounds.masking import Session
 
-Numbers = NDArray[np.int64]
 Take = Callable[[int, bytes], None]  # of a node, what it sent; `Rejected` where it does not fit
 
 

@@ -13,6 +13,7 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
+from fedpriv._base.arrays import Numbers
 from fedpriv.accounting.event import Event
 from fedpriv.auditing.pairs import LONGER, keys_of
 from fedpriv.errors import FedprivError
@@ -22,7 +23,6 @@ from fedpriv.studies.study import Study
 from simulations.audit.trials import Scored
 
 DIMENSION = 16  # coordinates: the mean clips rows by their norm and draws each coordinate's noise alone
-Numbers = NDArray[np.int64]
 
 
 @dataclass(frozen=True)

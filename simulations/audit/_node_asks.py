@@ -27,6 +27,7 @@ from clients.node.asks import number_ranges
 from clients.node.guard import Node
 from clients.node.policy import Refused
 from fedpriv import wire
+from fedpriv._base.arrays import Numbers, Rows
 from fedpriv.accounting.event import Event
 from fedpriv.packed.forms import Trits
 from fedpriv.packed.symbols import packing_of
@@ -40,8 +41,6 @@ from simulations.audit._settings import halves_of, reached
 
 PATIENCE = 3600.0  # seconds for one answer
 OPENED = wire.Messages | wire.Sum | wire.Adapted
-Numbers = NDArray[np.int64]
-Rows = NDArray[np.float32]
 
 
 @dataclass(frozen=True, eq=False)

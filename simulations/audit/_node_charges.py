@@ -8,10 +8,10 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import chdtr
 
 from clients.node.asks import Ask as Line
+from fedpriv._base.arrays import Rows
 from fedpriv.accounting.account import Account
 from fedpriv.accounting.event import Event, event_of
 from fedpriv.releases import AdaptiveDpSgd
@@ -23,7 +23,6 @@ from simulations.audit._node_trials import Asked, World
 ENOUGH = 1.001  # times what one message costs: rounding aside, what a second one does not fit in
 UNLIKELY = 1e-6  # that honest counts spread as little
 MANY = (2, 3, 4, 6, 8, 12, 16)  # messages that a budget of one is tried with
-Rows = NDArray[np.float32]
 
 
 class Fault(NamedTuple):

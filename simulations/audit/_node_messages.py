@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.random import Generator
-from numpy.typing import NDArray
 
 from clients.data.pool import Pool
 from clients.data.splits import records_of
@@ -15,7 +14,7 @@ from clients.models.per_record import rows_together
 from clients.node import own_ledger
 from clients.training.cohort import Cohort
 from clients.training.prepared import net_of, prepared_study
-from fedpriv._base.arrays import Vector
+from fedpriv._base.arrays import Numbers, Rows, Vector
 from fedpriv.accounting.event import Event
 from fedpriv.bounds.clipping import clip_factors
 from fedpriv.channel import Channel
@@ -29,8 +28,6 @@ from simulations.audit._node_neighbours import Held
 from simulations.audit._node_ratio import Score, of_releases
 
 AT_ONCE = 1 << 22  # symbols of others drawn at a time
-Numbers = NDArray[np.int64]
-Rows = NDArray[np.float32]
 
 
 def others_of(channel: Channel, count: int, d: int, rng: Generator) -> Vector:

@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 from clients.data.pool import Pool, scaled_features
 from clients.data.splits import Division, Uneven, records_of
 from clients.node.own_records import AT_ONCE
+from fedpriv._base.arrays import Numbers
 from fedpriv.errors import FedprivError
 from fedpriv.studies.study import Kind
 
 CANDIDATES = 10  # changes that are compared
-Numbers = NDArray[np.int64]
 How = Literal["out", "another"]  # left out, or another record in its place
 T = TypeVar("T")
 Held = tuple[Pool, Division]  # records, and whose they are

@@ -6,15 +6,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fedpriv._base.arrays import Rows
 from fedpriv.errors import FedprivError
 from fedpriv.studies import file as study_file
 from simulations.audit._node_asks import Ask, honest
 from simulations.audit._node_home import Home
 from simulations.audit._node_trials import Asked
-
-Rows = NDArray[np.float32]
 
 
 def tried(home: Home, asked: Asked, weights: Rows) -> Iterator[Ask]:

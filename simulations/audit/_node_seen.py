@@ -12,9 +12,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
+from fedpriv._base.arrays import Rows
 from simulations.audit._node_asks import heard
 from simulations.audit._node_charges import Fault, other_price, overspent, still, uncharged
 from simulations.audit._node_home import Copy, ledger_of
@@ -24,7 +22,6 @@ from simulations.audit._node_trials import Asked, World, session
 SESSIONS = 2  # of each world with an empty ledger; and one with the ledger as it stands
 CHARGE = "clients"  # is in each line of a ledger that is a charge
 LONGEST = 300  # characters of what is told of an answer
-Rows = NDArray[np.float32]
 
 
 class Seen(NamedTuple):

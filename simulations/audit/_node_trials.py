@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from clients.node.guard import Node
 from clients.training.prepared import division_of, pool_of
 from fedpriv import wire
+from fedpriv._base.arrays import Numbers, Rows
 from fedpriv.accounting.event import Event
 from fedpriv.auditing.pairs import keys_of, told_apart
 from fedpriv.packed.symbols import packing_of
@@ -31,9 +32,6 @@ from simulations.audit._node_messages import of_releases_by, others_of, sent_by
 from simulations.audit._node_neighbours import Change, Held
 from simulations.audit._node_ratio import Score, of_answers, of_sums
 from simulations.audit.trials import Scored
-
-Numbers = NDArray[np.int64]
-Rows = NDArray[np.float32]
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from clients.data.pool import Pool
 from clients.node.own_records import pool_of_policy, wrong_with_data
 from clients.node.policy import Policy
 from clients.training.prepared import net_of
+from fedpriv._base.arrays import Rows
 from fedpriv.accounting.event import Event
 from fedpriv.errors import FedprivError
 from fedpriv.studies.calibrating import calibrated_study
@@ -25,7 +26,6 @@ from simulations.audit._node_neighbours import Difference, How, candidates, writ
 from simulations.audit._node_trials import Asked, World, held_by, session
 
 LOOKED_AT = 3  # rounds in which candidates are compared
-Rows = NDArray[np.float32]
 
 
 class Pair(NamedTuple):

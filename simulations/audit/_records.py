@@ -20,7 +20,7 @@ from clients.models.gradients import Net
 from clients.training.byzantine import Byzantine
 from clients.training.corrupting import Corrupting
 from clients.training.releasing import Releasing
-from fedpriv._base.arrays import Vector
+from fedpriv._base.arrays import Numbers, Rows, Vector
 from fedpriv.accounting.event import Event
 from fedpriv.auditing.pairs import keys_of
 from fedpriv.releases import AdaptiveDpSgd, PrivateSum, Ptr, event_of_sum
@@ -32,8 +32,6 @@ from simulations.audit.trials import Scored
 CANARY = 1e3  # the length of its gradient before clipping, in clip norms
 OTHERS = 1e4  # and that of the others' gradients
 DIMENSION = 16  # coordinates: a release clips by the norm and draws each coordinate's noise alone
-Numbers = NDArray[np.int64]
-Rows = NDArray[np.float32]
 
 
 @dataclass(frozen=True)

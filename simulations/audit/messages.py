@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clients.training.cohort import noise_of
+from fedpriv._base.arrays import Numbers
 from fedpriv.accounting.event import Event
 from fedpriv.auditing.laws import Ratio, log_ratio, of_sums
 from fedpriv.auditing.pairs import LONGER, Canaries, Pair, keys_of, most_told, pair_of, told_apart
@@ -35,7 +36,6 @@ from simulations.audit.trials import Scored
 FEW = 3  # others whose messages are drawn by the channel too; more are drawn from the law of their sum
 APART = 2**40  # between the numbers of a canary and of those beside it
 SYMBOLS = 50  # of a trial, from which on its scores are ranked
-Numbers = NDArray[np.int64]
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fedpriv.errors import FedprivError
 from fedpriv.studies import file as study_file
@@ -27,7 +26,6 @@ from simulations.audit._places import alone
 from simulations.audit.sources import Audit
 
 TRIED = "digits"  # what a policy that takes any study is tried with
-Rows = NDArray[np.float32]
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from fedpriv._base.arrays import Vector
+from fedpriv._base.arrays import Numbers, Vector
 from fedpriv._base.files import replace_file
 from fedpriv._base.syntax import code_digest
 from fedpriv.accounting.event import Event
@@ -25,7 +25,6 @@ from fedpriv.randomness.streams import stream
 BLOCKS = 50  # at least, so that there is something to see
 COORDINATES = 1 << 24  # a block draws, at most
 PACKAGES = ("fedpriv", "clients", "server", "simulations")  # whose code is what is audited
-Numbers = NDArray[np.int64]
 
 
 class Scored(NamedTuple):

@@ -5,15 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 
 from clients.data.idx import idx_files, read_idx
-from clients.data.pool import Pool, Records, Whole, pool_of
+from clients.data.pool import Pool, Records, pool_of
 from clients.data.reading import mapped_array
 from clients.models.arrays import Floats
+from fedpriv._base.arrays import Numbers
 from fedpriv.errors import FedprivError
 
 PAIRS = (("x_test.npy", "y_test.npy"), ("x.npy", "y.npy"))  # what a directory of arrays may hold; the first is taken
 
 
-def images_in(folder: Path, pool: Pool) -> tuple[Floats, Whole]:
+def images_in(folder: Path, pool: Pool) -> tuple[Floats, Numbers]:
     """x_test.npy and y_test.npy, else x.npy and y.npy, else the held-out idx files; `pool` is of the run's own data."""
     if named := next((pair for pair in PAIRS if (folder / pair[0]).is_file()), None):
         paths = [folder / name for name in named]

@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 from torch import nn
 
-from clients.data.pool import Whole
 from clients.flower.place import look_for_modules
 from clients.models.arrays import Floats
 from clients.models.randomised import network_of
 from clients.robustness.certifying import Terms, Verdict, check_inputs
 from clients.training.prepared import net_of, pool_of
 from fedpriv import records
+from fedpriv._base.arrays import Numbers
 from fedpriv.certified import Smoothing
 from fedpriv.errors import FedprivError, natural
 from fedpriv.studies import file as study_file
@@ -41,7 +41,7 @@ class Trained:
     network: nn.Module  # from records to logits
     round: int  # after which it was saved
     x: Floats  # the images, in the units of the study's data
-    y: Whole  # their classes
+    y: Numbers  # their classes
     digest: str  # of weights and images
     labels: str  # of their labels, which attacks move images away from
 

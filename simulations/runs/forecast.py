@@ -15,8 +15,9 @@ from clients.data.identity import data_identity, in_words
 from clients.models.gradients import torch_on_one_thread
 from clients.training.cohort import Cohort
 from clients.training.prepared import Prepared
+from fedpriv._base.arrays import Numbers
 from fedpriv.errors import FedprivError
-from fedpriv.population.participation import Numbers, rounds_of_each
+from fedpriv.population.participation import rounds_of_each
 from fedpriv.studies.study import Study
 from server.directory.made_on import where_data_lie
 from server.progress.words import epsilons_in_words, kind_with_settings
