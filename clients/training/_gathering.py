@@ -11,21 +11,21 @@ from fedpriv import wire
 from fedpriv._base.arrays import Numbers
 from fedpriv.packed.symbols import REAL, packing_of
 from fedpriv.packed.tally import Tally
-from fedpriv.studies.study import Study
+from fedpriv.studies.plan import Plan
 from fedpriv.trust import sums_only
 
 
 class Gathered:
     """One frame for all; attackers that forge bytes have frames of their own."""
 
-    def __init__(self, study: Study, dimension: int, clients: int, round: int) -> None:
-        self._study, self._mechanism, self._dimension, self._round = study, study.privacy.drawn_by, dimension, round
+    def __init__(self, plan: Plan, clients: int, round: int) -> None:
+        self._study, self._mechanism, self._dimension, self._round = plan.study, plan.mechanism, plan.dimension, round
         self._clients: list[Numbers] = []
         self._payloads: list[NDArray[np.uint8]] = []
         self._forged: list[bytes] = []
         self._residues = np.zeros(1, np.int64)  # of those whose messages no packing holds
         self._alone = 0  # bytes that messages would have taken by themselves
-        self._tally = Tally(self._mechanism, dimension) if summed(study, dimension, clients) else None
+        self._tally = Tally(self._mechanism, plan.dimension) if summed(plan, clients) else None
 
     def add(self, clients: Numbers, payload: NDArray[np.uint8]) -> None:
         """Take in the messages of some clients."""
@@ -63,12 +63,11 @@ class Gathered:
         yield from self._forged
 
 
-def summed(study: Study, dimension: int, clients: int) -> bool:
+def summed(plan: Plan, clients: int) -> bool:
     """Whether a cohort of so many clients answers with its sum: where nobody may see more, else where it is smaller."""
-    mechanism = study.privacy.drawn_by
-    if sums_only(study.privacy.trust):
+    if sums_only(plan.study.privacy.trust):
         return True
-    form = packing_of(mechanism)
-    if study.rule.needs_rows or form == REAL:  # sums of floats depend on their order
+    form = packing_of(plan.mechanism)
+    if plan.rule.needs_rows or form == REAL:  # sums of floats depend on their order
         return False
-    return form.size(dimension) * clients > 4 * dimension
+    return form.size(plan.dimension) * clients > 4 * plan.dimension

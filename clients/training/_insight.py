@@ -14,17 +14,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from clients.data.pool import Pool
-from clients.models.gradients import Net
+from clients.training.prepared import Prepared
 from clients.training.root import root_update
 from fedpriv._base.arrays import Numbers, Rows, Symbols, Vector
 from fedpriv.bounds import Bounded
+from fedpriv.channel import Channel
 from fedpriv.channel.encoding import Seeded
 from fedpriv.errors import FedprivError
 from fedpriv.packed.symbols import packing_of
 from fedpriv.packed.tally import Tally
 from fedpriv.studies import directions
-from fedpriv.studies.study import Study
 
 Train = Callable[[Rows, int, Numbers, Rows], Collection[int]]  # weights, round, clients, out: the rows that failed
 
@@ -40,31 +39,28 @@ class Trained(NamedTuple):
 class Own:
     """What an attacker sees of itself."""
 
-    study: Study
+    channel: Channel
     update: Rows  # (1, d)
 
     @cached_property
     def known(self) -> Vector:
         """Its own update, clipped."""
-        return self.study.privacy.channel.bounded(self.update).applied
+        return self.channel.bounded(self.update).applied
 
 
 class Insight:
     """Everything that can be known in one round; a view hands out what a study allows."""
 
-    def __init__(
-        self, study: Study, pool: Pool, net: Net, weights: Rows, round: int, byzantine: Numbers, train: Train
-    ) -> None:
+    def __init__(self, prepared: Prepared, weights: Rows, round: int, byzantine: Numbers, train: Train) -> None:
         self.weights, self.round, self.memory = weights, round, dict[str, Any]()
-        self._study, self._pool, self._net, self._mechanism = study, pool, net, study.privacy.drawn_by
-        self._channel = study.privacy.channel
+        self._prepared, self._study, self._net = prepared, prepared.study, prepared.net
+        self._plan, self._channel, self._mechanism = prepared.plan, prepared.plan.channel, prepared.plan.mechanism
         self._attackers, self._train = byzantine, train
 
     @cached_property
     def asked(self) -> Numbers:
         """Who was asked in this round at first, also where fewer are asked again."""
-        clients = self._study.clients
-        return clients.schedule.asked(clients.count, self._study.run.seed, self.round)
+        return self._plan.participation.asked(self._study.clients.count, self._study.run.seed, self.round)
 
     @cached_property
     def byzantine(self) -> Numbers:
@@ -137,7 +133,7 @@ class Insight:
         places = np.argsort(np.argsort(clients))
         honest, own = places[: len(self._sent[0])], places[len(self._sent[0]) :]
         matrix[honest] = self._decoded(self._sent[1])
-        return matrix, own, root_update(self._study, self._pool, self._net, self.weights)
+        return matrix, own, root_update(self._prepared, self.weights)
 
     def _decoded(self, payload: NDArray[np.uint8]) -> Vector:
         return directions.rows_seen(self._study, packing_of(self._mechanism).unpack(payload, self._net.dimension))

@@ -22,6 +22,7 @@ from fedpriv.errors import FAULTS, FedprivError, reason
 from fedpriv.packed.symbols import packing_of
 from fedpriv.population.participation import byzantine_clients
 from fedpriv.randomness.streams import stream
+from fedpriv.studies.plan import Plan
 from fedpriv.studies.study import Study
 from fedpriv.wire.replies import ABSENT, BROKEN
 
@@ -47,10 +48,11 @@ class Sent(NamedTuple):
 class Byzantine:
     """Who attacks in a study, and what each of them does at every step of a round."""
 
-    def __init__(self, study: Study) -> None:
-        self.clients = byzantine_clients(study.clients.count, study.clients.attackers, study.run.seed)
-        self._study, self._attack = study, cast(Acts, study.attacker)
-        self._mechanism, self._one_vote = study.privacy.drawn_by, isinstance(rule_alone(study.rule), ClientVote)
+    def __init__(self, plan: Plan) -> None:
+        self._plan, self._study, self._attack = plan, plan.study, cast(Acts, plan.attack)
+        own = self._study.clients
+        self.clients = byzantine_clients(own.count, own.attackers, self._study.run.seed)
+        self._mechanism, self._one_vote = plan.mechanism, isinstance(rule_alone(plan.rule), ClientVote)
 
     def among(self, clients: Numbers, method: str) -> list[int]:
         """The rows of those who attack in that way."""
@@ -114,7 +116,7 @@ class Byzantine:
         knowledge = self._study.knowledge
         return View(
             knowledge=knowledge,
-            seen=Own(self._study, update.copy()) if knowledge == "own" else insight,
+            seen=Own(self._plan.channel, update.copy()) if knowledge == "own" else insight,
             foresight=insight if knowledge == "everything" else None,
             generators=lambda: [self._generator(insight.round, client)],
             shared=lambda: stream(self._study.run.seed, "attack together"),

@@ -73,11 +73,11 @@ class Cohort:
         *,
         answers: bool = False,
     ) -> None:
-        self.plan, self.study, self._answers = prepared.plan, prepared.study, answers
+        self._prepared, self.plan, self.study, self._answers = prepared, prepared.plan, prepared.study, answers
         self.channel, self.source = self.plan.channel, source or self.study.privacy.noise
         self.pool, self.net, self.division = prepared.pool, prepared.net, prepared.division
-        self.byzantine = Byzantine(self.study)
-        self.corrupting = Corrupting(self.study, self.pool.classes)
+        self.byzantine = Byzantine(self.plan)
+        self.corrupting = Corrupting(self.plan, self.pool.classes)
         private, working = self.plan.private_sum, (self.byzantine, self.corrupting)
         held = self.pool, self.net, self.division
         self.releasing = None if private is None else Releasing(self.study, private, *held, *working, self.source)
@@ -99,11 +99,11 @@ class Cohort:
         failed: dict[int, str] = {}
         if self.releasing is not None:
             self.releasing.begin(clients, settings)
-        gathered = Gathered(self.study, self.net.dimension, len(clients), round)
+        gathered = Gathered(self.plan, len(clients), round)
         seen = self._insight  # what attackers can know in this round, kept for the other cohorts of this process
         if seen is None or seen.round != round or not np.array_equal(seen.weights, weights):
             byzantine = self.byzantine.clients
-            self._insight = seen = Insight(self.study, self.pool, self.net, weights, round, byzantine, self._train)
+            self._insight = seen = Insight(self._prepared, weights, round, byzantine, self._train)
         for start in range(0, len(clients), self.net.chunk):
             chunk = clients[start : start + self.net.chunk]
             sent, failures = self._sent(seen, chunk)

@@ -18,6 +18,7 @@ from fedpriv._base.arrays import Numbers, Rows, Vector
 from fedpriv.attacks import Acts, View
 from fedpriv.errors import FedprivError
 from fedpriv.randomness.streams import stream
+from fedpriv.studies.plan import Plan
 from fedpriv.studies.study import Study
 
 
@@ -33,9 +34,10 @@ class ActsOnData(Protocol):
 class Corrupting:
     """The corruption of a study; of a study without, nothing is struck."""
 
-    def __init__(self, study: Study, classes: int) -> None:
-        self._study, self._classes, self._corruption = study, classes, study.corrupted
-        self._key = key_of(stream(study.run.seed, "corruption"))
+    def __init__(self, plan: Plan, classes: int) -> None:
+        self._plan, self._classes, self._corruption = plan, classes, plan.corruption
+        self._seed = plan.study.run.seed
+        self._key = key_of(stream(self._seed, "corruption"))
 
     def struck(self, numbers: Numbers) -> NDArray[np.bool_]:
         """Which of these records are corrupted: each with probability `share`, always the same ones."""
@@ -49,7 +51,7 @@ class Corrupting:
         if self._corruption is None or self._corruption.of_gradients or not (hit := self.struck(numbers)).any():
             return x, y
         x, y = x.copy(), y.copy()
-        rngs = [stream(self._study.run.seed, "corrupted record", 0, int(number)) for number in numbers[hit]]
+        rngs = [stream(self._seed, "corrupted record", 0, int(number)) for number in numbers[hit]]
         act = cast(ActsOnData, self._corruption.act)
         found = act.on_data(x[hit][:, None], y[hit][:, None], self._classes, rngs)
         x[hit], y[hit] = found[0][:, 0], found[1][:, 0]
@@ -62,12 +64,12 @@ class Corrupting:
         """
         if self._corruption is None or not self._corruption.of_gradients or not (hit := self.struck(numbers)).any():
             return
-        seed, purpose = self._study.run.seed, f"corrupted gradients {step}"
+        seed, purpose = self._seed, f"corrupted gradients {step}"
         own = rows[hit]
         view = View(
             knowledge="own", seen=_Known(own), shared=lambda: stream(seed, purpose, round),
             generators=lambda: [stream(seed, purpose, round, int(number)) for number in numbers[hit]],
-            mechanism=self._study.privacy.drawn_by, asked=len(rows), byzantine=len(own), progress=now - net.initial(),
+            mechanism=self._plan.mechanism, asked=len(rows), byzantine=len(own), progress=now - net.initial(),
         )  # fmt: skip
         with np.errstate(over="ignore"):
             rows[hit] = cast(Acts, self._corruption.act).on_updates(own, view)

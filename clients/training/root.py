@@ -8,7 +8,7 @@ import numpy as np
 
 from clients.data.pool import Pool
 from clients.models.arrays import Floats
-from clients.models.gradients import Net
+from clients.training.prepared import Prepared
 from fedpriv._base.arrays import Vector
 from fedpriv.aggregation import NeedsReference, rule_alone
 from fedpriv.errors import FedprivError
@@ -23,19 +23,19 @@ def check_root(study: Study, pool: Pool) -> None:
         raise FedprivError(f"aggregation: root = {rule.root} records, where the data holds {len(pool)}")
 
 
-def root_update(study: Study, pool: Pool, net: Net, weights: Floats) -> Vector | None:
+def root_update(prepared: Prepared, weights: Floats) -> Vector | None:
     """What an honest client would compute from all of the server's records, brought within the norm as a client's is.
 
     The records are drawn once from the training data, as in the paper: they may be some client's too. None for a rule
     that asks for no such update.
     """
-    rule, training = rule_alone(study.rule), study.training
+    rule, study, pool, net = rule_alone(prepared.plan.rule), prepared.study, prepared.pool, prepared.net
     if not isinstance(rule, NeedsReference) or not rule.needs_reference:
         return None
     chosen = np.sort(stream(study.run.seed, "root").choice(len(pool), rule.root, replace=False, shuffle=False))
-    update = np.empty((1, net.dimension), np.float32)
+    training, update = study.training, np.empty((1, net.dimension), np.float32)
     batches = repeat(pool.batch(chosen[None]), training.local_steps)
     net.updates(weights, batches, training.learning_rate, update)
     if net.failures:
         raise FedprivError(f"the server's own update: {net.failures[0]}")
-    return np.asarray(study.privacy.channel.bounded(update).applied[0])
+    return np.asarray(prepared.plan.channel.bounded(update).applied[0])

@@ -179,7 +179,7 @@ class Rounds:
             return self.state.skipped(), f"{inbox.answered} answers, {needed} needed"
         try:
             weights = self.state.weights.astype(np.float32)
-            direction = inbox.direction(root_update(self.study, self.pool, self.net, weights))
+            direction = inbox.direction(root_update(self._prepared, weights))
         except FedprivError as error:
             return self.state.skipped(), str(error)
         state = self.state.stepped(direction, self.study.server.step, self.plan.optimiser)

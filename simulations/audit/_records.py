@@ -24,6 +24,7 @@ from fedpriv._base.arrays import Numbers, Rows, Vector
 from fedpriv.accounting.event import Event
 from fedpriv.auditing.pairs import keys_of
 from fedpriv.releases import AdaptiveDpSgd, PrivateSum, Ptr, event_of_sum
+from fedpriv.studies.plan import Plan
 from fedpriv.studies.study import Study
 from simulations.audit._node_ratio import log_drawn
 from simulations.audit._settings import halves_of, measured, said_by_counts
@@ -85,13 +86,14 @@ class Records:
         """The log likelihood ratio of each client's releases, and a key for each."""
         # The promise is to all honest clients: none is left out as one that would change records.
         study = replace(self.study, clients=replace(self.study.clients, byzantine=0), attack=None, corruption=None)
+        plan = Plan.of(study, DIMENSION)
         clip, hands = self.private.clip, _Hands(self.others, dict(zip(numbers.tolist(), held.tolist(), strict=True)))
         rows = np.array([OTHERS * clip * _ACROSS] * self.others + [CANARY * clip * _ALONG], np.float32)
         labels = np.zeros(len(rows), np.int64)
         pool = Pool(rows, labels, rows[:0], labels[:0], classes=2, divide=1.0, subtract=0.0)
         releasing = Releasing(
             study, self.private, pool, cast(Net, _Frozen()), cast(Division, hands),
-            Byzantine(study), Corrupting(study, pool.classes), study.privacy.noise,
+            Byzantine(plan), Corrupting(plan, pool.classes), study.privacy.noise,
         )  # fmt: skip
         first = np.array([self.study.first_settings] * len(numbers)).reshape(len(numbers), -1)
         weights, out = np.zeros(DIMENSION, np.float32), np.empty((len(numbers), DIMENSION), np.float32)

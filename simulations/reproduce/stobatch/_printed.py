@@ -59,34 +59,39 @@ class OneDraw:
         return stream(self.seed, "labels as printed").laplace(0, self.mechanism.label_noise, count)
 
 
-def one_draw(plan: Prepared) -> OneDraw:
+def one_draw(prepared: Prepared) -> OneDraw:
     """A study's noise, drawn once for all examples."""
-    kept = plan.study.privacy.kept
+    kept = prepared.study.privacy.kept
     assert kept is not None
-    return OneDraw(mechanism_of(kept), plan.study.run.seed)
+    return OneDraw(mechanism_of(kept), prepared.study.run.seed)
 
 
-def noise_of_inputs(plan: Prepared) -> torch.Tensor:
+def noise_of_inputs(prepared: Prepared) -> torch.Tensor:
     """What all of a study's inputs have in common."""
-    return torch.tensor(one_draw(plan).kept.reshape(plan.pool.shape), dtype=torch.float32)
+    return torch.tensor(one_draw(prepared).kept.reshape(prepared.pool.shape), dtype=torch.float32)
 
 
-def as_printed(plan: Prepared, place: Path) -> None:
+def as_printed(prepared: Prepared, place: Path) -> None:
     """Train a study with one noise for all, its state in `place` as a run's is: what was interrupted goes on there."""
-    study, kept, once = plan.study, plan.study.privacy.kept, one_draw(plan)
+    study, kept, once = prepared.study, prepared.study.privacy.kept, one_draw(prepared)
     assert kept is not None
-    parts = Byzantine(study), Corrupting(study, plan.pool.classes), once, seeded_source(study.run.seed, once.mechanism)
-    keeping = Keeping(study, kept, plan.pool, plan.net, division_of(study, plan.pool), *parts)
-    last = encoded_of(plan.net).last.weight.numel()  # the last of the parameters
+    parts = (
+        Byzantine(prepared.plan),
+        Corrupting(prepared.plan, prepared.pool.classes),
+        once,
+        seeded_source(study.run.seed, once.mechanism),
+    )
+    keeping = Keeping(study, kept, prepared.pool, prepared.net, division_of(study, prepared.pool), *parts)
+    last = encoded_of(prepared.net).last.weight.numel()  # the last of the parameters
     place.mkdir(parents=True, exist_ok=True)
-    begun = State.begun(study, plan.net.initial())
+    begun = State.begun(study, prepared.net.initial())
     state = checkpoint.load_checkpoint(place, study.id, begun) or begun
     while state.round < study.run.rounds:
-        asked = study.clients.schedule.asked(study.clients.count, study.run.seed, state.round + 1)
-        rows = np.empty((len(asked), plan.net.dimension), np.float32)
+        asked = prepared.plan.participation.asked(study.clients.count, study.run.seed, state.round + 1)
+        rows = np.empty((len(asked), prepared.net.dimension), np.float32)
         for why in keeping.updates(state.weights.astype(np.float32), state.round + 1, asked, rows).values():
             raise FedprivError(why)
         rows[:, -last:] -= once.of_coefficients(last)
-        state = state.stepped(rows.mean(axis=0).astype(float), study.server.step, study.server.stepping)
+        state = state.stepped(rows.mean(axis=0).astype(float), study.server.step, prepared.plan.optimiser)
         if state.round == study.run.rounds or not state.round % study.run.checkpoint_every:
             checkpoint.save_checkpoint(place, state, study.id)

@@ -13,6 +13,8 @@ from clients.training.corrupting import Corrupting
 from clients.training.prepared import prepared_study
 from fedpriv.errors import FedprivError
 from fedpriv.studies import file as study_file
+from fedpriv.studies.calibrating import calibrated_study
+from fedpriv.studies.plan import Plan
 from server import rounds
 from server.rounds import planned
 from simulations.runs.direct import Here
@@ -38,14 +40,17 @@ def clean(cohort: Cohort, numbers: Any) -> tuple[Any, Any]:
 
 
 def test_a_share_of_the_records_is_struck_whoever_holds_them() -> None:
-    own = Corrupting(study("kind='LabelFlip', share=0.2"), 10)
+    def corrupting(corruption: str, *overrides: str) -> Corrupting:
+        return Corrupting(Plan.of(calibrated_study(study(corruption, *overrides), 650), 650), 10)
+
+    own = corrupting("kind='LabelFlip', share=0.2")
     numbers = np.arange(100_000)
     assert own.struck(numbers).mean() == pytest.approx(0.2, abs=4 * (0.16 / 100_000) ** 0.5)
     shuffled = np.random.default_rng(1).permutation(100_000).reshape(100, -1)
     assert (own.struck(shuffled) == own.struck(numbers)[shuffled]).all()
-    assert not Corrupting(study("kind='LabelFlip', share=0"), 10).struck(numbers).any()
-    assert Corrupting(study("kind='LabelFlip', share=1"), 10).struck(numbers).all()
-    others = Corrupting(study("kind='LabelFlip', share=0.2", "run.seed=2"), 10).struck(numbers)
+    assert not corrupting("kind='LabelFlip', share=0").struck(numbers).any()
+    assert corrupting("kind='LabelFlip', share=1").struck(numbers).all()
+    others = corrupting("kind='LabelFlip', share=0.2", "run.seed=2").struck(numbers)
     assert (others != own.struck(numbers)).any()
 
 
