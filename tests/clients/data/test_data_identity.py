@@ -346,6 +346,7 @@ def again() -> int:
     return main(["sweep", "study.toml", "--out", "out", "--workers", "1", "--quiet", "--json"])
 
 
+@pytest.mark.slow
 @pytest.mark.flower
 def test_a_sweep_adds_no_cell_of_other_data_to_those_that_are_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

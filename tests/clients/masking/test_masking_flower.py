@@ -103,6 +103,7 @@ def lost(message: Message) -> Message:
 # --- the same bits ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.flower
 def test_flowers_simulation_rehearses_masks_to_the_bits_of_the_direct_sum(tmp_path: Path) -> None:
     settings = ("run.rounds=1", "attack.kind=Residue", "clients.byzantine=2")

@@ -215,6 +215,7 @@ def test_a_sum_and_a_count_on_one_sample_cost_what_the_joint_pair_does() -> None
     assert found.upper == pytest.approx(bounds.upper, rel=1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [PTR, ADAPTIVE, TRIMMED])
 def test_every_release_is_calibrated_and_costs_what_its_mechanism_does(kind: str) -> None:
     found = planned(study(kind.replace(" noise=1.2,", ""), "privacy.epsilon=60.0")).study
@@ -329,6 +330,7 @@ def test_records_are_the_same_bytes_for_any_division_into_cohorts(name: str, tmp
     assert result["skipped"] == 0
 
 
+@pytest.mark.slow
 @pytest.mark.flower
 def test_records_are_the_same_bytes_in_two_worker_processes_and_after_a_stop(tmp_path: Path) -> None:
     rounds.run_rounds(study(ADAPTIVE), tmp_path / "here", Here(), quiet=True)

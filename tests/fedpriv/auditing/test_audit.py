@@ -435,6 +435,7 @@ def test_an_audit_of_records_catches_a_norm_that_is_not_clipped(tmp_path, monkey
     assert not audited(ONE + RECORDS["DpSgd"], 400, tmp_path, SURE)["stands"]
 
 
+@pytest.mark.slow
 def test_an_audit_of_records_catches_one_stream_for_two_clients(tmp_path, monkeypatch):
     monkeypatch.setattr(
         "clients.training.releasing.stream",
@@ -443,6 +444,7 @@ def test_an_audit_of_records_catches_one_stream_for_two_clients(tmp_path, monkey
     assert audited(ONE + RECORDS["DpSgd"], 100, tmp_path, SURE)["repeated"]
 
 
+@pytest.mark.slow
 def test_an_audit_of_records_catches_a_count_without_noise_behind_a_clip_norm(tmp_path, monkeypatch):
     """Though it is charged for: σ_b = 20 beside a sum that costs nearly all of ε."""
     real = FineGrid.noisy

@@ -93,7 +93,7 @@ def bounds_of(mechanism: Any) -> list[Bound | None]:
 
 @pytest.mark.parametrize("mechanism", EVERY, ids=repr)
 @pytest.mark.parametrize("dimension", [1, 3])
-@pytest.mark.parametrize("sampling", [1.0, 0.1])
+@pytest.mark.parametrize("sampling", [1.0, pytest.param(0.1, marks=pytest.mark.slow)])
 def test_every_row_of_the_table_is_certified_or_refused(mechanism: Any, dimension: int, sampling: float) -> None:
     legal = 0
     for bound, trust, unit, adjacency in product(
@@ -170,6 +170,7 @@ def shuffled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return own
 
 
+@pytest.mark.slow
 def test_a_trust_added_by_its_name_alone_does_not_pass_the_type_check(shuffled: Path) -> None:
     found = subprocess.run(
         [sys.executable, "-m", "mypy", "--strict", "--no-incremental", "fedpriv/accounting/routes.py",

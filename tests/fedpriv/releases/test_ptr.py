@@ -221,6 +221,7 @@ def test_f_follows_the_released_test_as_algorithm_2_has_it():
     assert next_trimmed(254, False, step=5, most=255) == 255
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("margin", [6, 7])
 def test_an_attack_on_the_release_that_trains_comes_near_the_certified_curve_and_never_past_it(margin):
     """d = 1: records of norm τ and one of norm R that joins them; the best test on (branch, sum), 25,000 times each."""

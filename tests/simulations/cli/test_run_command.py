@@ -27,7 +27,7 @@ def _in_an_empty_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_help_loads_nothing_heavy() -> None:
     program = (
-        "import sys; from simulations.command_line import parser; parser(); "
+        "import sys; from simulations.command_line import parser_of; parser_of(); "
         "sys.exit(bool({'torch', 'ray', 'flwr', 'matplotlib', 'sklearn', 'scipy.stats'} & set(sys.modules)))"
     )
     assert subprocess.run([sys.executable, "-c", program]).returncode == 0

@@ -67,6 +67,7 @@ def tiny() -> Study:
     return study_file.parsed_study(TINY)
 
 
+@pytest.mark.slow
 @pytest.mark.flower
 def test_a_deployment_that_was_mended_runs_to_the_simulations_bits_and_every_client_charged_its_own_ledger(
     place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

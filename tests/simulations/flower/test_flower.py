@@ -119,6 +119,7 @@ def troubled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return 'attack={kind="trouble:Trouble", folder=".."}'
 
 
+@pytest.mark.slow
 @pytest.mark.flower
 @pytest.mark.usefixtures("marked")
 def test_flower_leaves_the_files_of_a_function_call_also_where_a_worker_is_killed_and_releases_adapt(
@@ -196,6 +197,7 @@ def test_a_run_cut_short_is_whole_and_goes_on_to_the_same_bits(
     assert directly(long, tmp_path / "run", resume=True) == directly(long, tmp_path / "whole")
 
 
+@pytest.mark.slow
 @pytest.mark.flower
 @pytest.mark.usefixtures("marked")
 def test_flowers_own_command_leaves_the_same_records_and_nothing_else(

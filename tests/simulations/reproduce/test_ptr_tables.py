@@ -47,6 +47,7 @@ def test_a_table_has_a_cell_for_every_row_epsilon_and_release_and_seeds_come_one
     assert seeds == sorted(seeds)
 
 
+@pytest.mark.slow
 def test_all_three_releases_are_certified_to_have_the_same_epsilon_in_the_same_steps() -> None:
     found = grid("ptr-table-1", corruption=[{"kind": "RandomLabel", "share": 0.1}])
     for cell in found.cells:
@@ -116,7 +117,9 @@ def accuracies(out: Path, release: str) -> dict[int, float]:
     return {seed: rounds[-1]["accuracy"] for seed, rounds in runs.items()}
 
 
+@pytest.mark.slow
 @pytest.mark.flower
+@pytest.mark.slow
 def test_the_table_holds_means_over_seeds_differences_by_seed_and_the_papers_numbers(ran: Path) -> None:
     page = (ran / "ptr-table-4.md").read_text(encoding="utf-8")
     row = next(line for line in page.splitlines() if line.startswith("| gradient 0.2 | 2.5 |"))
@@ -129,6 +132,7 @@ def test_the_table_holds_means_over_seeds_differences_by_seed_and_the_papers_num
 
 
 @pytest.mark.flower
+@pytest.mark.slow
 def test_the_page_says_what_was_run_on_what_and_names_places_that_have_no_run(ran: Path) -> None:
     page = (ran / "ptr-table-4.md").read_text(encoding="utf-8")
     for words in ("On scikit-learn's digits", "6 of 6 cells, seeds 1–2; without any: none, ε = 2, TSGD+Gaussian;",
@@ -137,6 +141,7 @@ def test_the_page_says_what_was_run_on_what_and_names_places_that_have_no_run(ra
 
 
 @pytest.mark.flower
+@pytest.mark.slow
 def test_the_csv_has_every_cell_with_its_certified_epsilon(ran: Path) -> None:
     rows = list(csv.DictReader((ran / "ptr-table-4.csv").read_text(encoding="utf-8").splitlines()))
     assert len(rows) == 6
@@ -148,6 +153,7 @@ def test_the_csv_has_every_cell_with_its_certified_epsilon(ran: Path) -> None:
 
 
 @pytest.mark.flower
+@pytest.mark.slow
 def test_how_often_the_test_passed_is_read_from_how_f_moved(ran: Path) -> None:
     found = Found.of(ran)
     cells = [cell for cell in found.sweep.done if cell.place["privacy.release"] == PTR]
@@ -160,6 +166,7 @@ def test_how_often_the_test_passed_is_read_from_how_f_moved(ran: Path) -> None:
 
 
 @pytest.mark.flower
+@pytest.mark.slow
 def test_what_is_finished_is_not_run_again_and_the_same_pages_come_of_it(ran: Path) -> None:
     def state() -> dict[str, bytes]:
         return {str(each): each.read_bytes() for each in ran.rglob("*") if each.suffix in (".md", ".csv", ".jsonl")}
@@ -170,6 +177,7 @@ def test_what_is_finished_is_not_run_again_and_the_same_pages_come_of_it(ran: Pa
 
 
 @pytest.mark.flower
+@pytest.mark.slow
 def test_a_directory_of_other_data_or_of_another_table_is_refused(ran: Path, tmp_path: Path) -> None:
     with pytest.raises(FedprivError, match="holds 'ptr-table-4', not ptr-table-1"):
         worked_tables("ptr-table-1", ran, None)
@@ -177,6 +185,7 @@ def test_a_directory_of_other_data_or_of_another_table_is_refused(ran: Path, tmp
         worked_tables("ptr-table-4", ran, None, str(tmp_path))
 
 
+@pytest.mark.slow
 @pytest.mark.flower
 def test_a_budget_too_small_for_any_cell_says_so_and_can_be_gone_on_with(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
