@@ -128,7 +128,7 @@ print("done")
     assert done.stdout == "done\n", done.stderr
 
 
-@pytest.mark.parametrize("driver", ["direct", "flower"])
+@pytest.mark.parametrize("driver", ["direct", pytest.param("flower", marks=[pytest.mark.flower, pytest.mark.slow])])
 def test_both_drivers_give_the_records_of_the_command(driver: str, tmp_path: Path) -> None:
     sets = [word for each in FEW for word in ("--set", each)]
     assert main(["run", "digits", *sets, "--driver", "direct", "--quiet", "--out", str(tmp_path / "command")]) == 0

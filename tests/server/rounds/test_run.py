@@ -89,6 +89,7 @@ def test_records_are_the_same_bytes_for_any_division_into_cohorts(name: str, tmp
     assert result["skipped"] == 0
 
 
+@pytest.mark.slow
 @pytest.mark.flower
 def test_records_are_the_same_bytes_in_two_worker_processes(tmp_path: Path) -> None:
     everything_known = [*LOCAL, 'attack={kind="MinMax", knowledge="everything"}']
