@@ -16,13 +16,14 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from statistics import median
+from statistics import mean, median
 from typing import Any
 
 from fedpriv.studies import file as study_file
 from server import rounds
 from simulations.runs.direct import Here
 
+LAST = 16  # rounds at the end of a run, for which nothing is prepared any more: some at once, so their mean is taken
 STUDIES = {"digits": (), "digits, local trust": ("privacy.trust=local",), "ptr": ("run.rounds=40",)}
 
 
@@ -57,9 +58,11 @@ def measured(label: str, times: int) -> str:
             asked += overrides
             found.append(json.loads(subprocess.run(asked, capture_output=True, text=True, check=True).stdout))
     whole, without = (median(one["go"][0] for one in each[every]) for every in (1, 1000))
-    later = median(median(one["_epsilon"][1:]) for one in each[1])
-    prepared = median(sum(one["_epsilon"]) - len(one["_epsilon"]) * median(one["_epsilon"]) for one in each[1])
-    share = later / median(median(one["_round"]) for one in each[1])
+    later = median(
+        mean(one["_epsilon"][-LAST - 2 : -2]) for one in each[1]
+    )  # the last line asks once more, and the end
+    prepared = median(sum(one["_epsilon"]) - len(one["_round"]) * later for one in each[1])
+    share = median(mean(one["_epsilon"][-LAST - 2 : -2]) / mean(one["_round"][-LAST:]) for one in each[1])
     own = median(one["go"][0] / (one["go"][0] - sum(one["_epsilon"]) - sum(one["_evaluated"])) for one in each[1])
     cells = [f"{without:.3f}", f"{whole:.3f}", f"{whole / without:.2f}", f"{own:.2f}", f"{1e3 * prepared:.0f}"]
     return " | ".join(["", label, *cells, f"{1e3 * later:.2f}", f"{share:.1%}", ""]).strip()

@@ -14,13 +14,15 @@ from fedpriv.attacks import Attack
 from fedpriv.attacks.corruption import Corruption
 from fedpriv.channel import Channel
 from fedpriv.mechanisms import Mechanism
-from fedpriv.population.participation import Participation
+from fedpriv.population.participation import All, Participation
 from fedpriv.releases import PrivateSum
 from fedpriv.releases.kept import Kept
 from fedpriv.studies import file as study_file
 from fedpriv.studies import promise
 from fedpriv.studies.promise import Epsilon
 from fedpriv.studies.study import Study
+
+AT_ONCE = 8  # rounds whose ε are worked out together
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -88,8 +90,22 @@ class Plan:
         return promise.promised_events(self.study, self.dimension, rounds)
 
     def epsilon(self, rounds: int) -> Epsilon:
-        """ε at the study's δ after so many rounds of one client."""
-        return self._spending(rounds)
+        """ε at the study's δ after so many rounds of one client.
+
+        Where everybody takes part in every round, the schedule says what will be asked for next: some of it is worked
+        out along with this, for right after training no code and no table is in the processor's caches.
+        """
+        if rounds not in self._known:
+            every = self.study.run.evaluate_every if isinstance(self.participation, All) else self.study.run.rounds
+            last = min(rounds + (AT_ONCE - 1) * every, self.study.run.rounds)
+            self._known.update(
+                (each, self._spending(each)) for each in (rounds, *range(rounds + every, last + 1, every))
+            )
+        return self._known[rounds]
+
+    @cached_property
+    def _known(self) -> dict[int, Epsilon]:
+        return {}
 
     @cached_property
     def _spending(self) -> Callable[[int], Epsilon]:
