@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from fedpriv.curves.joint import joint
     from fedpriv.curves.tradeoff import Tradeoff
     from fedpriv.errors import FedprivError
-    from fedpriv.studies.file import read_study as read_study
+    from fedpriv.studies.file import open_study as read_study
     from fedpriv.studies.plan import Plan
     from fedpriv.studies.study import Study
     from simulations.audit.audited import audit
@@ -57,7 +57,7 @@ _NAMES = {  # where each name is defined; without a colon, a module
     "joint": "fedpriv.curves.joint:joint",
     "mechanisms": "fedpriv.mechanisms",
     "read_run": "simulations.report.run.runs:read_run",
-    "read_study": "fedpriv.studies.file:read_study",
+    "read_study": "fedpriv.studies.file:open_study",
     "report": "simulations.report.written:report",
     "resume": "simulations.runs.running:resume",
     "run": "simulations.runs.running:run",

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import importlib
 import inspect
-import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from importlib.machinery import PathFinder
@@ -225,11 +224,13 @@ def fitted_settings(cls: type[Any] | None, settings: Mapping[str, Any]) -> dict[
 def imported_class(noun: str, path: str) -> type[Any]:
     """The class at `module:Class`."""
     module, _, name = path.partition(":")
-    _check_source(f"{noun} {path!r}", module.partition(".")[0])
+    _check_source(f"{noun} {path!r}", module)
     try:
         found = getattr(importlib.import_module(module), name)
     except FAULTS as error:
         where = f"; {WHERE}" if isinstance(error, ModuleNotFoundError) else ""
+        if isinstance(error, AttributeError) and module in sys.modules:
+            where = f"; the module is {getattr(sys.modules[module], '__file__', 'built in')}"
         raise FedprivError(f"{noun} {path!r} cannot be imported: {reason(error)}{where}") from None
     if not isinstance(found, type):
         raise FedprivError(f"{noun} {path!r} is not a class")
@@ -240,23 +241,36 @@ _SOURCES: dict[str, bytes] = {}  # of the modules imported here: what their file
 
 
 def _check_source(what: str, module: str) -> None:
-    """Refuse a module whose file is not what this process has imported: another of that name, or edited since."""
-    spec = PathFinder.find_spec(module)
-    if spec is None or not spec.has_location or not spec.origin:
-        return
-    here, before = Path(spec.origin).read_bytes(), sys.modules.get(module)
-    if before is None:
+    """Refuse a module whose file is not what this process has imported: another of that name, or edited since.
+
+    Every package on the way to it is looked at as well.
+    """
+    places: Sequence[str] | None = None
+    parts = module.split(".")
+    for name in (".".join(parts[: depth + 1]) for depth in range(len(parts))):
+        spec = PathFinder.find_spec(name, places)
+        if spec is None:
+            return
+        places = spec.submodule_search_locations
+        if spec.has_location and spec.origin:
+            _check_file(what, name, Path(spec.origin))
+
+
+def _check_file(what: str, module: str, file: Path) -> None:
+    """Refuse a file of a module that this process has imported from another place, or when it held something else."""
+    try:
+        here = file.read_bytes()
+    except OSError as error:
+        raise FedprivError(f"{what}: {file} cannot be read ({error.strerror})") from None
+    if module not in sys.modules:
         _SOURCES[module] = here
         return
-    file = before.__file__ or ""  # of what others have imported nothing is known but where it was
-    same = (
-        _SOURCES[module] == here if module in _SOURCES else Path(file).exists() and os.path.samefile(file, spec.origin)
-    )
-    if not same:
-        raise FedprivError(
-            f"{what} is in {spec.origin}, but this process has imported another {module!r}, {file}: rename one, or, "
-            "where it was edited, begin another process"
-        )
+    before = Path(sys.modules[module].__file__ or "")  # of what others have imported nothing is known but where it was
+    if _SOURCES[module] != here if module in _SOURCES else not (before.is_file() and before.samefile(file)):
+        other = "it was edited since this process imported it: begin another process"
+        if before != file:
+            other = f"this process has imported another {module!r}, {before}: rename one, or begin another process"
+        raise FedprivError(f"{what} is in {file}, but {other}")
 
 
 def _check_names(kind: str, cls: type[Any], settings: Mapping[str, Any]) -> None:

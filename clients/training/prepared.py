@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 from clients.data import DATA_SETS
 from clients.data.pool import Pool
 from clients.data.splits import Division, divided_records
 from clients.models import MODELS
 from clients.models.gradients import Net
-from fedpriv.errors import FedprivError
+from fedpriv.errors import FAULTS, FedprivError, reason
 from fedpriv.studies.plan import Plan
 from fedpriv.studies.study import Study
 
+Given = TypeVar("Given")
 MOST = 2  # studies that a process keeps prepared
 _PREPARED: dict[str, Prepared] = {}
 
@@ -58,18 +61,31 @@ def forget_prepared() -> None:
 
 def pool_of(study: Study) -> Pool:
     """The records of a study."""
-    try:
-        return DATA_SETS.of(study.data).load()
-    except FedprivError as error:
-        raise FedprivError(f"data: {error}") from None
+    return _given("data", study.data.kind, lambda: DATA_SETS.of(study.data).load(), Pool)
 
 
 def net_of(study: Study, pool: Pool) -> Net:
     """The model of a study, for records of that shape."""
+    own = study.training.model
+    return _given(
+        "training.model", own.kind, lambda: MODELS.of(own).build(pool.shape, pool.classes, study.run.seed), Net
+    )
+
+
+def _given(table: str, kind: str, make: Callable[[], Any], wanted: type[Given]) -> Given:
+    """What a kind gives, which must be of that type; whatever one's own raises is one line."""
     try:
-        return MODELS.of(study.training.model).build(pool.shape, pool.classes, study.run.seed)
+        found = make()
     except FedprivError as error:
-        raise FedprivError(f"training.model: {error}") from None
+        raise FedprivError(f"{table}: {error}") from None
+    except FAULTS as error:
+        if ":" not in kind:  # one of ours: its fault is for us to see
+            raise
+        raise FedprivError(f"{table}: {kind}: {reason(error)}") from error
+    if not isinstance(found, wanted):
+        name = f"{wanted.__module__}.{wanted.__name__}"
+        raise FedprivError(f"{table}: {kind} must give a {name}, got {type(found).__name__}")
+    return found
 
 
 def division_of(study: Study, pool: Pool) -> Division:

@@ -50,10 +50,13 @@ class _Upper:
 
     def nearly(self, rounds: int, delta: float) -> float:
         """What `epsilon` is, or less: without the certified maxima of votes' divergences, which take long."""
+        aside = self.route.aside * rounds / self.base * OUTWARD
+        if delta < aside:
+            return inf
         if self.curves is not None:
-            return self.curves.upper(rounds)
+            return self.curves.upper(rounds, aside=aside)
         curve = self._divergence(rounds)
-        return renyi.renyi_epsilon(curve.floor if isinstance(curve, renyi.VoteCurve) else curve, delta)
+        return renyi.renyi_epsilon(curve.floor if isinstance(curve, renyi.VoteCurve) else curve, delta - aside)
 
     def _divergence(self, rounds: int) -> renyi.Curve:
         assert self.route.divergence is not None

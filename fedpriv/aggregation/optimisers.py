@@ -8,7 +8,7 @@ from typing import Annotated, NamedTuple, Protocol
 import numpy as np
 
 from fedpriv._base.arrays import Vector
-from fedpriv.errors import FedprivError, limited, positive, real
+from fedpriv.errors import FAULTS, FedprivError, limited, positive, real, reason
 from fedpriv.registry import Kind, Registry
 from fedpriv.settings import check_fields
 
@@ -99,6 +99,7 @@ def optimiser_of(table: Kind, momentum: float) -> Optimiser:
     Traceback (most recent call last):
     fedpriv.errors.FedprivError: momentum is Sgd's, and Adam has its own: momentum = 0, or optimiser.kind = 'Sgd'
     """
+    OPTIMISERS.named(table.kind)
     if table.kind == "Sgd":
         if table.settings:
             given = ", ".join(table.settings)
@@ -106,4 +107,17 @@ def optimiser_of(table: Kind, momentum: float) -> Optimiser:
         return Sgd(momentum)
     if momentum:
         raise FedprivError(f"momentum is Sgd's, and {table.kind} has its own: momentum = 0, or optimiser.kind = 'Sgd'")
-    return OPTIMISERS.of(table)
+    found = OPTIMISERS.of(table)
+    if ":" in table.kind:
+        _check_own(table.kind, found)
+    return found
+
+
+def _check_own(kind: str, own: Optimiser) -> None:
+    """Try one's own optimiser on two coordinates, before anything is trained."""
+    try:
+        memory, change = own.step(own.start(2), np.ones(2))
+    except FAULTS as error:
+        raise FedprivError(f"{kind}: {reason(error)}") from error
+    if not isinstance(memory, Memory) or np.shape(change) != (2,) or not np.isfinite(change).all():
+        raise FedprivError(f"{kind}: step must give (memory, change), a Memory and a finite number a coordinate")

@@ -26,7 +26,7 @@ LEAST_TILT = 1e-6  # at which lattices are compared where nothing is tilted
 UPPER = +1  # the bound that is wanted, and the sign of the room for rounding
 LOWER = -1
 BOTH = 0
-FEWEST = 1 << 12  # points of a coarse lattice
+FEWEST = 1 << 13  # points of a coarse lattice
 MANY = 1 << 17  # points past which a quick answer leaves the exact lattice for a coarser one
 # relative errors of ε that a step aims at
 FINE = 5e-7

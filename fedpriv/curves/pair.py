@@ -91,7 +91,7 @@ def smallest_epsilon(
         return largest_loss
 
     def past(epsilon: float) -> float:  # nearly straight, as ln δ falls by squares
-        return sqrt(-log(max(delta_of(epsilon), 1e-323))) - depth
+        return sqrt(-log(max(delta_of(epsilon), 5e-324))) - depth
 
     depth = sqrt(-log(delta))
     found = None if about is None else _secant(past, about)

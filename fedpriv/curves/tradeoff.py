@@ -208,7 +208,8 @@ class Tradeoff:
             return 0.0
         if isinstance(self.pair, Density):
             mu = self.pair.gaussian
-            about = mu * (mu / 2 - float(ndtri(delta))) if mu and 0 < delta < 1 else None  # where Φ(μ/2 − ε/μ) is δ
+            usual = mu is not None and 1e-300 < delta < 0.999  # elsewhere δ(ε) is too flat, or denormal
+            about = mu * (mu / 2 - float(ndtri(delta))) if mu and usual else None  # where Φ(μ/2 − ε/μ) is δ
             return smallest_epsilon(self.delta, self.largest_loss, float(delta), about)
         return max(self.above.smallest_epsilon(float(delta)), 0.0)
 

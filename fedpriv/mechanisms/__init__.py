@@ -18,9 +18,10 @@ from fedpriv.mechanisms._exponential import Exponential
 from fedpriv.mechanisms._histogram import Histogram
 from fedpriv.mechanisms._skellam import Skellam
 from fedpriv.mechanisms.additive import Gaussian, Laplace
+from fedpriv.mechanisms.cldp import Cldp
 from fedpriv.mechanisms.ptr import Ptr
 from fedpriv.mechanisms.ternary import Ternarize, Ternary
-from fedpriv.mechanisms.votes import Binomial, Cldp, NoisySign, StochasticSign
+from fedpriv.mechanisms.votes import Binomial, NoisySign, StochasticSign
 from fedpriv.registry import UNPROVED, Registry
 from fedpriv.trust import Adjacency
 

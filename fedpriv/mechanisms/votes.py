@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from math import ceil, log2, sqrt, tanh
+from math import ceil, log2, sqrt
 from typing import Annotated, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
@@ -159,62 +159,6 @@ class StochasticSign:
     def vector(self, dimension: int, adjacency: Adjacency = "replace") -> vectors.Votes:
         """How this mechanism's vectors are bounded whatever their dimension."""
         return vectors.Votes(clip=_norm_of_votes(self, self.scale, dimension), peak=self.peak, scale=self.scale)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Cldp:
-    """CLDP∞(ε): the stochastic sign with A = c(e^ε + 1)/(e^ε − 1), named by its pure ε for one coordinate."""
-
-    clip: Annotated[float, positive, "c, the ℓ2 norm of an input, and its largest coordinate"]
-    epsilon: Annotated[float, positive, STILL_RANDOM, "ε of one coordinate, once"]
-
-    effects: ClassVar[Mapping[str, int]] = {"epsilon": +1}
-    alphabet: ClassVar = range(-1, 2, 2)
-    centre: ClassVar = Fraction(0)
-    entropy: ClassVar = 1.0
-    bits: ClassVar = 1.0
-
-    def __post_init__(self) -> None:
-        check_fields(self)
-
-    @property
-    def peak(self) -> float:
-        """The largest coordinate."""
-        return self.clip
-
-    @cached_property
-    def sign(self) -> StochasticSign:
-        """The stochastic sign it is."""
-        return StochasticSign(clip=self.clip, scale=self.clip / tanh(self.epsilon / 2) * (1 + ROUNDING))
-
-    def chance(self, x: Vector) -> Vector:
-        """The probability of +1, |x| ≤ r."""
-        return self.sign.chance(x)
-
-    def encode(self, x: ArrayLike, rng: Generator) -> Symbols:
-        """Signs as int8."""
-        return self.sign.encode(x, rng)
-
-    def decode(self, total: ArrayLike, n: int) -> Vector:
-        """The unbiased mean of n inputs from the sum of their messages: A·Z."""
-        return self.sign.decode(total, n)
-
-    def between(self, x: float, y: float) -> Tradeoff:
-        """The curve that separates two inputs of one coordinate."""
-        finite_inputs(x, y)
-        return self.sign.between(x, y)
-
-    def tradeoff(self, adjacency: Adjacency = "replace") -> Tradeoff:
-        """The worst pair of one coordinate.
-
-        >>> round(Cldp(clip=0.1, epsilon=1.0).tradeoff().epsilon(0.0), 9)
-        1.0
-        """
-        return self.sign.tradeoff(adjacency)
-
-    def vector(self, dimension: int, adjacency: Adjacency = "replace") -> vectors.Votes:
-        """How this mechanism's vectors are bounded whatever their dimension."""
-        return self.sign.vector(dimension)
 
 
 @dataclass(frozen=True, kw_only=True)

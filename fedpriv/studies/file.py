@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import is_dataclass
+from os import PathLike
 from pathlib import Path
 from typing import Any, Literal, get_origin
 
+from fedpriv._base.own_modules import look_for_modules
 from fedpriv._base.tables import Table, flat_table, native_values, put_setting, toml_text
 from fedpriv.errors import FedprivError, nearest_hint, one_of
 from fedpriv.releases.kept import KEPT
@@ -85,6 +87,22 @@ def read_study(source: str, overrides: Iterable[str] = ()) -> Study:
     """The study of a file, or of that name among those that ship with fedpriv, or of a TOML text."""
     content, name = content_of(source)
     return parsed_study(content, name=name, overrides=overrides)
+
+
+def open_study(source: str | PathLike[str], overrides: Sequence[str] = ()) -> Study:
+    """The study of a file, or of that name among those that ship; what it names as module:Class is beside its file.
+
+    >>> open_study("digits", ["run.rounds=2"]).run.rounds
+    2
+    """
+    if isinstance(overrides, str) or not isinstance(source, str | PathLike) or not str(source):
+        raise FedprivError(
+            f"a study is read from a file or a name, and a list of overrides: got {source!r}, {overrides!r}"
+        )
+    path = Path(source)
+    if "\n" not in str(source) and path.is_file():
+        look_for_modules(path.parent)
+    return read_study(str(source), overrides)
 
 
 def content_of(source: str) -> tuple[str, str]:

@@ -17,9 +17,9 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from clients.flower.place import MODULES
 from fedpriv import records
 from fedpriv._base.files import replace_file
+from fedpriv._base.own_modules import MODULES
 from fedpriv.errors import FedprivError
 from fedpriv.studies import file as study_file
 from fedpriv.studies import identity

@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 from torch import nn
 
-from clients.flower.place import look_for_modules
 from clients.models.arrays import Floats
 from clients.models.randomised import network_of
 from clients.robustness.certifying import Terms, Verdict, check_inputs
 from clients.training.prepared import net_of, pool_of
 from fedpriv import records
 from fedpriv._base.arrays import Numbers
+from fedpriv._base.own_modules import look_for_modules
 from fedpriv.certified import Smoothing
 from fedpriv.errors import FedprivError, natural
 from fedpriv.studies import file as study_file

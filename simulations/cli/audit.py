@@ -100,7 +100,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _of_node(options: argparse.Namespace) -> dict[str, Any]:
     """What an audit finds of a deployed node's copy."""
-    from clients.flower.place import look_for_modules
+    from fedpriv._base.own_modules import look_for_modules
     from simulations.audit.node import examined_node
 
     if options.given is not None:

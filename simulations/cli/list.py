@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from clients.data import DATA_SETS
-from clients.flower.place import look_for_modules
 from clients.models import MODELS
 from clients.robustness.input_attacks import INPUT_ATTACKS
+from fedpriv._base.own_modules import look_for_modules
 from fedpriv._base.tables import inline_toml
 from fedpriv.aggregation import STEPS
 from fedpriv.aggregation.optimisers import OPTIMISERS

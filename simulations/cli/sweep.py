@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from clients.flower.place import look_for_modules
+from fedpriv._base.own_modules import look_for_modules
 from simulations.cli._command import JSON, QUIET, Commands, add_command, flag, option
 from simulations.cli.account import print_json, show_found
 from simulations.cli.run import whole_number

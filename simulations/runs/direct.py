@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from clients.flower.place import MODULES, look_for_modules
 from clients.models.gradients import torch_on_one_thread
 from clients.training import cohort
 from fedpriv._base.arrays import Numbers
+from fedpriv._base.own_modules import MODULES, look_for_modules
 from fedpriv.errors import FAULTS, reason
 from server.rounds.driver import Answer, Task
 from simulations.flower.surroundings import reach_ray, usable_cores

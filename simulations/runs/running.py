@@ -9,7 +9,7 @@ from pathlib import Path
 from shlex import quote
 from typing import Any
 
-from clients.flower.place import look_for_modules
+from fedpriv._base.own_modules import look_for_modules
 from fedpriv.errors import FedprivError, one_of
 from fedpriv.studies import file as study_file
 from fedpriv.studies.study import Study

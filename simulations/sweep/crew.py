@@ -17,7 +17,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Any, NamedTuple, Protocol
 
-from clients.flower.place import MODULES, look_for_modules
+from fedpriv._base.own_modules import MODULES, look_for_modules
 from fedpriv.errors import FedprivError, reason
 from simulations.flower.surroundings import reach_ray, usable_cores
 

@@ -10,7 +10,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from clients.flower.place import look_for_modules
+from fedpriv._base.own_modules import look_for_modules
 from fedpriv.studies.study import Study
 from server.progress.live_line import LiveLine
 from simulations.report.sweep.cells import Sweep, read_sweep
