@@ -132,15 +132,23 @@ class Course:
             return 0.0
         if rounds not in self._known:
             first, last = first_of_block(rounds), last_of_block(rounds)
-            if last not in self._uppers:  # routes are made for the first round of a block
-                found = [_Upper.of(route, first, self.delta) for route in Account(self._times(first)).routes]
-                if len(found) > 1:  # those worth asking are about as good as the best at either end
-                    ends = [[one.nearly(at, self.delta) for one in found] for at in (first, last)]
-                    near = {at for own in ends for at, value in enumerate(own) if value <= NEAR * min(own)}
-                    found = [one for at, one in enumerate(found) if at in near]
-                self._uppers[last] = found
+            if last not in self._uppers:
+                self._uppers[last] = self._routes(first, last)
             self._known[rounds] = min(one.epsilon(rounds, self.delta) for one in self._uppers[last])
         return self._known[rounds]
+
+    def _routes(self, first: int, last: int) -> list[_Upper]:
+        """The routes of a block, made for its first round; for its last where δ has no room for what they set aside."""
+        base, made = first, Account(self._times(first)).routes
+        if any(route.aside * last > self.delta * first / 2 for route in made):
+            base, made = last, Account(self._times(last)).routes
+        found = [_Upper.of(route, base, self.delta) for route in made]
+        if len(found) == 1:
+            return found
+        ends = [[one.nearly(at, self.delta) for one in found] for at in (first, last)]
+        # Those worth asking are about as good as the best at either end.
+        near = {at for own in ends for at, value in enumerate(own) if value <= NEAR * min(own)}
+        return [one for at, one in enumerate(found) if at in near]
 
     def witnesses(self, rounds: int) -> list[Witness]:
         """Explicit data for so many rounds."""

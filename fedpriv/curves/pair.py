@@ -91,7 +91,8 @@ def smallest_epsilon(
         return largest_loss
 
     def past(epsilon: float) -> float:  # nearly straight, as ln δ falls by squares
-        return sqrt(-log(max(delta_of(epsilon), 5e-324))) - depth
+        left = delta_of(epsilon)
+        return sqrt(-log(left)) - depth if left else 1.0
 
     depth = sqrt(-log(delta))
     found = None if about is None else _secant(past, about)

@@ -181,3 +181,20 @@ print(fp.read_study("digits").clients.count, fp.tolerance, fp.aggregation, fp.at
     done = python(program, tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("1437 ")
+
+
+def test_a_study_read_in_python_finds_its_own_modules_beside_it(tmp_path: Path) -> None:
+    (tmp_path / "beside_mine.py").write_text("class Flips:\n    def on_updates(self, updates, *_): return -updates\n")
+    study = (ROOT / "fedpriv" / "studies" / "catalogue" / "digits.toml").read_text(encoding="utf-8")
+    (tmp_path / "mine.toml").write_text(study.replace('"SignFlip"', '"beside_mine:Flips"'), encoding="utf-8")
+    program = f"""
+from pathlib import Path
+import fedpriv as fp
+print(fp.read_study(Path({str(tmp_path / "mine.toml")!r}), ["run.rounds=2"]).attack.kind)
+try:
+    fp.read_study("digits", "run.rounds=2")
+except fp.FedprivError as error:
+    print(error)
+"""
+    done = python(program, ROOT)
+    assert done.stdout.startswith("beside_mine:Flips\na study is read from"), done.stderr

@@ -203,3 +203,10 @@ def test_the_expected_epsilon_and_its_bounds_do_not_depend_on_how_many_threads_t
     ]  # fmt: skip
     assert found[0] == found[1]
     assert all(None not in each for each in found[0])
+
+
+def test_a_route_that_sets_aside_more_than_delta_hides_none_that_does_not() -> None:
+    noise = Binomial(clip=1, peak=0.2, scale=6, trials=4)
+    event = by_hand(noise, dimension=650, geometry="l2", trust="secure-aggregation", clients=1294)
+    for delta, rounds in ((1e-12, 40), (2e-12, 4)):
+        assert Course((event,), delta).epsilon(rounds).upper <= alone(event, rounds, delta)[1] * (1 + NEAR)

@@ -519,3 +519,11 @@ def test_breakpoints_run_from_one_corner_to_the_other():
     assert (alpha[0], beta[-1]) == (0, 0)
     assert all(a <= b for a, b in pairwise(alpha))
     assert all(a >= b for a, b in pairwise(beta))
+
+
+@pytest.mark.parametrize("delta", [5e-324, 1e-316, 1 - 1e-15])
+def test_a_delta_at_the_end_of_floats_has_an_epsilon(delta: float) -> None:
+    curve = Tradeoff.gaussian(1.0)
+    epsilon = curve.epsilon(delta)
+    assert curve.delta(epsilon) <= delta
+    assert 0 <= epsilon < 40

@@ -13,6 +13,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from fedpriv.errors import FedprivError
+from fedpriv.registry import imported_class
 from simulations.command_line import main
 from simulations.flower.surroundings import flower_environment
 
@@ -222,6 +224,50 @@ def test_a_module_of_the_same_name_beside_another_study_is_not_taken_for_this_on
     del sys.modules["flips_twice"]
     assert main(["run", "two/study.toml", *own, "--out", "second"]) == 0
     del sys.modules["flips_twice"]
+
+
+@pytest.mark.usefixtures("_path_as_it_was")
+def test_a_package_of_ones_own_is_compared_down_to_the_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for place, value in (("one", 1), ("two", 2)):
+        (tmp_path / place / "packed_mine").mkdir(parents=True)
+        (tmp_path / place / "packed_mine" / "__init__.py").write_text("")
+        (tmp_path / place / "packed_mine" / "kinds.py").write_text(f"class A:\n    value = {value}\n")
+    with monkeypatch.context() as first:
+        first.syspath_prepend(tmp_path / "one")
+        assert imported_class("rule", "packed_mine.kinds:A").value == 1
+    monkeypatch.syspath_prepend(tmp_path / "two")
+    with pytest.raises(FedprivError, match=r"another 'packed_mine.kinds'.*rename one"):
+        imported_class("rule", "packed_mine.kinds:A")
+    del sys.modules["packed_mine"], sys.modules["packed_mine.kinds"]
+
+
+@pytest.mark.usefixtures("_path_as_it_was")
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        ("training.model.kind=wrong_mine:Raises", "training.model: wrong_mine:Raises: ZeroDivisionError: mine"),
+        ("training.model.kind=wrong_mine:Nothing", "wrong_mine:Nothing must give a clients.models.gradients.Net, got"),
+        ("data.kind=wrong_mine:Raises", "data: wrong_mine:Raises: ZeroDivisionError: mine"),
+        ("data.kind=wrong_mine:Nothing", "data: wrong_mine:Nothing must give a clients.data.pool.Pool, got NoneType"),
+        ("server.optimiser.kind=wrong_mine:Nothing", "wrong_mine:Nothing: TypeError: cannot unpack"),
+        ("server.optimiser.kind=wrong_mine:Raises", "wrong_mine:Raises: ZeroDivisionError: mine"),
+        ("server.optimiser.kind=Adm", "unknown optimiser 'Adm' (did you mean 'Adam'?)"),
+    ],
+)
+def test_whatever_a_class_of_ones_own_raises_or_gives_is_one_line(
+    setting: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    methods = ("build(self, *_)", "load(self)", "start(self, *_)", "step(self, *_)")
+    text = [f"class {name}:\n" + "".join(f"    def {own}: {body}\n" for own in methods)
+            for name, body in (("Nothing", "return None"), ("Raises", "raise ZeroDivisionError('mine')"))]  # fmt: skip
+    Path("wrong_mine.py").write_text("\n".join(text))
+    sys.modules.pop("wrong_mine", None)
+    own = [*QUICK, "--set", "server.momentum=0"]
+    assert main(["run", *own, "--set", setting, "--dry-run"]) == 2
+    error = capsys.readouterr().err
+    assert said in error
+    assert error.count("\n") == 1
+    sys.modules.pop("wrong_mine", None)
 
 
 def test_labels_all_the_same_are_not_said_to_be_sorted(capsys: pytest.CaptureFixture[str]) -> None:
