@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-import io
 from textwrap import wrap
 from typing import Any
 
-import matplotlib as mpl
-
-mpl.use("Agg")
-
-import matplotlib.pyplot as plt
 import numpy as np
 
 from fedpriv.accounting.account import Account
@@ -18,9 +12,12 @@ from fedpriv.accounting.event import Event
 from fedpriv.auditing.statistic import Trials
 from fedpriv.auditing.verdict import as_level
 from fedpriv.curves.tradeoff import Tradeoff
-from simulations.figures.curves import COLOURS, tradeoff_bounds
+from simulations.figures.curves import tradeoff_bounds
+from simulations.figures.panels import DASHED, DOTTED, Line, figure_bytes, tradeoff_panel
+from simulations.figures.style import BLUE, RED
 
 DIGITS = 6  # behind the point, of a curve as it is kept
+TITLE = 46  # letters that fit over a panel
 
 
 def audit_curves(trials: Trials, event: Event, mu: float) -> dict[str, Any]:
@@ -44,22 +41,14 @@ def _short(values: Any) -> list[float]:
 
 def audit_picture(found: dict[str, Any]) -> bytes:
     """A PNG of the curves of an audit, given as audit.json holds what was found."""
-    figure, axes = plt.subplots(figsize=(5.6, 6.2), layout="constrained")
-    own, alpha = found["curves"], found["curves"]["alpha"]
-    axes.plot(alpha, 1 - np.array(alpha), color="0.75", lw=1)
-    axes.fill_between(alpha, 0, own["certified"], color=COLOURS[0], alpha=0.12, lw=0)
-    axes.plot(alpha, own["certified"], color=COLOURS[0], lw=1.6, label="certified: no attacker gets below")
-    axes.plot(alpha, own["explicit"], color=COLOURS[0], lw=1, ls=":", label="explicit data get here")
-    axes.plot(own["trials"]["alpha"], own["trials"]["beta"], color=COLOURS[1], lw=1.6,
-              label=f"{found['canaries']:,} canaries, as they came")  # fmt: skip
-    words = f"G_μ, μ = {found['mu']['audited']:.4g}: proved at {as_level(found['confidence'])} to be no lower bound"
-    axes.plot(alpha, own["audited"], color=COLOURS[1], lw=1, ls="--", label=words)
-    axes.set(xlabel="type I error α", ylabel="type II error β", xlim=(0, 1), ylim=(0, 1), aspect="equal")
-    figure.suptitle("\n".join(wrap(f"{found['name']}, {found['kind']}", 70)), fontsize=10)
-    figure.legend(fontsize=8, loc="outside lower left", frameon=False)
-    content = io.BytesIO()
-    try:
-        figure.savefig(content, dpi=150, format="png", metadata={"Software": None})
-    finally:
-        plt.close(figure)
-    return content.getvalue()
+    own, trials = found["curves"], found["curves"]["trials"]
+    alpha = np.array(own["alpha"])
+    lines = (
+        Line("certified: no attacker gets below", alpha, np.array(own["certified"]), BLUE),
+        Line("explicit data get here", alpha, np.array(own["explicit"]), BLUE, DOTTED),
+        Line(f"{found['canaries']:,} canaries, as they came", np.array(trials["alpha"]), np.array(trials["beta"]), RED),
+        Line(f"G_μ, μ = {found['mu']['audited']:.4g}", alpha, np.array(own["audited"]), RED, DASHED),
+    )
+    title = "\n".join(wrap(f"{found['name']}, {found['kind']}", TITLE))
+    sure = as_level(found["confidence"])
+    return figure_bytes([tradeoff_panel(title, lines)], f"dashed: proved at {sure} to be no lower bound")
