@@ -202,5 +202,5 @@ def checked_clients(clients: Numbers, count: int | None) -> Numbers:
 
 
 def key_of(rng: Generator) -> int:
-    """What `hashed_words` takes."""
+    """A generator's next 64 bits, as the key of a hash by which clients draw their records (`hashed_words`)."""
     return int(random_words(1, rng)[0])

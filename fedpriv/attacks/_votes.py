@@ -39,7 +39,7 @@ class VoteAgainst:
         check_fields(self)
 
     def on_messages(self, updates: Vector, view: View) -> Symbols | Vector:
-        """A row of symbols for each generator."""
+        """Each attacker's message: votes against the sign of the mean, a row of symbols for each generator."""
         plus = np.where(view.mean >= 0, 1 - self.probability, self.probability)
         mechanism, alphabet = view.mechanism, view.mechanism.alphabet
         if alphabet is not None and alphabet != TERNARY:

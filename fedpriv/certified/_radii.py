@@ -21,7 +21,7 @@ SAFE = 1e-12  # relative; roundings on the way are far smaller
 
 
 def certifies(curve: Curve, lower: float, upper: float) -> bool:
-    """Whether a class of at least `lower` stays ahead of one of at most `upper` wherever the curve holds.
+    """Whether a prediction stands: a class of at least `lower` stays ahead of one of at most `upper` under noise of T.
 
     >>> from fedpriv.curves.tradeoff import Tradeoff
     >>> certifies(Tradeoff.gaussian(1.28), 0.9, 0.1), certifies(Tradeoff.gaussian(1.29), 0.9, 0.1)

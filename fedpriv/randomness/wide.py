@@ -142,6 +142,7 @@ class _Source:
         self.at, self._words, self._rng = at, words, rng
 
     def __iter__(self) -> Iterator[int]:
+        """Words of random bits, one after another, without end."""
         return self
 
     def __next__(self) -> int:

@@ -58,7 +58,7 @@ class Ask:
 
     @property
     def expected(self) -> wire.Expected:
-        """What an honest answer may say."""
+        """What the server would accept as a node's answer to this question: its study, round, clients and sizes."""
         own = self.study.privacy
         settings = 0 if own.private_sum is None else len(own.private_sum.adapts)
         return wire.Expected(

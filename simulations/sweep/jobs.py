@@ -41,7 +41,7 @@ class CellJob:
         return repr(self.cell.place)
 
     def call(self) -> Callable[[], str | None]:
-        """The run, of data that are still the same where it is done."""
+        """What a worker calls to run this cell; it refuses data that are no longer those the sweep began with."""
         from server.directory.made_on import data_here  # torch, which `--help` needs not
         from simulations.sweep._cell import run_cell
 
