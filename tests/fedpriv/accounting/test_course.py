@@ -92,6 +92,7 @@ def test_every_mechanism_there_is_has_a_course() -> None:
     assert {type(each).__name__ for each in EVERY} == set(MECHANISMS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mechanism", EVERY, ids=repr)
 def test_a_course_agrees_with_its_rounds_costed_alone(mechanism: Any) -> None:
     events = events_of(mechanism)

@@ -140,6 +140,7 @@ def ran(package: Path, place: Path, last: int, study: Path) -> None:
     assert done.returncode == 0 or "KeyboardInterrupt" in done.stderr, done.stderr
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_after_settings_with_defaults_are_added(tmp_path: Path) -> None:
     """In a table, in the attack and in the mechanism, whose settings are all written in the run's own file."""
     study = tmp_path / "study.toml"

@@ -317,6 +317,7 @@ def test_only_what_is_missing_is_done_again() -> None:
     assert done == {lost.name, cut.name, failed.name, damaged.name}
 
 
+@pytest.mark.slow
 @pytest.mark.flower
 @pytest.mark.usefixtures("ray")
 def test_a_cell_that_fails_is_recorded_and_tried_again_and_the_rest_go_on(
