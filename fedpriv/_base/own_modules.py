@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 MODULES = "FEDPRIV_MODULES"  # of the environment: the folder, for processes that are started from here
+_ADDED: list[str] = []  # to the path, by this module: the folder of the study that was last looked at
 
 
 def look_for_modules(folder: Path) -> None:
@@ -15,9 +16,14 @@ def look_for_modules(folder: Path) -> None:
     After all that is installed, here and (by `simulations.flower.surroundings`) in every process that is started from
     here.
     """
-    if (earlier := os.environ.get(MODULES)) in sys.path:
-        sys.path.remove(str(earlier))  # another study's modules may have the same names
-    os.environ[MODULES] = str(folder.absolute())  # for whoever goes on with the run
-    for place in (str(folder.absolute()), os.getcwd()):
-        if place not in sys.path:
-            sys.path.append(place)
+    own = str(folder.absolute())
+    for earlier in _ADDED:  # another study's modules may have the same names; what was on the path before us stays
+        if earlier != own and earlier in sys.path:
+            sys.path.remove(earlier)
+    _ADDED[:] = [own] if own in _ADDED else []
+    os.environ[MODULES] = own  # for whoever goes on with the run
+    if own not in sys.path:
+        _ADDED.append(own)
+        sys.path.append(own)
+    if os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())
