@@ -99,13 +99,13 @@ def _dense(index: NDArray[np.int64], log_mass: Vector) -> Long:
     return mass
 
 
-def _power(one: _Block, count: int, found: _Block | None = None) -> _Block:
-    """`found` and `count` releases more: by squaring, every term positive, so errors only add up."""
-    if count & 1:
-        found = one if found is None else _product(found, one)
-        if count == 1:
-            return found
-    return _power(_product(one, one), count >> 1, found)
+def _power(one: _Block, count: int) -> _Block:
+    """`count` releases: half of them squared, an odd one last and cheaply; every term positive, so errors only add."""
+    if count == 1:
+        return one
+    half = _power(one, count >> 1)
+    square = _product(half, half)
+    return _product(square, one) if count & 1 else square
 
 
 def _product(one: _Block, two: _Block) -> _Block:
