@@ -25,6 +25,7 @@ Long = NDArray[np.longdouble]
 POINTS = 1 << 13  # of a block's lattice
 FEWEST = 64  # points that one release's losses are spread over, where no lattice holds them
 DEEPEST = -0.95 * float(np.log(np.finfo(np.longdouble).tiny))  # nats at which no mass of a block has underflowed
+SHORT = 256  # points of a block below which halving its products saves nothing
 SEEN = 600.0  # nats of one release's masses; lattices drop those of e^−690
 STEEPEST = 1.2534  # above √(π/2): what z moves by for a relative change of the smaller of Φ(z) and 1 − Φ(z)
 
@@ -112,9 +113,21 @@ def _product(one: _Block, two: _Block) -> _Block:
     """Both released: masses convolve, and relative errors add up."""
     terms = min(one.p.size, two.p.size)
     error = (one.error + two.error) * (1 + 1e-6) + (terms + 2) * ROUNDING
-    p = np.convolve(one.p, two.p)
+    p = _convolved(one.p, two.p)
     mirrored = all(np.array_equal(own.p, own.q[::-1]) for own in (one, two))  # as votes are: half of the work
-    return _Block(p, p[::-1] if mirrored else np.convolve(one.q, two.q), error)
+    return _Block(p, p[::-1] if mirrored else _convolved(one.q, two.q), error)
+
+
+def _convolved(one: Long, two: Long) -> Long:
+    """Masses convolved directly; a square in half the products, from its even and odd places, every term positive."""
+    if one is not two or one.size < SHORT:
+        return np.convolve(one, two)
+    even, odd = one[::2], one[1::2]
+    found = np.zeros(2 * one.size - 1, dtype=np.longdouble)
+    found[::2][: 2 * even.size - 1] = _convolved(even, even)
+    found[1::2] = 2 * np.convolve(even, odd)
+    found[2::2][: 2 * odd.size - 1] += _convolved(odd, odd)
+    return found
 
 
 def _sums(mass: Long) -> Vector:
