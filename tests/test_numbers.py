@@ -31,9 +31,10 @@ from fedpriv.population.participation import PARTICIPATIONS
 from fedpriv.releases import SUMS
 from fedpriv.releases.kept import KEPT
 from fedpriv.studies import file as files
+from fedpriv.studies.clients import Clients, Training
 from fedpriv.studies.kinds import RULES
 from fedpriv.studies.study import Kind
-from fedpriv.studies.tables import Clients, Masking, Privacy, Run, Server, Training
+from fedpriv.studies.tables import Masking, Privacy, Run, Server
 from fedpriv.trust import Local
 from server import rounds
 from simulations.runs.direct import Here

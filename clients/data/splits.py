@@ -17,7 +17,7 @@ from fedpriv.errors import FedprivError, at_most, natural, one_of, whole
 from fedpriv.population.dealing import Dealing, Hands, Shards, shuffled_numbers
 from fedpriv.randomness.streams import random_words, stream
 from fedpriv.registry import kind_of
-from fedpriv.studies.tables import Split
+from fedpriv.studies.clients import Split
 
 
 class Even(Protocol):

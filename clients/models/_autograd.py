@@ -67,6 +67,9 @@ class Autograd:
             for row in range(len(x)):
                 torch.default_generator.manual_seed(0 if keys is None else int(keys[row]) % 2**63)
                 own = slice(None if counts is None else int(counts[row]))
+                if counts is not None and not counts[row]:  # of no records there is no mean, and no gradient
+                    losses[row], out[row] = 0.0, 0.0
+                    continue
                 try:
                     self._reset(weights[row], train=True)
                     loss = cross_entropy(self._module(self._inputs(x[row, own])), torch.from_numpy(y[row, own]))

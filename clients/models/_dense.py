@@ -105,7 +105,7 @@ class Dense:
         shares: Tensor | float = 1 / y.shape[1]  # what each record counts for
         if counts is not None:  # 1/n for the first n, which are the client's own, nothing for the rest
             own = np.arange(y.shape[1]) < counts[:, None]
-            shares = torch.from_numpy(own / counts[:, None])[:, None]
+            shares = torch.from_numpy(own / np.maximum(counts, 1)[:, None])[:, None]
         losses = chances.gather(1, labels).double().mul_(shares).sum((1, 2)).neg_()
         errors = logits  # their memory serves again; the padding is zero already
         torch.exp(chances, out=errors[:, : self._classes])

@@ -37,8 +37,8 @@ def check_arrays(
         check_array("keys", keys, np.int64, (len(x),))
     if counts is not None:
         check_array("counts", counts, np.int64, (len(x),))
-        if counts.size and not (counts.min() >= 1 and counts.max() <= x.shape[1]):
-            raise FedprivError(f"counts must be from 1 to {x.shape[1]}, got {counts.min()} to {counts.max()}")
+        if counts.size and not (counts.min() >= 0 and counts.max() <= x.shape[1]):
+            raise FedprivError(f"counts must be from 0 to {x.shape[1]}, got {counts.min()} to {counts.max()}")
 
 
 def check_records(model: Sizes, weights: Floats, x: Floats, y: Labels) -> None:

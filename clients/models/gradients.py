@@ -94,20 +94,22 @@ class Net:
         out: Floats,
         keys: Keys | None = None,
         counts: Counts | None = None,
+        divisor: float | None = None,
     ) -> Losses:
         """The mean cross-entropy gradient of each client's records into `out` (clients, d); returns the mean losses.
 
         x is (clients, records, *shape) and y (clients, records). A client whose gradient cannot be had gets a row and a
         loss of nan, and a reason in `failures`. Where a model draws randomness, `keys` (clients,) seeds it for each
         client; without, all clients draw the same. Where clients are uneven, `counts` (clients,) says how many records
-        are each one's: those that come first, and the rest only fill the array (with anything finite).
+        are each one's: those that come first, and the rest only fill the array (with anything finite). Of none the
+        gradient is 0. With a `divisor` the sum of a client's gradients is divided by it, not by their number.
         """
         check_arrays(self, weights, x, y, out, keys, counts)
         self.failures = {}
         self._engine.load(_tensor(weights)[None])
         losses = np.empty(len(x))
         for part in block_slices(len(x), self.chunk):
-            losses[part] = self._block(part, x, y, torch.from_numpy(out[part]), keys, counts)
+            losses[part] = self._block(part, x, y, torch.from_numpy(out[part]), keys, counts, divisor=divisor)
         return losses
 
     def each(self, weights: Floats, x: Floats, y: Labels, out: Floats) -> None:
@@ -130,18 +132,21 @@ class Net:
         out: Floats,
         keys: Keys | None = None,
         counts: Counts | None = None,
+        divisor: float | None = None,
     ) -> Losses:
         """One local step a batch, each client with weights of its own: (start − end) / learning rate into `out`.
 
-        That is the sum of a client's gradients along its way. Returns the mean of its losses.
+        That is the sum of a client's gradients along its way. Returns the mean of its losses. `counts` (steps, clients)
+        are of each step; they and `divisor` are as in `gradients`.
         """
         positive(learning_rate=learning_rate)
         losses, steps, failures, start = np.zeros(1), 0, Failures(), _tensor(weights)
         for x, y in batches:
+            now_own = None if counts is None else counts[steps]
             if not steps:
-                found = self.gradients(weights, x, y, out, keys, counts)
+                found = self.gradients(weights, x, y, out, keys, now_own, divisor)
             else:  # what was summed up in `out` says where each client's weights are now
-                check_arrays(self, weights, x, y, out, keys, counts)
+                check_arrays(self, weights, x, y, out, keys, now_own)
                 self.failures = {}
                 found = np.empty(len(x))
                 for part in block_slices(len(x), self.chunk):
@@ -150,7 +155,7 @@ class Net:
                     torch.mul(total, learning_rate, out=now)
                     torch.sub(start, now, out=now)  # not fused with the product: a fused tail rounds apart
                     self._engine.load(now)
-                    found[part] = self._block(part, x, y, step, keys, counts)
+                    found[part] = self._block(part, x, y, step, keys, now_own, divisor=divisor)
                     total += step
             losses = losses + found
             failures = self.failures | failures  # the first reason stays
@@ -161,12 +166,18 @@ class Net:
         self.failures = failures
         return losses / steps
 
-    def _block(self, part: slice, x: Floats, y: Labels, out: Tensor, *own: Keys | Counts | None) -> Losses:
+    def _block(
+        self, part: slice, x: Floats, y: Labels, out: Tensor, keys: Keys | None, counts: Counts | None,
+        *, divisor: float | None,
+    ) -> Losses:  # fmt: skip
         """One block of clients; whatever is wrong with one of them stays with it."""
         labels = y[part]
         wrong = (labels < 0) | (labels >= self.classes)
-        rest = (each if each is None else each[part] for each in own)
-        losses, failures = self._engine.rows(x[part], np.where(wrong, 0, labels), out, *rest)
+        some, own = (None if each is None else each[part] for each in (keys, counts))
+        losses, failures = self._engine.rows(x[part], np.where(wrong, 0, labels), out, some, own)
+        if divisor is not None:  # from a mean to a sum that is divided by what everybody knows
+            number = np.full(len(labels), y.shape[1]) if own is None else own
+            out.mul_(torch.from_numpy((number / divisor).astype(np.float32))[:, None])
         for row in map(int, np.flatnonzero(wrong.any(axis=1))):
             failures[row] = f"its label {labels[row][wrong[row]][0]} is not one of the classes 0 to {self.classes - 1}"
         finite = np.isfinite(losses) & torch.isfinite(out.sum(1)).numpy()  # one pass over memory still in cache

@@ -64,17 +64,21 @@ class Byzantine:
     def poisoned(
         self, batches: Batches, round: int, clients: Numbers, counts: Numbers | None, classes: int, failures: Failures
     ) -> Batches:
-        """The batches of some clients, the attackers' own records changed: in a copy, for they may be the pool's."""
+        """The batches of some clients, the attackers' own records changed: in a copy, for they may be the pool's.
+
+        `counts` (steps, clients) says how many of a row are a client's own, none that all are.
+        """
         rows = self.among(clients, "on_data")
         generators = {row: self._generator(round, clients[row]) for row in rows}
 
-        def act(row: int, x: Rows, y: Numbers) -> None:
-            own = slice(row, row + 1), slice(None if counts is None else int(counts[row]))
-            x[own], y[own] = cast(ActsOnData, self._attack).on_data(x[own], y[own], classes, [generators[row]])
+        def act(row: int, x: Rows, y: Numbers, step: int) -> None:
+            own = slice(row, row + 1), slice(None if counts is None else int(counts[step, row]))
+            if counts is None or counts[step, row]:
+                x[own], y[own] = cast(ActsOnData, self._attack).on_data(x[own], y[own], classes, [generators[row]])
 
-        for x, y in batches:
+        for step, (x, y) in enumerate(batches):
             x, y = (x.copy(), y.copy()) if rows else (x, y)
-            failures.update(_each(rows, partial(act, x=x, y=y)))
+            failures.update(_each(rows, partial(act, x=x, y=y, step=step)))
             yield x, y
 
     def change(self, updates: Rows, clients: Numbers, insight: Insight) -> Failures:

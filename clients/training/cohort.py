@@ -6,6 +6,7 @@ depend on who else is in the cohort. Nothing but messages leaves: a loss on a cl
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 
 import numpy as np
@@ -15,9 +16,10 @@ from clients.data.splits import Uneven
 from clients.models.memory import Scratch
 from clients.models.stobatch import sizes_of
 from clients.training._batches import read, records_of_steps, used, widths
+from clients.training._chance import drawn_by_chance
 from clients.training._gathering import Gathered
 from clients.training._insight import Insight
-from clients.training.byzantine import Byzantine, Sent
+from clients.training.byzantine import Batches, Byzantine, Failures, Sent
 from clients.training.corrupting import Corrupting
 from clients.training.prepared import Prepared, forget_prepared, prepared_before, prepared_study
 from clients.training.releasing import Releasing
@@ -125,52 +127,79 @@ class Cohort:
         bounded = self.channel.bounded(updates)
         if not bounded.finite.all():
             failures |= {int(i): NOT_FINITE for i in np.flatnonzero(~bounded.finite) if i not in failures}
-        if failures and self._answers:
-            updates[list(failures)] = 0.0
-            bounded, failures = self.channel.bounded(updates), {}
+        if silent := self._zeroed(failures, clients):
+            updates[silent] = 0.0
+            bounded = self.channel.bounded(updates)
+            failures = {row: why for row, why in failures.items() if row not in silent}
         if failures:
             kept = np.setdiff1d(np.arange(len(clients)), list(failures))
             clients, bounded = clients[kept], bounded.only(kept)
         payload = self.channel.messages(bounded, noise_of(self.source, self.study.run.seed, seen.round, clients))
         return Sent(clients, bounded.rows, payload), failures
 
-    def _train(self, weights: Rows, round: int, clients: Numbers, out: Rows) -> dict[int, str]:
+    def _zeroed(self, failures: Failures, clients: Numbers) -> list[int]:
+        """The rows that have no update and send that of 0, lest their silence tell of the records that were drawn."""
+        if self._answers:
+            return list(failures)
+        if self.study.training.sampling is None or self.study.privacy.protected != "record":
+            return []
+        return [row for row in failures if clients[row] not in self.byzantine.clients]
+
+    def _train(self, weights: Rows, round: int, clients: Numbers, out: Rows) -> Failures:
         """The updates of these clients into `out`, those of one width together; the rows that have none, and why."""
         if self.releasing is not None:
             return self.releasing.updates(weights, round, clients, out)
         if self.keeping is not None:
             return self.keeping.updates(weights, round, clients, out)
-        if not isinstance(self.division, Uneven):
-            return self._train_alike(weights, round, clients, out)
-        return self._train_by_width(self.division.sizes(clients), weights, round, clients, out)
+        training = self.study.training
+        if training.sampling is not None:
+            drawn = drawn_by_chance(self.study, self.division, self.source, round, clients)
 
-    def _train_by_width(self, sizes: Numbers, weights: Rows, round: int, clients: Numbers, out: Rows) -> dict[int, str]:
-        """The updates of clients who have so many records each."""
-        batch = self.study.training.batch
-        counts, wide = used(sizes, batch), widths(sizes, batch)
-        failures: dict[int, str] = {}
-        out[sizes == 0] = 0  # who has no records has no gradient
-        for width in np.unique(wide[sizes > 0]).tolist():
-            rows = np.flatnonzero((wide == width) & (sizes > 0))
+            def sampled(rows: Numbers, width: int, part: Rows) -> Failures:
+                own = drawn.only(rows)
+                batches = own.alone(self._read(own.records(self.division, width)))
+                return self._along(batches, weights, round, own.clients, part, own.counts)
+
+            return self._by_width(drawn.widths, sampled, out)
+
+        def fixed(some: Numbers, part: Rows, counts: Numbers | None = None) -> Failures:
+            steps, seed = training.local_steps, self.study.run.seed
+            numbers = records_of_steps(self.division, training.batch, steps, seed, round, some)
+            every = None if counts is None else np.tile(counts, (steps, 1))
+            return self._along(self._read(numbers), weights, round, some, part, every)
+
+        if not isinstance(self.division, Uneven):
+            return fixed(clients, out)
+        sizes = self.division.sizes(clients)
+        counts, wide = used(sizes, training.batch), np.where(sizes > 0, widths(sizes, training.batch), 0)
+        return self._by_width(wide, lambda rows, _, part: fixed(clients[rows], part, counts[rows]), out)
+
+    def _by_width(self, wide: Numbers, updates: Callable[[Numbers, int, Rows], Failures], out: Rows) -> Failures:
+        """The updates of clients that are computed with so many records each; who has none has no gradient."""
+        failures: Failures = {}
+        out[wide == 0] = 0
+        for width in np.unique(wide[wide > 0]).tolist():
+            rows = np.flatnonzero(wide == width)
             part = self._scratch("updates", len(rows), out.shape[1]).numpy()
-            found = self._train_alike(weights, round, clients[rows], part, counts[rows])
+            found = updates(rows, width, part)
             failures |= {int(rows[row]): why for row, why in found.items()}
             out[rows] = part
         return failures
 
-    def _train_alike(
-        self, weights: Rows, round: int, clients: Numbers, out: Rows, counts: Numbers | None = None
-    ) -> dict[int, str]:
-        training, seed = self.study.training, self.study.run.seed
-        steps = records_of_steps(self.division, training.batch, training.local_steps, seed, round, clients)
-        batches = read(steps, self.pool, self.corrupting, self._scratch)
-        keys = int(stream(seed, "model", round).integers(2**62)) + clients  # of the models' own randomness
-        failures: dict[int, str] = {}
+    def _read(self, numbers: Iterator[Numbers]) -> Batches:
+        """The records of those numbers, step by step."""
+        return read(numbers, self.pool, self.corrupting, self._scratch)
+
+    def _along(
+        self, batches: Batches, weights: Rows, round: int, clients: Numbers, out: Rows, counts: Numbers | None
+    ) -> Failures:
+        """What clients compute along the steps of which these are the batches, so many of a row being their own."""
+        training, records = self.study.training, self.study.clients.records
+        keys = int(stream(self.study.run.seed, "model", round).integers(2**62)) + clients  # models' own randomness
+        failures: Failures = {}
         batches = self.byzantine.poisoned(batches, round, clients, counts, self.net.classes, failures)
-        if training.local_steps == 1:
-            self.net.gradients(weights, *next(batches), out, keys, counts)
-        else:
-            self.net.updates(weights, batches, training.learning_rate, out, keys, counts)
+        expected = training.sampling * records if training.sampling and training.divisor == "expected" else None
+        self.net.updates(weights, batches, training.learning_rate, out, keys, counts, expected)
         return self.net.failures | failures
 
 

@@ -106,21 +106,24 @@ class Releasing:
 def check_release(study: Study, net: Net, division: Division) -> None:
     """Refuse to promise anything to a record that many clients hold, or that meets others within the model."""
     release = study.privacy.release
-    if release is None:
+    if study.privacy.protected != "record":
         return
     if not division.disjoint:
         raise FedprivError(
-            "clients.split: a record may be at several clients, each of which would release it: privacy.release needs "
-            "a split that gives it to one"
+            "clients.split: a record may be at several clients, each of which would tell of it: what protects records "
+            "(privacy.release, or privacy.unit = 'record') needs a split that gives it to one"
         )
-    if release.kind not in SUMS:
+    if release is not None and release.kind not in SUMS:
         return
     if layer := net.where_records_meet():
+        why = "privacy.unit = 'record' draws them one by one" if release is None else f"{release.kind} releases "
+        why += "" if release is None else "gradients of single ones"
         raise FedprivError(
-            f"training.model: layer {layer} takes its statistics from the batch, so records meet, and {release.kind} "
-            "releases gradients of single ones: GroupNorm looks at one record"
+            f"training.model: layer {layer} takes its statistics from the batch, so records meet, and {why}: GroupNorm "
+            "looks at one record"
         )
-    _check_alone(net)
+    if release is not None:
+        _check_alone(net)
 
 
 def _check_alone(net: Net) -> None:

@@ -16,7 +16,7 @@ from fedpriv.bounds import Bound, Bounded, Box, Norm, Normalised, check_same
 from fedpriv.bounds.clipping import Matrix
 from fedpriv.channel.encoding import Noise, encoded_packed
 from fedpriv.errors import FedprivError, one_of
-from fedpriv.mechanisms import Mechanism
+from fedpriv.mechanisms import Gaussian, Laplace, Mechanism
 from fedpriv.trust import Adjacency, Trust, Unit
 
 How = Literal["clip", "normalise", "coordinates"]
@@ -74,7 +74,16 @@ class Channel:
         self, dimension: int, trust: Trust, *, unit: Unit = "client", adjacency: Adjacency = "replace",
         sampling: float = 1.0, rounds: int = 1,
     ) -> Event:  # fmt: skip
-        """What a ledger is charged for `rounds` messages of so many coordinates."""
+        """What a ledger is charged for `rounds` messages of so many coordinates.
+
+        Of a record that is there or not, real noise would be costed as a curator's on a sum, in which an absent record
+        is 0. A message without it may be any other one: that is what replacing a record costs, which covers both.
+        """
+        if adjacency == "add-remove" and isinstance(self.mechanism, Gaussian | Laplace):
+            raise FedprivError(
+                f"a message through {type(self.mechanism).__name__} noise is costed by replacement, which covers a "
+                "record added or removed: adjacency 'replace', or none given"
+            )
         return Event(
             mechanism=self.mechanism, bound=self.bound, dimension=dimension, trust=trust, unit=unit,
             adjacency=adjacency, sampling=sampling, rounds=rounds,

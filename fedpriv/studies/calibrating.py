@@ -20,6 +20,7 @@ from fedpriv.studies.promise import (
     affordable_rounds,
     curator_of,
     epsilon_after,
+    event_of_messages,
     fewest_answers,
     releases_in_message,
     releases_of_worst,
@@ -125,10 +126,11 @@ def _filled(study: Study, dimension: int, rounds: int, target: float) -> Privacy
     """With the setting that is missing, of the release where there is one: that at which so many rounds cost ε."""
     privacy, delta = study.privacy, study.privacy.delta
     if privacy.release is None:
-        how, seen = privacy.norm, trust_in(study)
+        how = privacy.norm
+        facts = (how, trust_in(study), privacy.protected, privacy.adjacency, study.training.met, dimension, rounds)
         mechanism = _sought(
-            privacy.mechanism, (how, seen, dimension, rounds), target, delta,
-            lambda own: Channel.of(how, own).event(dimension, seen, rounds=rounds),
+            privacy.mechanism, facts, target, delta,
+            lambda own: event_of_messages(study, Channel.of(how, own), dimension, rounds),
         )  # fmt: skip
         return replace(privacy, mechanism=Kind(privacy.mechanism.kind, settings_of(mechanism)))
     privacy.check_whole()  # the release is what is calibrated

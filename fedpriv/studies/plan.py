@@ -107,6 +107,18 @@ class Plan:
     def _known(self) -> dict[int, Epsilon]:
         return {}
 
+    def epsilons(self, rounds: int) -> dict[str, dict[str, Any]]:
+        """ε after so many rounds of one client for every unit that is known, where there are several; else none."""
+        units = promise.units_of(self.study)
+        if len(units) == 1:
+            return {}
+        found: dict[str, dict[str, Any]] = {}
+        for unit in units:
+            [event] = promise.promised_events(self.study, self.dimension, unit=unit)
+            after = promise.epsilon_by_rounds(self.study, self.dimension, unit)
+            found[unit] = {"adjacency": event.adjacency, "epsilon": after(rounds)._asdict()}
+        return found
+
     @cached_property
     def _spending(self) -> Callable[[int], Epsilon]:
         return promise.epsilon_by_rounds(self.study, self.dimension)

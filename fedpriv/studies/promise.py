@@ -11,13 +11,14 @@ from fedpriv.accounting.account import Account
 from fedpriv.accounting.course import Course
 from fedpriv.accounting.event import Event
 from fedpriv.accounting.published.comparisons import clt_epsilon
+from fedpriv.channel import Channel
 from fedpriv.errors import FedprivError
 from fedpriv.estimation.private_mean import PrivateMean
 from fedpriv.population.participation import rounds_of_each
 from fedpriv.releases import event_of_sum
 from fedpriv.releases.kept import NORM, mechanism_of
 from fedpriv.studies.study import Study
-from fedpriv.trust import Central, Local, Sums, Trust
+from fedpriv.trust import Central, Local, Sums, Trust, Unit, curated
 
 
 class Epsilon(NamedTuple):
@@ -89,15 +90,30 @@ def releases_in_message(study: Study) -> int:
     return 1 if study.privacy.release is None else study.training.local_steps
 
 
-def promised_events(study: Study, dimension: int, rounds: int = 1) -> tuple[Event, ...]:
-    """What `rounds` messages of one client give away; of what is kept, the same however many there are."""
+def units_of(study: Study) -> tuple[Unit, ...]:
+    """The units that the study's messages can be costed for, the one that is promised first.
+
+    A message of a client hides the records in its batch too, which it may not even hold: both are known of messages
+    whose batches are drawn by chance. A release is of records, and a curator's noise of clients.
+    """
+    own = study.privacy.protected
+    if study.training.sampling is None or study.privacy.is_plain or curated(study.privacy.trust):
+        return (own,)
+    return ("record", "client") if own == "record" else ("client", "record")
+
+
+def promised_events(study: Study, dimension: int, rounds: int = 1, unit: Unit | None = None) -> tuple[Event, ...]:
+    """What `rounds` messages of one client give away of a unit, that which is promised if none is given.
+
+    Of what is kept it is the same however many messages there are.
+    """
     kept = study.privacy.kept
     if kept is None:
-        return (promised_event(study, dimension, rounds),)
+        return (promised_event(study, dimension, rounds, unit),)
     return mechanism_of(kept).events if rounds else ()
 
 
-def promised_event(study: Study, dimension: int, rounds: int = 1) -> Event:
+def promised_event(study: Study, dimension: int, rounds: int = 1, unit: Unit | None = None) -> Event:
     """`rounds` messages of one client, as what draws them has it; each is as many releases as it makes steps.
 
     Of what is kept only the coordinates, without the labels: for what a release is called, not for what it costs.
@@ -111,9 +127,22 @@ def promised_event(study: Study, dimension: int, rounds: int = 1) -> Event:
         case Central():
             return curator_of(study).event(dimension, rounds)
         case Local() | Sums():
-            return study.privacy.channel.event(dimension, seen, rounds=rounds)
+            return event_of_messages(study, study.privacy.channel, dimension, rounds, unit)
         case _ as never:
             assert_never(never)
+
+
+def event_of_messages(study: Study, channel: Channel, dimension: int, rounds: int, unit: Unit | None = None) -> Event:
+    """`rounds` messages that a client draws by this channel, as they count for one unit.
+
+    A record has a part in a message with the chance `Training.met`, and else the message is what it would be without:
+    the pair that a client's messages are costed by, on a Poisson sample (docs/proofs/messages.md).
+    """
+    own, seen = study.privacy, trust_in(study)
+    if (unit or own.protected) == "client":
+        return channel.event(dimension, seen, rounds=rounds)
+    adjacency, sampling = own.adjacency or "replace", study.training.met
+    return channel.event(dimension, seen, unit="record", adjacency=adjacency, sampling=sampling, rounds=rounds)
 
 
 def curator_of(study: Study) -> PrivateMean:
@@ -147,12 +176,12 @@ def epsilon_after(study: Study, dimension: int, rounds: int) -> Epsilon:
     return epsilon_by_rounds(study, dimension)(rounds)
 
 
-def epsilon_by_rounds(study: Study, dimension: int) -> Callable[[int], Epsilon]:
-    """ε(δ) as a function of how many messages one client has sent: what it needs of the study is made once."""
+def epsilon_by_rounds(study: Study, dimension: int, unit: Unit | None = None) -> Callable[[int], Epsilon]:
+    """ε(δ) of a unit as a function of how many messages one client has sent; what of it is alike is made once."""
     own, delta = study.privacy, study.privacy.delta
     if not own.promises:
         return lambda rounds: Epsilon(inf, inf, None) if rounds else NOTHING
-    each = promised_events(study, dimension)
+    each = promised_events(study, dimension, unit=unit)
     if own.kept is not None:  # what explicit data show of a record noised is not left in gradients
         return lambda rounds: Epsilon(0.0, _upper_of_all(each, delta), None) if rounds else NOTHING
     ways = [each]
@@ -161,7 +190,8 @@ def epsilon_by_rounds(study: Study, dimension: int) -> Callable[[int], Epsilon]:
         # more or less is some other update in the channel, so what it proves of a client it proves of a record.
         ways.append((own.channel.event(dimension, Local(), unit="record"),))
     shown = own.release is None or own.is_plain  # what explicit data show of a release may not be left in a message
-    most = releases_of_worst(study) if own.epsilon is not None else 0
+    calibrated = own.epsilon is not None and unit in (None, own.protected)
+    most = releases_of_worst(study) if calibrated else 0
 
     def after(rounds: int) -> Epsilon:
         if not rounds:

@@ -28,9 +28,10 @@ from fedpriv.errors import FedprivError
 from fedpriv.registry import Kind
 from fedpriv.releases import SUMS, first_settings
 from fedpriv.settings import Family
+from fedpriv.studies.clients import Clients, Training
 from fedpriv.studies.identity import id_of
 from fedpriv.studies.kinds import RULES
-from fedpriv.studies.tables import Clients, Decoder, Masking, Privacy, Run, Server, Training
+from fedpriv.studies.tables import Decoder, Masking, Privacy, Run, Server
 from fedpriv.tolerance.ballots import POLLED
 from fedpriv.trust import curated, sums_only
 
@@ -81,8 +82,21 @@ class Study:
             if kept is not None:
                 why = f"{type(kept).__name__} has fixed batches: privacy.release.batch"
             raise FedprivError(f"training.batch = {self.training.batch}, but {why}")
+        self._check_sampling()
         if kept is not None and self.training.local_steps != 1:
             raise FedprivError(f"training.local_steps must be 1 with {type(kept).__name__}: a message is one gradient")
+
+    def _check_sampling(self) -> None:
+        """Refuse a record's promise without a batch that hides who is in it, and two draws of one batch."""
+        q, privacy = self.training.sampling, self.privacy
+        if q is not None and privacy.release is not None:
+            raise FedprivError(f"training.sampling = {q:g}, but a release draws its own batch: privacy.release has it")
+        if q is None and privacy.release is None and privacy.protected == "record":
+            batch = f": training.batch = {self.training.batch} is drawn from the seed, which is public"
+            raise FedprivError(
+                "privacy.unit = 'record' needs training.sampling, the chance of each record to be in a step's batch"
+                f"{batch if self.training.batch else ''}"
+            )
 
     def _check_masking(self) -> None:
         if self.masking is None:

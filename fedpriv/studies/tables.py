@@ -1,4 +1,4 @@
-"""The tables of a study, each with the settings it takes and what they may be."""
+"""The tables of a study on privacy, the server and the run, each with its settings and what they may be."""
 
 from __future__ import annotations
 
@@ -11,88 +11,15 @@ from fedpriv.channel import Channel, How
 from fedpriv.errors import FedprivError, at_least_zero, limited, natural, positive, probability, real, whole
 from fedpriv.mechanisms import Mechanism
 from fedpriv.packed.symbols import sends_reals
-from fedpriv.population.dealing import SPLITS, Dealing
-from fedpriv.population.participation import PARTICIPATIONS, Participation
-from fedpriv.registry import Kind, Registry, fitted_settings
+from fedpriv.registry import Kind
 from fedpriv.releases import SUMS, PrivateSum
 from fedpriv.releases.kept import KEPT, Kept
-from fedpriv.settings import Family, check_fields, settings_of
+from fedpriv.studies._settling import settle_table
 from fedpriv.studies.kinds import CARRIERS, RELEASES
-from fedpriv.trust import Adjacency, Word, curated
+from fedpriv.trust import Adjacency, Unit, Word, curated
 
-Split = Literal["iid", "by-label", "in-order", "pool"]
 Noise = Literal["seeded", "cryptographic"]
 Decoder = Literal["mean", "vote"]
-
-
-def _settle(table: object) -> None:
-    """Its numbers Python's own, floats where floats are wanted, in the tables of known classes too; then checked."""
-    families = {own.name: own.family for own in settings_of(type(table))}
-    for name, value in fitted_settings(type(table), {each: getattr(table, each) for each in families}).items():
-        known = isinstance(value, Kind) and isinstance(families[name], Registry)
-        object.__setattr__(table, name, families[name].settled(value) if known else value)
-    check_fields(table)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Clients:
-    """Who takes part: how many, what each holds, how many of them are Byzantine, and who is asked in a round."""
-
-    count: Annotated[int, whole, "how many take part"]
-    records: Annotated[int, whole, "each client's own; the mean, where the split makes them uneven"] = 1
-    split: Annotated[Split | Kind, SPLITS, "how records are divided among clients: a word, or a table"] = "iid"
-    byzantine: Annotated[
-        Annotated[int, natural] | Annotated[float, probability],
-        "how many attack: a number of clients, or a share",
-    ] = 0
-    participation: Annotated[Kind, PARTICIPATIONS, "who is asked in a round"] = field(
-        default_factory=lambda: Kind("All")
-    )
-
-    def __post_init__(self) -> None:
-        _settle(self)
-        if not isinstance(division := self.division, str):
-            division.check(self.records)
-        if self.attackers >= self.count:
-            raise FedprivError(f"byzantine leaves no honest client: {self.attackers} of {self.count}")
-        self.schedule.check(self.count)
-
-    @property
-    def attackers(self) -> int:
-        """How many are Byzantine: a share is rounded down."""
-        if isinstance(self.byzantine, int):
-            return self.byzantine
-        return int(self.byzantine * self.count * (1 + 1e-12))
-
-    @property
-    def division(self) -> Split | Dealing:
-        """How records are divided: by a word, or by the kind of a table with settings."""
-        if isinstance(self.split, Kind):
-            return SPLITS.of(self.split)
-        return self.split
-
-    @property
-    def schedule(self) -> Participation:
-        """Who is asked in a round."""
-        return PARTICIPATIONS.of(self.participation)
-
-    @property
-    def most_asked(self) -> int:
-        """How many a round asks at most: all there are, where their number is drawn."""
-        return self.schedule.surely(self.count) or self.count
-
-
-@dataclass(frozen=True, kw_only=True)
-class Training:
-    """What a client computes: the gradient of its batch, or the sum of its gradients along several local steps."""
-
-    model: Annotated[Kind, Family("model"), "what is trained"] = field(default_factory=lambda: Kind("Logistic"))
-    batch: Annotated[int, natural, "records a step; 0 for all the client has"] = 0
-    local_steps: Annotated[int, whole, "steps a client makes by itself in a round"] = 1
-    learning_rate: Annotated[float, positive, "of local steps; one gradient needs none"] = 0.1
-
-    def __post_init__(self) -> None:
-        _settle(self)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,6 +36,9 @@ class Privacy:
     release: Annotated[Kind | None, RELEASES, "how each record is hidden at its client, before the mechanism"] = None
     norm: Annotated[How, "how an update is held to clip: shortened, brought to it, or each coordinate alone"] = "clip"
     trust: Annotated[Word, "who sees what: each message, sums of them alone, or a curator all"] = "local"
+    unit: Annotated[
+        Unit | None, "what is protected: a client, or a record through training.sampling; a release says it"
+    ] = None
     adjacency: Annotated[Adjacency | None, "what neighbours differ by; what is released says it if not given"] = None
     colluding: Annotated[int, natural, "clients whose noise the server may know"] = 0
     dropouts: Annotated[int, natural, "clients asked that may not answer, under secure aggregation"] = 0
@@ -118,19 +48,32 @@ class Privacy:
     noise: Annotated[Noise, "drawn from the seed, so that runs repeat, or from the operating system"] = "seeded"
 
     def __post_init__(self) -> None:
-        _settle(self)
+        settle_table(self)
         CARRIERS.named(self.mechanism.kind)
         if self.release is not None:
             self._check_release(self.release)
+        elif self.protected == "record":
+            self._check_record()
         elif self.adjacency == "add-remove":
             raise FedprivError(
                 "adjacency 'add-remove' is not that of a client's message, for who sends none is seen to be absent: "
-                "'replace', or none given; it is that of records in a [privacy.release], and of noise that a trusted "
-                "curator adds (fedpriv account --trust central)"
+                "'replace', or none given; it is that of records (unit = 'record', or a [privacy.release]), and of "
+                "noise that a trusted curator adds (fedpriv account --trust central)"
             )
+
+    def _check_record(self) -> None:
+        """Refuse to promise a record what no message keeps, or no proof speaks of."""
+        if curated(self.trust):
+            raise FedprivError(
+                "unit 'record' is of messages: the noise of a curator under trust 'central' hides clients"
+            )
+        if self.is_plain:
+            raise FedprivError("unit 'record' needs a mechanism: a Plain message promises nothing to any record")
 
     def _check_release(self, release: Kind) -> None:
         RELEASES.named(release.kind)
+        if self.unit == "client":
+            raise FedprivError(f"{release.kind} protects records, not clients: unit 'record', or none given")
         if release.kind in KEPT:
             self._check_kept(release)
             return
@@ -158,6 +101,11 @@ class Privacy:
                 f"noise = '{self.noise}': what {release.kind} keeps is seeded in a simulation, and from a deployed "
                 "client's own secret key whatever the study says: noise = 'seeded'"
             )
+
+    @property
+    def protected(self) -> Unit:
+        """Whom the promise is to: a client, unless the study says a record or releases records."""
+        return self.unit or ("client" if self.release is None else "record")
 
     @property
     def is_plain(self) -> bool:
@@ -225,7 +173,7 @@ class Server:
     tolerance: Annotated[bool, "whether evaluated rounds say how many coordinates' votes survive the attackers"] = False
 
     def __post_init__(self) -> None:
-        _settle(self)
+        settle_table(self)
         optimiser_of(self.optimiser, self.momentum)  # its settings are checked
 
     @property
@@ -251,7 +199,7 @@ class Masking:
     rehearse: Annotated[bool, "whether Flower's simulation runs the protocol too"] = False
 
     def __post_init__(self) -> None:
-        _settle(self)
+        settle_table(self)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -264,4 +212,4 @@ class Run:
     checkpoint_every: Annotated[int, whole, "rounds between two checkpoints"] = 1
 
     def __post_init__(self) -> None:
-        _settle(self)
+        settle_table(self)

@@ -18,8 +18,9 @@ from fedpriv.mechanisms import COSTED
 from fedpriv.registry import built_kind
 from fedpriv.settings import Setting, settings_of
 from fedpriv.studies import file as study_file
+from fedpriv.studies.clients import Clients, Training
 from fedpriv.studies.schema import setting_schema, study_schema
-from fedpriv.studies.tables import Clients, Masking, Privacy, Run, Server, Training
+from fedpriv.studies.tables import Masking, Privacy, Run, Server
 from simulations.cli.list import FAMILIES
 from simulations.command_line import main
 

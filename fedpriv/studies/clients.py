@@ -1,0 +1,102 @@
+"""The tables of a study on its clients: who takes part and holds which records, and what each of them computes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import expm1, log1p
+from typing import Annotated, Literal
+
+from fedpriv.errors import FedprivError, natural, positive, probability, whole
+from fedpriv.population.dealing import SPLITS, Dealing
+from fedpriv.population.participation import PARTICIPATIONS, Participation
+from fedpriv.registry import Kind
+from fedpriv.settings import Family
+from fedpriv.studies._settling import settle_table
+
+Split = Literal["iid", "by-label", "in-order", "pool"]
+Divisor = Literal["drawn", "expected"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Clients:
+    """Who takes part: how many, what each holds, how many of them are Byzantine, and who is asked in a round."""
+
+    count: Annotated[int, whole, "how many take part"]
+    records: Annotated[int, whole, "each client's own; the mean, where the split makes them uneven"] = 1
+    split: Annotated[Split | Kind, SPLITS, "how records are divided among clients: a word, or a table"] = "iid"
+    byzantine: Annotated[
+        Annotated[int, natural] | Annotated[float, probability],
+        "how many attack: a number of clients, or a share",
+    ] = 0
+    participation: Annotated[Kind, PARTICIPATIONS, "who is asked in a round"] = field(
+        default_factory=lambda: Kind("All")
+    )
+
+    def __post_init__(self) -> None:
+        settle_table(self)
+        if not isinstance(division := self.division, str):
+            division.check(self.records)
+        if self.attackers >= self.count:
+            raise FedprivError(f"byzantine leaves no honest client: {self.attackers} of {self.count}")
+        self.schedule.check(self.count)
+
+    @property
+    def attackers(self) -> int:
+        """How many are Byzantine: a share is rounded down."""
+        if isinstance(self.byzantine, int):
+            return self.byzantine
+        return int(self.byzantine * self.count * (1 + 1e-12))
+
+    @property
+    def division(self) -> Split | Dealing:
+        """How records are divided: by a word, or by the kind of a table with settings."""
+        if isinstance(self.split, Kind):
+            return SPLITS.of(self.split)
+        return self.split
+
+    @property
+    def schedule(self) -> Participation:
+        """Who is asked in a round."""
+        return PARTICIPATIONS.of(self.participation)
+
+    @property
+    def most_asked(self) -> int:
+        """How many a round asks at most: all there are, where their number is drawn."""
+        return self.schedule.surely(self.count) or self.count
+
+
+@dataclass(frozen=True, kw_only=True)
+class Training:
+    """What a client computes: the gradient of its batch, or the sum of its gradients along several local steps."""
+
+    model: Annotated[Kind, Family("model"), "what is trained"] = field(default_factory=lambda: Kind("Logistic"))
+    batch: Annotated[int, natural, "records a step; 0 for all the client has"] = 0
+    sampling: Annotated[
+        Annotated[float, probability, positive] | None,
+        "q, in the place of a batch: each record is in a step's with this chance, drawn by its client in private",
+    ] = None
+    divisor: Annotated[
+        Divisor, "what a sampled batch's gradients are divided by: how many were drawn, or q times clients.records"
+    ] = "drawn"
+    local_steps: Annotated[int, whole, "steps a client makes by itself in a round"] = 1
+    learning_rate: Annotated[float, positive, "of local steps; one gradient needs none"] = 0.1
+
+    def __post_init__(self) -> None:
+        settle_table(self)
+        if self.sampling is not None and self.batch:
+            raise FedprivError(f"batch = {self.batch} and sampling = {self.sampling:g}: give one of them")
+        if self.sampling is None and self.divisor != "drawn":
+            raise FedprivError(f"divisor = {self.divisor!r} is of batches that are drawn by chance: sampling says how")
+
+    @property
+    def met(self) -> float:
+        """The chance that a record has any part in a message: 1 − (1 − q)^s of s local steps, rounded up.
+
+        >>> Training(sampling=0.01, local_steps=2).met
+        0.019900000000000004
+        """
+        if self.sampling is None or self.sampling == 1:
+            return 1.0
+        if self.local_steps == 1:
+            return self.sampling
+        return min(-expm1(self.local_steps * log1p(-self.sampling)) * (1 + 2.0**-50), 1.0)
