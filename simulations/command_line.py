@@ -36,15 +36,17 @@ class _Parser(argparse.ArgumentParser):
     """argparse, with errors like the rest of the program's: one line, and the nearest name where one is unknown."""
 
     def __init__(self, *arguments: Any, **settings: Any) -> None:
+        """Make argparse's parser, to which -1e-5 is a number and no option of a `fedpriv` command."""
         super().__init__(*arguments, **settings)
         self._negative_number_matcher = re.compile(r"^-(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?$")  # -1e-5 is no option
 
     def error(self, message: str) -> NoReturn:
+        """Raise argparse's complaint about a command line as the one line that `main` prints, in place of exiting."""
         raise FedprivError(message)
 
 
 def parser_of(chosen: str | None = None) -> argparse.ArgumentParser:
-    """One subcommand, whose module is imported here; or all of them by their names, to be told about."""
+    """The parser of `fedpriv`: with the chosen subcommand, whose module is imported; else of all, by names alone."""
     top = _Parser(
         prog="fedpriv", description="Private and Byzantine-robust federated learning, with certified guarantees."
     )
@@ -59,7 +61,7 @@ def parser_of(chosen: str | None = None) -> argparse.ArgumentParser:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command: 0 when it did what was asked, 1 when part of it failed, 2 when what was asked cannot be done."""
+    """The command `fedpriv`: 0 where what was asked is done, 1 where part of it failed, 2 where it cannot be done."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
@@ -96,7 +98,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _refused(why: object) -> int:
-    """Say why; the exit code of what cannot be done."""
+    """Print in one line why a `fedpriv` command cannot do what was asked; its exit code, 2."""
     print(f"fedpriv: {why}", file=sys.stderr)
     return 2
 

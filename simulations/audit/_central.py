@@ -38,12 +38,12 @@ class Means:
 
     @property
     def rule(self) -> PrivateMean:
-        """What the server aggregates by."""
+        """The curator's rule `PrivateMean`, by which the server aggregates: the noise that is audited."""
         return cast(PrivateMean, self.study.rule)  # or the study were refused
 
     @property
     def checked(self) -> Means:
-        """These means, refused where the noise is not that of a single mean."""
+        """This trial source as it is; refused where the rule's noise is not that of a single mean."""
         found = self.rule
         if found.method != "dp-mean":
             raise FedprivError(
@@ -54,12 +54,12 @@ class Means:
 
     @property
     def event(self) -> Event:
-        """What the certificate is of."""
+        """The event whose certificate the trials test: all rounds' private means of one client's update."""
         return self.rule.event(DIMENSION, self.rounds)
 
     @property
     def words(self) -> str:
-        """The trial, for people."""
+        """What one trial is, in a sentence for audit.json and its readers."""
         return (
             f"one client's update along a coordinate or against it, in {self.rounds:,} private means of "
             f"{self.clients:,} clients"
@@ -67,20 +67,20 @@ class Means:
 
     @property
     def clients(self) -> int:
-        """Rows of a mean, canaries among them."""
+        """How many rows the mean of a trial has, canaries among them: the most clients a round asks."""
         return max(self.study.clients.most_asked, 1)
 
     @property
     def weight(self) -> int:
-        """Coordinates a trial draws."""
+        """How many coordinates a trial draws: it decides how many trials are one block on disk."""
         return max(self.clients, DIMENSION) * self.rounds
 
     def checks_repeats(self, trials: int) -> bool:
-        """Reals are never the same twice."""
+        """True: means are reals, so two that are the same in an audit come from the same noise."""
         return True
 
     def scored(self, held: NDArray[np.bool_], numbers: Numbers) -> Scored:
-        """What the means say of each canary, and a key for each mean."""
+        """Run the trials of canaries by these numbers: what the curator's means say of each, and keys of the means."""
         each, scores, keys = min(self.clients, DIMENSION), np.zeros(len(held)), []
         for start in range(0, len(held), each):
             own = slice(start, min(start + each, len(held)))

@@ -20,7 +20,7 @@ Seen = Callable[[NDArray[Any], Generator], NDArray[Any]]  # what is seen of symb
 
 
 def crowd_of(own: Mechanism, level: float, others: int) -> tuple[int, Vector]:
-    """The law of the others' sum, symmetric symbols at 0 and votes at −level: its lowest value, and probabilities."""
+    """What others' messages in an audited sum add up to, votes at −level, ternary at 0: its lowest value and law."""
     if isinstance(own, Ternary):
         if others > CROWD:
             raise FedprivError(f"sums of {others:,} others' three symbols are too many to audit: at most {CROWD:,}")
@@ -37,7 +37,7 @@ def crowd_of(own: Mechanism, level: float, others: int) -> tuple[int, Vector]:
 
 
 def with_crowd(lowest: int, law: Vector) -> Seen:
-    """A sum in which the others are drawn from the law of theirs: its lowest value, and probabilities."""
+    """How trials see an audited sum: a function that adds to symbols the others' total, drawn from its law."""
     below = np.cumsum(law / law.sum())
     below[-1] = 1.0
     return lambda symbols, rng: symbols + (lowest + np.searchsorted(below, rng.random(symbols.shape), side="right"))

@@ -67,7 +67,7 @@ class Ask:
 
     @property
     def message(self) -> Message:
-        """The question as a server sends it."""
+        """The question as the Flower message that a server sends the node's client app."""
         task: dict[str, ConfigRecordValues] = {
             "study": self.text, "round": self.round, "seconds": PATIENCE, "until": 0.0, "restarted": False,
             "code": code_identity(), "run": self.run,
@@ -78,11 +78,11 @@ class Ask:
         return Message(RecordDict({"task": ConfigRecord(task), "arrays": ArrayRecord(arrays)}), 1, "train")
 
     def settings_of(self, clients: Numbers) -> NDArray[np.float64] | None:
-        """The settings that were sent to some of its clients, a row each; None where nothing adapts."""
+        """The adaptive settings that the question sent to these of its clients, a row each; None where none adapt."""
         return None if self.settings is None else self.settings[np.searchsorted(self.clients, clients)]
 
     def messages_in(self, frame: OPENED) -> Iterator[tuple[int, bytes]]:
-        """Each client's message in a frame of the answer, with what it answers: nothing of settings alone."""
+        """Each client's message in a frame of a node's answer: its number, and its bytes with study and round."""
         about = f"{self.text}\0{self.round}\0".encode()
         match frame:
             case wire.Messages():
@@ -95,7 +95,7 @@ class Ask:
                 return
 
     def counts_in(self, frame: OPENED) -> Iterator[tuple[int, float]]:
-        """The noisy count behind each client's clip norm in a frame of the answer: nothing where none adapts."""
+        """Each client's noisy count behind its adaptive clip norm, worked back from a frame of a node's answer."""
         own, study, before = self.study.privacy.private_sum, self.study, self.settings_of(frame.clients)
         if isinstance(frame, wire.Adapted) and isinstance(own, AdaptiveDpSgd) and before is not None:
             expected, steps = own.sampling * study.clients.records, study.training.local_steps
@@ -114,7 +114,7 @@ class Heard(NamedTuple):
 
 @contextmanager
 def in_flower() -> Iterator[None]:
-    """Flower makes messages inside its runtime only, which it knows by these three."""
+    """While it lasts the audit can make Flower's messages, as only Flower's runtime can, known by three ids."""
     names = ("_task_id", "_run_id", "_node_id")
     before = [getattr(TaskIdentity, name) for name in names]
     for name in names:
@@ -127,7 +127,7 @@ def in_flower() -> Iterator[None]:
 
 
 def heard(copy: Copy, ask: Ask) -> Heard:
-    """The node's answer, by the client's app; of a sum that masks hide, by what makes the vector that they are put on.
+    """Ask the copied node through the client's app, and take in its answer; of a masked sum, what masks are put on.
 
     What a node writes into its own log is not the server's to see. Of a reply's own metadata it is told what those of
     any reply do not say, and when it was made where that is not true.
@@ -158,18 +158,19 @@ def heard(copy: Copy, ask: Ask) -> Heard:
 
 
 def masked(copy: Copy, study: Study) -> bool:
-    """Whether a node would put masks on what it answers."""
+    """Whether a node would put masks on its answers to this study: its policy and the study both show sums only."""
     return copy.home.policy.trust == "secure-aggregation" and sums_only(study.privacy.trust)
 
 
 def drawn(copy: Copy, study: Study, dimension: int) -> tuple[Event, ...]:
-    """What a message is an event of, by the channel or release that draws it: what the node's own ledger has to say.
+    """The events that a message of this study is, by what draws it: what the copied node's ledger must charge for it.
 
     Others' noise counts as far as the policy's words go, which the ledger is not asked about.
     """
     own, hidden = copy.home.policy, masked(copy, study) or copy.home.policy.trust == "simulated"
 
     def counted(event: Event) -> Event:
+        """An event whose trust is cut to what the policy believes of others' noise: none where messages are seen."""
         match event.trust:
             case Sums(certain):
                 return replace(event, trust=Sums(min(certain, own.contributors)) if hidden else Local())
@@ -182,14 +183,14 @@ def drawn(copy: Copy, study: Study, dimension: int) -> tuple[Event, ...]:
 
 
 def honest(home: Home, study: Study) -> Numbers:
-    """The node's clients, but for those that a study has play attackers."""
+    """The numbers of a node's clients whom an audit may ask: all but those that the study has play attackers."""
     (own, of), count, bad = home.place, study.clients.count, study.clients.attackers
     held = np.arange(own * count // of, (own + 1) * count // of)
     return np.setdiff1d(held, byzantine_clients(count, bad, study.run.seed)) if bad else held
 
 
 def _told(record: ArrayRecord | ConfigRecord | MetricRecord) -> str:
-    """Every value of a record, and of arrays what they say of themselves: all but the bytes that carry the answer."""
+    """A record of a node's answer in words to be compared: all values; of arrays all but the bytes that answer."""
     if not isinstance(record, ArrayRecord):
         return ", ".join(f"{name} = {value!r}" for name, value in record.items())
     told = []
@@ -202,7 +203,7 @@ def _told(record: ArrayRecord | ConfigRecord | MetricRecord) -> str:
 
 
 def _read(ask: Ask, content: bytes, names: str) -> Heard:
-    """What is seen of an answer: its records, its frames, whom they speak for, who failed and why, and its size.
+    """A node's answer as a server sees it: words to compare with the neighbour's, frames, and a fault if it has one.
 
     Settings that a release cannot have come to, whatever its noise, are a fault; so are bytes that say more than these.
     """

@@ -33,7 +33,7 @@ class Fault(NamedTuple):
 
 
 def uncharged(left: dict[int, set[bytes]], lines: list[dict[str, Any]]) -> Fault | None:
-    """The client of whom most more left than its ledger holds: its messages by number, and the lines of charges."""
+    """A fault where more messages of a client left the node than its ledger's lines charge; the worst client's."""
     charged = Counter(number for line in lines for number in Line.of_line(line).clients.tolist())
     more = {number: len(some) - charged[number] for number, some in left.items() if len(some) > charged[number]}
     if not more:
@@ -44,7 +44,7 @@ def uncharged(left: dict[int, set[bytes]], lines: list[dict[str, Any]]) -> Fault
 
 
 def other_price(copy: Copy, ask: Ask, line: dict[str, Any]) -> Fault | None:
-    """Where a ledger is charged another event than that of the channel or release that the study asked for draws by."""
+    """A fault where a line of the node's ledger charges other events than what draws this study's messages."""
     found, due = tuple(map(event_of, line["events"])), drawn(copy, ask.study, ask.weights.size)
     if found == due:
         return None
@@ -52,12 +52,12 @@ def other_price(copy: Copy, ask: Ask, line: dict[str, Any]) -> Fault | None:
 
 
 def _short(events: tuple[Event, ...]) -> str:
-    """Events in a few words."""
+    """Events in a few words, for a fault of the node's ledger: mechanism and trust of each."""
     return " and ".join(f"{each.mechanism} of {each.trust}" for each in events)
 
 
 def overspent(copy: Copy, world: World, asked: Asked, weights: Rows) -> Fault | None:
-    """Where a node whose budget is spent still answers: with as much as one message costs, it is asked for several."""
+    """A fault where a node whose budget holds one message answers rounds that surely cost more; None if it refuses."""
     (event,), delta = drawn(copy, asked.study, weights.size), copy.home.policy.budget.delta
     budget = Account((event,)).upper_epsilon(delta) * ENOUGH
     many = next((n for n in MANY if _at_least(event, n, delta) > budget), None)
@@ -71,12 +71,12 @@ def overspent(copy: Copy, world: World, asked: Asked, weights: Rows) -> Fault | 
 
 
 def _at_least(event: Event, messages: int, delta: float) -> float:
-    """The lower bound of ε of so many messages, each of them that event."""
+    """The lower bound of ε at δ for so many messages of one event: by it a budget is surely overspent."""
     return Account((replace(event, rounds=event.rounds * messages),)).epsilon(delta).bounds.lower
 
 
 def still(study: Study, counts: Sequence[list[float]]) -> Fault | None:
-    """Where the counts behind clip norms spread less than their noise alone: rows of counts that were asked for alike.
+    """A fault where noisy counts behind clip norms, a row for those asked alike, spread less than their noise alone.
 
     Whatever else they depend on adds to their spread, so Σ(count − mean)²/σ_b² is no less than χ² but by chance.
     """

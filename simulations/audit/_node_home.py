@@ -45,7 +45,7 @@ class Home:
 
     @staticmethod
     def of(directory: Path) -> Home:
-        """The node of a directory, or one line that says what is missing there."""
+        """Read the node of a directory for its audit: policy, partition, key; refused where one of them is missing."""
         policy, table = policy_of(directory)
         if policy.noise != "cryptographic":
             raise FedprivError(
@@ -63,11 +63,11 @@ class Home:
 
     @property
     def ledger(self) -> Path:
-        """Where its ledger and its keys are."""
+        """The directory of the node's own ledger and keys, which an audit reads and copies and never writes."""
         return self.directory / self.policy.ledger
 
     def check_same(self, directory: Path, table: dict[str, Any]) -> None:
-        """Refuse the policy of another directory, as it is written there: neighbours differ in data alone."""
+        """Refuse a --neighbour directory whose policy table differs from the node's in more than its data."""
         one, other = (
             {name: value for name, value in of.items() if name not in ("data", "ledger")}
             | {f"data.{name}": value for name, value in of["data"].items() if name != "path"}
@@ -81,7 +81,7 @@ class Home:
 
 
 def policy_of(directory: Path) -> tuple[Policy, dict[str, Any]]:
-    """The policy in a directory, and the table that its file holds."""
+    """The policy.toml of a node's directory: the checked policy, and the table that the file holds."""
     file = directory / POLICY
     if not file.is_file():
         raise FedprivError(
@@ -103,7 +103,7 @@ class Copy:
     beside: Path  # on disk, for the data of a neighbour
 
     def named(self, words: str) -> str:
-        """Words in which the copy's files are called by the node's: nobody else will find the copy's."""
+        """Words of an error with the copy's paths replaced by the node's, for nobody will find the copy's."""
         path = self.home.policy.data.settings.get("path", "data") if self.home.policy.data else "data"
         for own, known in ((DATA, path), (LEDGER, self.home.ledger), (POLICY, self.home.directory / POLICY)):
             words = words.replace(str(self.directory / own), str(known))
@@ -111,17 +111,17 @@ class Copy:
 
     @property
     def config(self) -> dict[str, Any]:
-        """What Flower would tell it."""
+        """The node config that Flower would give the client app of the copied node: policy file and partition."""
         own, of = self.home.place
         return {"policy": str(self.directory / POLICY), "partition-id": own, "num-partitions": of}
 
     @property
     def ledger(self) -> Path:
-        """Where it is charged."""
+        """The directory of the copy's own ledger, where what an audit asks is charged in place of the node's."""
         return self.directory / LEDGER
 
     def lay(self, data: Kind | None, budget: float | None = None) -> None:
-        """Write the policy, with these data, and so much ε, in the place of its own; paths are the same for all data.
+        """Write the copy's policy.toml: the node's with these data and this ε to spend; all data lie at one path.
 
         How long a round may take ends a process, and time is not audited.
         """
@@ -139,7 +139,7 @@ class Copy:
         (self.directory / POLICY).write_text(toml_text(table), encoding="utf-8")
 
     def begin(self, *, as_it_stands: bool = False) -> None:
-        """Empty the ledger, or put that of the node in its place; the key stays the node's.
+        """Empty the copy's ledger before questions are asked, or lay the node's own in its place; the key stays.
 
         The node's is copied while the node itself is not at it: a lock on its directory leaves nothing on disk.
         """
@@ -160,14 +160,14 @@ class Copy:
 
 
 def ledger_of(copy: Copy, after: int = 0) -> list[dict[str, Any]]:
-    """The lines of a copy's ledger after so many."""
+    """What the copied node was charged, as its ledger's lines after the first `after` of them."""
     file = copy.ledger / FILE
     return lines_of(file, after) if file.exists() else []
 
 
 @contextmanager
 def copied(home: Home, place: Path) -> Iterator[Copy]:
-    """A copy that is gone afterwards, and so is what killed audits have left.
+    """While it lasts, a copy of the node to ask in its place; copies that killed audits have left are removed.
 
     Every answer is on disk before it leaves, so a copy that is asked thousands of times stands in memory where it can.
     """

@@ -10,7 +10,7 @@ from fedpriv.errors import FedprivError
 
 
 def lines_of(file: Path, after: int = 0) -> list[dict[str, Any]]:
-    """A ledger's lines after so many. Half a line at the end is what a kill leaves, and a node takes away."""
+    """The lines of a node's ledger file, as tables, after so many; half a line that a kill has left is no line."""
     *whole, last = file.read_text(encoding="utf-8").split("\n")
     found = []
     for number, line in enumerate(([*whole, last] if last else whole)[after:], after + 1):
@@ -26,7 +26,7 @@ def lines_of(file: Path, after: int = 0) -> list[dict[str, Any]]:
 
 
 def place_of(file: Path) -> tuple[int, int]:
-    """Partition p of P, which a ledger's newest line that names one says it is of."""
+    """Partition p of P that a node hosts, as (p, P): what the newest line of its ledger file that says so says."""
     try:
         found = [line["place"] for line in lines_of(file) if "place" in line]
         own, of = map(int, found[-1])

@@ -31,9 +31,9 @@ AT_ONCE = 1 << 22  # symbols of others drawn at a time
 
 
 def others_of(channel: Channel, count: int, d: int, rng: Generator) -> Vector:
-    """The sum of `count` messages whose update is 0: of votes by the law of their number, else one by one.
+    """What other clients add to a node's messages in a trial's sum: `count` messages of update 0, drawn anew.
 
-    `d` is how many coordinates each of them has.
+    Of votes their number is drawn by its law, else one message after another; `d` is how many coordinates each has.
     """
     own = channel.mechanism
     if not isinstance(own, Cldp) and hasattr(own, "chance"):
@@ -49,7 +49,7 @@ def others_of(channel: Channel, count: int, d: int, rng: Generator) -> Vector:
 
 
 def sent_by(study: Study, held: Held, clients: Numbers, rounds: int, weights: Rows) -> list[Vector]:
-    """What these clients' messages are drawn from, round by round: updates as the cohort makes and bounds them."""
+    """The bounded updates that these clients' messages are drawn from, a matrix a round, as the cohort makes them."""
     cohort = Cohort(prepared_study(study, held), "seeded", answers=True)
     found: list[Vector] = []
     peak = getattr(study.privacy.drawn_by, "peak", np.inf)
@@ -74,7 +74,7 @@ class Release(NamedTuple):
 
 
 def release_of(study: Study, held: tuple[Held, Held], client: int, weights: Rows) -> Release:
-    """The release of one client at a model, by the records that it holds in either world."""
+    """What a client's release comes to in either of two worlds, at a model: the expected sums and the spread."""
     own = study.privacy.private_sum
     assert own is not None
     sides = [(pool, records_of(division, client)) for pool, division in held]
@@ -91,13 +91,14 @@ def release_of(study: Study, held: tuple[Held, Held], client: int, weights: Rows
 
 
 def of_releases_by(study: Study, held: tuple[Held, Held], clients: Numbers, weights: Rows) -> Score:
-    """What releases at a model say for the first world, a row for each of these clients."""
+    """How trials score a node's releases: a function from a row a client to the log likelihood ratio of worlds."""
     own, steps = study.privacy.private_sum, study.training.local_steps
     assert own is not None
     expected, sampling = own.sampling * study.clients.records, own.sampling
     known = [release_of(study, held, client, weights) for client in clients.tolist()]
 
     def score(seen: Rows) -> float:
+        """The log likelihood ratio of one answer of the node: its clients' releases, added up."""
         out = np.asarray(study.privacy.drawn_by.decode(seen, 1))
         return sum(
             each.sign * of_releases(row * expected, each.base, each.way, each.spread, sampling, steps)
@@ -110,7 +111,7 @@ def of_releases_by(study: Study, held: tuple[Held, Held], clients: Numbers, weig
 def _summed(
     net: Net, own: PrivateSum, pool: Pool, records: Numbers, weights: Rows, along: Vector | None = None
 ) -> tuple[Vector, float]:
-    """The sum of the clipped gradients of some records, and of the squares of their parts along a direction."""
+    """What a release sums of these records: clipped gradients, and squares of their parts `along` a direction."""
     total, squares = np.zeros(net.dimension), 0.0
     for start in range(0, len(records), size := rows_together(net.dimension)):
         some = records[start : start + size]
@@ -126,7 +127,7 @@ def _summed(
 
 
 def effect_of(study: Study, held: tuple[Held, Held], client: int, weights: Rows, rounds: int) -> float:
-    """How far apart in two worlds that is which a client's messages are drawn from: in so many rounds at most."""
+    """How far a client's messages move from one world to the other: the audit takes the neighbour that moves most."""
     if study.privacy.private_sum is not None:
         return float(np.linalg.norm(release_of(study, held, client, weights).way))
     whose, some = np.array([client]), min(study.run.rounds, rounds)
@@ -135,6 +136,6 @@ def effect_of(study: Study, held: tuple[Held, Held], client: int, weights: Rows,
 
 
 def event_of(copy: Copy) -> tuple[Event, ...]:
-    """What the copy's ledger has come to, for one unit of its policy."""
+    """The events that the copied node's ledger has come to, for one unit of its policy: what the certificate is of."""
     with own_ledger.opened_ledger(copy.ledger, copy.home.place) as ledger:
         return ledger.events(unit=copy.home.policy.unit)

@@ -38,13 +38,13 @@ class Change:
 
     @property
     def words(self) -> str:
-        """The change, for people."""
+        """The change in words, by which an audit names the neighbour: whose record, left out or replaced."""
         some = f"record {self.records[0]}" if len(self.records) == 1 else f"all {len(self.records):,} records"
         done = "left out" if self.how == "out" else "replaced"
         return f"{some} of client {self.whose} {done}"
 
     def made(self, pool: Pool) -> Pool:
-        """The records afterwards."""
+        """The pool of a node's own records with this change made: the data that its neighbour holds."""
         if self.how == "out":
             x, y = (np.delete(np.asarray(each), self.records, axis=0) for each in (pool.x, pool.y))
             return replace(pool, x=x, y=y)
@@ -54,14 +54,14 @@ class Change:
         return replace(pool, x=x, y=y)
 
     def of_study(self, pool: Pool, division: Division) -> Held:
-        """A study's own records afterwards: nobody but their client has others."""
+        """A study's pool and division with this change made: only the one client's records are others."""
         if self.how == "another":
             return self.made(pool), division
         return pool, without(division, self.records)
 
 
 def turned(record: NDArray[Any]) -> NDArray[Any]:
-    """Another record in its range: what was largest is smallest.
+    """The record that takes another's place in a neighbour: mirrored in its range, so that its largest is smallest.
 
     >>> turned(np.array([1, 2, 9], np.uint8)).tolist()
     [9, 8, 1]
@@ -73,14 +73,14 @@ def turned(record: NDArray[Any]) -> NDArray[Any]:
 
 
 def without(division: Division, records: Numbers) -> Uneven:
-    """A division in which nobody has these records, and everybody all others that were theirs."""
+    """A study's division as the neighbour has it: these records are nobody's, all others whose they were."""
     own = [records_of(division, client) for client in range(division.clients)]
     kept = [each[~np.isin(each, records)] for each in own]
     return Uneven(np.concatenate(kept), np.cumsum([0, *map(len, kept)]))
 
 
 def candidates(division: Division, clients: Numbers, how: How, *, whole: bool) -> list[Change]:
-    """Ten records, or with `whole` all records of ten clients, as far from one another as these clients' own are."""
+    """At most ten changes that could make a node's neighbour: a record each, or with `whole` a client's all."""
     holding = [(client, own) for client in clients.tolist() if len(own := records_of(division, client))]
     if not holding:
         raise FedprivError("this node holds no records, so there is none to leave out: --neighbour DIR2 names one")
@@ -91,13 +91,13 @@ def candidates(division: Division, clients: Numbers, how: How, *, whole: bool) -
 
 
 def _spread(what: list[T]) -> list[T]:
-    """Ten of a list, evenly spaced from its first to its last; all of a shorter one."""
+    """Ten of a list, evenly spaced from first to last: the candidates for a neighbour; all of a shorter list."""
     places = np.unique(np.linspace(0, len(what) - 1, min(CANDIDATES, len(what))).round().astype(int))
     return [what[place] for place in places]
 
 
 def written(pool: Pool, folder: Path) -> Kind:
-    """Records as files, and what a policy calls them."""
+    """Save a neighbour's records as .npy files in a folder; the policy's data table that names them."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     np.save(folder / "x.npy", pool.x)
     np.save(folder / "y.npy", pool.y)
@@ -108,7 +108,7 @@ def written(pool: Pool, folder: Path) -> Kind:
 
 
 def digests(pool: Pool) -> list[bytes]:
-    """What a model sees of each record, and its label, in a few bytes."""
+    """A hash of each record as a model sees it, with its label: by these two nodes' data are compared."""
     found = []
     for start in range(0, len(pool), AT_ONCE):
         some = slice(start, start + AT_ONCE)
@@ -127,7 +127,7 @@ class Difference:
 
     @staticmethod
     def of(one: Pool, other: Pool) -> Difference:
-        """The difference of two pools, in whatever order their records stand."""
+        """Compare a node's records with another's by their content, in any order: which each has alone."""
         if one.shape != other.shape:
             raise FedprivError(f"records of shape {other.shape}, where the node's have {one.shape}")
         found = digests(one), digests(other)
@@ -135,7 +135,7 @@ class Difference:
 
     @property
     def words(self) -> str:
-        """What the second is, beside the first, for people."""
+        """What the neighbour has beside the node, in words for the audit's report."""
         gone, come = self.only
         if len(gone) > 1 or len(come) > 1:
             return "other data of the client"
@@ -144,7 +144,7 @@ class Difference:
         return f"record {gone[0]} left out" if len(gone) else f"with its record {come[0]} more"
 
     def check(self, names: tuple[Path, Path], *, one: bool, replaced: bool) -> None:
-        """Refuse what are no neighbours: no record is another, or more than one where one may be.
+        """Refuse two directories that are no neighbours: the same records, or more than one other where one may be.
 
         `names` are the two directories; `one` says that neighbours differ in a single record, and `replaced` that
         another may be in its place.
@@ -166,7 +166,7 @@ class Difference:
 
 
 def _surplus(own: list[bytes], others: list[bytes]) -> Numbers:
-    """The places of those that stand in `own` more often than in `others`."""
+    """The places of digests that stand in `own` more often than in `others`: records of one node alone."""
     left, found = Counter(others), []
     for place, each in enumerate(own):
         if left[each]:
@@ -177,7 +177,7 @@ def _surplus(own: list[bytes], others: list[bytes]) -> Numbers:
 
 
 def moved(one: Held, other: Held, among: Numbers) -> list[int]:
-    """Which of these clients have other records in the one node than in the other; refused where none has.
+    """The clients, of these, whose records differ between node and neighbour, by number; refused where none's do.
 
     The node's own dealing is what deals them.
     """
@@ -185,6 +185,7 @@ def moved(one: Held, other: Held, among: Numbers) -> list[int]:
     most, asked = max(division.clients for _, division in tables), set(among.tolist())
 
     def own(table: tuple[list[bytes], Division], client: int) -> list[bytes]:
+        """The digests of one client's records in one of the two nodes, sorted, so that their order does not count."""
         known, division = table
         return sorted(known[each] for each in records_of(division, client).tolist())
 

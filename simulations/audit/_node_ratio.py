@@ -31,7 +31,7 @@ Score = Callable[[Rows], float]
 
 
 def of_messages(mechanism: Mechanism, x: Rows, y: Rows) -> Score:
-    """ln P(symbols | x)/P(symbols | y), a row a client, x and y within the peak.
+    """How trials score messages: symbols, a row a client, to ln P(symbols | x)/P(symbols | y), x and y in the peak.
 
     >>> from fedpriv.mechanisms import StochasticSign
     >>> score = of_messages(StochasticSign(clip=1, scale=2), np.array([[1.0, 0.5]]), np.array([[-1.0, 0.5]]))
@@ -70,7 +70,7 @@ def of_messages(mechanism: Mechanism, x: Rows, y: Rows) -> Score:
 
 
 def of_sums(mechanism: Mechanism, x: Rows, y: Rows, summed: int) -> Score:
-    """A score of the sum of `summed` messages, of these inputs and of others that are 0: along the way from y to x.
+    """How trials score a sum of `summed` messages, all but these inputs' being 0: how far it is from y to x.
 
     It orders sums as the likelihood ratio does where noise is normal, and of votes where there are many. Whatever it
     is, what a guesser gets right by it is counted.
@@ -80,13 +80,14 @@ def of_sums(mechanism: Mechanism, x: Rows, y: Rows, summed: int) -> Score:
     way, middle = (x - y).sum(axis=0), (x + y).sum(axis=0) / 2
 
     def total(seen: Rows) -> Rows:
+        """The sum of updates that a sum of symbols decodes to; of NoisySign, which has no decoder, the sum itself."""
         return seen if isinstance(mechanism, NoisySign) else mechanism.decode(seen, summed) * summed
 
     return lambda seen: _total((total(seen) - middle) * way)
 
 
 def of_answers(mechanism: Mechanism, x: Rows, y: Rows) -> Score:
-    """A score of messages, a row a client; of a single row, which is smaller, as of the sum of these clients' alone."""
+    """How trials score a node's answers: messages, a row a client; a single row as the sum of these clients'."""
     alone, added, many = of_messages(mechanism, x, y), of_sums(mechanism, x, y, len(x)), len(x)
     return lambda seen: alone(seen) if len(seen) == many else added(seen.sum(axis=0))
 
@@ -120,11 +121,11 @@ def log_drawn(sampling: float, steps: int) -> Vector:
 
 
 def _total(terms: Rows) -> float:
-    """The sum of log likelihood ratios, none of them beyond what counts as certain."""
+    """The log likelihood ratio of a whole answer: its symbols' summed, none of them beyond what counts as certain."""
     return float(np.clip(terms, -SURE, SURE).sum())
 
 
 def _logs(of_x: Rows, of_y: Rows) -> tuple[Rows, Rows]:
-    """ln(p/q) and ln((1 − p)/(1 − q)) of chances, those past 0 and 1 by rounding held inside."""
+    """ln(p/q) and ln((1 − p)/(1 − q)): what a symbol says by coming, or not, if its chance is p of x and q of y."""
     p, q = (np.clip(each, 1e-300, 1.0) for each in (of_x, of_y))
     return np.log(p / q), np.log(np.maximum(1 - p, 1e-300) / np.maximum(1 - q, 1e-300))

@@ -16,7 +16,7 @@ from simulations.audit._node_trials import Asked
 
 
 def tried(home: Home, asked: Asked, weights: Rows) -> Iterator[Ask]:
-    """What a server might try, after all rounds, to learn more by."""
+    """Questions a curious server might add after all rounds: the same again, other models, rounds that cannot be."""
     first, after = asked.ask(1, weights, asked.first), asked.rounds + 1
     moved = weights.copy()
     moved[:1] += np.float32(1)
@@ -34,7 +34,7 @@ def tried(home: Home, asked: Asked, weights: Rows) -> Iterator[Ask]:
 
 
 def other_studies(home: Home, asked: Asked, weights: Rows) -> Iterator[Ask]:
-    """The first round of the study otherwise: divided among others, in other batches, more steps, hardly any noise."""
+    """Questions in which a server alters the study: other clients, seed, batches, steps, or hardly any noise."""
     study, own = asked.study, asked.study.privacy
     otherwise = {
         "another number of clients": f"clients.count={2 * study.clients.count + 1}",
@@ -60,5 +60,5 @@ def other_studies(home: Home, asked: Asked, weights: Rows) -> Iterator[Ask]:
 
 
 def _of(asked: Asked, round: int, weights: Rows, about: str) -> Ask:
-    """A round of others, or of another study, with the settings that it begins with."""
+    """One question of the script a node is tried with: a round of `asked` with its first settings, called `about`."""
     return replace(asked.ask(round, weights, asked.first), about=about)

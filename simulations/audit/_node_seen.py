@@ -45,7 +45,7 @@ class Sitting:
 
 
 def compared(copy: Copy, worlds: tuple[World, World], asked: Asked, weights: Rows) -> Seen:
-    """Ask both worlds alike, with an empty ledger and with the node's own."""
+    """Ask the node and its neighbour the same script, and collect all but messages that tells them apart, as faults."""
     asks, answers, faults, names = 0, 0, list[Fault](), [world.name for world in worlds]
     counts = defaultdict[tuple[int, int], list[float]](list)  # by world and client
     for as_it_stands in (False, True):
@@ -72,12 +72,12 @@ def compared(copy: Copy, worlds: tuple[World, World], asked: Asked, weights: Row
 
 
 def _either(words: set[str]) -> str:
-    """What was told in several sittings, each of it once and cut where it is too long."""
+    """What several sittings heard to one question, joined by "or" for a fault, each once and cut at a length."""
     return " or ".join(each if len(each) <= LONGEST else each[:LONGEST] + "…" for each in sorted(words))
 
 
 def _sitting(copy: Copy, asked: Asked, weights: Rows, *, as_it_stands: bool) -> Sitting:
-    """All rounds, and then what a server might try to learn more by; with an empty ledger or the node's."""
+    """Ask one world all rounds, then what a curious server might try: what came back, left and was charged."""
     copy.begin(as_it_stands=as_it_stands)
     beside = chain(tried(copy.home, asked, weights), other_studies(copy.home, asked, weights))
     script = chain(session(copy, asked, weights, adapts=False), ((ask, heard(copy, ask)) for ask in beside))

@@ -44,7 +44,7 @@ class World:
 
     @contextmanager
     def at(self, copy: Copy, budget: float | None = None) -> Iterator[None]:
-        """Meanwhile the copy holds this, and has so much ε. A study's data are changed behind the node's own door."""
+        """While it lasts, the copied node holds this world's data, and has so much ε where that is given."""
         copy.lay(self.data, budget)
         if self.change is None:
             yield
@@ -53,6 +53,7 @@ class World:
         real, change = Node._data, self.change
 
         def held(_: Node, study: Study) -> Held:
+            """A study's records and division with the change, in the place of what the copied node would hold."""
             if study.id not in known:
                 pool = pool_of(study)
                 known[study.id] = change.of_study(pool, division_of(study, pool))
@@ -66,7 +67,7 @@ class World:
 
 
 def held_by(copy: Copy, world: World, study: Study) -> Held:
-    """A world's records and whose they are, as the node itself has them."""
+    """A world's records and whose they are, as the copied node itself deals them for a study."""
     with world.at(copy):
         found = Node.of(copy.config)._data(study)
     if found is None:
@@ -85,22 +86,22 @@ class Asked:
 
     @cached_property
     def text(self) -> str:
-        """The study as a server sends it."""
+        """The study as the TOML text that a server sends to a node."""
         return study_file.study_text(self.study)
 
     def ask(self, round: int, weights: Rows, settings: NDArray[np.float64] | None = None) -> Ask:
-        """The question of one round."""
+        """The question of one round, at this model and with these adaptive settings, to be put to the copied node."""
         return Ask(f"round {round}", self.study, self.text, round, self.clients, weights, settings=settings)
 
     @property
     def first(self) -> NDArray[np.float64] | None:
-        """The settings that releases begin with, a row a client; none where nothing adapts."""
+        """The adaptive settings before the first round, a row for each client asked; None where nothing adapts."""
         own = self.study.first_settings
         return np.tile(np.array(own, np.float64), (len(self.clients), 1)) if own else None
 
 
 def session(copy: Copy, asked: Asked, weights: Rows, *, adapts: bool = True) -> Iterator[tuple[Ask, Heard]]:
-    """All rounds one after another, and the answers: what adapts goes on as the node itself has said.
+    """Ask the copied node all rounds in turn: each question with its answer; what adapts goes on as the node said.
 
     Without `adapts` it begins anew in each round, so that no question depends on noise.
     """
@@ -131,7 +132,7 @@ class NodeTrials:
 
     @property
     def words(self) -> str:
-        """The trial, for people."""
+        """What one trial is, in a sentence for audit.json and its readers: who is asked what, seen in which sum."""
         rounds, clients = self.asked.rounds, len(self.asked.clients)
         who = f"client {self.asked.clients[0]}" if clients == 1 else f"{clients:,} clients"
         seen = f"{rounds:,} rounds of {who} asked of the node or of {self.beside}, through the client's app"
@@ -146,26 +147,26 @@ class NodeTrials:
         )
 
     def checks_repeats(self, trials: int) -> bool:
-        """Whether no two honest messages can be the same, nor two sums, in which there is more noise than in one."""
+        """Whether honest messages or sums of so many trials never coincide: repeats then refute the certificate."""
         return told_apart(self.event, trials * self.event.rounds * len(self.asked.clients))
 
     @property
     def in_a_tail(self) -> bool:
-        """Whether what tells worlds apart is rare: of releases, whose batches are drawn."""
+        """Whether few trials tell the worlds apart, as with releases on drawn batches: the verdict then tries tails."""
         return self.private is not None
 
     @property
     def ranked(self) -> bool:
-        """Whether scores take so many values that their ranks tell more than guesses: not of so few trials."""
+        """False: of a node there are too few trials for the verdict to go by the ranks of their scores."""
         return False
 
     @property
     def private(self) -> PrivateSum | None:
-        """The release, where messages carry one."""
+        """The study's release of records where the node's messages carry one; None where a channel draws them."""
         return self.asked.study.privacy.private_sum
 
     def scored(self, held: NDArray[np.bool_], numbers: Numbers) -> Scored:
-        """The log likelihood ratio of each trial's answers, and a key for each message."""
+        """Ask the copied node through these trials, as itself or as its neighbour: likelihood ratios, and keys."""
         scores, keys = np.zeros(len(held)), [np.zeros(0, np.uint64)]
         for side, world in enumerate(self.worlds):
             with world.at(self.copy):
@@ -174,7 +175,7 @@ class NodeTrials:
         return Scored(scores, np.concatenate(keys))
 
     def _trial(self, number: int, keys: list[NDArray[np.uint64]]) -> float:
-        """The score of one session that begins with an empty ledger; the keys of its messages are added to those."""
+        """Ask the copied node one session, ledger empty: its log likelihood ratio; keys of messages go into `keys`."""
         study, clients, d, trust = self.asked.study, self.asked.clients, self.weights.size, self.event.trust
         unpack, total = packing_of(study.privacy.drawn_by).unpack, 0.0
         self.copy.begin()
@@ -199,7 +200,7 @@ class NodeTrials:
 
     @cached_property
     def _scores(self) -> list[Score]:
-        """For each round, what symbols say for the first world: one by one, or in the sum that is seen of them."""
+        """For each round, the function by which a trial scores the symbols seen: alone, or in their sum."""
         study, clients, trust = self.asked.study, self.asked.clients, self.event.trust
         if self.private is not None:
             return [of_releases_by(study, self.held, clients, self.weights)] * self.asked.rounds

@@ -37,7 +37,7 @@ class Pair(NamedTuple):
 
 
 def _calibrated(study: Study, pool: Pool | None) -> tuple[Study, Pool]:
-    """A study as its server would send it, and the records it is of: its own where a policy names none."""
+    """A study as its server would send it to the node, and the records: the policy's, or else the study's own."""
     if pool is None:
         plan = planned(study)
         return plan.study, plan.pool
@@ -56,7 +56,7 @@ class Subject:
 
     @staticmethod
     def of(copy: Copy, study: Study) -> Subject:
-        """The node that a copy is of; everything that cannot be audited is refused here."""
+        """What is audited of a copied node for a study, which is calibrated; refused where no audit of it can be."""
         policy = copy.home.policy
         if (kept := study.privacy.kept) is not None:
             raise FedprivError(f"{type(kept).__name__} keeps its noise on records: no audit of it is built")
@@ -72,12 +72,12 @@ class Subject:
 
     @property
     def node(self) -> World:
-        """The node as it is."""
+        """The first of the two worlds that trials choose from: the node with the data its policy names."""
         return World("the node", self.copy.home.policy.data)
 
     @property
     def honest(self) -> NDArray[np.int64]:
-        """The node's clients, but for those that a study has play attackers."""
+        """The numbers of the node's clients that play no attackers in the study; refused where there is none."""
         found = honest(self.copy.home, self.study)
         if not found.size:
             (own, of), count = self.copy.home.place, self.study.clients.count
@@ -85,7 +85,7 @@ class Subject:
         return found
 
     def changed(self) -> Pair:
-        """The one of ten changes that changes messages most; the first of those that change them as much."""
+        """The node and a neighbour that the audit makes: of ten changes of a unit the one that moves messages most."""
         policy, division = self.copy.home.policy, held_by(self.copy, self.node, self.study)[1]
         # Of the node's own data a record's place is not taken by one that may be dealt to another client.
         in_place = policy.data is None or (policy.unit == "client" and len(self.honest) == 1)
@@ -101,7 +101,7 @@ class Subject:
         return Pair((self.node, World(words, data)), words)
 
     def charged(self, worlds: tuple[World, World], asked: Asked) -> Event:
-        """What the copy's ledger is charged for all rounds, where either world answers any.
+        """The event that the copy's ledger comes to when all rounds are asked: what the certificate is of.
 
         A ledger that is charged nothing, or several things, promises nothing: there it is what the channel draws.
         """
@@ -117,7 +117,7 @@ class Subject:
         raise FedprivError(f"the node answers no round of {asked.study.name!r}: {words}")
 
     def _difference(self, directory: Path, policy: Policy) -> Difference:
-        """What data that another policy names have and the node's have not, and the other way round."""
+        """Which records a --neighbour directory's data have that the node's have not, and the other way round."""
         try:
             other = pool_of_policy(policy)
             assert other is not None  # it names data
@@ -126,7 +126,7 @@ class Subject:
             raise FedprivError(f"{directory}: these data are no neighbour's: {error}") from None
 
     def beside(self, directory: Path) -> Pair:
-        """The neighbour that somebody names: its data, all else being the node's."""
+        """The node and the neighbour that --neighbour names, checked to differ in the data of one unit alone."""
         home = self.copy.home
         policy, table = policy_of(directory)
         for place, own in ((home.directory, home.policy), (directory, policy)):

@@ -26,7 +26,7 @@ OURS = re.compile(r"\.?(block-\d+\.npz|audited)(\..*)?")  # and what is not yet 
 
 @contextmanager
 def alone(place: Path) -> Iterator[None]:
-    """The directory in which an audit is written, made where there is none, and refused where that could not be done.
+    """While it lasts, the directory an audit writes to is this process's: made if need be, refused if unusable.
 
     Before the first trial: nothing of anybody else's is in the way then, and no other audit is at work there.
     """
@@ -60,7 +60,7 @@ def alone(place: Path) -> Iterator[None]:
 
 @contextmanager
 def own_directory(parent: Path) -> Iterator[Path]:
-    """A directory that is gone afterwards; those that killed audits have left in the same place go before it."""
+    """A temporary directory of an audit's own, removed at the end; those of killed audits there go first."""
     for each in parent.glob(f"{PREFIX}*"):
         with suppress(OSError), opened(each, os.O_DIRECTORY | os.O_NOFOLLOW) as lock:
             if os.fstat(lock).st_uid == os.geteuid() and (each / MARK).is_file() and _taken(lock):
@@ -77,7 +77,7 @@ def own_directory(parent: Path) -> Iterator[Path]:
 
 @contextmanager
 def opened(directory: Path, flags: int = 0) -> Iterator[int]:
-    """A directory's descriptor, to be locked by; it is closed afterwards, and with it ends the lock.
+    """A directory's open descriptor, on which an audit locks it; closed at the end, which ends the lock.
 
     `flags` are those of `os.open` beside reading.
     """
@@ -89,7 +89,7 @@ def opened(directory: Path, flags: int = 0) -> Iterator[int]:
 
 
 def _taken(lock: int) -> bool:
-    """Whether nobody else has locked the directory of that descriptor; from then on this process has."""
+    """Lock an audit's directory by its descriptor: True if it is ours now, False if another process holds it."""
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

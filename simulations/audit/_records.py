@@ -48,24 +48,24 @@ class Records:
 
     @property
     def private(self) -> PrivateSum:
-        """The release."""
+        """The study's release of records, through which the canaries of these trials go."""
         found = self.study.privacy.private_sum
         assert found is not None
         return found
 
     @property
     def event(self) -> Event:
-        """What the certificate is of."""
+        """The event whose certificate the trials test: all releases of one client over all rounds."""
         return event_of_sum(self.private, DIMENSION, self.rounds * self.study.training.local_steps)
 
     @property
     def weight(self) -> int:
-        """Coordinates a trial draws."""
+        """What a trial takes, in coordinates drawn: it decides how many trials are one block on disk."""
         return DIMENSION * self.event.rounds * 64  # a step takes far longer than its noise
 
     @property
     def words(self) -> str:
-        """The trial, for people."""
+        """What one trial is, in a sentence for audit.json and its readers: a record there or not, beside whom."""
         beside = f" beside {self.others:,} longer ones at right angles" if self.others else ""
         own = self.private
         return (
@@ -75,15 +75,15 @@ class Records:
 
     @property
     def others(self) -> int:
-        """Records beside the canary: none, unless the release would trim it."""
+        """How many records a trial's client has beside the canary: none, unless the release would trim it."""
         return self.study.clients.records - 1 if self.private.orders else 0
 
     def checks_repeats(self, trials: int) -> bool:
-        """Sixteen reals are never the same twice."""
+        """True: releases are sixteen reals, so two that are the same in an audit come from the same noise."""
         return True
 
     def scored(self, held: NDArray[np.bool_], numbers: Numbers) -> Scored:
-        """The log likelihood ratio of each client's releases, and a key for each."""
+        """Run the trials of canary clients through the clients' own release code: likelihood ratios, and keys."""
         # The promise is to all honest clients: none is left out as one that would change records.
         study = replace(self.study, clients=replace(self.study.clients, byzantine=0), attack=None, corruption=None)
         plan = Plan.of(study, DIMENSION)
@@ -109,7 +109,7 @@ class Records:
         return Scored(scores, np.concatenate(keys))
 
     def _said(self, out: Rows, before: Vector, after: Vector, *, chosen: NDArray[np.bool_]) -> Vector:
-        """ln of the likelihood ratio of what leaves after a round: L = Σ_j Bin(K, q)(j)·φ(z − j)/φ(z), z in noises.
+        """ln of each trial's likelihood ratio after a round: L = Σ_j Bin(K, q)(j)·φ(z − j)/φ(z), z in noises.
 
         `before` and `after` are the settings that adapt. The `chosen` trials tell how far a count really spreads: no
         threshold is judged on them.
@@ -143,7 +143,7 @@ class _Hands:
     disjoint = True
 
     def of(self, clients: Numbers) -> Numbers:
-        """The numbers of one client's records."""
+        """The numbers of the records of a trial's client, as the release asks: the canary's is last, where held."""
         return np.arange(self.others + self.held[int(clients[0])])[None]
 
 
@@ -153,5 +153,5 @@ class _Frozen:
     dimension, classes, shape = DIMENSION, 2, (DIMENSION,)
 
     def each(self, weights: Rows, x: Rows, y: Numbers, out: Rows) -> None:
-        """A row a record."""
+        """Write the records themselves into `out` as their gradients, in the place of a real network's."""
         out[...] = x

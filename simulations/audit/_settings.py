@@ -21,7 +21,7 @@ Settings = NDArray[np.float64]
 
 
 def halves_of(own: AdaptiveDpSgd, before: Vector, after: Vector, expected: float, steps: int = 1) -> Vector:
-    """Σ(1[‖x‖ ≤ R] − ½) with its noise, summed over all steps, as the step from R before to R after shows it.
+    """The noisy counts Σ(1[‖x‖ ≤ R] − ½), all steps added, that a node's clip norms R before and after betray.
 
     `expected` is the size of a batch on average.
 
@@ -33,7 +33,7 @@ def halves_of(own: AdaptiveDpSgd, before: Vector, after: Vector, expected: float
 
 
 def said_by_counts(own: AdaptiveDpSgd, halves: Vector, steps: int, chosen: NDArray[np.bool_]) -> Vector:
-    """What the clip norm's step says for one record more: too long, it takes half of one from a noisy count.
+    """What trials' noisy counts add to a score: ln of the likelihood ratio of one record more, too long for R.
 
     A guesser weighs it by the noise that is there: by what is described, unless the `chosen` counts spread far less.
     """
@@ -43,7 +43,10 @@ def said_by_counts(own: AdaptiveDpSgd, halves: Vector, steps: int, chosen: NDArr
 
 
 def measured(own: Ptr, before: Vector, after: Vector, expected: float) -> tuple[Vector, Vector]:
-    """By what the sum of a step was multiplied, and the noise it has in clip norms: F shows whether the test passed."""
+    """What F before and after shows of a PTR step: by what its sum was multiplied, and its noise in clip norms.
+
+    F is smaller afterwards where the test passed.
+    """
     passed, n, rate = after < before, int(expected), np.ones(len(before))
     if own.rates == "by-trimmed":
         rate = np.where(passed, 1.0, [step_ratio(min(max(int(f), 1), n - 1), n) for f in before])
@@ -51,7 +54,7 @@ def measured(own: Ptr, before: Vector, after: Vector, expected: float) -> tuple[
 
 
 def reached(own: PrivateSum, study: Study, before: Settings, after: Settings) -> NDArray[np.bool_]:
-    """Whether noise can lead from the settings that each client was sent to those that it answers, a row a client."""
+    """Whether noise can lead from the adaptive settings sent to those a node answers: one truth for each client."""
     steps, expected = study.training.local_steps, own.sampling * study.clients.records
     match own:
         case AdaptiveDpSgd():

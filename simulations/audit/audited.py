@@ -41,7 +41,7 @@ def audit(
     confidence: float = 0.99,
     quiet: bool = False,
 ) -> dict[str, Any]:
-    """What an attacker really learns, counted on the code that answers, beside what is certified.
+    """Audit a study or a run: what an attacker really learns, by canaries' trials, beside what is certified (fp.audit).
 
     `given` is a study (a file, the name of one that ships, TOML text, or a `Study`) with its `overrides`, or a run (its
     directory, or what `run` gave). `canaries` are its trials, thousands unless said; every bound holds with
@@ -67,7 +67,7 @@ def audit(
 
 
 def _audited_study(given: Study | Run | File, overrides: list[str]) -> tuple[Study, Path, bytes]:
-    """The study that is audited, resolved; where its audit goes unless somebody says, and the study's id."""
+    """What `audit` was given, as a resolved study; where its audit goes unless somebody says; the study's id."""
     from server.rounds import planned
 
     own = given.directory if isinstance(given, Run) else given
@@ -82,7 +82,7 @@ def _audited_study(given: Study | Run | File, overrides: list[str]) -> tuple[Stu
 
 
 def _done_study(run: Path) -> Study:
-    """The study of a run that has done all rounds of it: what it promises is of them."""
+    """The study of a run's directory, to be audited: refused unless the run did all the rounds it promises."""
     study = begun_study(run)
     kept, rounds = run / "records.jsonl", study.run.rounds
     done = len(records.read_records(kept).rounds) if kept.exists() else 0
@@ -98,20 +98,21 @@ def _done_study(run: Path) -> Study:
 
 
 def check_confidence(confidence: float) -> None:
-    """Refuse what is no confidence."""
+    """Refuse a confidence of an audit's bounds that is not between 0 and 1."""
     real(confidence=confidence)
     if not 0 < 1 - confidence < 1:
         raise FedprivError(f"confidence must be between 0 and 1, and further than 1e-16 from both, got {confidence}")
 
 
 def _tried(own: Audit, canaries: int, state: Path, quiet: bool) -> Audited:
-    """All trials, and meanwhile how many are done and how long the others take."""
+    """Run all trials of an audit, telling on the terminal how many are done and how long the others take."""
     from simulations.audit.trials import conducted_trials
 
     line, started = LiveLine(quiet), time.monotonic()
     line.begin(f"0/{canaries:,} canaries", 0.0, [])
 
     def told(done: int) -> None:
+        """Show on the terminal's line how many canaries are done, and how long the others take."""
         left = duration_words((time.monotonic() - started) / done * (canaries - done))
         line.show(f"{done:,}/{canaries:,} canaries", done / canaries, [f"{left} left"])
 
@@ -125,7 +126,7 @@ def concluded_audit(
     own: Audit, name: str, delta: float, directory: Path, beside: dict[str, Any],
     *, canaries: int | None, confidence: float, quiet: bool,
 ) -> dict[str, Any]:  # fmt: skip
-    """All trials, and the verdict on them, written to `directory` and given back.
+    """Run an audit's trials, judge them, write audit.json and audit.png to `directory`, and give what was found.
 
     `name` is what the audit is called and `delta` what ε is told at; `beside` is what else was found, and which faults
     are among it.
@@ -163,7 +164,7 @@ def concluded_audit(
 
 
 def _promising(study: Study) -> Study:
-    """The study, refused where it promises nothing."""
+    """The study that is to be audited, as it is; refused where it promises no privacy (Plain)."""
     if not study.privacy.promises:
         raise FedprivError(f"{study.name}: Plain promises nothing, so there is nothing to audit")
     return study

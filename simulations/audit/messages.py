@@ -51,12 +51,12 @@ class Messages:
 
     @cached_property
     def pair(self) -> Pair:
-        """What canaries hold."""
+        """The inputs x and x′ that the canaries send: the explicit pair of the event that is told apart best."""
         return pair_of(self.event)
 
     @property
     def words(self) -> str:
-        """The trial, for people."""
+        """What one trial is, in a sentence for audit.json and its readers: which inputs, seen in which sum."""
         pair, rounds = self.pair, self.event.rounds
         on = f"{pair.coordinates:,} of {self.event.dimension:,} coordinates"
         inputs = f"x = {pair.level:.6g} on {on} or −x, {rounds:,} messages"
@@ -72,30 +72,30 @@ class Messages:
 
     @property
     def ranked(self) -> bool:
-        """Whether scores take many values: sums of many symbols do, a few of them are the same for many canaries."""
+        """Whether a trial sums so many symbols that scores hardly coincide: the verdict then goes by their ranks."""
         return self.pair.coordinates * self.event.rounds >= SYMBOLS
 
     @property
     def holds(self) -> float | None:
-        """μ of the pair itself, at the threshold of right guesses; None of sums, where it is not worked out."""
+        """μ of the canaries' own inputs, for the report beside the audited one; None of sums, not worked out."""
         return mu_of_share((1 + self.pair.advantage) / 2) if isinstance(self.event.trust, Local) else None
 
     @property
     def most(self) -> float | None:
-        """The share of coins that the pair allows to be told; None of sums."""
+        """The largest share of coins an attacker can tell from canaries' inputs: more is a fault; None of sums."""
         return most_told(self.event, self.pair) if isinstance(self.event.trust, Local) else None
 
     @property
     def weight(self) -> int:
-        """Coordinates a trial draws."""
+        """How many coordinates a trial draws: it decides how many trials are one block on disk."""
         return self.event.dimension * self.event.rounds
 
     def checks_repeats(self, trials: int) -> bool:
-        """Whether no two honest messages of an audit can be the same."""
+        """Whether honest messages of so many trials never coincide, so that repeats refute the certificate."""
         return told_apart(self.event, trials * self.event.rounds)
 
     def scored(self, held: NDArray[np.bool_], numbers: Numbers) -> Scored:
-        """The log likelihood ratio of each canary's messages, and a key for each message."""
+        """Send canaries' messages through the study's own channel: log likelihood ratios, and keys of messages."""
         updates = Canaries(self.pair, self.event.dimension).updates(held)
         own, others = self.channel.mechanism, np.zeros((len(held), self.event.dimension), np.float32)
         if not (isinstance(own, Ternary | Gaussian) or hasattr(own, "aggregated")):
@@ -112,17 +112,17 @@ class Messages:
         return Scored(scores, np.concatenate(keys))
 
     def _messages(self, updates: Matrix | Bounded, round: int, numbers: Numbers) -> NDArray[np.uint8]:
-        """The messages of clients of these numbers."""
+        """The packed messages that the study's channel draws from updates, for clients of these numbers."""
         return self.channel.messages(updates, noise_of(self.source, self.seed, round, numbers))
 
     def _symbols(self, payload: NDArray[np.uint8]) -> NDArray[Any]:
-        """The symbols of messages in the coordinates in which x and x′ differ, wide enough to be added up."""
+        """The symbols of packed messages where a canary's x and x′ differ, wide enough to be added up."""
         own = packing_of(self.channel.mechanism).unpack(payload, self.event.dimension)[:, : self.pair.coordinates]
         return own.astype(np.int64) if own.dtype.kind in "iu" else own
 
     @property
     def _certain(self) -> int:
-        """How many draw the noise of what is seen, the canary among them."""
+        """How many clients' noise is in what the attacker sees, the canary's among it: 1 where messages are seen."""
         match self.event.trust:
             case Local():
                 return 1
@@ -135,12 +135,15 @@ class Messages:
 
     @property
     def _few(self) -> int:
-        """How many others send messages of their own."""
+        """How many others of a trial's sum send messages of their own: 0 where the law of their sum is drawn."""
         return self._certain - 1 if self._certain - 1 <= FEW else 0
 
     @cached_property
     def _seen(self) -> tuple[Seen, Ratio]:
-        """What is seen of symbols, and what it says: of noise that adds up all of it as one, of votes their number."""
+        """How trials see symbols, alone or in a sum with others drawn, and the log likelihood ratio of what they see.
+
+        Noise that adds up is drawn as one; of votes it is their number.
+        """
         own, level, certain = self.channel.mechanism, self.pair.level, self._certain
         known = 0  # what the symbols of a few others come to without their noise
         drawn: Seen

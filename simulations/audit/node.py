@@ -40,7 +40,7 @@ class Examined:
 
     @property
     def found(self) -> dict[str, Any]:
-        """What was found before the trials, as `--json` has it."""
+        """What the audit of a node found before its trials, as audit.json and `--json` have it."""
         own = self.seen
         seen = {"asks": own.asks, "answers": own.answers}
         return {"dealing": self.dealing, "seen": seen, "faults": [fault._asdict() for fault in own.faults]}
@@ -51,7 +51,7 @@ def examined_node(
     directory: Path, neighbour: Path | None, study: str | None, overrides: list[str], place: Path,
     told: Callable[[str], None],
 ) -> Iterator[Examined]:  # fmt: skip
-    """A node, copied while this lasts, and looked at; its trials are still to come.
+    """While it lasts, a copy of a node, asked beside its neighbour: what was found, and trials still to come.
 
     `place` is where the audit is written, and `told` hears what it is at.
     """
@@ -89,7 +89,7 @@ def examined_node(
 
 
 def named_study(home: Home, study: str | None, overrides: list[str]) -> Study:
-    """The study that is audited: the one that is asked for, or the only one that the policy takes."""
+    """The study that a node is audited by: the one that --study names, else the only one its policy takes."""
     accepted = home.policy.studies
     if study is None and accepted is not None and len(accepted) != 1:
         raise FedprivError(

@@ -21,7 +21,7 @@ TITLE = 46  # letters that fit over a panel
 
 
 def audit_curves(trials: Trials, event: Event, mu: float) -> dict[str, Any]:
-    """Errors of both kinds: certified, reached by data, G_μ of the audited `mu`; and the trials' own, as they came."""
+    """An audit's error curves, for audit.json: certified, reached by data, G_μ of the audited `mu`, and the trials'."""
     alpha = np.unique(np.concatenate((np.linspace(0, 1, 101), np.geomspace(1e-4, 0.01, 12))))
     below, above = tradeoff_bounds(Account((event,)), alpha, points=14)
     shown = Tradeoff.gaussian(mu)(alpha) if mu > 0 else 1 - alpha
@@ -35,12 +35,12 @@ def audit_curves(trials: Trials, event: Event, mu: float) -> dict[str, Any]:
 
 
 def _short(values: Any) -> list[float]:
-    """Values as they are kept: what a picture shows needs no more digits."""
+    """A curve's values as audit.json keeps them, rounded: what a picture shows needs no more digits."""
     return [round(float(value), DIGITS) for value in values]
 
 
 def audit_picture(found: dict[str, Any]) -> bytes:
-    """A PNG of the curves of an audit, given as audit.json holds what was found."""
+    """The curves of an audit drawn as a PNG, audit.png, from what audit.json holds."""
     own, trials = found["curves"], found["curves"]["trials"]
     alpha = np.array(own["alpha"])
     lines = (

@@ -27,7 +27,7 @@ class Audit(NamedTuple):
 
 
 def source_of(study: Study) -> Audit:
-    """The trials of a study that is resolved."""
+    """The audit of a resolved study: trials of its records' releases, or else of messages, sums or means."""
     rounds, privacy = guarantee.releases_of_worst(study), study.privacy
     if privacy.kept is not None:
         raise FedprivError(
@@ -40,7 +40,7 @@ def source_of(study: Study) -> Audit:
 
 
 def _by_trust(study: Study, rounds: int) -> Audit:
-    """The trials of messages, or of what is seen in their place."""
+    """The audit of a study without releases: of messages, of their sums, or of a curator's means, by its trust."""
     privacy, seed, first = study.privacy, study.run.seed, study.clients.count
     event = guarantee.promised_event(study, net_of(study, pool_of(study)).dimension, rounds)
     match event.trust:

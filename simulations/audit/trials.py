@@ -39,37 +39,37 @@ class Source(Protocol):
 
     @property
     def event(self) -> Event:
-        """What the certificate is of."""
+        """The event whose certificate the trials test: all that one unit gives away in all rounds."""
 
     @property
     def words(self) -> str:
-        """A trial, for people."""
+        """What one trial is, in a sentence for audit.json and its readers."""
 
     @property
     def in_a_tail(self) -> bool:
-        """Whether what tells x from x′ is rare, so that a threshold is chosen on one half of the trials."""
+        """Whether few trials tell x from x′, so that the verdict chooses a threshold on one half of them."""
 
     @property
     def ranked(self) -> bool:
-        """Whether scores take so many values that their ranks tell more than guesses."""
+        """Whether scores take so many values that the verdict goes by their ranks, which tell more than guesses."""
 
     @property
     def holds(self) -> float | None:
-        """μ of the inputs that canaries hold, where it is known."""
+        """μ of the inputs that canaries hold, where it is known: the report has it beside the audited one."""
 
     @property
     def most(self) -> float | None:
-        """The share of coins that these inputs allow to be told, where it is known: more is another noise or bound."""
+        """The largest share of coins that an attacker can tell from canaries' inputs, if known: more is a fault."""
 
     @property
     def weight(self) -> int:
-        """Coordinates a trial draws."""
+        """How many coordinates a trial draws: it decides how many trials are one block on disk."""
 
     def checks_repeats(self, trials: int) -> bool:
-        """Whether no two honest messages of an audit can be the same."""
+        """Whether honest messages of so many trials never coincide, so that repeats refute the certificate."""
 
     def scored(self, held: NDArray[np.bool_], numbers: Numbers) -> Scored:
-        """The trials of those numbers, by who holds x."""
+        """Run the trials of these canary numbers, `held` saying who holds x: a score each, and keys of messages."""
 
 
 class Audited(NamedTuple):
@@ -83,7 +83,7 @@ class Audited(NamedTuple):
 def conducted_trials(
     source: Source, canaries: int, seed: int, first: int, state: Path, told: Callable[[int], None]
 ) -> Audited:
-    """Every trial; the clients that are canaries have numbers from `first` on, and every one its own fair coin.
+    """Run an audit's trials, block by block: canaries are clients from `first` on, each with a fair coin.
 
     `state` is the directory of the blocks, and `told` hears how many trials are done.
     """
@@ -107,7 +107,7 @@ class _Journal:
     """Blocks on disk. Those of another audit are not taken up, nor those of other code: code is what is audited."""
 
     def __init__(self, directory: Path, facts: list[str | int]) -> None:
-        """The blocks of the audit that these facts and the code tell from any other."""
+        """Open an audit's blocks in a directory, emptied where they are of other facts, or of other code."""
         self._directory = directory
         named, top = directory / "audited", Path(__file__).resolve().parents[2]
         fingerprint = json.dumps([*facts, code_digest(top / package for package in PACKAGES)])
@@ -117,10 +117,11 @@ class _Journal:
             replace_file(named, fingerprint.encode())
 
     def _file(self, start: int) -> Path:
+        """The file of the block of trials that begins with that trial."""
         return self._directory / f"block-{start}.npz"
 
     def block(self, start: int, scored: Callable[[], Scored]) -> tuple[Scored, float]:
-        """The block that begins with that trial, done where it is still to be, and the seconds it took before."""
+        """The block of trials that begins there, from disk or else run and kept, and the seconds it took before."""
         if (known := self.known(start)) is not None:
             return known
         began = time.monotonic()
@@ -129,7 +130,7 @@ class _Journal:
         return block, 0.0
 
     def known(self, start: int) -> tuple[Scored, float] | None:
-        """The block that begins with that trial, and the seconds it took; None where it is still to be done."""
+        """The block of trials that an earlier sitting kept, and the seconds it took; None where there is none."""
         try:
             with np.load(self._file(start)) as kept:
                 return Scored(kept["scores"], kept["keys"]), float(kept["seconds"])
@@ -139,14 +140,14 @@ class _Journal:
             raise FedprivError(f"{self._directory}: damaged ({error}): remove it to begin anew") from None
 
     def keep(self, start: int, block: Scored, seconds: float) -> None:
-        """Write a block down."""
+        """Write a block of trials to its file, with the seconds it took, so that a killed audit need not redo it."""
         content = io.BytesIO()
         np.savez(content, scores=block.scores, keys=block.keys, seconds=seconds)
         replace_file(self._file(start), content.getbuffer())
 
 
 def forget_trials(directory: Path) -> None:
-    """Remove the blocks of an audit that is done, or of another."""
+    """Remove the blocks of trials from an audit's directory: the audit is done, or they are of another."""
     if directory.is_dir():
         for each in [*directory.glob("block-*.npz"), *directory.glob(".block-*"), directory / "audited"]:
             each.unlink(missing_ok=True)

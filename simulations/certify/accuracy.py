@@ -29,7 +29,7 @@ AT_ONCE = 512  # images that the network takes at a time
 
 
 def certified_summary(trained: Trained, terms: Terms, found: Sequence[Verdict]) -> dict[str, Any]:
-    """The run's certified accuracy as plain data."""
+    """What `fedpriv certify --json` prints: a run's certified accuracy by radius, its noise and privacy."""
     norm, dimension, smoothing = terms.smoothing.norm, trained.x[0].size, settings_of(terms.smoothing)
     right, run = rightly_predicted(trained, found), read_run(trained.directory)
     with torch.inference_mode():
@@ -65,7 +65,7 @@ def certified_accuracy(
 
 
 def radius_steps(largest: float) -> list[float]:
-    """Round numbers from 0 up to the largest radius, ten or so.
+    """The radii of the table of certified accuracy: ten or so round numbers from 0 up to the largest.
 
     >>> radius_steps(0.83)
     [0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8]
@@ -78,12 +78,15 @@ def radius_steps(largest: float) -> list[float]:
 
 
 def _by_most(trained: Trained, found: Sequence[Verdict]) -> float:
-    """The share of images whose best class is right, no verdict abstaining: as accuracy under attack is counted."""
+    """The share of images whose class of most draws is right, abstained or not: where accuracy under attack begins."""
     return float(np.mean([verdict.best == label for verdict, label in zip(found, trained.y.tolist(), strict=True)]))
 
 
 def certified_table(report: dict[str, Any]) -> str:
-    """The summary for a terminal. An ℓ2 radius is told as one in ℓ∞ too, an ℓ∞ radius beside what its papers print."""
+    """`certified_summary` for a terminal: rows of facts, then certified accuracy, a row a radius.
+
+    An ℓ2 radius is told as one in ℓ∞ too, an ℓ∞ radius beside what its papers print.
+    """
     own, l2 = report["accuracy"], report["norm"] == "l2"
     what = "Gaussian noise of standard deviation" if l2 else "Laplace noise of scale"
     where = "behind the first layer" if report["smoothing"]["kind"] == "LayerSmoothing" else "on every input coordinate"
@@ -109,7 +112,7 @@ def certified_table(report: dict[str, Any]) -> str:
 
 
 def _accuracy_lines(terms: Terms, right: Sequence[bool], found: Sequence[Verdict]) -> list[Line]:
-    """Certified accuracy from a radius of 0 to the largest; in ℓ∞ by the radius as published, too."""
+    """Curves for the certificate's picture: certified accuracy by radius; in ℓ∞ by the published radius, too."""
     from simulations.figures.panels import DASHED, Line
 
     radii = np.linspace(0, max((v.radius for v in found if v.radius < inf), default=0.0) or 1.0, 200)
@@ -125,7 +128,7 @@ def _accuracy_lines(terms: Terms, right: Sequence[bool], found: Sequence[Verdict
 def certified_picture(
     trained: Trained, terms: Terms, found: Sequence[Verdict], path: Path, attacked: Sequence[dict[str, Any]] = ()
 ) -> Path:
-    """Draw certified accuracy against radius; where there was an attack, accuracy by its size in ℓ∞ too."""
+    """Draw certified accuracy against radius as a PNG at `path`; where there was an attack, a panel of that."""
     from simulations.figures.panels import Panel, figure_bytes  # matplotlib takes a while
 
     right = rightly_predicted(trained, found)

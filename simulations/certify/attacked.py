@@ -29,7 +29,7 @@ FORMAT = 1  # of the file of attacked images
 
 
 def sizes_of(text: str) -> list[float]:
-    """The sizes in a list such as "0.05,0.1", in their order.
+    """The sizes that --attack was given, such as "0.05,0.1", as numbers in rising order.
 
     >>> sizes_of("0.1,0.05")
     [0.05, 0.1]
@@ -47,7 +47,7 @@ def found_in(
     trained: Trained, network: nn.Module, terms: Terms, sizes: Sequence[float], verdicts: Path, workers: int,
     *, quiet: bool,
 ) -> list[Attacked]:  # fmt: skip
-    """Every image under every attack of those sizes; what the file beside the verdicts knows is not done again."""
+    """Attack every image of a run's network at these sizes: each one's outcome, kept in files beside the verdicts."""
     line, found = LiveLine(quiet), list[Attacked]()
     try:
         for size in sizes:
@@ -78,7 +78,7 @@ def found_in(
 def attacked_rows(
     trained: Trained, terms: Terms, verdicts: Sequence[Verdict], found: Sequence[Attacked]
 ) -> list[dict[str, Any]]:
-    """For each size in ℓ∞: certified accuracy, and accuracy under each attack and under the worst for each image."""
+    """For each ℓ∞ size: certified accuracy, accuracy under each attack, and under the worst for each image."""
     right = rightly_predicted(trained, verdicts)
     reach = [in_linf(verdict.radius, terms.smoothing.norm, trained.x[0].size) for verdict in verdicts]
     table = []
@@ -91,7 +91,7 @@ def attacked_rows(
 
 
 def keep_summary(report: dict[str, Any], file: Path) -> None:
-    """Write the summary beside the verdicts, which reports read; what an earlier one says of attacks stays in it."""
+    """Write a certificate's summary as JSON beside its verdicts, for reports; earlier attacks in it stay."""
     if "attacked" not in report and file.is_file():
         try:
             before = json.loads(file.read_text(encoding="utf-8"))
@@ -103,7 +103,7 @@ def keep_summary(report: dict[str, Any], file: Path) -> None:
 
 
 def panel_of(attacked: Sequence[dict[str, Any]], *, certified: float, by_most: float) -> Panel:
-    """Accuracy by the size of the attack, from none; certified accuracy below all of them.
+    """The panel of the certificate's picture on attacks: accuracy by their size, certified accuracy below it.
 
     Without an attack it is `certified`, and by most draws `by_most`.
     """
@@ -120,7 +120,7 @@ def panel_of(attacked: Sequence[dict[str, Any]], *, certified: float, by_most: f
 
 
 def attacked_table(attacked: Sequence[dict[str, Any]]) -> str:
-    """Accuracy under attack as a table for a terminal, a row a size."""
+    """Accuracy under attack for `fedpriv certify` on a terminal, a row a size, a column an attack."""
     names = list(attacked[0]["attacks"])
     head = ["  ℓ∞ size", "certified", *names, "the worst of them"]
     lines = [

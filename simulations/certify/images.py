@@ -15,7 +15,7 @@ PAIRS = (("x_test.npy", "y_test.npy"), ("x.npy", "y.npy"))  # what a directory o
 
 
 def images_in(folder: Path, pool: Pool) -> tuple[Floats, Numbers]:
-    """x_test.npy and y_test.npy, else x.npy and y.npy, else the held-out idx files; `pool` is of the run's own data."""
+    """The images and labels in --data's folder to certify, as .npy or idx files, scaled like the run's `pool`."""
     if named := next((pair for pair in PAIRS if (folder / pair[0]).is_file()), None):
         paths = [folder / name for name in named]
         try:

@@ -47,7 +47,7 @@ class Trained:
 
 
 def load_certified(directory: Path, data: Path | None, images: int | None) -> Trained:
-    """The network as it was saved last, and the first images held out, or those of another directory."""
+    """What `fedpriv certify` asks about: a run's network as saved last, and the first images held out, or `data`'s."""
     if not (directory / STUDY).is_file():
         raise FedprivError(f"{directory}: holds no run ({STUDY} is missing); give the directory that fedpriv run named")
     look_for_modules(modules_of(directory))
@@ -74,19 +74,19 @@ def load_certified(directory: Path, data: Path | None, images: int | None) -> Tr
 
 
 def settings_of(smoothing: Smoothing) -> dict[str, Any]:
-    """A way of smoothing as plain data: the name of its kind, and its settings."""
+    """A way of smoothing as plain data, for the file of verdicts: the name of its kind, and its settings."""
     assert is_dataclass(smoothing)
     return {"kind": type(smoothing).__name__, **asdict(smoothing)}
 
 
 def rightly_predicted(trained: Trained, found: Sequence[Verdict]) -> list[bool]:
-    """Whether each image is predicted as its label says; an abstention is not."""
+    """For each image of a certificate, whether its verdict predicts the label; an abstention does not."""
     return [verdict.prediction == label for verdict, label in zip(found, trained.y.tolist(), strict=True)]
 
 
 @contextmanager
 def resumed_file(path: Path, header: dict[str, Any], *, what: str) -> Iterator[tuple[list[bytes], records.Writer]]:
-    """A file of what is found, kept to this process: the lines behind its header, and the writer of more.
+    """While it lasts, a .jsonl of verdicts or attacks for this process alone: its lines so far, and a writer of more.
 
     Half a line that a kill has left is dropped. `what` says what its header and its name are of.
     """
@@ -103,6 +103,7 @@ class Known:
     """The verdicts found so far, a line each behind a line of terms; a file for each way of asking."""
 
     def __init__(self, trained: Trained, terms: Terms) -> None:
+        """The verdicts of a run's network under these terms, whose file in RUN/certify is named by their hash."""
         own = settings_of(terms.smoothing)
         self.header: dict[str, Any] = {
             "format": FORMAT, "kind": "certify", "study": trained.study, "round": trained.round,
@@ -117,7 +118,7 @@ class Known:
 
     @contextmanager
     def open(self) -> Iterator[records.Writer]:
-        """The file to write verdicts to; those that it holds are found from then on."""
+        """While it lasts, the writer of the verdicts' file; those that it holds already are in `found` from then on."""
         with resumed_file(self.path, self.header, what="terms") as (lines, writer):
             for number, line in enumerate(lines, 2):
                 try:
@@ -129,6 +130,6 @@ class Known:
             yield writer
 
     def add(self, writer: records.Writer, verdict: Verdict) -> None:
-        """Write a verdict to the open file, and know it."""
+        """Write a new verdict on an image to the open file of verdicts, and keep it in `found`."""
         writer.append(asdict(verdict))
         self.found[verdict.image] = verdict

@@ -11,7 +11,7 @@ class Commands(Protocol):
     """What subcommands are added to; argparse's `add_subparsers` returns one."""
 
     def add_parser(self, name: str, **settings: Any) -> argparse.ArgumentParser:
-        """Add one by its name."""
+        """Add a subcommand of `fedpriv` by its name, with argparse's settings: the parser of its options."""
 
 
 class Option(NamedTuple):
@@ -27,7 +27,7 @@ def option(name: str, metavar: str | tuple[str, ...], about: str, **settings: An
 
 
 def flag(name: str, about: str) -> Option:
-    """An option that is given or is not."""
+    """An option without a value, for a subcommand's table: true where it is given; `about` is its line of --help."""
     return Option(name, {"action": "store_true", "help": about})
 
 
@@ -42,7 +42,7 @@ def add_command(
     options: Iterable[Option],
     **settings: Any,  # argparse's own, such as description and epilog
 ) -> None:
-    """Add a command whose description and epilog are printed as they are written."""
+    """Add a subcommand to `fedpriv`: its options, what it runs, and help that is printed as it is written."""
     command = commands.add_parser(name, formatter_class=argparse.RawDescriptionHelpFormatter, **settings)
     for each in options:
         command.add_argument(each.name, **each.settings)

@@ -18,7 +18,10 @@ MISSING = ("", "na", "n/a", "null", "none", "-")  # what stands for a number tha
 
 
 def csv_records(file: Path) -> tuple[Vector, list[str] | None]:
-    """A table by numpy's reader, which is quick; where it stumbles the place is looked for, field by field."""
+    """The records of `fedpriv estimate` from a CSV file, a row each, and its columns' names if it has a header.
+
+    numpy's reader is quick; where it stumbles the place is looked for, field by field.
+    """
     names, skipped = _header(file)
     try:
         with _opened(file) as lines, warnings.catch_warnings():
@@ -42,12 +45,12 @@ def csv_records(file: Path) -> tuple[Vector, list[str] | None]:
 
 
 def _opened(file: Path, errors: str = "strict") -> TextIO:
-    """The text of a file, with or without the mark by which spreadsheets begin; the csv module ends its lines."""
+    """A CSV file of records opened as text, without the mark by which spreadsheets begin; csv ends its lines."""
     return file.open(encoding="utf-8-sig", newline="", errors=errors)
 
 
 def _first_row(file: Path) -> tuple[list[str], int]:
-    """The fields of the first line that is not empty, and which line it is."""
+    """The fields of a CSV file's first line that is not empty, and that line's number: perhaps its header."""
     try:
         with _opened(file) as lines:
             rows = csv.reader(lines)
@@ -59,7 +62,7 @@ def _first_row(file: Path) -> tuple[list[str], int]:
 
 
 def _header(file: Path) -> tuple[list[str] | None, int]:
-    """The names in the first line that is not empty, if those are no numbers; and how many lines go before the data."""
+    """A CSV file's column names, where its first line holds no number; and how many lines go before the records."""
     row, line = _first_row(file)
     if not row:
         raise FedprivError(f"{file}: is empty")
@@ -73,7 +76,7 @@ def _header(file: Path) -> tuple[list[str] | None, int]:
 
 
 def _no_number(place: int, names: list[str] | None, field: str) -> str:
-    """Which column holds no number; what stands there is private, and so is a name that may be data."""
+    """The words of an error about a CSV field that is no number: its column; its text is private, so not told."""
     own = names[place - 1] if names else ""
     name = f" ({own})" if own and own.isascii() and not any(map(str.isdigit, own)) else ""
     what = "text" if field.strip() else "nothing, where a missing number is written nan"
@@ -81,7 +84,7 @@ def _no_number(place: int, names: list[str] | None, field: str) -> str:
 
 
 def _fault(file: Path, names: list[str] | None, skipped: int) -> str | None:
-    """The first field that is no number, or the first row that is shorter or longer than those before it."""
+    """Why numpy could not read a CSV file of records: the line of the first bad field or of a row of other length."""
     width = None if names is None else len(names)
     with _opened(file, errors="replace") as lines:
         rows = csv.reader(lines)
@@ -99,6 +102,7 @@ def _fault(file: Path, names: list[str] | None, skipped: int) -> str | None:
 
 
 def _is_number(field: str) -> bool:
+    """Whether a field of a CSV file of records is a number as numpy reads them, nan and inf included."""
     try:
         float(field)
     except ValueError:

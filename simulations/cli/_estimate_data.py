@@ -18,13 +18,13 @@ FORMS = ".npy, .csv or .parquet"
 
 
 def doubles(data: ArrayLike) -> Vector:
-    """In double precision; a number too large is infinite, and warned of nobody: a warning would tell."""
+    """A file's numbers in double precision, for `fedpriv estimate`; too large ones are infinite, without a warning."""
     with np.errstate(over="ignore"):
         return np.asarray(data, np.float64)
 
 
 def _npy(file: Path) -> tuple[Vector, None]:
-    """An array in numpy's format, whose columns have no names."""
+    """The records of `fedpriv estimate` from an .npy file, in double precision; its columns have no names."""
     try:
         data = np.load(file, allow_pickle=False)
     except (ValueError, EOFError, OverflowError, SyntaxError, TokenError):  # numpy would advise to unpickle it
@@ -36,7 +36,7 @@ def _npy(file: Path) -> tuple[Vector, None]:
 
 
 def _imported_pyarrow(file: Path) -> Any:
-    """The package that reads Parquet, which need not be installed."""
+    """The package pyarrow, to read a Parquet file of records by; one line says where it is not installed."""
     try:
         import pyarrow  # type: ignore[import-not-found, import-untyped, unused-ignore]
         import pyarrow.parquet  # type: ignore[import-not-found, import-untyped, unused-ignore]
@@ -48,7 +48,7 @@ def _imported_pyarrow(file: Path) -> Any:
 
 
 def _parquet(file: Path) -> tuple[Vector, list[str]]:
-    """A table in Parquet."""
+    """The records of `fedpriv estimate` from a Parquet file, in double precision, and its columns' names."""
     pyarrow = _imported_pyarrow(file)
     try:
         table = pyarrow.parquet.read_table(file)
@@ -71,7 +71,7 @@ READERS: dict[str, Callable[[Path], tuple[Vector, list[str] | None]]] = {  # by 
 
 
 def records_of(path: str) -> tuple[Vector, list[str] | None]:
-    """The records in double precision, and the columns' names where the file has them.
+    """The records that `fedpriv estimate DATA` reads, as a table of doubles, and its columns' names if there are any.
 
     A single column is one number a record. What is not a finite number is left as it is: what becomes of it is for the
     estimator to say.

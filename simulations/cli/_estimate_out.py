@@ -16,7 +16,7 @@ from fedpriv.errors import FedprivError
 
 
 def target_of(out: str | None, data: str) -> Path | None:
-    """Where the mean is to go; refused where it could not be written, while nothing has been spent."""
+    """The file that `fedpriv estimate --out` will write, refused where it cannot be, before any ε is spent."""
     if out is None:
         return None
     target = Path(out)
@@ -34,7 +34,7 @@ def target_of(out: str | None, data: str) -> Path | None:
 
 
 def written_to(target: Path, mean: Vector, names: list[str] | None) -> bool:
-    """Write the mean, below the columns' names where it is a table and has them; whether it could be written."""
+    """Write the estimated mean to --out's .npy or .csv, below the columns' names; whether that could be done."""
     content = io.BytesIO()
     if target.suffix.lower() == ".csv":
         text = io.TextIOWrapper(content, "utf-8", newline="", write_through=True)

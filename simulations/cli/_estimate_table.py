@@ -29,7 +29,7 @@ def report(
     shape: tuple[int, ...],  # of the data: records, numbers a record
     seed: int | None,  # of the noise; None where the operating system has keyed it
 ) -> dict[str, Any]:
-    """An estimate as plain data."""
+    """What `fedpriv estimate --json` prints: the mean, its ε from both sides, and each release with its cost alone."""
     releases = []  # each with what it would cost alone
     for event in found.ledger.events:
         told, alone = event_as_data(event), Account((event,)).epsilon(found.delta).bounds
@@ -47,7 +47,7 @@ def report(
 
 
 def table(result: Mapping[str, Any]) -> str:
-    """The mean or the check that failed, the guarantee, and what was released for it."""
+    """What `fedpriv estimate` prints for people: the mean or the check that failed, the guarantee, the releases."""
     rows = [("data", f"{result['records']:,} records of {result['dimension']:,}")]
     rows.append(("method", " ".join([result["method"], *_settings(result["settings"])])))
     if result["failure"] is not None:
@@ -65,7 +65,7 @@ def table(result: Mapping[str, Any]) -> str:
 
 
 def _charged(own: Mapping[str, Any]) -> tuple[str, str]:
-    """A release as it was charged, and what it would cost alone."""
+    """A private release on the way to the mean, in words as it was charged, and the ε it would cost alone."""
     times = f" × {own['rounds']}" if own["rounds"] > 1 else ""
     on = f"on {own['dimension']:,} coordinates" if own["dimension"] > 1 else "once"
     what = " ".join([own["kind"] + times, *_settings(own["settings"]), on])
@@ -73,7 +73,7 @@ def _charged(own: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _guarantee(result: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """What is proved of the whole, what was charged for it, and where the noise comes from."""
+    """Rows on the mean's privacy: what is proved of the whole, what was charged for it, where noise comes from."""
     cost, charged = result["epsilon"], [_charged(own) for own in result["releases"]]
     width = max((len(what) for what, _ in charged), default=0)
     made = Counter(result["made"])
@@ -89,6 +89,7 @@ def _guarantee(result: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _settings(settings: Mapping[str, Any]) -> list[str]:
+    """An estimator's or a release's settings as `name=value` words, numbers cut to six digits."""
     return [
         f"{name}={value:.6g}" if isinstance(value, float) else f"{name}={value}" for name, value in settings.items()
     ]

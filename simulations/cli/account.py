@@ -39,7 +39,7 @@ example:
 
 
 def settings_from(words: Iterable[str]) -> dict[str, Any]:
-    """name=value words as settings: whole numbers stay whole."""
+    """The settings of a mechanism from a command's words `name=value`: 2 and 1e6 are whole, 1.0 is real."""
     found: dict[str, Any] = {}
     for word in words:
         name, equals, text = word.partition("=")
@@ -57,7 +57,7 @@ def settings_from(words: Iterable[str]) -> dict[str, Any]:
 
 
 def as_whole(text: str) -> int:
-    """A whole number, 1e9 being one."""
+    """The type of a command's options that are whole numbers: the text as one, 1e9 included, or argparse's error."""
     try:
         value = float(text)
         if text.lstrip("+-").isdigit():
@@ -70,7 +70,7 @@ def as_whole(text: str) -> int:
 
 
 def as_real(text: str) -> float:
-    """A number."""
+    """The type of a command's options that are real numbers: the text as one, or argparse's error."""
     try:
         return float(text)
     except ValueError:
@@ -111,7 +111,7 @@ FREE = option("--free", "NAME", "the setting to find, where more than one could 
 
 
 def add_to(commands: Commands) -> None:
-    """Add both commands to a parser's."""
+    """Add `fedpriv account` and `fedpriv calibrate` to the command's parser."""
     about = "What a release gives away, from both sides."
     add_command(commands, "account", run_account, (*RELEASE, COMPARED, PLOT), description=about, epilog=ACCOUNT_HELP)
     about = "The setting that meets a target (ε, δ)."
@@ -119,7 +119,7 @@ def add_to(commands: Commands) -> None:
 
 
 def run_account(options: argparse.Namespace) -> None:
-    """Print the account of one mechanism, or of several side by side."""
+    """Run `fedpriv account`: print what one mechanism costs, or several side by side, and draw their curves."""
     if options.delta is not None and options.epsilon is not None:
         raise FedprivError("give --delta or --epsilon, not both")
     accounts = [
@@ -136,7 +136,7 @@ def run_account(options: argparse.Namespace) -> None:
 
 
 def run_calibrate(options: argparse.Namespace) -> None:
-    """Print the setting found and what it costs."""
+    """Run `fedpriv calibrate`: print the setting that meets the target (ε, δ), and what it costs."""
     if options.epsilon is None or options.delta is None:
         raise FedprivError("calibrate needs a target: --epsilon and --delta")
     whole(rounds=options.rounds)
@@ -158,7 +158,7 @@ def account_report(
     cost: Cost | None = None,  # of this account at `delta`, where it is known already
     target: float | None = None,  # the ε that a calibration was to meet
 ) -> dict[str, Any]:
-    """One account as plain data: the release, the bounds asked for, what proves them, and the papers' values."""
+    """An account as `fedpriv account --json` prints it: release, bounds asked for, proofs, papers' values."""
     event = account.events[0]
     result = event_as_data(event) | {"geometry": geometry_of(event.bound)}
     if epsilon is not None:
@@ -183,12 +183,12 @@ def account_report(
 
 
 def print_json(value: Any) -> None:
-    """JSON with infinities as words."""
+    """Print a command's result as JSON on standard output, infinities being words."""
     print(json.dumps(records.plain_values(value), indent=1, ensure_ascii=False, allow_nan=False))
 
 
 def show_found(found: Mapping[str, Any], words: str, as_json: bool) -> None:
-    """Print what was found: as one JSON object, or in words."""
+    """Print what a command found: `found` as a JSON object under --json, else `words` for people."""
     if as_json:
         print_json(found)
     else:
@@ -196,29 +196,34 @@ def show_found(found: Mapping[str, Any], words: str, as_json: bool) -> None:
 
 
 def _bounds(cost: Cost) -> dict[str, float]:
+    """The lower and upper bound of ε, or of δ, that a cost has, as an account's JSON has them."""
     return {"lower": cost.bounds.lower, "upper": cost.bounds.upper}
 
 
 def _proof(cost: Cost) -> dict[str, str]:
+    """Which route proves the upper bound of a cost and which witness the lower, as an account's JSON has them."""
     return {"upper": cost.upper_proof, "lower": cost.lower_proof}
 
 
 def _facts(options: argparse.Namespace) -> dict[str, Any]:
+    """What options of `fedpriv account` say of the release beside the mechanism: rounds, sampling, trust, …"""
     names = ("dimension", "geometry", "rounds", "sampling", "unit", "adjacency", "trust", "clients", "seen")
     return {name: getattr(options, name) for name in names}
 
 
 def _account_of(mechanism: Mechanism | Ptr | Histogram | Exponential, options: argparse.Namespace) -> Account:
+    """The account of one mechanism's release under the options of `fedpriv account` or `calibrate`."""
     return Account((by_hand(mechanism, **_facts(options)),))
 
 
 def _title(own: Mapping[str, Any]) -> str:
+    """The mechanism of an account in a line, its kind and settings: the table's heading, the curve's name."""
     settings = " ".join(f"{name}={value:.12g}" for name, value in own["settings"].items())
     return f"{own['kind']} {settings}"
 
 
 def _table(own: Mapping[str, Any]) -> str:
-    """The account for people: what was released, the bounds, the proofs, the papers' values."""
+    """An account as `fedpriv account` prints it for people: what was released, bounds, proofs, papers' values."""
     setting = [f"{own['unit']} level", own["adjacency"], f"{own['trust']} trust", f"{own['rounds']} round(s)"]
     if own["dimension"] > 1:
         setting.insert(0, f"{own['dimension']} coordinates under {own['geometry']}")
@@ -248,8 +253,10 @@ def _table(own: Mapping[str, Any]) -> str:
 
 
 def _span(bounds: Mapping[str, float]) -> str:
+    """An upper and a lower bound in words, for the table of an account."""
     return f"at most {_short(bounds['upper'])}, at least {_short(bounds['lower'])}"
 
 
 def _short(value: float) -> str:
+    """A number with seven digits, for the table of an account."""
     return f"{value:.7g}"

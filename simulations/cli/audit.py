@@ -36,12 +36,14 @@ examples:
 
 
 def _name(value: str) -> str:
+    """The type of `fedpriv audit` options that name something: the text, refused where it is empty."""
     if not value:
         raise argparse.ArgumentTypeError("names nothing: it is empty")
     return value
 
 
 def _place(value: str) -> Path:
+    """The type of `fedpriv audit` options that are paths: the text as one, refused where it is empty."""
     return Path(_name(value))
 
 
@@ -75,13 +77,13 @@ OPTIONS = (
 
 
 def add_to(commands: Commands) -> None:
-    """Add the command to a parser's."""
+    """Add `fedpriv audit` to the command's parser."""
     about = "Audit a certificate on the code that it is of."
     add_command(commands, "audit", run, OPTIONS, description=about, epilog=HELP)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Audit, write what was found, print it; 1 where it refutes the certificate."""
+    """Run `fedpriv audit` on a study, a run or a node, and print what was found: 1 where the certificate is refuted."""
     check_confidence(options.confidence)
     if options.node:
         found = _of_node(options)
@@ -99,7 +101,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _of_node(options: argparse.Namespace) -> dict[str, Any]:
-    """What an audit finds of a deployed node's copy."""
+    """`fedpriv audit --node`: examine the node's copy, run its trials, write the audit, and give what it found."""
     from fedpriv._base.own_modules import look_for_modules
     from simulations.audit.node import examined_node
 
@@ -123,12 +125,12 @@ def _of_node(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def own_name(home: Path) -> str:
-    """What the audits of a node are called: two deployments have a node of the same name each."""
+    """The directory's name under audits/ for a node: its own and a hash, as two deployments have a node-0 each."""
     return f"{home.name}-{blake2b(os.fsencode(home.resolve()), digest_size=4).hexdigest()}"
 
 
 def audit_table(found: dict[str, Any]) -> str:
-    """What an audit found, for people."""
+    """What an audit found as `fedpriv audit` prints it for people: a name and a row for each number."""
     told = words.audit_rows(found)
     width = max(len(name) for name, _ in told)
     return "\n".join([found["name"], *(f"  {name:<{width}}  {text}" for name, text in told)])

@@ -66,13 +66,13 @@ OPTIONS = (
 
 
 def add_to(commands: Commands) -> None:
-    """Add the command to a parser's."""
+    """Add `fedpriv certify` to the command's parser."""
     about = "Certified predictions of a run's network: a radius and a confidence for every input, or none."
     add_command(commands, "certify", run, OPTIONS, description=about, epilog=HELP)
 
 
 def run(options: argparse.Namespace) -> None:
-    """Certify what is not known yet; print the table, draw the curves."""
+    """Run `fedpriv certify`: find verdicts not known yet, attack if asked, print the table and draw the curves."""
     if options.law is not None:
         one_of(LAWS, law=options.law)
     for check, names in ((whole, ("images", "workers")), (positive, ("noise", "psi"))):
@@ -108,7 +108,7 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _smoothed(options: argparse.Namespace, trained: Trained) -> tuple[nn.Module, Smoothing]:
-    """The network with the noise that is asked for, and what that noise proves."""
+    """A run's network under the noise that options of `fedpriv certify` ask for, and what that noise proves."""
     from clients.models.randomised import as_trained, noised_network
     from clients.robustness.stobatch import smoothed_network
     from fedpriv.certified import GaussianSmoothing, LaplaceSmoothing
@@ -136,7 +136,7 @@ def _smoothed(options: argparse.Namespace, trained: Trained) -> tuple[nn.Module,
 
 
 def kept_noise(directory: Path) -> float | None:
-    """The scale of the noise on the inputs that a run trained with; None where it kept none."""
+    """The scale of StoBatch's or AdLm's noise on the inputs that a run trained with; None of other runs."""
     kept = study_file.read_study(str((directory / STUDY).absolute())).privacy.kept
     return None if kept is None else mechanism_of(kept).noise
 
@@ -144,7 +144,7 @@ def kept_noise(directory: Path) -> float | None:
 def _all(
     trained: Trained, network: nn.Module, terms: Terms, options: argparse.Namespace
 ) -> tuple[list[Verdict], Path, float]:
-    """A verdict on every image, and how long the new ones took."""
+    """A verdict on every image of a run, new ones worked out; the file they are in, and the seconds it took."""
     from clients.robustness.certifying import verdicts_of
     from server.progress.live_line import LiveLine
     from simulations.certify.run import Known

@@ -22,7 +22,7 @@ EXAMPLES = "examples:\n  fedpriv data list\n  fedpriv data fetch fashion-mnist\n
 
 
 def add_to(commands: Commands) -> None:
-    """Add the command to a parser's."""
+    """Add `fedpriv data list` and `fedpriv data fetch` to the command's parser."""
     text = argparse.RawDescriptionHelpFormatter
     data = commands.add_parser("data", description="Data sets: which are here, how to get the others.",
                                epilog=EXAMPLES, formatter_class=text)  # fmt: skip
@@ -36,7 +36,7 @@ def add_to(commands: Commands) -> None:
 
 
 def _row(kind: str, cls: type[Any]) -> dict[str, Any]:
-    """A set: what it holds where it is here, else why it is not."""
+    """A data set's row of `fedpriv data list`: what it holds where it is on this machine, else why it is not."""
     row: dict[str, Any] = {"kind": kind, "is": (cls.__doc__ or "").split("\n")[0], "here": False}
     if needed := [field.name for field in fields(cls) if field.default is MISSING]:
         return row | {"why": f"needs {', '.join(needed)}: {row['is'][0].lower()}{row['is'][1:]}"}
@@ -48,7 +48,7 @@ def _row(kind: str, cls: type[Any]) -> dict[str, Any]:
 
 
 def run_list(options: argparse.Namespace) -> None:
-    """Print every set: whether it is here, how many records it has, and of what shape."""
+    """Run `fedpriv data list`: print of every set whether it is here, how many records it has, of what shape."""
     from clients.data import DATA_SETS
 
     rows = [_row(kind, cls) for kind, cls in DATA_SETS.items()]
@@ -62,7 +62,7 @@ def run_list(options: argparse.Namespace) -> None:
 
 
 def run_fetch(options: argparse.Namespace) -> None:
-    """Confirm that a set is here; where it is not, an error says how to get it."""
+    """Run `fedpriv data fetch`: confirm by sha256 that a set is here; where it is not, an error says how to get it."""
     from clients.data import Digits, Idx
     from clients.data.idx import FOUR_FILES, idx_files
 
@@ -90,7 +90,7 @@ def run_fetch(options: argparse.Namespace) -> None:
 
 
 def file_sha256(path: Path) -> str:
-    """The hash of a file's content, the same whether it is compressed or not."""
+    """The sha256 of a data file, of its content where it is compressed: to tell published sets by."""
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
@@ -99,6 +99,7 @@ def file_sha256(path: Path) -> str:
 
 
 def _shown(pool: Pool) -> dict[str, Any]:
+    """A data set's numbers of records, its shape, classes and title, as `fedpriv data list --json` has them."""
     return {
         "records": len(pool),
         "held_out": len(pool.y_test),
@@ -109,6 +110,7 @@ def _shown(pool: Pool) -> dict[str, Any]:
 
 
 def _counts(row: dict[str, Any]) -> str:
+    """A data set's row in words for `fedpriv data`: title, records, held out, shape, classes, and where it is."""
     name = f"{row['name']}, " if row["name"] else ""
     shape = " × ".join(map(str, row["shape"])) + " features" * (len(row["shape"]) == 1)
     where = f", in {row['path']}" if row.get("path") else ""

@@ -50,7 +50,7 @@ NODE = option("policy", "POLICY", "the node's policy.toml", type=Path)
 
 
 def add_to(commands: Commands) -> None:
-    """Add the command to a parser's."""
+    """Add `fedpriv deploy up`, `status`, `down` and `check` to the command's parser."""
     command = commands.add_parser(
         "deploy", description=HELP,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -67,7 +67,7 @@ def add_to(commands: Commands) -> None:
 
 
 def deploy_up(options: argparse.Namespace) -> int:
-    """Start a deployment, or what has ended of it."""
+    """Run `fedpriv deploy up`: start a deployment on this machine, or what has ended of it; `status`'s exit code."""
     from simulations.flower import deploy_processes
 
     whole(nodes=options.nodes)
@@ -75,6 +75,7 @@ def deploy_up(options: argparse.Namespace) -> int:
     policy = POLICY.format(noise="seeded" if options.seeded else "cryptographic", why=WHY if options.seeded else "")
 
     def say(words: str) -> None:
+        """Tell on standard error what goes on while a deployment starts."""
         print(words, file=sys.stderr)
 
     deploy_processes.start_deployment(directory, options.nodes, options.tls, options.port, policy, say)
@@ -82,7 +83,7 @@ def deploy_up(options: argparse.Namespace) -> int:
 
 
 def deploy_status(options: argparse.Namespace) -> int:
-    """Say what runs."""
+    """Run `fedpriv deploy status`: print each process and whether it runs; 0 where all of them do, else 1."""
     from simulations.flower.deploy_state import HOME, NAME, Deployment, default_directory
 
     directory = _directory(options)
@@ -109,7 +110,7 @@ def deploy_status(options: argparse.Namespace) -> int:
 
 
 def deploy_down(options: argparse.Namespace) -> int:
-    """End a deployment."""
+    """Run `fedpriv deploy down`: end every process of a deployment on this machine; policies and ledgers stay."""
     from simulations.flower import deploy_processes
 
     directory = _directory(options)
@@ -120,7 +121,7 @@ def deploy_down(options: argparse.Namespace) -> int:
 
 
 def deploy_check(options: argparse.Namespace) -> int:
-    """Look at the policy and the data of a node on this machine."""
+    """Run `fedpriv deploy check`: refuse a node whose policy or data on this machine allow no answer."""
     from clients.node.own_records import wrong_with_data
 
     if wrong := wrong_with_data(options.policy):
@@ -130,6 +131,7 @@ def deploy_check(options: argparse.Namespace) -> int:
 
 
 def _directory(options: argparse.Namespace) -> Path:
+    """The directory that a command's deployment is kept in: --directory's, or the default one of this user."""
     from simulations.flower.deploy_state import default_directory
 
     return Path(options.directory or default_directory()).expanduser().absolute()

@@ -51,13 +51,16 @@ OPTIONS = (
 
 
 def add_to(commands: Commands) -> None:
-    """Add the command to a parser's."""
+    """Add `fedpriv estimate` to the command's parser."""
     about = "The mean of a file's records, private and robust as the method is."
     add_command(commands, "estimate", run, OPTIONS, description=about, epilog=HELP)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Everything that can be refused is refused before anything is spent."""
+    """Run `fedpriv estimate`: read the records, release their private mean, print and write it; 1 where there is none.
+
+    Everything that can be refused is refused before anything is spent.
+    """
     estimator = chosen_estimator(options)
     target = target_of(options.out, options.data)
     if options.seed is None:
@@ -83,12 +86,13 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _say(options: argparse.Namespace, words: str) -> None:
+    """Tell on standard error what `fedpriv estimate` is doing, unless --quiet."""
     if not options.quiet:
         print(words, file=sys.stderr, flush=True)
 
 
 def chosen_estimator(options: argparse.Namespace) -> Any:
-    """The estimator asked for, its settings checked; what a method does not take is refused by its option's name."""
+    """The estimator that `fedpriv estimate` was asked for, settings checked; faults name the option."""
     cls = method_of(options.method)
     given = {name: getattr(options, name) for name in SETTINGS if getattr(options, name) is not None}
     settings: dict[str, Any] = dict(given)

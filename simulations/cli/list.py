@@ -65,19 +65,19 @@ example:
 
 
 def add_to(commands: Commands) -> None:
-    """Add both commands to a parser's."""
+    """Add `fedpriv list` and `fedpriv schema` to the command's parser."""
     name = option("name", "NAME", "a family, a kind or a table: each of its settings", nargs="*")
     add_command(commands, "list", run_list, (name, JSON), epilog=HELP)
     add_command(commands, "schema", lambda _: print(schema_text(), end=""), (), epilog=SCHEMA_HELP)
 
 
 def schema_text() -> str:
-    """The schema of a study as the file that editors are given."""
+    """What `fedpriv schema` prints: the JSON Schema of a study, by which editors complete and check it."""
     return json.dumps(study_schema(FAMILIES.values()), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def run_list(options: argparse.Namespace) -> None:
-    """Print all families and the studies that ship; or one family; or every setting of a kind or a table."""
+    """Run `fedpriv list`: print all families and shipped studies, or one family, or each setting of a kind or table."""
     name = " ".join(options.name)
     if name and name not in FAMILIES:
         found = _named(name)
@@ -105,7 +105,7 @@ def run_list(options: argparse.Namespace) -> None:
 
 
 def _named(name: str) -> list[dict[str, Any]]:
-    """What has that name: a kind of every family that has one, a table of a study, or somebody's own class."""
+    """What `fedpriv list NAME` finds: kinds of every family, a table of a study, or somebody's own class, as data."""
     tables = {own.name: own for own in settings_of(Study) if own.family is None and own.options[0].is_table}
     if ":" in name:
         look_for_modules(Path.cwd())
@@ -130,7 +130,7 @@ def _named(name: str) -> list[dict[str, Any]]:
 
 
 def kind_entry(family: str, kind: str, cls: type[Any], beside: Sequence[Setting]) -> dict[str, Any]:
-    """A kind as plain data: its settings with their defaults, and of each what it is and what it must be."""
+    """A kind as `fedpriv list --json` has it: settings with defaults, and of each what it is and must be."""
     settings = (*settings_of(cls), *beside)
     levels = tuple(getattr(cls, "knowledge", ()))  # what an attack can work with, the default first
     defaults: dict[str, Any] = {}  # as they would be written in a study
@@ -148,7 +148,7 @@ def kind_entry(family: str, kind: str, cls: type[Any], beside: Sequence[Setting]
 
 
 def _page(found: Mapping[str, Any]) -> str:
-    """Every setting of a kind, a line each: what it is, what it must be, and what it is if nobody says."""
+    """A kind as `fedpriv list NAME` prints it: a line a setting, with what it is, must be, and is by default."""
     lines = [f"{found['kind']}  ({found['family']})", f"  {found['is']}"]
     about, defaults = found.get("about", {}), found.get("settings", {})
     width = max((len(name) for name in about), default=0)
@@ -163,7 +163,7 @@ def _page(found: Mapping[str, Any]) -> str:
 
 
 def kind_signature(cls: type[Any], family: Registry[Any]) -> str:
-    """A class's name and settings, those in brackets that may be left out."""
+    """A kind's name and settings as a line of `fedpriv list` shows them, optional ones in brackets."""
     levels = getattr(cls, "knowledge", ()) if family is ATTACKS else ()
     beside = [own.name for own in family.beside if own.needed]
     settings = [own.name if own.needed else f"[{own.name}]" for own in settings_of(cls)]
@@ -171,5 +171,5 @@ def kind_signature(cls: type[Any], family: Registry[Any]) -> str:
 
 
 def first_line(cls: type[Any]) -> str:
-    """What a class is, in a line."""
+    """What a kind is, as `fedpriv list` shows it: the first line of its class's docstring."""
     return (cls.__doc__ or "").split("\n")[0]

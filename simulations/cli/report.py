@@ -34,13 +34,13 @@ OPTIONS = (
 
 
 def add_to(commands: Commands) -> None:
-    """Add the command to a parser's."""
+    """Add `fedpriv report` to the command's parser."""
     about = "What a run or a sweep did, by its records: a table here, figures and an HTML page in DIR/report."
     add_command(commands, "report", run_report, OPTIONS, description=about, epilog=HELP)
 
 
 def run_report(options: argparse.Namespace) -> None:
-    """Print the table of the first run and one that compares, or a sweep's answer; write the page of the first."""
+    """Run `fedpriv report`: print a run's table, and others' beside it, or a sweep's answer; write the first's page."""
     if any(map(sweep_cells.is_sweep, options.directories)):
         grid = sweep_of(options.directories)
         files = [] if options.no_html else sweep_report.write_sweep_report(grid)
@@ -60,23 +60,24 @@ def run_report(options: argparse.Namespace) -> None:
 
 
 def _written(files: Sequence[Path], others: str) -> dict[str, Any]:
-    """The page and what lies beside it, as plain data; `others` is what that is called."""
+    """The files a report wrote, for `fedpriv report --json`: the page, and under the name `others` the rest."""
     return {"page": str(files[0]), others: list(map(str, files[1:]))} if files else {}
 
 
 def _page(files: Sequence[Path]) -> str:
+    """The last lines of `fedpriv report` on a terminal: where the page is; "" where none was written."""
     return f"\n\npage: {files[0]}" if files else ""
 
 
 def run_table(run: Run) -> str:
-    """A run for people."""
+    """A run as `fedpriv report` prints it for people: what it was, what came of it, what an audit of it found."""
     rows = [*facts.study_facts(run)[1:], *facts.outcome_facts(run), *audit_facts.audit_row(run)]
     width = max(len(name) for name, _ in rows)
     return "\n".join([f"{run.header['name']}  {run.directory}", *(f"  {name:<{width}}  {text}" for name, text in rows)])
 
 
 def runs_compared(runs: Sequence[Run]) -> str:
-    """Several runs, a row each."""
+    """Several runs as `fedpriv report` prints them beside one another for people, a row each."""
     head = ["", *(name for name, _ in facts.comparison_row(runs[0]))]
     return aligned_table(
         head,

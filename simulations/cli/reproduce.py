@@ -54,13 +54,13 @@ OPTIONS = (
 
 
 def add_to(commands: Commands) -> None:
-    """Add the command to a parser's."""
+    """Add `fedpriv reproduce` to the command's parser."""
     about = "Reproduce a figure or a table of a paper from our own numbers; check what the paper says of it."
     add_command(commands, "reproduce", run, OPTIONS, description=about, epilog=HELP)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Draw or train, write, check: 1 where a check or a cell failed."""
+    """Run `fedpriv reproduce NAME`: draw or train a paper's figure or table; 1 where a check or a cell failed."""
     from simulations.reproduce.catalogue import CATALOGUE  # matplotlib only where something is drawn
 
     if options.budget is not None:
@@ -78,7 +78,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _check_asked(options: argparse.Namespace, catalogue: Mapping[str, Any]) -> None:
-    """Refuse what there is not, and an option of which a figure or a table makes nothing."""
+    """Refuse a name that `fedpriv reproduce` does not know, and options of which its figure or table makes nothing."""
     if options.images is not None and options.name not in FIGURES:
         raise FedprivError(f"--images: {options.name} attacks none")
     if options.name not in (names := [*catalogue, *TABLES, *FIGURES]):
@@ -89,7 +89,7 @@ def _check_asked(options: argparse.Namespace, catalogue: Mapping[str, Any]) -> N
 
 
 def _draw(name: str, out: Path, minutes: float | None, chosen: Reproduction) -> int:
-    """Draw a figure of what is worked out, and check what its paper says of it."""
+    """Reproduce a paper's figure without training: write picture and points, print its checks; 1 where one fails."""
     from simulations.figures import checks, panels
 
     if minutes is not None and not chosen.scales and chosen.minutes > minutes:
@@ -103,7 +103,7 @@ def _draw(name: str, out: Path, minutes: float | None, chosen: Reproduction) -> 
 
 
 def _train(name: str, out: Path, minutes: float | None, data: str | None) -> int:
-    """Train what fits for a table, and write it with what it says."""
+    """Reproduce a table of [P] by as many trainings as fit in `minutes`: write and print it; 1 where a cell failed."""
     from simulations.reproduce.ptr.tables_found import Found
     from simulations.reproduce.ptr.tables_page import csv_of, table_of, tables_page, tables_picture
     from simulations.reproduce.ptr.tables_run import worked_tables
@@ -121,7 +121,7 @@ def _train(name: str, out: Path, minutes: float | None, data: str | None) -> int
 
 
 def _measure(name: str, out: Path, minutes: float | None, data: str | None, images: int | None) -> int:
-    """Train and attack what fits for a figure of accuracies, and check what its paper says of it."""
+    """Reproduce a figure of [S]'s accuracies by trainings and attacks that fit in `minutes`; 1 where one fails."""
     from simulations.figures import checks
     from simulations.reproduce.stobatch import page
     from simulations.reproduce.stobatch.found import Found
@@ -141,14 +141,14 @@ def _measure(name: str, out: Path, minutes: float | None, data: str | None, imag
 
 
 def _below(table: tuple[list[str], list[list[str]]], lines: Iterable[str]) -> list[str]:
-    """Lines for the screen, with a table above them."""
+    """The lines that `fedpriv reproduce` prints of a table: the table aligned, then what is said of it."""
     from simulations.report.run.facts import aligned_table
 
     return [aligned_table(*table), "", *lines]
 
 
 def _write(out: Path, name: str, content: Mapping[str, bytes], lines: Iterable[str]) -> None:
-    """Write NAME with each ending, each file whole or not at all; print what is found there, and their names."""
+    """Write a reproduction's files NAME with each ending into `out`, and print `lines` and where the files are."""
     try:
         out.mkdir(parents=True, exist_ok=True)
         for ending, each in content.items():

@@ -30,7 +30,7 @@ examples:
 
 
 def whole_number(text: str) -> int:
-    """An option's value."""
+    """The type of a command's options that count from 1 on: the text as a number, or argparse's error."""
     try:
         whole(**{"the number": int(text)})
         return int(text)
@@ -65,13 +65,13 @@ OPTIONS = (
 
 
 def add_to(commands: Commands) -> None:
-    """Add the command to a parser's."""
+    """Add `fedpriv run` to the command's parser."""
     about = "Run a study: train, aggregate, and account for every message."
     add_command(commands, "run", run, OPTIONS, description=about, epilog=HELP)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run the study, or say what it would cost; 1 where no round counted, or its attack was not tried."""
+    """Run `fedpriv run`: train the study, or forecast its cost; 1 if no round counted or its attack was not tried."""
     way = Way(driver=options.driver, workers=options.workers, cohorts=options.cohorts, ray=options.ray,
               superlink=options.superlink)  # fmt: skip
     if options.resume is None or options.study is not None:
@@ -101,6 +101,6 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _failed(directory: Path, why: str) -> int:
-    """Say why a run came to its end and did not do what was asked; its exit code."""
+    """Tell on standard error why `fedpriv run` did not do what was asked, though it came to its end: exit code 1."""
     print(f"fedpriv: {directory}: {why}", file=sys.stderr)
     return 1

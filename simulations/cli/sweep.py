@@ -46,13 +46,13 @@ OPTIONS = (
 
 
 def add_to(commands: Commands) -> None:
-    """Add the command to a parser's."""
+    """Add `fedpriv sweep` to the command's parser."""
     about = "Run every cell of the grid that a study's [sweep] table spans."
     add_command(commands, "sweep", run, OPTIONS, description=about, epilog=HELP)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run the grid, or say what it would take; 1 where cells failed."""
+    """Run `fedpriv sweep`: train every missing cell of a study's grid or, dry, forecast that; 1 where cells failed."""
     look_for_modules(Path(options.study).parent)
     grid = grid_of(options.study, options.overrides)
     out = None if options.out is None else Path(options.out)

@@ -56,13 +56,13 @@ OPTIONS = (
 
 
 def add_to(commands: Commands) -> None:
-    """Add the command to a parser's."""
+    """Add `fedpriv tolerance` to the command's parser."""
     about = "How many attackers the vote on one coordinate survives: by theorem, certified, counted exactly."
     add_command(commands, "tolerance", run, OPTIONS, description=about, epilog=HELP)
 
 
 def run(options: argparse.Namespace) -> None:
-    """Print how many attackers are survived, and draw it where that is asked for."""
+    """Run `fedpriv tolerance`: print how many attackers a vote survives, and draw it where --plot asks for that."""
     if options.attack is not None and options.probability is not None:
         raise FedprivError("give --attack or --probability, not both")
     mechanism = MECHANISMS.made(options.kind, settings_from(options.settings))
@@ -77,7 +77,7 @@ def run(options: argparse.Namespace) -> None:
 
 
 def tolerance_report(vote: Vote) -> dict[str, Any]:
-    """A vote as plain data."""
+    """What `fedpriv tolerance --json` prints of a vote: attackers survived by each proof, and the proofs."""
     theorem, published = vote.published
     numbers = {"published": published, "hoeffding": vote.hoeffding, "exact": vote.exact}
     proof = {name: PROOF[name] if value is not None else NOTHING[name] for name, value in numbers.items()}
@@ -95,14 +95,14 @@ def tolerance_report(vote: Vote) -> dict[str, Any]:
 
 
 def attackers_words(vote: Vote) -> str:
-    """The attackers, in words."""
+    """What a vote's attackers know and do, in words for `fedpriv tolerance`."""
     if vote.probability is not None:
         return f"attackers whose votes are wrong with probability {vote.probability:g}"
     return WHO[vote.attack]
 
 
 def tolerance_table(found: dict[str, Any]) -> str:
-    """What `tolerance_report` says of a vote, for people."""
+    """What `fedpriv tolerance` prints for people of a vote: attackers survived and by which proof, chances."""
     settings = " ".join(f"{name}={value:.12g}" for name, value in found["settings"].items())
     rows = [(name, found[name], found["proof"][name]) for name in ("published", "hoeffding", "exact")]
     lines = [f"{found['kind']} {settings}", f"  {found['honest']:,} honest clients of mean {found['mean']:g}"]
@@ -114,13 +114,14 @@ def tolerance_table(found: dict[str, Any]) -> str:
 
 
 def _short(value: float | None) -> str:
+    """A number of attackers for the table of `fedpriv tolerance`; a dash where nothing is proved."""
     if value is None:
         return "–"
     return f"{value:,}" if isinstance(value, int) else f"{value:,.2f}"
 
 
 def tolerance_plot(vote: Vote, path: Path) -> None:
-    """Draw what is survived: [F] Figures 7 to 9 for this mechanism."""
+    """Draw for --plot how many attackers a vote survives by N and by a setting, as in [F] Figures 7 to 9."""
     form = path.suffix.lower()
     if form not in (".png", ".svg", ".pdf"):
         raise FedprivError(f"--plot {path}: the name must end in .png, .svg or .pdf")

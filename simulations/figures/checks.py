@@ -18,12 +18,12 @@ class Check:
 
     @property
     def passed(self) -> bool:
-        """Whether this is as it should be: ours right, and a difference only where there is a reason for one."""
+        """Whether a paper's claim is as expected: ours is right, and differs from it only for a stated reason."""
         return self.right and self.agrees == (not self.why)
 
     @property
     def verdict(self) -> str:
-        """Whether it passed, in words.
+        """Whether a paper's claim passed, in words for `fedpriv reproduce`: ok, differs and why, or FAILED.
 
         >>> Check(claim="δ(1.67)", published="0.039", ours="0.00526", agrees=False, why="another l").verdict
         'differs (another l)'
@@ -36,7 +36,7 @@ class Check:
 
 
 def check_lines(checks: list[Check]) -> list[str]:
-    """Each check in a line: the claim, what is published, what is ours, the verdict."""
+    """The checks of a paper's claims as `fedpriv reproduce` prints them: claim, published, ours, verdict."""
     wide = [
         max(len(text) for text in column)
         for column in zip(*((c.claim, c.published, c.ours) for c in checks), strict=True)

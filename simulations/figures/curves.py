@@ -25,7 +25,7 @@ POINTS = 28  # values of ε at which δ is asked for
 
 
 def plot_tradeoff(accounts: Sequence[tuple[str, Account]], path: str) -> None:
-    """Each certified tradeoff curve, its gap to the lower bound shaded, and the Gaussian curve beside it."""
+    """Draw accounts' certified tradeoff curves to a file, for `fedpriv account --plot`, with Gaussian ones beside."""
     if Path(path).suffix.lower() not in (".png", ".svg", ".pdf"):
         raise FedprivError(f"--plot {path}: the name must end in .png, .svg or .pdf")
     figure, axes = plt.subplots(figsize=(5.6, 5.6 + 0.35 * len(accounts)), layout="constrained")
@@ -52,7 +52,10 @@ def plot_tradeoff(accounts: Sequence[tuple[str, Account]], path: str) -> None:
 
 
 def tradeoff_bounds(account: Account, alpha: Vector, points: int = POINTS) -> tuple[Vector, Vector]:
-    """The certified curve and the one that explicit data reach, as envelopes of their (ε, δ) lines. [F] Lemma 1."""
+    """The type II errors β at `alpha`: the certified curve, and what explicit data reach. [F] Lemma 1.
+
+    Both are envelopes of their (ε, δ) lines.
+    """
     top = account.epsilon(1e-4, ROUGH).bounds.upper  # lines that are steeper meet the curve where nobody sees it
     epsilons = min(max(top, 1e-3), 600.0) * np.linspace(0, 1, points) ** 2
     bounds = [account.delta(float(epsilon), ROUGH).bounds for epsilon in epsilons]
@@ -62,7 +65,7 @@ def tradeoff_bounds(account: Account, alpha: Vector, points: int = POINTS) -> tu
 
 
 def _envelope(epsilons: Vector, deltas: Sequence[float], alpha: Vector) -> Vector:
-    """The least type II error that every (ε, δ) allows at each type I error. [F] Lemma 1."""
+    """The least type II error that all these (ε, δ) allow at each type I error, for a drawn curve. [F] Lemma 1."""
     beta = np.zeros_like(alpha)
     for epsilon, delta in zip(epsilons, deltas, strict=True):
         lines = 1 - delta - np.exp(epsilon) * alpha, np.exp(-epsilon) * (1 - delta - alpha)
@@ -71,7 +74,7 @@ def _envelope(epsilons: Vector, deltas: Sequence[float], alpha: Vector) -> Vecto
 
 
 def gaussian_beside(account: Account, beta: Vector, alpha: Vector) -> tuple[float, bool]:
-    """μ of the Gaussian curve that bounds the account, and True; where none does, of one that meets it, and False."""
+    """μ of the Gaussian curve drawn beside an account's, and whether that bounds it (else it only meets it)."""
     summed = any(sums_only(word_of(event.trust)) for event in account.events)  # μ holds for messages seen
     if account.mu is not None and not summed:
         return account.mu, True

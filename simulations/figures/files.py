@@ -10,7 +10,10 @@ from fedpriv.errors import FedprivError
 
 
 def put_files(directory: Path, content: Mapping[str, bytes], stale: tuple[str, ...] = ()) -> list[Path]:
-    """Write each file by its name; take away an earlier report's pictures whose names begin as the stale ones do."""
+    """Write a report's files into its directory, each whole or not at all: their paths; `stale` pictures go.
+
+    Those are an earlier report's, whose names begin so and which this one has not.
+    """
     try:
         directory.mkdir(exist_ok=True)
         for name, each in content.items():

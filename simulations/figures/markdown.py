@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 
 def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table below its head.
+    """A table in Markdown, for the pages of reproduced tables and figures: its head, then its rows.
 
     >>> print(markdown_table(["ε", "accuracy"], [["2", "84.0"]]))
     | ε | accuracy |
@@ -17,7 +17,7 @@ def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def markdown_bullets(words: Sequence[str]) -> str:
-    """A list.
+    """A list in Markdown, for the pages of reproduced tables and figures: a bullet for each of `words`.
 
     >>> print(markdown_bullets(["one", "another"]))
     - one

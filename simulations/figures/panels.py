@@ -52,12 +52,12 @@ class Panel:
 
 
 def tradeoff_panel(title: str, lines: Sequence[Line]) -> Panel:
-    """A panel of tradeoff curves."""
+    """A panel of tradeoff curves, type II error against type I, for an audit's or a paper's figure."""
     return Panel(title=title, x="type I error α", y="type II error β", lines=lines)
 
 
 def figure_bytes(panels: Sequence[Panel], note: str = "", form: str = "png") -> bytes:
-    """The figure as a file of that form: png, svg or pdf."""
+    """Panels side by side, drawn in the house style, as the bytes of a PNG, SVG or PDF."""
     content = io.BytesIO()
     with house_style():
         layout = ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.08, wspace=0.04)
@@ -89,7 +89,7 @@ def figure_bytes(panels: Sequence[Panel], note: str = "", form: str = "png") -> 
 
 
 def points_csv(panels: Sequence[Panel]) -> str:
-    """Every point of every line, as CSV."""
+    """Every point of every line of a figure's panels as CSV, the file beside a reproduced figure."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["panel", "line", "x", "y"])

@@ -57,7 +57,7 @@ Drawn = tuple[Figure, str, str]  # a figure, what it shows, and what to know bef
 
 @contextmanager
 def house_style() -> Iterator[None]:
-    """Colours, thin grid lines and letters of every figure."""
+    """While it lasts, matplotlib draws as all our figures look: colours, thin grid lines, letters."""
     with mpl.rc_context({
         "font.size": 9, "font.family": "DejaVu Sans", "text.color": INK, "axes.labelcolor": MUTED,
         "axes.edgecolor": MUTED, "axes.titlecolor": INK, "axes.titlesize": 9.5, "axes.titleweight": "bold",
@@ -72,14 +72,14 @@ def house_style() -> Iterator[None]:
 
 
 def styled_picture(name: str, title: str, drawing: Callable[[], Drawn | None]) -> Picture | None:
-    """A drawing in the house style, saved both ways; None where there was nothing to draw."""
+    """What `drawing` draws in the house style, as a picture for a report; None where it had nothing to draw."""
     with house_style():
         drawn = drawing()
         return None if drawn is None else saved_figure(name, title, *drawn)
 
 
 def saved_figure(name: str, title: str, figure: Figure, alt: str, note: str) -> Picture:
-    """A figure saved both ways, within the house style that it was drawn in."""
+    """A figure saved as PNG and as SVG in the page's colours, as a report's picture; within the house style."""
     png, svg = io.BytesIO(), io.StringIO()
     figure.savefig(png, format="png", facecolor=CARD)
     figure.set_layout_engine("none")  # the places found for the PNG are right for the SVG as well
@@ -92,7 +92,7 @@ def saved_figure(name: str, title: str, figure: Figure, alt: str, note: str) -> 
 
 
 def new_figure(height: float, rows: Sequence[float] = (1,)) -> tuple[Figure, list[Axes]]:
-    """An empty figure, `height` inches high, of axes below one another that share rounds; `rows` are their heights."""
+    """An empty figure of a report, `height` inches high: axes below one another that share x; `rows` their heights."""
     layout = ConstrainedLayoutEngine(w_pad=0.08, h_pad=0.08, hspace=0.06)
     figure = Figure(figsize=(WIDTH, height), layout=layout)
     axes = figure.subplots(len(rows), 1, sharex=True, height_ratios=list(rows), squeeze=False)[:, 0]
@@ -100,7 +100,7 @@ def new_figure(height: float, rows: Sequence[float] = (1,)) -> tuple[Figure, lis
 
 
 def over_rounds(axes: Axes, rounds: Sequence[int]) -> None:
-    """Whole rounds on the axis below, from first to last."""
+    """Make the axis below a figure's curves one of whole rounds, from first to last."""
     axes.set_xlabel("round")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=8, min_n_ticks=1))
     first, last = min(rounds), max(rounds)
@@ -109,18 +109,18 @@ def over_rounds(axes: Axes, rounds: Sequence[int]) -> None:
 
 
 def thousands_axis(axis: Axis) -> None:
-    """At most five steps of an axis, its numbers whole and with commas."""
+    """Give an axis of a report's figure at most five steps, in whole numbers with commas."""
     axis.set_major_locator(MaxNLocator(5))
     axis.set_major_formatter("{x:,.0f}")
 
 
 def draw_curve(axes: Axes, x: Sequence[float], y: Sequence[float], colour: str, **style: Any) -> None:
-    """A line; its points marked where they are few."""
+    """Draw a line of a report's figure, points marked where they are few."""
     axes.plot(x, y, color=colour, marker="o" if len(x) <= 15 else None, ms=3.5, clip_on=False, zorder=3, **style)
 
 
 def draw_key(axes: Axes, lines: Sequence[tuple[str, str]]) -> None:
-    """(words, colour): what each colour is, below the axes, in two columns where the words are short."""
+    """Write a figure's key below its axes, words in their colours, in two columns where they are short."""
     below, rows = axes.xaxis.label, key_rows([words for words, _ in lines])
     for place, (words, colour) in enumerate(lines):
         axes.annotate(
@@ -131,13 +131,13 @@ def draw_key(axes: Axes, lines: Sequence[tuple[str, str]]) -> None:
 
 
 def key_rows(names: Sequence[str]) -> int:
-    """How many rows a key of these names takes below a figure."""
+    """How many rows the key of these names takes below a figure, which is made so much higher."""
     narrow = len(names) > 2 and max(map(len, names)) <= 24
     return -(-len(names) // 2) if narrow else len(names)
 
 
 def label_ends(axes: Axes, ends: Sequence[tuple[float, float, str, str]], size: float = 8.5) -> None:
-    """(x, y, words, colour): words beside the end of each line, moved apart where they would meet."""
+    """Write words beside the ends of a figure's lines, given as (x, y, words, colour), moved apart where they meet."""
     axes.figure.draw_without_rendering()  # type: ignore[union-attr]
     points = axes.bbox.height / axes.figure.dpi * 72
     tall = [size * 1.3 * (words.count("\n") + 1) for _, _, words, _ in ends]
@@ -150,7 +150,7 @@ def label_ends(axes: Axes, ends: Sequence[tuple[float, float, str, str]], size: 
 
 
 def spaced_apart(wanted: Sequence[float], tall: Sequence[float], bottom: float, top: float) -> list[float]:
-    """Middles near those `wanted` for things so `tall`, none over another, all between bottom and top if they fit.
+    """Middles of labels near the `wanted` ones, so `tall`, none over another, from bottom to top if they fit.
 
     >>> spaced_apart([1.0, 1.1, 5.0], [1.0, 1.0, 1.0], 0.0, 10.0)
     [0.55, 1.55, 5.0]
@@ -158,6 +158,7 @@ def spaced_apart(wanted: Sequence[float], tall: Sequence[float], bottom: float, 
     groups: list[tuple[list[int], float]] = []  # members from below, and where their foot stands
 
     def foot(members: list[int]) -> float:
+        """Where the lowest of labels that touch one another stands, so that all are near their wanted places."""
         below, feet = 0.0, []
         for each in members:
             feet.append(wanted[each] - tall[each] / 2 - below)

@@ -57,13 +57,13 @@ def panels_of(vote: Vote) -> list[Panel]:
 
 
 def line_kinds(panels: Sequence[Panel]) -> str:
-    """A legend of the kinds of line that these panels have."""
+    """A legend in words of the kinds of line (counted, certified, theorem) that figures of tolerance have."""
     there = {line.dashes for panel in panels for line in panel.lines if np.isfinite(line.y).any()}
     return " ".join(words for dashes, words in LEGEND.items() if dashes in there)
 
 
 def resilience_lines(title: str, x: str, at: ArrayLike, survived: Survived, log: int | None = None) -> Panel:
-    """K/N at those places of the axis x: for each setting exactly, as certified, and as the theorem has it."""
+    """A panel of attackers survived, K/N, along an axis x: exact, certified and the theorem's, a vote a place."""
     lines, places = [], np.asarray(at, dtype=float)
     for name, votes, colour in survived:
         exact, certified, published = survived_shares(votes)
@@ -79,7 +79,7 @@ def resilience_lines(title: str, x: str, at: ArrayLike, survived: Survived, log:
 
 
 def survived_shares(votes: Sequence[Vote]) -> tuple[Vector, Vector, Vector]:
-    """K/N of each: exact, certified and published; nan where there is nothing, or not even none is survived."""
+    """K/N that each vote survives, for drawing: exact, certified and published; nan where there is none."""
     found = [(vote.exact, vote.hoeffding, vote.published[1]) for vote in votes]
     honest = np.array([vote.honest for vote in votes])
     exact, certified, published = np.array(found, dtype=float).T / honest
@@ -87,7 +87,7 @@ def survived_shares(votes: Sequence[Vote]) -> tuple[Vector, Vector, Vector]:
 
 
 def _possible(vote: Vote, changes: Sequence[dict[str, Any]]) -> list[Vote]:
-    """The vote with each of the changes, but those with which it is none, or whose attackers cannot be counted."""
+    """The vote with each change whose attackers can be counted: the points of a curve of tolerance."""
     found = []
     for each in changes:
         try:

@@ -23,7 +23,10 @@ SKEW = timedelta(days=1)  # a certificate is valid for whoever's clock is a litt
 
 
 def write_certificates(folder: Path, hosts: Iterable[str]) -> None:
-    """An authority and a certificate it signs for these hosts; the authority's own key is kept nowhere."""
+    """Write a local deployment's certificates into a folder: an authority, and what it signs for the SuperLink.
+
+    `hosts` are the names it is signed for; the authority's own key is kept nowhere.
+    """
     authority_key, key = (ec.generate_private_key(ec.SECP384R1()) for _ in range(2))
     authority = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "fedpriv, for trying")])
     names = list[x509.GeneralName]()
@@ -52,16 +55,17 @@ def write_certificates(folder: Path, hosts: Iterable[str]) -> None:
 
 
 def write_node_key(private: Path) -> Path:
-    """A node's private key, as ssh-keygen -t ecdsa -b 384 would write it; the public one stands beside it."""
+    """Write a node's private key for the SuperLink, like ssh-keygen -t ecdsa -b 384; the path of the public one."""
     return _pair(private, ec.generate_private_key(ec.SECP384R1()))
 
 
 def write_identity(private: Path) -> Path:
-    """What other nodes know a node by, as ssh-keygen -t ed25519 would write it; the public one stands beside it."""
+    """Write a node's private key for other nodes, as ssh-keygen -t ed25519 would; the path of the public one."""
     return _pair(private, Ed25519PrivateKey.generate())
 
 
 def _pair(private: Path, key: ec.EllipticCurvePrivateKey | Ed25519PrivateKey) -> Path:
+    """Write a node's private key, and beside it the public one as NAME.pub, whose path is given back."""
     _private(private, key.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption()))
     public = private.with_suffix(".pub")
     public.write_bytes(key.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH) + b"\n")
@@ -69,6 +73,7 @@ def _pair(private: Path, key: ec.EllipticCurvePrivateKey | Ed25519PrivateKey) ->
 
 
 def _begun(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey) -> x509.CertificateBuilder:
+    """What a deployment's two certificates have in common, unsigned: subject, issuer, key, how long they are valid."""
     now = datetime.now(UTC)
     builder = x509.CertificateBuilder().subject_name(subject).issuer_name(issuer).public_key(key)
     builder = builder.serial_number(x509.random_serial_number()).not_valid_before(now - SKEW)
@@ -77,6 +82,7 @@ def _begun(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey
 
 
 def _private(path: Path, content: bytes) -> None:
+    """Write the SuperLink's or a node's private key to a new file, which its owner alone may read."""
     path.unlink(missing_ok=True)
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
         file.write(content)

@@ -30,7 +30,7 @@ STILL_THERE = "[code: 2004]"  # how a SuperLink says that a node which has ended
 
 
 def start_link(directory: Path, deployment: Deployment) -> None:
-    """Start the SuperLink, and wait until it answers."""
+    """Start the SuperLink process of a local deployment, with its certificates if any; wait until it answers."""
     words = ["--isolation", "subprocess", "--host", HOST, "--port", str(deployment.port)]
     words += ["--disable-runtime-dependency-installation", "--database", str(directory / DATABASE)]
     if deployment.tls:
@@ -44,7 +44,7 @@ def start_link(directory: Path, deployment: Deployment) -> None:
 
 
 def start_nodes(directory: Path, deployment: Deployment, numbers: Sequence[int]) -> None:
-    """Start these SuperNodes, and wait until they have joined."""
+    """Start the SuperNodes of these numbers in a local deployment, and wait until they have joined the SuperLink."""
     for number in numbers:
         start_node(directory, deployment, number)
     for process in [each for each in deployment.processes if each.name in map(name_of, numbers)]:
@@ -52,7 +52,7 @@ def start_nodes(directory: Path, deployment: Deployment, numbers: Sequence[int])
 
 
 def start_again(directory: Path, deployment: Deployment, name: str) -> None:
-    """Start a part that was there before, and wait until it answers, or until the SuperLink takes the node back."""
+    """Start a deployment's SuperLink or node anew, for `deploy up`; wait until it answers, or is taken back."""
     if name == LINK:
         return start_link(directory, deployment)
     until = time.monotonic() + FORGETS
@@ -67,7 +67,7 @@ def start_again(directory: Path, deployment: Deployment, name: str) -> None:
 
 
 def start_node(directory: Path, deployment: Deployment, number: int) -> Process:
-    """Start a SuperNode, on its partition and with its policy, ledger and keys."""
+    """Start a deployment's SuperNode as a process, on its partition, with its policy, ledger and keys."""
     place, port = folder(directory, name_of(number)), port_of(0)
     told: dict[str, int | str] = {"partition-id": number, "num-partitions": deployment.nodes}
     files = {"policy": POLICY} | ({IDENTITY: IDENTITY, PEERS: PEERS} if deployment.tls else {})
@@ -84,23 +84,24 @@ def start_node(directory: Path, deployment: Deployment, number: int) -> Process:
 
 
 def begin_ledger(policy: Path, number: int, nodes: int) -> None:
-    """A ledger in which nothing is charged yet, where there is none."""
+    """Make the ledger of a deployed node in which nothing is charged yet, where it has none."""
     with opened_ledger(policy.parent / read_policy(policy).ledger, (number, nodes)):
         pass
 
 
 def write_peers(places: Sequence[Path]) -> None:
-    """A key that all the others know a node by, whatever the SuperLink says: each has a list of everybody's."""
+    """Give each node of a deployment a key of its own, by which the others know it, and a list of everybody's."""
     peers = b"".join(write_identity(place / IDENTITY).read_bytes() for place in places)
     for place in places:
         (place / PEERS).write_bytes(peers)
 
 
 def register(keys: Sequence[Path], directory: Path) -> None:
-    """Tell the SuperLink the nodes' public keys: it lets no other node in."""
+    """Tell a deployment's SuperLink the public keys of its nodes, for it lets no other node in."""
     env = flower_environment(folder(directory, LINK)) | {"FLWR_HOME": str(directory / HOME)}
 
     def told(key: Path) -> None:
+        """Register one node's public key by Flower's own command."""
         command = ["flwr", "supernode", "register", str(key), NAME, "--name", key.parent.name]
         done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=STARTS)
         if done.returncode:
@@ -111,7 +112,7 @@ def register(keys: Sequence[Path], directory: Path) -> None:
 
 
 def write_connection(directory: Path, deployment: Deployment) -> None:
-    """Flower's configuration, with the one connection."""
+    """Write the Flower configuration of a deployment, whose one connection, `local`, is to its SuperLink."""
     home = folder(directory, HOME)
     proof = f"root-certificates = {json.dumps(str(directory / AUTHORITY))}" if deployment.tls else "insecure = true"
     text = f'[superlink]\ndefault = "{NAME}"\n\n[superlink.{NAME}]\naddress = "{HOST}:{deployment.port}"\n{proof}\n'
@@ -119,21 +120,21 @@ def write_connection(directory: Path, deployment: Deployment) -> None:
 
 
 def folder(directory: Path, name: str) -> Path:
-    """A directory in it, of its owner's alone."""
+    """The directory of a part of a deployment, by the part's name, made readable by its owner alone."""
     place = directory / name
     place.mkdir(exist_ok=True, mode=0o700)
     return place
 
 
 def name_of(number: int) -> str:
-    """What a SuperNode is called."""
+    """What the SuperNode of a partition is called in a deployment, and its directory: node-0, node-1, …"""
     return f"node-{number}"
 
 
 def _launched(
     deployment: Deployment, directory: Path, place: Path, words: Sequence[str], port: int, first: str = ""
 ) -> Process:
-    """Start one process in its own surroundings and group, and write down which it is; its last log is kept.
+    """Start one part of a deployment as a process of its own group, and note it in the deployment; old log kept.
 
     `first` is what its new log begins with.
     """
@@ -154,10 +155,11 @@ def _launched(
 
 
 def _wait_for(process: Process, directory: Path, ready: Callable[[str], bool]) -> None:
-    """Wait until a process does its work; its own last words where it ends instead."""
+    """Wait until a deployment's process is `ready`, as its log shows; its own last words where it ends instead."""
     log = _log(directory, process.name)
 
     def told() -> str:
+        """All that the deployment's process has written into its log so far."""
         return log.read_text(errors="replace")
 
     in_time = wait_until(lambda: not process.runs or ready(told()), STARTS)
@@ -167,8 +169,10 @@ def _wait_for(process: Process, directory: Path, ready: Callable[[str], bool]) -
 
 
 def _has_joined(log: str) -> bool:
+    """Whether a SuperNode's log says that the SuperLink has taken it."""
     return "SuperNode ID" in log
 
 
 def _log(directory: Path, name: str) -> Path:
+    """The log file of a deployment's part, beside its directory."""
     return directory / f"{name}.log"

@@ -21,10 +21,11 @@ class Shown:
     """What Flower's command prints, passed on; the run's id is only to be found there."""
 
     def __init__(self, quiet: bool) -> None:
+        """Begin to watch what `flwr run` prints: its run's id and its last line of words are known once read."""
         self.run_id, self.last, self._quiet = "", "", quiet
 
     def read(self, lines: Iterable[str]) -> None:
-        """Read to the end."""
+        """Pass on all lines that `flwr run` prints, unless quiet, and note the run's id and the last words."""
         for line in lines:
             if not self._quiet:
                 print(line, end="", file=sys.stderr, flush=True)
@@ -41,7 +42,7 @@ def followed(
     *,
     quiet: bool,
 ) -> str:
-    """Show what Flower's command shows until the run has ended; Flower's id of the run."""
+    """Run `flwr run`, show what it prints until the run has ended, end it where it hangs; Flower's id of the run."""
     shown = Shown(quiet)
     process = subprocess.Popen(
         command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
@@ -66,10 +67,11 @@ def followed(
 
 
 def status_of(run_id: str, connection: str, env: Mapping[str, str]) -> str:
-    """What the SuperLink says became of the run."""
+    """What the SuperLink says became of a run, by `flwr ls`, such as finished:completed, once it has ended."""
     status = ["unknown"]
 
     def ended() -> bool:
+        """Ask the SuperLink by `flwr ls` for the run's status, and whether that says it has finished."""
         told = json.loads(_flwr(["ls", connection, "--run-id", run_id, "--format", "json"], env))
         if "runs" not in told:  # which Flower's command calls a success
             why = str(told.get("error-message")).strip().rpartition("\n")[2][:200]
@@ -82,7 +84,7 @@ def status_of(run_id: str, connection: str, env: Mapping[str, str]) -> str:
 
 
 def _flwr(words: list[str], env: Mapping[str, str]) -> str:
-    """What one of Flower's commands prints."""
+    """Run one of Flower's commands, such as `flwr ls`, and give what it prints; an error in a line where it fails."""
     done = subprocess.run(["flwr", *words], env=env, capture_output=True, text=True, timeout=60)
     if done.returncode:
         raise FedprivError(f"flwr {words[0]}: {' '.join((done.stderr or done.stdout).split())[-300:]}")

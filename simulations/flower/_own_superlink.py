@@ -23,7 +23,7 @@ STARTS = 60.0  # seconds it may take
 
 @contextmanager
 def own_superlink(scratch: Path) -> Iterator[dict[str, str]]:
-    """A SuperLink that runs simulations, for as long as it is needed; the environment in which `here` means it."""
+    """While it lasts, a SuperLink for one run by `flwr run`, and the environment in which `here` names it."""
     env, port = flower_environment(scratch), port_of(0)
     home = Path(env["FLWR_HOME"])
     home.mkdir()
@@ -41,7 +41,7 @@ def own_superlink(scratch: Path) -> Iterator[dict[str, str]]:
 
 
 def healthy(port: int, authority: Path | None = None) -> bool:
-    """Whether a SuperLink answers there, with a certificate of that authority where one is given."""
+    """Whether a SuperLink answers at a port of this machine, with a certificate of `authority` where that is given."""
     handlers: list[urllib.request.BaseHandler] = [urllib.request.ProxyHandler({})]
     if authority is not None:
         trusted = ssl.create_default_context(cafile=str(authority))
@@ -55,7 +55,7 @@ def healthy(port: int, authority: Path | None = None) -> bool:
 
 
 def port_of(wanted: int) -> int:
-    """The port that is wanted, if nobody has it; any free one for 0."""
+    """A port of this machine for a SuperLink or SuperNode: the wanted one if nobody has it, any free one for 0."""
     with socket.socket() as taken:
         taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as servers do: what lingers is not in the way
         try:

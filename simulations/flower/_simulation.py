@@ -24,7 +24,7 @@ from simulations.flower.surroundings import init_ray, kill_what_it_started
 
 
 def main() -> None:
-    """Read what to do from the first line of standard input; its end is the end of whoever started this."""
+    """The simulation's process: run the job in standard input's first line; stop it where its starter is gone."""
     told = json.loads(sys.stdin.readline())
     os.set_inheritable(int(os.environ[KEPT]), False)  # what Ray starts keeps nothing
     directory = Path(told["job"]["directory"])
@@ -51,7 +51,7 @@ def main() -> None:
 
 
 def _simulate(job: Job, cohorts: int, workers: int) -> None:
-    """Start Ray and the study's round on it; whoever ends it ends the process."""
+    """Start Ray, and on it Flower's simulation of the job's study: one node a cohort, its server in this process."""
     loading = Thread(target=import_module, args=("server.app",))  # torch, while Ray's processes start
     loading.start()
     init_ray(workers)  # before Flower would, which takes it as it is
@@ -67,7 +67,7 @@ def _simulate(job: Job, cohorts: int, workers: int) -> None:
 
     @server.main()
     def main(grid: Grid, context: Context) -> None:
-        """In a thread of Flower's."""
+        """What Flower calls in a thread of its own: serve all rounds of the study, then end the process."""
         try:
             serve_study(grid, job, restarted=True)
         finally:
@@ -81,13 +81,13 @@ def _simulate(job: Job, cohorts: int, workers: int) -> None:
 
 
 def _watch_whoever_started_this(directory: Path) -> None:
-    """Stop the run when the process that started it is gone."""
+    """Wait for the end of the process that started the simulation, then ask its run to stop."""
     sys.stdin.read()  # until nobody holds the other end
     (directory / STOP).touch()
 
 
 def _end() -> None:
-    """End this process and all that it started; nobody else may be left to take its scratch directory away."""
+    """End the simulation's process and all it started, and remove its scratch directory: nobody else may be left."""
     sys.stderr.flush()
     kill_what_it_started(os.getpid())
     shutil.rmtree(os.environ["RAY_TMPDIR"], ignore_errors=True)

@@ -61,7 +61,7 @@ def app_directory(run: Path) -> Path:
 
 
 def flower_run(app: Path, study: Study, directory: Path, *, nodes: int | None = None) -> dict[str, Any]:
-    """Run a study by `flwr run` on a SuperLink of its own; what its result.json says.
+    """Run a study by `flwr run` on a SuperLink of its own, for `make flwr-run`; what its result.json says.
 
     `app` is the directory of the Flower App; `nodes` are those that clients are divided over, one a core unless said.
     """
@@ -77,7 +77,10 @@ def flower_run(app: Path, study: Study, directory: Path, *, nodes: int | None = 
 def superlink_run(
     study: Study, directory: Path, name: str, *, resume: bool = False, quiet: bool = False
 ) -> dict[str, Any]:
-    """Run a study through a connection of the user's Flower configuration; the run's directory is on that machine."""
+    """Run a study for `fedpriv run --superlink NAME`, through the user's own Flower; what result.json says.
+
+    The run's directory is on the machine of that SuperLink.
+    """
     with scratch_directory() as scratch:
         env = flower_environment(scratch)
         del env["FLWR_HOME"]  # the user's own, or a local deployment's, or Flower's default
@@ -93,7 +96,7 @@ def superlink_run(
 
 
 def _submitted(app: Path, job: Job, connection: str, env: dict[str, str], options: list[str]) -> dict[str, Any]:
-    """Run `flwr run`, see it through, and find out how it ended."""
+    """Give a job to Flower by `flwr run`, see it through, and find out how it ended: what result.json says."""
     place = Path(job.directory)
     expect_failure(place)
     with tempfile.NamedTemporaryFile("w", suffix=".toml", encoding="utf-8") as config:
@@ -107,7 +110,7 @@ def _submitted(app: Path, job: Job, connection: str, env: dict[str, str], option
 
 
 def _ended(run_id: str, place: Path, connection: str, env: dict[str, str]) -> dict[str, Any]:
-    """How a run of Flower's ended: by what it left behind, and by what Flower says."""
+    """How a run that Flower has ended came out: what its directory's result.json says, or an error if Flower does."""
     status = status_of(run_id, connection, env)
     if status != "finished:completed" and not (is_over(place) and (place / ERROR).exists()):
         raise FedprivError(
@@ -120,7 +123,7 @@ def _ended(run_id: str, place: Path, connection: str, env: dict[str, str]) -> di
 
 
 def _options() -> argparse.Namespace:
-    """What the command line asks for."""
+    """The command line of `python -m simulations.flower.command`, which `make flwr-run` calls, as parsed."""
     parser = argparse.ArgumentParser(description="Run a study by Flower's own command, on a SuperLink of its own.")
     parser.add_argument("study", nargs="?", default="digits")
     parser.add_argument("--set", metavar="table.key=value", action="append", default=[], dest="overrides")

@@ -30,7 +30,7 @@ def start_deployment(
     policy: str,  # what is written for a node that has no policy
     say: Say,
 ) -> Deployment:
-    """Start a SuperLink and so many SuperNodes, each with a policy of its own, or what has ended of those there.
+    """For `fedpriv deploy up`: start a SuperLink and so many SuperNodes, or what has ended of those there.
 
     Where a first start goes wrong, nothing is left.
     """
@@ -68,14 +68,14 @@ def start_deployment(
 
 
 def _name_others(directory: Path, nodes: int, policy: str, say: Say) -> None:
-    """Say which nodes have a policy other than the one that would be written now: it is their owner's, and stays."""
+    """Tell which nodes of a deployment keep a policy other than `policy`, for those there stay their owners'."""
     files = _policies(directory, nodes)
     if others := [name for name, file in files.items() if file.read_bytes() != policy.encode()]:
         say(f"another {parts.POLICY} was there and stays as it is: {', '.join(others)}")
 
 
 def _check_policies(directory: Path, nodes: int, policy: str) -> None:
-    """Refuse policies that cannot be read, and noise other than is asked for: a policy that is there stays."""
+    """Refuse a start where nodes' policies cannot be read, or say another `noise` than `policy` does."""
     asked = tomllib.loads(policy)["noise"]
     there = {name: read_policy(file) for name, file in _policies(directory, nodes).items() if file.exists()}
     if others := {name: own.noise for name, own in there.items() if own.noise != asked}:
@@ -88,13 +88,13 @@ def _check_policies(directory: Path, nodes: int, policy: str) -> None:
 
 
 def _policies(directory: Path, nodes: int) -> dict[str, Path]:
-    """Where the policy of each node is, or is to be, by the node's name."""
+    """The file of each deployed node's policy, there already or to be written, by the node's name."""
     names = map(parts.name_of, range(nodes))
     return {name: directory / name / parts.POLICY for name in names}
 
 
 def end_deployment(directory: Path) -> int:
-    """End all that was started there; how many processes that were."""
+    """For `fedpriv deploy down`: end all processes of the deployment in a directory; how many there were."""
     if not (directory / STATE).exists():
         return 0
     with held_deployment(directory):
@@ -103,11 +103,12 @@ def end_deployment(directory: Path) -> int:
 
 
 def _in_words(nodes: int, tls: bool, port: int) -> str:
+    """What a deployment is asked for or has, in words for an error: nodes, --tls and port."""
     return f"{nodes} nodes {'with' if tls else 'without'} --tls at {f'port {port}' if port else 'any port'}"
 
 
 def _begin(directory: Path, deployment: Deployment, policy: str, say: Say) -> None:
-    """Start a deployment of which nothing runs: the SuperLink, then each node with what it proves itself by."""
+    """Start a deployment of which nothing runs: SuperLink, keys, policies, ledgers and nodes, in that order."""
     say("starting the SuperLink")
     for file in directory.glob(f"{parts.DATABASE}*"):  # of nodes that are no more
         file.unlink()
@@ -134,7 +135,7 @@ def _begin(directory: Path, deployment: Deployment, policy: str, say: Say) -> No
 
 
 def _end(directory: Path, deployment: Deployment) -> int:
-    """End all that runs, nodes first, then the SuperLink, then what they leave behind; how many processes that were."""
+    """End a deployment's nodes, then its SuperLink, then what they leave behind; how many processes there were."""
     found = deployment.alive
     for group in ([each for each in found if each.name != parts.LINK], found):
         for process in group:
@@ -150,11 +151,12 @@ def _end(directory: Path, deployment: Deployment) -> int:
 
 
 def _wait_for_end(processes: Sequence[Process]) -> None:
+    """Wait until these processes of a deployment have ended by themselves, for some seconds at most."""
     wait_until(lambda: not any(each.runs for each in processes), ENDS)
 
 
 def _kill(deployment: Deployment, part: str | None = None) -> list[int]:
-    """Kill whatever bears the deployment's mark; those that do not end."""
+    """Kill whatever bears a deployment's mark in its environment (of one part); those that still do not end."""
     until = time.monotonic() + ENDS
     while (left := deployment.left_over(part)) and time.monotonic() < until:
         for pid in left:

@@ -38,12 +38,12 @@ class Process:
 
     @property
     def runs(self) -> bool:
-        """Whether it is there, and no other has its pid."""
+        """Whether this part of a deployment still runs: its pid is there, and began when the part did."""
         return self.began != "" and process_began(self.pid) == self.began
 
     @property
     def fault(self) -> str:
-        """What is the matter with one that is broken."""
+        """What `fedpriv deploy status` says of a broken part: it has ended, or its executor has."""
         return "its executor has ended" if self.runs else "has ended"
 
 
@@ -59,18 +59,18 @@ class Deployment:
     processes: list[Process] = field(default_factory=list)
 
     def save(self, directory: Path) -> None:
-        """Write down in the deployment's directory what was started, durably."""
+        """Write what was started to deployment.json in the deployment's directory, durably."""
         replace_file(directory / STATE, (json.dumps({"format": FORMAT} | asdict(self), indent=1) + "\n").encode())
 
     def take(self, process: Process) -> None:
-        """Take in one that was started, in the place of the one of its name."""
+        """Add a process just started to the deployment, in the place of an earlier one of its name."""
         names = [each.name for each in self.processes]
         place = names.index(process.name) if process.name in names else len(names)
         self.processes[place : place + 1] = [process]
 
     @staticmethod
     def load(directory: Path) -> Deployment | None:
-        """What is written there; None where nothing is."""
+        """The deployment that deployment.json of a directory describes; None where there is none."""
         file = directory / STATE
         try:
             told = json.loads(file.read_text(encoding="utf-8"))
@@ -84,12 +84,12 @@ class Deployment:
 
     @property
     def alive(self) -> list[Process]:
-        """Those that still run."""
+        """The deployment's processes that still run, whether or not they do their work."""
         return [each for each in self.processes if each.runs]
 
     @property
     def broken(self) -> list[Process]:
-        """Those that have ended, and those whose executor has: they take tasks, and nothing works on them."""
+        """The deployment's processes that have ended, or whose executor has: those take tasks and do nothing."""
         found = _environments() if Path("/proc/self/stat").exists() else None
         broken = list[Process]()
         for each in self.processes:
@@ -100,29 +100,30 @@ class Deployment:
         return broken
 
     def left_over(self, part: str | None = None) -> list[int]:
-        """Every process with this deployment's mark: those started here, and all that these started (of one part)."""
+        """The pids of every process with this deployment's mark, Flower's executors too (of one part)."""
         return self._among(_environments(), part)
 
     def _among(self, found: list[tuple[int, list[bytes]]], part: str | None) -> list[int]:
+        """The pids, among processes and their environments, that bear this deployment's mark (and part's name)."""
         words = {f"{MARK}={self.mark}".encode()} | ({f"{PART}={part}".encode()} if part else set())
         return [pid for pid, environment in found if words <= set(environment)]
 
 
 def default_directory() -> Path:
-    """Where a person's deployment is, whatever directory a command is given in."""
+    """The directory of a user's local deployment where --directory names none, below XDG_STATE_HOME."""
     state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
     return Path(state) / "fedpriv" / "deployment"
 
 
 def home_of(connection: str) -> str | None:
-    """Flower's home of the local deployment, where that is what a connection means and there is one."""
+    """The FLWR_HOME of the local deployment, if that connection's name means it and it is there; else None."""
     directory = default_directory()
     return str(directory / HOME) if connection == NAME and (directory / STATE).exists() else None
 
 
 @contextmanager
 def held_deployment(directory: Path) -> Iterator[None]:
-    """Nobody else starts or stops a deployment there meanwhile."""
+    """While it lasts, nobody else starts or ends a deployment in the directory, which is made if need be."""
     directory.mkdir(parents=True, exist_ok=True, mode=0o700)
     directory.chmod(0o700)
     file = os.open(directory, os.O_RDONLY)
@@ -136,7 +137,7 @@ def held_deployment(directory: Path) -> Iterator[None]:
 
 
 def _environments() -> list[tuple[int, list[bytes]]]:
-    """Every other process that may be looked at, and its environment."""
+    """The pid and environment of every other process that this one may look at: to find a deployment's by."""
     found = []
     for place in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):  # it has ended, or is somebody else's

@@ -37,7 +37,7 @@ def simulate_study(
     resume: bool = False,
     quiet: bool = False,
 ) -> dict[str, Any]:
-    """Run a study by Flower's simulation on Ray; what its result.json says.
+    """Run a study by Flower's simulation on Ray, the driver `flower` of `fedpriv run`; what result.json says.
 
     `workers` processes (one a core) answer for `cohorts` nodes (one a worker). Ctrl-C ends the run when the round's
     records are whole, and a second one at once; neither leaves a process behind.

@@ -37,7 +37,7 @@ TOLD = {  # what Flower and Ray are told of every run
 
 
 def end_all(process: subprocess.Popen[str] | subprocess.Popen[bytes]) -> None:
-    """Kill a process that leads its group, all that it started, and the group (also where the leader alone is dead)."""
+    """Kill Flower's command that leads its group, all that it started, and the group (also if it alone is dead)."""
     if process.poll() is None:
         send_signal(process.pid, signal.SIGSTOP)
     kill_what_it_started(process.pid)
@@ -47,17 +47,17 @@ def end_all(process: subprocess.Popen[str] | subprocess.Popen[bytes]) -> None:
 
 
 def kill_what_it_started(pid: int) -> None:
-    """Kill all that a process started and that these started; Flower's executors leave the group they were in."""
+    """Kill all that a process of Flower's started and that these started; executors leave its group."""
     _kill_all(lambda: descendants_of(pid))
 
 
 def clear_folder(folder: Path) -> bool:
-    """Kill all that is at home in a folder, with all that it started; whether there was anything."""
+    """Kill every process at home in a scratch folder, with all that it started; whether there was any."""
     return _kill_all(lambda: [each for own in at_home(folder) for each in (own, *descendants_of(own))])
 
 
 def at_home(folder: Path) -> list[int]:
-    """The processes whose working directory or standard output is in a folder, where /proc shows that.
+    """The pids of processes whose working directory or standard output is in a run's scratch folder, by /proc.
 
     So Ray's are found whatever has become of those that started them: orphans have init for a parent, and the title
     that each gives itself is written over its environment.
@@ -71,7 +71,7 @@ def at_home(folder: Path) -> list[int]:
 
 
 def _kill_all(find: Callable[[], Iterable[int]]) -> bool:
-    """Kill what is found; whether there was anything.
+    """Kill the processes that `find` names, until it names no more; whether there was any.
 
     Each is stopped before others are looked for: what can still fork would leave orphans that nobody finds.
     """
@@ -86,13 +86,13 @@ def _kill_all(find: Callable[[], Iterable[int]]) -> bool:
 
 
 def send_signal(pid: int, which: signal.Signals) -> None:
-    """Signal a process that may have ended."""
+    """Send a signal to a process of a run's or a deployment's, which may have ended already."""
     with suppress(ProcessLookupError, PermissionError):
         os.kill(pid, which)
 
 
 def proc_file(pid: int, what: str) -> str:
-    """What a file of /proc says of a process; nothing where it has ended, or where there is no /proc."""
+    """What a file of /proc, such as cmdline, says of a process of Flower's or Ray's; "" where it has ended."""
     try:
         return Path(f"/proc/{pid}/{what}").read_text(errors="replace")
     except OSError:
@@ -100,7 +100,7 @@ def proc_file(pid: int, what: str) -> str:
 
 
 def process_began(pid: int) -> str:
-    """When a process began, in its system's own words; nothing where it has ended."""
+    """When a process began, in its system's words, to tell it from a later one of its pid; "" if it has ended."""
     if Path("/proc/self/stat").exists():
         words = _stat(pid)
         return "" if not words or words[0] == "Z" else words[19]
@@ -109,7 +109,7 @@ def process_began(pid: int) -> str:
 
 
 def descendants_of(pid: int) -> list[int]:
-    """All that a process started, and that these started, while those between are there."""
+    """The pids of all that a process started, and that these started: what is to be killed with Flower or Ray."""
     if Path("/proc/self/stat").exists():  # which a container has; other systems have ps
         stats = {int(place.name): _stat(int(place.name)) for place in Path("/proc").glob("[0-9]*")}
         parents = {each: int(words[1]) for each, words in stats.items() if words}
@@ -123,12 +123,12 @@ def descendants_of(pid: int) -> list[int]:
 
 
 def _stat(pid: int) -> list[str]:
-    """The words of /proc/PID/stat behind the process's name, which may hold anything: state, parent, …"""
+    """The words of /proc/PID/stat behind the process's name: state, parent, …; none where the process has ended."""
     return proc_file(pid, "stat").rpartition(")")[2].split()
 
 
 def flower_environment(scratch: Path) -> dict[str, str]:
-    """What Flower and Ray are to be told: nothing installed, nothing sent, nothing of the user's touched.
+    """The environment for Flower and Ray: nothing installed or sent, nothing of the user's touched.
 
     They are to be started in `scratch / "empty"`.
     """
@@ -147,14 +147,14 @@ def flower_environment(scratch: Path) -> dict[str, str]:
 def started_process(
     words: Sequence[str], scratch: Path, env: Mapping[str, str], log: IO[str]
 ) -> subprocess.Popen[bytes]:
-    """A process in a group of its own, which begins in the scratch's empty directory and says all in a log."""
+    """Start a command of Flower's in a group of its own, in the scratch's empty directory, all it says in a log."""
     return subprocess.Popen(
         words, cwd=scratch / "empty", env=env, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
     )
 
 
 def reach_ray(workers: int, address: str | None) -> Callable[[], None]:
-    """Ray here, or the cluster at an address: in one line why it cannot be reached. What it returns lets go of it."""
+    """Start Ray here, or join the cluster at an address, or say in a line why not; what it returns lets go of it."""
     if address == "":
         raise FedprivError("--ray needs an address, such as 127.0.0.1:6379 or auto, got none")
     host, colon, port = (address or "").rpartition(":")
@@ -168,9 +168,9 @@ def reach_ray(workers: int, address: str | None) -> Callable[[], None]:
 
 
 def start_ray(workers: int, address: str = "local") -> Callable[[], None]:
-    """Start Ray in this process, for functions called directly; an address is a cluster that is there already.
+    """Start Ray in this process for the direct driver and sweeps, or join a cluster; what it returns ends it.
 
-    What it returns ends it. All but its store of facts are killed, for Ray would wait a second for them.
+    All but its store of facts are killed then, for Ray would wait a second for them.
     """
     if address != "local":
         import ray
@@ -198,6 +198,7 @@ def start_ray(workers: int, address: str = "local") -> Callable[[], None]:
         raise
 
     def end() -> None:
+        """Kill the Ray started here, shut its client down, and put the environment back as it was."""
         import ray
 
         for pid in set(descendants_of(os.getpid())) - others:
@@ -211,14 +212,14 @@ def start_ray(workers: int, address: str = "local") -> Callable[[], None]:
 
 
 def _restore(before: Mapping[str, str | None]) -> None:
-    """The environment as it was."""
+    """Put environment variables back to what they were before Ray was told others; None removes one."""
     for name, text in before.items():
         os.environ.pop(name, None)
         os.environ.update({} if text is None else {name: text})
 
 
 def watched_scratch(scratch: Path) -> subprocess.Popen[str]:
-    """A process that ends all that is at home in a scratch directory, and removes it, when this one ends or is killed.
+    """Start a watcher that, when this process ends or is killed, ends all at home in a scratch and removes it.
 
     Its input ends with this process. Where it is closed before, that is the end, too.
     """
@@ -227,7 +228,7 @@ def watched_scratch(scratch: Path) -> subprocess.Popen[str]:
 
 
 def init_ray(workers: int) -> None:
-    """Ray in what `flower_environment` describes; half of the free memory is shared, for it may be little."""
+    """Start Ray on this machine with so many cores; half of the free shared memory is its store, 2 GB at most."""
     import ray
 
     shared = Path("/dev/shm")
@@ -243,7 +244,7 @@ def init_ray(workers: int) -> None:
 
 
 def wait_until(done: Callable[[], bool], seconds: float | None) -> bool:
-    """Wait until it is done; whether it was, in time."""
+    """Ask `done` every tenth of a second until it is true, or so many seconds are over; whether it was in time."""
     until = None if seconds is None else time.monotonic() + seconds
     while not (met := done()) and (until is None or time.monotonic() < until):
         time.sleep(0.1)
@@ -251,13 +252,13 @@ def wait_until(done: Callable[[], bool], seconds: float | None) -> bool:
 
 
 def usable_cores() -> int:
-    """How many this process may use."""
+    """How many cores this process may use: how many workers a run or a sweep has unless told."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @contextmanager
 def scratch_directory() -> Iterator[Path]:
-    """A directory with a short name (Ray's sockets live in it), gone at the end."""
+    """While it lasts, a scratch directory of a Flower run, with a short name, for Ray's sockets are in it."""
     path = _scratch()
     try:
         yield path
@@ -266,4 +267,5 @@ def scratch_directory() -> Iterator[Path]:
 
 
 def _scratch() -> Path:
+    """A new temporary directory for Flower and Ray, with a short name, as Ray's sockets need it."""
     return Path(tempfile.mkdtemp(prefix="fp-", dir="/tmp" if os.access("/tmp", os.W_OK) else None))

@@ -60,7 +60,7 @@ HEAD = """<!DOCTYPE html>
 
 
 def document(title: str, body: str, style: str = "") -> str:
-    """The whole file of a page; `style` are its own rules, beside those of all pages."""
+    """The HTML file of a report's page with this body; `style` are its own rules beside those of all pages."""
     return f"""{HEAD}<title>{escape(title)}</title>
 <style>{STYLE}{style}</style>
 </head>
@@ -74,12 +74,12 @@ def document(title: str, body: str, style: str = "") -> str:
 
 
 def tile(value: str, what: str) -> str:
-    """One number that matters, large."""
+    """HTML of one large number on top of a report's page, and below it what it is of."""
     return f'<div class="tile"><b>{escape(value)}</b><span>{escape(what)}</span></div>'
 
 
 def figure(drawn: Picture) -> str:
-    """A picture on the page, with words for who cannot see it."""
+    """HTML of a picture on a report's page, with a title, a note, and words for who cannot see it."""
     svg = re.sub("^<svg", f'<svg role="img" aria-label="{escape(drawn.alt)}"', drawn.svg)
     note = f"<figcaption>{escape(drawn.note)}</figcaption>" if drawn.note else ""
     title = f"<h3>{escape(drawn.title)}</h3>" if drawn.title else ""
@@ -87,7 +87,7 @@ def figure(drawn: Picture) -> str:
 
 
 def table(head: Sequence[str], rows: Iterable[Row]) -> str:
-    """A table whose rows, where the page is narrow, are lists; its first column is HTML and names the row."""
+    """HTML of a table on a report's page, whose rows become lists where it is narrow; a row's first cell is HTML."""
     names = [escape(name) for name in head]
     top = "".join(f"<th>{name}</th>" for name in names)
     body = ""
@@ -101,7 +101,7 @@ def table(head: Sequence[str], rows: Iterable[Row]) -> str:
 
 
 def explained(rows: Iterable[tuple[str, str]], meanings: Mapping[str, str]) -> str:
-    """A table of names and what came of them; what a name means stands below, muted, where it has a meaning."""
+    """HTML of a report's table of names and values; what a name means stands below its value, muted."""
     made = ""
     for name, text in rows:
         meaning = meanings.get(name)
@@ -111,5 +111,5 @@ def explained(rows: Iterable[tuple[str, str]], meanings: Mapping[str, str]) -> s
 
 
 def folded(title: str, content: str) -> str:
-    """Content folded away below its title, there for whoever asks."""
+    """HTML of a part of a report's page that is folded away below its title."""
     return f"<details><summary>{escape(title)}</summary>{content}</details>"

@@ -15,7 +15,7 @@ from simulations.report.sweep.grid import Grid
 
 
 def report(directory: str | Path, *others: str | Path) -> Path:
-    """Write the page of a run or of a sweep, its figures beside it in `directory`/report, and say where the page is.
+    """Write the page of a run or a sweep, its figures beside it in `directory`/report; the page's path (fp.report).
 
     `others` are runs that the page of the first compares it with. What is on a page can be had as data by `read_run`.
 
@@ -32,21 +32,21 @@ def report(directory: str | Path, *others: str | Path) -> Path:
 
 
 def runs_of(directories: Sequence[str | Path]) -> list[Run]:
-    """The runs that a page is of."""
+    """The runs in these directories, as many as a page can compare: the first is the page's own."""
     if len(directories) > len(LETTERS):
         raise FedprivError(f"at most {len(LETTERS)} runs can be compared, got {len(directories)}")
     return [read_run(directory) for directory in directories]
 
 
 def sweep_of(directories: Sequence[str | Path]) -> Grid:
-    """The sweep that a page is of."""
+    """The sweep in a directory as a grid, for its page; refused where more directories are named."""
     if len(directories) > 1:
         raise FedprivError("a sweep is reported by itself: give its directory alone")
     return Grid(sweep_cells.read_sweep(directories[0]))
 
 
 def write_report(runs: Sequence[Run]) -> list[Path]:
-    """The page of the first run, beside the others where there are any, and its figures; the page comes first."""
+    """Write the page and pictures of the first run, beside the others if any: their paths, the page's first."""
     from simulations.report.run import audited, comparison, figures, page  # matplotlib, which a table needs none of
 
     run, names, section = runs[0], run_labels(runs), ""

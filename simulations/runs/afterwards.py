@@ -16,7 +16,7 @@ ENDS = 30.0  # seconds what was killed may take to be gone
 
 
 def main(scratch: str) -> None:
-    """Wait for the end, then kill all that is at home in the scratch directory or was told, and remove it."""
+    """Wait until whoever started this ends, then kill all at home in its scratch, or told of, and remove that."""
     told = sys.stdin.read().split()
     for pid, _, since in (word.partition(":") for word in told):
         if since and process_began(int(pid)) == since:  # else another has that pid now

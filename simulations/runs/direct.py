@@ -25,7 +25,7 @@ from simulations.flower.surroundings import reach_ray, usable_cores
 
 
 def cohort_parts(clients: Numbers, cohorts: int) -> list[Numbers]:
-    """The clients divided into so many contiguous cohorts, as even as can be; empty ones are nobody's.
+    """The clients of a round divided into so many cohorts, contiguous and even, for the direct driver.
 
     >>> [part.tolist() for part in cohort_parts(np.arange(5), 2)]
     [[0, 1], [2, 3, 4]]
@@ -38,11 +38,12 @@ class Here:
     """All cohorts one after the other, in this process."""
 
     def __init__(self, cohorts: int = 1) -> None:
+        """Make the direct driver of this process, which divides a round's clients into so many cohorts."""
         self._cohorts = cohorts
         torch_on_one_thread()
 
     def ask(self, task: Task) -> Iterator[Answer]:
-        """The answers, as they are made."""
+        """Answer a round's task in this process: each cohort's reply as it is made, or why it failed."""
         for part in cohort_parts(task.clients, self._cohorts):
             try:
                 content = cohort.cohort_reply(task.study, task.weights, task.round, part, task.settings_of(part))
@@ -51,7 +52,7 @@ class Here:
                 yield Answer(part, None, f"raised: {reason(error)}")
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Nothing, for this driver of a run holds neither workers nor Ray."""
 
 
 class OnRay:
@@ -66,6 +67,7 @@ class OnRay:
         cohorts: int | None = None,  # that the clients of a round are divided into: one a worker unless said
         address: str | None = None,
     ) -> None:
+        """Start Ray or join a cluster, and start the workers that answer for the cohorts of a run."""
         self._mine = "ray" not in sys.modules or not sys.modules["ray"].is_initialized()
         if self._mine:
             self._end = reach_ray(
@@ -81,7 +83,7 @@ class OnRay:
         self._workers: list[Any] = [worker.remote(home, modules) for _ in range(workers)]
 
     def ask(self, task: Task) -> Iterator[Answer]:
-        """The answers as they come; at the time-out, none for those that owe one."""
+        """Have a round's task answered by Ray's workers: each cohort's answer as it comes, or why there is none."""
         weights = self._ray.put(task.weights)
         owing: dict[Any, Numbers] = {}
         for place, part in enumerate(cohort_parts(task.clients, self._cohorts)):
@@ -106,7 +108,7 @@ class OnRay:
             yield Answer(part, None, f"late: no answer within {task.timeout:g} s")
 
     def close(self) -> None:
-        """End the workers, and Ray where it was started here."""
+        """End the workers of a run, and Ray where it was started here."""
         for worker in self._workers:
             self._ray.kill(worker)
         if self._mine:
@@ -117,6 +119,7 @@ class _Worker:
     """One process of Ray's, in the directory that the run was started from."""
 
     def __init__(self, home: str, modules: str | None) -> None:
+        """Begin a Ray worker: in the run's directory, its study's own modules found, torch on one thread."""
         if Path(home).is_dir():  # which another machine may lack; then a study's own paths are full ones
             os.chdir(home)
         if modules:
@@ -131,8 +134,10 @@ class _Worker:
         clients: Numbers,
         settings: NDArray[np.float64] | None,  # of their releases that adapt, a row each
     ) -> bytes:
+        """A cohort's reply to a round in this Ray worker, as bytes: what a node of the study would send."""
         return cohort.cohort_reply(study, weights, round, clients, settings)
 
 
 def _answer(part: Numbers, content: bytes, task: Task) -> Answer:
+    """A cohort's reply as the server's rounds take it: for whom, its bytes, and how many bytes the call moved."""
     return Answer(part, content, "", len(content) + task.weights.nbytes + part.nbytes)

@@ -18,7 +18,7 @@ def taken_directory(
     out: str | None,  # --out
     resume: str | None,  # --resume
 ) -> tuple[Path, list[Path]]:
-    """The run's own directory, made here so that no other run can take it; all that was made, the innermost first."""
+    """The directory of a `fedpriv run`, made so that no other takes it; and all that was made, the innermost first."""
     if resume is not None:
         if out is not None:
             raise FedprivError("--resume goes on in its own directory: no --out with it")
@@ -36,7 +36,7 @@ def taken_directory(
 
 
 def next_free(name: str) -> tuple[Path, list[Path]]:
-    """runs/NAME, or the next number free, made here so that nobody else can take it; and what was made for it."""
+    """The directory runs/NAME, or with the next number free, made for this run alone; and all that was made."""
     for number in range(1, 1_000_000):
         out = Path("runs") / (name if number == 1 else f"{name}-{number}")
         made = _missing(out)
@@ -62,7 +62,7 @@ def take_back(directory: Path, made: list[Path]) -> None:
 
 
 def modules_of(directory: Path) -> Path:
-    """Where the modules were looked for that a run's study names."""
+    """The directory in which a begun run looked for its study's own modules, to go on with it."""
     try:
         return Path(json.loads((directory / ENVIRONMENT).read_text(encoding="utf-8"))["modules"])
     except (OSError, ValueError, KeyError, TypeError):
@@ -70,4 +70,5 @@ def modules_of(directory: Path) -> Path:
 
 
 def _missing(directory: Path) -> list[Path]:
+    """Which directories making a run's will make: of it and its parents those not there, the innermost first."""
     return [each for each in (directory, *directory.parents) if not each.exists()]

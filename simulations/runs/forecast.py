@@ -29,7 +29,7 @@ START = 6.0  # seconds Flower and Ray take, measured on two cores
 
 
 def run_forecast(study: Study) -> dict[str, Any]:
-    """The guarantee is what the run will report; the time is that of a few clients, multiplied."""
+    """What `fedpriv run --dry-run` finds: the study's ε, bytes and time, this by timing a few clients."""
     torch_on_one_thread()
     ready = planned(study)
     plan, study, size = ready.plan, ready.study, size_of(ready.plan)
@@ -58,7 +58,7 @@ def run_forecast(study: Study) -> dict[str, Any]:
 
 
 def run_forecast_table(found: Mapping[str, Any]) -> str:
-    """What `run_forecast` found, for people."""
+    """What `fedpriv run --dry-run` prints for people of what it found."""
     epsilon, bytes_are = found["epsilon"], {"exact": "", "expected": " (expected)", "at most": " (expected, at most)"}
     seconds, start = found["seconds"], found["start_seconds"]
     sent = f"{found['client_bytes']:,} bytes a round, {found['bytes_up']:,} bytes all clients in all"
@@ -76,7 +76,7 @@ def run_forecast_table(found: Mapping[str, Any]) -> str:
 
 
 def _seconds_a_client(ready: Prepared) -> float:
-    """How long one client takes, from one chunk and from several: what a reply takes whoever is in it is not its."""
+    """The seconds one client of a study takes in a round, by timing few and several; fixed costs left out."""
     cohort, weights, chunk = Cohort(ready), ready.net.initial(), ready.net.chunk
     study, plan = ready.study, ready.plan
     asked = plan.participation.asked(study.clients.count, study.run.seed, 1)
@@ -85,6 +85,7 @@ def _seconds_a_client(ready: Prepared) -> float:
         return 0.0
 
     def round(some: Numbers) -> None:
+        """One round of some clients, from gradients to the direction, to be timed for a forecast."""
         inbox = Inbox(study, plan.dimension, 1, some)
         inbox.take(Answer(some, cohort.reply(weights, 1, some)))
         with suppress(FedprivError):  # too few for the rule
@@ -92,6 +93,7 @@ def _seconds_a_client(ready: Prepared) -> float:
                 inbox.direction()
 
     def seconds(some: Numbers) -> float:
+        """The least seconds of three rounds of some clients."""
         return min(_timed(lambda: round(some)) for _ in range(3))
 
     few = clients[::4]
@@ -102,6 +104,7 @@ def _seconds_a_client(ready: Prepared) -> float:
 
 
 def _timed(act: Callable[[], object]) -> float:
+    """The seconds that one call takes, for a run's forecast."""
     begun = perf_counter()
     act()
     return perf_counter() - begun

@@ -32,6 +32,7 @@ class Way:
     superlink: str | None = None  # under flower: a SuperLink that is there, by its name in Flower's configuration
 
     def __post_init__(self) -> None:
+        """Refuse options of `fedpriv run` that do not go together: driver, Ray, SuperLink, workers."""
         one_of(DRIVERS, driver=self.driver)
         if self.ray is not None and self.driver != "direct":
             raise FedprivError("--ray is for --driver direct: Flower's simulation starts a Ray of its own")
@@ -39,7 +40,7 @@ class Way:
             raise FedprivError("--superlink names nodes that exist: no --driver direct, --workers or --cohorts with it")
 
     def _direct(self, study: Study, directory: Path, *, resume: bool, quiet: bool) -> dict[str, Any]:
-        """Run a study by calls, in this process or on Ray."""
+        """Run a study by the direct driver, in this process or on Ray; what its result.json says."""
         from server import rounds  # torch, only where it is needed
         from simulations.runs.direct import Here, OnRay
 
@@ -51,7 +52,7 @@ class Way:
             driver.close()
 
     def go(self, study: Study, directory: Path, *, resume: bool, quiet: bool) -> dict[str, Any]:
-        """Run a study in a directory; what its result.json says."""
+        """Run a study in a directory by the driver chosen here; what its result.json says."""
         if self.driver == "direct":
             return self._direct(study, directory, resume=resume, quiet=quiet)
         from simulations.flower import launch
@@ -73,7 +74,7 @@ def run(
     cohorts: int | None = None,
     quiet: bool = False,
 ) -> Run:
-    """Train a study, account for every message, and give what `read_run` gives of its directory.
+    """Train a study, account for every message, and give what `read_run` gives of its directory (fp.run).
 
     `study` is a file, the name of one that ships, TOML text, or a `Study`; `overrides` are changes to it, each
     "table.key=value". `directory` must be new: runs/NAME, or the next number free, where none is given. `driver` is
@@ -104,7 +105,7 @@ def resume(
     cohorts: int | None = None,
     quiet: bool = False,
 ) -> Run:
-    """Go on with the run in a directory, to the same bits as if it had never stopped.
+    """Go on with the run in a directory, to the same bits as if it had never stopped (fp.resume).
 
     `driver`, `workers`, `cohorts` and `quiet` are those of `run`, and need not be what they were.
 
@@ -119,7 +120,7 @@ def resume(
 
 
 def study_of(source: Study | File, overrides: Iterable[str] = ()) -> Study:
-    """The study that somebody names or has, after the changes; what it names is looked for beside its file."""
+    """The study that a command or fp.run names or is given, after --set; its own modules lie beside its file."""
     if isinstance(source, Study):
         overrides = list(overrides)
         return study_file.parsed_study(study_file.study_text(source), overrides=overrides) if overrides else source
@@ -129,7 +130,7 @@ def study_of(source: Study | File, overrides: Iterable[str] = ()) -> Study:
 
 
 def begun_study(directory: Path, overrides: Iterable[str] = ()) -> Study:
-    """The study of the run in a directory."""
+    """The study of a run that was begun in a directory, to resume or audit it, with --set's changes."""
     if not (directory / STUDY).is_file():
         raise FedprivError(
             f"{directory}: holds no run to go on with ({STUDY} is missing): fedpriv run … --out {directory} begins one"
@@ -141,7 +142,7 @@ def begun_study(directory: Path, overrides: Iterable[str] = ()) -> Study:
 def ran_result(
     study: Study, directory: Path, made: list[Path], way: Way, *, resume: bool = False, quiet: bool = False
 ) -> dict[str, Any]:
-    """What result.json says of a run in that directory; what was `made` for it goes again where it did not begin."""
+    """What result.json says of a run in that directory; what was `made` for it goes where it did not begin."""
     try:
         return way.go(study, directory, resume=resume, quiet=quiet)
     except BaseException as error:
@@ -154,13 +155,13 @@ def ran_result(
 
 
 def interrupted_words(directory: Path) -> KeyboardInterrupt:
-    """Ctrl-C, and what goes on from there."""
+    """The KeyboardInterrupt of an interrupted run, with the command that goes on with it, to be raised."""
     goes_on = [f"fedpriv run --resume {quote(str(directory))} goes on"] if (directory / STUDY).exists() else []
     return KeyboardInterrupt(*goes_on)
 
 
 def _ended(result: dict[str, Any]) -> Path:
-    """Where a run is that came to its end."""
+    """The directory of a run that came to its end, by its result; raised as Ctrl-C where it was interrupted."""
     place = Path(result["directory"])
     if result["why"] == "interrupted":
         raise interrupted_words(place)

@@ -33,7 +33,7 @@ class Choice:
 
     @staticmethod
     def of(path: str, value: Any) -> Choice:
-        """The choice that is meant by one value of an axis, as it is written."""
+        """One value of a [sweep] axis, as the study writes it, made into settings by dotted path and a label."""
         top = path.partition(".")[0]
         named = {key: each for key, each in value.items() if key != "label"} if isinstance(value, dict) else value
         if named == {}:
@@ -58,6 +58,7 @@ class Axis:
     choices: tuple[Choice, ...]  # at least one, no two of one label, and no two of the same settings
 
     def __post_init__(self) -> None:
+        """Refuse an axis of a sweep that has no value, or the same one twice."""
         if not self.choices:
             raise FedprivError(f"sweep: {self.path} has no value: an empty list spans nothing")
         for first, second in combinations(self.choices, 2):
@@ -66,12 +67,12 @@ class Axis:
 
     @property
     def paths(self) -> set[str]:
-        """All settings that some value of it sets."""
+        """The dotted paths of all settings that some value of the axis sets: no two axes may share one."""
         return {path for choice in self.choices for path in choice.settings}
 
 
 def axes_of(sweep: object) -> list[Axis]:
-    """All axes of a study's [sweep] table, in the order they are written in."""
+    """The axes of a study's [sweep] table, in the order they are written in; refused where they span no grid."""
     if not isinstance(sweep, dict) or not set(sweep) - {IMPOSSIBLE}:
         raise FedprivError('has no [sweep] table ("run.seed" = [1, 2] and the like): fedpriv run runs a single study')
     axes = list[Axis]()
@@ -88,14 +89,14 @@ def axes_of(sweep: object) -> list[Axis]:
 
 
 def skips(sweep: Table) -> bool:
-    """Whether what cannot be run is left out of the grid, not refused."""
+    """Whether a [sweep] table says impossible = "skip": cells that cannot be run are left out, not refused."""
     if sweep.get(IMPOSSIBLE, SKIP) != SKIP:
         raise FedprivError(f"sweep: {IMPOSSIBLE} can be {SKIP!r} or be left out, got {sweep[IMPOSSIBLE]!r}")
     return IMPOSSIBLE in sweep
 
 
 def called(value: Any) -> str:
-    """A value as people read it.
+    """A value of a sweep's axis as its label, which people read: "Ipm factor=2.0".
 
     >>> called({"kind": "Ipm", "factor": 2.0}), called(0.1), called([{"kind": "Bucketing", "size": 2}, {"kind": "Nnm"}])
     ('Ipm factor=2.0', '0.1', 'Bucketing size=2, Nnm')

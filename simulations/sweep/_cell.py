@@ -25,7 +25,7 @@ def run_cell(
     made: Made | None = None,  # the data of whoever asks, for another machine may have others under the same name
     index: Path | None = None,  # the sweep's own file, where another machine is to be refused that does not see it
 ) -> str | None:
-    """Run a study in its place; None, or why it failed or its attack was not tried, in a line."""
+    """Run a sweep's cell in its directory, in a worker; None, or in a line why it failed or did not attack."""
     if index is not None and not index.is_file():
         raise FedprivError(
             f"{index.parent} is not there on every machine: --out must be on a disk that all of them share"
@@ -54,5 +54,6 @@ def run_cell(
 
 
 def _run(study: str, place: Path, resume: bool) -> None:
+    """Run a cell's study by the direct driver in its directory, and note there that its job has ended."""
     rounds.run_rounds(study_file.parsed_study(study), place, Here(), resume=resume, quiet=True)
     job_ended(place)

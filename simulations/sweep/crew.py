@@ -31,21 +31,21 @@ class Job(Protocol):
 
     @property
     def id(self) -> str:
-        """No two jobs share it."""
+        """What no two jobs of a crew share: by it their tries are counted."""
 
     @property
     def title(self) -> str:
-        """What it is, in words."""
+        """The job in words, for the line in which a crew's user tells that it failed."""
 
     @property
     def alike(self) -> str:
-        """Jobs that share it take about as long."""
+        """What jobs share that take about as long: the crew begins with those expected to take longest."""
 
     def call(self) -> Callable[[], str | None]:
-        """What is sent to a worker and called there; it gives None, or in a line why it failed."""
+        """What a worker of the crew is sent and calls: it does the job and gives None, or in a line why it failed."""
 
     def died(self, fault: str) -> None:
-        """Write down that every worker which tried has died."""
+        """Write down, where the job's results go, that every worker that tried it has died."""
 
 
 class Done(NamedTuple):
@@ -64,6 +64,7 @@ class Crew:
         size: int | None,  # workers
         address: str | None,  # of a cluster that is there already; None for Ray on this machine
     ) -> None:
+        """Start Ray here, or join a cluster, and hire so many workers, who load at once."""
         self._mine = "ray" not in sys.modules or not sys.modules["ray"].is_initialized()
         if self._mine:
             self._end = reach_ray(size or usable_cores(), address)
@@ -79,14 +80,14 @@ class Crew:
             self._hire()
 
     def work(self, jobs: Sequence[Job]) -> Iterator[Done | None]:
-        """Each job when it has ended, in any order; None now and then, so that whoever waits can say so."""
+        """Have the crew do these jobs: each is yielded when it has ended, in any order; None now and then between."""
         self._left.extend(jobs)
         while self._busy:
             told, _ = self._ray.wait(list(self._busy), timeout=TICK)
             yield from (self._heard(each) for each in told or [None])
 
     def close(self) -> None:
-        """Nobody works on, and Ray ends where it was started here."""
+        """End the crew's workers, and Ray where it was started here."""
         if self._mine:
             self._end()
             return
@@ -94,12 +95,12 @@ class Crew:
             self._ray.kill(hand)
 
     def _hire(self) -> None:
-        """One more worker; jobs are given to it when it is there, for a cluster may have no room yet."""
+        """Start one more worker of the crew; it is given jobs once it is there, for a cluster may be full."""
         hand = self._class.remote(os.getcwd(), os.environ.get(MODULES))
         self._busy[hand.ready.remote()] = Busy(hand, None, monotonic())
 
     def _heard(self, told: Any) -> Done | None:
-        """What has become of a job, if anything; whoever has told it is given another."""
+        """What became of a job, when Ray tells of its worker, if anything; the worker is given another."""
         if told is None:
             return None
         hand, job, since = self._busy.pop(told)
@@ -141,10 +142,11 @@ class Hand:
     """A worker: one process of Ray's, in the directory that the work was started from."""
 
     def __init__(self, home: str, modules: str | None) -> None:
+        """A worker's process: `home` is where the work was started from, `modules` where studies' own lie."""
         self._home, self._modules = home, modules
 
     def ready(self) -> None:
-        """Load what jobs need, torch above all."""
+        """Load, in the worker's process, what jobs need before they are given to it, torch above all."""
         if Path(self._home).is_dir():  # where it is not, a job will say so
             os.chdir(self._home)
         if self._modules:
@@ -152,5 +154,5 @@ class Hand:
         import_module("simulations.sweep._cell")
 
     def run(self, call: Callable[[], str | None]) -> str | None:
-        """One job; in a line why it failed, if it did."""
+        """Do one job in the worker's process; None, or in a line why it failed."""
         return call()

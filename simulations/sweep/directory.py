@@ -26,7 +26,7 @@ FORMAT = 1  # of the index
 
 
 def check_sweep_directory(out: Path, grid: Grid) -> None:
-    """Refuse a directory that holds anything else, or cells that go by ids of another format."""
+    """Refuse a directory for a sweep that holds anything else, another study, or ids of another format."""
     if not (out / STUDY).is_file():
         if out.exists() and (not out.is_dir() or any(not file.name.startswith(".") for file in out.iterdir())):
             raise FedprivError(f"{out}: is there already and holds no sweep: --out names another place")
@@ -56,7 +56,7 @@ def check_sweep_directory(out: Path, grid: Grid) -> None:
 
 @contextmanager
 def opened_sweep(out: Path, grid: Grid) -> Iterator[None]:
-    """The directory for this sweep alone: begun, or gone on with where it holds the same one."""
+    """While it lasts, the directory is this sweep's alone: begun with study and index, or gone on with."""
     check_sweep_directory(out, grid)
     index = {
         "format": FORMAT, "study_format": identity.FORMAT, "name": grid.name, "about": grid.cells[0].study.about,
@@ -73,7 +73,7 @@ def opened_sweep(out: Path, grid: Grid) -> Iterator[None]:
 
 
 def check_data(out: Path, cells: Sequence[Cell]) -> None:
-    """Refuse to add cells to those that were made on other data: one table holds all."""
+    """Refuse to add cells to a sweep whose cells so far were made on other data: one table holds all."""
     from server.directory.made_on import check_same, data_told  # torch, only where it is needed
 
     for cell in sorted(cells, key=lambda cell: repr(cell.study.data)):  # each set is read once
@@ -83,7 +83,7 @@ def check_data(out: Path, cells: Sequence[Cell]) -> None:
 
 
 def is_complete(out: Path) -> bool:
-    """Whether all cells that its index names have come to their end."""
+    """Whether all cells that a sweep directory's index names have come to their end, so that no worker is started."""
     try:
         cells = json.loads((out / INDEX).read_text(encoding="utf-8"))["cells"]
         return all(is_finished(out / CELLS / cell["id"]) for cell in cells)
@@ -92,12 +92,12 @@ def is_complete(out: Path) -> bool:
 
 
 def place_of(out: Path, cell: Cell) -> Path:
-    """Where a cell is kept."""
+    """The directory of a cell's run below its sweep's."""
     return out / CELLS / cell.id
 
 
 def is_finished(place: Path) -> bool:
-    """Whether a cell has come to its end and its records are whole: else, or if nobody attacked, it is tried again."""
+    """Whether a cell's run is done and whole, by its directory; else, or if no attack was tried, it runs again."""
     try:
         result = json.loads((place / "result.json").read_text(encoding="utf-8"))
         ended = result["why"] != "interrupted" and not (place / ERROR).exists() and untried_attack(place) is None
@@ -116,5 +116,6 @@ def untried_attack(place: Path) -> str | None:
 
 
 def _short(value: Any) -> str:
+    """A setting's value in words, cut to 80 letters, for the error that a directory holds another sweep."""
     words = "not given" if value is None else toml_text({"v": [value]})[5:-2]
     return words if len(words) <= 80 else words[:79] + "…"

@@ -29,7 +29,7 @@ START = 5.0  # seconds Ray and its workers take, measured on two cores
 
 
 def sweep_forecast(grid: Grid, workers: int) -> dict[str, Any]:
-    """How many cells, which ε, and about how long, of a grid whose every study is resolved."""
+    """What `fedpriv sweep --dry-run` finds of a resolved grid: cells, ε, and the time by trying a few."""
     lot = stream(0, "forecast").permutation(len(grid.cells))[:SAMPLE].tolist()
     _seconds(grid.cells[lot[0]].study)  # what a process loads and keeps is no cell's
     begun, found = perf_counter(), list[float]()
@@ -55,7 +55,7 @@ def sweep_forecast(grid: Grid, workers: int) -> dict[str, Any]:
 
 
 def sweep_forecast_table(found: Mapping[str, Any]) -> str:
-    """What `sweep_forecast` found, for people."""
+    """What `fedpriv sweep --dry-run` prints for people of what it found."""
     skipped = f", {found['skipped']:,} impossible combinations left out" if found["skipped"] else ""
     axes = [*found["axes"], {"path": SEED, "values": list(map(str, found["seeds"]))}]
     each, workers = duration_words(found["seconds_a_cell"]), found["workers"]
@@ -70,7 +70,7 @@ def sweep_forecast_table(found: Mapping[str, Any]) -> str:
 
 
 def _seconds(study: Study) -> float:
-    """How long a whole run of a study takes, from one of a few rounds."""
+    """The seconds that a whole run of a cell's study takes, judged from a run of a few rounds."""
     short = replace(study, run=replace(study.run, rounds=min(study.run.rounds, ROUNDS)))
     with tempfile.TemporaryDirectory() as folder:
         begun = perf_counter()

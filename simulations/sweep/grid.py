@@ -29,17 +29,17 @@ class Cell:
 
     @property
     def id(self) -> str:
-        """No two different studies share it."""
+        """The id of the cell's study, in hex: the name of its directory, which no other study shares."""
         return self.study.id.hex()
 
     @property
     def where(self) -> Mapping[str, str]:
-        """The place with the seed."""
+        """The label of the cell's value on every axis of the sweep, the seed's too, by path."""
         return {**self.place, SEED: str(self.study.run.seed)}
 
     @property
     def title(self) -> str:
-        """The place with the seed, in words."""
+        """Where the cell stands in the sweep, seed included, in words for errors and progress."""
         return _words(self.where)
 
 
@@ -55,16 +55,16 @@ class Grid:
 
     @property
     def name(self) -> str:
-        """The study's."""
+        """The name of the study whose [sweep] table spans this grid."""
         return self.cells[0].study.name
 
     @property
     def seeds(self) -> list[int]:
-        """In the order of the cells."""
+        """The seeds of the grid, each once, in the order of its cells."""
         return list(dict.fromkeys(cell.study.run.seed for cell in self.cells))
 
     def each(self, act: Callable[[Study], Study]) -> Grid:
-        """The grid with something done to every study; those to which it cannot be done are named, all of them."""
+        """The grid with every cell's study put through `act`, such as calibration; all it fails for are named."""
         return self.of((cell.where, partial(act, cell.study)) for cell in self.cells)
 
     def of(self, candidates: Iterable[tuple[Mapping[str, str], Callable[[], Study]]]) -> Grid:
@@ -94,7 +94,7 @@ class Grid:
 
 
 def grid_of(source: str, overrides: Iterable[str] = ()) -> Grid:
-    """The grid of a study file, or of a study that ships; each cell is read strictly, none is calibrated yet."""
+    """The grid of a study's file, or of a study that ships, after --set; each cell read strictly, none calibrated."""
     overrides = list(overrides)
     content, file = content_of(source)
     table = study_tables(content, name=file, overrides=overrides)
@@ -119,11 +119,12 @@ def grid_of(source: str, overrides: Iterable[str] = ()) -> Grid:
 
 
 def _study(base: Table, spot: Iterable[Choice]) -> Study:
-    """The study with the settings of one combination."""
+    """The study of one combination of the grid: the base's tables, changed by one choice of every axis."""
     table, settings = deepcopy(base), {path: value for choice in spot for path, value in choice.settings.items()}
     change_settings(table, deepcopy(settings).items())
     return study_of(table)
 
 
 def _words(place: Mapping[str, str]) -> str:
+    """A place in the grid in words, "path = label" for each axis."""
     return ", ".join(f"{path} = {label}" for path, label in place.items())

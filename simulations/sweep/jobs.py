@@ -27,17 +27,17 @@ class CellJob:
 
     @property
     def id(self) -> str:
-        """The study's."""
+        """The id of the cell's study, by which the crew counts its tries and its failure is looked up."""
         return self.cell.id
 
     @property
     def title(self) -> str:
-        """Where it stands in the grid."""
+        """Where the cell stands in the grid, in words for the sweep's line of a failure."""
         return self.cell.title
 
     @property
     def alike(self) -> str:
-        """Where it stands, whatever its seed."""
+        """Where the cell stands, whatever its seed: the crew takes such cells to last as long."""
         return repr(self.cell.place)
 
     def call(self) -> Callable[[], str | None]:
@@ -52,11 +52,11 @@ class CellJob:
         return partial(run_cell, study_file.study_text(study), place, self.data[name], self.out / INDEX)
 
     def died(self, fault: str) -> None:
-        """A cell whose workers die has failed, and says so in its place."""
+        """Write into the cell's directory that it failed, as every worker that tried it died."""
         fail_job(place_of(self.out, self.cell), RuntimeError(fault))
 
 
 def cell_jobs(cells: Iterable[Cell], out: Path) -> list[CellJob]:
-    """The jobs of cells that are missing in a sweep's directory."""
+    """The jobs that a crew is given for a sweep's missing cells, all to be kept below `out`."""
     data: dict[str, Made] = {}
     return [CellJob(cell, out.absolute(), data) for cell in cells]

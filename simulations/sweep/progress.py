@@ -23,30 +23,33 @@ class SweepProgress:
         stream: TextIO | None = None,  # standard error unless said
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        """The progress of a sweep that has `total` cells, of which `there` had ended before."""
         self.total, self.there, self.done, self.failed = total, there, 0, 0
         self._workers, self._busy = workers, 0.0  # seconds that cells took, one after another
         self._line, self._clock = LiveLine(quiet, stream, clock), clock
         self._begun = clock()
 
     def __enter__(self) -> Self:
+        """Show the sweep's line for the first time."""
         self._line.begin(*self._standing())
         return self
 
     def __exit__(self, *_: object) -> None:
+        """Take the sweep's line off the terminal."""
         self._line.clear()
 
     @property
     def left(self) -> int:
-        """Cells that have not ended."""
+        """How many cells of the sweep have neither finished nor failed."""
         return self.total - self.there - self.done - self.failed
 
     @property
     def seconds(self) -> float:
-        """Since the sweep was begun or gone on with."""
+        """The seconds since the sweep was begun or gone on with."""
         return self._clock() - self._begun
 
     def ended(self, title: str, seconds: float, fault: str | None) -> None:
-        """Take in one cell."""
+        """Count a cell that has ended, say why if it failed, and draw the sweep's line anew."""
         self._busy += seconds
         if fault is None:
             self.done += 1
@@ -56,11 +59,11 @@ class SweepProgress:
         self._line.show(*self._standing(), at_once=not self.left)
 
     def waited(self) -> None:
-        """Take in that a while has passed."""
+        """Draw the sweep's line anew, as a while has passed without news."""
         self._line.show(*self._standing())
 
     def finish(self, result: Mapping[str, Any]) -> None:
-        """The table of the whole sweep, from what `swept` says of it."""
+        """Print the table of the whole sweep, from what `swept_grid` says of it."""
         earlier = f", {result['already']:,} of them before" if result["already"] else ""
         failed = f", {result['failed']:,} failed" if result["failed"] else ""
         rows = [("cells", f"{result['finished']:,} of {result['cells']:,} finished{earlier}{failed}")]
@@ -71,7 +74,7 @@ class SweepProgress:
         self._line.say("\n".join(f"{name:<{width}}  {text}" for name, text in rows))
 
     def _standing(self) -> tuple[str, float, list[str]]:
-        """What is done, in words and as a share, and the facts, the most important first."""
+        """What the sweep's line shows: cells done in words, their share, and facts, the most important first."""
         ended = self.done + self.failed
         facts = [f"{self.failed:,} failed"] if self.failed else []
         if ended and self.left:

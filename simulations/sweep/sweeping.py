@@ -41,7 +41,7 @@ def sweep(
     ray: str | None = None,
     quiet: bool = False,
 ) -> Sweep:
-    """Run every cell of the grid that a study's [sweep] table spans, in processes side by side; what became of each.
+    """Run every cell of the grid that a study's [sweep] table spans, side by side; what became of each (fp.sweep).
 
     `study` is a file, the name of one that ships, or TOML text; `overrides` change all cells, or with "sweep.PATH=[…]"
     the grid. `directory` may hold the same sweep, of which only what is missing is run; where none is given it is
@@ -65,7 +65,7 @@ def sweep(
 
 
 def swept_grid(grid: Grid, out: Path | None, *, workers: int | None, ray: str | None, quiet: bool) -> dict[str, Any]:
-    """Every cell that is missing, and what `fedpriv sweep --json` says of it; `out` is new, or holds the same sweep."""
+    """Run a grid's missing cells in `out`, new or the same sweep's: what `fedpriv sweep --json` says of it."""
     with Stop() as stop, redirect_stdout(StringIO()), ExitStack() as ends:  # where Ray tells of workers that died
         crew = None  # none where nothing is left to do
         if out is None or not is_complete(out):
@@ -81,7 +81,7 @@ def swept_grid(grid: Grid, out: Path | None, *, workers: int | None, ray: str | 
 
 
 def _worked(grid: Grid, missing: list[Cell], out: Path, crew: Crew | None, quiet: bool, stop: Stop) -> dict[str, Any]:
-    """Do all that is missing, and say what `--json` prints of it."""
+    """Have a crew run the missing cells, with progress: what `fedpriv sweep --json` prints of the sweep."""
     there, workers = len(grid.cells) - len(missing), crew.size if crew else 0
     failures, cells = list[dict[str, Any]](), {cell.id: cell for cell in missing}
     with SweepProgress(len(grid.cells), there, workers, quiet) as progress:
@@ -105,12 +105,13 @@ def _worked(grid: Grid, missing: list[Cell], out: Path, crew: Crew | None, quiet
 
 
 def resolved_cells(grid: Grid, quiet: bool, stop: Stop) -> Grid:
-    """Every cell's free setting calibrated and every promise of it checked, before anything runs."""
+    """The grid with every cell's free setting calibrated and its promise checked, before anything runs."""
     from server.rounds import planned
 
     line, total, checked = LiveLine(quiet), len(grid.cells), count()
 
     def checked_cell(study: Study) -> Study:
+        """One cell's study, calibrated and checked as a run's would be; the line tells which it is."""
         stop.check()
         number = next(checked)
         line.show(f"checking cell {number + 1:{len(str(total))}}/{total}", number / total, [])

@@ -13,7 +13,7 @@ MOST = 4  # radii in a row
 
 
 def summaries(run: Run) -> list[dict[str, Any]]:
-    """What each way of certifying came to, as `fedpriv certify --json` prints it."""
+    """What each `fedpriv certify` of a run came to, from the JSON files in its directory, for its report."""
     found = []
     for file in sorted((run.directory / "certify").glob("*.json")):
         try:
@@ -28,7 +28,7 @@ def summaries(run: Run) -> list[dict[str, Any]]:
 
 
 def rows(summary: dict[str, Any]) -> Rows:
-    """A summary in words: how much was certified, and how much was right under attack."""
+    """Rows of a run's report on one `fedpriv certify`: how much was certified, and how much right under attack."""
     kind, norm = summary["smoothing"], "ℓ2" if summary["norm"] == "l2" else "ℓ∞"
     own, certified = summary["accuracy"], summary["certified"]
     shown = certified[1 :: max(1, -(-(len(certified) - 1) // MOST))]

@@ -30,7 +30,7 @@ from simulations.report.run.runs import Run
 
 
 def bytes_sent(run: Run) -> Drawn:
-    """One client's message beside the update in float32."""
+    """The report's figure of a run's bytes: one client's message in a round, beside the update in float32."""
     rows = bytes_by_part(run)
     figure, (axes,) = new_figure(0.75 + 0.42 * len(rows))
     widest = max(sum(parts) for _, parts, _ in rows)
@@ -58,7 +58,7 @@ def bytes_sent(run: Run) -> Drawn:
 
 
 def bytes_by_part(run: Run) -> list[tuple[str, tuple[float, float], bool]]:
-    """The forms of a message: the name of each, bytes of payload and header, and whether it is what was sent."""
+    """The forms of a run's message for a figure: name, bytes of payload and header, whether it was sent."""
     header = run.header
     bits, dimension = header["bits"], header["dimension"]
     masked = bits["masked"] is not None and sums_only(header["trust"])
@@ -73,7 +73,7 @@ def bytes_by_part(run: Run) -> list[tuple[str, tuple[float, float], bool]]:
 
 
 def participation(run: Run) -> Drawn | None:
-    """Who was asked and answered above; below, what was rejected, failed, or never came."""
+    """The report's figure of who answered, by round; below who was rejected, failed or silent; None of no rounds."""
     if not run.rounds:
         return None
     x = [line["round"] for line in run.rounds]
@@ -107,7 +107,7 @@ def participation(run: Run) -> Drawn | None:
 
 
 def _stacked(axes: Axes, x: Sequence[int], layers: Sequence[tuple[str, Sequence[float], str]], whole: bool) -> None:
-    """Bars on one another, of layers that are each a name, heights and a colour; `whole` ticks are at whole numbers."""
+    """Draw bars on one another by round, from layers of name, heights and colour; `whole` ticks are whole numbers."""
     base = np.zeros(len(x))
     for _, heights, colour in layers:
         axes.bar(x, heights, bottom=base, width=0.85, color=colour, lw=0)
@@ -125,7 +125,7 @@ def _stacked(axes: Axes, x: Sequence[int], layers: Sequence[tuple[str, Sequence[
 
 
 def seconds(run: Run) -> Drawn | None:
-    """Seconds a round by part."""
+    """The report's figure of a run's seconds by round, in parts such as training; None where none were kept."""
     if not run.seconds:
         return None
     x = sorted(run.timings)

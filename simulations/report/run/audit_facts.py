@@ -14,7 +14,7 @@ FILE = ("audit", "audit.json")
 
 
 def found_of(run: Run) -> Found | None:
-    """What the audit found; None where there is none, or where it is of another study."""
+    """What `fedpriv audit` found of a run, from its audit.json; None without one, or of another study."""
     path = run.directory.joinpath(*FILE)
     if not path.is_file():
         return None
@@ -32,12 +32,12 @@ def found_of(run: Run) -> Found | None:
 
 
 def audit_row(run: Run) -> list[tuple[str, str]]:
-    """A row for the table on a terminal; none where nothing was audited."""
+    """The row on the audit in `fedpriv report`'s table of a run; none where it was not audited."""
     found = found_of(run)
     return [] if found is None else [("audited", in_a_line(found))]
 
 
 def audit_summary(run: Run) -> dict[str, Any]:
-    """What the audit found as plain data, without the curves; {} where there is none."""
+    """What the audit of a run found, for `fedpriv report --json`, without curves; {} where there is none."""
     found = found_of(run)
     return {} if found is None else {"audit": without_curves(found)}

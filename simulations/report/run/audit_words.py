@@ -22,7 +22,7 @@ MEANINGS = {
 
 
 def audit_rows(found: Mapping[str, Any]) -> Rows:
-    """What an audit found, row by row: a name, and what came of it."""
+    """What an audit found, row by row for a terminal or a page: the name of a number, and what came of it."""
     mu, epsilon, sure = found["mu"], found["epsilon"], confidence_words(found["confidence"])
     of = mu["of_epsilon"]
     beside = f"of μ = {of:.6g}, at which G_μ costs the certified ε, audited {mu['audited'] / of:.0%}"
@@ -50,12 +50,12 @@ def audit_rows(found: Mapping[str, Any]) -> Rows:
 
 
 def verdict_words(found: Mapping[str, Any]) -> str:
-    """Whether the certificate stands."""
+    """An audit's verdict in words: whether the certificate stands."""
     return "the certificate stands" if found["stands"] else "THE CERTIFICATE IS REFUTED"
 
 
 def confidence_words(confidence: float) -> str:
-    """A confidence in words.
+    """The confidence of an audit's bounds in words, "at 99% confidence".
 
     >>> confidence_words(0.99), confidence_words(0.9999)
     ('at 99% confidence', 'at 0.9999 confidence')
@@ -76,5 +76,5 @@ def in_a_line(found: Mapping[str, Any]) -> str:
 
 
 def without_curves(found: Mapping[str, Any]) -> dict[str, Any]:
-    """What an audit found without its curves, so that it fits a terminal."""
+    """What an audit found, without the curves of audit.json, so that it fits a terminal or a summary."""
     return {name: value for name, value in found.items() if name != "curves"}

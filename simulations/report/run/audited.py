@@ -16,7 +16,7 @@ from simulations.report.run.runs import Run
 
 @house_style()
 def audit_pictures(run: Run) -> list[Picture]:
-    """The errors of both kinds: certified, as canaries had them, as the audited μ allows; none of a run not audited."""
+    """The report's picture of a run's audit: error curves, certified and the canaries'; [] where not audited."""
     found = found_of(run)
     if found is None:
         return []
@@ -41,7 +41,7 @@ def audit_pictures(run: Run) -> list[Picture]:
 
 
 def audit_section(run: Run, drawn: Sequence[Picture]) -> str:
-    """Every number of the audit with what it proves, and its curves; "" where nothing was audited."""
+    """HTML of the report's section on a run's audit: each number, what it proves, curves; "" without one."""
     found = found_of(run)
     if found is None:
         return ""

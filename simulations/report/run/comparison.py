@@ -24,7 +24,7 @@ from simulations.report.run.runs import Run
 
 
 def comparison_pictures(runs: Sequence[Run], names: Sequence[str]) -> list[Picture]:
-    """Accuracy over rounds, and what it took in bytes."""
+    """The report's pictures of runs side by side: accuracy over rounds, and at the end against bytes."""
     made = [
         styled_picture("comparison", "Accuracy of each", lambda: accuracies_figure(runs, names)),
         styled_picture("bytes-and-accuracy", "What the bytes bought", lambda: bought_figure(runs, names)),
@@ -33,7 +33,7 @@ def comparison_pictures(runs: Sequence[Run], names: Sequence[str]) -> list[Pictu
 
 
 def accuracies_figure(runs: Sequence[Run], names: Sequence[str]) -> Drawn | None:
-    """The accuracy of each run over its rounds."""
+    """A figure of the accuracies of several runs over their rounds; None where none was measured."""
     curves = [(at, *evaluated_rounds(run, "accuracy")) for at, run in enumerate(runs)]
     curves = [each for each in curves if np.isfinite(each[2]).any()]
     if not curves:
@@ -51,7 +51,7 @@ def accuracies_figure(runs: Sequence[Run], names: Sequence[str]) -> Drawn | None
 
 
 def bought_figure(runs: Sequence[Run], names: Sequence[str]) -> Drawn | None:
-    """The accuracy at the end of each run, above the bytes one client sends in a round."""
+    """A figure of the accuracy at the end of several runs, above the bytes a client sends in a round."""
     points = [(at, run.client_bytes, run.last("accuracy")) for at, run in enumerate(runs)]
     points = [each for each in points if each[2] is not None]
     if not points:
@@ -69,10 +69,10 @@ def bought_figure(runs: Sequence[Run], names: Sequence[str]) -> Drawn | None:
 
 
 def run_colour(place: int) -> str:
-    """The colour of a run in every figure."""
+    """The colour of the run in that place, in every figure that compares runs."""
     return COLOURS[place % len(COLOURS)]
 
 
 def _letters(names: Sequence[str]) -> list[tuple[str, str]]:
-    """The key of a figure: which letter is which run, in the colour of that run."""
+    """The key of a figure that compares runs: which letter is which run, in that run's colour."""
     return [(f"{LETTERS[place]}  {name}", run_colour(place)) for place, name in enumerate(names)]

@@ -40,7 +40,7 @@ UNNAMED = "an earlier version made this run, which did not say on which data"
 
 
 def study_facts(run: Run) -> Rows:
-    """What the run was."""
+    """Rows of a run's report on what it was: study, data, clients, attack, mechanism, rounds."""
     header, bad = run.header, run.header["byzantine"]
     percent = f" ({100 * bad / header['clients']:.3g}%)" if header["clients"] else ""
     return [
@@ -58,12 +58,12 @@ def study_facts(run: Run) -> Rows:
 
 
 def _attack(run: Run) -> str:
-    """The attack as it was named, and why it was not tried where it was not."""
+    """A run's attack in words for its report, and why it was not tried where it was not."""
     return kind_with_settings(run.header["attack"]) + (f", {NOT_TRIED}: {run.not_tried}" if run.not_tried else "")
 
 
 def outcome_facts(run: Run) -> Rows:
-    """What came of the run: what was learnt, given away and sent, and the time it took."""
+    """Rows of a run's report on what came of it: what was learnt, certified, given away, sent, and its time."""
     loss, took = run.last("loss"), run.seconds
     rows = [("accuracy", f"{share_words(run.last('accuracy'))} of {run.header['test_examples']:,} examples held out")]
     if loss is not None:
@@ -74,7 +74,7 @@ def outcome_facts(run: Run) -> Rows:
 
 
 def privacy_facts(run: Run) -> Rows:
-    """What the run gave away: the guarantee, ε, what was assumed."""
+    """Rows of a run's report on what it gave away: the guarantee, ε from both sides, what was assumed."""
     if not run.private:
         return [("privacy", "none: updates were sent as they are")]
     release, cost = run.header["release"], run.epsilon
@@ -92,7 +92,7 @@ def privacy_facts(run: Run) -> Rows:
 
 
 def traffic_facts(run: Run) -> Rows:
-    """What went over the wire, and what of it did not count."""
+    """Rows of a run's report on what went over the wire: bytes, rejections, failures, skipped rounds."""
     skipped = [f"{ranges_words(rounds)} ({why})" for why, rounds in run.skipped.items()]
     each, plain = run.client_bytes, 4 * run.header["dimension"]
     rows = [
@@ -105,7 +105,7 @@ def traffic_facts(run: Run) -> Rows:
 
 
 def promise_sentences(run: Run) -> list[str]:
-    """The guarantee in sentences: what it says, what it takes for granted, and what is no part of it."""
+    """A run's guarantee in sentences for its page: what it says, takes for granted, and does not say."""
     cost, release = run.epsilon, run.header["release"]
     if not run.private:
         return ["This run promises no privacy: updates were sent as they are."]
@@ -140,7 +140,7 @@ def promise_sentences(run: Run) -> list[str]:
 
 
 def mechanism_meanings(run: Run) -> dict[str, str]:
-    """What the release and the mechanism do, each by its own description."""
+    """What a run's release and mechanism do, by their classes' docstrings, for the page's rows of them."""
     own = _described(MECHANISMS.get(kind_alone(run.header["mechanism"])))
     if not run.released:
         return {"mechanism": own}
@@ -149,12 +149,12 @@ def mechanism_meanings(run: Run) -> dict[str, str]:
 
 
 def _described(cls: type[Any] | None) -> str:
-    """The first line of a class's docstring; "" of none."""
+    """What a mechanism's or release's class does: its docstring's first line; "" where no class is known."""
     return ((cls.__doc__ if cls else None) or "").split("\n")[0]
 
 
 def sender_words(run: Run) -> str:
-    """What makes a message private, in a word, and what carries it where that is another thing.
+    """What makes a run's messages private, in a word for its page, and what carries it if another thing does.
 
     A release by itself, which Plain only carries, is the whole of it.
     """
@@ -163,7 +163,7 @@ def sender_words(run: Run) -> str:
 
 
 def run_summary(run: Run) -> dict[str, Any]:
-    """The run as plain data."""
+    """A run as `fedpriv report --json` prints it: what it was, its ε, accuracy, bytes, certificates."""
     header, end, release = run.header, run.records.end or {}, run.header["release"] or {}
     copied = ("name", "study", "clients", "byzantine", "mechanism", "attack", "aggregation", "delta")
     found: dict[str, Any] = {
@@ -181,7 +181,7 @@ def run_summary(run: Run) -> dict[str, Any]:
 
 
 def comparison_row(run: Run) -> Rows:
-    """The run as one row of a comparison."""
+    """A run as a row of the table that compares several: mechanism, attack, accuracy, ε, bytes."""
     cost = run.epsilon if run.private else None
     return [
         (
@@ -197,6 +197,6 @@ def comparison_row(run: Run) -> Rows:
 
 
 def aligned_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table for a terminal, its columns below one another."""
+    """A table of words for a terminal, its columns below one another: of runs, sweeps, certificates."""
     widths = [max(len(row[place]) for row in [head, *rows]) for place in range(len(head))]
     return "\n".join("  ".join(map(str.ljust, row, widths)).rstrip() for row in [head, *rows])

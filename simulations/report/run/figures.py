@@ -29,7 +29,7 @@ POINTS = 14  # values of ε at which a tradeoff curve is asked for: a report is 
 
 
 def run_pictures(run: Run) -> list[Picture]:
-    """All figures of one run that it has the records for."""
+    """All pictures of a run's report that its records have something for, in the page's order."""
     made = [
         styled_picture("accuracy", "Accuracy and loss", lambda: accuracy_figure(run)),
         styled_picture("epsilon", "Privacy spent", lambda: epsilon_figure(run)),
@@ -43,13 +43,13 @@ def run_pictures(run: Run) -> list[Picture]:
 
 
 def evaluated_rounds(run: Run, name: str) -> tuple[list[int], list[float]]:
-    """The rounds in which a value was measured, and the value; one that ran away is a gap."""
+    """The rounds of a run in which accuracy, or loss, was measured, and its values; nan if one ran away."""
     lines = [line for line in run.rounds if line[name] is not None]
     return [line["round"] for line in lines], [line[name] if isfinite(line[name]) else nan for line in lines]
 
 
 def accuracy_figure(run: Run) -> Drawn | None:
-    """Accuracy above, loss below, over rounds."""
+    """The report's figure of a run's accuracy over rounds, loss below it; None where none was measured."""
     kept = {name: evaluated_rounds(run, name) for name in ("accuracy", "loss")}
     kept = {name: series for name, series in kept.items() if np.isfinite(series[1]).any()}
     if not kept:
@@ -76,7 +76,7 @@ def accuracy_figure(run: Run) -> Drawn | None:
 
 
 def epsilon_figure(run: Run) -> Drawn | None:
-    """ε over rounds: the certified bound, what explicit data reach, and the estimate that bounds nothing."""
+    """The report's figure of ε over a run's rounds: certified, reached by data, and the CLT's estimate."""
     lines = [line for line in run.rounds if line["epsilon"] is not None and isfinite(line["epsilon"]["upper"])]
     if not lines:
         return None
@@ -108,7 +108,7 @@ def epsilon_figure(run: Run) -> Drawn | None:
 
 
 def adapted_figure(run: Run) -> Drawn | None:
-    """The settings of a release that move from step to step, over rounds."""
+    """The report's figure of a release's adaptive settings over a run's rounds; None where none adapt."""
     lines = [line for line in run.rounds if line.get("adapted")]
     if not lines:
         return None
@@ -126,7 +126,7 @@ def adapted_figure(run: Run) -> Drawn | None:
 
 
 def tradeoff_figure(run: Run) -> Drawn | None:
-    """The errors an attacker must make who tells the worst client's two possible data apart, over the whole run."""
+    """The report's figure of the errors an attacker must make on the worst client, over a run; None without ε."""
     if run.account is None:
         return None
     alpha = np.unique(np.concatenate((np.linspace(0, 1, 301), np.geomspace(1e-5, 0.05, 100))))

@@ -23,7 +23,7 @@ from simulations.report.run.runs import Run
 
 
 def run_page(run: Run, pictures: Sequence[Picture], others: str = "", audited: str = "") -> str:
-    """The whole page, `others` being the section that compares, `audited` that of its audit."""
+    """The HTML page of a run's report; `others` is its section that compares, `audited` that of its audit."""
     header, end = run.header, run.records.end
     name, whole = escape(str(header["name"])), end and end["why"] == "finished" and not run.not_tried
     state = escape(run.ended) + (", attack not tried" if run.not_tried else "")
@@ -56,7 +56,7 @@ def run_page(run: Run, pictures: Sequence[Picture], others: str = "", audited: s
 
 
 def comparison_section(runs: Sequence[Run], names: Sequence[str], drawn: Sequence[Picture]) -> str:
-    """The section that sets several runs beside one another."""
+    """HTML of the section of a run's page that compares several runs: a table, then figures."""
     rows = []
     for place, (name, run) in enumerate(zip(names, runs, strict=True)):
         letter = f'<span style="color: {ON_PAGE[run_colour(place)]}">{LETTERS[place]}</span>'
@@ -70,7 +70,7 @@ def comparison_section(runs: Sequence[Run], names: Sequence[str], drawn: Sequenc
 
 
 def _tiles(run: Run) -> Iterable[str]:
-    """The numbers that matter: accuracy, ε, bytes, rounds."""
+    """HTML of the numbers that matter on top of a run's page: accuracy, ε, bytes, rounds."""
     header, cost = run.header, run.epsilon if run.private else None
     yield tile(share_words(run.last("accuracy")), f"accuracy on {header['test_examples']:,} examples")
     if cost is None:

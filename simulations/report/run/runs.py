@@ -40,20 +40,20 @@ class Run:
 
     @property
     def header(self) -> Line:
-        """What the run was."""
+        """The header of the run's records: what was run, on what, how privately."""
         return self.records.header
 
     @property
     def rounds(self) -> list[Line]:
-        """What happened in each round."""
+        """The lines of the run's records, one a round: what happened in it."""
         return self.records.rounds
 
     def last(self, name: str) -> Any:
-        """The last value of a name that is not there in every round, None where it never was."""
+        """The last value that the run's rounds have under a name, such as accuracy; None where there never was one."""
         return next((line[name] for line in reversed(self.rounds) if line[name] is not None), None)
 
     def total(self, name: str) -> dict[str, int]:
-        """What is counted by reason under a name in every round, over all rounds."""
+        """What all rounds of the run count under a name, such as rejected: how many for each reason."""
         counts: Counter[str] = Counter()
         for line in self.rounds:
             counts.update(line[name])
@@ -61,7 +61,7 @@ class Run:
 
     @property
     def skipped(self) -> dict[str, list[int]]:
-        """The rounds that did not count, by reason."""
+        """The rounds of the run that did not count, by reason."""
         found: dict[str, list[int]] = {}
         for line in self.rounds:
             if line["skipped"]:
@@ -70,7 +70,7 @@ class Run:
 
     @property
     def bytes_up(self) -> int:
-        """Bytes that clients sent, all together."""
+        """How many bytes all clients sent in all rounds of the run."""
         return sum(line["bytes_up"] for line in self.rounds)
 
     @property
@@ -84,12 +84,12 @@ class Run:
 
     @property
     def seconds(self) -> float | None:
-        """How long the rounds took, where that was kept."""
+        """How many seconds the rounds of the run took; None where no timings were kept."""
         return sum(line["seconds"] for line in self.timings.values()) if self.timings else None
 
     @property
     def ended(self) -> str:
-        """How the run ended, in words."""
+        """How the run ended, in words for its report: finished, out of budget, interrupted, cut short."""
         end = self.records.end
         return ENDS.get(end["why"], str(end["why"])) if end else "cut short: its records have no end"
 
@@ -106,7 +106,7 @@ class Run:
 
     @property
     def released(self) -> Line | None:
-        """What clients released of their records, where that is what is private; None where the mechanism is."""
+        """The release that made the run's messages private, as its header has it; None where the mechanism did."""
         found: Line | None = self.header.get("private_sum")
         return found
 
@@ -117,7 +117,7 @@ class Run:
 
     @cached_property
     def releases(self) -> int:
-        """How often the worst client released; where the run was cut short, as if it had in every round recorded."""
+        """How many releases the worst client of the run made; where cut short, as if in every round recorded."""
         end = self.records.end
         found = int(end["releases_of_worst"]) if end else len(self.rounds)
         return min(found, 1) if self.kept else found
@@ -136,19 +136,19 @@ class Run:
 
     @property
     def kept(self) -> bool:
-        """Whether what was released is kept, and used in all rounds."""
+        """Whether the run's clients noised their records once and used them in all rounds (kept noise)."""
         return "epsilons" in self.header
 
     @property
     def epsilon(self) -> dict[str, Any] | None:
-        """ε at the end of the run; where it was cut short, ε as it was last recorded."""
+        """The bounds of ε at the end of the run; where it was cut short, those that were last recorded."""
         end = self.records.end
         recorded: dict[str, Any] | None = end["epsilon"] if end else self.last("epsilon")
         return recorded
 
     @property
     def who(self) -> str:
-        """The client whose guarantee is given, and on how many releases."""
+        """Whose guarantee the run's ε is, in words for its report: the worst client, on how many releases."""
         end = self.records.end
         if self.kept:
             return "a client that noised its records once, for all rounds"
@@ -158,7 +158,7 @@ class Run:
 
 
 def read_run(directory: str | Path) -> Run:
-    """The run of a directory, or one line that says what is wrong with it."""
+    """Read the run of a directory, records and timings, for reports; an error in a line says what is wrong."""
     place = Path(directory)
     if not (place / "records.jsonl").is_file():
         raise FedprivError(f"{directory}: no records.jsonl there; give the directory that fedpriv run named at its end")
@@ -168,7 +168,7 @@ def read_run(directory: str | Path) -> Run:
 
 
 def study_text(directory: Path) -> str:
-    """The study.toml of a run or of a sweep, "" where none can be read."""
+    """The text of study.toml in the directory of a run or a sweep, for its page; "" where none can be read."""
     try:
         return (directory / "study.toml").read_text(encoding="utf-8")
     except (OSError, ValueError):
@@ -176,7 +176,7 @@ def study_text(directory: Path) -> str:
 
 
 def run_labels(runs: Sequence[Run]) -> list[str]:
-    """Each run by what sets it apart from the others, by its directory where nothing does.
+    """The names of runs that are compared: of each what sets it apart from the others, else its directory.
 
     Settings that only add noise are left out where the rest suffices: most often they were found for a target ε.
     """

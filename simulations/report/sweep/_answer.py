@@ -29,23 +29,24 @@ STATES: dict[State, str] = {
 
 
 def progress(sweep: Sweep) -> str:
-    """How far a sweep is: "48 cells", or "31 of 48 cells"."""
+    """How far a sweep is, in words for its report: "48 cells", or "31 of 48 cells"."""
     done, every = len(sweep.done), len(sweep.cells)
     return _cells(every) if done == every else f"{done:,} of {_cells(every)}"
 
 
 def _cells(number: int) -> str:
+    """A number of a sweep's cells in words, as "1 cell" or "48 cells"."""
     return f"{number:,} cell{'s' * (number != 1)}"
 
 
 def lacking(sweep: Sweep) -> str:
-    """How many cells do not count, by reason; "" where all do."""
+    """How many cells of a sweep do not count, by reason, in words; "" where all do."""
     counts = Counter(cell.state for cell in sweep.cells)
     return ", ".join(f"{counts[state]:,} {words}" for state, words in STATES.items() if counts[state])
 
 
 def answer(standings: Standings) -> list[str]:
-    """What a sweep has found, in sentences, the most telling first."""
+    """What a sweep has found, in sentences for page and terminal: which defence holds, which breaks, best cell."""
     grid, known = standings.grid, standings.known
     if not known:
         return ["No accuracy is known yet: " + (lacking(grid.sweep) or "no cell measured any") + "."]
@@ -63,7 +64,7 @@ def answer(standings: Standings) -> list[str]:
 
 
 def caveats(standings: Standings) -> list[str]:
-    """What to know before believing a sweep: what is missing, what was mixed or not heard, seeds, promises, data."""
+    """What to know before believing a sweep, in sentences: what is missing, mixed or unheard, seeds, promises."""
     grid, sweep, said = standings.grid, standings.grid.sweep, list[str]()
     if lacking(sweep):
         said.append(f"{progress(sweep)} are done; {lacking(sweep)}. Means are over what is done.")
@@ -92,12 +93,12 @@ def caveats(standings: Standings) -> list[str]:
 
 
 def _read(run: Ran) -> str:
-    """The data that a run read, in words."""
+    """The data that a cell's run was made on, in words for a sweep's caveats."""
     return in_words(run.data, run.where) if run.data else "data that an earlier version did not name"
 
 
 def _doubts(grid: Grid) -> list[str]:
-    """Which attacks broke by themselves and were not survived, whose messages did not count, and how much is luck."""
+    """Sentences of a sweep's caveats: attacks not tried, messages that did not count, and how much is luck."""
     sweep, said = grid.sweep, []
     if cells := sweep.those("untried"):
         whys = list(dict.fromkeys(f"{cell.ran.attack if cell.ran else 'the attack'}: {cell.why}" for cell in cells))
@@ -121,7 +122,7 @@ def _doubts(grid: Grid) -> list[str]:
 
 
 def under(grid: Grid) -> str:
-    """What the defences were up against."""
+    """What a sweep's defences were up against, as a sentence begins: "Under the worst of 4 attacks"."""
     runs = grid.sweep.ran
     if runs and not any(run.byzantine for run in runs):
         return "With nobody attacking"
@@ -135,7 +136,7 @@ def under(grid: Grid) -> str:
 
 
 def _kept(standings: Standings, standing: Standing) -> str:
-    """What a defence keeps on average and at the least, and where."""
+    """What accuracy a defence of a sweep keeps, on average and at the least, and where, in words."""
     least = standing.least
     assert least is not None
     at_least = f"{least.words}{_at(standings.grid, least)}"
@@ -147,7 +148,7 @@ def _kept(standings: Standings, standing: Standing) -> str:
 
 
 def _at(grid: Grid, field: Field) -> str:
-    """In which condition and under which attack a field stands, in brackets; "" where there is one of each."""
+    """The condition and the attack that a field of a sweep stands for, in brackets; "" where there is one of each."""
     words = grid.where(field.condition)
     if len(grid.attacks) > 1 and field.worst:
         words += f"{', ' if words else ''}{grid.attack(field.worst)}" * (grid.attack(field.worst) not in words)
@@ -155,7 +156,7 @@ def _at(grid: Grid, field: Field) -> str:
 
 
 def _survivors(standings: Standings) -> str:
-    """Who survives everything, and what that means."""
+    """The sentence on which defences of a sweep survive everything tried, and what that means."""
     names = [standings.grid.defence(each.defence) for each in standings.order if each.overall.grade == "all"]
     said = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
     keeps = f"to survive is to keep {100 * KEPT:.0f}% of the best accuracy of any cell at the same privacy and setting"
@@ -173,7 +174,7 @@ def _survivors(standings: Standings) -> str:
 
 
 def guarantees(sweep: Sweep) -> list[str]:
-    """What is promised to each client, a sentence for every kind of promise."""
+    """What a sweep's cells promise each client, a sentence for every kind of promise, for its caveats."""
     found: dict[tuple[str, Word, str, float] | None, list[Ran]] = {}
     for run in sweep.ran:
         found.setdefault(run.guarantee, []).append(run)
@@ -191,7 +192,7 @@ def guarantees(sweep: Sweep) -> list[str]:
 
 
 def epsilon_range(uppers: list[float]) -> str:
-    """The smallest and the largest bound; the largest alone where a calibration meant them to be the same.
+    """The smallest and largest certified ε of a sweep's cells in words; one where a calibration meant them the same.
 
     >>> epsilon_range([2.0, 4.00012, float("inf")]), epsilon_range([1.99, 2.0]), epsilon_range([])
     ('2 to ∞', '2', '?')
@@ -203,7 +204,7 @@ def epsilon_range(uppers: list[float]) -> str:
 
 
 def plus_minus(spread: Spread | None) -> str:
-    """A mean and its scatter.
+    """A mean accuracy over seeds with its scatter, in words for a sweep's tables: "0.840 ± 0.011".
 
     >>> plus_minus(Spread(0.84, 0.011, 0.83, 0.85, 3)), plus_minus(Spread(0.84, None, 0.84, 0.84, 1)), plus_minus(None)
     ('0.840 ± 0.011', '0.840', '–')

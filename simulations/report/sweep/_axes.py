@@ -16,7 +16,9 @@ SYMBOLS = {"epsilon": "ε", "delta": "δ"}
 
 
 def role(path: str) -> Role:
-    """What turning a setting changes. A small peak disarms poisoners, so it is a defence; the rest of privacy is not.
+    """What varying a setting does in a sweep: it is of the defence, attack, privacy, attackers or a mere setting.
+
+    A small peak disarms poisoners, so it is a defence; the rest of privacy is not.
 
     >>> role("aggregation.kind"), role("privacy.mechanism.peak"), role("privacy.mechanism.trials")
     ('defence', 'defence', 'privacy')
@@ -36,11 +38,12 @@ def role(path: str) -> Role:
 
 
 def _within(path: str, table: str) -> bool:
+    """Whether a setting's dotted path is a table's path or below it, to tell an axis's role."""
     return path == table or path.startswith(f"{table}.")
 
 
 def phrase(path: str, value: str) -> str:
-    """A value as it is called in figures and sentences.
+    """A value of a sweep's axis as its figures and sentences call it: "ε 4", "10% attackers".
 
     >>> phrase("privacy.epsilon", "4.0"), phrase("privacy.mechanism.peak", "0.2"), phrase("aggregation", "Median")
     ('ε 4', 'peak 0.2', 'Median')
@@ -60,7 +63,7 @@ def phrase(path: str, value: str) -> str:
 
 
 def amount(value: str) -> str:
-    """How many attackers: a share as TOML writes it, with a point, becomes a percentage.
+    """A number of attackers in a sweep's words: a share, as TOML writes it with a point, becomes a percentage.
 
     >>> amount("0.25"), amount("1")
     ('25%', '1')
@@ -69,7 +72,7 @@ def amount(value: str) -> str:
 
 
 def number(value: str) -> float | None:
-    """The number that a value is, None where it is none."""
+    """The number that an axis's value is, to draw a sweep's lines along; None where it is none."""
     try:
         return float(value)
     except ValueError:

@@ -21,7 +21,7 @@ BYTES = "bytes of one client in one round"
 
 @house_style()
 def epsilon(grid: Grid) -> tuple[list[Picture], int]:
-    """Accuracy against what is certified, infinity at the right: panels worth looking at, and how many there are."""
+    """A sweep's pictures of accuracy against certified ε, ∞ at the right, and how many panels there would be."""
     along = privacy_axes(grid)
     joined = len(along) == 1 and None not in map(number, along[0].values)
     found, made = groups(grid, along), list[Picture]()
@@ -58,7 +58,7 @@ def epsilon(grid: Grid) -> tuple[list[Picture], int]:
 
 
 def privacy_axes(grid: Grid) -> list[Axis]:
-    """The one axis of privacy that lines run along; where none has numbers, points of all of them are in one figure."""
+    """The axis of privacy that lines of a sweep's ε pictures run along; all of them where none has numbers."""
     axes = grid.axes["privacy"]
     numbers = [axis for axis in axes if None not in map(number, axis.values)]
     targets = [axis for axis in numbers if axis.path == "privacy.epsilon"]
@@ -67,7 +67,7 @@ def privacy_axes(grid: Grid) -> list[Axis]:
 
 @house_style()
 def sent(grid: Grid) -> tuple[list[Picture], int]:
-    """Accuracy against bytes, where they differ at all: the panels worth looking at, and how many there are."""
+    """A sweep's pictures of accuracy against a client's bytes, if they differ, and how many panels there would be."""
     found = groups(grid, [axis for axis in grid.axes["privacy"] if axis.path.startswith("privacy.mechanism")])
     if len({spot.mean("client_bytes") for group in found for spot in group.spots}) < 2:
         return [], 0

@@ -18,7 +18,7 @@ WIDE = 20  # numbers of attackers so far apart stand as far from each other as t
 
 @house_style()
 def rounds(grid: Grid) -> tuple[list[Picture], int]:
-    """Accuracy by round: the panels worth looking at, and how many there would be."""
+    """A sweep's pictures of accuracy by round, a line a defence, and how many panels there would be."""
     found, made = groups(grid, []), list[Picture]()
     for at, group in enumerate(chosen(found), 1):
         lines = [
@@ -36,7 +36,7 @@ def rounds(grid: Grid) -> tuple[list[Picture], int]:
 
 @house_style()
 def attackers(grid: Grid, attack: Key | None = None, name: str = "attackers") -> tuple[list[Picture], int]:
-    """Accuracy against the number of attackers, under the worst attack or under one: panels, and how many there are."""
+    """A sweep's pictures of accuracy by the number of attackers, under the worst or one attack; how many panels."""
     ranges = grid.axes["attackers"]
     found, made = groups(grid, ranges, attack) if ranges else [], list[Picture]()
     shares = any(not value.isdigit() for axis in ranges for value in axis.values)

@@ -25,7 +25,7 @@ MAP_STYLE = """
 
 
 def narrow(width: str, where: str) -> str:
-    """Rules by which maps of a class of widths become lists of tiles on pages up to so wide."""
+    """CSS rules by which a sweep's heat-maps of a class become lists of tiles on pages no wider than `where`."""
     return f"""@media (max-width: {where}) {{ .{width}.heat, .{width} tbody {{ display: block; }}
   .{width} thead {{ display: none; }} .{width} tr {{ display: grid; gap: 4px; margin-bottom: .8rem;
   grid-template-columns: repeat(auto-fill, minmax(6.6rem, 1fr)); }}
@@ -38,7 +38,7 @@ STYLE = MAP_STYLE + narrow("some", "44rem") + narrow("many", "64rem")
 
 
 def html(grid: Grid, heat: HeatMap, scale: Scale) -> str:
-    """A map as a table, which becomes a list where the page is narrow."""
+    """HTML of one heat-map on a sweep's page: a table of coloured accuracies, which is a list where that is narrow."""
     privacies = [grid.words("privacy", privacy) for privacy, _ in heat.columns]
     attackers = [grid.words("attackers", number) for _, number in heat.columns]
     head = f"<tr><th></th>{_spans(privacies)}</tr>" if any(privacies) else ""
@@ -63,13 +63,13 @@ def html(grid: Grid, heat: HeatMap, scale: Scale) -> str:
 
 
 def _spans(words: Sequence[str]) -> str:
-    """Headings, one over all neighbours that share it."""
+    """HTML of a heat-map's headings, one over all neighbouring columns that share it."""
     runs = [(word, len(list(each))) for word, each in groupby(words)]
     return "".join(f'<th colspan="{width}">{escape(word)}</th>' for word, width in runs)
 
 
 def legend(scale: Scale) -> str:
-    """What the colours mean."""
+    """HTML of the bar above a sweep's heat-maps: which colour stands for which accuracy."""
     stops = ", ".join(to_hex(MAP(at / 8)) for at in range(9))
     bar = f'<span class="bar" style="background:linear-gradient(90deg, {stops})"></span>'
     return f'<p class="legend muted">accuracy {scale.low:.2f} {bar} {scale.high:.2f}</p>'

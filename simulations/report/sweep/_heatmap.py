@@ -33,13 +33,16 @@ class Scale:
 
     @staticmethod
     def of(grid: Grid) -> Scale:
-        """A scale from the smallest mean of a sweep to its largest, in twentieths; small differences look small."""
+        """The colour scale of a sweep's heat-maps, from its smallest mean accuracy to its largest, in twentieths.
+
+        Small differences look small.
+        """
         means = [spot.accuracy.mean for spot in grid.spots if spot.accuracy] or [0.0, 1.0]
         low, high = int(20 * min(means)) / 20, -int(-20 * max(means) // 1) / 20
         return Scale(max(0.0, min(low, high - 0.3)), high)
 
     def colours(self, value: float) -> tuple[str, str]:
-        """The colour of a field, and that of the letters on it."""
+        """The colour of a heat-map's field for an accuracy, and that of the letters on it."""
         red, green, blue, _ = MAP((value - self.low) / (self.high - self.low))
         light = 0.2126 * red**2.2 + 0.7152 * green**2.2 + 0.0722 * blue**2.2
         return to_hex((red, green, blue)), "#000000" if light > 0.18 else "#ffffff"
@@ -55,7 +58,10 @@ class HeatMap:
 
 
 def maps(grid: Grid, fields: Sequence[Field]) -> list[HeatMap]:
-    """A map for each setting, no wider than is read; of one defence, the settings are the rows."""
+    """The heat-maps of some fields of a sweep, one a setting, split by columns where wider than a page.
+
+    Of one defence, the settings are the rows.
+    """
     by_setting = len(grid.defences) == 1 and len({field.condition.setting for field in fields}) > 1
     found: dict[str, dict[str, dict[Column, Field]]] = {}
     for field in fields:
@@ -70,7 +76,7 @@ def maps(grid: Grid, fields: Sequence[Field]) -> list[HeatMap]:
 
 
 def _divided(columns: list[Column]) -> Iterator[list[Column]]:
-    """Columns in parts of at most so many as a page takes; those of one privacy stay together where they fit."""
+    """A heat-map's columns in parts that fit on a page; those of one privacy stay together where they fit."""
     part: list[Column] = []
     for _, each in groupby(columns, key=lambda column: column[0]):
         own = list(each)
@@ -86,7 +92,7 @@ def _divided(columns: list[Column]) -> Iterator[list[Column]]:
 
 
 def said(grid: Grid, field: Field) -> tuple[str, str, str]:
-    """What stands in a field: the accuracy, the attack where there are several, what is missing."""
+    """What stands in a heat-map's field: accuracy, the worst attack where there are several, what is missing."""
     several = len(field.spots) > 1 and field.worst is not None
     bound = "≤ " * field.partial
     attack = grid.attack(field.worst) if several and field.worst else ""
@@ -95,7 +101,7 @@ def said(grid: Grid, field: Field) -> tuple[str, str, str]:
 
 @house_style()
 def pictures(grid: Grid, scale: Scale) -> list[Picture]:
-    """The maps of the worst attacks as files for a talk."""
+    """The heat-maps of a sweep under the worst attacks as PNG pictures, for a talk."""
     title = "accuracy under the worst attack" if len(grid.attacks) > 1 else "accuracy"
     parts: list[HeatMap] = []
     for heat in maps(grid, grid.fields):
@@ -106,12 +112,12 @@ def pictures(grid: Grid, scale: Scale) -> list[Picture]:
 
 
 def _short(words: str, width: int, lines: int) -> str:
-    """Words in lines, the end left out where there is no room for it."""
+    """Words of a heat-map's picture broken into lines, the end left out where there is no room for it."""
     return fill(words, width, max_lines=lines, placeholder=" …")
 
 
 def _drawn(grid: Grid, heat: HeatMap, scale: Scale, title: str) -> Drawn:
-    """A map with its fields in their colours, privacy and attackers above the columns, defences beside the rows."""
+    """Draw one heat-map as a figure: coloured fields, privacy and attackers above, defences beside the rows."""
     across, down = len(heat.columns), len(heat.rows)
     figure = Figure(figsize=(1.9 + 1.0 * across, 1.1 + 0.5 * down), layout="constrained")
     axes = figure.subplots()

@@ -41,49 +41,49 @@ class Names:
 
     @staticmethod
     def of(names: Sequence[str], best_first: Sequence[int]) -> Names:
-        """All names coloured if they are few, else the best and the worst; `best_first` are places among them."""
+        """The names of a sweep's lines, all coloured if few, else the best and worst; `best_first` are their places."""
         few = len(names) <= MOST
         chosen = range(len(names)) if few else {*best_first[: MOST - WORST], *best_first[-WORST:]}
         return Names(tuple(names), tuple(sorted(chosen)))
 
     @cached_property
     def lettered(self) -> bool:
-        """Whether letters stand beside the lines, for want of room."""
+        """Whether letters stand beside a sweep's lines in place of names, for want of room."""
         return any(len(self.names[place]) > SHORT for place in self.coloured)
 
     def colour(self, place: int) -> str:
-        """The colour of a line."""
+        """The colour of a sweep's line, by the place of its name: the same in every figure."""
         return COLOURS[self.coloured.index(place) % len(COLOURS)] if place in self.coloured else MUTED
 
     def mark(self, place: int) -> str:
-        """The shape of a line's points; "" where it has no colour."""
+        """The shape of the points on a sweep's line, by the place of its name; "" where it is grey."""
         return MARKS[self.coloured.index(place)] if place in self.coloured else ""
 
     def tag(self, place: int) -> str:
-        """What stands beside a line: its letter or its name; "" where it has no colour."""
+        """What stands beside a sweep's line, its letter or its name; "" where it is grey."""
         if place not in self.coloured:
             return ""
         return LETTERS[self.coloured.index(place)] if self.lettered else self.names[place]
 
     def key(self, axes: Axes, places: Sequence[int]) -> None:
-        """Which letter is what, below the axes; nothing where lines have their names beside them."""
+        """Write below a sweep's axes which letter is which line; nothing where lines bear their names."""
         shown = [place for place in self.coloured if place in places]
         words = [(f"{self.tag(place)}  {shorten(self.names[place])}", self.colour(place)) for place in shown]
         if self.lettered:
             draw_key(axes, words)
 
     def height(self, places: Sequence[int]) -> float:
-        """How many inches the key of these lines takes."""
+        """How many inches of a sweep's figure the key of these lines takes."""
         return 0.17 * key_rows([self.names[place] for place in places if place in self.coloured]) * self.lettered
 
 
 def shorten(name: str) -> str:
-    """A name as far as it fits below a figure."""
+    """The name of a sweep's line, cut to what fits in the key below a figure."""
     return name if len(name) <= LONGEST else name[: LONGEST - 1] + "…"
 
 
 def draw(axes: Axes, names: Names, lines: Sequence[Line], *, joined: bool = True, label: bool = True) -> None:
-    """Each line with its band, the grey ones behind; the coloured ones named at their ends."""
+    """Draw a sweep's lines into axes, with their bands over seeds, grey ones behind, coloured ones named at the end."""
     for line in lines:
         colour, shown = names.colour(line.place), line.place in names.coloured
         dense = len(line.x) > 15
@@ -104,7 +104,7 @@ def draw(axes: Axes, names: Names, lines: Sequence[Line], *, joined: bool = True
 
 
 def ends(names: Names, lines: Sequence[Line]) -> list[tuple[float, float, str, str]]:
-    """(x, y, words, colour) of the end of each coloured line."""
+    """(x, y, words, colour) at the end of each coloured line of a sweep, for the labels beside them."""
     found = [line for line in lines if line.place in names.coloured and isfinite(line.y[-1])]
     return [
         (line.x[-1], line.y[-1], f"{names.tag(line.place)} {line.y[-1]:.2f}", names.colour(line.place))
@@ -113,6 +113,6 @@ def ends(names: Names, lines: Sequence[Line]) -> list[tuple[float, float, str, s
 
 
 def accuracy_axis(axes: Axes, title: str, top: float) -> None:
-    """The upright axis of a panel: from nothing at all to a little above the best of all figures."""
+    """Give a panel of a sweep its title and its upright axis, from 0 to a little above the best accuracy."""
     axes.set_title(fill(title, 62, max_lines=3, placeholder=" …"))
     axes.set_ylim(0, min(1.0, 1.05 * top) or 1.0)

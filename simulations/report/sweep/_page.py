@@ -38,7 +38,7 @@ STYLE = (
 
 
 def report(grid: Grid) -> tuple[str, list[Picture]]:
-    """The page, and all pictures on it."""
+    """The HTML page of a sweep, and all the pictures that are written as PNG beside it."""
     standings, scale, drawn = Standings(grid), heatmap.Scale.of(grid), list[Picture]()
     sweep, several = grid.sweep, len(grid.attacks) > 1
     early = " early" if lacking(sweep) else ""
@@ -70,12 +70,12 @@ def report(grid: Grid) -> tuple[str, list[Picture]]:
 
 
 def _maps(grid: Grid, fields: Sequence[Field], scale: heatmap.Scale) -> str:
-    """The heat-maps of some fields, one below another."""
+    """HTML of the heat-maps of some fields of a sweep, one below another."""
     return "\n".join(heat_table.html(grid, heat, scale) for heat in heatmap.maps(grid, fields))
 
 
 def _tiles(standings: Standings) -> Iterator[str]:
-    """The numbers that matter: cells, the best defence, survivors, ε, seeds."""
+    """HTML of the numbers that matter on top of a sweep's page: cells, best defence, survivors, ε, seeds."""
     sweep, order = standings.grid.sweep, standings.order
     done, every = len(sweep.done), len(sweep.cells)
     yield tile(f"{done:,}" if done == every else f"{done:,} of {every:,}", lacking(sweep) or "cells, all done")
@@ -93,7 +93,7 @@ def _tiles(standings: Standings) -> Iterator[str]:
 
 
 def _not_counted(grid: Grid) -> str:
-    """Every cell that failed or is not done, by name."""
+    """HTML of a sweep's list of cells that failed or are not done, by name and why; "" where all count."""
     cells = [cell for state in STATES for cell in grid.sweep.those(state)]
     if not cells:
         return ""
@@ -110,7 +110,7 @@ def _not_counted(grid: Grid) -> str:
 
 
 def _figures(grid: Grid, drawn: list[Picture]) -> Iterator[str]:
-    """Sections of figures, one a kind; what is drawn is noted in `drawn`."""
+    """HTML of the sections of a sweep's pictures, one a kind; the pictures themselves are put into `drawn`."""
     kinds = [
         ("Accuracy against the number of attackers", figures.attackers(grid)),
         ("Accuracy against ε", costs.epsilon(grid)),
@@ -128,7 +128,7 @@ def _figures(grid: Grid, drawn: list[Picture]) -> Iterator[str]:
 
 
 def _section(title: str, pictures: Sequence[Picture], all_panels: int, drawn: list[Picture], level: str = "h2") -> str:
-    """Pictures below a heading, noted among those drawn; "" where there are none."""
+    """HTML of a sweep's pictures below a heading, "" where there are none; they are put into `drawn`."""
     if not pictures:
         return ""
     drawn += pictures
@@ -141,7 +141,7 @@ def _section(title: str, pictures: Sequence[Picture], all_panels: int, drawn: li
 
 
 def _table(content: Table) -> str:
-    """The first rows of a table, and how many the files have."""
+    """HTML of the first rows of a sweep's table, and how many rows its file has."""
     head, rows = content
     shown = table(head, ([escape(row[0]), *row[1:]] for row in rows[:ROWS]))
     more = f"<p>The first {ROWS:,} of {len(rows):,} rows; the files have all.</p>" if len(rows) > ROWS else ""

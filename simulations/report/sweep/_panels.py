@@ -37,23 +37,23 @@ class Group:
 
     @property
     def title(self) -> str:
-        """What a figure of this panel shows."""
+        """What the figure of this panel shows, as its heading: accuracy, under which attack, in which condition."""
         return f"accuracy{self.under}{': ' if self.words else ''}{self.words}"
 
     @property
     def spots(self) -> list[Spot]:
-        """The spots of all lines."""
+        """The points of all lines of this panel, a spot of the sweep's grid each."""
         return [spot for spots in self.by_line.values() for spot in spots]
 
     @property
     def contrast(self) -> float:
-        """How far the lines lie apart: the best mean less the worst."""
+        """How far the panel's lines lie apart, the best mean accuracy less the worst: by it panels are chosen."""
         means = [mean_of(spots) for spots in self.by_line.values()]
         return max(means) - min(means)
 
 
 def groups(grid: Grid, along: Sequence[Axis], attack: Key | None = None) -> list[Group]:
-    """The panels of a figure whose lines run along some axes: under the worst attack, or under one.
+    """The panels of a sweep's figure whose lines run along these axes, under the worst attack or under one.
 
     Lines are the defences; where there is but one, the attacks, and so on.
     """
@@ -82,25 +82,25 @@ def groups(grid: Grid, along: Sequence[Axis], attack: Key | None = None) -> list
 
 
 def mean_of(spots: Sequence[Spot]) -> float:
-    """The mean accuracy of some spots."""
+    """The mean accuracy of some spots of a sweep: how high a line lies."""
     return fmean([spot.accuracy.mean for spot in spots if spot.accuracy] or [0.0])
 
 
 def chosen(found: Sequence[Group]) -> list[Group]:
-    """As many panels as anybody looks at: those whose lines lie farthest apart, in their order."""
+    """The few panels of a figure of a sweep that are drawn: those whose lines lie farthest apart, in order."""
     kept = sorted(sorted(range(len(found)), key=lambda at: -found[at].contrast)[:MOST])
     return [found[at] for at in kept]
 
 
 def opened(grid: Grid, group: Group, lines: Sequence[Line]) -> tuple[Figure, Axes]:
-    """A panel before anything is drawn, with room for the key of its lines."""
+    """An empty figure for one panel of a sweep: title, axis of accuracy, room for the key of its lines."""
     figure, (axes,) = new_figure(3.0 + group.names.height([line.place for line in lines]))
     accuracy_axis(axes, group.title, grid.top)
     return figure, axes
 
 
 def lines_of(group: Group, measure: Measure) -> list[Line]:
-    """A line for each subject, from left to right."""
+    """A panel's spots as lines to draw, one for each defence: x by `measure`, mean accuracy, scatter over seeds."""
     lines = []
     for place, spots in group.by_line.items():
         points = sorted(
@@ -114,13 +114,13 @@ def lines_of(group: Group, measure: Measure) -> list[Line]:
 
 
 def alt(label: str, group: Group, lines: Sequence[Line]) -> str:
-    """What a figure shows, for who cannot see it."""
+    """What a figure of a sweep shows, in words for who cannot see it: where each line ends."""
     ends = "; ".join(f"{group.names.names[line.place]} {share_words(line.y[-1])}" for line in lines[:12])
     return f"{group.title}, against {label}; at the end of each line: {ends}."
 
 
 def note(grid: Grid, group: Group) -> str:
-    """What the lines are: under which attack, over how many seeds, and what the grey ones are."""
+    """The words below a figure of a sweep: under which attacks, over how many seeds, and what grey lines are."""
     said = []
     if len(grid.attacks) > 1 and group.worst:
         worst = dict.fromkeys(grid.attack(spot) for spots in group.by_line.values() for spot in spots)

@@ -26,7 +26,7 @@ class Spread(NamedTuple):
 
 
 def spread(values: Sequence[float]) -> Spread | None:
-    """The mean and scatter of values; None where there are none.
+    """The mean accuracy over seeds and how far they scatter, for a spot of a sweep; None of no value.
 
     >>> spread([0.8, 0.9]).mean, round(spread([0.8, 0.9]).deviation, 4), spread([0.8]).deviation
     (0.8500000000000001, 0.0707, None)
@@ -37,7 +37,7 @@ def spread(values: Sequence[float]) -> Spread | None:
 
 
 def at_most(value: float | None, partial: bool) -> str:
-    """An accuracy in words; where it is `partial`, attacks are missing that can only make it less.
+    """A sweep's accuracy in words; "≤" before it where attacks are missing (`partial`) that can only lower it.
 
     >>> at_most(0.5, partial=True), at_most(0.5, partial=False)
     ('≤ 0.500', '0.500')
@@ -63,40 +63,40 @@ class Spot:
     cells: tuple[Cell, ...]  # one a seed
 
     def key(self, of: Role) -> Key:
-        """Where the spot stands on the axes of one role."""
+        """Which values this spot has on the axes of one role: of the defence, the attack, the privacy, …"""
         found: Key = getattr(self if of in ("defence", "attack") else self.condition, of)
         return found
 
     @cached_property
     def counted(self) -> list[Cell]:
-        """The cells that have an accuracy to count."""
+        """The cells of this spot, which differ in their seeds alone, that are done and have an accuracy."""
         return [cell for cell in self.cells if cell.accuracy is not None]
 
     @cached_property
     def accuracy(self) -> Spread | None:
-        """The accuracy over the seeds that are done; None where none is."""
+        """The accuracy's mean and scatter over the seeds of this spot that are done; None where none is."""
         return spread([cell.accuracy for cell in self.counted if cell.accuracy is not None])
 
     @property
     def untried(self) -> bool:
-        """Whether its attack failed by itself in every cell."""
+        """Whether the attack failed by itself in every cell of this spot, so that nothing is known of it."""
         return all(cell.state == "untried" for cell in self.cells)
 
     @property
     def attacked(self) -> bool:
-        """Whether somebody is Byzantine."""
+        """Whether any client was Byzantine in this spot's cells."""
         return any(cell.ran.byzantine for cell in self.counted if cell.ran)
 
     @cached_property
     def curve(self) -> list[tuple[int, Spread]]:
-        """Accuracy by round, in the rounds in which every seed that counts was measured."""
+        """The spot's accuracy by round, mean and scatter, in the rounds that every seed that counts measured."""
         curves = [dict(cell.ran.curve) for cell in self.counted if cell.ran]
         common = sorted(set.intersection(*map(set, curves))) if curves else []
         spreads = ((number, spread([curve[number] for curve in curves])) for number in common)
         return [(number, found) for number, found in spreads if found]
 
     def mean(self, name: str) -> float | None:
-        """The mean of a number that every run has, over the seeds that count."""
+        """The mean over the spot's seeds of a number of their runs by its name, such as client_bytes."""
         values = [getattr(cell.ran, name) for cell in self.counted]
         return fmean(values) if values and None not in values else None
 
@@ -117,32 +117,32 @@ class Field:
 
     @cached_property
     def known(self) -> list[Spot]:
-        """The attacks of which something is known."""
+        """The spots of this field, one for each attack on a defence in a condition, that have an accuracy."""
         return [spot for spot in self.spots if spot.accuracy]
 
     @cached_property
     def worst(self) -> Spot | None:
-        """The attack that leaves the least accuracy on average over seeds; of equals the first."""
+        """The attack that leaves this defence the least mean accuracy, as its spot; of equals the first."""
         return min(self.known, key=lambda spot: spot.accuracy.mean if spot.accuracy else 1.0, default=None)
 
     @cached_property
     def mean(self) -> float | None:
-        """What the worst attack leaves; where attacks are missing, the truth is this at most."""
+        """The accuracy that the worst attack leaves this defence; where attacks are missing, an upper bound of it."""
         return self.worst.accuracy.mean if self.worst and self.worst.accuracy else None
 
     @property
     def partial(self) -> bool:
-        """Whether attacks are missing."""
+        """Whether there are attacks on this defence in this condition of which nothing is known yet."""
         return len(self.known) < len(self.spots)
 
     @property
     def words(self) -> str:
-        """What is left, as far as is known."""
+        """The accuracy that the worst attack leaves, in words; with "≤" where attacks are missing."""
         return at_most(self.mean, self.partial)
 
     @property
     def lacking(self) -> str:
-        """What is not there yet, in words; "" where all is."""
+        """What of this field's attacks or cells is missing yet, in words; "" where all is there."""
         if self.partial:
             return f"{len(self.known)} of {len(self.spots)} attacks"
         counted, cells = (sum(len(getattr(spot, name)) for spot in self.spots) for name in ("counted", "cells"))

@@ -36,12 +36,12 @@ class Standing:
 
     @property
     def mean(self) -> float | None:
-        """What the worst attacks leave of accuracy, on average over the conditions compared."""
+        """What the worst attacks leave this defence of accuracy, on average over the conditions compared."""
         return fmean(field.mean for field in self.compared if field.mean is not None) if self.compared else None
 
     @property
     def words(self) -> str:
-        """The mean in words, as far as is known."""
+        """The mean that this defence keeps, in words; with "≤" where attacks are missing."""
         return at_most(self.mean, any(field.partial for field in self.compared))
 
     @property
@@ -54,6 +54,7 @@ class Standings:
     """All defences, the best first: by what is left on average, over the conditions that are known for each of them."""
 
     def __init__(self, grid: Grid) -> None:
+        """Ready to rank the defences of a sweep's grid, by what is known of its spots."""
         self.grid = grid
         self._peers: dict[tuple[Key, Key], list[Spot]] = {}  # what is known, by setting and privacy
         for spot in grid.spots:
@@ -61,22 +62,23 @@ class Standings:
                 self._peers.setdefault((spot.condition.setting, spot.condition.privacy), []).append(spot)
 
     def _known(self, defence: Key) -> list[Field]:
+        """The fields of a defence, one a condition, of which an accuracy is known."""
         return [field for field in self.grid.fields if field.defence == defence and field.worst]
 
     @cached_property
     def known(self) -> list[Key]:
-        """The defences of which something is known, in the order of the axes."""
+        """The sweep's defences of which any accuracy is known, in the order of the axes."""
         return [defence for defence in self.grid.defences if self._known(defence)]
 
     @cached_property
     def common(self) -> set[Condition]:
-        """The conditions known for each of these defences."""
+        """The conditions in which something is known of every known defence: they are ranked on these."""
         every = [{field.condition for field in self._known(defence)} for defence in self.known]
         return set.intersection(*every) if every else set()
 
     @cached_property
     def order(self) -> list[Standing]:
-        """How each defence stands, the best first."""
+        """The sweep's defences with what each keeps and survives, the best first."""
         found = []
         for defence in self.known:
             fields = tuple(self._known(defence))
@@ -88,16 +90,16 @@ class Standings:
         return sorted(found, key=lambda each: -(each.mean or 0.0))
 
     def survives(self, spot: Spot) -> bool:
-        """Whether a spot keeps enough of the best accuracy at the same privacy and setting."""
+        """Whether a spot keeps 90% of the best accuracy in the sweep at the same privacy and setting."""
         best = max(peer.accuracy.mean for peer in self.peers(spot) if peer.accuracy)
         return spot.accuracy is not None and spot.accuracy.mean >= KEPT * best
 
     def peers(self, spot: Spot) -> list[Spot]:
-        """The spots of which something is known, at the same privacy and setting as this one."""
+        """The spots with a known accuracy at the same privacy and setting: what survival is measured by."""
         return self._peers.get((spot.condition.setting, spot.condition.privacy), [])
 
     def _verdict(self, spots: list[Spot]) -> Verdict:
-        """In how many of the conditions where somebody attacks every spot is survived, in a word."""
+        """Whether a defence survives in these spots, in a word: in all conditions attacked, some or none."""
         attacked = [spot for spot in spots if spot.attacked and len(self.peers(spot)) > 1]
         survived: dict[Condition, bool] = {}
         for spot in attacked:
@@ -122,10 +124,10 @@ class Standings:
 
     @property
     def unattacked(self) -> bool:
-        """Whether what survivors are measured by was attacked nowhere."""
+        """Whether survival is always measured by an accuracy that nobody attacked, at each privacy."""
         return all(any(not spot.attacked for spot in peers) for peers in self._peers.values())
 
     @cached_property
     def attacked(self) -> bool:
-        """Whether any attack was there to be survived."""
+        """Whether there was any attack in the sweep for its defences to survive."""
         return any(standing.overall.words != NOBODY for standing in self.order)

@@ -20,7 +20,7 @@ STYLE = """
 
 
 def survivors(standings: Standings) -> str:
-    """The section of who survives what; "" where nobody attacked."""
+    """HTML of the section of a sweep's page on who survives which attack; "" where nobody attacked."""
     if not standings.attacked:
         return ""
     attacks = standings.grid.attacks if len(standings.grid.attacks) > 1 else []
@@ -37,7 +37,7 @@ def survivors(standings: Standings) -> str:
 
 
 def _verdicts(head: Sequence[str], rows: Sequence[tuple[str, list[tuple[str, str]]]]) -> str:
-    """A table, or several where there are many attacks."""
+    """HTML of a table of defences and marked verdicts; several tables where columns are many."""
     made = ""
     parts = -(-len(head) // WIDE)
     width = -(-len(head) // parts)

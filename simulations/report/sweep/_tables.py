@@ -18,7 +18,7 @@ Table = tuple[Sequence[str], Sequence[Sequence[Any]]]  # what the columns are ca
 
 
 def files(grid: Grid) -> dict[str, bytes]:
-    """Every table by the name of its file."""
+    """A sweep's tables as files, by name: cells, places and curves as CSV, the first two as Markdown."""
     tables = {"cells": cells(grid), "summary": summary(grid), "curves": curves(grid)}
     said = {"cells": cells_in_words(grid), "summary": summary_in_words(grid)}
     written = {}
@@ -30,11 +30,12 @@ def files(grid: Grid) -> dict[str, bytes]:
 
 
 def _paths(grid: Grid) -> list[str]:
+    """The dotted paths of a sweep's axes, which are columns of its CSV tables."""
     return [axis.path for axis in grid.sweep.axes]
 
 
 def cells(grid: Grid) -> Table:
-    """Every cell, numbers in full."""
+    """The table cells.csv of a sweep: every cell with its place, seed, state and numbers in full."""
     paths, rows = _paths(grid), []
     names = ["accuracy", "epsilon_lower", "epsilon_upper", "client_bytes", "bytes_up", "rejected", "failed", "rounds",
              "clients", "byzantine"]  # fmt: skip
@@ -49,7 +50,7 @@ def cells(grid: Grid) -> Table:
 
 
 def summary(grid: Grid) -> Table:
-    """Every place: the mean over its seeds, their scatter, and whether its attack is the worst there."""
+    """The table summary.csv of a sweep: every place, its mean over seeds, scatter, and whether its attack is worst."""
     paths = _paths(grid)
     names = ["seeds", "of", "accuracy", "deviation", "low", "high", "epsilon_upper", "client_bytes", "bytes_up",
              "worst_attack"]  # fmt: skip
@@ -65,13 +66,13 @@ def summary(grid: Grid) -> Table:
 
 
 def _is_worst(grid: Grid, spot: Spot) -> str:
-    """Whether a spot is the worst attack of its field: "yes", or "so far" where attacks are missing; "" where not."""
+    """A sweep's table's word on a spot: "yes" if its attack is the worst of its field, or "so far"; else ""."""
     field = grid.by_place[spot.defence, spot.condition]
     return "" if field.worst is not spot else "so far" if field.partial else "yes"
 
 
 def curves(grid: Grid) -> Table:
-    """Accuracy by round at every place, over the seeds that are done."""
+    """The table curves.csv of a sweep: accuracy by round at every place, over the seeds that are done."""
     paths = _paths(grid)
     rows = [
         [*(spot.cells[0].place[path] for path in paths), number, *found]
@@ -82,16 +83,17 @@ def curves(grid: Grid) -> Table:
 
 
 def _roles(grid: Grid) -> list[Role]:
+    """The roles that have an axis in this sweep, which are columns of its tables in words."""
     return [each for each in ROLES if grid.axes[each]]
 
 
 def _place(grid: Grid, spot: Spot) -> list[str]:
-    """Where a spot stands, in words, a column for each role that has an axis."""
+    """Where a spot of a sweep stands, in words, a column of its tables for each role that has an axis."""
     return [grid.words(each, spot.key(each)) for each in _roles(grid)]
 
 
 def cells_in_words(grid: Grid) -> Table:
-    """Every cell, for reading."""
+    """The table of every cell of a sweep for reading, on its page and as cells.md."""
     head = [*_roles(grid), "seed", "accuracy", "ε", "a client, a round", "rejected", "failed", "how it ended"]
     rows = []
     for place, cell in ((_place(grid, spot), cell) for spot in grid.spots for cell in spot.cells):
@@ -105,7 +107,7 @@ def cells_in_words(grid: Grid) -> Table:
 
 
 def bounds(lower: float | None, upper: float | None) -> str:
-    """ε from both sides.
+    """The lower and upper bound of ε, in words for a sweep's table of cells: "3.344 to 3.953".
 
     >>> bounds(3.34466, 3.95222), bounds(float("inf"), float("inf")), bounds(None, None)
     ('3.344 to 3.953', '∞', '–')
@@ -116,7 +118,7 @@ def bounds(lower: float | None, upper: float | None) -> str:
 
 
 def summary_in_words(grid: Grid) -> Table:
-    """Every place, for reading."""
+    """The table of every place of a sweep for reading, on its page and as summary.md."""
     head = [*_roles(grid), "accuracy", "seeds", "ε at most", "a client, a round", "worst attack here"]
     rows = []
     for spot in grid.spots:
@@ -127,7 +129,7 @@ def summary_in_words(grid: Grid) -> Table:
 
 
 def markdown(table: Table) -> bytes:
-    """A table whose columns line up where it is read as it is."""
+    """A sweep's table as a Markdown file whose columns line up where it is read as it is."""
     head, rows = table
     lines = [[" ".join(str(value).split()).replace("|", "\\|") for value in row] for row in [head, *rows]]
     widths = [max(3, *(len(row[at]) for row in lines)) for at in range(len(head))]

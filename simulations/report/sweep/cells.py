@@ -68,7 +68,7 @@ class Cell:
 
     @property
     def accuracy(self) -> float | None:
-        """The accuracy at its end; None where it has none to count."""
+        """The cell's accuracy at the end of its run; None unless the cell is done and one was measured."""
         return self.ran.accuracy if self.ran and self.state == "done" else None
 
 
@@ -86,26 +86,26 @@ class Sweep:
 
     @cached_property
     def done(self) -> list[Cell]:
-        """The cells that count."""
+        """The cells of the sweep that are done, and so count in its means."""
         return self.those("done")
 
     def those(self, state: State) -> list[Cell]:
-        """The cells of one state."""
+        """The cells of the sweep that are in one state, such as failed or missing."""
         return [cell for cell in self.cells if cell.state == state]
 
     @cached_property
     def ran(self) -> list[Ran]:
-        """What was run, of cells that are done."""
+        """What the records of the sweep's done cells say, a run each."""
         return [cell.ran for cell in self.done if cell.ran]
 
 
 def is_sweep(directory: str | Path) -> bool:
-    """Whether a directory is a sweep's."""
+    """Whether a directory is a sweep's, and no run's: it has sweep.json."""
     return (Path(directory) / INDEX).is_file()
 
 
 def read_sweep(directory: str | Path) -> Sweep:
-    """The sweep of a directory, however far it has come."""
+    """Read the sweep of a directory for reports, however far it has come: its axes and what became of each cell."""
     place, path = Path(directory), Path(directory) / INDEX
     try:
         index = json.loads(path.read_text(encoding="utf-8"))
@@ -130,7 +130,10 @@ def read_sweep(directory: str | Path) -> Sweep:
 
 
 def _told(place: Path) -> tuple[State, str, Ran | None]:
-    """What became of a cell. Records that are whole count, whatever went wrong after their last line."""
+    """What became of a cell, by its directory: its state, why, and what its records say if they can be read.
+
+    Records that are whole count, whatever went wrong after their last line.
+    """
     run = None
     if (place / "records.jsonl").is_file():
         try:
@@ -155,7 +158,10 @@ def _told(place: Path) -> tuple[State, str, Ran | None]:
 
 
 def _ran(run: Run) -> Ran:
-    """What the records of a cell's run say; ε is ∞ of a run without noise, and not known where none was costed."""
+    """What the records of a cell's run say, for a sweep's tables and figures.
+
+    ε is ∞ of a run without noise, and not known where none was costed.
+    """
     header, release = run.header, run.header["release"]
     measured = [(line["round"], line["accuracy"]) for line in run.rounds if line["accuracy"] is not None]
     curve = tuple((number, float(value)) for number, value in measured if isfinite(value))

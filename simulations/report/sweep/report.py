@@ -20,7 +20,7 @@ FAILED = 5  # cells that failed, and as many that were not tried, on a terminal
 
 
 def write_sweep_report(grid: Grid) -> list[Path]:
-    """The page, the figures and the tables; the page comes first."""
+    """Write the report of a sweep into its directory: page, pictures, tables; their paths, the page's first."""
     from simulations.report.sweep._page import report  # matplotlib takes a while, and a table needs none
 
     html, pictures = report(grid)
@@ -29,7 +29,7 @@ def write_sweep_report(grid: Grid) -> list[Path]:
 
 
 def sweep_text(grid: Grid) -> str:
-    """The answer for people, how the best defences stand, and what has failed."""
+    """What `fedpriv report` prints of a sweep: the answer, how the best defences stand, what has failed."""
     standings, sweep = Standings(grid), grid.sweep
     lines = [f"{sweep.name}  {sweep.directory}  {progress(sweep)}"]
     lines += [fill(each, 118, initial_indent="  ", subsequent_indent="    ") for each in _said(standings)]
@@ -47,11 +47,12 @@ def sweep_text(grid: Grid) -> str:
 
 
 def _said(standings: Standings) -> list[str]:
+    """All sentences of a sweep's report: what it has found, and what to know before believing it."""
     return [*answer(standings), *caveats(standings)]
 
 
 def sweep_summary(grid: Grid) -> dict[str, Any]:
-    """The sweep as plain data."""
+    """What `fedpriv report --json` prints of a sweep: cells by state, defences in order, sentences."""
     standings, sweep = Standings(grid), grid.sweep
     return {
         "directory": str(sweep.directory),

@@ -23,7 +23,7 @@ Figure = tuple[list[Panel], list[Check]]
 
 
 def figure_2() -> Figure:
-    """Binomial noise, l = 8, p = ½, M varied."""
+    """[F] Figure 2 drawn anew and checked: tradeoff curves of binomial noise, l = 8, p = ½, M varied."""
     curves = {m: BinomialNoise(clip=1, levels=8, trials=m).tradeoff() for m in (20, 50, 100, 200, 500)}
     own = zip(curves.items(), COLOURS, strict=True)
     lines = [Line(f"M = {m}", ALPHA, curve(ALPHA), colour) for (m, curve), colour in own]
@@ -41,7 +41,7 @@ def figure_2() -> Figure:
 
 
 def figure_3() -> Figure:
-    """The ternary compressor beside the stochastic sign: c = .1, A = .25, B = .5."""
+    """[F] Figure 3 drawn anew and checked: ternary compressor beside stochastic sign, c = .1, A = .25, B = .5."""
     sparse, sign = Ternary(clip=0.1, spread=0.25, scale=0.5).tradeoff(), StochasticSign(clip=0.1, scale=0.25).tradeoff()
     lines = [
         Line("ternary(x, A, B)", ALPHA, sparse(ALPHA), COLOURS[0]),
@@ -65,7 +65,7 @@ def figure_3() -> Figure:
 
 
 def figure_4() -> Figure:
-    """Noisy signs beside the Gaussian mechanism whose sign they are: c = σ = μ = 1."""
+    """[F] Figure 4 drawn anew and checked: noisy signs beside the Gaussian mechanism, c = σ = μ = 1."""
     gaussian = Tradeoff.gaussian(1.0)
     printed, meant = NoisySign(clip=1, noise=1).tradeoff(), NoisySign(clip=1, noise=2).tradeoff()
     epsilon, delta = formulas.gaussian_epsilon_delta(1.0)
@@ -92,18 +92,18 @@ def figure_4() -> Figure:
 
 
 def same_curve(claim: str, ours: Tradeoff, formula: Callable[[Vector], Vector]) -> Check:
-    """Our curve beside the closed form, everywhere."""
+    """A check that our tradeoff curve is that of [F]'s closed form, at every α of the figure."""
     gap = float(np.abs(ours(ALPHA) - formula(ALPHA)).max())
     return Check(claim=claim, published="closed form", ours=f"within {max(gap, 1e-16):.0e}", agrees=gap < SAME)
 
 
 def check_rising(claim: str, curves: list[Vector]) -> Check:
-    """Each curve nowhere below the one before."""
+    """A check of [F]'s claim that each of some tradeoff curves is nowhere below the one before."""
     least = min(float((above - below).min()) for below, above in pairwise(curves))
     words = "holds" if least >= -SAME else f"fails by {-least:.2g}"
     return Check(claim=claim, published="holds", ours=words, agrees=least >= -SAME)
 
 
 def check_number(claim: str, published: float, ours: float) -> Check:
-    """Two numbers that should be the same."""
+    """A check that a number of [F] and ours are the same."""
     return Check(claim=claim, published=f"{published:.10g}", ours=f"{ours:.10g}", agrees=abs(ours - published) < 1e-9)

@@ -27,7 +27,7 @@ Own = Binomial | Ternary
 
 
 def figure_7() -> Figure:
-    """Binomial mechanism: privacy by M and by B, and attackers survived by M."""
+    """[F] Figure 7 drawn anew and checked: binomial mechanism, privacy by M and B, attackers survived by M."""
     by_trials = [_votes(1.0, m) for m in (4, 16, 64, 256)]
     by_scale = [_votes(b, 16) for b in (0.25, 0.5, 1.0, 2.0)]
     trials = [1, 2, 3, 4, 6, 8, 11, 16, 23, 32, 45, 64]
@@ -48,7 +48,7 @@ def figure_7() -> Figure:
 
 
 def figure_8() -> Figure:
-    """Ternary compressor: privacy by A and by B, and attackers survived by A."""
+    """[F] Figure 8 drawn anew and checked: ternary compressor, privacy by A and B, attackers survived by A."""
     by_spread = [_symbols(a, 0.5) for a in (0.15, 0.25, 0.35, 0.45)]
     by_scale = [_symbols(0.15, b) for b in (0.25, 0.5, 1.0, 2.0)]
     scales = (0.5, 0.75, 1.0)
@@ -80,7 +80,7 @@ def figure_8() -> Figure:
 
 
 def figure_9() -> Figure:
-    """Attackers survived by the number of honest clients."""
+    """[F] Figure 9 drawn anew and checked: attackers survived by the number of honest clients, both mechanisms."""
     honest = np.unique(np.geomspace(10, 10_000, 40).astype(int))
     votes = _varied("B", {b: [_at(_votes(b, 16), int(n)) for n in honest] for b in (0.5, 1.0, 2.0)})
     symbols = _varied("A", {a: [_at(_symbols(a, 0.5), int(n)) for n in honest] for a in (0.15, 0.25, 0.45)})
@@ -94,7 +94,7 @@ def figure_9() -> Figure:
 
 
 def resilience_curves(names: Sequence[str], mechanisms: Sequence[Own]) -> list[Line]:
-    """The tradeoff curve of each."""
+    """The tradeoff curves of some mechanisms as lines of the privacy panels of [F] Figures 7 and 8."""
     return [
         Line(name, ALPHA, each.tradeoff()(ALPHA), colour)
         for name, each, colour in zip(names, mechanisms, COLOURS, strict=False)
@@ -102,24 +102,28 @@ def resilience_curves(names: Sequence[str], mechanisms: Sequence[Own]) -> list[L
 
 
 def _votes(scale: float, trials: int) -> Binomial:
+    """The binomial mechanism of [F] Figures 7 and 9, at their clip, with B = `scale` and M = `trials`."""
     return Binomial(clip=CLIP, scale=scale, trials=trials)
 
 
 def _symbols(spread: float, scale: float) -> Ternary:
+    """The ternary compressor of [F] Figures 8 and 9, at their clip, with A = `spread` and B = `scale`."""
     return Ternary(clip=CLIP, spread=spread, scale=scale)
 
 
 def _at(mechanism: Own, honest: int) -> Vote:
+    """The vote of so many honest clients through a mechanism, at the figures' mean: how many attackers it survives."""
     return Vote(mechanism=mechanism, honest=honest, mean=MEAN)
 
 
 def _varied(letter: str, votes: Mapping[float, Sequence[Vote]]) -> Survived:
-    """The votes by the setting of that letter, each value named and in its colour."""
+    """Votes by the values of the setting of that letter, each named and coloured as a line of a resilience panel."""
     named = zip(votes.items(), COLOURS, strict=False)
     return [(f"{letter} = {value:g}", own, colour) for (value, own), colour in named]
 
 
 def _curve(mechanism: Own) -> Check:
+    """A check of a mechanism's tradeoff curve against [F]'s closed form, (22) or Theorem 3."""
     curve = mechanism.tradeoff()
     if isinstance(mechanism, Ternary):
         a, b = mechanism.spread, mechanism.scale
@@ -130,7 +134,7 @@ def _curve(mechanism: Own) -> Check:
 
 
 def _tolerated(own: Own, honest: int) -> Check:
-    """The theorem's K/N, which is a bound, beside the exact one."""
+    """A check that the exact share K/N of attackers survived is at least the bound of [F]'s theorem."""
     vote = _at(own, honest)
     theorem, bound = vote.published
     other = f"A = {own.spread:g}" if isinstance(own, Ternary) else f"M = {own.trials}"
@@ -142,7 +146,7 @@ def _tolerated(own: Own, honest: int) -> Check:
 
 
 def _more(claim: str, votes: Sequence[Vote], share: bool = False) -> Check:
-    """Both the theorem's number and the exact one rise (but for ties, which can take an attacker or two).
+    """A check that both K by [F]'s theorem and K counted rise along some votes, but for ties (an attacker or two).
 
     The numbers are K, or with `share` K/N.
     """

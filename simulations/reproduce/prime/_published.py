@@ -37,7 +37,7 @@ class Printed(NamedTuple):
 
     @staticmethod
     def of(at: Setting) -> Printed:
-        """T₁ = ⌈ln(B√d)⌉ epochs of T₂ = ⌈ln d⌉ steps, B = 8√ln(dn/ζ)."""
+        """What [M] Algorithms 9 and 10 give a setting: T₁ = ⌈ln(B√d)⌉ epochs of T₂ = ⌈ln d⌉ steps, B = 8√ln(dn/ζ)."""
         epsilon, delta = 0.99 * at.epsilon, 0.99 * at.delta
         width = 8 * sqrt(log(at.d * at.n / UNLUCKY))
         epochs, steps = ceil(log(width * sqrt(at.d))), max(ceil(log(at.d)), 1)
@@ -46,7 +46,7 @@ class Printed(NamedTuple):
 
 
 def covariance_noise(at: Setting) -> float:
-    """The spectral norm √(2d)·σ of the symmetric noise on the covariance: σ = 4B²d√(2 ln(1.25/δ₂))/(nε₂).
+    """The spectral norm √(2d)·σ of the noise on [M]'s covariance: σ = 4B²d√(2 ln(1.25/δ₂))/(nε₂).
 
     >>> round(covariance_noise(Setting(10**6, 100, 0.05, 20)), -2), round(signal(Setting(10**6, 100, 0.05, 20)), 1)
     (6700.0, 10.7)
@@ -57,12 +57,15 @@ def covariance_noise(at: Setting) -> float:
 
 
 def signal(at: Setting) -> float:
-    """What the corrupted records add to the covariance along their shift: α(1 − α)·1.5²·d."""
+    """What corrupted records add to the covariance along their shift, α(1 − α)·1.5²·d: what [M]'s filter looks for."""
     return at.corruption * (1 - at.corruption) * SHIFT**2 * at.d
 
 
 def printed_error(at: Setting) -> float:
-    """The error of the mean of all records: their shift, noise 2B√(2d ln(1.25/δ₁))/(nε₁) a coordinate, sampling."""
+    """The ℓ2 error of PRIME as [M] prints it, at best that of the mean of all records: the curve "as printed".
+
+    It is of their shift, of noise 2B√(2d ln(1.25/δ₁))/(nε₁) a coordinate, and of sampling.
+    """
     own = Printed.of(at)
     deviation = 2 * own.width * sqrt(2 * at.d * log(1.25 / own.delta_1)) / (at.n * own.epsilon_1)
     return hypot(at.corruption * SHIFT * sqrt(at.d), deviation * sqrt(at.d), sqrt(at.d / at.n))

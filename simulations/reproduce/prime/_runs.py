@@ -34,21 +34,21 @@ class Errors:
     seeds: int  # how many there was time for
 
     def mean(self, at: Setting, method: str) -> float:
-        """The mean error over seeds; nan as soon as one seed has no answer."""
+        """A method's error at one of [M]'s settings, a mean over seeds; nan as soon as one seed has no answer."""
         return float(np.mean(self.found[self.of(at), method]))
 
     def line(self, settings: Sequence[Setting], method: str) -> Vector:
-        """The mean errors along a sweep."""
+        """A method's mean errors along a sweep of [M]'s settings: the heights of a line of a figure."""
         return np.array([self.mean(at, method) for at in settings])
 
     def of(self, at: Setting) -> Setting:
-        """The setting that was run for one of the paper's."""
+        """The setting that was run for one of [M]'s: the same but for n, which the budget may have shrunk."""
         return at._replace(n=max(round(at.n * self.shrunk), 1))
 
 
 @lru_cache(maxsize=4)
 def swept(settings: tuple[Setting, ...], minutes: float) -> Errors:
-    """Every setting by both methods: n as large as the budget allows, then as many seeds as are left time for."""
+    """Run PRIME and DP Mean at every setting of a figure of [M], in as many records and seeds as the minutes allow."""
     begun = perf_counter()
     shrunk, line = _share(settings, 60 * minutes), LiveLine(quiet=False)
     found, seed, longest = dict[tuple[Setting, str], list[float]](), 0, 0.0
@@ -66,7 +66,7 @@ def swept(settings: tuple[Setting, ...], minutes: float) -> Errors:
 
 
 def _share(settings: Sequence[Setting], seconds: float) -> float:
-    """The largest n that one seed of everything has time for, the time of a run going as n·d·(d + 50)."""
+    """The share of the paper's n at which one seed of a figure takes at most these seconds, from a pilot's time."""
     errors(PILOT._replace(n=2000), 0)  # compiles, loads
     if (small := _timed(PILOT._replace(n=SIZES[-1]))) * len(settings) > seconds:
         return SIZES[-1] / FULL
@@ -79,19 +79,22 @@ def _share(settings: Sequence[Setting], seconds: float) -> float:
 
 
 def _timed(at: Setting) -> float:
-    """Seconds of a run of both methods."""
+    """The seconds that a run of both methods takes at a setting: the pilot, from which the budget is planned."""
     begun = perf_counter()
     errors(at, 0)
     return perf_counter() - begun
 
 
 def _work(at: Setting) -> float:
-    """What the time of a run goes as: n·d·(d + 50)."""
+    """What the time of a run of both methods goes as, n·d·(d + 50): to plan a figure's budget by."""
     return at.n * at.d * (at.d + 50.0)
 
 
 def errors(at: Setting, seed: int) -> dict[str, float]:
-    """The ℓ2 error of each method on one sample of (1 − α)·N(μ, I) + α·N(μ + 1.5, I)."""
+    """Run PRIME and DP Mean on one sample of a setting: the ℓ2 error of each, nan where it was refused or failed.
+
+    The sample is of (1 − α)·N(μ, I) + α·N(μ + 1.5, I).
+    """
     data = sample(at, seed)
     methods: dict[str, Estimator] = {
         "DP Mean": DpMean(epsilon=at.epsilon, delta=at.delta),
@@ -108,7 +111,7 @@ def errors(at: Setting, seed: int) -> dict[str, float]:
 
 
 def sample(at: Setting, seed: int) -> Vector:
-    """The records, αn of them corrupted.
+    """The records of a setting of [M]'s figures, a row each: Gaussian about the centre, αn of them shifted by 1.5.
 
     >>> sample(Setting(1000, 2, 0.1, 1.0), 0).mean(axis=0).round(1)
     array([3.2, 3.1])

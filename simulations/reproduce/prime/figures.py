@@ -30,7 +30,7 @@ NOTE = (
 
 
 def figure_1(minutes: float = 10.0) -> Figure:
-    """Error by dimension under much and under little corruption, and by ε: at the paper's δ, and at one that binds."""
+    """[M] Figure 1 drawn anew and checked: error by dimension at much and little corruption, and by ε at two δ."""
     errors = swept((*LARGE, *SMALL, *BUDGETS, *FIRM), minutes)
     size = f"n = {FULL * errors.shrunk:,.0f}, {_seeds(errors)}"
     panels = [
@@ -54,7 +54,7 @@ def figure_1(minutes: float = 10.0) -> Figure:
 
 
 def _by_dimension(errors: Errors) -> list[Check]:
-    """What the paper says of the left panel, and of the middle one: a gap that grows with the dimension."""
+    """The checks of [M] Figure 1 by dimension: PRIME's and DP Mean's errors, and a gap that grows with d."""
     goals = [at for at in LARGE if at.d in GOALS]
     checks = [_against(errors, at, f"d = {at.d}, α = .05", paper.RELEASED[at.d], GOALS[at.d]) for at in goals]
     for at in (at for at in LARGE if at.d in paper.EMPIRICAL):  # DP Mean's error grows as α√d: it keeps the shift
@@ -69,7 +69,7 @@ def _by_dimension(errors: Errors) -> list[Check]:
 
 
 def figure_2(minutes: float = 10.0) -> Figure:
-    """Error by the number of records."""
+    """[M] Figure 2 drawn anew and checked: the errors of PRIME and DP Mean by the number of records."""
     errors = swept(tuple(RECORDS), minutes)
     released = paper.RELEASED_BY_N if errors.shrunk == 1 else None
     title, x = f"α = .1, ε = 100, d = 50, {_seeds(errors)}", [errors.of(at).n for at in RECORDS]
@@ -83,6 +83,7 @@ def figure_2(minutes: float = 10.0) -> Figure:
 
 
 def _seeds(errors: Errors) -> str:
+    """How many seeds the runs of a figure had, in words for its titles."""
     return f"{errors.seeds} seed{'s' * (errors.seeds > 1)}"
 
 
@@ -94,7 +95,7 @@ def _panel(
     x: Sequence[float],
     released: Mapping[int, float] | None = None,  # errors of the authors' code, by x
 ) -> Panel:
-    """Errors along a sweep: ours, as printed, as released, and of a mean without noise or corruption."""
+    """A panel of [M]'s figures: errors along a sweep, ours, as printed, as released, and of a clean mean."""
     at = np.array(x, float)
     lines = [
         Line("DP Mean", at, errors.line(sweep, "DP Mean"), COLOURS[1]),
@@ -112,7 +113,7 @@ def _panel(
 
 
 def _against(errors: Errors, at: Setting, where: str, published: float, goal: float) -> Check:
-    """PRIME's error against a number, which is to be at most `goal`, and what it could be as printed."""
+    """A check of PRIME's error at a setting against [M]'s number and a goal, beside what it could be as printed."""
     ours, own = errors.mean(at, "PRIME"), errors.of(at)
     agrees = ours <= goal
     why = "" if agrees or errors.shrunk == 1 else f"n = {own.n:,} here"
@@ -124,26 +125,27 @@ def _against(errors: Errors, at: Setting, where: str, published: float, goal: fl
 
 
 def _said(value: float) -> str:
+    """An error in words for a check of [M]: four digits, or that the run was refused."""
     return "refused" if isnan(value) else f"{value:.4f}"
 
 
 def _claim(errors: Errors, claim: str, published: str, ours: str, agrees: bool) -> Check:
-    """A claim of the paper's n: where we have fewer records, that is why it may not hold."""
+    """A check of a claim of [M], with fewer records than the paper's as the reason where it does not hold."""
     why = "" if agrees or errors.shrunk == 1 else f"n is {errors.shrunk:g} of the paper's"
     return Check(claim=claim, published=published, ours=ours, agrees=agrees, why=why)
 
 
 def _better(sweep: Sequence[Setting], errors: Errors) -> list[bool]:
-    """Where along a sweep PRIME has the smaller error, or the only one."""
+    """For each setting of a sweep, whether PRIME has the smaller error or the only one: DP Mean's beside it."""
     both = zip(errors.line(sweep, "PRIME").tolist(), errors.line(sweep, "DP Mean").tolist(), strict=True)
     return [ours < others or (isnan(others) and not isnan(ours)) for ours, others in both]
 
 
 def _first(sweep: Sequence[Setting], errors: Errors) -> int | None:
-    """The first point of a sweep where PRIME has the smaller error."""
+    """The first place of a sweep of [M]'s settings where PRIME is better than DP Mean; None where it never is."""
     return next((place for place, better in enumerate(_better(sweep, errors)) if better), None)
 
 
 def _turns(sweep: Sequence[Setting], errors: Errors, first: int | None) -> bool:
-    """Whether PRIME is not the better up to that point, if there is one, and stays so from there on."""
+    """Whether PRIME is worse than DP Mean at a sweep's beginning, better from `first` on, and stays so."""
     return first is not None and first > 0 and all(_better(sweep, errors)[first:])

@@ -17,7 +17,7 @@ Points = tuple[Vector, Vector]  # losses ln(Q/P), and the logarithms of their ch
 
 
 def delta(ptr: Ptr, epsilon: float) -> float:
-    """δ(ε) of one release: the larger of both pairs, the Gaussian in closed form at what the test leaves of ε."""
+    """δ(ε) of one propose-test-release, the larger of both worst pairs', integrated: checks figure 1's certificate."""
     loss, chance = _laplace(ptr.test_noise)
     passes = float(np.sum(np.exp(chance + loss) * _normal_delta(1 / ptr.noise, epsilon - loss)))
     fails = [float(_normal_delta(1 / noise, np.array([epsilon]))[0]) for noise in (ptr.noise, ptr.noise * ptr.bound)]
@@ -25,7 +25,7 @@ def delta(ptr: Ptr, epsilon: float) -> float:
 
 
 def divergence(ptr: Ptr, rate: float, alpha: float) -> float:
-    """D_α of a release sampled at rate q: the largest of both pairs, both ways round.
+    """D_α of a release sampled at rate q, the largest of both worst pairs and both ways: the exact line of figure 2.
 
     D_α(M‖P) and D_α(P‖M) for M = (1 − q)P + qQ are ln E_P[(1 − q + q·e^loss)^power]/(α − 1), power α and 1 − α. A
     sample is of either kind, and these moments are jointly convex: no neighbours have more than the larger.
@@ -44,7 +44,7 @@ def divergence(ptr: Ptr, rate: float, alpha: float) -> float:
 
 
 def _laplace(scale: float) -> Points:
-    """Lap(0, b) against Lap(1, b): ±1/b beyond both middles, and a slope between them."""
+    """The test's noise, Lap(0, b) against Lap(1, b), as losses and log chances: ±1/b, and a slope between them."""
     between = (NODES + 1) / 2
     loss = np.concatenate(([-1 / scale, 1 / scale], (2 * between - 1) / scale))
     chance = np.concatenate(([0.5, exp(-1 / scale) / 2], WEIGHTS / 2 * np.exp(-between / scale) / (2 * scale)))
@@ -52,13 +52,13 @@ def _laplace(scale: float) -> Points:
 
 
 def _normal(mu: float, power: float) -> Points:
-    """N(0, 1) against N(μ, 1), as far out as e^(power·loss) reaches."""
+    """The sum's noise, N(0, 1) against N(μ, 1), as losses and log chances, as far out as e^(power·loss) reaches."""
     far = END + abs(power) * mu
     z = np.linspace(-far, far, 2 * int(far / STEP) + 1)
     return mu * z - mu * mu / 2, -z * z / 2 + log((z[1] - z[0]) / np.sqrt(2 * np.pi))
 
 
 def _normal_delta(mu: float, epsilon: Vector) -> Vector:
-    """δ(ε) of N(0, 1) against N(μ, 1)."""
+    """δ(ε) of N(0, 1) against N(μ, 1), the noise of a released sum against a neighbour's, in closed form."""
     found = ndtr(mu / 2 - epsilon / mu) - np.exp(epsilon + log_ndtr(-mu / 2 - epsilon / mu))
     return np.asarray(np.maximum(found, 0.0))

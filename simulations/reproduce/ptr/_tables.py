@@ -50,7 +50,7 @@ def studies(
     workers: int,  # cells that run side by side
     data: str | None = None,  # a directory of idx files, or the word for digits; None: images if there are any
 ) -> Table:
-    """The table's grid as a study with a [sweep], on the data named or there, in as many steps as the minutes allow."""
+    """A table of [P] as a study with a [sweep], on the data named or there, in as many steps as the minutes allow."""
     table = TABLES[name]
     try:
         images = None if data == DIGITS else Idx(path=data, divide=255.0, subtract=0.3).resolved()
@@ -85,7 +85,7 @@ def studies(
 
 
 def _settings(images: Idx | None, steps: int) -> tuple[Table, Table, int]:
-    """What all cells share, what TSGD+PTR is told, and how many seeds: [P]'s for MNIST, or for the digits.
+    """What all cells of a table of [P] share, what TSGD+PTR is told, and how many seeds: for images or digits.
 
     The digits have the settings of the study `ptr` but for b: a batch is a quarter of all there is, which makes the
     test dear. At ε = 3 its price is 2.0 times the noise for b = 3, 1.4 times for b = 4; for b = 5 the batch is too
@@ -110,7 +110,7 @@ def _settings(images: Idx | None, steps: int) -> tuple[Table, Table, int]:
 
 
 def data_of(study: Study) -> str:
-    """The data of a study in words."""
+    """The data that the cells of a reproduced table were trained on, in words for its page."""
     if study.data.kind == "Digits":
         return "scikit-learn's digits"
     images = Idx(**study.data.settings)
@@ -118,7 +118,7 @@ def data_of(study: Study) -> str:
 
 
 def scaled_down(study: Study, seeds: int) -> list[str]:
-    """What of [P]'s experiment is smaller or other here, in words."""
+    """What of [P]'s experiment is smaller or other here, in sentences for the table's page."""
     steps = study.run.rounds
     said = [
         "all three take the same number of steps, and their noise is calibrated to ε: [P] fixes the noise (σ = .7, 1.1 "

@@ -30,7 +30,7 @@ NOTE = (
 
 
 def figure_1() -> Figure:
-    """At three scales of noise, by the chance δ₀ that the test is wrong."""
+    """[P] Figure 1 drawn anew and checked: ε of one release by the test's δ₀, at three noises."""
     panels, checks = [], list[Check]()
     for noise, test_noise in ((5, 2), (10, 5), (20, 10)):
         releases = [Ptr(clip=1, bound=0.5, noise=noise, test_noise=test_noise, failure=each) for each in FAILURES]
@@ -70,6 +70,6 @@ def figure_1() -> Figure:
 
 
 def _direct(ptr: Ptr, gaussian: Callable[[Ptr, float], float]) -> float:
-    """Theorem 4.2 at δ in all, of which the test's failure takes δ₀."""
+    """ε of a release by [P] Theorem 4.2 at δ in all, of which the test's failure takes δ₀; nan where δ₀ ≥ δ."""
     left = DELTA - ptr.failure
     return 1 / ptr.test_noise + float(gaussian(ptr, left)) if left > 0 else nan

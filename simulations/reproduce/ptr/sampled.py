@@ -46,10 +46,11 @@ class Setting(NamedTuple):
 
     @property
     def ptr(self) -> Ptr:
-        """The release."""
+        """The propose-test-release mechanism of a setting, to be costed: clip 1, and δ₀ = 1e-8 as in the paper."""
         return Ptr(clip=1, bound=self.bound, noise=self.noise, test_noise=self.test_noise, failure=1e-8)
 
     def __str__(self) -> str:
+        """The setting's σ, τ, b and q in words: the title of its panel in [P] Figures 2 and 3."""
         return f"σ = {self.noise:g}, τ = {self.bound:g}, b = {self.test_noise:g}, q = {self.rate:.2g}"
 
 
@@ -66,7 +67,7 @@ Lines = dict[str, Vector]
 
 
 def figure_2() -> Figure:
-    """The Rényi divergence of one sampled release, by its order."""
+    """[P] Figure 2 drawn anew and checked: the Rényi divergence of one sampled release, by its order."""
     panels, checks, orders = [], [], ORDERS.tolist()
     for setting in SETTINGS:
         ptr, rate = setting.ptr, setting.rate
@@ -84,7 +85,7 @@ def figure_2() -> Figure:
 
 
 def figure_3() -> Figure:
-    """ε of many sampled releases, by their number."""
+    """[P] Figure 3 drawn anew and checked: ε of many sampled releases by their number, certified and published."""
     panels, checks, rounds = [], [], ROUNDS.tolist()
     for setting in SETTINGS:
         ptr, rate = setting.ptr, setting.rate
@@ -100,12 +101,14 @@ def figure_3() -> Figure:
 
 
 def _panel(setting: Setting, lines: Lines, x: tuple[str, Vector], y: str, base: int) -> Panel:
+    """A panel of [P] Figure 2 or 3 for one setting, of those lines that have any point."""
     drawn = [Line(name, x[1], values, *STYLES[name]) for name, values in lines.items() if not np.isnan(values).all()]
     return Panel(title=str(setting), x=x[0], y=y, lines=drawn, log=base, floor=float(lines[next(iter(lines))][0]) / 2,
                  top=10 * float(lines["black box"][-1]), key="upper left")  # fmt: skip
 
 
 def _divergences_checked(setting: Setting, lines: Lines) -> list[Check]:
+    """The checks of [P] Figure 2 at one setting: where Theorem 4.4 lies between exact and black box."""
     exact, white, box, lower = lines.values()
     surplus = float((lower / exact).max())
     checks = [
@@ -133,6 +136,7 @@ def _divergences_checked(setting: Setting, lines: Lines) -> list[Check]:
 
 
 def _composed_checked(setting: Setting, lines: Lines) -> list[Check]:
+    """The checks of [P] Figure 3 at one setting: which of the lines for ε is least at how many rounds."""
     certified, strong, white, box, lower = lines.values()
     event = by_hand(setting.ptr, sampling=setting.rate, rounds=int(ROUNDS[MIDDLE]))
     low, high = Account((event,)).epsilon(DELTA).bounds

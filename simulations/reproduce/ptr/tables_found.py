@@ -32,7 +32,7 @@ class Difference:
 
     @property
     def verdict(self) -> int:
-        """1 where it is above, −1 where it is below, 0 where neither can be told: Student's t over the seeds.
+        """1 where the one release is more accurate, −1 where less, 0 where Student's t cannot tell.
 
         >>> Difference(0.05, 0.02, 10).verdict, Difference(0.05, 0.02, 3).verdict
         (1, 0)
@@ -50,15 +50,15 @@ class Found:
 
     @staticmethod
     def of(directory: Path) -> Found:
-        """The directory as it is now."""
+        """Read a reproduced table's directory, a sweep's, as far as it has come."""
         return Found(directory, read_sweep(directory))
 
     def accuracies(self, row: str, epsilon: float, release: str) -> dict[int, float]:
-        """Accuracy by seed, of the cells that are done."""
+        """The accuracies, by seed, of the done cells of a row, an ε and a release of the table."""
         return {cell.seed: cell.accuracy for cell in self._at(row, epsilon, release) if cell.accuracy is not None}
 
     def difference(self, row: str, epsilon: float, one: str, other: str) -> Difference | None:
-        """One release less another, seed by seed; None where no seed has both.
+        """How much more accurate one release is than another in a place, seed by seed; None where none has both.
 
         The error of one seed alone is that of two samples of what is held out.
         """
@@ -74,33 +74,33 @@ class Found:
 
     @cached_property
     def study(self) -> Study:
-        """One of the cells' studies: what they share is shared by all."""
+        """The study of one done cell of the table: what is asked of it, all cells share."""
         return study_file.read_study(str(self._place(self.sweep.done[0]) / "study.toml"))
 
     @property
     def seeds(self) -> int:
-        """How many seeds have a cell that is done."""
+        """How many seeds of the table have a cell that is done."""
         return len({cell.seed for cell in self.sweep.done})
 
     @property
     def held_out(self) -> int:
-        """Records that accuracy is measured on."""
+        """How many held-out records the table's accuracies are measured on."""
         return max(ran.test_examples for ran in self.sweep.ran)
 
     @cached_property
     def dimension(self) -> int:
-        """Coordinates of the model."""
+        """How many coordinates the model of the table's cells has, by a cell's records."""
         return int(self._header(self.sweep.done[0])["dimension"])
 
     def noise(self, epsilon: float, release: str) -> float | None:
-        """σ, as calibrated to ε; None where no cell is done."""
+        """The noise σ of a release as calibrated to ε, from a done cell's records; None where no cell is done."""
         for cell in self.sweep.done:
             if (cell.place[EPSILON], cell.place[RELEASE]) == (str(epsilon), release):
                 return float(self._header(cell)["private_sum"]["noise"])
         return None
 
     def passed(self, row: str, epsilon: float) -> float | None:
-        """The share of the steps in which the test passed, read from F: it falls after a test that passes, else not.
+        """The share of TSGD+PTR's steps in a place whose test passed: after those F falls; None if none is done.
 
         The first F is the study's, of which the first record says what became. F cannot stay where it was but at 1.
         """
@@ -113,18 +113,21 @@ class Found:
         return fmean(shares) if shares else None
 
     def _at(self, row: str, epsilon: float, release: str) -> list[Cell]:
+        """The cells of the table, one a seed, at a row, an ε and a release."""
         place = {CORRUPTION: row, EPSILON: str(epsilon), RELEASE: release}
         return [cell for cell in self.sweep.cells if cell.place == place]
 
     def _header(self, cell: Cell) -> records.Line:
+        """The header of a cell's records.jsonl: what its run was."""
         return records.read_records(self._place(cell) / "records.jsonl").header
 
     def _place(self, cell: Cell) -> Path:
+        """The directory of a cell's run below the table's."""
         return self.directory / "cells" / cell.id
 
 
 def mean_of(accuracies: Sequence[float]) -> tuple[float, float | None]:
-    """The mean, and the standard deviation of more than one.
+    """The mean of some accuracies, and their standard deviation where there is more than one, for the table.
 
     >>> mean_of([0.5, 0.75]), mean_of([0.5])
     ((0.625, 0.1767766952966369), (0.5, None))

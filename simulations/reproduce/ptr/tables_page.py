@@ -20,7 +20,7 @@ MARKS = dict(zip(RELEASES, "sDo", strict=True))
 
 
 def tables_page(found: Found) -> str:
-    """The whole page."""
+    """The page of a reproduced table of [P], in Markdown: the table, what it shows, why, and what was run."""
     name, table = found.sweep.name, TABLES[found.sweep.name]
     return "\n\n".join([
         f"# {name}: {table.about}",
@@ -41,7 +41,7 @@ def tables_page(found: Found) -> str:
 
 
 def table_of(found: Found) -> tuple[list[str], list[list[str]]]:
-    """Head and rows: the three releases, each with the paper's number, and how TSGD+PTR differs from the others."""
+    """A table of [P] reproduced: its head, and rows of accuracies with the paper's, and of differences from PTR."""
     head = ["corrupted", "ε", *RELEASES, f"PTR − {GAUSSIAN}", f"PTR − {DPSGD}"]
     rows = []
     for (row, epsilon), paper in TABLES[found.sweep.name].published.items():
@@ -59,7 +59,7 @@ def table_of(found: Found) -> tuple[list[str], list[list[str]]]:
 
 
 def csv_of(found: Found) -> str:
-    """Every cell that is done."""
+    """A reproduced table of [P] as CSV: every cell that is done, with its accuracy, ε and noise."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["corruption", "epsilon", "release", "seed", "accuracy", "epsilon_lower", "epsilon_upper", "noise",
@@ -76,7 +76,7 @@ def csv_of(found: Found) -> str:
 
 
 def tables_picture(found: Found) -> bytes:
-    """Accuracy of each release under each corruption, a panel for each ε; hollow: the paper's, on its own data."""
+    """A reproduced table of [P] as a PNG: accuracy by corruption, a panel an ε; hollow marks are the paper's."""
     table, content = TABLES[found.sweep.name], io.BytesIO()
     with house_style():
         wide, high = 4.4 * len(table.epsilons) + 0.6, 0.42 * len(table.rows) + 1.4

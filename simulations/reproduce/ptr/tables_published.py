@@ -22,16 +22,17 @@ class PaperTable:
 
     @property
     def rows(self) -> list[str]:
-        """Corruptions by their labels, such as "gradient 0.1"."""
+        """The labels of the table's corruptions, such as "gradient 0.1", in the paper's order."""
         return list(dict.fromkeys(row for row, _ in self.published))
 
     @property
     def epsilons(self) -> list[float]:
-        """In the order of the paper."""
+        """The table's values of ε, in the paper's order."""
         return list(dict.fromkeys(epsilon for _, epsilon in self.published))
 
 
 def _published(epsilons: tuple[float, float], rows: Mapping[str, tuple[Accuracies, Accuracies]]) -> Mapping[Any, Any]:
+    """A table's printed accuracies by row and ε, from rows that hold one entry for each of the two ε."""
     return {(row, epsilon): each[at] for row, each in rows.items() for at, epsilon in enumerate(epsilons)}
 
 

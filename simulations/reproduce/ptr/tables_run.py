@@ -30,7 +30,7 @@ def worked_tables(
     minutes: float | None,  # all that it may take; None: as long as it takes
     data: str | None = None,  # as for `studies`
 ) -> None:
-    """Run what the minutes allow in that directory, which is begun as they and the data say, or gone on with."""
+    """Train as many cells of a table of [P] as the minutes allow, in a sweep's directory begun or gone on with."""
     until = None if minutes is None else monotonic() + max(60 * minutes - REPORT, 54 * minutes)
     if not (out / STUDY).is_file():
         grid = grid_of(toml_text(studies(name, minutes, usable_cores(), data)))
@@ -54,7 +54,7 @@ def worked_tables(
 
 
 def _work(grid: Grid, missing: list[Cell], out: Path, until: float | None, stop: Stop) -> None:
-    """Cells side by side, one seed's before the next one's, until all are done or the time is up."""
+    """Train a table's missing cells side by side, seed after seed, until all are done or the time is up."""
     total, seeds = len(grid.cells), len(grid.seeds)
     begun, busy, ended = monotonic(), 0.0, 0
     crew, line = Crew(None, None), LiveLine(quiet=False)

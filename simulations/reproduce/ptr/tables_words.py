@@ -13,7 +13,7 @@ Spot = tuple[str, float]  # row and ε
 
 
 def finding_words(found: Found) -> list[str]:
-    """Whether TSGD+PTR beats the other two, where by how much, and what the paper says."""
+    """Sentences on whether TSGD+PTR beats the other two releases in a table, and what [P] says."""
     table = TABLES[found.sweep.name]
     struck = [spot for spot in table.published if spot[0].startswith(("label", "gradient", "targeted"))]
     others = [spot for spot in table.published if spot not in struck]
@@ -30,7 +30,10 @@ def finding_words(found: Found) -> list[str]:
 
 
 def _beats(found: Found, spots: list[Spot], other: str, where: str, paper: str) -> str:
-    """TSGD+PTR against another release in some places: `where` says which, `paper` what [P] has. Empty if none ran."""
+    """A sentence on TSGD+PTR against another release in some places of the table; "" if none of them ran.
+
+    `where` says which they are, `paper` what [P] has.
+    """
     all_of_them = {spot: found.difference(*spot, PTR, other) for spot in spots}
     known = {spot: difference for spot, difference in all_of_them.items() if difference is not None}
     if not known:
@@ -48,7 +51,7 @@ def _beats(found: Found, spots: list[Spot], other: str, where: str, paper: str) 
 
 
 def signed_points(share: float) -> str:
-    """Percentage points with their sign.
+    """A share as percentage points with their sign, in a table's words.
 
     >>> signed_points(0.118), signed_points(-0.051)
     ('+11.8', '−5.1')
@@ -57,17 +60,18 @@ def signed_points(share: float) -> str:
 
 
 def _points(known: dict[Spot, Difference], spots: list[Spot]) -> str:
+    """By how many points TSGD+PTR differs from another release in these places, from least to most, in words."""
     sizes = [100 * abs(known[spot].mean) for spot in spots]
     return f"{min(sizes):.1f} points" if len(sizes) == 1 else f"{min(sizes):.1f} to {max(sizes):.1f} points"
 
 
 def _places(spots: list[Spot]) -> str:
-    """Which they are, behind a colon, unless they are many."""
+    """The places of a table, rows and ε, in words behind a colon; "" where they are more than six."""
     return f": {', '.join(f'{row} at ε = {epsilon:g}' for row, epsilon in spots)}" if len(spots) <= 6 else ""
 
 
 def why_words(found: Found) -> list[str]:
-    """The noise each of them has at equal ε, how often the test passed, and what is left of a corruption."""
+    """Sentences on why a table is as it is: noise at equal ε, how often tests passed, what corruption is left."""
     release, study, table = found.study.privacy.release, found.study, TABLES[found.sweep.name]
     assert release is not None
     struck = 0.2 * float(release.settings["sampling"]) * study.clients.records
@@ -84,7 +88,7 @@ def why_words(found: Found) -> list[str]:
 
 
 def _of_noise(found: Found, table: PaperTable) -> list[str]:
-    """The noise of each at equal ε and as many steps."""
+    """Sentences on the noise that each release of a table has at equal ε and as many steps."""
     noises = []
     for epsilon in table.epsilons:
         plain, tested = found.noise(epsilon, DPSGD), found.noise(epsilon, PTR)
@@ -98,7 +102,7 @@ def _of_noise(found: Found, table: PaperTable) -> list[str]:
 
 
 def _of_passes(found: Found, table: PaperTable) -> list[str]:
-    """How often the test passed."""
+    """Sentences on how often TSGD+PTR's test passed in the rows of a table, for each ε."""
     passes = []
     for epsilon in table.epsilons:
         shares = {row: found.passed(row, epsilon) for row in table.rows}
@@ -114,7 +118,7 @@ def _of_passes(found: Found, table: PaperTable) -> list[str]:
 
 
 def _of_trimming(found: Found, table: PaperTable) -> list[str]:
-    """What leaving out a quarter of good records costs; where it alone is as good as with tests, and why."""
+    """Sentences on what trimming a quarter of good records costs, and where it alone is as good as with tests."""
     losses = {epsilon: found.difference(NONE, epsilon, DPSGD, GAUSSIAN) for epsilon in table.epsilons}
     costs = [f"{100 * own.mean:.1f} points at ε = {epsilon:g}" for epsilon, own in losses.items() if own is not None]
     said = [
@@ -132,7 +136,7 @@ def _of_trimming(found: Found, table: PaperTable) -> list[str]:
 
 
 def standing_words(found: Found) -> str:
-    """How much of the grid is there, and which cells are not."""
+    """How much of a table's grid is done, and which places are without any cell, in words for its page."""
     cells, done = found.sweep.cells, found.sweep.done
     words = f"{len(done):,} of {len(cells):,} cells, seeds {ranges_words(sorted({cell.seed for cell in done}))}"
     without = [

@@ -52,7 +52,7 @@ class Cell:
 
     @property
     def title(self) -> str:
-        """The training in words.
+        """A training of [S]'s figures in words: its method, how its noise is drawn, its ε.
 
         >>> Cell(method="StoBatch", epsilon=0.2, draw="noise for each").title
         'StoBatch (noise for each), ε = 0.2'
@@ -76,33 +76,40 @@ class Scale:
 
     @property
     def step(self) -> float:
-        """Adam's step: as far in all as [S]'s 1e-4 over its epochs. Further, and noise as printed is what is learnt."""
+        """How long Adam's steps are in all trainings: as far in all as [S]'s 1e-4 over its epochs.
+
+        Further, and noise as printed is what is learnt.
+        """
         return min(TRAVEL / self.steps, LONGEST)
 
     @property
     def records(self) -> int:
-        """The records of all trainers."""
+        """How many records the trainers of a training have together: a pair of batches each."""
         return 2 * self.batch * self.clients
 
     def pool(self) -> Pool:
-        """The data, checked."""
+        """Load the data that the trainings of [S]'s figures are on, checked."""
         return DATA_SETS.made(self.data["kind"], _settings(self.data)).load()
 
     def trained(self, cell: Cell) -> str:
-        """The name of a training's files: another as soon as anything is another, but for what is asked of it."""
+        """The name of the directory of a cell's training: another where its study or noise is another.
+
+        What is asked of the network afterwards does not change it.
+        """
         return _digest(cell.draw, study(cell, self))
 
     def name(self, cell: Cell) -> str:
-        """The name of the file of what was found."""
+        """The name of the file in which a cell's accuracies are kept: another where cell, scale or study is."""
         return _digest(asdict(cell), asdict(self), self.trained(cell))
 
 
 def _digest(*known: object) -> str:
+    """A hash of plain values as a file's name, by which what is trained or found already is known."""
     return blake2b(dumps(known, sort_keys=True).encode(), digest_size=6).hexdigest()
 
 
 def cells(name: str, seed: int) -> list[Cell]:
-    """A figure's trainings with one seed, the most telling first."""
+    """The trainings of a figure of [S] with one seed, the most telling first, for when time runs out."""
     figure, found = FIGURES[name], list[Cell]()
     for epsilon in figure.epsilons:
         found += [Cell(method=STOBATCH, epsilon=epsilon, draw=draw, seed=seed) for draw in (EACH, PRINTED)]
@@ -118,7 +125,7 @@ def cells(name: str, seed: int) -> list[Cell]:
 
 
 def study(cell: Cell, scale: Scale) -> Table:
-    """The study of a cell; one whose noise is drawn as printed differs in nothing but that, and is never a run."""
+    """The study of a cell as a study's tables; where noise is drawn as [S] prints it, only `as_printed` trains it."""
     pairs = {"count": scale.clients, "records": 2 * scale.batch}
     alone = {"count": 1, "records": scale.records}
     asked: Table = {"participation": {"kind": "Fixed", "number": 1}} if scale.clients > 1 else {}
@@ -150,7 +157,7 @@ def study(cell: Cell, scale: Scale) -> Table:
 
 
 def data(named: str | None) -> tuple[Table, bool]:
-    """The data named, or those there: [S] has inputs in [−1, 1]; and whether they are the digits.
+    """The data named, as a study's table, or those there, scaled to [−1, 1] as in [S]; and whether they are digits.
 
     A directory of idx files or of x.npy and y.npy; else $FEDPRIV_DATA, else Debian's Fashion-MNIST, else the digits.
     """
@@ -168,18 +175,22 @@ def data(named: str | None) -> tuple[Table, bool]:
 
 
 def _plain(own: Arrays | Idx) -> Table:
+    """A data set's settings as a study's table has them: those that are given."""
     return {name: value for name, value in asdict(own).items() if value is not None}
 
 
 def called(scale: Scale) -> str:
-    """The data in words."""
+    """The data of [S]'s trainings here, in words for the figure's page."""
     if scale.data["kind"] == "Digits":
         return "scikit-learn's digits"
     return data_title(data_digest(scale.pool())) or f"the images in {scale.data['path']}"
 
 
 def full(table: Table, digits: bool) -> Scale:
-    """As large as the paper has it, or as the data allow: digits are one pair of batches, colour is as CIFAR."""
+    """The scale of [S]'s trainings without a budget: as the paper has it, or smaller where the data are the digits.
+
+    Digits are one pair of batches, colour is as CIFAR.
+    """
     if digits:
         model: Table = {"kind": "EncodedCnn", "maps": [16], "kernel": 3, "units": 64}
         batch = len(Digits(**_settings(table)).load()) // 2
@@ -192,4 +203,5 @@ def full(table: Table, digits: bool) -> Scale:
 
 
 def _settings(table: Table) -> dict[str, Any]:
+    """The settings in a table of a study, without its kind."""
     return {name: value for name, value in table.items() if name != "kind"}

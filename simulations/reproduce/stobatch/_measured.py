@@ -49,7 +49,7 @@ class Judged(NamedTuple):
 
 
 def measured(cell: Cell, scale: Scale, sizes: Sequence[float], folder: Path) -> dict[str, Any]:
-    """Train and ask, or read what was found before."""
+    """Train a cell of [S]'s figures and ask its network for accuracies, or read what an earlier time found."""
     file = folder / f"{scale.name(cell)}.json"
     if file.is_file():
         known: dict[str, Any] = json.loads(file.read_text())
@@ -73,13 +73,17 @@ def measured(cell: Cell, scale: Scale, sizes: Sequence[float], folder: Path) -> 
 
 
 def _weights(plan: Prepared, place: Path) -> Floats:
+    """The weights that a training of [S]'s figures has ended with, from its checkpoint."""
     state = checkpoint.load_checkpoint(place, plan.study.id, State.begun(plan.study, plan.net.initial()))
     assert state is not None  # the run has ended
     return state.weights.astype(np.float32)
 
 
 def _judged(cell: Cell, plan: Prepared, weights: Floats, kept: torch.Tensor | None) -> Judged:
-    """The network as it is in use; `kept` is the noise that all examples of training had, if they had one."""
+    """A trained network of [S]'s figures as it is asked: with its robust noise, and what that certifies.
+
+    `kept` is the one noise that all examples of training had, if they had one: it is added to inputs, too.
+    """
     network = network_of(plan.net, weights)
     noised: tuple[nn.Module, Smoothing | None] = as_trained(network, plan.pool.shape) or (network, None)
     if cell.method == STOBATCH and (own := plan.study.privacy.kept) is not None:
@@ -94,16 +98,17 @@ class _Shifted(nn.Module):
     by: torch.Tensor
 
     def __init__(self, by: torch.Tensor) -> None:
+        """A first layer for a network that was trained with one noise in all examples: that noise."""
         super().__init__()
         self.register_buffer("by", by)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """x and that noise."""
+        """Add to inputs the one noise that the network was trained with, before it classifies them."""
         return x + self.by
 
 
 def _asked(judged: Judged, plan: Prepared, scale: Scale, sizes: Sequence[float]) -> dict[str, Any]:
-    """Accuracy, accuracy under attacks of each size, and where noise certifies something certified accuracy."""
+    """A trained network's accuracy, under attacks of each size, and certified by radius where its noise certifies."""
     x, y = plan.pool.x_test[: scale.images], plan.pool.y_test[: scale.images]
     smoothing = judged.smoothing or GaussianSmoothing(noise=1.0)  # which nothing is judged by where there is none
     terms = Terms(smoothing=smoothing, draws=scale.draws, confidence=CONFIDENCE)

@@ -38,41 +38,41 @@ class OneDraw:
 
     @property
     def noise(self) -> float:
-        """The Laplace scale of every input."""
+        """The Laplace scale of the noise on every input, as training by `Keeping` asks a mechanism for it."""
         return self.mechanism.noise
 
     @property
     def kept(self) -> Vector:
-        """The noise of every input, flat."""
+        """The one noise vector of [S]'s training, an entry for each input, drawn from the study's seed."""
         return stream(self.seed, "as printed").laplace(0, self.mechanism.noise, self.mechanism.inputs)
 
     def perturbed(self, x: Floats, rng: Generator) -> Vector:
-        """x and the one noise."""
+        """Records with the one noise added to each of them, as `Keeping` asks for a batch to be noised."""
         return np.asarray(x + self.kept.reshape(x.shape[1:]))
 
     def perturbed_labels(self, y: Labels, classes: int, rng: Generator) -> Vector:
-        """One-hot labels as they are: [S] has the noise on the coefficients h·y that the classes' weights have."""
+        """Labels as one-hot rows, without noise: [S] has it on the coefficients h·y, see `of_coefficients`."""
         return np.asarray(np.eye(classes)[y])
 
     def of_coefficients(self, count: int) -> Vector:
-        """The noise on the coefficients of so many weights."""
+        """The one noise on the coefficients h·y of so many last weights, by which [S] protects labels."""
         return stream(self.seed, "labels as printed").laplace(0, self.mechanism.label_noise, count)
 
 
 def one_draw(prepared: Prepared) -> OneDraw:
-    """A study's noise, drawn once for all examples."""
+    """A prepared study's noise as [S] draws it: one vector for all examples, at the mechanism's scales."""
     kept = prepared.study.privacy.kept
     assert kept is not None
     return OneDraw(mechanism_of(kept), prepared.study.run.seed)
 
 
 def noise_of_inputs(prepared: Prepared) -> torch.Tensor:
-    """What all of a study's inputs have in common."""
+    """The one noise that all inputs of a training as printed have, in their shape, for judging its network."""
     return torch.tensor(one_draw(prepared).kept.reshape(prepared.pool.shape), dtype=torch.float32)
 
 
 def as_printed(prepared: Prepared, place: Path) -> None:
-    """Train a study with one noise for all, its state in `place` as a run's is: what was interrupted goes on there."""
+    """Train a study as [S] prints it, one noise in all examples; its checkpoints in `place` are gone on from."""
     study, kept, once = prepared.study, prepared.study.privacy.kept, one_draw(prepared)
     assert kept is not None
     parts = (

@@ -32,14 +32,14 @@ Value = Callable[[dict[str, Any]], float]
 
 
 def accuracy_under(size: float, attack: str = "") -> Value:
-    """Accuracy under attacks of a size; by default their mean, as [S] has it."""
+    """Reads off a training its accuracy under attacks of a size: under one, or the mean of four as in [S]."""
     if attack:
         return lambda found: float(found["under"][str(size)][attack])
     return lambda found: fmean(found["under"][str(size)][name] for name in ATTACKS)
 
 
 def certified_at(radius: float, which: str = "certified") -> Value:
-    """Certified accuracy at a radius in ℓ∞: by what the noise proves, or `as_published` by the radius [S] prints."""
+    """Reads off a training its certified accuracy at an ℓ∞ radius: proved, or `as_published` as [S] prints it."""
     return lambda found: float(found[which][str(radius)])
 
 
@@ -53,28 +53,28 @@ class Found:
 
     @property
     def figure(self) -> PaperFigure:
-        """What the paper has."""
+        """What [S] has of this figure, as printed: its values of ε, sizes of attacks, numbers."""
         return FIGURES[self.name]
 
     @property
     def cells(self) -> list[Cell]:
-        """The trainings that are done with one seed at least, in their order."""
+        """The trainings of the figure that are done with at least one seed, in the figure's order."""
         return [cell for cell in cells(self.name, 1) if self.of(cell)]
 
     @property
     def seeds(self) -> int:
-        """How many seeds the best known cell has."""
+        """How many seeds the training of this figure with the most of them has, for its page."""
         return max((len(self.of(cell)) for cell in self.cells), default=0)
 
     def of(self, cell: Cell) -> list[dict[str, Any]]:
-        """What a training came to with every seed."""
+        """What a training of the figure came to, a result for each seed that is done."""
         own = (cell.method, cell.epsilon, cell.draw)
         return [
             one for one in self.results if (one["cell"]["method"], one["cell"]["epsilon"], one["cell"]["draw"]) == own
         ]
 
     def mean(self, cell: Cell, value: Value) -> float | None:
-        """A mean over seeds; None where no seed is done, or nothing is certified."""
+        """A number read off a training, a mean over its seeds; None where no seed is done or nothing certified."""
         try:
             found = [value(one) for one in self.of(cell)]
         except KeyError:
@@ -82,19 +82,19 @@ class Found:
         return fmean(found) if found else None
 
     def withstood(self, cell: Cell, size: float) -> np.ndarray[Any, np.dtype[np.float64]] | None:
-        """The share of the attacks that each image withstands, a mean over seeds; None where no seed is done."""
+        """For each image, the share of attacks of a size that a training withstands, a mean over seeds."""
         every = [one["under"][str(size)]["withstood"] for one in self.of(cell)]
         return np.mean(every, axis=0) if every else None
 
     @property
     def smaller(self) -> str:
-        """What is smaller or other than in [S], in words."""
+        """In what the trainings are smaller or other than [S]'s, in words for a check that fails."""
         scale, whole = self.scale, full(dict(self.scale.data), self.scale.data["kind"] == "Digits")
         steps = f"{scale.steps} steps" + (f" of {whole.steps}" if scale.steps < whole.steps else "")
         return f"{called(scale)}, {steps}"
 
     def checks(self) -> list[Check]:
-        """The paper's numbers and claims beside ours; and that nothing certified is ever surely broken."""
+        """The checks of a figure of [S]: its numbers and claims beside ours, and that certified ≤ under attack."""
         pairs = [
             (one["certified"][size], own["not_surely_wrong"])
             for one in self.results
@@ -112,11 +112,12 @@ class Found:
 
 
 def _cell(method: str, epsilon: float | None, draw: str = "") -> Cell:
+    """The training of a method at an ε with a way to draw noise, seed aside, to look its results up by."""
     return Cell(method=method, epsilon=epsilon, draw=draw)
 
 
 def _number(found: Found, method: str, at: float) -> list[Check]:
-    """A number of the paper, at an ε or at a certified radius; StoBatch with its noise drawn in both ways."""
+    """The checks of one number of [S]'s figure, at an ε or a radius; of StoBatch by either way to draw noise."""
     figure, checks = found.figure, []
     published = figure.published[method, at] / 100
     what, value, epsilon = "accuracy under attack", accuracy_under(figure.sizes[0]), at
@@ -145,7 +146,7 @@ def _number(found: Found, method: str, at: float) -> list[Check]:
 
 
 def _leads(found: Found, draw: str, other: str) -> list[tuple[str, float, bool]]:
-    """By how much StoBatch is above another under attack, at each ε or size that is there, and whether clearly so.
+    """By how much StoBatch beats another method under attack at each ε or size known, and whether clearly.
 
     A lead is clear if it is more than two standard errors of the mean difference over images, as both are asked about
     the same ones, and if StoBatch has learnt something.
@@ -164,7 +165,7 @@ def _leads(found: Found, draw: str, other: str) -> list[tuple[str, float, bool]]
 
 
 def _lost(found: Found, draw: str, other: str, leads: list[tuple[str, float, bool]]) -> str:
-    """Where noise that protects removes a gain that noise as printed has."""
+    """The words of a failed check: where StoBatch's gain over another is gone once its noise protects examples."""
     if draw == PRINTED:
         return ""
     own = {place for place, _, clear in leads if clear}
@@ -173,7 +174,7 @@ def _lost(found: Found, draw: str, other: str, leads: list[tuple[str, float, boo
 
 
 def _ahead(found: Found, draw: str) -> list[Check]:
-    """StoBatch above DP-SGD and AdLM under attack, with noise as printed, or with noise that protects."""
+    """The checks of [S]'s claim that StoBatch beats DP-SGD and AdLM under attack, by one way to draw noise."""
     checks = []
     for other in (DPSGD, ADLM):
         leads = _leads(found, draw, other)

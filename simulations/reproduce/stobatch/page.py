@@ -50,7 +50,7 @@ ABOUT = {
 
 
 def figure_page(found: Found) -> str:
-    """The whole page."""
+    """The page of a reproduced figure of [S], in Markdown: its table, checks, and what was run."""
     scale, whole = found.scale, full(dict(found.scale.data), found.scale.data["kind"] == "Digits")
     missing = [cell.title for cell in cells(found.name, 1) if not found.of(cell)]
     return "\n\n".join([
@@ -77,7 +77,7 @@ def figure_page(found: Found) -> str:
 
 
 def table_of(found: Found) -> tuple[list[str], list[list[str]]]:
-    """Every training: both ε's, accuracy, and what the figure asks."""
+    """The table of a reproduced figure of [S], head and rows: each training's ε's, accuracy and what is asked."""
     head, asked = ["", "ε, published", "ε, an example", "accuracy"], _asked(found.figure).columns
     rows = []
     for cell in sorted(found.cells, key=lambda own: (METHODS.index(own.method), own.draw, own.epsilon or 0.0)):
@@ -104,7 +104,7 @@ class Asked(NamedTuple):
 
 
 def _asked(figure: PaperFigure) -> Asked:
-    """Certified accuracy by the radius, or accuracy under attack by the size or, of one size, by ε."""
+    """What a figure of [S] asks of its trainings: columns, panels and axis, of certificates, sizes or ε."""
     panels: list[tuple[str, At]]
     if figure.certified:
         columns = {f"certified at {radius:g}": certified_at(radius) for radius in (0.001, 0.005, 0.02, 0.05)}
@@ -134,11 +134,12 @@ def _asked(figure: PaperFigure) -> Asked:
 
 
 def _accuracy(one: dict[str, Any]) -> float:
+    """Reads a training's accuracy without attack off its result, for table and picture."""
     return float(one["accuracy"])
 
 
 def csv_of(found: Found) -> str:
-    """Every training and seed."""
+    """A reproduced figure of [S] as CSV: every accuracy of every training and seed."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["method", "noise", "epsilon", "example_epsilon", "seed", "what", "value"])
@@ -154,7 +155,7 @@ def csv_of(found: Found) -> str:
 
 
 def figure_picture(found: Found) -> bytes:
-    """Two panels of lines over what the figure varies, one legend below both."""
+    """A reproduced figure of [S] as a PNG: two panels of lines over ε, attack size or radius."""
     content, asked = io.BytesIO(), _asked(found.figure)
     by_epsilon = len(found.figure.epsilons) > 1  # each place has trainings of its own
     with house_style():

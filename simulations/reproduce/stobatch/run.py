@@ -44,7 +44,7 @@ def worked_trainings(
     named: str | None,  # the data: a directory, or the word for digits; None: images if there are any
     images: int | None = None,  # held out, that are attacked and certified; None: as many as fit
 ) -> tuple[Scale, Found, list[str]]:
-    """Every training that the minutes allow: what is known of each by seed, and why some failed."""
+    """Run as many trainings of a figure of [S] as the minutes allow: results by seed, and why some failed."""
     until = None if minutes is None else time.monotonic() + max(60 * minutes - KEPT, 48 * minutes)
     scale = _scale(name, out, minutes, named, images)
     folder = out / "cells"
@@ -57,7 +57,7 @@ def worked_trainings(
 
 
 def _work(name: str, missing: list[Cell], scale: Scale, folder: Path, until: float | None) -> list[str]:
-    """Cells side by side, one seed's before the next one's, until all are done or the time is up; why some failed."""
+    """Run a figure's missing trainings side by side, seed after seed, until all are done or time is up: the faults."""
     jobs = [Training(cell, scale, FIGURES[name].sizes, folder) for cell in missing]
     ended, failed, line = 0, list[str](), LiveLine(quiet=False)
     try:
@@ -94,29 +94,29 @@ class Training:
 
     @property
     def id(self) -> str:
-        """The name of the file of what is found."""
+        """The name of this job's file of results, by which the crew tells it from other trainings."""
         return self.scale.name(self.cell)
 
     @property
     def title(self) -> str:
-        """The cell's."""
+        """The training in words, for the crew's line of a training that failed."""
         return self.cell.title
 
     @property
     def alike(self) -> str:
-        """No other training is alike: the most telling come first, however long they take."""
+        """Its own id, so the crew takes no training's time for another's, and the most telling come first."""
         return self.id
 
     def call(self) -> Callable[[], str | None]:
-        """The training, in whichever process."""
+        """What a worker of the crew calls to run this training and keep what it found; gives why it failed."""
         return partial(_trained, self.cell, self.scale, self.sizes, self.folder.absolute())
 
     def died(self, fault: str) -> None:
-        """Nothing says so on disk: the same command tries it again."""
+        """Nothing: a training whose workers died leaves no file, so the same command tries it again."""
 
 
 def _trained(cell: Cell, scale: Scale, sizes: tuple[float, ...], folder: Path) -> str | None:
-    """What a worker calls: the training, and in a line why it failed if it did."""
+    """Run a training in a worker of the crew, its results kept in `folder`; in a line why it failed, or None."""
     from simulations.reproduce.stobatch._measured import measured
 
     try:
@@ -127,7 +127,7 @@ def _trained(cell: Cell, scale: Scale, sizes: tuple[float, ...], folder: Path) -
 
 
 def _scale(name: str, out: Path, minutes: float | None, named: str | None, images: int | None) -> Scale:
-    """What the directory was begun with, whatever the budget then was; else as large as the minutes allow.
+    """The scale a figure of [S] is run at: its directory's, if begun; else as large as the minutes allow, kept there.
 
     Another number of images is asked of the same trainings.
     """
@@ -162,7 +162,7 @@ def _scale(name: str, out: Path, minutes: float | None, named: str | None, image
 
 
 def _asked_passes(own: Sequence[Cell], scale: Scale, sizes: int, unit: float) -> float:
-    """Passes of a record, forward and back, in what is asked of the trainings, and in what goes before."""
+    """How many passes of a record, forward and back, judging these trainings takes: to plan a budget."""
     asked = 0.0
     for cell in own:
         each, more = 35.0 * sizes, BEGINNING + RADIUS * scale.images * (cell.method == STOBATCH)
@@ -173,7 +173,7 @@ def _asked_passes(own: Sequence[Cell], scale: Scale, sizes: int, unit: float) ->
 
 
 def _fitting(name: str, scale: Scale, seconds: float) -> Scale:
-    """Fewer images and draws, then as many steps as there is time for."""
+    """A scale cut to so many seconds: fewer images and draws, then as many steps as there is time for."""
     unit, own, sizes = _unit(scale), cells(name, 1), len(FIGURES[name].sizes)
     passes = TRUSTED * max(seconds, 20) * usable_cores() / unit
     scale = replace(scale, inner=3 if seconds > 120 else 2)
@@ -189,7 +189,7 @@ def _fitting(name: str, scale: Scale, seconds: float) -> Scale:
 
 
 def _unit(scale: Scale) -> float:
-    """Seconds of a pass, on this machine and now."""
+    """The seconds of one record's pass through the scale's network, on this machine and now: to plan a budget by."""
     from clients.models import MODELS
     from clients.models.gradients import torch_on_one_thread
 
