@@ -10,6 +10,7 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 import numpy as np
@@ -90,8 +91,9 @@ class OnRay:
             worker = self._workers[place % len(self._workers)]
             settings = task.settings_of(part)
             owing[worker.answer.remote(task.study, weights, task.round, part, settings)] = part
+        until = monotonic() + task.timeout  # of the whole round, as under Flower
         while owing:
-            ready, _ = self._ray.wait(list(owing), timeout=task.timeout)
+            ready, _ = self._ray.wait(list(owing), timeout=max(until - monotonic(), 0.0))
             if not ready:
                 break
             for done in ready:

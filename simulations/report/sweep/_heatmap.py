@@ -38,7 +38,7 @@ class Scale:
         Small differences look small.
         """
         means = [spot.accuracy.mean for spot in grid.spots if spot.accuracy] or [0.0, 1.0]
-        low, high = int(20 * min(means)) / 20, -int(-20 * max(means) // 1) / 20
+        low, high = int(20 * min(means)) / 20, max(-int(-20 * max(means) // 1) / 20, 0.05)  # where nothing was right
         return Scale(max(0.0, min(low, high - 0.3)), high)
 
     def colours(self, value: float) -> tuple[str, str]:
