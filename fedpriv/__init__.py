@@ -74,7 +74,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """What a public name stands for, kept for the next time."""
+    """The object behind a public name such as `fp.run`: imported when first asked for, then kept."""
     if name not in _NAMES:
         raise AttributeError(f"module 'fedpriv' has no attribute {name!r}")
     found = globals()[name] = _found(_NAMES[name])
@@ -82,12 +82,12 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """The public names, those not looked up yet among them."""
+    """The names that `import fedpriv as fp` offers, for `dir` and an editor's completion; no module is loaded."""
     return __all__
 
 
 def main() -> int:
-    """The command `fedpriv`: the exit code."""
+    """What the console command `fedpriv` starts: its exit code, from `simulations.command_line`; 2 without that."""
     import sys
 
     from fedpriv.errors import FedprivError
@@ -101,6 +101,7 @@ def main() -> int:
 
 
 def _found(path: str) -> Any:
+    """The object at an import path of a public name; refused where other packages hide clients, server, simulations."""
     from fedpriv._base.loading import loaded_object
 
     if path.split(".")[0] in _BESIDE:

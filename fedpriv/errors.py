@@ -27,7 +27,7 @@ class Unreachable(FedprivError):
 
 
 def reason(error: BaseException | None) -> str:
-    """An exception in one line.
+    """An exception as one line of at most 200 characters, for errors and records that name what failed.
 
     >>> reason(KeyError("a"))
     "KeyError: 'a'"
@@ -52,19 +52,19 @@ class Constraint:
     fault: Callable[[Any], str]  # what is wrong with a value, to be read behind its name; empty where nothing is
 
     def __call__(self, **values: Any) -> None:
-        """Refuse the first of the values that is wrong, by its name."""
+        """Refuse the first of some settings, given by name, that is not allowed, in one line for whoever wrote it."""
         for name, value in values.items():
             if fault := self.fault(value):
                 raise FedprivError(f"{name} {fault}")
 
 
 def _no_number(value: Any) -> str:
-    """What is wrong with a value that must be a number; empty where it is one."""
+    """The end of an error line where a setting is no number: "must be a number, got 'a'"; empty where it is one."""
     return "" if isinstance(value, Real) and not isinstance(value, bool) else f"must be a number, got {value!r}"
 
 
 def _not_finite(value: Any) -> str:
-    """What is wrong with a value that must be finite, and small enough for its square to be."""
+    """The end of an error line where a setting is no finite number, or past 1e150; empty where it is well."""
     if fault := _no_number(value):
         return fault
     try:
@@ -78,7 +78,7 @@ def _not_finite(value: Any) -> str:
 
 
 def _not_whole(value: Any, least: int) -> str:
-    """What is wrong with a value that must be a whole number, and not a slip of many digits."""
+    """The end of an error line where a setting is no whole number from `least` to 2^70; empty where it is one."""
     if not isinstance(value, Integral) or isinstance(value, bool) or int(value) != value:
         return f"must be a whole number, got {value!r}"
     if least <= int(value) <= MOST:
@@ -88,14 +88,14 @@ def _not_whole(value: Any, least: int) -> str:
 
 
 def _no_share(value: Any) -> str:
-    """What is wrong with a value that must be a probability."""
+    """The end of an error line where a setting is no probability, a number from 0 to 1; empty where it is one."""
     if not _no_number(value) and 0 <= value <= 1:
         return ""
     return f"must be between 0 and 1, got {value if isinstance(value, Real) else repr(value)}"
 
 
 def whole_from(least: int) -> Constraint:
-    """A whole number of at least `least`.
+    """The check that fields of settings are declared with: a whole number of at least `least`.
 
     >>> whole_from(2)(classes=1)
     Traceback (most recent call last):
@@ -112,7 +112,9 @@ def limited(
     below: float | None = None,
     most: float | None = None,
 ) -> Constraint:
-    """A number within bounds; nan is within none. Whether it may be infinite the bounds say.
+    """The check that fields of settings are declared with: a number within bounds, and nan within none.
+
+    Whether it may be infinite the bounds say.
 
     >>> limited(least=0, below=1)(momentum=1.5)
     Traceback (most recent call last):
@@ -127,6 +129,7 @@ def limited(
     )
 
     def fault(value: Any) -> str:
+        """What is wrong with a value outside of the bounds, for an error line that begins with its name; else empty."""
         if wrong := _no_number(value):
             return wrong
         inside = (above is None or value > above) and (least is None or value >= least)
@@ -151,13 +154,13 @@ truth = Constraint(
 
 
 def finite_inputs(*values: Any) -> None:
-    """Refuse inputs of a mechanism that are not finite numbers."""
+    """Refuse inputs x and x′ that are not finite numbers, before a mechanism's curve between them is worked out."""
     for value in values:
         real(input=value)
 
 
 def above(bound_name: str, bound: float, **values: Any) -> None:
-    """Refuse what does not exceed a named bound.
+    """Refuse settings, given by name, that do not exceed another setting, whose name and value come first.
 
     >>> above("peak", 1.0, scale=0.5)
     Traceback (most recent call last):
@@ -170,7 +173,7 @@ def above(bound_name: str, bound: float, **values: Any) -> None:
 
 
 def at_most(bound_name: str, bound: float, **values: Any) -> None:
-    """Refuse what exceeds a named bound.
+    """Refuse settings, given by name, that exceed another setting, whose name and value come first.
 
     >>> at_most("clip", 1.0, peak=2.0)
     Traceback (most recent call last):
@@ -183,7 +186,7 @@ def at_most(bound_name: str, bound: float, **values: Any) -> None:
 
 
 def one_of(choices: Iterable[str], **values: Any) -> None:
-    """Refuse a word that is not among the choices, naming the nearest.
+    """Refuse a setting, given by name, that is not among the words it may be; the error names the nearest.
 
     >>> one_of(["local", "central"], trust="centrel")
     Traceback (most recent call last):
@@ -193,13 +196,14 @@ def one_of(choices: Iterable[str], **values: Any) -> None:
 
 
 def word_among(choices: Iterable[str]) -> Constraint:
-    """One of a few words.
+    """The check that fields of settings are declared with: one of a few words.
 
     >>> word_among(["local", "central"])(trust="local")
     """
     known = tuple(choices)
 
     def fault(value: Any) -> str:
+        """For an error line, what is wrong with a value that is none of the words, and the nearest; else empty."""
         told = f"{value!r} is unknown{nearest_hint(str(value), known)}; choices: {', '.join(known)}"
         return "" if value in known else told
 
@@ -207,7 +211,7 @@ def word_among(choices: Iterable[str]) -> Constraint:
 
 
 def nearest_hint(word: str, choices: Iterable[str]) -> str:
-    """The hint ' (did you mean ...?)', or nothing where no choice is near."""
+    """The end of an error about an unknown word, ' (did you mean ...?)'; empty where no choice is near."""
     lower = {choice.lower(): choice for choice in choices}
     found = get_close_matches(word.lower(), lower, n=1, cutoff=0.5)
     return f" (did you mean '{lower[found[0]]}'?)" if found else ""

@@ -37,19 +37,20 @@ class Kind:
     settings: Mapping[str, Any] = field(default_factory=dict)  # numpy's numbers become Python's own
 
     def __post_init__(self) -> None:
+        """Numpy's numbers in the settings become Python's own; room is made for the object the table will stand for."""
         object.__setattr__(self, "settings", native_values(self.settings))
         object.__setattr__(self, "_made", {})
 
     def __eq__(self, other: object) -> bool:
-        """Equal are tables that are written alike: 1 is not 1.0 to a class of which nothing else is known."""
+        """Whether two tables of a study are written alike: 1 is not 1.0 to a class of which nothing else is known."""
         return isinstance(other, Kind) and repr(self.table()) == repr(other.table())
 
     def __reduce__(self) -> tuple[type[Kind], tuple[str, Mapping[str, Any]]]:
-        """Another process makes its own object."""
+        """For pickle: the table alone is sent to another process, which makes the object it stands for anew."""
         return Kind, (self.kind, self.settings)
 
     def table(self) -> dict[str, Any]:
-        """The table as it is written in a study."""
+        """The table as it is written in a study's file: its `kind`, then its settings."""
         return {"kind": self.kind, **self.settings}
 
     def with_settings(self, settings: Mapping[str, Any]) -> Kind:
@@ -57,7 +58,7 @@ class Kind:
         return self if repr(native_values(settings)) == repr(self.settings) else Kind(self.kind, settings)
 
     def once(self, family: object, make: Callable[[Kind], Member]) -> Member:
-        """What it stands for in a family: made when it is first asked for, the same object from then on."""
+        """The object that the table stands for in a family: made at the first call, the same one from then on."""
         objects: dict[int, Member] = self.__dict__["_made"]
         if id(family) not in objects:
             objects[id(family)] = make(self)
@@ -83,6 +84,7 @@ class Registry(Mapping[str, type[Any]], Generic[Member]):
         optional: Iterable[str] = (),  # methods of the protocol that one of one's own may lack
         beside: type[Any] | None = None,  # a dataclass of what a table says besides the settings of its class
     ) -> None:
+        """A family of classes that a study chooses from, such as its rules: those that ship, and what any must do."""
         self.noun = noun
         self.protocol = protocol
         self.proof = proof
@@ -95,19 +97,19 @@ class Registry(Mapping[str, type[Any]], Generic[Member]):
             self._members[cls.__name__] = cls
 
     def __getitem__(self, kind: str) -> type[Any]:
-        """The class of that name."""
+        """The class that ships with fedpriv under this name, such as `RULES["Krum"]`."""
         return self._members[kind]
 
     def __iter__(self) -> Iterator[str]:
-        """The names, in the order they were given."""
+        """The names of a family's classes that ship with fedpriv, in the order in which its module lists them."""
         return iter(self._members)
 
     def __len__(self) -> int:
-        """How many ship with fedpriv."""
+        """How many classes of a family ship with fedpriv; somebody's own `module:Class` is not counted."""
         return len(self._members)
 
     def named(self, kind: Any) -> type[Any]:
-        """The class of that name, or at `module:Class`; one line that names the nearest one where there is none."""
+        """The class that a table's `kind` names, ours or at `module:Class`; an error tells the nearest name."""
         if isinstance(kind, str) and kind in self._members:
             return self._members[kind]
         if isinstance(kind, str) and ":" in kind:
@@ -118,16 +120,16 @@ class Registry(Mapping[str, type[Any]], Generic[Member]):
         raise FedprivError(f"unknown {self.noun} {kind!r}{hint}; {self.noun}s: {', '.join(self)}")
 
     def made(self, kind: Any, settings: Mapping[str, Any]) -> Member:
-        """A new object of that kind with those settings, or one line that says which of them is wrong."""
+        """A new object of a kind, such as a rule or a mechanism, with those settings; an error says which is wrong."""
         found: Member = built_kind(kind, self.named(kind), settings)
         return found
 
     def of(self, table: Kind) -> Member:
-        """The object that a table stands for: whoever asks gets the same one."""
+        """The object, such as a mechanism, that a study's table stands for: the same one whoever asks."""
         return table.once(self, lambda own: self.made(own.kind, own.settings))
 
     def settled(self, table: Kind) -> Kind:
-        """The table with its settings as the class has them, each checked; of a class that is not known, as they are.
+        """A study's table with every setting checked and typed as its class has it; of an unknown class, as it is.
 
         A setting that is needed may be missing: it may be calibrated yet.
         """
@@ -144,7 +146,7 @@ class Registry(Mapping[str, type[Any]], Generic[Member]):
         return table.with_settings(settings)
 
     def _own(self, path: str) -> type[Any]:
-        """Somebody's own class, which has every method of the protocol with as many arguments."""
+        """Somebody's own class at `module:Class`; refused where it lacks a method of the family, or arguments."""
         cls = imported_class(self.noun, path)
         for name, method in vars(self.protocol).items():
             if not isinstance(method, FunctionType) or (name.startswith("_") and name != "__call__"):
@@ -181,7 +183,7 @@ def kind_of(made: object) -> str:
 
 
 def built_kind(kind: str, cls: type[Any], settings: Mapping[str, Any]) -> Any:
-    """The object of a class, its settings checked by name; errors begin with its kind."""
+    """The object of a class with a table's settings, checked by name; every error begins with the table's kind."""
     settings = fitted_settings(cls, settings)
     if is_dataclass(cls):
         _check_names(kind, cls, settings)
@@ -222,7 +224,7 @@ def fitted_settings(cls: type[Any] | None, settings: Mapping[str, Any]) -> dict[
 
 
 def imported_class(noun: str, path: str) -> type[Any]:
-    """The class at `module:Class`."""
+    """The class at `module:Class` that a study names for its own rule, attack, …; a failure is an error of one line."""
     module, _, name = path.partition(":")
     _check_source(f"{noun} {path!r}", module)
     try:
@@ -257,7 +259,7 @@ def _check_source(what: str, module: str) -> None:
 
 
 def _check_file(what: str, module: str, file: Path) -> None:
-    """Refuse a file of a module that this process has imported from another place, or when it held something else."""
+    """Refuse a file of a study's own module that this process imported from elsewhere, or with other content."""
     try:
         here = file.read_bytes()
     except OSError as error:
@@ -276,7 +278,7 @@ def _check_file(what: str, module: str, file: Path) -> None:
 
 
 def _check_names(kind: str, cls: type[Any], settings: Mapping[str, Any]) -> None:
-    """Refuse settings that the class has not."""
+    """Refuse names of a table's settings that its class has not; the error names the nearest and lists all."""
     known = [each.name for each in fields(cls)]
     for name in settings:
         if name not in known:

@@ -34,7 +34,7 @@ class Option:
     constraints: tuple[Constraint, ...] = ()  # all of which a value must meet
 
     def fits(self, value: Any) -> bool:
-        """Whether a value is meant to be of this type: of a whole number and a share, `1` is the first."""
+        """Whether a study's value is meant for this of a field's types: of whole number and share, `1` is the first."""
         if self.type in (int, float):
             return isinstance(value, Integral) == (self.type is int)
         if get_origin(self.type) is Literal:
@@ -42,7 +42,7 @@ class Option:
         return not isinstance(self.type, type) or isinstance(value, self.type)
 
     def words(self) -> str:
-        """What it must be, for people, such as "a number, positive"."""
+        """What a setting of this type must be, for `fedpriv list` and the docs, such as "a number, positive"."""
         bounds = [own.words for own in self.constraints if own.words]
         if get_origin(self.type) is Literal or (bounds and bounds[0].startswith(WORDS.get(self.type, "a list"))):
             return ", ".join(bounds)
@@ -50,12 +50,12 @@ class Option:
 
     @property
     def holds_tables(self) -> bool:
-        """Whether it is a table, or a list of them."""
+        """Whether a setting of this type is a table of the study, or a list of them."""
         return self.is_table or any(is_dataclass(own) for own in get_args(self.type))
 
     @property
     def is_table(self) -> bool:
-        """Whether it is written as a table."""
+        """Whether a setting of this type is written as a table in the study's file."""
         return is_dataclass(self.type) or get_origin(self.type) is Mapping
 
 
@@ -71,11 +71,11 @@ class Setting:
 
     @property
     def needed(self) -> bool:
-        """Whether it must be given."""
+        """Whether a study must give the setting, there being no default."""
         return self.default is MISSING
 
     def check(self, value: Any) -> None:
-        """Refuse a value that the field does not allow; None is allowed where it is the default."""
+        """Refuse a value that the field does not allow, in one line; None is allowed where it is the default."""
         if value is None and self.default is None:
             return
         first = self.options[0]
@@ -84,13 +84,13 @@ class Setting:
             constraint(**{self.name: value})
 
     def words(self) -> str:
-        """What it must be, for people, such as "a number, positive"."""
+        """What the setting must be, for `fedpriv list` and the docs: a type and its bounds, or several with "or"."""
         noun = "" if self.family is None else f" that says which {self.family.noun}"
         return "; or ".join(option.words() + noun * option.holds_tables for option in self.options)
 
 
 def settings_of(cls: type[Any]) -> tuple[Setting, ...]:
-    """The settings of a dataclass, in order; of any other class, none.
+    """The settings of a dataclass by its annotated fields, in order; of any other class, none. For checks and help.
 
     >>> from fedpriv.mechanisms import Gaussian
     >>> [(own.name, own.words()) for own in settings_of(Gaussian)]
@@ -116,13 +116,13 @@ def settings_of(cls: type[Any]) -> tuple[Setting, ...]:
 
 
 def check_fields(made: object) -> None:
-    """Refuse what the fields of an object do not allow: to be called first in `__post_init__`."""
+    """Refuse an object whose fields hold what their declarations forbid: first thing in its `__post_init__`."""
     for setting in settings_of(type(made)):
         setting.check(getattr(made, setting.name))
 
 
 def _option(hint: Any, bounds: tuple[Constraint, ...]) -> Option:
-    """One type of a field, with the bounds of the whole field and those of its own."""
+    """One of a field's types as `settings_of` lists it: with the bounds of the whole field and those of its own."""
     if get_origin(hint) is Annotated:
         return _option(
             hint.__origin__, (*bounds, *(note for note in hint.__metadata__ if isinstance(note, Constraint)))

@@ -29,6 +29,7 @@ class Sums:
     certain: int
 
     def __post_init__(self) -> None:
+        """Refuse, in a study's or event's trust, certain contributors that are no whole number from 1 to 10^18."""
         whole(clients=self.certain)
         at_most("10^18", MOST, clients=self.certain)
 
@@ -42,7 +43,7 @@ Trust = Local | Sums | Central
 
 
 def word_of(trust: Trust) -> Word:
-    """How a trust is written in studies, in ledgers and on the command line.
+    """The word for a trust in studies, ledgers and on the command line: local, secure-aggregation or central.
 
     >>> word_of(Sums(40))
     'secure-aggregation'
@@ -81,7 +82,7 @@ def trust_of(word: Word, clients: int | None = None) -> Trust:
 
 
 def certain_contributors(trust: Trust) -> int | None:
-    """How many contributors are certain to have drawn noise, where that counts."""
+    """How many clients have certainly drawn noise in a sum, which its certificate counts; None without sums."""
     match trust:
         case Sums():
             return trust.certain
@@ -92,7 +93,7 @@ def certain_contributors(trust: Trust) -> int | None:
 
 
 def units_touched(adjacency: Adjacency) -> int:
-    """How many units' parts of a sum differ between neighbours: one goes and another comes, or one does either.
+    """By how many units the sums of neighbours differ: 2 if one is replaced, 1 if one is added or removed.
 
     >>> units_touched("replace"), units_touched("add-remove")
     (2, 1)
@@ -107,7 +108,7 @@ def units_touched(adjacency: Adjacency) -> int:
 
 
 def sums_only(word: Word) -> bool:
-    """Whether sums of messages are all that the server sees."""
+    """Whether under a study's word for its trust the server sees nothing but sums of messages."""
     match word:
         case "secure-aggregation":
             return True
@@ -118,7 +119,7 @@ def sums_only(word: Word) -> bool:
 
 
 def curated(word: Word) -> bool:
-    """Whether a trusted curator adds the noise, so that what clients send is as it is."""
+    """Whether under a study's word for its trust a curator adds the noise, so that clients send what they have."""
     match word:
         case "central":
             return True

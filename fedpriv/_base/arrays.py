@@ -19,7 +19,7 @@ Mask = NDArray[np.bool_]  # which of them
 
 
 def finite_floats(x: ArrayLike) -> Vector:
-    """x as float64, refused where it holds a nan or an infinity.
+    """x as float64, refused where it holds a nan or an infinity: for updates and records before they are noised.
 
     >>> finite_floats([1, 2])
     array([1., 2.])
@@ -28,7 +28,7 @@ def finite_floats(x: ArrayLike) -> Vector:
 
 
 def held_within(x: ArrayLike, peak: float) -> Vector:
-    """x as float64 with every coordinate brought within ±peak, refused where it holds a nan or an infinity.
+    """x as float64, every coordinate cut to ±peak, as mechanisms encode it; a nan or an infinity is refused.
 
     >>> held_within([1, -2], 1.5)
     array([ 1. , -1.5])

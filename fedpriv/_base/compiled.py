@@ -18,22 +18,23 @@ class _Later:
     """A function that numba will make when it is first needed."""
 
     def __init__(self, make: Callable[[], Any]) -> None:
+        """Keep what will make the function, `make`, until it is first called."""
         self._make = make
         self._made = None
 
     def made(self) -> Any:
-        """The function that numba has made, once."""
+        """The function that numba compiles, asked for once and kept; numba is loaded no sooner."""
         if self._made is None:
             self._made = self._make()
         return self._made
 
     def __call__(self, *arguments: Any) -> Any:
-        """The result of the compiled function."""
+        """What the compiled function gives for these arguments; the first call has numba make it."""
         return self.made()(*arguments)
 
 
 def compiled(function: F) -> F:
-    """A function that is compiled at its first call for the types of its arguments; it lets other threads run.
+    """A decorator for inner loops over arrays: numba compiles them at the first call, and other threads run meanwhile.
 
     >>> @compiled
     ... def total(numbers):
@@ -49,7 +50,7 @@ def compiled(function: F) -> F:
 
 
 def _compiled(function: F) -> Any:
-    """The function as numba compiles it, together with those of its kind that it calls."""
+    """A Python function as numba compiles it, with the compiled ones that it calls; kept on disk where that can be."""
     from numba import njit
 
     known = function.__globals__  # where numba looks up what is called, and has to find its own kind
@@ -62,13 +63,16 @@ def _compiled(function: F) -> Any:
 
 @_Later
 def high_half() -> Any:
-    """The upper 64 of the 128 bits of a product, for compiled functions: an instruction that numba has no name for."""
+    """An instruction that numba lacks, for compiled random streams: the upper 64 of the 128 bits of a product."""
     from llvmlite import ir
     from numba import types
     from numba.extending import intrinsic
 
     def upper(_context: Any, first: Any, second: Any) -> Any:
+        """For numba, when it compiles a random stream: the types of a 128-bit product's upper half, and its code."""
+
         def code(_: Any, builder: Any, __: Any, arguments: Any) -> Any:
+            """The machine code in LLVM of a 128-bit product's upper half: factors widened, multiplied, shifted down."""
             wide = ir.IntType(128)
             product = builder.mul(*(builder.zext(argument, wide) for argument in arguments))
             return builder.trunc(builder.lshr(product, ir.Constant(wide, 64)), ir.IntType(64))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def replace_file(target: Path, content: bytes | memoryview, mode: int | None = None) -> None:
-    """Put the content in the target's place at once and durably: whatever goes wrong, the old file stays whole.
+    """Write a file at once and durably, as ledgers and checkpoints are: whatever goes wrong, the old one stays whole.
 
     It is the owner's alone unless a mode is given.
     """
@@ -26,7 +26,7 @@ def replace_file(target: Path, content: bytes | memoryview, mode: int | None = N
 
 
 def sync_directory(folder: Path) -> None:
-    """Let a directory's new names survive the end of the machine."""
+    """Have the disk keep a directory's new file names, so that a ledger's file is still there after a power cut."""
     file = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(file)

@@ -8,7 +8,7 @@ from typing import Any
 
 
 def loaded_object(path: str) -> Any:
-    """A module, or what is at `module:name` in one.
+    """A module by its name, or what is at `module:name` in one, imported now: for lazy public names and commands.
 
     Of what a module makes while it loads nothing is garbage: looking through it again and again is a tenth of the time.
 

@@ -15,7 +15,7 @@ _libraries = cache(ThreadpoolController)  # the BLAS that numpy has loaded: to l
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Within it numpy's matrix products use one thread, and give the same bits on any number of cores.
+    """A `with` block in which numpy's matrix products use one thread: rules give the same bits on any cores.
 
     >>> import numpy as np
     >>> with one_thread():

@@ -11,7 +11,7 @@ _ADDED: list[str] = []  # to the path, by this module: the folder of the study t
 
 
 def look_for_modules(folder: Path) -> None:
-    """Let what a study names as module:Class be found in a folder, its file's, and in the directory one is in.
+    """Put a study's folder, and the directory one is in, on Python's path when it is read, for its module:Class.
 
     After all that is installed, here and (by `simulations.flower.surroundings`) in every process that is started from
     here.

@@ -19,7 +19,7 @@ SIZE = 8  # bytes
 
 
 def code_digest(folders: Iterable[Path], besides: Iterable[str] = ()) -> str:
-    """A digest of all modules in some folders, but those in the packages `besides`, each by its name and syntax tree.
+    """A digest of all modules in folders, by syntax tree, less packages `besides`: nodes compare it with the server.
 
     Parsing them takes most of a second, so what was found is kept under a digest of the very bytes: beside the sources,
     or in the user's own cache where nothing can be written there.
@@ -48,7 +48,7 @@ def code_digest(folders: Iterable[Path], besides: Iterable[str] = ()) -> str:
 
 
 def syntax_text(source: str | bytes) -> str:
-    """A module's syntax tree, as text without positions and without strings that stand alone, as docstrings do.
+    """A source file's syntax tree as text that comments, docstrings and layout do not change: what `code_digest` reads.
 
     >>> syntax_text("def f(x):\\n    'Twice.'\\n    return 2 * x  # yes") == syntax_text("def f(x): return (2 * x)")
     True
@@ -59,7 +59,7 @@ def syntax_text(source: str | bytes) -> str:
 
 
 def _said(node: object) -> object:
-    """A part of a syntax tree in Python's own containers, which print without positions."""
+    """A part of a syntax tree as plain tuples and lists, without positions or docstrings: what `syntax_text` prints."""
     if isinstance(node, ast.AST):
         own = ((name, _said(value)) for name, value in ast.iter_fields(node))
         return type(node).__name__, *((name, said) for name, said in own if said not in (None, []))
@@ -77,6 +77,6 @@ def _said(node: object) -> object:
 
 
 def _caches() -> tuple[Path, Path]:
-    """Where a digest may be kept, the likelier place first."""
+    """The two folders in which a digest of code may be kept: beside the sources, or else in the user's cache."""
     own = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(__file__).parent / "__pycache__", Path(own) / "fedpriv"

@@ -15,7 +15,7 @@ Table = dict[str, Any]
 
 
 def native_values(value: Any) -> Any:
-    """Python's own numbers in the place of numpy's, and lists in that of arrays and tuples: what is equal reads alike.
+    """A value of a study with Python's own numbers for numpy's, and lists for arrays and tuples: equals read alike.
 
     >>> native_values({"clip": np.float64(1.0), "maps": np.array([4, 8]), "sizes": (np.int64(3),)})
     {'clip': 1.0, 'maps': [4, 8], 'sizes': [3]}
@@ -32,12 +32,12 @@ def native_values(value: Any) -> Any:
 
 
 def toml_text(table: Mapping[str, Any]) -> str:
-    """Nested tables as TOML."""
+    """A study, or other nested tables, as the text of a TOML file."""
     return "\n".join(_lines(table, "")) + "\n"
 
 
 def flat_table(table: Mapping[str, Any], path: str = "") -> Table:
-    """Settings by dotted path. A table with a kind is one value: it says all of what it names.
+    """A study's settings by dotted path, such as `run.seed`. A table with a kind is one value: all of what it names.
 
     >>> flat_table({"run": {"seed": 1}, "privacy.epsilon": 4.0, "attack": {"kind": "SignFlip"}})
     {'run.seed': 1, 'privacy.epsilon': 4.0, 'attack': {'kind': 'SignFlip'}}
@@ -51,7 +51,7 @@ def flat_table(table: Mapping[str, Any], path: str = "") -> Table:
 
 
 def put_setting(table: Table, path: str, value: Any) -> None:
-    """Set what a dotted path names; a new kind drops the settings of the old one."""
+    """Set in place what a dotted path names in a study, as `--set` does; a new kind drops the old one's settings."""
     *above, last = path.split(".")
     for key in above:
         table = table.setdefault(key, {})
@@ -63,7 +63,7 @@ def put_setting(table: Table, path: str, value: Any) -> None:
 
 
 def _lines(table: Mapping[str, Any], path: str) -> list[str]:
-    """A table's own keys first, then its tables."""
+    """The lines of a table in a TOML file: its own keys first, then its tables, each under a heading by its path."""
     lines = [f"[{path}]"] if path else []
     inner = {key: value for key, value in table.items() if isinstance(value, dict)}
     lines += [f"{_key(key)} = {inline_toml(value)}" for key, value in table.items() if key not in inner]
@@ -73,12 +73,12 @@ def _lines(table: Mapping[str, Any], path: str) -> list[str]:
 
 
 def _key(key: str) -> str:
-    """A key of TOML, in quotes where it needs them."""
+    """A key as TOML has it: in quotes where it holds more than letters, digits, - and _."""
     return key if key.replace("-", "").replace("_", "").isalnum() and key.isascii() else json.dumps(key)
 
 
 def inline_toml(value: Any) -> str:
-    """A value of TOML in one line.
+    """A setting's value as TOML writes it in one line, tables in braces: for study files and `fedpriv list`.
 
     >>> inline_toml({"kind": "Nnm", "byzantine": 3})
     '{kind = "Nnm", byzantine = 3}'

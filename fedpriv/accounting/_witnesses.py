@@ -32,7 +32,7 @@ class Witness(NamedTuple):
 
 
 def witnesses_of(event: Event) -> list[Witness]:
-    """Explicit pairs of inputs, at one or several numbers of coordinates."""
+    """Witnesses of one event: explicit inputs of neighbours, and their curve, a lower bound of what it gives away."""
     match event.trust:
         case Sums(certain) if not isinstance(event.mechanism, AddsUp):
             return _sum_witnesses(event, certain)
@@ -59,18 +59,18 @@ def witnesses_of(event: Event) -> list[Witness]:
 
 
 def _in_every_round(event: Event, proof: str, curve: Tradeoff) -> Witness:
-    """Explicit inputs that are met once a round, and the pair they produce."""
+    """The witness of inputs whose curve, given here, is met once in each of the event's rounds."""
     return Witness(proof, ((curve, event.rounds),))
 
 
 def _on_every_level(event: Event, mechanism: Mechanism) -> list[Witness]:
-    """The pair at each level and number of coordinates that the bound allows."""
+    """Witnesses ±level on as many coordinates as the event's bound allows, one or several for each level."""
     pairs = [(_ends(mechanism, event, level), count) for level, count in levels_of(event)]
     return [witness for pair, count in pairs for witness in _composed(event, pair, count)]
 
 
 def _replaced_witnesses(event: Event, mechanism: Mechanism, curve: Tradeoff) -> list[Witness]:
-    """The records c and −c; of several coordinates of Laplace noise those that differ in one."""
+    """Witnesses of a curator's noisy sum on a Poisson sample: a record c made −c, of Laplace in one coordinate."""
     if isinstance(mechanism, Gaussian):
         return [_in_every_round(event, f"explicit records: {REPLACED}", curve)]
     nearly = "the grid to first order (docs/proofs/grid.md)"
@@ -82,12 +82,12 @@ def _replaced_witnesses(event: Event, mechanism: Mechanism, curve: Tradeoff) -> 
 
 
 def _ends(mechanism: Mechanism, event: Event, level: float) -> Tradeoff:
-    """The pair of inputs ±level; one of them absent (zero) where that is what neighbours, or samples, differ by."""
+    """The curve of inputs level and −level; or level and nothing (zero) where a record is there or not."""
     return mechanism.between(level, 0.0 if _absent(event) else -level)
 
 
 def _absent(event: Event) -> bool:
-    """Whether real data of this noise differ by a record that is there or not, its noise being added to a sum."""
+    """Whether a witness of the event is a record there or not (noise on a sum), not one input made its opposite."""
     if not isinstance(event.mechanism, Gaussian | Laplace):
         return False
     match event.adjacency:
@@ -100,7 +100,7 @@ def _absent(event: Event) -> bool:
 
 
 def _composed(event: Event, pair: Tradeoff, count: int) -> list[Witness]:
-    """The pair on `count` coordinates at once, composed over rounds; if sampled, the record in either data set."""
+    """Witnesses of a pair met on `count` coordinates in every round; if sampled, its record in either data set."""
     inputs = (
         f"±clip/√k on k = {count} coordinates" if geometry_of(event.bound) == "l2" and event.dimension > 1 else "±peak"
     )
@@ -117,7 +117,7 @@ def _composed(event: Event, pair: Tradeoff, count: int) -> list[Witness]:
 
 
 def _sum_witnesses(event: Event, clients: int) -> list[Witness]:
-    """Explicit data of everybody: the others all at one end, all at the other, or half and half."""
+    """Witnesses of an event of which sums alone are seen: the other clients all at one end, the other, or half each."""
     found = []
     if isinstance(event.mechanism, Ternary):
         spread, scale = event.mechanism.spread, event.mechanism.scale

@@ -50,6 +50,7 @@ class Account:
     events: tuple[Event, ...]  # all of one unit and of one adjacency
 
     def __post_init__(self) -> None:
+        """Refuse to cost together events of two units, or of two adjacencies: no one ε speaks of both."""
         for name in ("unit", "adjacency"):
             found = sorted({getattr(event, name) for event in self.events})
             if len(found) > 1:
@@ -57,11 +58,11 @@ class Account:
 
     @property
     def spent(self) -> tuple[Event, ...]:
-        """The events that happened at all."""
+        """The account's events of at least one round: those that cost anything."""
         return tuple(event for event in self.events if event.rounds)
 
     def epsilon(self, delta: float, tolerance: float = FINE) -> Cost:
-        """The smallest ε at δ, between two bounds; a larger tolerance is quicker, its bounds lie further apart."""
+        """The least ε at δ of the account's events: bounds from either side with proofs; more tolerance is quicker."""
         probability(delta=delta)
         return self._cost(
             lambda route, t: route_epsilon(route, delta, t),
@@ -70,7 +71,7 @@ class Account:
         )
 
     def delta(self, epsilon: float, tolerance: float = FINE) -> Cost:
-        """δ at ε, between two bounds."""
+        """The least δ at ε of the account's events, as a bound from either side with its proof."""
         at_least_zero(epsilon=epsilon)
         return self._cost(
             lambda route, t: route_delta(route, epsilon, t),
@@ -79,11 +80,11 @@ class Account:
         )
 
     def upper_epsilon(self, delta: float, tolerance: float = QUICK) -> float:
-        """The upper bound alone, in less time and hardly larger."""
+        """The certified ε at δ of the account's events, an upper bound alone: quicker, and hardly larger."""
         return min((route_epsilon(route, delta, tolerance) for route in self.routes), default=0.0)
 
     def upper_delta(self, epsilon: float, tolerance: float = QUICK) -> float:
-        """The upper bound of δ alone, in less time and hardly larger."""
+        """The certified δ at ε of the account's events, an upper bound alone: quicker, and hardly larger."""
         return min((route_delta(route, epsilon, tolerance) for route in self.routes), default=0.0)
 
     def _cost(
@@ -92,7 +93,7 @@ class Account:
         lower: Callable[[tuple[Part, ...], float], float],
         tolerance: float,
     ) -> Cost:
-        """The best route, and the best witness: of several the best by a rough look, looked at again."""
+        """Upper bound by the best route; lower bound by the best witness, found by a rough look at all of them."""
         if not self.spent:
             return Cost(Bounds(0.0, 0.0), "nothing was released", "nothing was released")
         above = [upper(route, tolerance) for route in self.routes]
@@ -112,7 +113,7 @@ class Account:
 
     @cached_property
     def routes(self) -> list[Route]:
-        """The ways to an upper bound of all events together: curves composed, and divergences added up."""
+        """The routes to an upper bound of all events together: their curves composed, or their divergences added."""
         options = [_routes(event) for event in self.spent]
         curves = [[route for route in own if route.divergence is None] for own in options]
         divergent = [next((route for route in own if route.divergence), None) for own in options]
@@ -134,7 +135,7 @@ class Account:
 
     @cached_property
     def witnesses(self) -> list[Witness]:
-        """Explicit data for all events: the i-th witness of each, the last one where it has fewer."""
+        """Witnesses of all events together, for lower bounds: the i-th of each event, its last where it has fewer."""
         options = [witnesses_of(event) for event in self.spent]
         most = max(len(own) for own in options)
         chosen = [[own[min(i, len(own) - 1)] for own in options] for i in range(most)]
@@ -142,7 +143,7 @@ class Account:
 
     @cached_property
     def mu(self) -> float | None:
-        """A certified Gaussian-DP parameter of everything, None where there is none: of each event, or of all composed.
+        """A certified Gaussian-DP μ of all events together, of each or of all composed; None where none is finite.
 
         A route that sets some δ aside proves none.
         """
@@ -153,7 +154,7 @@ class Account:
 
 
 def spent_epsilon(events: Sequence[Event], delta: float, fixed: Callable[[float], float] | None) -> float:
-    """What a budget counts: an upper bound of ε(δ) that holds whatever is asked next, and by whom.
+    """What a ledger's or a policy's budget counts of its events: an ε at δ that holds whatever is asked next, by whom.
 
     `fixed` gives ε at a δ of a list in which nothing was chosen but when to stop; None where there is none such.
     """
@@ -163,7 +164,7 @@ def spent_epsilon(events: Sequence[Event], delta: float, fixed: Callable[[float]
 
 
 def chosen_epsilon(events: Sequence[Event], delta: float) -> float:
-    """An upper bound of ε(δ) of events each of which was chosen by what came of those before it.
+    """A certified ε at δ, for budgets, of events each of which was chosen by what came of those before it.
 
     Curves composed exactly are those of a list that is fixed beforehand: where the next event is chosen by the
     outcomes, every list may keep to ε and all of them together not. Rényi divergences add up under any choice. With
@@ -193,7 +194,7 @@ def chosen_epsilon(events: Sequence[Event], delta: float) -> float:
 
 
 def _routes(event: Event) -> list[Route]:
-    """Every upper bound of one event; refused where there is none."""
+    """The routes to an upper bound of one event; an event without any is refused."""
     found = routes_of(event)
     if not found:
         raise FedprivError(
@@ -203,15 +204,15 @@ def _routes(event: Event) -> list[Route]:
 
 
 def _named(routes: Sequence[Route | Witness]) -> str:
-    """What proves several events together, each proof once."""
+    """The proofs of several events' routes or witnesses in words, each once, as an account prints them."""
     return "; ".join(dict.fromkeys(route.proof for route in routes))
 
 
 def _parts(several: Sequence[Route | Witness]) -> tuple[Part, ...]:
-    """The curves of several events, to be composed together."""
+    """The curves of several events' routes or witnesses in one tuple, to be composed together."""
     return tuple(part for one in several for part in one.parts)
 
 
 def _best(routes: Sequence[Route]) -> Route:
-    """The curve of one event with the smallest ε at δ = 1e−5: any choice is a proof."""
+    """Of one event's routes the one with the smallest ε at δ = 1e−5, to be composed with others: any is a proof."""
     return routes[0] if len(routes) == 1 else min(routes, key=lambda route: route_epsilon(route, 1e-5, ROUGH))

@@ -32,7 +32,7 @@ def calibrate(
     delta: float,
     free: str | None = None,  # the setting that is sought; the one that is needed and not given, unless said
 ) -> tuple[Any, Cost]:
-    """The mechanism whose free setting meets (ε, δ) in the event that is made of it, and what it then costs.
+    """The mechanism whose free setting, such as its noise, just meets (ε, δ) in an event made of it; and what it costs.
 
     >>> from fedpriv.accounting.event import by_hand
     >>> ten = lambda sign: by_hand(sign, rounds=10)
@@ -49,6 +49,7 @@ def calibrate(
 
     @cache
     def cost_at(value: float, tolerance: float = QUICK) -> float:
+        """The certified ε at δ of the mechanism with its free setting at `value`; ∞ where it refuses that."""
         try:
             mechanism = COSTED.made(kind, given | {free: value})
         except FedprivError:  # the search may try what the mechanism refuses; what the event refuses is an error
@@ -64,7 +65,7 @@ def calibrate(
 
 
 def _free_setting(kind: str, settings: Mapping[str, Any], free: str | None) -> str:
-    """The setting that is sought; what no value of it could mend is refused."""
+    """The name of the setting to calibrate, the one left out unless said; refused where no value of it could help."""
     known = [field.name for field in fields(COSTED.named(kind))]
     needed = [field.name for field in fields(COSTED.named(kind)) if field.default is MISSING]
     if not free:
@@ -91,7 +92,7 @@ def _free_setting(kind: str, settings: Mapping[str, Any], free: str | None) -> s
 
 
 def _domain(free: str, given: Mapping[str, Any]) -> tuple[float, float]:
-    """The open interval in which the other settings allow the free one."""
+    """The open interval that a mechanism's other settings leave to the one to be calibrated."""
     peak = given.get("peak") or given.get("clip") or 0.0
     above = [given[name] for name in ("spread", "scale") if name in given]
     if free == "scale":
@@ -108,15 +109,20 @@ def _domain(free: str, given: Mapping[str, Any]) -> tuple[float, float]:
 def _real_number(
     cost_at: Callable[[float], float], epsilon: float, effect: int, free: str, domain: tuple[float, float]
 ) -> float:
-    """Bracket, then false position on ln ε against a logarithm of the setting; the safe end, shortened safely."""
+    """The real setting at which ε meets its target, rounded to the side of less ε; `domain` bounds the search.
+
+    Bracket, then false position on ln ε against a logarithm of the setting.
+    """
     low, high = domain
     unit = low or (high if high < inf else 1.0)
 
     def setting(t: float) -> float:  # t from −∞ to ∞ covers the domain; a larger t means a smaller ε
+        """The setting at a place t of the search, from −∞ to ∞: a larger t means a smaller ε."""
         t = -effect * t
         return low + unit * exp(t) if high == inf else low + (high - low) / (1 + exp(-t))
 
     def excess(t: float) -> float:
+        """ln(ε/target) at a place t of the search: at most 0 where the target is met."""
         return log(max(cost_at(setting(t)), 1e-300) / epsilon)
 
     safe, unsafe = 0.0, 0.0
@@ -136,7 +142,10 @@ def _real_number(
 
 
 def _false_position(excess: Callable[[float], float], safe: float, unsafe: float) -> float:
-    """The safe end once its ε is close to the target (Illinois rule; halving where a value is infinite)."""
+    """Between a place that meets the target ε and one that does not, one that meets it closely.
+
+    The Illinois rule; halving where a value is infinite.
+    """
     under, over = excess(safe), excess(unsafe)
     for _ in range(100):
         if under >= log(CLOSE):
@@ -155,7 +164,7 @@ def _false_position(excess: Callable[[float], float], safe: float, unsafe: float
 
 
 def _whole_number(cost_at: Callable[[int, float], float], epsilon: float, effect: int, free: str) -> int:
-    """The last whole number that meets the target, going from the side where ε is small.
+    """The whole setting, such as votes a coordinate, at which ε just meets its target: the last one before it fails.
 
     One that meets it and one that does not are found in steps of two or more, for ε goes at least as √n.
     """
@@ -183,7 +192,10 @@ def _whole_number(cost_at: Callable[[int, float], float], epsilon: float, effect
 def _narrowed(
     cost_at: Callable[[int, float], float], tolerance: float, epsilon: float, safe: int, unsafe: int, near: float
 ) -> tuple[int, int]:
-    """The bracket made as narrow as neighbours, or as `near` relative to them: ln ε is nearly straight in ln n."""
+    """A bracket (meets the target ε, does not) of whole settings, narrowed to neighbours, or to `near` of their size.
+
+    ln ε is nearly straight in ln n.
+    """
     turn = 0
     while abs(safe - unsafe) > max(1, near * safe):
         under, over = (cost_at(n, tolerance) if n else inf for n in (safe, unsafe))
@@ -199,6 +211,6 @@ def _narrowed(
 
 
 def _refuse(best: float, epsilon: float, what: str) -> NoReturn:
-    """Refuse a target that is out of reach, saying the best that can be had."""
+    """Raise that no value of the setting reaches the target ε, naming the best ε that `what` gives."""
     reached = "no finite ε" if best == inf else f"ε = {best:.6g}"
     raise Unreachable(f"ε = {epsilon:g} is out of reach: the best that {what} gives is {reached}")

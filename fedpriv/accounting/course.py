@@ -36,11 +36,12 @@ class _Upper:
 
     @staticmethod
     def of(route: Route, base: int, delta: float) -> _Upper:
+        """A route, made for `base` rounds, with its curves prepared for any number of rounds; divergences need none."""
         curves = Repeated(route.parts, base, delta) if route.divergence is None else None
         return _Upper(route, base, curves)
 
     def epsilon(self, rounds: int, delta: float) -> float:
-        """A failure that is set aside may come in each round, so it is counted by rounds too."""
+        """The upper bound of ε at δ after `rounds` rounds by this route; what it sets aside of δ grows with them."""
         aside = self.route.aside * rounds / self.base * OUTWARD
         if delta < aside:
             return inf
@@ -49,7 +50,7 @@ class _Upper:
         return renyi.renyi_epsilon(self._divergence(rounds), delta - aside)
 
     def nearly(self, rounds: int, delta: float) -> float:
-        """What `epsilon` is, or less: without the certified maxima of votes' divergences, which take long."""
+        """A quick number near `epsilon`, never above it, to choose routes by: limits for votes' divergences."""
         aside = self.route.aside * rounds / self.base * OUTWARD
         if delta < aside:
             return inf
@@ -59,6 +60,7 @@ class _Upper:
         return renyi.renyi_epsilon(curve.floor if isinstance(curve, renyi.VoteCurve) else curve, delta - aside)
 
     def _divergence(self, rounds: int) -> renyi.Curve:
+        """The route's Rényi divergences by order, scaled from its own rounds to so many."""
         assert self.route.divergence is not None
         return renyi.repeated_curve(self.route.divergence, rounds / self.base)
 
@@ -72,7 +74,7 @@ class _Lower:
 
     @staticmethod
     def of(curves: list[Repeated], first: int, last: int, upper: float) -> _Lower:
-        """For the rounds from first to last, after which ε is at most `upper`; asked exactly where that is near."""
+        """The curves that reach the largest ε after `first` or `last` rounds of a block, and how exactly to ask."""
         about = max(one.estimate(last) for one in curves)
         apart = about.epsilon > 0 and upper - about.epsilon > APART * upper
         tolerance = COARSE if apart and not about.doubt else FINE  # what is nearly Gaussian loses nothing
@@ -87,6 +89,7 @@ class _Lower:
         return _Lower(list(farthest), tolerance)
 
     def epsilon(self, rounds: int) -> float:
+        """The lower bound of ε after `rounds` rounds: the largest that one of the block's witnesses reaches."""
         return max(one.lower(rounds, self.tolerance) for one in self.curves)
 
 
@@ -109,10 +112,11 @@ class Course:
     _known: dict[int, float] = field(default_factory=dict)  # upper bounds, by rounds
 
     def __post_init__(self) -> None:
+        """Refuse, for the ε by rounds of a study, a δ that is no probability."""
         probability(delta=self.delta)
 
     def epsilon(self, rounds: int) -> Bounds:
-        """ε(δ) after so many rounds, between two bounds."""
+        """ε(δ) after so many rounds, between two bounds: for each round's record line, and before a run."""
         upper = self.upper(rounds)
         if not upper:
             return Bounds(0.0, 0.0)
@@ -126,7 +130,7 @@ class Course:
         return Bounds(min(lower, upper), upper)
 
     def upper(self, rounds: int) -> float:
-        """The upper bound of ε(δ) alone."""
+        """The certified ε(δ) after so many rounds, kept once worked out: what a study promises, its budget counts."""
         natural(rounds=rounds)
         if not rounds or not any(event.rounds for event in self.events):
             return 0.0
@@ -138,7 +142,10 @@ class Course:
         return self._known[rounds]
 
     def _routes(self, first: int, last: int) -> list[_Upper]:
-        """The routes of a block, made for its first round; for its last where δ has no room for what they set aside."""
+        """The routes asked for each number of rounds between `first` and `last`: those about as good as the best there.
+
+        Made for the first round; for the last where δ has no room for what they set aside.
+        """
         base, made = first, Account(self._times(first)).routes
         if any(route.aside * last > self.delta * first / 2 for route in made):
             base, made = last, Account(self._times(last)).routes
@@ -151,16 +158,16 @@ class Course:
         return [one for at, one in enumerate(found) if at in near]
 
     def witnesses(self, rounds: int) -> list[Witness]:
-        """Explicit data for so many rounds."""
+        """Witnesses of so many rounds, whose curves the central-limit ε in a record line is worked out from."""
         base = min(last_of_block(rounds), FEW)
         return [one._replace(parts=tuple(scaled_parts(one.parts, rounds, base))) for one, _ in self._made[base]]
 
     @cached_property
     def _made(self) -> dict[int, list[tuple[Witness, Repeated]]]:
-        """Witnesses of one round and of a few, with their curves: some data are met only once, some only in turns."""
+        """Witnesses of one round and of a few, with curves for any number: some data are met once, some in turns."""
         made = {base: Account(self._times(base)).witnesses for base in (1, FEW)}
         return {base: [(one, Repeated(one.parts, base, self.delta)) for one in own] for base, own in made.items()}
 
     def _times(self, rounds: int) -> tuple[Event, ...]:
-        """The events of so many rounds."""
+        """The events of so many rounds: those of one round, each that many times as often."""
         return tuple(replace(event, rounds=event.rounds * rounds) for event in self.events)

@@ -73,6 +73,7 @@ class Event:
     seen: Seen | None = None  # of a test before a release: its margin and noise, or only which branch was taken
 
     def __post_init__(self) -> None:
+        """Refuse an event that a ledger cannot be charged for: no proof speaks of its facts together."""
         _check_costed(self.mechanism)
         natural(rounds=self.rounds)
         whole(dimension=self.dimension)
@@ -99,7 +100,7 @@ class Event:
             )
 
     def _check_bound(self) -> None:
-        """Refuse what is bounded otherwise than its mechanism says, or than its proof needs."""
+        """Refuse an event whose inputs are bounded otherwise than its mechanism says, or than its proof needs."""
         match self.bound:
             case None:
                 if self.dimension > 1:
@@ -114,7 +115,7 @@ class Event:
                 assert_never(never)
 
     def _check_trust(self) -> None:
-        """Refuse what no proof speaks of under this trust."""
+        """Refuse an event whose mechanism has no proof under its trust, such as most under sums alone."""
         match self.trust:
             case Central():
                 pass
@@ -130,7 +131,10 @@ class Event:
                 assert_never(never)
 
     def _check_sent(self) -> None:
-        """A client that is asked is seen to be there, and who is absent is seen to be: only what it sends is hidden."""
+        """Refuse an event of clients sampled, or added and removed, whose messages are sent: who sends is seen.
+
+        A client that is asked is seen to be there, and who is absent is seen to be: only what it sends is hidden.
+        """
         match self.unit:
             case "record":
                 return
@@ -154,7 +158,7 @@ def by_hand(
     rounds: int = 1, sampling: float = 1.0, trust: Word | None = None, clients: int | None = None,
     unit: Unit | None = None, adjacency: Adjacency | None = None, seen: Seen | None = None,
 ) -> Event:  # fmt: skip
-    """An event in words. What is not given is what the mechanism by itself stands for.
+    """An event in words, as `fedpriv account` has it; what is not given is what the mechanism by itself stands for.
 
     Gaussian and Laplace noise, and releases of whole batches, are a curator's: trust central, unit record, and
     add-remove for all that add noise to a sum. Everything else is a client's message under local trust, by replacement,
@@ -179,7 +183,7 @@ def by_hand(
 
 
 def event_as_data(event: Event) -> dict[str, Any]:
-    """An event as plain data, for ledgers and reports."""
+    """An event as plain data, words and numbers, that ledgers, run headers and reports keep as JSON."""
     return {
         "kind": type(event.mechanism).__name__, "settings": settings_of(event.mechanism), "bound": _named(event.bound),
         "dimension": event.dimension, "trust": word_of(event.trust), "clients": certain_contributors(event.trust),
@@ -189,7 +193,7 @@ def event_as_data(event: Event) -> dict[str, Any]:
 
 
 def event_of(entry: Mapping[str, Any]) -> Event:
-    """The event that `event_as_data` has made plain data of, in this format or in the one before, which had a geometry.
+    """The event in an entry of a ledger or a run's header, in the format of `event_as_data` or the one before it.
 
     A fact left out is never filled in: it may cost less.
     """
@@ -212,7 +216,7 @@ def event_of(entry: Mapping[str, Any]) -> Event:
 
 
 def _upgraded(entry: Mapping[str, Any]) -> dict[str, Any]:
-    """An entry of format 1, as one that costs the same.
+    """A ledger's entry of the first format, which had a geometry, as one of today's that costs the same.
 
     It said of a client's message under Gaussian or Laplace noise that adding or removing it moves a sum by `clip`, as a
     curator's noise on that sum would be costed, which is what such an entry becomes. Every other message cost the same
@@ -233,13 +237,13 @@ def _upgraded(entry: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _check_costed(mechanism: object) -> None:
-    """Refuse what is no mechanism, or one that nothing is known of."""
+    """Refuse as an event's mechanism whatever is none of those whose privacy is known."""
     if type(mechanism) not in COSTED.values():
         raise FedprivError(f"mechanism must be one of {', '.join(COSTED)}, got {mechanism!r}")
 
 
 def levels_of(event: Event) -> list[tuple[float, int]]:
-    """Inputs to tell apart, ±level on so many coordinates: the largest ones, or several where a norm is shared out."""
+    """The inputs to tell apart in an event's coordinates: (level, k) for ±level on k of them, as its bound allows."""
     clip, peak = event.mechanism.clip, event.mechanism.peak
     if event.dimension == 1 or geometry_of(event.bound) == "linf":
         return [(peak, event.dimension)]
@@ -247,5 +251,5 @@ def levels_of(event: Event) -> list[tuple[float, int]]:
 
 
 def _named(bound: Bound | None) -> dict[str, Any] | None:
-    """A bound as plain data, from which `event_of` makes it again."""
+    """A bound as plain data for a ledger's entry, from which `event_of` makes it again."""
     return None if bound is None else {"kind": type(bound).__name__, **vars(bound)}

@@ -39,6 +39,7 @@ class Budget:
     delta: float  # between 0 and 1
 
     def __post_init__(self) -> None:
+        """Refuse, in the budget of a ledger or a node's policy, an ε not positive or a δ that is no probability."""
         positive(epsilon=self.epsilon)
         probability(delta=self.delta)
 
@@ -59,13 +60,14 @@ class Ledger:
     budget: Budget | None = None  # None where nothing is refused
 
     def __post_init__(self) -> None:
+        """Refuse, in a client's ledger, a budget that is no Budget, and events that are no tuple of Event."""
         if self.budget is not None and not isinstance(self.budget, Budget):
             raise FedprivError(f"budget must be a Budget, got {self.budget!r}")
         if not isinstance(self.events, tuple) or not all(isinstance(each, Event) for each in self.events):
             raise FedprivError(f"events must be a tuple of Event, got {str(self.events)[:80]}")
 
     def add(self, event: Event) -> Ledger:
-        """The ledger with one more event; refused where it would pass the budget, which leaves this one unchanged."""
+        """A client's ledger with one more event; refused where it would pass the budget, this one staying as it is."""
         if not isinstance(event, Event):
             raise FedprivError(f"a ledger holds events, got {event!r}")
         events = (*self.events, event)
@@ -87,7 +89,7 @@ class Ledger:
         return grown
 
     def affords(self, event: Event) -> bool:
-        """Whether `add` would take the event."""
+        """Whether an event, such as a client's next message, fits the ledger's budget."""
         try:
             self.add(event)
         except BudgetExceeded:
@@ -95,7 +97,7 @@ class Ledger:
         return True
 
     def of_unit(self, unit: Unit | None = None) -> tuple[Event, ...]:
-        """The events that protect one unit; which, must be said where there are both."""
+        """The ledger's events that protect records, or clients; which, must be said where it holds both."""
         if unit is not None:
             one_of(get_args(Unit), unit=unit)
         units = {event.unit for event in self.events}
@@ -104,19 +106,19 @@ class Ledger:
         return tuple(event for event in self.events if unit is None or event.unit == unit)
 
     def epsilon(self, delta: float, unit: Unit | None = None) -> Bounds:
-        """ε(δ) of everything so far, from both sides."""
+        """ε(δ), from both sides, of all that a client's ledger holds of one unit."""
         return self._account(unit).epsilon(delta).bounds
 
     def delta(self, epsilon: float, unit: Unit | None = None) -> Bounds:
-        """δ(ε) of everything so far, from both sides."""
+        """δ(ε), from both sides, of all that a client's ledger holds of one unit."""
         return self._account(unit).delta(epsilon).bounds
 
     def _account(self, unit: Unit | None) -> Account:
-        """The events that protect one unit, to be costed together."""
+        """The ledger's events that protect one unit, as an account that costs them together."""
         return Account(self.of_unit(unit))
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Written beside the old file and put in its place at once, so that a crash leaves one of the two whole."""
+        """Write a client's ledger to a file of JSON, in the old one's place at once: a crash leaves either whole."""
         try:
             target = Path(path)
             if not target.name or target.is_dir() or "\0" in str(target):
@@ -136,7 +138,7 @@ class Ledger:
 
     @staticmethod
     def load(path: str | os.PathLike[str]) -> Ledger:
-        """The ledger of a file, older formats brought up to date."""
+        """A client's ledger of events from its file, older formats brought up to date; a damaged one is refused."""
         try:
             document = json.loads(Path(path).read_text(encoding="utf-8"))
             found = document["format"]
@@ -156,12 +158,12 @@ class Ledger:
 
 
 def _short(error: Exception) -> str:
-    """The first line of what went wrong, or the name of the error."""
+    """The first line of an error, or its name, for the message that a ledger's file is damaged."""
     return (str(error) or type(error).__name__).splitlines()[0][:200]
 
 
 def _plain(value: Any) -> Any:
-    """A numpy number as Python's own."""
+    """A numpy number as Python's own, for the JSON of a ledger's file; anything else is refused."""
     if hasattr(value, "item"):
         return value.item()
     raise FedprivError(f"a ledger holds numbers and words, not {value!r}")

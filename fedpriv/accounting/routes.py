@@ -48,7 +48,7 @@ class Route(NamedTuple):
 
 
 def route_epsilon(route: Route, delta: float, tolerance: float) -> float:
-    """The upper bound of ε(δ) by this route."""
+    """The upper bound of ε at δ that one route of an account proves; ∞ where it sets more than δ aside."""
     if delta < route.aside:
         return inf
     if route.divergence is not None:
@@ -57,49 +57,54 @@ def route_epsilon(route: Route, delta: float, tolerance: float) -> float:
 
 
 def route_delta(route: Route, epsilon: float, tolerance: float) -> float:
-    """The upper bound of δ(ε) by this route."""
+    """The upper bound of δ at ε that one route of an account proves."""
     if route.divergence is not None:
         return min(renyi.renyi_delta(route.divergence, epsilon) + route.aside, 1.0)
     return min(compose(route.parts).delta(epsilon, tolerance).upper + route.aside, 1.0)
 
 
 def with_divergence(route: Route) -> Route | None:
-    """The Rényi divergences of composed curves, to be added to those of others; None where they are infinite."""
+    """A route of curves as one of Rényi divergences, to be added to other events'; None where they are infinite."""
     if any(_divergence(curve, 2.0) == inf for curve, _ in route.parts):
         return None
     parts = route.parts
 
     def divergence(alpha: float) -> float:
+        """The divergence D_α of all the route's curves together."""
         return sum(count * _divergence(curve, alpha) for curve, count in parts) * OUTWARD
 
     return route._replace(parts=(), divergence=divergence)
 
 
 def finite_divergence(route: Route) -> Route:
-    """The Rényi divergences of the outcomes whose losses are finite, the chance of the others being set aside."""
+    """A route of curves as one of finite losses' Rényi divergences, for budgets; infinite ones are set aside from δ."""
     parts = route.parts
     lost = sum(count * max(side.impossible for side in _sides(curve)) for curve, count in parts)
 
     def divergence(alpha: float) -> float:
+        """The divergence D_α of all the route's curves together, infinite losses left out."""
         return sum(count * _finite(curve, alpha) for curve, count in parts) * OUTWARD
 
     return route._replace(parts=(), divergence=divergence, aside=(route.aside + lost) * OUTWARD)
 
 
 def _sides(curve: Tradeoff) -> tuple[Atoms, ...]:
-    """The pair of distributions above the curve, and that of the other direction where it is another."""
+    """The distributions of loss above a route's curve, of both directions where they differ, for its divergences."""
     return (curve.above,) if curve.symmetric else (curve.above, curve.inverse.above)
 
 
 def _divergence(curve: Tradeoff, alpha: float) -> float:
-    """D_α of the worse direction: αμ²/2 for the Gaussian, else ln E_Q[e^{(α−1)·loss}]/(α − 1), which may be ∞."""
+    """D_α of a route's curve in its worse direction: αμ²/2 for the Gaussian, else by its losses; it may be ∞.
+
+    By its losses: ln E_Q[e^{(α−1)·loss}]/(α − 1).
+    """
     if curve.gaussian_mu is None and any(side.impossible > 0 for side in _sides(curve)):
         return inf
     return _finite(curve, alpha)
 
 
 def _finite(curve: Tradeoff, alpha: float) -> float:
-    """D_α of the worse direction, of the outcomes whose losses are finite."""
+    """Rényi divergence D_α of a route's curve in its worse direction, infinite losses left out."""
     if curve.gaussian_mu is not None:
         return alpha * curve.gaussian_mu**2 / 2
     sides = _sides(curve)
@@ -107,7 +112,7 @@ def _finite(curve: Tradeoff, alpha: float) -> float:
 
 
 def routes_of(event: Event) -> list[Route]:
-    """Every upper bound of one event."""
+    """Every route to an upper bound of what one event gives away, as its trust has it seen."""
     match event.trust:
         case Sums(certain):
             return _sum_routes(event, certain)
@@ -118,7 +123,7 @@ def routes_of(event: Event) -> list[Route]:
 
 
 def _seen_routes(event: Event) -> list[Route]:
-    """Every upper bound of messages, or of a curator's answers, that are seen one by one."""
+    """The routes of an event whose messages, or a curator's answers, are seen one by one."""
     if isinstance(event.mechanism, Ptr):  # exact pairs, whatever the dimension; and a theorem, which bounds any noise
         proof = f"exact pairs of propose-test-release, {event.seen} seen, their hull composed (docs/ptr.md)"
         divergences = Route("Rényi divergences of [P] Theorem 4.3", (), event.mechanism.renyi(event.rounds))
@@ -145,7 +150,7 @@ def replaced_on_a_sum(
     event: Event,
     rounding: float = OUTWARD,  # times the reach: a little more than 1 for a bound, a little less for a witness
 ) -> Tradeoff | None:
-    """The curve of a record on a Poisson sample made another, of a curator's Gaussian or Laplace noise on a sum.
+    """The curve of a record replaced in a Poisson sample under a curator's Gaussian or Laplace sum; else None.
 
     A record that is not drawn adds nothing. A client's own message is another matter: it is sent whoever was drawn.
     """
@@ -173,13 +178,13 @@ def replaced_on_a_sum(
 
 
 def seen_of(event: Event) -> Seen:
-    """What is seen of a test."""
+    """What is seen of the test before a release (`Ptr`): its margin, or only which branch was taken."""
     assert event.seen is not None  # or the event were refused
     return event.seen
 
 
 def _coordinate_routes(event: Event, curve: Tradeoff | None = None, proof: str = "") -> list[Route]:
-    """The worst pair of one coordinate, composed over coordinates and rounds."""
+    """Routes by the worst pair of one coordinate, or another `curve` of one, composed over coordinates, rounds."""
     curve = curve or event.mechanism.tradeoff(event.adjacency)
     proof = proof or "exact pair of one coordinate, composed"
     if event.sampling == 1:
@@ -194,7 +199,7 @@ def _coordinate_routes(event: Event, curve: Tradeoff | None = None, proof: str =
 
 
 def _vector_routes(event: Event) -> list[Route]:
-    """Dimension-free bounds under ‖x‖₂ ≤ clip, and the box around the ball."""
+    """Routes of messages of ‖x‖₂ ≤ clip: bounds without the dimension, and by the box around the ball."""
     assert not isinstance(event.mechanism, Ptr | Histogram)  # which have routes of their own
     bound = event.mechanism.vector(event.dimension, event.adjacency)
     found = []
@@ -210,7 +215,7 @@ def _vector_routes(event: Event) -> list[Route]:
 
 
 def _gaussian_route(event: Event, mu: float, proof: str, aside: float = 0.0) -> Route:
-    """A release that is μ-GDP in every round, but for a failure of probability `aside` in all."""
+    """The route of releases that are μ-GDP in every round, but for a failure of probability `aside` in all."""
     gaussian = Tradeoff.gaussian(mu)
     if event.sampling < 1:
         return _sampled(gaussian, event, f"{proof}, Poisson sampled")._replace(aside=aside)
@@ -218,12 +223,12 @@ def _gaussian_route(event: Event, mu: float, proof: str, aside: float = 0.0) -> 
 
 
 def _sampled(curve: Tradeoff, event: Event, proof: str) -> Route:
-    """A curve on a Poisson sample, once a round."""
+    """The route of a curve that is met once a round on the event's Poisson sample."""
     return Route(proof, ((curve.subsampled(event.sampling, event.adjacency), event.rounds),))
 
 
 def _sum_routes(event: Event, clients: int) -> list[Route]:
-    """The coins in the other clients' votes hide one in a sum; and what would hold if every message were seen."""
+    """Routes where sums of `clients` messages are seen: the others' coins hide one; and those as if each were seen."""
     mechanism = event.mechanism
     if isinstance(mechanism, AddsUp):
         seen = replace(event, mechanism=mechanism.aggregated(clients), trust=Local())
@@ -248,7 +253,7 @@ def _sum_routes(event: Event, clients: int) -> list[Route]:
 
 @lru_cache(maxsize=128)
 def _pair_of_sums(event: Event, clients: int) -> Tradeoff:
-    """The curve of one coordinate of a sum of so many messages, of all but unlucky numbers of coins."""
+    """The curve of one coordinate of a sum of `clients` messages, unlucky numbers of coins being set aside."""
     mechanism, set_aside = event.mechanism, SET_ASIDE**2 / max(event.rounds * event.dimension, 1)
     if isinstance(mechanism, Ternary):
         peak, spread, scale = mechanism.peak, mechanism.spread, mechanism.scale
@@ -257,17 +262,17 @@ def _pair_of_sums(event: Event, clients: int) -> Tradeoff:
 
 
 def votes_of(mechanism: Any) -> tuple[int, float]:
-    """(M, p_max) of a mechanism whose votes are summed."""
+    """(M, p_max) of a mechanism that votes: votes a coordinate, and the largest chance of a +, for bounds of sums."""
     return trials_of(mechanism), share_at(mechanism, mechanism.peak)
 
 
 def share_at(mechanism: Any, level: float) -> float:
-    """The chance of a vote for + at an input."""
+    """The chance that a mechanism's vote is + at an input `level`."""
     return float(mechanism.chance(np.array(level)))
 
 
 def seen_as_one(event: Event) -> Any:
-    """The mechanism whose message is what is seen: of noise that adds up, the sum's."""
+    """The mechanism that costs what is seen of an event: its own, or of summed noise that of the whole sum."""
     match event.trust:
         case Sums(certain) if isinstance(event.mechanism, AddsUp):
             return event.mechanism.aggregated(certain)
@@ -278,7 +283,7 @@ def seen_as_one(event: Event) -> Any:
 
 
 def mu_of(event: Event) -> float:
-    """Gaussian-DP of one round, as if every message were seen; sampling only helps."""
+    """A Gaussian-DP μ of one round of an event, as if every message were seen; sampling only helps."""
     if isinstance(event.mechanism, Ptr):
         return event.mechanism.mu
     if isinstance(event.mechanism, Histogram):

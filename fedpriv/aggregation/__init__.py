@@ -87,7 +87,7 @@ RULES = Registry(
 
 
 def rule_of(kind: str, settings: Table, rules: Registry[Rule] = RULES) -> Rule:
-    """The rule of that kind with those settings, or one line that says what is wrong; `before` lists what precedes it.
+    """The server's rule that a study's table names, with the steps in its `before`; an error says what is wrong.
 
     >>> rule_of("Median", {"before": [{"kind": "Bucketing", "size": 2}]})
     Chain(before=(Bucketing(size=2),), rule=Median())
@@ -106,7 +106,7 @@ def rule_of(kind: str, settings: Table, rules: Registry[Rule] = RULES) -> Rule:
 
 
 def with_assumed_attackers(kind: str, settings: Table, attackers: int, rules: Registry[Rule] = RULES) -> dict[str, Any]:
-    """The settings, the number of attackers filled in where a rule, or what precedes it, assumes one and is not told.
+    """A rule's settings with the study's number of attackers filled in where it, or a step before it, assumes one.
 
     >>> with_assumed_attackers("Krum", {"before": [{"kind": "Nnm"}]}, 3)
     {'before': [{'kind': 'Nnm', 'byzantine': 3}], 'byzantine': 3}
@@ -118,12 +118,12 @@ def with_assumed_attackers(kind: str, settings: Table, attackers: int, rules: Re
 
 
 def rule_alone(rule: Rule) -> Any:
-    """The rule itself, without what precedes it."""
+    """A study's rule without the steps before it: who looks for a vote or a reference asks this one."""
     return rule.rule if isinstance(rule, Chain) else rule
 
 
 def _filled(registry: Registry[Any], kind: str, settings: Table, attackers: int) -> dict[str, Any]:
-    """Settings as the class has them, with the number of attackers where it assumes one and is not told."""
+    """Settings of a rule or a step before it, with the study's attackers where its class assumes some and has none."""
     cls = registry.named(kind) if kind in registry or ":" in kind else None
     name = getattr(cls, "assumes", None)
     given = fitted_settings(cls, settings)
@@ -131,7 +131,7 @@ def _filled(registry: Registry[Any], kind: str, settings: Table, attackers: int)
 
 
 def _steps_before(settings: Table) -> Sequence[Table]:
-    """The tables of the list, or an error that says what is none."""
+    """The tables of the steps before a rule, its setting `before`; refused where one is no table with a kind."""
     tables = settings.get("before", [])
     if not isinstance(tables, list | tuple):
         raise FedprivError(f'before must be a list of tables such as [{{kind = "Nnm"}}], got {tables!r}')
@@ -142,5 +142,5 @@ def _steps_before(settings: Table) -> Sequence[Table]:
 
 
 def _without(table: Table, name: str) -> dict[str, Any]:
-    """A table less one of its names."""
+    """A table of settings less one of its names, such as `before` or `kind`."""
     return {each: value for each, value in table.items() if each != name}

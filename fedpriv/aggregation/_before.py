@@ -35,25 +35,26 @@ class Nnm:
     keeps_symbols: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
+        """Refuse, in a study's table of this step, attackers that are no whole number from 0 on."""
         check_fields(self)
 
     @property
     def least(self) -> int:
-        """2f + 1 rows."""
+        """The fewest messages that can be mixed, 2f + 1; a round with fewer is refused."""
         return 2 * self.byzantine + 1
 
     def left(self, rows: int) -> int:
-        """As many as came."""
+        """How many rows the rule sees after this step where so many came: as many."""
         return rows
 
     def __call__(self, matrix: Vector, aid: Aid | None = None) -> Vector:
-        """The mixed rows."""
+        """The rows that the rule sees: each message mixed with those nearest to it."""
         rows, sizes = measured_rows(matrix, self.least, self)
         with one_thread():
             return np.asarray(self.weights(Cloud.of(rows, sizes)).astype(rows.dtype) @ rows)
 
     def weights(self, cloud: Cloud) -> Vector:
-        """The weights of the means, a row for each."""
+        """For each point a row of weights over all, whose mean takes its place: 1/(n − f) for each of the nearest."""
         squares, near = cloud.squares, len(cloud) - self.byzantine
         last = np.partition(squares, near - 1, axis=1)[:, near - 1 : near]
         nearer, level = squares < last, squares == last
@@ -76,14 +77,15 @@ class Bucketing:
     keeps_symbols: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
+        """Refuse, in a study's table of this step, a bucket's size that is no whole number from 1 on."""
         check_fields(self)
 
     def left(self, rows: int) -> int:
-        """⌈n / s⌉; the last mean may be of fewer."""
+        """How many rows the rule sees after this step where so many came, ⌈n / s⌉; the last mean may be of fewer."""
         return -(-rows // self.size)
 
     def __call__(self, matrix: Vector, aid: Aid | None = None) -> Vector:
-        """The means of the buckets."""
+        """The rows that the rule sees: means of `size` messages, in an order that `aid.rng` draws."""
         rows = usable_rows(matrix, self.least, self)
         order = (aid or Aid()).draws_for(self).permutation(len(rows))
         kind = rows.dtype if rows.dtype.kind == "f" else np.float64
@@ -115,19 +117,20 @@ class Arc:
     keeps_symbols: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
+        """Refuse, in a study's table of this step, attackers that are no whole number from 0 on."""
         check_fields(self)
 
     @property
     def least(self) -> int:
-        """2f + 1 rows."""
+        """The fewest messages of which the longest can be cut, 2f + 1; a round with fewer is refused."""
         return 2 * self.byzantine + 1
 
     def left(self, rows: int) -> int:
-        """As many as came."""
+        """How many rows the rule sees after this step where so many came: as many."""
         return rows
 
     def __call__(self, matrix: Vector, aid: Aid | None = None) -> Vector:
-        """The rows, none longer than the longest that is kept."""
+        """The rows that the rule sees: the messages, none longer than the longest one that is kept as it is."""
         rows, sizes = measured_rows(matrix, self.least, self)
         count = len(rows)
         cut = 2 * self.byzantine * (count - self.byzantine) // count
@@ -149,17 +152,18 @@ class NormClipping:
     keeps_symbols: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
+        """Refuse, in a study's table of this step, a radius that is not positive."""
         check_fields(self)
 
     def left(self, rows: int) -> int:
-        """As many as came."""
+        """How many rows the rule sees after this step where so many came: as many."""
         return rows
 
     def __call__(self, matrix: Vector, aid: Aid | None = None) -> Vector:
-        """The rows, none longer than the radius."""
+        """The rows that the rule sees: the messages, none longer than the radius in ℓ2."""
         return _within(*measured_rows(matrix, self.least, self), self.radius)
 
 
 def _within(rows: Vector, sizes: Vector, longest: float) -> Vector:
-    """The rows, those that are longer cut to that length."""
+    """Messages as rows, those of an ℓ2 norm (`sizes`) above `longest` shortened to it: what both clipping steps do."""
     return scaled_rows(rows, np.where(sizes > longest, longest / np.where(sizes > 0, sizes, 1), 1))

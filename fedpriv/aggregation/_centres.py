@@ -37,14 +37,18 @@ class GeometricMedian:
     least: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
+        """Refuse, in a study's table of its rule, a smoothing that is not positive."""
         check_fields(self)
 
     def __call__(self, matrix: Vector, aid: Aid | None = None) -> Vector:
-        """The geometric median of the finite rows."""
+        """The geometric median of the messages, rows that are not finite left out: the server's direction."""
         return weighed(self, matrix)
 
     def weights(self, cloud: Cloud) -> Vector:
-        """βᵢ / Σ β at the end: distances follow from the inner products, ‖xᵢ − Σ wⱼ xⱼ‖² = Pᵢᵢ − 2(Pw)ᵢ + wᵀPw."""
+        """The weight of each message in their geometric median, βᵢ / Σ β after Weiszfeld's last step.
+
+        Distances follow from the inner products, ‖xᵢ − Σ wⱼ xⱼ‖² = Pᵢᵢ − 2(Pw)ᵢ + wᵀPw.
+        """
         own, weights = np.diag(cloud.products), np.full(len(cloud), 1 / len(cloud))
         for _ in range(_STEPS):
             towards = cloud.products @ weights
@@ -76,10 +80,11 @@ class CenteredClipping:
     least: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
+        """Refuse, in a study's table of its rule, a radius not positive, or steps that are none from 1 on."""
         check_fields(self)
 
     def __call__(self, matrix: Vector, aid: Aid | None = None) -> Vector:
-        """The centre after the last step, from the finite rows."""
+        """The centre after the last step, rows that are not finite left out: the server's direction."""
         rows, distances = measured_rows(matrix, self.least, self)
         point = np.zeros(rows.shape[1])
         with one_thread():

@@ -26,10 +26,10 @@ class Rule(Protocol):
 
     @property
     def least(self) -> int:
-        """The rows without which it cannot work."""
+        """The fewest messages the rule can work with; a study that asks fewer, and a round of fewer, are refused."""
 
     def __call__(self, matrix: Vector, aid: Aid | None = None) -> Vector:
-        """What the rows agree on."""
+        """The vector that the messages, a row of the matrix each, agree on: the server's direction in a round."""
 
 
 @runtime_checkable
@@ -38,7 +38,7 @@ class GivesSigns(Protocol):
 
     @property
     def votes(self) -> bool:
-        """Whether it gives signs, and no mean."""
+        """Whether the rule's vector is of signs, −1, 0 and +1, and no mean: the study's decoder is then a vote."""
 
 
 @runtime_checkable
@@ -47,7 +47,7 @@ class GivesSum(Protocol):
 
     @property
     def sums(self) -> bool:
-        """Whether it gives a sum, which is divided by the rows."""
+        """Whether the rule's vector is a sum, which the server divides by the number of rows."""
 
 
 @runtime_checkable
@@ -56,11 +56,11 @@ class NeedsReference(Protocol):
 
     @property
     def needs_reference(self) -> bool:
-        """Whether it asks for it."""
+        """Whether the rule asks for the server's own update, as FlTrust does, in `aid.reference`."""
 
     @property
     def root(self) -> int:
-        """Of how many records, which the server holds itself."""
+        """From how many records, which the server holds itself, its own update for the rule is computed."""
 
 
 class Before(Protocol):
@@ -68,20 +68,20 @@ class Before(Protocol):
 
     @property
     def keeps_symbols(self) -> bool:
-        """Whether the rows that come out are some of those that went in, and none is cut, mixed or averaged.
+        """Whether the rows this step gives are some of its own, none of them cut, mixed or averaged.
 
         Before a MajorityVote such a step sees symbols, in half steps about their centre, in the place of updates.
         """
 
     @property
     def least(self) -> int:
-        """The rows without which it cannot work."""
+        """The fewest messages the step can work with; a round with fewer is refused."""
 
     def left(self, rows: int) -> int:
-        """How many rows come out where so many go in."""
+        """How many rows the step leaves for the rule where so many go in."""
 
     def __call__(self, matrix: Vector, aid: Aid | None = None) -> Vector:
-        """The rows that the rule sees."""
+        """The rows that the rule sees in the place of the messages: changed, fewer, or both."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ class Chain:
 
     @property
     def least(self) -> int:
-        """The rows with which every step has what it needs."""
+        """The fewest messages with which every step and the rule can work; a study that asks fewer is refused."""
         steps: tuple[Before | Rule, ...] = (*self.before, self.rule)
         for rows in range(1, MOST):
             if all(self._rows_at(place, rows) >= step.least for place, step in enumerate(steps)):
@@ -110,21 +110,24 @@ class Chain:
 
     @property
     def mixing(self) -> Before | None:
-        """The first step whose rows are no messages of the mechanism any more, if there is one."""
+        """The first step whose rows are no symbols any more, which a study refuses before a MajorityVote; else None."""
         return next((step for step in self.before if not step.keeps_symbols), None)
 
     def left(self, rows: int) -> int:
-        """How many rows the rule itself sees where so many come in."""
+        """How many rows the rule itself sees where so many messages come in."""
         return self._rows_at(len(self.before), rows)
 
     def _rows_at(self, place: int, rows: int) -> int:
-        """How many rows the step at a place sees where so many come in."""
+        """How many rows the step at a place of the chain sees where so many messages come in."""
         for step in self.before[:place]:
             rows = step.left(rows)
         return rows
 
     def __call__(self, matrix: Vector, aid: Aid | None = None) -> Vector:
-        """What the rule makes of the rows; one matrix of distances serves an Nnm and a rule of distances after it."""
+        """The server's direction: messages through every step, then the rule.
+
+        One matrix of distances serves an Nnm and a rule of distances after it.
+        """
         *early, last = self.before
         for step in early:
             matrix = step(matrix, aid)

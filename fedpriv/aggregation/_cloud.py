@@ -27,7 +27,9 @@ class Cloud:
 
     @staticmethod
     def of(rows: Vector, sizes: Vector) -> Cloud:
-        """The points of a matrix, about the row of median norm; about another, where that turns out to lie far off.
+        """Messages, of the norms `sizes`, as points for a rule of distances: their inner products about one of them.
+
+        About the row of median norm; about another, where that turns out to lie far off.
 
         >>> Cloud.of(np.array([[1.0, 0.0], [4.0, 4.0], [0.0, 0.0]]), np.array([1.0, 5.7, 0.0])).squares.tolist()
         [[0.0, 25.0, 1.0], [25.0, 0.0, 32.0], [1.0, 32.0, 0.0]]
@@ -40,11 +42,12 @@ class Cloud:
         return cloud
 
     def __len__(self) -> int:
+        """How many points, one a message."""
         return len(self.products)
 
     @property
     def squares(self) -> Vector:
-        """Squared distances between the points."""
+        """Squared distances between the points, (n, n): what Krum and its kin rank messages by."""
         own = np.diag(self.products)
         found = own[:, None] + own - 2 * self.products
         np.maximum(found, 0, out=found)
@@ -52,12 +55,15 @@ class Cloud:
         return found
 
     def mixed(self, weights: Vector) -> Cloud:
-        """The cloud of weighted means of the points, a row of weights for each; every row sums to 1."""
+        """The cloud of weighted means of the points, as Nnm makes them: a row of weights for each, which sums to 1."""
         return Cloud(weights @ self.products @ weights.T)
 
 
 def _products(rows: Vector, centre: Vector) -> Vector:
-    """Blocks of columns in the precision of the rows, added up in double."""
+    """Inner products of messages about a centre, (n, n), for a cloud.
+
+    Blocks of columns in the precision of the rows, added up in double.
+    """
     step = max(256, min(4096, _BLOCK // len(rows)))
     total, shifted = np.zeros((len(rows), len(rows))), np.empty((len(rows), step), rows.dtype)
     for start in range(0, rows.shape[1], step):
@@ -74,14 +80,14 @@ class Weighing(Protocol):
 
     @property
     def least(self) -> int:
-        """The rows it needs."""
+        """The fewest messages the rule can work with; a round with fewer is refused."""
 
     def weights(self, cloud: Cloud) -> Vector:
-        """A weight for each point; they sum to 1."""
+        """The weight of each message, a point of the cloud, in the mean that is the rule's result; they sum to 1."""
 
 
 def weighed(rule: Weighing, matrix: Vector) -> Vector:
-    """The weighted mean that such a rule makes of a matrix."""
+    """The direction of a rule that weighs messages by their distances: the weighted mean of the finite rows."""
     rows, sizes = measured_rows(matrix, rule.least, rule)
     with one_thread():
         return weighted_sum(rule.weights(Cloud.of(rows, sizes)), rows)

@@ -37,19 +37,20 @@ class Krum:
     assumes: ClassVar[str] = "byzantine"
 
     def __post_init__(self) -> None:
+        """Refuse, in a study's table of its rule, attackers that are no whole number from 0 on."""
         check_fields(self)
 
     @property
     def least(self) -> int:
-        """2f + 3 rows."""
+        """The fewest messages that can be ranked, 2f + 3; a round with fewer is refused."""
         return 2 * self.byzantine + 3
 
     def __call__(self, matrix: Vector, aid: Aid | None = None) -> Vector:
-        """The chosen one of the finite rows."""
+        """The message that is closest to its neighbours, rows that are not finite left out: the server's direction."""
         return weighed(self, matrix)
 
     def weights(self, cloud: Cloud) -> Vector:
-        """All weight on one point."""
+        """The weights that choose one message, 1 at its place and 0 elsewhere."""
         return _equally(len(cloud), _ranked(cloud.squares, self.byzantine)[:1])
 
 
@@ -68,19 +69,20 @@ class MultiKrum:
     assumes: ClassVar[str] = "byzantine"
 
     def __post_init__(self) -> None:
+        """Refuse, in a study's table of its rule, attackers that are none from 0 on, kept rows none from 1 on."""
         check_fields(self)
 
     @property
     def least(self) -> int:
-        """2f + 3 rows, and as many as are kept."""
+        """The fewest messages that can be ranked, 2f + 3, or as many as are kept if more; fewer are refused."""
         return max(2 * self.byzantine + 3, self.kept or 0)
 
     def __call__(self, matrix: Vector, aid: Aid | None = None) -> Vector:
-        """The mean of those of the finite rows that are kept."""
+        """The mean of the messages that Krum ranks first, rows that are not finite left out: the server's direction."""
         return weighed(self, matrix)
 
     def weights(self, cloud: Cloud) -> Vector:
-        """One weight for all points that are kept."""
+        """The weights of the messages in the mean: one weight for all that are kept, 0 for the others."""
         kept = self.kept or len(cloud) - self.byzantine
         return _equally(len(cloud), _ranked(cloud.squares, self.byzantine)[:kept])
 
@@ -102,15 +104,16 @@ class Bulyan:
     assumes: ClassVar[str] = "byzantine"
 
     def __post_init__(self) -> None:
+        """Refuse, in a study's table of its rule, attackers that are no whole number from 0 on."""
         check_fields(self)
 
     @property
     def least(self) -> int:
-        """4f + 3 rows."""
+        """The fewest messages it can work with, 4f + 3; a round with fewer is refused."""
         return 4 * self.byzantine + 3
 
     def __call__(self, matrix: Vector, aid: Aid | None = None) -> Vector:
-        """The result for the finite rows."""
+        """The trimmed mean of messages that Krum chose, rows that are not finite left out: the server's direction."""
         rows, sizes = measured_rows(matrix, self.least, self)
         with one_thread():
             squares = Cloud.of(rows, sizes).squares
@@ -119,21 +122,21 @@ class Bulyan:
 
 
 def _ranked(squares: Vector, byzantine: int) -> Places:
-    """Points by their sum of squared distances to the n − f − 2 nearest others, the closest first."""
+    """Krum's ranking, the best first: places by the sum of squared distances to the n − f − 2 nearest others."""
     near = len(squares) - byzantine - 2
     nearest = np.sort(squares, axis=1)[:, : near + 1]  # each point itself is its nearest, at 0
     return np.argsort(nearest.sum(axis=1), kind="stable")
 
 
 def _equally(count: int, chosen: Places) -> Vector:
-    """The weights of a mean of the chosen among so many points."""
+    """The weights, of `count` messages, of the mean of the chosen ones: the same for all these, 0 for others."""
     weights = np.zeros(count)
     weights[chosen] = 1 / len(chosen)
     return weights
 
 
 def _one_by_one(squares: Vector, byzantine: int, wanted: int) -> list[int]:
-    """So many points, each Krum's choice among those that are left.
+    """Bulyan's choice: `wanted` places, each Krum's best among the messages that are left.
 
     When a point goes, the others lose it as a neighbour, or the farthest that counts: sums of squared distances are
     kept up by subtraction, and formed anew where that has cost too many digits.

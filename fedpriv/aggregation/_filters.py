@@ -43,20 +43,21 @@ class Dnc:
     assumes: ClassVar[str] = "byzantine"
 
     def __post_init__(self) -> None:
+        """Refuse, in a study's table of its rule, attackers, a share, a sample or steps as fields forbid them."""
         check_fields(self)
 
     @property
     def filtered(self) -> int:
-        """c · f, rounded up."""
+        """How many messages each step filters out: c · f, rounded up."""
         return ceil(self.share * self.byzantine * (1 - 1e-12))
 
     @property
     def least(self) -> int:
-        """2f + 1 rows, and one more than are filtered out."""
+        """The fewest messages it can work with, 2f + 1, and one more than are filtered out; fewer are refused."""
         return max(2 * self.byzantine, self.filtered) + 1
 
     def __call__(self, matrix: Vector, aid: Aid | None = None) -> Vector:
-        """The result for the finite rows."""
+        """The mean of the messages never filtered out, rows that are not finite left out: the server's direction."""
         rng = (aid or Aid()).draws_for(self)
         rows, sizes = measured_rows(matrix, self.least, self)
         dimension, times = rows.shape[1], np.zeros(len(rows), np.int64)
@@ -91,19 +92,20 @@ class Caf:
     assumes: ClassVar[str] = "byzantine"
 
     def __post_init__(self) -> None:
+        """Refuse, in a study's table of its rule, attackers that are no whole number from 0 on."""
         check_fields(self)
 
     @property
     def least(self) -> int:
-        """2f + 1 rows."""
+        """The fewest messages that can be weighed down, 2f + 1; a round with fewer is refused."""
         return 2 * self.byzantine + 1
 
     def __call__(self, matrix: Vector, aid: Aid | None = None) -> Vector:
-        """The result for the finite rows."""
+        """The weighted mean where covariance is least, rows that are not finite left out: the server's direction."""
         return weighed(self, matrix)
 
     def weights(self, cloud: Cloud) -> Vector:
-        """c / Σ c of the best μ."""
+        """The weight of each message where the weighted covariance was least: c / Σ c of the best μ."""
         trust, enough = np.ones(len(cloud)), len(cloud) - 2 * self.byzantine
         best, least = trust / len(cloud), np.inf
         while (total := trust.sum()) > enough:
@@ -118,7 +120,7 @@ class Caf:
 
 
 def spread(cloud: Cloud, weights: Vector) -> tuple[float, Vector]:
-    """The largest eigenvalue of the weighted covariance, and each point's squared part along its eigenvector.
+    """The largest eigenvalue of messages' weighted covariance, and each one's squared part along its vector: scores.
 
     With B the inner products about the weighted mean and w the weights, √w B √w has the covariance's eigenvalues; where
     u is its first eigenvector and λ its eigenvalue, the points' parts are B √w u / √λ.
@@ -127,7 +129,7 @@ def spread(cloud: Cloud, weights: Vector) -> tuple[float, Vector]:
     middle = weights @ towards
 
     def about(vector: Vector) -> Vector:
-        """B times a vector, from inner products about any centre."""
+        """B times a vector, B the inner products about the weighted mean, from inner products about any centre."""
         total = vector.sum()
         return np.asarray(cloud.products @ vector - towards * total - towards @ vector + middle * total)
 
@@ -140,7 +142,7 @@ def spread(cloud: Cloud, weights: Vector) -> tuple[float, Vector]:
 
 
 def _first_eigenvector(product: Callable[[Vector], Vector], start: Vector) -> tuple[float, Vector]:
-    """The largest eigenvalue and its vector, of a symmetric matrix ≥ 0 that is known by its products with vectors.
+    """The largest eigenvalue, and its vector, of a symmetric matrix ≥ 0 known by its products with vectors: a filter's.
 
     Lanczos' method, every basis vector made orthogonal to all; where there is no largest, 0 and the start.
     """
@@ -166,6 +168,6 @@ def _first_eigenvector(product: Callable[[Vector], Vector], start: Vector) -> tu
 
 
 def _length(vector: Vector) -> float:
-    """The ℓ2 norm, of numbers whose squares may overflow."""
+    """The ℓ2 norm of a vector of the eigenvalue search, of numbers whose squares may overflow."""
     largest = float(np.abs(vector).max())
     return largest * float(np.sqrt(((vector / largest) ** 2).sum())) if largest > 0 else 0.0

@@ -12,7 +12,9 @@ _SAME = 1e-13  # a squared distance that is rounding
 
 
 def largest_cluster(points: Vector) -> NDArray[np.bool_]:
-    """Which points belong to the largest cluster; of equal ones, that of the first point.
+    """Which points, a message's shares of signs each, form the largest cluster, which SignGuard keeps.
+
+    Of equal ones, that of the first point.
 
     Every point climbs to the mean of what lies within a window of it until it stands; who ends within a window of each
     other is a cluster. The window's radius is the mean distance of the points to the farthest of the nearer half.
@@ -34,6 +36,6 @@ def largest_cluster(points: Vector) -> NDArray[np.bool_]:
 
 
 def _squares(ones: Vector, others: Vector) -> Vector:
-    """Squared distances from each of the ones to each of the others."""
+    """Squared distances from each of the points `ones` to each of the `others`, for windows around them."""
     own = (ones**2).sum(axis=1)[:, None] + (others**2).sum(axis=1) - 2 * (ones @ others.T)
     return np.asarray(np.maximum(own, 0))

@@ -31,7 +31,7 @@ class Median:
     least: ClassVar[int] = 1
 
     def __call__(self, matrix: Vector, aid: Aid | None = None) -> Vector:
-        """The median of the finite rows."""
+        """The median of each coordinate of the messages, rows that are not finite left out: the server's direction."""
         rows = usable_rows(matrix, self.least, self)
         median = np.empty(rows.shape[1])
         for columns, values in _sorted_columns(rows):
@@ -54,15 +54,16 @@ class TrimmedMean:
     assumes: ClassVar[str] = "dropped"
 
     def __post_init__(self) -> None:
+        """Refuse, in a study's table of its rule, a number of dropped values that is none from 0 on."""
         check_fields(self)
 
     @property
     def least(self) -> int:
-        """2 · dropped + 1 rows: fewer leave nothing."""
+        """The fewest messages of which something is left, 2 · dropped + 1; a round with fewer is refused."""
         return 2 * self.dropped + 1
 
     def __call__(self, matrix: Vector, aid: Aid | None = None) -> Vector:
-        """The trimmed mean of the finite rows."""
+        """The trimmed mean of each coordinate, rows that are not finite left out: the server's direction."""
         rows = usable_rows(matrix, self.least, self)
         kept, count = slice(self.dropped, len(rows) - self.dropped), len(rows) - 2 * self.dropped
         mean = np.empty(rows.shape[1])
@@ -85,20 +86,21 @@ class Meamed:
     assumes: ClassVar[str] = "byzantine"
 
     def __post_init__(self) -> None:
+        """Refuse, in a study's table of its rule, attackers that are no whole number from 0 on."""
         check_fields(self)
 
     @property
     def least(self) -> int:
-        """2f + 1 rows."""
+        """The fewest messages it can work with, 2f + 1; a round with fewer is refused."""
         return 2 * self.byzantine + 1
 
     def __call__(self, matrix: Vector, aid: Aid | None = None) -> Vector:
-        """The result for the finite rows."""
+        """The mean around each coordinate's median, rows that are not finite left out: the server's direction."""
         return nearest_mean(usable_rows(matrix, self.least, self), self.byzantine)
 
 
 def nearest_mean(rows: Vector, dropped: int) -> Vector:
-    """The mean of each coordinate without the `dropped` values farthest from its median.
+    """The mean of each coordinate of messages without the `dropped` values farthest from its median.
 
     In sorted values that is a window, which moves up as long as it loses a value farther off than the one it gains. Of
     two as far off, each counts half: no sign is preferred.
@@ -117,7 +119,7 @@ def nearest_mean(rows: Vector, dropped: int) -> Vector:
 
 
 def _sorted_columns(rows: Vector) -> Iterator[tuple[slice, Vector]]:
-    """Blocks of columns and their values, each column sorted in a row of its own."""
+    """Blocks of a matrix's columns, with their values sorted, a row for each column: for rules of order statistics."""
     step = max(16, _BLOCK // len(rows))
     for start in range(0, rows.shape[1], step):
         columns = slice(start, min(start + step, rows.shape[1]))

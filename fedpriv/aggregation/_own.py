@@ -33,7 +33,7 @@ class OwnRule:
 
     @staticmethod
     def of(kind: str, rule: Any) -> OwnRule:
-        """The rule, or a line that says what of it cannot be."""
+        """Somebody's own rule, an object of the class at `kind`, checked and ready; an error says what is wrong."""
         if not _said(kind, rule, "needs_rows", True):
             raise FedprivError(
                 f"aggregation {kind}: needs_rows must be true or left out: only rules that ship work on sums, one of "
@@ -44,7 +44,7 @@ class OwnRule:
         return OwnRule(kind, _callable(kind, rule), _number(kind, rule, "least"), root=root, **words)
 
     def __call__(self, matrix: Vector, aid: Aid | None = None) -> Vector:
-        """What the rule makes of the rows, if that is a direction at all."""
+        """What somebody's own rule makes of the messages, refused where it is not one finite number a coordinate."""
         found = _answered(self.kind, self.rule, matrix, aid)
         if found.shape != matrix.shape[1:] or not np.isfinite(found).all():
             raise FedprivError(
@@ -64,12 +64,12 @@ class OwnStep:
 
     @staticmethod
     def of(kind: str, step: Any) -> OwnStep:
-        """The step, or a line that says what of it cannot be."""
+        """Somebody's own step before a rule, an object of the class at `kind`, checked; an error says what is wrong."""
         keeps = _said(kind, step, "keeps_symbols", False)
         return OwnStep(kind, _callable(kind, step), _number(kind, step, "least"), keeps)
 
     def left(self, rows: int) -> int:
-        """As many as it says, else as many as came."""
+        """How many rows the step leaves for the rule of so many: what it says itself, else as many as came."""
         if not callable(getattr(self.step, "left", None)):
             return rows
         try:
@@ -80,7 +80,7 @@ class OwnStep:
         return int(found)
 
     def __call__(self, matrix: Vector, aid: Aid | None = None) -> Vector:
-        """The rows that it leaves, if they are rows at all."""
+        """The rows that somebody's own step leaves for the rule, refused where they are no rows of finite numbers."""
         found = _answered(self.kind, self.step, matrix, aid)
         if found.ndim != 2 or found.shape[1] != matrix.shape[1] or not np.isfinite(found).all():
             raise FedprivError(
@@ -90,14 +90,14 @@ class OwnStep:
 
 
 def _callable(kind: str, own: Any) -> Any:
-    """The object, if it can be called."""
+    """Somebody's own rule or step, refused where it cannot be called."""
     if not callable(own):
         raise FedprivError(f"aggregation {kind} has no __call__: {ROWS}")
     return own
 
 
 def _said(kind: str, own: Any, name: str, default: bool) -> bool:
-    """What the object says under a name, True or False."""
+    """What somebody's own rule or step says under a name, such as `votes`: True or False, else refused."""
     found = _read(kind, own, name, default)
     if not isinstance(found, bool):
         raise FedprivError(f"aggregation {kind}: {name} must be True or False, got {found!r}")
@@ -105,14 +105,14 @@ def _said(kind: str, own: Any, name: str, default: bool) -> bool:
 
 
 def _number(kind: str, own: Any, name: str) -> int:
-    """What the object says under a name, a whole number."""
+    """What somebody's own rule or step says under a name, such as `least`: a whole number from 1 on, else refused."""
     found = _read(kind, own, name, 1)
     whole(**{f"aggregation {kind}: {name}": found})
     return int(found)
 
 
 def _read(kind: str, own: Any, name: str, default: Any) -> Any:
-    """What stands at an object's name: it may be a property that raises."""
+    """What stands under a name of somebody's own rule or step; a property that raises is an error of one line."""
     try:
         return getattr(own, name, default)
     except FAULTS as error:
@@ -120,7 +120,7 @@ def _read(kind: str, own: Any, name: str, default: Any) -> Any:
 
 
 def _answered(kind: str, own: Any, matrix: Vector, aid: Aid | None) -> Vector:
-    """What the object gives for a matrix, as an array of floats."""
+    """What somebody's own rule or step gives for the messages, as an array of floats; what it raises is one line."""
     try:
         found = np.asarray(own(matrix, aid))
         return found if found.dtype == np.float32 else found.astype(np.float64)
@@ -130,5 +130,5 @@ def _answered(kind: str, own: Any, matrix: Vector, aid: Aid | None) -> Vector:
 
 
 def _told(found: Vector) -> str:
-    """An array that will not do, in words."""
+    """What is wrong with the array that somebody's own rule or step gave: its shape, or that it is not finite."""
     return f"an array of shape {found.shape}" if np.isfinite(found).all() else "some that are not finite"

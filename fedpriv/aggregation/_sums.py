@@ -25,7 +25,7 @@ class Mean:
     least: ClassVar[int] = 1
 
     def __call__(self, matrix: Vector, aid: Aid | None = None) -> Vector:
-        """The mean of the finite rows."""
+        """The mean of the messages, rows that are not finite left out: the server's direction."""
         rows = usable_rows(matrix, self.least, self)
         return _total(rows) / len(rows)
 
@@ -47,15 +47,16 @@ class NormTrimmedSum:
     sums: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
+        """Refuse, in a study's table of its rule, a number of dropped rows that is none from 0 on."""
         check_fields(self)
 
     @property
     def least(self) -> int:
-        """dropped + 1 rows, if anything is to be left; a study that asks fewer is refused."""
+        """The fewest messages of which something is left, dropped + 1; a study that asks fewer is refused."""
         return self.dropped + 1
 
     def __call__(self, matrix: Vector, aid: Aid | None = None) -> Vector:
-        """The sum of the finite rows, without the `dropped` longest of them."""
+        """The sum of the messages but the `dropped` longest and those not finite; the server divides by the rows."""
         rows = usable_rows(matrix, 0, self)
         square = np.empty(rows.shape[1])  # one row at a time, so that a row's norm does not depend on its place
         squares = np.array([np.multiply(row, row, out=square, dtype=np.float64).sum() for row in rows])
@@ -65,5 +66,5 @@ class NormTrimmedSum:
 
 
 def _total(rows: Vector) -> Vector:
-    """The sum of the rows, in double precision."""
+    """The sum of messages, coordinate by coordinate, in double precision and in the order of the rows."""
     return np.asarray(np.add.reduce(rows, axis=0, dtype=np.float64))

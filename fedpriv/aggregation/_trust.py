@@ -33,10 +33,11 @@ class FlTrust:
     least: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
+        """Refuse, in a study's table of its rule, a number of root records that is none from 1 on."""
         check_fields(self)
 
     def __call__(self, matrix: Vector, aid: Aid | None = None) -> Vector:
-        """The result for the finite rows."""
+        """The messages at `aid.reference`'s length, averaged by how far each points its way: the server's direction."""
         own = None if aid is None else aid.reference
         if own is None:
             raise FedprivError(f"{self} needs a reference: the server's own update")
@@ -79,10 +80,11 @@ class SignGuard:
     least: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
+        """Refuse, in a study's table of its rule, usual lengths or a share of signs as fields forbid them."""
         check_fields(self)
 
     def __call__(self, matrix: Vector, aid: Aid | None = None) -> Vector:
-        """The result for the finite rows."""
+        """The mean of messages of usual length and signs, rows that are not finite left out: the server's direction."""
         rng = (aid or Aid()).draws_for(self)
         rows, sizes = measured_rows(matrix, self.least, self)
         median = float(np.sort(sizes)[(len(sizes) - 1) // 2])  # the lower of two: a row that has it is usual

@@ -42,10 +42,11 @@ class MajorityVote:
     least: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
+        """Refuse, in a study's table of its rule, a word for ties that is none of those known."""
         check_fields(self)
 
     def __call__(self, matrix: Vector, aid: Aid | None = None) -> Vector:
-        """The vote of the finite rows, which are symbols; `aid.centre` is theirs."""
+        """The vote a coordinate, −1, 0 or +1, of messages of symbols around `aid.centre`: the server's direction."""
         rows, aid = usable_rows(matrix, self.least, self), aid or Aid()
         if rows.dtype.kind == "f" and (rows % 1).any():
             raise FedprivError("MajorityVote adds up symbols, whole numbers: of other rows ClientVote takes the signs")
@@ -53,7 +54,7 @@ class MajorityVote:
         return self.of_sum(votes_past_centre(total, len(rows), aid.centre), aid.rng)
 
     def of_sum(self, total: NDArray[Any], rng: Generator | None = None) -> Vector:
-        """The vote, −1, 0 or +1, from how far the sum is past the centre; `rng` decides ties at random, one draw each.
+        """The vote a coordinate, −1, 0 or +1, from the messages' sum less the centre; `rng` draws once for each tie.
 
         >>> MajorityVote(ties="plus").of_sum(np.array([-3, 0, 2]))
         array([-1.,  1.,  1.])
@@ -76,15 +77,16 @@ class ClientVote:
     least: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
+        """Refuse, in a study's table of its rule, a word for ties that is none of those known."""
         check_fields(self)
 
     def __call__(self, matrix: Vector, aid: Aid | None = None) -> Vector:
-        """The vote of the finite rows."""
+        """The vote a coordinate, −1, 0 or +1, of messages, each by its sign: the server's direction."""
         return _decided(_sum_of_signs(usable_rows(matrix, self.least, self)), self.ties, aid.rng if aid else None)
 
 
 def _sum_of_signs(rows: Vector) -> NDArray[np.int64]:
-    """Each coordinate's rows above 0 less those below."""
+    """In each coordinate, how many messages are above 0 less how many below: what a vote is decided by."""
     total = np.zeros(rows.shape[1], np.int64)
     for _, columns, signs in _signs(rows):
         total[columns] += signs.sum(axis=0, dtype=np.int8)
@@ -92,7 +94,7 @@ def _sum_of_signs(rows: Vector) -> NDArray[np.int64]:
 
 
 def _decided(total: NDArray[Any], ties: str, rng: Generator | None) -> Vector:
-    """The signs of sums; where a sum is 0, what such a tie gives."""
+    """The signs of sums of votes, −1, 0 or +1; where a sum is 0, what `ties` says, at random by `rng`."""
     votes: Vector = np.subtract(total > 0, total < 0, dtype=np.int8).astype(np.float64)
     if ties == "zero":
         return votes
@@ -127,7 +129,7 @@ class WeightedVote:
     least: ClassVar[int] = 1
 
     def __call__(self, matrix: Vector, aid: Aid | None = None) -> Vector:
-        """The vote of the finite rows."""
+        """The vote a coordinate, −1, 0 or +1, of messages weighed by how often each agrees with most."""
         rows = usable_rows(matrix, self.least, self)
         majority = np.sign(_sum_of_signs(rows))
         agreed, total = np.zeros((2, len(rows), 1)), np.zeros(rows.shape[1])
@@ -142,7 +144,7 @@ class WeightedVote:
 
 
 def _signs(rows: Vector) -> Iterator[tuple[slice, slice, NDArray[np.int8]]]:
-    """Blocks of rows and of columns, and the signs there; bytes that are signs already are not copied."""
+    """Blocks of a matrix of messages, rows and columns, with the signs there; bytes that are signs are not copied."""
     width = _BYTES if rows.dtype == np.int8 else _WIDER
     for start in range(0, len(rows), _ROWS):
         part = slice(start, start + _ROWS)

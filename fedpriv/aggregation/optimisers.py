@@ -27,10 +27,13 @@ class Optimiser(Protocol):
     """One way to step."""
 
     def start(self, dimension: int) -> Memory:
-        """What is known before the first step."""
+        """What the server's optimiser remembers before the first step, for so many weights."""
 
     def step(self, memory: Memory, direction: Vector) -> tuple[Memory, Vector]:
-        """What is known then, and the change of the weights at a step of −1."""
+        """What the optimiser remembers after a direction; the change of the weights at a step of −1.
+
+        The server subtracts it from the weights, times its `step`.
+        """
 
 
 @dataclass(frozen=True)
@@ -42,14 +45,15 @@ class Sgd:
     ] = 0.0
 
     def __post_init__(self) -> None:
+        """Refuse, for the server's optimiser of a study, a momentum that is not in [0, 1)."""
         check_fields(self)
 
     def start(self, dimension: int) -> Memory:
-        """No velocity."""
+        """What the server's optimiser remembers before the first step: a velocity of 0 for each weight."""
         return Memory(np.zeros(dimension), np.zeros(0), 0)
 
     def step(self, memory: Memory, direction: Vector) -> tuple[Memory, Vector]:
-        """Along the velocity.
+        """What is remembered after a direction, and the weights' change at a step of −1: along the velocity.
 
         >>> sgd = Sgd(momentum=0.5)
         >>> memory, change = sgd.step(sgd.start(1), np.array([2.0]))
@@ -69,14 +73,17 @@ class Adam:
     floor: Annotated[float, positive, "their ε, added to the root of the squares"] = 1e-8
 
     def __post_init__(self) -> None:
+        """Refuse, for the server's optimiser of a study, fadings not in [0, 1), or a floor not positive."""
         check_fields(self)
 
     def start(self, dimension: int) -> Memory:
-        """No mean of anything."""
+        """What the server's optimiser remembers before the first step: means of directions and of squares, all 0."""
         return Memory(np.zeros(dimension), np.zeros(dimension), 0)
 
     def step(self, memory: Memory, direction: Vector) -> tuple[Memory, Vector]:
-        """Along the mean, each coordinate in units of its size: the first step has size 1.
+        """What is remembered after a direction, and the weights' change at a step of −1: the mean in units of its size.
+
+        The first step has size 1 in each coordinate.
 
         >>> adam = Adam()
         >>> adam.step(adam.start(2), np.array([5.0, -0.01]))[1].round(5)
@@ -93,7 +100,7 @@ OPTIMISERS = Registry("optimiser", Optimiser, (Sgd, Adam))
 
 
 def optimiser_of(table: Kind, momentum: float) -> Optimiser:
-    """The optimiser of that kind, or one line that says what is wrong.
+    """The server's optimiser that a study's table names, Sgd with this momentum; an error says what is wrong.
 
     >>> optimiser_of(Kind("Adam"), momentum=0.9)
     Traceback (most recent call last):
@@ -114,7 +121,7 @@ def optimiser_of(table: Kind, momentum: float) -> Optimiser:
 
 
 def _check_own(kind: str, own: Optimiser) -> None:
-    """Try one's own optimiser on two coordinates, before anything is trained."""
+    """Try somebody's own optimiser on two coordinates, before anything is trained; what it gives wrong is refused."""
     try:
         memory, change = own.step(own.start(2), np.ones(2))
     except FAULTS as error:

@@ -26,14 +26,14 @@ class Aid:
     centre: Fraction = Fraction(0)  # of rows that are symbols: the mean symbol of an update of 0
 
     def draws_for(self, rule: object) -> Generator:
-        """The generator, or an error that names who needs it."""
+        """The round's generator, for a rule or a step that draws; without one an error names who needs it."""
         if self.rng is None:
             raise FedprivError(f"{rule} needs a generator: it draws")
         return self.rng
 
 
 def finite_rows(matrix: Vector) -> NDArray[np.bool_]:
-    """Which rows hold finite numbers alone, none so large that its square overflows.
+    """Which rows, a message each, hold finite numbers alone, none so large that its square overflows.
 
     >>> finite_rows(np.array([[1.0, 2.0], [np.nan, 1.0], [1.0, -np.inf], [1e200, 1.0]]))
     array([ True, False, False, False])
@@ -42,12 +42,18 @@ def finite_rows(matrix: Vector) -> NDArray[np.bool_]:
 
 
 def usable_rows(matrix: Vector, least: int, rule: object) -> Vector:
-    """The finite rows, not copied where all are; refused where there are fewer than the rule needs."""
+    """The messages a rule works with: the matrix's finite rows, refused where there are fewer than it needs.
+
+    They are not copied where all are finite.
+    """
     return _usable(matrix, least, rule)[0]
 
 
 def measured_rows(matrix: Vector, least: int, rule: object) -> tuple[Vector, Vector]:
-    """The finite rows and their norms; the rows in double precision where float32 could not hold their products."""
+    """The messages that a rule of distances works with: the matrix's finite rows, and the ℓ2 norm of each.
+
+    The rows are in double precision where float32 could not hold their products.
+    """
     rows, squares = _usable(matrix, least, rule)
     if rows.dtype == np.float32 and not _plain(squares).all():
         rows = rows.astype(np.float64)
@@ -56,7 +62,7 @@ def measured_rows(matrix: Vector, least: int, rule: object) -> tuple[Vector, Vec
 
 
 def row_norms(rows: Vector) -> Vector:
-    """The ℓ2 norm of each row, whatever its size.
+    """The ℓ2 norm of each row of a matrix of messages, whatever its size: no square overflows.
 
     >>> row_norms(np.array([[3, 4], [3e20, -4e20], [0, 0]], np.float32)).astype(np.float32)
     array([5.e+00, 5.e+20, 0.e+00], dtype=float32)
@@ -65,7 +71,7 @@ def row_norms(rows: Vector) -> Vector:
 
 
 def _usable(matrix: Vector, least: int, rule: object) -> tuple[Vector, Vector]:
-    """The finite rows and the sums of their squares; refused where there are fewer than the rule needs."""
+    """The finite rows of a matrix of messages, and the sums of their squares; refused where the rule needs more."""
     matrix = np.asarray(matrix)
     if matrix.ndim != 2:
         raise FedprivError(f"messages must be a matrix with one row a client, got shape {matrix.shape}")
@@ -80,7 +86,7 @@ def _usable(matrix: Vector, least: int, rule: object) -> tuple[Vector, Vector]:
 
 
 def _finite(matrix: Vector, squares: Vector) -> NDArray[np.bool_]:
-    """Which rows hold finite numbers alone, none too large: the sums of squares say so of most rows at once."""
+    """Which rows, a message each, are finite and not too large; the sums of their squares say so of most at once."""
     if matrix.dtype.kind != "f":
         return np.ones(len(matrix), bool)
     limit = min(LARGEST, float(np.finfo(matrix.dtype).max))
@@ -91,7 +97,10 @@ def _finite(matrix: Vector, squares: Vector) -> NDArray[np.bool_]:
 
 
 def _squares(rows: Vector) -> Vector:
-    """The sum of squares of each row, in the precision of the rows; 0 where they are whole numbers."""
+    """The sum of squares of each message, for norms and finiteness; 0 where rows are of whole numbers.
+
+    In the precision of the rows.
+    """
     if rows.dtype.kind != "f":
         return np.zeros(len(rows))
     with np.errstate(over="ignore", invalid="ignore"):
@@ -99,12 +108,12 @@ def _squares(rows: Vector) -> Vector:
 
 
 def _plain(squares: Vector) -> NDArray[np.bool_]:
-    """Which sums of squares can be trusted in float32, where nothing overflowed or vanished, or nearly did."""
+    """Which messages' sums of squares can be trusted in float32: nothing overflowed or vanished, or nearly did."""
     return np.asarray((squares == 0) | ((squares > 1e-20) & (squares < 1e30)))
 
 
 def _roots(rows: Vector, squares: Vector) -> Vector:
-    """The norms of the rows, from the sums of their squares where these can be trusted."""
+    """The ℓ2 norms of messages, from the sums of their squares where these can be trusted, else from the rows."""
     for row in np.flatnonzero(~_plain(squares) | (squares == 0)):
         exact = rows[row].astype(np.float64)
         squares[row] = exact @ exact
@@ -112,12 +121,15 @@ def _roots(rows: Vector, squares: Vector) -> Vector:
 
 
 def scaled_rows(rows: Vector, factors: Vector) -> Vector:
-    """Each row times its factor, in a matrix of its own."""
+    """Each row, a message, times its factor, in a matrix of its own: what steps that clip give the rule."""
     return np.asarray(rows * factors[:, None].astype(rows.dtype))
 
 
 def weighted_sum(weights: Vector, rows: Vector) -> Vector:
-    """Σ wᵢ xᵢ in double precision; of float32 rows, sums of a hundred or so are formed in theirs."""
+    """The sum Σ wᵢ xᵢ of messages times their weights, in double precision: what a rule's direction is made of.
+
+    Of float32 rows, sums of a hundred or so are formed in theirs.
+    """
     total = np.zeros(rows.shape[1])
     for start in range(0, len(rows), _MANY):
         part = weights[start : start + _MANY].astype(rows.dtype)

@@ -52,19 +52,19 @@ class Acts(Attack, Protocol):
     """The methods that an attack may have: each is a place where it acts."""
 
     def on_data(self, x: Vector, y: Vector, classes: int, generators: Sequence[Generator]) -> tuple[Vector, Vector]:
-        """It gives features (attackers, batch, …) and labels (attackers, batch)."""
+        """Features (attackers, batch, …) and labels (attackers, batch) that attackers train on instead of their own."""
 
     def on_updates(self, updates: Vector, view: View) -> Vector:
-        """It gives the rows that the attackers have in the place of their updates."""
+        """The rows that attackers have in the place of their updates, before the honest bound and mechanism."""
 
     def on_messages(self, updates: Vector, view: View) -> Symbols:
-        """It gives rows of symbols."""
+        """Rows of symbols that attackers send in the place of what the mechanism would have drawn."""
 
     def on_residues(self, updates: Vector, view: View) -> Symbols:
-        """It gives rows of any whole numbers."""
+        """Rows of any whole numbers that attackers add to a sum of messages, where nobody sees the parts."""
 
     def on_bytes(self, frame: bytes) -> bytes:
-        """It gives the bytes that one attacker sends in the place of its frame."""
+        """The bytes that one attacker sends in the place of its frame."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,7 +78,7 @@ ATTACKS: Registry[Attack] = Registry("attack", Acts, _SHIPPED, optional=METHODS,
 
 
 def attack_of(kind: str, settings: Mapping[str, Any]) -> Attack:
-    """The attack of that kind, or one line that says what is wrong; what it knows is not for the attack to say.
+    """The attack that a study's table names, its `knowledge` left aside; an error says what is wrong.
 
     >>> attack_of("SignFlip", {"factor": 2, "knowledge": "own"})
     SignFlip(factor=2.0)
@@ -94,7 +94,7 @@ def settled_attack(
     seeded: bool,  # whether the study's seed decides the noise, so that it can be foreseen
     plain: bool,  # whether updates are sent as they are, by no mechanism
 ) -> dict[str, Any]:
-    """The settings, what is left out written out; refused where the attack, or its knowledge, cannot be.
+    """A study's settings of its attack, all of them written out; refused where attack or knowledge cannot be.
 
     >>> settled_attack(Alie(), {}, sums_only=False, seeded=True, plain=True)
     {'knowledge': 'byzantine', 'factor': 1.0}
@@ -106,7 +106,7 @@ def settled_attack(
 
 
 def knowledge_of(attack: Attack, wanted: Any) -> Knowledge:
-    """What the attackers know: what is wanted, or the attack's default; refused where it can do nothing with it.
+    """Whose updates a study's attackers know: as `wanted`, or the attack's default; refused where it cannot use that.
 
     >>> knowledge_of(Alie(), None)
     'byzantine'
@@ -130,7 +130,7 @@ def knowledge_of(attack: Attack, wanted: Any) -> Knowledge:
 
 
 def check_attack(attack: Attack, knowledge: Knowledge, *, sums_only: bool, seeded: bool, plain: bool) -> None:
-    """Refuse what would never act, or what nobody could do under that trust, noise and mechanism."""
+    """Refuse a study's attack that never acts, or that nobody could do under its trust, noise and mechanism."""
     name, methods = kind_of(attack), [method for method in METHODS if hasattr(attack, method)]
     if not methods:
         raise FedprivError(f"{name} has none of the methods {', '.join(METHODS)}")

@@ -26,10 +26,11 @@ class Ipm:
     knowledge: ClassVar = SOME
 
     def __post_init__(self) -> None:
+        """Refuse, in a study's table of its attack, a factor that is not positive."""
         check_fields(self)
 
     def on_updates(self, updates: Vector, view: View) -> Vector:
-        """One row, which all attackers send."""
+        """The update of every attacker alike, −factor·μ of the updates it knows, in the place of its own."""
         return np.broadcast_to(-self.factor * view.mean, updates.shape)
 
 
@@ -47,10 +48,11 @@ class Alie:
     knowledge: ClassVar = SOME
 
     def __post_init__(self) -> None:
+        """Refuse, in a study's table of its attack, a factor that is not positive."""
         check_fields(self)
 
     def on_updates(self, updates: Vector, view: View) -> Vector:
-        """One row, which all attackers send."""
+        """The update of every attacker alike, μ − factor·z·s of the updates it knows, in the place of its own."""
         z = self.factor * deviations(view.asked, view.byzantine)
         return np.broadcast_to(view.mean - z * view.deviation, updates.shape)
 
@@ -66,7 +68,7 @@ class OptIpm:
     knowledge: ClassVar = ALL
 
     def on_updates(self, updates: Vector, view: View) -> Vector:
-        """One row, which all attackers send."""
+        """The update of every attacker alike, −τμ with the τ found by search, in the place of its own."""
         return np.broadcast_to(view.once("row", lambda: farthest(view, lambda t: -t * view.mean)), updates.shape)
 
 
@@ -77,13 +79,13 @@ class OptAlie:
     knowledge: ClassVar = ALL
 
     def on_updates(self, updates: Vector, view: View) -> Vector:
-        """One row, which all attackers send."""
+        """The update of every attacker alike, μ − τs with the τ found by search, in the place of its own."""
         row = view.once("row", lambda: farthest(view, lambda t: view.mean - t * view.deviation))
         return np.broadcast_to(row, updates.shape)
 
 
 def deviations(asked: int, byzantine: int) -> float:
-    """ALIE's z for n clients, f of them Byzantine.
+    """ALIE's z, by how many deviations attackers leave the mean, for n clients asked, f of them Byzantine.
 
     >>> round(deviations(50, 12), 6), round(deviations(10, 1), 6), deviations(5, 3) > 0
     (0.336038, -0.13971, True)
@@ -94,10 +96,14 @@ def deviations(asked: int, byzantine: int) -> float:
 
 
 def farthest(view: View, row: Callable[[float], Vector]) -> Vector:
-    """The row of the factor that moves the chain farthest from where the mean would; the smallest of equals."""
+    """The attackers' update, `row` of a factor, that moves the server's direction farthest; of equals the smallest's.
+
+    Farthest from where it goes if all send the mean.
+    """
     start = view.moved(view.mean)
 
     def best(factors: Vector) -> tuple[float, float]:
+        """Of some factors the one that moves the server's direction farthest: that squared distance, and the factor."""
         distances = [float(((view.moved(row(t)) - start) ** 2).sum()) for t in factors.tolist()]
         place = int(np.argmax(distances))
         return distances[place], float(factors[place])

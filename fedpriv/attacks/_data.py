@@ -25,7 +25,7 @@ class LabelFlip:
     knowledge: ClassVar = OWN
 
     def on_data(self, x: Features, y: Labels, classes: int, generators: Sequence[Generator]) -> tuple[Features, Labels]:
-        """The records with flipped labels.
+        """The attackers' batches, or corrupted records, with every label y flipped to L − 1 − y; features as they are.
 
         >>> LabelFlip().on_data(np.zeros((1, 3, 2), np.float32), np.array([[0, 1, 9]]), 10, [])[1]
         array([[9, 8, 0]])
@@ -40,7 +40,7 @@ class RandomLabel:
     knowledge: ClassVar = OWN
 
     def on_data(self, x: Features, y: Labels, classes: int, generators: Sequence[Generator]) -> tuple[Features, Labels]:
-        """The records with other labels.
+        """The attackers' batches, or corrupted records, with another label each, drawn; features as they are.
 
         >>> y = np.array([[0, 1, 9]])
         >>> RandomLabel().on_data(np.zeros((1, 3, 2), np.float32), y, 10, [np.random.default_rng(1)])[1]
@@ -60,12 +60,13 @@ class TargetedFlip:
     knowledge: ClassVar = OWN
 
     def __post_init__(self) -> None:
+        """Refuse, in a study's table of its attack, a source and a target that are no classes, or the same."""
         check_fields(self)
         if self.source == self.target:
             raise FedprivError(f"target must differ from source = {self.source}")
 
     def on_data(self, x: Features, y: Labels, classes: int, generators: Sequence[Generator]) -> tuple[Features, Labels]:
-        """The records with the source's label changed to the target's.
+        """The attackers' batches, or corrupted records, with label source made target; features as they are.
 
         >>> TargetedFlip(source=1, target=7).on_data(np.zeros((1, 3, 2), np.float32), np.array([[0, 1, 9]]), 10, [])[1]
         array([[0, 7, 9]])
@@ -84,9 +85,10 @@ class FeatureNoise:
     knowledge: ClassVar = OWN
 
     def __post_init__(self) -> None:
+        """Refuse, in a study's table of its attack, a deviation that is not positive."""
         check_fields(self)
 
     def on_data(self, x: Features, y: Labels, classes: int, generators: Sequence[Generator]) -> tuple[Features, Labels]:
-        """The records with noisy features."""
+        """The attackers' batches, or corrupted records, with drawn noise on all features; labels as they are."""
         noise: list[Any] = [rng.normal(0, self.deviation, x.shape[1:]) for rng in generators]
         return x + np.asarray(noise, np.float32).reshape(x.shape), y

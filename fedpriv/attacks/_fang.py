@@ -33,10 +33,11 @@ class FangTrim:
     knowledge: ClassVar = SOME
 
     def __post_init__(self) -> None:
+        """Refuse, in a study's table of its attack, a stretch that is not larger than 1."""
         check_fields(self)
 
     def on_updates(self, updates: Vector, view: View) -> Vector:
-        """A row for each generator."""
+        """The attackers' updates, a row drawn for each beyond the honest values, in the place of their own."""
         down = view.mean > 0
         if view.knowledge == "byzantine":
             side = np.where(down, -view.deviation, view.deviation)
@@ -60,12 +61,12 @@ class FangKrum:
     knowledge: ClassVar = ALL
 
     def on_updates(self, updates: Vector, view: View) -> Vector:
-        """One row, which all attackers send."""
+        """The update of every attacker alike, the −λ·sign μ that Krum chooses, in the place of its own."""
         return np.broadcast_to(view.once("row", lambda: _krum_chooses(view)), updates.shape)
 
 
 def _krum_chooses(view: View) -> Vector:
-    """−λ·sign μ for the first λ of the halvings at which Krum ranks it before every honest row."""
+    """The attackers' common update −λ·sign μ, with the first halving of λ that Krum ranks before honest rows."""
     rows, f = view.known, view.byzantine
     others, dimension = len(rows) - 1, rows.shape[1]
     near = min(max(1, view.asked - f - 2), others + f)  # some that were asked may have failed

@@ -30,14 +30,15 @@ class MinMax:
     knowledge: ClassVar = SOME
 
     def __post_init__(self) -> None:
+        """Refuse, in a study's table of its attack, a way from the mean that is none of those known."""
         check_fields(self)
 
     def on_updates(self, updates: Vector, view: View) -> Vector:
-        """One row, which all attackers send."""
+        """The update of every attacker alike, hidden within the known ones' spread, in the place of its own."""
         return np.broadcast_to(view.once("row", lambda: self._row(view)), updates.shape)
 
     def _row(self, view: View) -> Vector:
-        """μ + γp."""
+        """The update all attackers send: μ + γp, γ the largest, as near to each known one as two of them are."""
         towards, rows = _direction(view, self.away), view.known
         first, second = divmod(int(np.argmax(squares(rows))), len(rows))
         widest = _length(rows[first].astype(np.float64) - rows[second])
@@ -63,14 +64,15 @@ class MinSum:
     knowledge: ClassVar = SOME
 
     def __post_init__(self) -> None:
+        """Refuse, in a study's table of its attack, a way from the mean that is none of those known."""
         check_fields(self)
 
     def on_updates(self, updates: Vector, view: View) -> Vector:
-        """One row, which all attackers send."""
+        """The update of every attacker alike, hidden within the known ones' spread, in the place of its own."""
         return np.broadcast_to(view.once("row", lambda: self._row(view)), updates.shape)
 
     def _row(self, view: View) -> Vector:
-        """μ + γp."""
+        """The update all attackers send: μ + γp, γ the largest, in sum as near to the known ones as one of them."""
         towards = _direction(view, self.away)
         farthest = max(_length(row - view.mean) for row in view.known)
         return np.asarray(view.mean + farthest * towards)
@@ -87,11 +89,11 @@ class Mimic:
     knowledge: ClassVar = SOME
 
     def on_updates(self, updates: Vector, view: View) -> Vector:
-        """One row, which all attackers send."""
+        """The update of every attacker alike, a copy of one that it knows, in the place of its own."""
         return np.broadcast_to(view.once("row", lambda: self._row(view)), updates.shape)
 
     def _row(self, view: View) -> Vector:
-        """The update that is farthest from the mean along the direction of largest variance."""
+        """The known update to be copied: farthest from the mean along the direction in which they vary most."""
         inner = products(view.known)
         place = inner[int(np.argmax(np.diag(inner)))].copy()  # where each row lies on some direction
         with one_thread():
@@ -102,12 +104,12 @@ class Mimic:
 
 
 def _direction(view: View, away: Away) -> Vector:
-    """p, of length 1; zeros where there is none."""
+    """The unit vector p along which MinMax and MinSum leave the mean of known updates; zeros where there is none."""
     found = view.mean if away == "mean" else view.deviation if away == "deviation" else np.sign(view.mean)
     length = _length(found)
     return -found / length if length else np.zeros(len(found))
 
 
 def _length(row: Vector) -> float:
-    """The ℓ2 norm."""
+    """The ℓ2 norm of an update, or of a difference of two, for attacks that hide in the known ones' spread."""
     return float(np.sqrt((row * row).sum()))

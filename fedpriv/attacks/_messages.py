@@ -33,10 +33,11 @@ class OutputPoisoning:
     knowledge: ClassVar = OWN
 
     def __post_init__(self) -> None:
+        """Refuse, in a study's table of its attack, a word for the direction that is none of those known."""
         check_fields(self)
 
     def on_messages(self, updates: Vector, view: View) -> Symbols | Vector:
-        """A row of symbols for each attacker."""
+        """The attackers' messages: in each coordinate the largest or the smallest symbol, a row each."""
         up = shared_signs(updates, view)
         if self.direction == "own":
             up = np.where(updates == 0, up, updates < 0)
@@ -58,10 +59,14 @@ class Residue:
     knowledge: ClassVar = OWN
 
     def __post_init__(self) -> None:
+        """Refuse, in a study's table of its attack, a reach that is not positive."""
         check_fields(self)
 
     def on_residues(self, updates: Vector, view: View) -> NDArray[np.int64]:
-        """A row of whole numbers for each attacker, steps of the alphabet from its end; read modulo 2ʷ."""
+        """What attackers add to a sum modulo 2ʷ: a row of whole numbers each, beyond what symbols can say.
+
+        Steps of the alphabet from its end.
+        """
         low, high = (int(end) for end in extremes(view.mechanism))
         alphabet = view.mechanism.alphabet
         step = 1 if alphabet is None else alphabet.step
@@ -72,12 +77,12 @@ class Residue:
 
 
 def shared_signs(updates: Vector, view: View) -> NDArray[np.bool_]:
-    """A fair coin a coordinate, the same for all attackers in all rounds: whether to go up."""
+    """Whether attackers push each coordinate up: a fair coin, the same for all attackers in all rounds."""
     return np.broadcast_to(view.shared().random(updates.shape[1]) < 0.5, updates.shape)
 
 
 def extremes(mechanism: Mechanism) -> tuple[NDArray[np.generic], NDArray[np.generic]]:
-    """The smallest and the largest symbol; without an alphabet, as far as ordinary noise reaches.
+    """A mechanism's smallest and largest symbol, which attackers send; without an alphabet, as far as noise reaches.
 
     >>> from fedpriv.mechanisms import Ternary
     >>> extremes(Ternary(clip=1, spread=2, scale=4))

@@ -11,7 +11,9 @@ _COLUMNS = 4096  # at once
 
 
 def products(rows: Vector) -> Vector:
-    """Inner products of the rows about their mean, (n, n), in double precision: none of the rows is an enemy's.
+    """Inner products (n, n) of the updates an attacker knows, about their mean, in double precision.
+
+    None of the rows is an enemy's.
 
     >>> products(np.array([[1.0, 5.0], [3.0, 5.0]]))
     array([[ 1., -1.],
@@ -27,7 +29,7 @@ def products(rows: Vector) -> Vector:
 
 
 def squares(rows: Vector) -> Vector:
-    """Squared distances between the rows, (n, n).
+    """Squared distances (n, n) between the updates an attacker knows: what attacks hide within.
 
     >>> squares(np.array([[1.0, 5.0], [3.0, 5.0]]))
     array([[0., 4.],

@@ -25,10 +25,11 @@ class SignFlip:
     knowledge: ClassVar[tuple[Knowledge, ...]] = ("own", "byzantine", "everything")
 
     def __post_init__(self) -> None:
+        """Refuse, in a study's table of its attack, a factor that is not positive."""
         check_fields(self)
 
     def on_updates(self, updates: Vector, view: View) -> Vector:
-        """The rows, flipped, or the flipped mean for all."""
+        """The attackers' updates: −factor times their own or, if they know others', times the mean."""
         flipped = updates if view.knowledge == "own" else np.broadcast_to(view.mean, updates.shape)
         return np.asarray(-self.factor * flipped)
 
@@ -46,10 +47,11 @@ class RandomNoise:
     knowledge: ClassVar = OWN
 
     def __post_init__(self) -> None:
+        """Refuse, in a study's table of its attack, a deviation that is not positive."""
         check_fields(self)
 
     def on_updates(self, updates: Vector, view: View) -> Vector:
-        """One row of noise for each generator."""
+        """The attackers' updates, a row of drawn noise each, or their own with noise added."""
         noise = np.stack([rng.normal(0, self.deviation, updates.shape[1]) for rng in view.generators()])
         return updates + noise if self.added else noise
 
@@ -69,6 +71,7 @@ class BitFlip:
     knowledge: ClassVar = OWN
 
     def __post_init__(self) -> None:
+        """Refuse, in a study's table of its attack, a share not from 0 to 1, or bits not different from 1 to 32."""
         check_fields(self)
         if not isinstance(self.bits, list | tuple):
             raise FedprivError(f"bits must be a list of numbers from 1 to 32, got {self.bits!r}")
@@ -79,7 +82,7 @@ class BitFlip:
             raise FedprivError(f"bits must be different numbers from 1 to 32, got {list(self.bits)}")
 
     def on_updates(self, updates: Vector, view: View) -> Vector:
-        """The rows with flipped bits."""
+        """The attackers' updates, their own with bits of the coordinates' float32 flipped."""
         mask = np.uint32(sum(1 << (bit - 1) for bit in self.bits))
         words = np.array(updates, np.float32)
         for row, rng in zip(words.view(np.uint32), view.generators(), strict=True):
@@ -103,10 +106,11 @@ class PoisonedFl:
     knowledge: ClassVar = OWN
 
     def __post_init__(self) -> None:
+        """Refuse, in a study's table of its attack, a factor that is not positive."""
         check_fields(self)
 
     def on_updates(self, updates: Vector, view: View) -> Vector:
-        """The direction s, as long as each attacker's own update lets it."""
+        """The attackers' updates along their common direction s, each `factor` times as long as its own."""
         direction = np.where(view.shared().random(updates.shape[1]) < 0.5, -1.0, 1.0)
         way = np.asarray(view.progress, np.float64)
         sizes = np.abs(way - direction * (way * direction).mean())
@@ -124,10 +128,11 @@ class NonFinite:
     knowledge: ClassVar = OWN
 
     def __post_init__(self) -> None:
+        """Refuse, in a study's table of its attack, a value that is neither nan nor inf."""
         check_fields(self)
 
     def on_updates(self, updates: Vector, view: View) -> Vector:
-        """Rows of it."""
+        """The attackers' updates, nan or infinity in every coordinate, which the honest bound refuses."""
         return np.full_like(updates, float(self.value))
 
 
@@ -138,5 +143,5 @@ class Zero:
     knowledge: ClassVar = OWN
 
     def on_updates(self, updates: Vector, view: View) -> Vector:
-        """Rows of zeros."""
+        """The attackers' updates, 0 in every coordinate, in the place of their own."""
         return np.zeros_like(updates)

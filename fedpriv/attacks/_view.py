@@ -35,7 +35,7 @@ class Seen(Protocol):
 
     @property
     def known(self) -> Vector:
-        """The updates that can be known, clipped as they go into the mechanism; those that are not finite are not."""
+        """The updates of a round that an attacker may know, bounded for the mechanism; none that is not finite."""
 
 
 class Foresight(Protocol):
@@ -43,10 +43,10 @@ class Foresight(Protocol):
 
     @property
     def messages(self) -> Symbols:
-        """The symbols that the honest clients will send, a row for each of them."""
+        """The symbols that the round's honest clients will send, a row each: for attackers that know everything."""
 
     def moved(self, row: Vector) -> Vector:
-        """The server's direction, if every attacker sent that update."""
+        """The direction the server would step along if every attacker had this update."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -66,52 +66,53 @@ class View:
     memory: dict[str, Any] = field(default_factory=dict)  # of all who see the same
 
     def __post_init__(self) -> None:
+        """The way the model has come is made read-only: attackers share it."""
         object.__setattr__(self, "progress", _to_read(self.progress))
 
     @property
     def known(self) -> Vector:
-        """The updates that the knowledge allows, clipped, a row a client."""
+        """The updates that the attackers' knowledge allows, bounded, a row a client; refused where there are none."""
         if not len(self.seen.known):
             raise FedprivError(f"knowledge = '{self.knowledge}' shows no update in this round")
         return _to_read(self.seen.known)
 
     @property
     def messages(self) -> Symbols:
-        """The symbols the honest clients will send in this round."""
+        """The symbols that the round's honest clients will send, a row each; refused unless all is known."""
         return _to_read(self._everything("the honest clients' messages").messages)
 
     def moved(self, row: Vector) -> Vector:
-        """The direction that the study's whole chain would give if every attacker sent this update."""
+        """The direction the server would step along if every attacker had this update; refused unless all is known."""
         return self._everything("what the server will make of a message").moved(row)
 
     @property
     def mean(self) -> Vector:
-        """μ, the mean of the known updates."""
+        """μ, the mean of the updates that the attackers know."""
         return self.once("mean", lambda: np.mean(self.known, axis=0, dtype=np.float64))
 
     @property
     def deviation(self) -> Vector:
-        """s, their standard deviation coordinate by coordinate, with n − 1 below the root; 0 of a single row."""
+        """s, the standard deviation of the known updates in each coordinate, over n − 1; 0 of a single one."""
         return self.once(
             "deviation",
             lambda: np.sqrt(sum((row - self.mean) ** 2 for row in self.known) / max(1, len(self.known) - 1)),
         )
 
     def once(self, name: str, make: Callable[[], Vector]) -> Vector:
-        """What is the same for all attackers who see the same: made for the first of them, kept for the others."""
+        """An array that is the same for all attackers who see the same: made for the first, kept for the others."""
         if name not in self.memory:
             self.memory[name] = make()
         return _to_read(self.memory[name])
 
     def _everything(self, what: str) -> Foresight:
-        """What those have who know everything; refused to others, who asked for `what`."""
+        """What only attackers who know everything see; refused to others, by the name of what they asked for."""
         if self.foresight is None:
             raise FedprivError(f"knowledge = '{self.knowledge}' does not reach {what}: 'everything' does")
         return self.foresight
 
 
 def _to_read(found: Known) -> Known:
-    """What other attackers see too, an array mostly: who works in place makes a copy."""
+    """What attackers share, such as an array of known updates, read-only: who works in place makes a copy."""
     if isinstance(found, np.ndarray):
         found = found.view()
         found.flags.writeable = False

@@ -36,10 +36,11 @@ class VoteAgainst:
     knowledge: ClassVar[tuple[Knowledge, ...]] = ("own", "byzantine", "everything")
 
     def __post_init__(self) -> None:
+        """Refuse, in a study's table of its attack, a chance of a wrong vote that is no probability."""
         check_fields(self)
 
     def on_messages(self, updates: Vector, view: View) -> Symbols | Vector:
-        """Each attacker's message: votes against the sign of the mean, a row of symbols for each generator."""
+        """The attackers' messages, rows of symbols: votes drawn against the sign of the mean of known updates."""
         plus = np.where(view.mean >= 0, 1 - self.probability, self.probability)
         mechanism, alphabet = view.mechanism, view.mechanism.alphabet
         if alphabet is not None and alphabet != TERNARY:
@@ -72,10 +73,11 @@ class OmniscientVote:
     knowledge: ClassVar[tuple[Knowledge, ...]] = ("everything",)
 
     def __post_init__(self) -> None:
+        """Refuse, in a study's table of its attack, a `stealthy` that is neither true nor false."""
         check_fields(self)
 
     def on_messages(self, updates: Vector, view: View) -> Symbols | Vector:
-        """One row, which all attackers send."""
+        """The message of every attacker alike, symbols against the honest messages' vote in each coordinate."""
         low, high = extremes(view.mechanism)
         vote = view.once("vote", lambda: honest_vote(view))
         up = np.where(vote == 0, shared_signs(updates, view), vote < 0)
@@ -88,7 +90,7 @@ class OmniscientVote:
 
 
 def honest_vote(view: View) -> Vector:
-    """V: how far the honest symbols are past the centre, added up and doubled; their signs alone where these count."""
+    """V, the vote of the round's honest messages as the rule counts: sums past the centre, doubled, or of signs."""
     messages, centre = view.messages, view.mechanism.centre
     if _by_sign(view):
         return np.asarray(sum(np.sign(votes_past_centre(row, 1, centre)) for row in messages), np.float64)
@@ -96,5 +98,5 @@ def honest_vote(view: View) -> Vector:
 
 
 def _by_sign(view: View) -> bool:
-    """Whether each message has one vote: the rule's way, and the only one of reals."""
+    """Whether each message counts as one vote by its sign: as the rule has it, or because it is of reals."""
     return view.one_vote or extremes(view.mechanism)[0].dtype.kind == "f"

@@ -42,12 +42,12 @@ class Corruption:
 
     @property
     def of_gradients(self) -> bool:
-        """Whether it acts on a record's gradient, not on its data."""
+        """Whether the corruption acts on a record's gradient, which a release must have, not on its data."""
         return hasattr(self.act, "on_updates")
 
 
 def corruption_of(kind: str, settings: Mapping[str, Any]) -> Corruption:
-    """The corruption of that kind, or one line that says what is wrong.
+    """The corruption of records that a study's table names: a share, and the attack on each; errors say what is wrong.
 
     >>> corruption_of("FeatureNoise", {"share": 0.1, "deviation": 10})
     Corruption(share=0.1, act=FeatureNoise(deviation=10.0))
@@ -63,7 +63,7 @@ def corruption_of(kind: str, settings: Mapping[str, Any]) -> Corruption:
 
 
 def settled_corruption(kind: str, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings, what is left out written out.
+    """A study's settings of its corruption of records, what is left out filled in.
 
     >>> settled_corruption("RandomNoise", {"share": 0.1, "deviation": 10})
     {'share': 0.1, 'deviation': 10.0, 'added': True}

@@ -32,7 +32,9 @@ Ratio = Callable[[Symbols], Vector]
 
 
 def log_ratio(mechanism: Mechanism, x: float, y: float) -> Ratio:
-    """ln P(symbol | x)/P(symbol | x′) of symbols as they are unpacked, x and x′ numbers within the peak.
+    """What an audit scores one coordinate's symbols by: a function to their ln P(symbol | x)/P(symbol | x′).
+
+    Of symbols as they are unpacked, x and x′ (`y`) numbers within the peak.
 
     >>> from fedpriv.mechanisms import StochasticSign
     >>> log_ratio(StochasticSign(clip=1, scale=2), 1.0, -1.0)(np.array([1, -1])).round(4)
@@ -61,7 +63,7 @@ def log_ratio(mechanism: Mechanism, x: float, y: float) -> Ratio:
 
 
 def symbol_law(mechanism: Costed, x: float) -> tuple[int, Vector]:
-    """The lowest symbol, and the probabilities of it and of those that follow, of a small alphabet.
+    """The law of a mechanism's symbol at input x, of a small alphabet: the lowest symbol, and probabilities from it on.
 
     >>> from fedpriv.mechanisms import Ternary
     >>> symbol_law(Ternary(clip=1, spread=2, scale=5), 1.0)
@@ -87,7 +89,7 @@ def of_sums(
     y: float,
     others: tuple[int, Vector],  # the law of the others' sum: its lowest value, the probabilities of it and the next
 ) -> Ratio:
-    """ln P(sum | x)/P(sum | x′) of the sum of one client's symbol and of the others'."""
+    """What an audit scores sums by, one client's symbol among others': a function to ln P(sum | x)/P(sum | x′)."""
     lowest, crowd = others
     own, of_x = symbol_law(mechanism, x)
     masses = [_log(np.convolve(crowd, mass)) for mass in (of_x, symbol_law(mechanism, y)[1])]
@@ -95,7 +97,10 @@ def of_sums(
 
 
 def law_of_sum(law: Vector, count: int) -> Vector:
-    """The law of the sum of `count` independent symbols, what is too rare for floats left at 0."""
+    """Probabilities of the sum of `count` independent symbols of a law: the crowd around an audit's canary.
+
+    What is too rare for floats is left at 0.
+    """
     found, factor = np.ones(1), law
     while count:
         if count & 1:
@@ -106,13 +111,13 @@ def law_of_sum(law: Vector, count: int) -> Vector:
 
 
 def _log(mass: Vector) -> Vector:
-    """ln, −∞ of what never comes."""
+    """Logarithms of the probabilities in a law of symbols, −∞ of what never comes."""
     with np.errstate(divide="ignore"):
         return np.asarray(np.log(mass))
 
 
 def _table(lowest: int, of_x: Vector, of_y: Vector) -> Ratio:
-    """The ratio of two laws' log masses, looked up by symbol; what neither can send says nothing.
+    """The score of symbols from two laws' log masses, looked up by symbol from `lowest` on; 0 of what neither can send.
 
     Only a fault can have sent that, which is nobody's secret.
     """
@@ -121,6 +126,7 @@ def _table(lowest: int, of_x: Vector, of_y: Vector) -> Ratio:
     ratio = np.where(np.isneginf(of_x) & np.isneginf(of_y), 0.0, np.clip(ratio, -SURE, SURE))
 
     def read(seen: Symbols) -> Vector:
+        """The log ratio of each symbol that an audit has seen."""
         place = np.asarray(seen).astype(np.int64) - lowest
         return np.asarray(np.take(ratio, place, mode="clip"))
 

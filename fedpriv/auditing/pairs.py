@@ -30,7 +30,7 @@ class Pair(NamedTuple):
 
 
 def pair_of(event: Event) -> Pair:
-    """The explicit pair that is told apart best; among those nearly as good the widest.
+    """The pair ±x that an audit's canaries hold: the one told apart best; among those nearly as good the widest.
 
     A wide one reaches its level only if its norm is clipped, so it sees whether it is.
 
@@ -48,12 +48,12 @@ def pair_of(event: Event) -> Pair:
 
 
 def most_told(event: Event, pair: Pair) -> float:
-    """The share of fair coins that the best guesser of a pair tells: an upper bound, and nearly the share itself."""
+    """The largest share of an audit's fair coins that the best guesser of a pair can tell, an upper bound."""
     return (1 + _together(event, pair.level, pair.coordinates).delta(0.0).upper) / 2
 
 
 def _together(event: Event, level: float, coordinates: int) -> Composition:
-    """The messages of all rounds, of ±level on so many coordinates."""
+    """The composed curve of an event's messages in all rounds, between ±level on so many coordinates."""
     assert not isinstance(event.mechanism, Ptr | Histogram)  # whose releases are no messages
     return compose(((event.mechanism.between(level, -level), coordinates * event.rounds),))
 
@@ -66,14 +66,14 @@ class Canaries:
     dimension: int  # coordinates of a row, of which the first hold the pair
 
     def updates(self, held: NDArray[np.bool_]) -> NDArray[np.float32]:
-        """A row for each: as float32, which all updates are."""
+        """The updates of an audit's canaries, a float32 row each: longer than the bound, along x if `held`, else −x."""
         rows = np.zeros((len(held), self.dimension), np.float32)
         rows[:, : self.pair.coordinates] = LONGER * self.pair.level * np.where(held, 1.0, -1.0)[:, None]
         return rows
 
 
 def told_apart(event: Event, messages: int) -> bool:
-    """Whether two of so many honest messages are surely not the same: then two that are share their noise."""
+    """Whether two of so many honest messages are surely not the same, so that an audit may take repeats for faults."""
     mechanism = event.mechanism
     match mechanism:  # the largest chance that two independent symbols are the same, whatever is sent
         case Gaussian() | Laplace() | Ptr():
@@ -88,7 +88,9 @@ def told_apart(event: Event, messages: int) -> bool:
 
 
 def keys_of(payload: NDArray[np.uint8]) -> NDArray[np.uint64]:
-    """A number for each message: different ones for different messages, all but 2⁻⁶⁴ of the time.
+    """A 64-bit number for each message of an audit, by which repeats are found: the same only for the same bytes.
+
+    But for one pair in 2⁶⁴.
 
     >>> keys = keys_of(np.array([[1, 2], [1, 2], [2, 1]], np.uint8))
     >>> (keys[0] == keys[1], keys[0] == keys[2])
@@ -107,5 +109,5 @@ def keys_of(payload: NDArray[np.uint8]) -> NDArray[np.uint64]:
 
 
 def repeated_messages(keys: NDArray[np.uint64]) -> int:
-    """How many messages are the same as another."""
+    """How many of an audit's messages, by their keys, are the same as one before: noise that was used again."""
     return int(keys.size - np.unique(keys).size)

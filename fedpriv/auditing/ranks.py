@@ -38,7 +38,7 @@ class Lines(NamedTuple):
     slopes: Vector  # of true positives over false ones, one a line
 
     def false_positives(self, true: Vector) -> Vector:
-        """The fewest false positives at which there may be so many true ones."""
+        """The fewest false positives, one for each rate of true ones, that a certificate's lines allow an attacker."""
         found = ((true[:, None] - self.intercepts) / self.slopes).max(axis=1)
         return np.asarray(np.clip(found, 0.0, 1.0))
 
@@ -51,7 +51,7 @@ class Shown(NamedTuple):
 
 
 def can_be_confident(confidence: float) -> bool:
-    """Whether so much confidence can be had of a number of simulated audits that does not take for ever."""
+    """Whether an audit can have so much confidence from a number of simulated audits that does not take for ever."""
     return 1 / (1 - confidence) <= MOST_DRAWS
 
 
@@ -69,41 +69,41 @@ class Ranks:
 
     @cached_property
     def weights(self) -> Vector:
-        """The normal score of each rank, the smallest score's first."""
+        """The weight of each rank in an audit's statistic W, its normal score; the smallest score's first."""
         many = len(self.trials)
         return np.asarray(ndtri((np.arange(many) + 0.5) / many))
 
     @cached_property
     def _seed(self) -> int:
-        """The simulated audits' seed: other coins make others, and nothing that was released chooses them."""
+        """The seed of the simulated audits, from the canaries' coins: nothing that was released chooses it."""
         return int.from_bytes(blake2b(np.packbits(self.trials.held).tobytes(), digest_size=8).digest())
 
     @cached_property
     def score(self) -> float:
-        """W: equal scores stand in an order by coins, which no fault of theirs can choose."""
+        """The audit's statistic W: weights of the ranks of trials that held x; equal scores in an order by coins."""
         coins = stream(self._seed, "audit ties").random(len(self.trials))
         held = self.trials.held[np.lexsort((coins, self.trials.scores))]
         return float(self.weights[held].sum())
 
     def mu(self, confidence: float) -> float:
-        """With that confidence the mechanism is not μ-GDP for any smaller μ."""
+        """The μ that an audit shows of its mechanism with that confidence: it is μ-GDP for no smaller one."""
         return self.shown(confidence).mu
 
     def p_value(self, mu: float) -> float:
-        """How often an audit of a μ-GDP mechanism has such a W, at most: exact over its own draws."""
+        """The chance, at most, that an audit of a μ-GDP mechanism has a W as large as this: exact over its draws."""
         if not self._both:
             return 1.0
         found = sum(_score(no, yes, mu, self.weights) >= self.score for no, yes in self._drawn(DRAWS))
         return (1 + found) / (DRAWS + 1)
 
     def largest(self, mu: float, confidence: float) -> float:
-        """The largest W with which μ is not rejected: a function of the canaries' coins, whatever their scores."""
+        """The largest W with which an audit does not reject μ: the canaries' coins decide it, whatever the scores."""
         draws, place = _place(confidence)
         found = sorted(_score(no, yes, mu, self.weights) for no, yes in self._drawn(draws))
         return float(found[-1 - place])
 
     def shown(self, confidence: float, most: Lines | None = None) -> Shown:
-        """The largest μ that is rejected with that confidence; beside it the one at the largest W that `most` allows.
+        """The largest μ that an audit's ranks reject, beside the one at the largest W that a certificate's lines allow.
 
         μ is rejected where fewer than k of B simulated audits have as large a W, k/(B + 1) ≤ 1 − confidence. The W that
         is allowed is passed by a mechanism at the very curve with no larger probability than that.
@@ -132,30 +132,30 @@ class Ranks:
 
     @property
     def _both(self) -> bool:
-        """Whether there are trials that held x and trials that did not."""
+        """Whether the audit has trials that held x and trials that did not: of one kind nothing is shown."""
         return 0 < self._held < len(self.trials)
 
     @property
     def _held(self) -> int:
-        """How many trials held x."""
+        """How many of the audit's trials held x."""
         return int(self.trials.held.sum())
 
     def _drawn(self, draws: int) -> Iterator[tuple[Vector, Vector]]:
-        """Scores of N(0, 1), for who did not hold x and for who did, sorted: those of every μ are these moved by it."""
+        """Simulated audits' N(0, 1) scores, sorted: of trials that did not hold x, and of those that did, before μ."""
         rng, yes = stream(self._seed, "audit ranks"), self._held
         for _ in range(draws):
             yield np.sort(rng.standard_normal(len(self.trials) - yes)), np.sort(rng.standard_normal(yes))
 
 
 def _place(confidence: float) -> tuple[int, int]:
-    """How many simulated audits there are, and how many of them may pass a W that rejects."""
+    """How many simulated audits a confidence takes, and how many of them may pass a W that still rejects."""
     draws = max(DRAWS, ceil(1 / (1 - confidence)) - 1)
     return draws, min(max(int((1 - confidence) * (draws + 1)), 1), draws) - 1
 
 
 @compiled
 def _score(no: Vector, yes: Vector, shift: float, weights: Vector) -> float:
-    """W of two sorted rows, the second moved."""
+    """The statistic W of a simulated audit: sorted scores without x and, moved by `shift`, with it; weights by rank."""
     total, below = 0.0, 0
     for place in range(len(yes)):
         own = yes[place] + shift
@@ -167,7 +167,7 @@ def _score(no: Vector, yes: Vector, shift: float, weights: Vector) -> float:
 
 @compiled
 def _least_shift(no: Vector, yes: Vector, weights: Vector, wanted: float) -> float:
-    """How far the second row must be moved at least for its W to be so large: rounded down."""
+    """The μ that a simulated audit's second row must be moved by for its W to be so large, rounded down."""
     low, high = 0.0, LARGEST
     for _ in range(HALVINGS):
         middle = (low + high) / 2

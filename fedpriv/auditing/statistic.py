@@ -25,7 +25,7 @@ SET_ASIDE = 0.1  # of what may go wrong in route (b): that more outcomes than ex
 
 
 def at_least(right: Any, trials: Any, confidence: float) -> Any:
-    """Clopper–Pearson: a probability that is no larger than the true one with that confidence.
+    """The Clopper–Pearson lower bound of a probability, from so many right of so many trials, with that confidence.
 
     >>> round(float(at_least(90, 100, 0.95)), 4)
     0.8363
@@ -36,12 +36,12 @@ def at_least(right: Any, trials: Any, confidence: float) -> Any:
 
 
 def at_most(right: Any, trials: Any, confidence: float) -> Any:
-    """Clopper–Pearson: a probability that is no smaller than the true one with that confidence."""
+    """The Clopper–Pearson upper bound of a probability, from so many right of so many trials, with that confidence."""
     return 1 - at_least(np.asarray(trials) - right, trials, confidence)
 
 
 def mu_of_share(share: float) -> float:
-    """μ of the Gaussian pair that is told apart so often: right with probability Φ(μ/2).
+    """The μ at which the best guesser of a Gaussian pair is right so often, Φ(μ/2): for an audit's share of coins.
 
     >>> round(mu_of_share(0.8413447460685429), 9)
     2.0
@@ -58,12 +58,12 @@ class Point(NamedTuple):
 
     @property
     def mu(self) -> float:
-        """No μ-GDP mechanism has such a point for a smaller μ."""
+        """The μ that an audit's rates at a threshold show: a mechanism with them is μ-GDP for no smaller one."""
         found = float(ndtri(self.true_positive) - ndtri(self.false_positive))
         return max(found, 0.0) if np.isfinite(found) else 0.0
 
     def epsilon(self, delta: float) -> float:
-        """No (ε, δ)-private mechanism has such a point for a smaller ε."""
+        """The ε at δ that an audit's rates at a threshold show: a mechanism with them is private for no smaller one."""
         return log(ratio) if (ratio := (self.true_positive - delta) / self.false_positive) > 1 else 0.0
 
 
@@ -80,39 +80,41 @@ class Trials:
     scores: Vector  # large where the release looks like x's
 
     def __post_init__(self) -> None:
+        """Refuse trials of an audit that are not a coin and a number each."""
         if self.held.shape != self.scores.shape or self.held.ndim != 1 or np.isnan(self.scores).any():
             raise FedprivError(f"trials are a coin and a number each, got {self.held.shape} and {self.scores.shape}")
 
     def __len__(self) -> int:
+        """How many trials the audit has."""
         return len(self.held)
 
     @cached_property
     def right(self) -> int:
-        """How often the sign of the score names the coin; a score of zero names it by a coin of its own."""
+        """How many of the audit's coins its scores' signs tell rightly; a score of zero tells by a coin of its own."""
         tossed = stream(0, "audit ties").integers(0, 2, len(self)).astype(bool)
         return int((np.where(self.scores == 0, tossed, self.scores > 0) == self.held).sum())
 
     def share(self, confidence: float) -> float:
-        """How often an attacker is right at least."""
+        """The share of coins that the audit's attacker tells rightly, at least, with that confidence."""
         return float(at_least(self.right, len(self), confidence))
 
     def mu(self, confidence: float) -> float:
-        """The plain count: with that confidence the mechanism is not μ-GDP for any smaller μ."""
+        """The μ that counting right guesses shows with that confidence: the mechanism is μ-GDP for no smaller one."""
         return mu_of_share(self.share(confidence))
 
     @property
     def halves(self) -> tuple[Trials, Trials]:
-        """One that chooses, one that judges: every other trial."""
+        """The audit's trials in two, every other one: those that choose a threshold, and those that it is judged on."""
         return Trials(self.held[::2], self.scores[::2]), Trials(self.held[1::2], self.scores[1::2])
 
     def rates(self, thresholds: Vector) -> tuple[NDArray[Any], NDArray[Any], int, int]:
-        """How many that held x, and how many that did not, score above each threshold; and how many there are."""
+        """How many trials with x, and how many without, score above each threshold; then how many there are of each."""
         yes, no = np.sort(self.scores[self.held]), np.sort(self.scores[~self.held])
         above = [own.size - np.searchsorted(own, thresholds, side="right") for own in (yes, no)]
         return above[0], above[1], yes.size, no.size
 
     def points(self, thresholds: Vector, confidence: float) -> tuple[Vector, Vector]:
-        """TPR and FPR at each threshold, the one at least and the other at most so large."""
+        """At each threshold the rate of true positives, at least, and of false ones, at most, with that confidence."""
         hits, alarms, yes, no = self.rates(thresholds)
         each = 1 - (1 - confidence) / 2
         if not (yes and no):
@@ -121,18 +123,18 @@ class Trials:
 
     @property
     def thresholds(self) -> Vector:
-        """What is tried on the half that chooses: its quantiles, closer together at either end."""
+        """The scores that are tried as thresholds on the half that chooses: quantiles, closer at either end."""
         tail = np.geomspace(1 / max(len(self), 2), 0.5, CANDIDATES // 2)
         return np.unique(np.quantile(self.scores, np.concatenate([tail, 1 - tail]), method="lower"))
 
     @property
     def turned(self) -> Trials:
-        """The trials with x and x′ in each other's place."""
+        """The audit's trials with x and x′ in each other's place, to count from the other side."""
         return Trials(~self.held, -self.scores)
 
 
 def by_threshold(trials: Trials, confidence: float) -> Point:
-    """The threshold at which one half shows the largest μ, judged on the other."""
+    """The rates at the threshold where half of an audit's trials shows the largest μ, judged on the other half."""
     choosing, judging = trials.halves
     candidates = choosing.thresholds
     true, false = choosing.points(candidates, confidence)
@@ -142,7 +144,10 @@ def by_threshold(trials: Trials, confidence: float) -> Point:
 
 
 def epsilon_by_threshold(trials: Trials, delta: float, confidence: float) -> float:
-    """Route (a): ln((TPR − δ)/FPR), for x against x′ or the other way round; one half chooses which, and where."""
+    """Lower bound of ε at δ from an audit, route (a): ln((TPR − δ)/FPR) at a threshold that half the trials chose.
+
+    For x against x′ or the other way round: one half chooses which, and where.
+    """
     best = (-1.0, 0, 0.0)
     for side, own in enumerate((trials, trials.turned)):
         choosing = own.halves[0]
@@ -156,7 +161,9 @@ def epsilon_by_threshold(trials: Trials, delta: float, confidence: float) -> flo
 
 
 def epsilon_by_guesses(trials: Trials, delta: float, confidence: float) -> float:
-    """Route (b), Steinke, Nasr, Jagielski 2023: guesses where the score is far from zero, as far as one half says.
+    """Lower bound of ε at δ from an audit, route (b): guesses only where a score is far from zero, counted.
+
+    Steinke, Nasr, Jagielski 2023. How far is chosen by one half of the trials.
 
     An (ε, δ)-private pair is an ε-private one with an outcome of probability δ that reveals all: so many guesses are
     set aside as there may have been of these, and the others are right with a chance of at most e^ε/(1 + e^ε) each.
@@ -168,7 +175,7 @@ def epsilon_by_guesses(trials: Trials, delta: float, confidence: float) -> float
 
 
 def _of_guesses(trials: Trials, size: float, delta: float, confidence: float) -> float:
-    """ε of the guesses whose score is at least that far from zero."""
+    """Lower bound of ε at δ from the trials whose scores are at least `size` from zero, each a guess of its coin."""
     guessed = (np.abs(trials.scores) >= size) & (trials.scores != 0)
     right = int(((trials.scores > 0) == trials.held)[guessed].sum())
     revealed = 0  # Bin(n, δ) passes it with no larger probability than is set aside for that
@@ -180,25 +187,25 @@ def _of_guesses(trials: Trials, size: float, delta: float, confidence: float) ->
 
 
 def _judged(trials: Trials, threshold: float, confidence: float) -> Point:
-    """The point at a threshold, on trials that did not choose it."""
+    """The rates of true and false positives at a threshold, on trials of an audit that did not choose it."""
     true, false = trials.points(np.array([threshold]), confidence)
     return Point(threshold, float(true[0]), float(false[0]))
 
 
 def epsilon_lower(trials: Trials, delta: float, confidence: float) -> float:
-    """An ε that holds at δ whatever the shape: the better of both routes, each with half of what may go wrong."""
+    """The ε that an audit shows at δ, whatever the curve's shape: the better of two routes, half the error each."""
     probability(delta=delta)
     each = 1 - (1 - confidence) / 2
     return max(epsilon_by_threshold(trials, delta, each), epsilon_by_guesses(trials, delta, each))
 
 
 def epsilon_of_shape(mu: float, delta: float) -> float:
-    """ε(δ) of G_μ: a lower bound only for a mechanism that has that shape."""
+    """ε(δ) of the Gaussian curve of an audit's μ: a lower bound only for a mechanism that has that shape."""
     return Tradeoff.gaussian(mu).epsilon(delta) if mu > 0 else 0.0
 
 
 def mu_of_epsilon(epsilon: float, delta: float) -> float:
-    """μ*, at which G_μ costs ε at δ.
+    """The μ at which the Gaussian curve costs ε at δ: how an audit shows a certified (ε, δ) beside its own μ.
 
     >>> round(mu_of_epsilon(8.0, 1e-5), 6)
     1.666031
@@ -213,5 +220,5 @@ def mu_of_epsilon(epsilon: float, delta: float) -> float:
 
 
 def _gaussian_delta(mu: float, epsilon: float) -> float:
-    """δ(ε) of G_μ."""
+    """δ(ε) of the Gaussian curve of μ, for the search of `mu_of_epsilon`."""
     return float(ndtr(mu / 2 - epsilon / mu) - exp(min(epsilon, 700.0)) * ndtr(-mu / 2 - epsilon / mu))

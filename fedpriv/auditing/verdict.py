@@ -40,7 +40,7 @@ def audit_verdict(
     in_a_tail: bool,  # what tells x from x′ is rare: count and threshold are tried, each with half of what may go wrong
     ranked: bool = False,  # scores take many values, known beforehand: their ranks tell more than right guesses alone
 ) -> dict[str, Any]:
-    """Everything `fedpriv audit` says of its trials, as plain data."""
+    """Everything `fedpriv audit` says of its trials, as plain data: what they show, and if the certificate stands."""
     account = Account((event,))
     cost = account.epsilon(delta)
     lower, upper = cost.bounds
@@ -67,7 +67,7 @@ def audit_verdict(
 
 
 def _beyond(trials: Trials, account: Account, confidence: float) -> Found:
-    """A threshold from one half: under the certificate no attacker has a larger TPR at that FPR than 1 − f(FPR)."""
+    """The μ shown by an audit's rates at a threshold that half of the trials chose; the most the certificate allows."""
     point, lines = by_threshold(trials, confidence), lines_of(account)
     most = float(min((lines.intercepts + lines.slopes * point.false_positive).min(), 1.0))
     proof = (
@@ -79,7 +79,7 @@ def _beyond(trials: Trials, account: Account, confidence: float) -> Found:
 
 
 def more_than_held(trials: Trials, most: float) -> str:
-    """What is wrong where more coins were told than the inputs themselves allow; nothing where not.
+    """What is wrong where an audit told more coins than its canaries' own inputs allow; empty where nothing is.
 
     `most` is the share that the best guesser of these inputs tells, exactly. It is no certificate, which is of all
     inputs and may allow more, so nothing but another noise or another bound than described accounts for it. So many
@@ -97,7 +97,7 @@ def more_than_held(trials: Trials, most: float) -> str:
 
 
 def as_level(confidence: float) -> str:
-    """A confidence as short as it goes without saying 1.
+    """An audit's confidence in words, as short as it goes without saying 1.
 
     >>> as_level(0.99), as_level(1 - 1e-9)
     ('0.99', '0.999999999')
@@ -107,7 +107,10 @@ def as_level(confidence: float) -> str:
 
 
 def lines_of(account: Account) -> Lines:
-    """What (ε, δ) certificates say of true and false positives: TPR ≤ δ + e^ε·FPR, and 1 − FPR ≤ δ + e^ε·(1 − TPR)."""
+    """What an account's certificates allow an attacker of true and of false positives: lines an audit is held to.
+
+    TPR ≤ δ + e^ε·FPR, and 1 − FPR ≤ δ + e^ε·(1 − TPR).
+    """
     epsilons = max(account.upper_epsilon(1e-6, ROUGH), 1e-3) * np.linspace(0, 1, SLOPES) ** 2
     deltas = np.array([account.upper_delta(float(epsilon), ROUGH) for epsilon in epsilons])
     steep, flat = np.exp(epsilons), np.exp(-epsilons)

@@ -27,10 +27,11 @@ class Norm:
     clip: float  # ∞ for messages that promise nothing
 
     def __post_init__(self) -> None:
+        """Refuse, in the bound of a channel or an event, a clip not above 0; ∞ is of messages that promise nothing."""
         _check_clip(self.clip)
 
     def factors(self, updates: Matrix) -> Vector:
-        """What each row is multiplied by; nan where it is not finite."""
+        """What each client's update, a row, is multiplied by to be of norm `clip` at most; nan where not finite."""
         return clip_factors(updates, self.clip, "clip")
 
 
@@ -41,10 +42,11 @@ class Normalised:
     clip: float
 
     def __post_init__(self) -> None:
+        """Refuse, in the bound of a channel or an event, a clip that is not a positive number."""
         positive(clip=self.clip)
 
     def factors(self, updates: Matrix) -> Vector:
-        """What each row is multiplied by; nan where it is not finite."""
+        """What each client's update, a row, is multiplied by to be of norm `clip`; nan where not finite."""
         return clip_factors(updates, self.clip, "normalise")
 
 
@@ -55,10 +57,11 @@ class Box:
     peak: float  # ∞ for messages that promise nothing
 
     def __post_init__(self) -> None:
+        """Refuse, in the bound of a channel or an event, a peak not above 0; ∞ is of messages that promise nothing."""
         _check_clip(self.peak)
 
     def factors(self, updates: Matrix) -> Vector:
-        """1, or nan where a row is not finite."""
+        """1 for each client's update, a row, as encoding clips its coordinates; nan where it is not finite."""
         x = np.asarray(updates)
         return np.where(np.isfinite(x).all(axis=1), 1.0, np.nan)
 
@@ -80,21 +83,21 @@ class Bounded:
 
     @staticmethod
     def of(bound: Bound, updates: Matrix) -> Bounded:
-        """The rows of a matrix, held to a bound."""
+        """The updates of a cohort, a row each, with the factor that brings each within the bound before encoding."""
         return Bounded(bound, updates, bound.factors(updates))
 
     @property
     def finite(self) -> NDArray[np.bool_]:
-        """Which rows are finite."""
+        """Which of a cohort's updates, a row each, are finite: only of these are messages sent."""
         return np.isfinite(self.factors)
 
     def only(self, rows: NDArray[Any]) -> Bounded:
-        """Some of the rows."""
+        """Some of a cohort's bounded updates, by their rows, such as those that can be sent."""
         return Bounded(self.bound, self.rows[rows], self.factors[rows])
 
     @property
     def applied(self) -> Vector:
-        """The rows as they are when they are encoded."""
+        """A cohort's updates within the bound, as they are when encoded: what attackers and audits see of them."""
         within = self.rows * self.factors[:, None]
         match self.bound:
             case Norm() | Normalised():
@@ -106,7 +109,7 @@ class Bounded:
 
 
 def geometry_of(bound: Bound | None) -> Geometry | None:
-    """What a bound holds: the norm, or every coordinate."""
+    """What a bound holds, as an event's geometry: "l2" for a norm, "linf" for every coordinate; None for none."""
     match bound:
         case Norm() | Normalised():
             return "l2"
@@ -119,7 +122,7 @@ def geometry_of(bound: Bound | None) -> Geometry | None:
 
 
 def bound_of(geometry: Geometry | None, *, clip: float, peak: float) -> Bound | None:
-    """The bound of a hand-written event; None where nothing is said, of one coordinate."""
+    """The bound that an event's geometry in words names, of a mechanism's clip or peak; None where nothing is said."""
     match geometry:
         case "l2":
             return Norm(clip)
@@ -136,15 +139,15 @@ class Clipped(Protocol):
 
     @property
     def clip(self) -> float:
-        """The largest ℓ2 norm of an input."""
+        """The largest ℓ2 norm of an input, which a ledger is charged for."""
 
     @property
     def peak(self) -> float:
-        """The largest coordinate."""
+        """The largest size of an input's coordinate, which a ledger is charged for."""
 
 
 def check_same(bound: Bound, mechanism: Clipped) -> None:
-    """Refuse a bound that is not of the number its mechanism is charged for.
+    """Refuse a bound of another number than its mechanism is charged for, in a channel or an event.
 
     >>> from fedpriv.mechanisms import StochasticSign
     >>> check_same(Norm(2.0), StochasticSign(clip=1.0, scale=4))
@@ -166,6 +169,6 @@ def check_same(bound: Bound, mechanism: Clipped) -> None:
 
 
 def _check_clip(clip: float) -> None:
-    """Above 0; ∞ is of messages that promise nothing."""
+    """Refuse the number of a bound that is not above 0; ∞ is of messages that promise nothing."""
     if clip != inf:
         positive(clip=clip)

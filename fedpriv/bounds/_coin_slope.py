@@ -39,7 +39,9 @@ def coin_slope(
     negligible: float = 0.0,  # τ
     tolerance: float = 1e-7,  # relative, of S
 ) -> tuple[float, float]:
-    """Encloses S = sup |z_k(x) − z_k(0)| / |x| over |x| ≤ r and every k that is not negligible (Theorem B).
+    """Encloses S, how fast a sum of votes and coins moves with one coordinate: Theorem B's μ is 2c times it.
+
+    S = sup |z_k(x) − z_k(0)| / |x| over |x| ≤ r and every k that is not negligible.
 
     With `negligible` = τ only those k count that some x puts more than τ above and some x more than τ at or below;
     each coordinate then adds τ to δ. The upper end is valid whatever the tolerance, and however many coins: beyond
@@ -76,13 +78,13 @@ def coin_slope(
 
 
 def _scaled(found: tuple[float, float], unit: float, most: float) -> tuple[float, float]:
-    """The enclosure in the data's units, and no larger than what holds anyway."""
+    """Theorem B's S from below and above in the data's units, each no larger than a bound that holds for any coins."""
     lower, upper = (min(one * unit, most) for one in found)
     return lower, upper
 
 
 def _rows(coins: int, negligible: float) -> int:
-    """How many numbers of coins a table has a row for."""
+    """How many outcomes of the coins a table of Theorem B's sums has a row for, negligible ones left out."""
     first, last = likely_window(coins, 0.5, negligible * UNSEEN)
     return last - first + 1
 
@@ -96,32 +98,35 @@ class _Mixture:
 
     @classmethod
     def of(cls, logs: Vector) -> _Mixture:
-        """The mixture of these logarithms, a row for each k."""
+        """A table for Theorem B: for each sum k the mixture over the votes j of e^{logs[k, j]}, in logarithms."""
         fair = logs + log_binomial(logs.shape[1] - 1, 0.5, 0, logs.shape[1] - 1)
         height = fair.max(axis=1)
         return cls(height, np.exp(fair - height[:, None]))
 
     def at(self, p: float) -> Vector:
-        """The logarithms at p."""
+        """Logarithms, one for each sum k, of Theorem B's tails or masses where a vote is + with probability p."""
         logs: Vector = self.height + np.log(self.table @ self._likelihood(p))
         return logs
 
     def slope(self, p: float) -> Vector:
-        """The derivative of `at`: (E[j | k] − mp)/(p(1 − p)). It falls as p grows (Lemma 3)."""
+        """How fast the logarithms of `at` grow with p, for each sum k of Theorem B: (E[j | k] − mp)/(p(1 − p)).
+
+        It falls as p grows (Lemma 3).
+        """
         likelihood, votes = self._likelihood(p), self.table.shape[1] - 1
         mean = (self.table @ (np.arange(votes + 1) * likelihood)) / (self.table @ likelihood)
         slope: Vector = (mean - votes * p) / (p * (1 - p))
         return slope
 
     def _likelihood(self, p: float) -> Vector:
-        """P(Bin(m, p) = j)/P(Bin(m, ½) = j) for j = 0, …, m."""
+        """How much likelier j = 0, …, m of m votes are at p than at ½: the weights of Theorem B's tables."""
         votes = self.table.shape[1] - 1
         j = np.arange(votes + 1)
         likelihood: Vector = np.exp(j * log(2 * p) + (votes - j) * log1p(1 - 2 * p))
         return likelihood
 
     def only(self, rows: NDArray[np.bool_]) -> _Mixture:
-        """Some of the k."""
+        """Theorem B's table for some of the sums k, those that are not negligible."""
         return _Mixture(self.height[rows], self.table[rows])
 
 
@@ -148,7 +153,7 @@ class _Sums:
 
     @classmethod
     def of(cls, coins: int, trials: int, half: float, negligible: float) -> _Sums:
-        """The sums of so many coins and votes, for the k that are not negligible."""
+        """Theorem B's sums W of so many coins and votes, at every chance ½ + y of a vote, negligible k left out."""
         first, _ = likely_window(coins, 0.5, negligible * UNSEEN)
         masses = log_binomial(coins, 0.5, first, coins - first)
         tails = np.logaddexp.accumulate(masses[::-1])[::-1]
@@ -163,7 +168,7 @@ class _Sums:
         return cls(over.only(rows), exact.only(rows), half, unit, error)
 
     def point(self, y: float) -> _Point:
-        """All k at y."""
+        """What Theorem B needs of every sum k at the chance ½ + y of a vote: z_k, its error, masses and slopes."""
         over, under = self.tails.at(0.5 + y), self.tails.at(0.5 - y)[::-1]
         size: Vector = -ndtri_exp(np.minimum(over, under))
         doubt = self.error / np.maximum(size, HAZARD) + inverse_error(size)
@@ -172,12 +177,16 @@ class _Sums:
         )
 
     def speed(self, left: _Point, right: _Point) -> Vector:
-        """Above dz_k/dy = M·P(one vote fewer = k)/φ(z_k) between two points (Lemma 4)."""
+        """For each sum k of Theorem B a bound above of dz_k/dy between two points.
+
+        It is M·P(one vote fewer = k)/φ(z_k) (Lemma 4).
+        """
         width = right.y - left.y
         nearest = np.where(left.z * right.z < 0, 0.0, np.minimum(left.z**2, right.z**2))
         least = width * np.exp(np.minimum(left.mass, right.mass) + nearest / 2 + self.unit - 4 * self.error)
 
         def from_end(mass: Vector, slope: Vector, z: Vector) -> Vector:
+            """ln of the largest speed of z_k (but for a constant) in a cell on one side of z = 0, seen from one end."""
             return mass + np.maximum(z**2 / 2, slope * width + (z + least) ** 2 / 2)
 
         below, above = from_end(left.mass, left.slope, left.z), from_end(right.mass, -right.slope, -right.z)
@@ -187,7 +196,12 @@ class _Sums:
             return np.exp(highest + self.unit + 4 * self.error)
 
     def secants(self, cells: int) -> tuple[float, float]:
-        """Encloses sup (z_k(y) − z_k(0))/y over 0 < y ≤ half; −y is k mirrored. Cells shrink towards both ends."""
+        """Encloses Theorem B's S, the steepest secant of z_k from 0, in units of a vote's chance, on so many cells.
+
+        That is sup (z_k(y) − z_k(0))/y over 0 < y ≤ half.
+
+        −y is k mirrored. Cells shrink towards both ends.
+        """
         s = np.linspace(0, 1, cells + 1)
         points = map(self.point, (self.half * s**2 * (3 - 2 * s)).tolist())
         origin = left = next(points)
@@ -204,11 +218,14 @@ class _Sums:
 
 
 def inverse_error(size: Vector) -> Vector:
-    """What `ndtri_exp` may be off by at |z| = size: units in the last place, more in very far tails."""
+    """What the inverse `ndtri_exp` may be off by at |z| = size, for bounds that are rounded outward."""
     return ROUNDING * (8 + size**2 / 50) * size
 
 
 def _shifted(values: Vector, votes: int, before: float) -> Vector:
-    """Rows t of values[t − j], j = 0..votes; `before` to the left of the values, −∞ to their right."""
+    """A table of logarithms by sum and votes from those of the coins alone: row t is values[t − j], j = 0..votes.
+
+    `before` is to the left of the values, −∞ to their right.
+    """
     padded = np.concatenate([np.full(votes, before), values, np.full(votes, -np.inf)])
     return sliding_window_view(padded, votes + 1)[:, ::-1]

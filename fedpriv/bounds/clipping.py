@@ -26,7 +26,7 @@ def clip_factors(
     clip: float,
     how: str,  # one of HOW
 ) -> Vector:
-    """What to multiply each row by, so that its norm is certainly at most `clip`.
+    """What to multiply each client's update, a row, by, so that its ℓ2 norm is certainly at most `clip`.
 
     "clip": min(1, clip/‖x‖); "normalise": clip/‖x‖, 0 for a row of zeros. Of float32 rows both may be 8e-6 below that.
     A row that is not finite gets nan.
@@ -47,7 +47,9 @@ def clip_factors(
 
 
 def _quotients(x: Matrix, clip: float) -> Vector:
-    """clip/‖x‖ or a little less for each row: inf for zeros, nan for what is not finite.
+    """clip/‖x‖ of each client's update, a row, or a little less for rounding: what factors are made of.
+
+    It is inf for zeros, nan for what is not finite.
 
     A sum of n squares in a type of unit roundoff u, in any order, is within n·u/(1 − n·u) of itself (Higham, Accuracy
     and Stability of Numerical Algorithms, section 3.1), and the root halves that. Squares that underflow lose at most

@@ -20,7 +20,9 @@ LONGEST_SUM = 4096  # tail terms added one by one; a geometric series bounds the
 
 
 def certain_coins(clients: int, trials: int, p_min: float, failure: float) -> int:
-    """The largest K with P(coins < K) ≤ failure, where coins ~ Bin(trials·(clients − 1), 2·p_min).
+    """How many fair coins K the other clients' votes surely hold: fewer come with probability at most `failure`.
+
+    The largest K with P(coins < K) ≤ failure, where coins ~ Bin(trials·(clients − 1), 2·p_min).
 
     Lemma 1 of the proofs. Every rounding goes downwards, so K is never too large.
 
@@ -36,7 +38,10 @@ def certain_coins(clients: int, trials: int, p_min: float, failure: float) -> in
 
 
 def lower_quantile(n: int, p: float, failure: float) -> int:
-    """The largest k ≤ np with P(Bin(n, p) < k) ≤ failure, by bisection on a bound of the tail."""
+    """The largest k ≤ np that Bin(n, p), a number of hidden coins, stays below with probability ≤ failure.
+
+    By bisection on a bound of the tail.
+    """
     target = log(failure) if failure > 0 else -inf
     good, bad = 0, floor(n * p) + 1
     while bad - good > 1:
@@ -49,7 +54,10 @@ def lower_quantile(n: int, p: float, failure: float) -> int:
 
 
 def log_lower_tail(k: int, n: int, p: float) -> float:
-    """An upper bound of ln P(Bin(n, p) ≤ k) for k ≤ np: terms added downwards from k, then a geometric series."""
+    """An upper bound of ln P(Bin(n, p) ≤ k) for k ≤ np, by which a certificate counts the coins it may rely on.
+
+    Terms are added downwards from k, then a geometric series.
+    """
     below = k - np.arange(min(k, LONGEST_SUM) + 1, dtype=np.float64)
     ratios = below * (1 - p) / ((n - below + 1) * p)  # P(j − 1) / P(j), falling with j and below 1
     terms = np.cumprod(ratios)
@@ -60,7 +68,9 @@ def log_lower_tail(k: int, n: int, p: float) -> float:
 
 
 def log_binomial(n: int, p: float, first: int, last: int) -> Vector:
-    """Logarithms of P(Bin(n, p) = k | first ≤ k ≤ last), summed up from ratios so that large n keep their digits.
+    """Logarithms of P(Bin(n, p) = k | first ≤ k ≤ last), the law of votes or coins; large n keep their digits.
+
+    They are summed up from ratios.
 
     >>> np.exp(log_binomial(4, 0.5, 0, 4)) * 16
     array([1., 4., 6., 4., 1.])
@@ -73,7 +83,7 @@ def log_binomial(n: int, p: float, first: int, last: int) -> Vector:
 
 
 def likely_window(n: int, p: float, failure: float) -> tuple[int, int]:
-    """First and last k of an interval that Bin(n, p) leaves with probability at most `failure` (Hoeffding).
+    """First and last k that a table of Bin(n, p) needs: outside of them lies at most `failure` (Hoeffding).
 
     >>> likely_window(10_000, 0.5, 1e-18)
     (4540, 5460)

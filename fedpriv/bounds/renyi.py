@@ -27,7 +27,9 @@ DEPTH = 40  # quarterings at most: they reach 1e-26 of the width, where orders b
 
 @lru_cache(maxsize=1 << 14)  # after every round the same orders are asked for
 def divergence_slope(alpha: float, rho: float, keep: float = 1.0, tolerance: float = 1e-7) -> tuple[float, float]:
-    """Enclose g = sup D_α(u‖v)/(u − v)² over |u|, |v| ≤ ρ, where D_α = ln(1 + keep·(e^{(α−1)F} − 1))/(α−1).
+    """Encloses g, the largest ratio of one vote's D_α to (u − v)²: such squares add up to a vector's ℓ2 norm.
+
+    g = sup D_α(u‖v)/(u − v)² over |u|, |v| ≤ ρ, where D_α = ln(1 + keep·(e^{(α−1)F} − 1))/(α−1).
 
     The supremum has v = ±ρ (Theorem 1); for α ≤ 2 it is keep·α/2(1−ρ²), the limit u → v (Theorem 2).
 
@@ -58,7 +60,9 @@ def divergence_slope(alpha: float, rho: float, keep: float = 1.0, tolerance: flo
 
 
 def slope_bound(alpha: float, rho: float, keep: float = 1.0) -> float:
-    """A closed form above g of `divergence_slope`: α/2(1−ρ²)² for F, times keep·z/(1 + keep·(z−1)) ≥ D/F.
+    """A closed form above g, the largest ratio of a vote's D_α to (u − v)²: it caps what `divergence_slope` finds.
+
+    α/2(1−ρ²)² for F, times keep·z/(1 + keep·(z−1)) ≥ D/F.
 
     Here z ≥ e^{(α−1)F}.
 
@@ -79,7 +83,9 @@ class _Vote:
     keep: float  # the probability that the vote is not erased
 
     def terms(self, d: Vector) -> Vector:
-        """The rows falling(d) and growing(d): ln of ((1+r)^α − 1 − αr)/r² at r = ∓d/(1 ± ρ), less ln 2(1 ± ρ).
+        """The two terms of a vote's divergence at u = ρ − d, v = ρ, in logarithms: rows falling(d) and growing(d).
+
+        ln of ((1+r)^α − 1 − αr)/r² at r = ∓d/(1 ± ρ), less ln 2(1 ± ρ).
 
         For r > −1 and α > 2, without cancellation near r = 0 or overflow far from it.
         """
@@ -98,7 +104,7 @@ class _Vote:
         return np.asarray(log_excess - np.log(2 * distance))
 
     def ratio(self, d: Vector, falling: Vector, growing: Vector) -> Vector:
-        """D/d², which falls in d while the two terms are held, and grows in both terms; at d = 0 its limit."""
+        """A vote's D_α over d², of its two terms: falls in d while these are held, grows in both; at 0 its limit."""
         log_terms = np.logaddexp(falling, growing) + log(self.keep)
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             log_odds = log_terms + 2 * np.log(d)
@@ -117,19 +123,19 @@ class VoteCurve:
     tolerance: float = 1e-7
 
     def __call__(self, alpha: float) -> float:
-        """An upper bound of D_α, certified."""
+        """A certified upper bound of D_α of a whole vector of votes, the curve's value at order α."""
         return self._at(alpha, self.tolerance)[1] * (1 + ROUNDING)
 
     def estimate(self, alpha: float) -> float:
-        """A value near the curve, from below: no certificate, but the quick way to a good order."""
+        """A value of the votes' D_α from below: no certificate, but the quick way to a good order."""
         return self._at(alpha, 1e-2)[0]
 
     def floor(self, alpha: float) -> float:
-        """What no order is certified below: the limit u → v."""
+        """The least that the votes' D_α is ever certified to be at this order, by the limit u → v: quick."""
         return min(self.gaussian * alpha, self.distance * self.keep * alpha / (2 * (1 - self.rho) * (1 + self.rho)))
 
     def _at(self, alpha: float, tolerance: float) -> tuple[float, float]:
-        """The curve from both sides."""
+        """The votes' D_α at an order, between a lower and an upper bound as close as the tolerance."""
         cap = self.gaussian * alpha
         if cap <= self.floor(alpha):
             return cap, cap
@@ -138,7 +144,7 @@ class VoteCurve:
 
 
 def repeated_curve(curve: Curve, times: float) -> Curve:
-    """The curve of so many repetitions of what a curve is of.
+    """The Rényi curve of `times` repetitions of what a curve is of, such as the rounds of a run.
 
     >>> repeated_curve(lambda alpha: alpha / 2, 3)(2)
     3.0
@@ -159,7 +165,9 @@ def vector_curve(
     rounds: int = 1,
     tolerance: float = 1e-7,
 ) -> VoteCurve:
-    """Votes (scale + x_j)/(2·scale), ‖x‖₂ ≤ clip, |x_j| ≤ peak: D_α ≤ rounds·trials·g_α(peak/scale)·(2·clip/scale)².
+    """The Rényi curve of `rounds` messages of votes (scale + x_j)/(2·scale) with ‖x‖₂ ≤ clip, |x_j| ≤ peak.
+
+    D_α ≤ rounds·trials·g_α(peak/scale)·(2·clip/scale)².
 
     Binomial(scale): keep = 1. Ternary(spread A, scale B): scale = A, keep = A/B.
 
@@ -175,7 +183,9 @@ def vector_curve(
 
 
 def noisy_sign_curve(*, clip: float, peak: float, noise: float, rounds: int = 1, tolerance: float = 1e-7) -> VoteCurve:
-    """Votes Φ(x_j/noise): u = 2Φ(x/s) − 1 has slope ≤ √(2/π)/s; and D_α ≤ α·(2·clip)²/2s², the Gaussian's sign.
+    """The Rényi curve of `rounds` messages of signs of x plus Gaussian noise, with ‖x‖₂ ≤ clip, |x_j| ≤ peak.
+
+    Votes Φ(x_j/noise): u = 2Φ(x/s) − 1 has slope ≤ √(2/π)/s; and D_α ≤ α·(2·clip)²/2s², the Gaussian's sign.
 
     >>> curve = noisy_sign_curve(clip=1, peak=0.1, noise=2)
     >>> 0.63 < curve(4) / 2 < 0.64  # 2/π of the Gaussian's 4·(2/2)²/2
@@ -189,7 +199,9 @@ def noisy_sign_curve(*, clip: float, peak: float, noise: float, rounds: int = 1,
 
 
 def renyi_epsilon(curve: Curve, delta: float, guide: Curve | None = None) -> float:
-    """The smallest ε over real α of D_α + ln(1 − 1/α) − (ln δ + ln α)/(α − 1). Canonne–Kamath–Steinke 2020, Prop. 12.
+    """The certified ε at δ of a Rényi curve, over real α. Canonne–Kamath–Steinke 2020, Prop. 12.
+
+    The least of D_α + ln(1 − 1/α) − (ln δ + ln α)/(α − 1).
 
     Every order is a certificate, so a quick `guide` (default: the curve's own estimate) chooses, and the curve answers.
 
@@ -203,7 +215,9 @@ def renyi_epsilon(curve: Curve, delta: float, guide: Curve | None = None) -> flo
 
 
 def renyi_delta(curve: Curve, epsilon: float, guide: Curve | None = None) -> float:
-    """The smallest δ at an ε ≥ 0, over real α, of e^{(α−1)(D_α − ε)}·(1 − 1/α)^{α−1}/α, rounded up.
+    """The certified δ at an ε ≥ 0 of a Rényi curve, over real α.
+
+    The least of e^{(α−1)(D_α − ε)}·(1 − 1/α)^{α−1}/α, rounded up.
 
     >>> round(renyi_delta(lambda alpha: alpha / 2, 4.72839) * 1e5, 3)
     1.0
@@ -223,13 +237,15 @@ def renyi_delta(curve: Curve, epsilon: float, guide: Curve | None = None) -> flo
 
 
 def epsilon_at(alpha: float, divergence: float, delta: float) -> float:
-    """What D_α at one order proves: D + ln(1 − 1/α) − (ln δ + ln α)/(α − 1), rounded up."""
+    """The ε at δ that a divergence D at one order proves: D + ln(1 − 1/α) − (ln δ + ln α)/(α − 1), rounded up."""
     conversion = log1p(-1 / alpha) - (log(delta) + log(alpha)) / (alpha - 1)
     return divergence + conversion + ROUNDING * (divergence + (1 + abs(log(delta)) + log(alpha)) / (alpha - 1))
 
 
 def _least(objective: Callable[[float, float], float], curve: Curve, guide: Curve | None) -> float:
-    """The objective on the curve, at the order where it is least on the guide: downhill, in steps that halve.
+    """The least of an objective of (α, D_α) on a Rényi curve, near the order where it is least on the quick guide.
+
+    Downhill, in steps that halve.
 
     Orders of votes lie on one grid for all curves, so that what is known of one serves the next.
     """
@@ -237,6 +253,7 @@ def _least(objective: Callable[[float, float], float], curve: Curve, guide: Curv
     seen: dict[float, float] = {}
 
     def guided(exponent: float) -> float:
+        """The ε (or ln δ) that the quick guide to a Rényi curve gives at the order 1 + 2^exponent, kept."""
         if exponent not in seen:
             alpha = 1 + 2.0**exponent
             seen[exponent] = objective(alpha, guide(alpha))

@@ -23,7 +23,9 @@ Pair = tuple[Vector, Vector]  # masses of the same outcomes under the two data s
 
 
 def scalar_pair(clients: int, trials: int, p_max: float, *, set_aside: float = 1e-18, atoms: int = 200_000) -> Pair:
-    """Dominates one coordinate: K coins, seen; Bin(K, ½) + Bin(M, p_max) against Bin(K, ½) + Bin(M, 1 − p_max).
+    """The pair that certifies one coordinate of a sum of votes: K coins, seen, hide this client's M votes.
+
+    Bin(K, ½) + Bin(M, p_max) against Bin(K, ½) + Bin(M, 1 − p_max).
 
     Theorem A′ of the proofs. Values of K are grouped downwards to keep to about `atoms`; what lies beyond the tables,
     of mass at most `set_aside`, is told apart for certain (the last two atoms).
@@ -46,7 +48,9 @@ def scalar_pair(clients: int, trials: int, p_max: float, *, set_aside: float = 1
 
 
 def scalar_pair_lower(clients: int, trials: int, p_max: float, *, high: int, merged: float = 1e-18) -> Pair:
-    """Real data: `high` of the others at the top of the interval, the rest at its bottom; this client at either end.
+    """The pair that real data reach in a sum of votes: `high` of the others at the top of their interval.
+
+    The rest of them is at its bottom, this client at either end.
 
     A lower bound on what is given away. Outcomes in the far tails are merged, which only hides. The worst `high`
     depends on δ: try 0, clients − 1 and half of it.
@@ -73,7 +77,7 @@ def scalar_pair_lower(clients: int, trials: int, p_max: float, *, high: int, mer
 def ternary_pair(
     clients: int, peak: float, spread: float, scale: float, *, set_aside: float = 1e-18, atoms: int = 200_000
 ) -> Pair:
-    """Dominates one coordinate of the ternary compressor: K lazy coins, seen, and the messages at ±r.
+    """The pair that certifies one coordinate of a sum of ternary symbols: K lazy coins, seen, hide one at ±r.
 
     A message in {−1, 0, 1} is with probability 1 − r/B a lazy coin, ±1 with (A − r)/2(B − r) each, whatever the data
     (section 6 of the proofs). There is no bound of this kind for vectors yet.
@@ -97,7 +101,7 @@ def ternary_pair(
 
 
 def ternary_pair_lower(clients: int, level: float, spread: float, scale: float, *, merged: float = 1e-18) -> Pair:
-    """Real data of the ternary compressor: all others at 0, this client at ±level. A lower bound.
+    """The pair that real data reach in a sum of ternary symbols: all others at 0, this client at ±level.
 
     >>> p, q = ternary_pair_lower(200, 1.0, 2.0, 5.0)
     >>> round(float(np.abs(p - q).sum() / 2), 6) < 0.025168
@@ -114,7 +118,9 @@ def ternary_pair_lower(clients: int, level: float, spread: float, scale: float, 
 
 
 def published_epsilon(p_min: float, p_max: float) -> float:
-    """[F] Theorem 9, M = 1: f_pb is two chords, with ε = max(ln((1−p_min)/(1−p_max)), ln(p_max/p_min)).
+    """The ε that [F] Theorem 9 prints for a vote in a sum: max(ln((1−p_min)/(1−p_max)), ln(p_max/p_min)).
+
+    M = 1: f_pb is two chords.
 
     That ε is right; the chords are the curve of pure ε-DP where p_min + p_max = 1 alone, and elsewhere lie above it.
     It does not see the other clients at all: the crowd buys nothing there.
@@ -149,7 +155,9 @@ def vector_bound(
     failure: float = 1e-15,
     tolerance: float = 1e-7,
 ) -> VectorBound:
-    """Theorem B: μ = 2cS for ‖x‖₂ ≤ c, |x_j| ≤ r under secure aggregation; T rounds: μ√T, failure·T added to δ.
+    """Theorem B: the μ of a vector of votes, ‖x‖₂ ≤ c, |x_j| ≤ r, of which sums of `clients` are seen: 2cS.
+
+    T rounds: μ√T, failure·T added to δ.
 
     >>> bound = vector_bound(1294, 4, 1.0, 0.2, 0.911, dimension=650, failure=1e-12 / 40)
     >>> bound.coins, round(bound.mu * 40**0.5, 5)
@@ -164,18 +172,19 @@ def vector_bound(
 
 
 def _check(clients: int, trials: int, p_max: float) -> None:
+    """Refuse, for a pair of sums, clients or votes that are no whole numbers from 1 on, and p_max not in (1/2, 1)."""
     whole(clients=clients, trials=trials)
     if not 0.5 < p_max < 1:
         raise FedprivError(f"p_max must lie between 1/2 and 1, got {p_max}")
 
 
 def _binomial(n: int, p: float, failure: float) -> Vector:
-    """Bin(n, p) given that it lies in a window, which it leaves with probability ≤ failure."""
+    """Probabilities of Bin(n, p), others' votes in a sum, in a window that it leaves with probability ≤ failure."""
     return np.exp(log_binomial(n, p, *likely_window(n, p, failure)))
 
 
 def _coin_groups(n: int, p: float, failure: float, atoms: int) -> list[tuple[int, float]]:
-    """Smallest K and mass of each group of Bin(n, p); outside all groups lies at most `failure`."""
+    """The number of hidden coins, Bin(n, p), in groups: of each the smallest K and its mass; outside ≤ `failure`."""
     first, last = lower_quantile(n, p, failure / 2), n - lower_quantile(n, 1 - p, failure / 2)
     low, high = likely_window(last, 0.5, failure)
     step = -(-(last - first + 1) * (high - low + 1) // atoms)
@@ -185,14 +194,17 @@ def _coin_groups(n: int, p: float, failure: float, atoms: int) -> list[tuple[int
 
 
 def _told_apart(sums: Sequence[Vector], failure: float) -> Pair:
-    """The masses and their mirror images, but for a failure that tells the two data sets apart."""
+    """The pair of the sums' masses and their mirror images, but for a failure, which tells the two data apart."""
     p = (1 - failure) * np.concatenate(sums)
     q = (1 - failure) * np.concatenate([mass[::-1] for mass in sums])
     return np.append(p, [failure, 0.0]), np.append(q, [0.0, failure])
 
 
 def _lazy_sums(counts: list[int], coin: Vector, failure: float) -> list[Vector]:
-    """Laws of the sums of the first `counts` of a row of lazy coins, given that no block summed here went too far."""
+    """Laws of the sums of the first `counts` of lazy coins: the crowd around a ternary symbol, from −reach to reach.
+
+    Given that no block summed here went too far.
+    """
     blocks = 4 * max(counts) + 4  # more than are summed below
     laws = [_lazy_sum(coin, counts[0], failure / blocks)]
     for before, after in pairwise(counts):
@@ -202,7 +214,7 @@ def _lazy_sums(counts: list[int], coin: Vector, failure: float) -> list[Vector]:
 
 
 def _lazy_sum(coin: Vector, count: int, failure: float) -> Vector:
-    """The law of a sum of lazy coins by doubling blocks; all terms are positive, so each mass keeps its digits."""
+    """The law of a sum of `count` lazy coins by doubling blocks; all terms are positive, so masses keep digits."""
     law: Vector = np.ones(1)
     block, size, done = coin, 1, 0
     while done < count:
@@ -216,7 +228,10 @@ def _lazy_sum(coin: Vector, count: int, failure: float) -> Vector:
 
 
 def _trimmed(law: Vector, count: int, coin: Vector, failure: float) -> Vector:
-    """Cut to |sum| ≤ reach, exceeded with probability ≤ failure (the smaller of Hoeffding's and Bernstein's bound)."""
+    """The law of a sum of lazy coins cut to |sum| ≤ reach, which it passes with probability ≤ failure.
+
+    By the smaller of Hoeffding's and Bernstein's bound.
+    """
     doubt, variance, middle = log(2 / failure), count * float(coin[0] + coin[2]), len(law) // 2
     bernstein = doubt / 3 + sqrt(doubt**2 / 9 + 2 * variance * doubt)
     reach = min(middle, ceil(min(sqrt(2 * count * doubt), bernstein)))

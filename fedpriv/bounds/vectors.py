@@ -31,14 +31,16 @@ class VectorBound(Protocol):
 
     @property
     def mu(self) -> float:
-        """A Gaussian-DP parameter of one release; ∞ where there is none."""
+        """A Gaussian-DP parameter of one message, a whole vector of norm `clip`; ∞ where there is none."""
 
     def renyi(self, rounds: int) -> renyi.Curve | None:
-        """Certified Rényi divergences of `rounds` releases; None where there are none."""
+        """The certified Rényi curve of `rounds` messages, whole vectors of norm `clip`; None where there is none."""
 
 
 def theorem_a(*, clip: float, peak: float, scale: float, trials: int = 1) -> float:
-    """Theorem A: votes (B + x_j)/2B with ‖x‖₂ ≤ c, |x_j| ≤ r < B are μ-GDP, μ = 2√M·(c/r)·Φ⁻¹((B + r)/2B), at any d.
+    """Theorem A: μ of a message of votes (B + x_j)/2B, ‖x‖₂ ≤ c, |x_j| ≤ r < B, at any d.
+
+    μ = 2√M·(c/r)·Φ⁻¹((B + r)/2B).
 
     >>> round(theorem_a(clip=0.1, peak=0.1, scale=10), 13)
     0.0250669390161
@@ -47,7 +49,9 @@ def theorem_a(*, clip: float, peak: float, scale: float, trials: int = 1) -> flo
 
 
 def published_theorem_7(*, clip: float, scale: float, trials: int, dimension: int) -> float:
-    """[F] Theorem 7: μ = −2Φ⁻¹(1/(1 + ((B + c)/(B − c))^{dM})), in logarithms.
+    """The μ that [F] Theorem 7 prints for d·M votes, shown beside ours: −2Φ⁻¹(1/(1 + ((B + c)/(B − c))^{dM})).
+
+    Worked out in logarithms.
 
     >>> round(published_theorem_7(clip=0.1, scale=10, trials=1, dimension=100_000), 2)
     126.33
@@ -67,7 +71,10 @@ class Votes:
 
     @cached_property
     def mu(self) -> float:
-        """Theorem A, or (many trials) the chain of Theorem B without coins: 2c·sup ∂Φ⁻¹(P(votes > k))/∂x."""
+        """The Gaussian-DP μ of one message of votes: Theorem A, or (many trials) the chain of Theorem B without coins.
+
+        That is 2c·sup ∂Φ⁻¹(P(votes > k))/∂x.
+        """
         by_votes = theorem_a(clip=self.clip, peak=self.peak, scale=self.scale, trials=self.trials)
         if not 1 < self.trials <= CHAINED:
             return by_votes
@@ -76,7 +83,7 @@ class Votes:
         )
 
     def renyi(self, rounds: int) -> renyi.Curve:
-        """Every coordinate at most g_α·(x_j − x'_j)²."""
+        """The certified Rényi curve of `rounds` messages of votes: each coordinate at most g_α·(x_j − x'_j)²."""
         return renyi.vector_curve(
             clip=self.clip, peak=self.peak, scale=self.scale, trials=self.trials, rounds=rounds
         )  # fmt: skip
@@ -93,7 +100,9 @@ class TernaryVotes:
 
     @property
     def mu(self) -> float:
-        """2cL with L = 1/(2B·φ(k(−r))), k(x) = Φ⁻¹((A + x)/2B): the slope of k is largest at −r.
+        """The Gaussian-DP μ of one ternary message: 2cL, L the largest slope of k(x) = Φ⁻¹((A + x)/2B), at −r.
+
+        L = 1/(2B·φ(k(−r))).
 
         >>> round(TernaryVotes(clip=0.1, peak=0.1, spread=0.25, scale=0.5).mu, 12)
         0.857784570975
@@ -103,7 +112,10 @@ class TernaryVotes:
         return float(2 * self.clip / (2 * self.scale * density)) * OUTWARD
 
     def renyi(self, rounds: int) -> renyi.Curve:
-        """Every coordinate at most g_α·(x_j − x'_j)², erasures counted."""
+        """The certified Rényi curve of `rounds` ternary messages: each coordinate at most g_α·(x_j − x'_j)².
+
+        Erasures are counted.
+        """
         keep = self.spread / self.scale
         return renyi.vector_curve(clip=self.clip, peak=self.peak, scale=self.spread, keep=keep, rounds=rounds)
 
@@ -118,11 +130,11 @@ class NoisyVotes:
 
     @property
     def mu(self) -> float:
-        """2c/s: the sign is what is left of the Gaussian mechanism's message."""
+        """The Gaussian-DP μ of one message of noisy signs, 2c/s: they are what is left of the Gaussian's message."""
         return 2 * self.clip / self.noise * OUTWARD
 
     def renyi(self, rounds: int) -> renyi.Curve:
-        """The slope of the vote's bias is at most √(2/π)/s."""
+        """The certified Rényi curve of `rounds` messages of noisy signs: a vote's bias has slope ≤ √(2/π)/s."""
         return renyi.noisy_sign_curve(clip=self.clip, peak=self.peak, noise=self.noise, rounds=rounds)
 
 
@@ -135,17 +147,23 @@ class AdditiveNoise:
 
     @property
     def mu(self) -> float:
-        """The shift; the discrete Gaussian has no μ, being truncated nowhere but curved less than the Gaussian."""
+        """The Gaussian-DP μ of one noised message: the shift; ∞ for discrete noise, which has none.
+
+        The discrete Gaussian is truncated nowhere but curved less than the Gaussian.
+        """
         return self.shift * OUTWARD if self.continuous else inf
 
     def renyi(self, rounds: int) -> renyi.Curve:
-        """α·shift²/2 a release: exact for the Gaussian, and a bound for the discrete one (Canonne et al. 2020)."""
+        """The certified Rényi curve of `rounds` noised messages: α·shift²/2 each, exact for the continuous Gaussian.
+
+        It is a bound for the discrete one (Canonne et al. 2020).
+        """
         rate = rounds * self.shift**2 / 2 * OUTWARD
         return lambda alpha: alpha * rate
 
 
 def explicit_spans(*, clip: float, peak: float, dimension: int) -> list[tuple[float, int]]:
-    """(a, k) of the explicit pairs x = (a, …, a, 0, …) against −x on k ≤ d coordinates, a = c/√k ≤ r: lower bounds.
+    """The inputs of witnesses under ‖x‖₂ ≤ clip: (a, k) for ±a on k ≤ d coordinates, a = c/√k ≤ r.
 
     >>> explicit_spans(clip=1.0, peak=1.0, dimension=4)
     [(1.0, 1), (0.5, 4)]

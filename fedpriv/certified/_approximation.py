@@ -18,19 +18,25 @@ from fedpriv.errors import FedprivError, positive, whole
 
 
 def published_reconstruction_error(inputs: int) -> float:
-    """4e·d/(1 + e)²: [S] equation 35, of the mean over a batch."""
+    """[S]'s bound on how far a reconstruction loss is from its polynomial, mean of a batch: 4e·d/(1 + e)².
+
+    Equation 35.
+    """
     whole(inputs=inputs)
     return 4 * e * inputs / (1 + e) ** 2
 
 
 def published_label_error(classes: int) -> float:
-    """(e² + 2e − 1)·K/(e(1 + e)²): [S] equation 36."""
+    """[S]'s bound on how far a label loss of K classes is from its polynomial: (e² + 2e − 1)·K/(e(1 + e)²).
+
+    Equation 36.
+    """
     whole(classes=classes)
     return (e * e + 2 * e - 1) * classes / (e * (1 + e) ** 2)
 
 
 def polynomial_error(z: ArrayLike, order: int) -> Vector:
-    """What the polynomial of that order leaves out at z: log cosh(z/2), less z²/8 at the second order.
+    """What a loss exceeds its polynomial by at z, exactly: log cosh(z/2), less z²/8 at the second order.
 
     >>> [round(float(polynomial_error(1.0, order)), 6) for order in (1, 2)]
     [0.120115, -0.004885]
@@ -43,7 +49,7 @@ def polynomial_error(z: ArrayLike, order: int) -> Vector:
 
 
 def largest_polynomial_error(terms: int, order: int, reach: float = 1.0) -> float:
-    """The most that a sum of `terms` losses, each with |z| ≤ reach, and its polynomial can differ by: it is attained.
+    """The most that `terms` losses, |z| ≤ reach, and their polynomial can differ by: exact, beside [S]'s bounds.
 
     >>> round(largest_polynomial_error(25, 1), 3), round(published_reconstruction_error(25), 3)
     (3.003, 19.661)

@@ -34,10 +34,14 @@ class Cube:
     dimension: int  # d, coordinates of an input
 
     def __post_init__(self) -> None:
+        """Refuse, for a radius under Laplace noise, a dimension that is no whole number from 1 on."""
         whole(dimension=self.dimension)
 
     def shift(self, lower: float, upper: float) -> float:
-        """The largest move (on the grid) at which a class of at least `lower` stays ahead of one of at most `upper`."""
+        """The largest move of every coordinate, in noise scales, under which `lower` surely stays ahead of `upper`.
+
+        That is, a class of at least `lower` of one of at most `upper`; moves are on a grid.
+        """
         probability(lower=lower, upper=upper)
         if not lower > upper:
             return 0.0
@@ -59,11 +63,11 @@ class Cube:
         return RATIO**low if low > FEWEST else 0.0
 
     def _holds(self, lower: float, upper: float, place: int) -> bool:
-        """Whether the first class stays ahead after a move of every coordinate by RATIO^place."""
+        """Whether a class of at least `lower` stays ahead of one of at most `upper` at moves of RATIO^place each."""
         return self._kept(lower, place) + self._kept(1 - upper, place) > 1 + SAFE
 
     def _kept(self, mass: float, place: int) -> float:
-        """What is left at the least of an expected score, after a move of every coordinate by RATIO^place.
+        """The least that an expected score of `mass` becomes after a move of every coordinate by RATIO^place.
 
         The most that one ε of the grid leaves: 1 − δ − e^ε·(1 − mass), or e^−ε·(mass − δ) where that is more.
         """
@@ -81,11 +85,11 @@ class Cube:
 
 @lru_cache(maxsize=1 << 16)
 def _delta(dimension: int, place: int, power: int) -> float:
-    """δ at one ε of the grid, from above, after a move of every coordinate by RATIO^place."""
+    """δ at one ε of the grid, from above, between an input noised and one moved by RATIO^place in every coordinate."""
     return _composed(dimension, place).delta(exp(WIDER * power), ROUGH).upper
 
 
 @lru_cache(maxsize=1 << 12)
 def _composed(dimension: int, place: int) -> Composition:
-    """The curve of a move of every coordinate by RATIO^place."""
+    """The curve between an input noised by Laplace and one moved by RATIO^place in every coordinate."""
     return compose([(Tradeoff.laplace(RATIO**place), dimension)])

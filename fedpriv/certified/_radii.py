@@ -21,7 +21,9 @@ SAFE = 1e-12  # relative; roundings on the way are far smaller
 
 
 def certifies(curve: Curve, lower: float, upper: float) -> bool:
-    """Whether a prediction stands: a class of at least `lower` stays ahead of one of at most `upper` under noise of T.
+    """Whether a prediction stands under noise of that curve: a class of at least `lower` stays ahead of `upper`.
+
+    That is, of one of at most `upper`, wherever the input is moved to.
 
     >>> from fedpriv.curves.tradeoff import Tradeoff
     >>> certifies(Tradeoff.gaussian(1.28), 0.9, 0.1), certifies(Tradeoff.gaussian(1.29), 0.9, 0.1)
@@ -32,7 +34,9 @@ def certifies(curve: Curve, lower: float, upper: float) -> bool:
 
 
 def robustness_epsilon(lower: float, upper: float, delta: float = 0.0) -> float:
-    """The largest ε_r with lower > e^{2ε_r}·upper + (1 + e^{ε_r})·δ_r: [S] equation 4 (Lemma 1, PixelDP); 0 for none.
+    """The ε_r up to which a prediction stands by PixelDP's check, [S] equation 4 (Lemma 1); 0 where it never does.
+
+    The largest with lower > e^{2ε_r}·upper + (1 + e^{ε_r})·δ_r.
 
     >>> round(robustness_epsilon(0.9, 0.1), 6), robustness_epsilon(0.4, 0.5)
     (1.098612, 0.0)
@@ -47,7 +51,9 @@ def robustness_epsilon(lower: float, upper: float, delta: float = 0.0) -> float:
 
 
 def gaussian_radius(lower: float, upper: float, noise: float) -> float:
-    """σ/2·(Φ⁻¹(lower) − Φ⁻¹(upper)) in ℓ2. Cohen, Rosenfeld and Kolter 2019, Theorem 1.
+    """The certified ℓ2 radius of a prediction under Gaussian noise: σ/2·(Φ⁻¹(lower) − Φ⁻¹(upper)).
+
+    Cohen, Rosenfeld and Kolter 2019, Theorem 1.
 
     >>> round(gaussian_radius(0.9, 0.1, 0.5), 6)
     0.640776
@@ -60,7 +66,9 @@ def gaussian_radius(lower: float, upper: float, noise: float) -> float:
 
 
 def pixeldp_radius(lower: float, upper: float, noise: float, delta: float, epsilon: float) -> float:
-    """σ·ε_r/√(2 ln(1.25/δ_r)) in ℓ2 at a chosen ε_r ≤ 1, 0 where equation 4 fails. Lecuyer et al. 2019.
+    """The certified ℓ2 radius of a prediction by PixelDP at a chosen ε_r ≤ 1: σ·ε_r/√(2 ln(1.25/δ_r)), or 0.
+
+    0 where equation 4 fails. Lecuyer et al. 2019.
 
     >>> round(pixeldp_radius(0.9, 0.1, 0.5, 1e-5, 1.0), 6), pixeldp_radius(0.6, 0.4, 0.5, 1e-5, 1.0)
     (0.103203, 0.0)
@@ -74,7 +82,7 @@ def pixeldp_radius(lower: float, upper: float, noise: float, delta: float, epsil
 
 
 def laplace_radius(lower: float, upper: float, noise: float, dimension: int) -> float:
-    """In ℓ∞, Laplace noise of scale b on each coordinate: the larger of what both curves certify.
+    """The certified ℓ∞ radius of a prediction under Laplace noise on each coordinate: the larger of two curves'.
 
     As [S] has it, the noise is d·r/b-DP at radius r, so b·ε_r/d. As what it is, d coordinates each moved by r, it is
     composed by the accountant: the radius falls with √d and not with d.
@@ -89,7 +97,9 @@ def laplace_radius(lower: float, upper: float, noise: float, dimension: int) -> 
 
 
 def stobatch_published(epsilon: float, *, noise: float, dimension: int, hidden: float) -> float:
-    """κφ/(κ + φ) = b·ε_r/(Δ_x + Δ_h/2), b = Δ_R/(m·ε₁): [S] Corollary 1 and equation 13, for ℓ∞ (Δ_x = d).
+    """The ℓ∞ radius that [S] prints of StoBatch, κφ/(κ + φ) = b·ε_r/(Δ_x + Δ_h/2): Corollary 1, equation 13.
+
+    Here b = Δ_R/(m·ε₁), and Δ_x = d for ℓ∞.
 
     As printed: with the noise of training, whatever was drawn at inference. `hidden` is Δ_h, which [S] puts at β‖θ₁‖_∞.
     """

@@ -27,7 +27,9 @@ class Interval(NamedTuple):
 
 
 def hoeffding_interval(means: ArrayLike, draws: int, error: float) -> Interval:
-    """mean ± √(ln(1/e)/2n), each side wrong with probability e = error / 2K. Hoeffding 1963; [S] section 3.4.
+    """Bounds of every class's expected score from means of so many draws, Hoeffding's: mean ± √(ln(1/e)/2n).
+
+    Each side is wrong with probability e = error / 2K. Hoeffding 1963; [S] section 3.4.
 
     >>> [side.round(4).tolist() for side in hoeffding_interval([0.9, 0.1], 2000, 0.001)]
     [[0.8545, 0.0545], [0.9455, 0.1455]]
@@ -38,7 +40,9 @@ def hoeffding_interval(means: ArrayLike, draws: int, error: float) -> Interval:
 
 
 def clopper_pearson(votes: ArrayLike, draws: int, error: float) -> Interval:
-    """The exact bounds of binomial counts (Clopper and Pearson 1934). Never wider than Hoeffding's.
+    """Bounds of how often each class gets a draw's vote, exact from counts: never wider than Hoeffding's.
+
+    Clopper and Pearson 1934.
 
     >>> [side.round(4).tolist() for side in clopper_pearson([1990, 10], 2000, 0.001)]
     [[0.9869, 0.0012], [0.9988, 0.0131]]
@@ -54,7 +58,9 @@ def clopper_pearson(votes: ArrayLike, draws: int, error: float) -> Interval:
 
 
 def bernstein_interval(means: ArrayLike, variances: ArrayLike, draws: int, error: float) -> Interval:
-    """mean ± (√(2V ln(2/e)/n) + 7 ln(2/e)/(3(n − 1))).
+    """Bounds of every class's expected score from draws' means and variances, the empirical Bernstein's.
+
+    mean ± (√(2V ln(2/e)/n) + 7 ln(2/e)/(3(n − 1))).
 
     V is the sample variance, over n − 1. Maurer and Pontil 2009, Theorem 4.
 
@@ -71,7 +77,7 @@ def bernstein_interval(means: ArrayLike, variances: ArrayLike, draws: int, error
 
 
 def of_scores(means: ArrayLike, variances: ArrayLike, draws: int, error: float) -> Interval:
-    """Bounds of scores: Hoeffding's or the empirical Bernstein's, whichever is tighter; each has half of the error.
+    """Bounds of every class's expected score from draws: Hoeffding's or Bernstein's, the tighter; half the error each.
 
     >>> [side.round(4).tolist() for side in of_scores([0.9, 0.1], [0.001, 0.001], 2000, 0.001)]
     [[0.8856, 0.0856], [0.9144, 0.1144]]
@@ -81,7 +87,7 @@ def of_scores(means: ArrayLike, variances: ArrayLike, draws: int, error: float) 
 
 
 def leading_bounds(bounds: Interval, best: int) -> tuple[float, float]:
-    """The lower bound of a class, and the upper bound of the best of the others.
+    """What a prediction is certified by: the lower bound of the class `best`, the upper one of the best of the others.
 
     Scores add up to 1 at most, so no other can be above 1 less the first.
 
@@ -93,7 +99,7 @@ def leading_bounds(bounds: Interval, best: int) -> tuple[float, float]:
 
 
 def _means(means: ArrayLike) -> Vector:
-    """Means of scores, refused outside of [0, 1]."""
+    """Means of draws' scores as floats, one a class, refused outside of [0, 1]."""
     found = np.asarray(means, dtype=float)
     if not ((found >= -OUTWARD) & (found <= 1 + OUTWARD)).all():
         raise FedprivError(f"means of scores must be between 0 and 1, got {means!r}")
@@ -101,7 +107,7 @@ def _means(means: ArrayLike) -> Vector:
 
 
 def _check(classes: int, draws: int, error: float) -> None:
-    """Refuse numbers of classes or draws that prove nothing, and an error that is no probability."""
+    """Refuse, for a certificate, fewer than two classes or one draw, and a confidence 1 − error not between 0 and 1."""
     whole_from(2)(classes=classes)
     whole(draws=draws)
     real(error=error)
@@ -110,5 +116,5 @@ def _check(classes: int, draws: int, error: float) -> None:
 
 
 def _within(means: Vector, width: float | Vector) -> Interval:
-    """Intervals of that width on either side, cut to [0, 1]."""
+    """Bounds of each class's expected score: its mean ± that width, cut to [0, 1]."""
     return Interval(np.maximum(means - width, 0.0), np.minimum(means + width, 1.0))

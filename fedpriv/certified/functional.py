@@ -54,58 +54,65 @@ class FunctionalMechanism:
     epsilon_2: float  # ε₂, of the published total: for the labels
 
     def __post_init__(self) -> None:
+        """Refuse, for StoBatch's noise, sizes that are no whole numbers from 1 on, and ε's not positive."""
         whole(inputs=self.inputs, patch=self.patch, hidden=self.hidden, last=self.last, batch=self.batch)
         positive(epsilon_1=self.epsilon_1, epsilon_2=self.epsilon_2)
 
     @property
     def sensitivity_r(self) -> int:
-        """Δ_R = d(β + 2). [S] Lemma 2."""
+        """Δ_R = d(β + 2), [S] Lemma 2: how far one example moves the reconstruction's coefficients."""
         return self.patch * (self.hidden + 2)
 
     @property
     def sensitivity_l(self) -> int:
-        """Δ_L = 2|h_π|. [S] Lemma 4."""
+        """Δ_L = 2|h_π|, [S] Lemma 4: how far one example moves the coefficients of the label loss."""
         return 2 * self.last
 
     @property
     def gamma_x(self) -> float:
-        """γ_x = Δ_R/m. [S] Lemma 3, which takes Δ_x = 1 where the cube's ℓ1 diameter is 2·inputs."""
+        """γ_x = Δ_R/m of [S] Lemma 3, by which the published ε counts the noise on inputs: ε₁/γ_x.
+
+        It takes Δ_x = 1 where the cube's ℓ1 diameter is 2·inputs.
+        """
         return self.sensitivity_r / self.batch
 
     def gamma(self, norm: float) -> float:
-        """γ = 2Δ_R/(m·‖θ₁‖_{1,1}), the norm being the largest ℓ1 norm of θ₁'s columns. [S] section 3.1."""
+        """γ = 2Δ_R/(m·‖θ₁‖_{1,1}) of [S] section 3.1, by which the published ε counts the first layer: ε₁/γ.
+
+        The norm is the largest ℓ1 norm of θ₁'s columns.
+        """
         positive(norm=norm)
         return 2 * self.gamma_x / norm
 
     def published(self, norm: float) -> float:
-        """ε₁ + ε₁/γ_x + ε₁/γ + ε₂: [S] Theorem 4, under its own definition of neighbours, that of batches."""
+        """The ε that [S] Theorem 4 prints, of batches, not of examples: ε₁ + ε₁/γ_x + ε₁/γ + ε₂."""
         return self.epsilon_1 * (1 + 1 / self.gamma_x + 1 / self.gamma(norm)) + self.epsilon_2
 
     @property
     def noise(self) -> float:
-        """b = Δ_R/(m·ε₁), the scale on every input coordinate; the transformation's is 2b."""
+        """b = Δ_R/(m·ε₁), the Laplace scale on every input coordinate of an example; the transformation's is 2b."""
         return self.gamma_x / self.epsilon_1
 
     @property
     def label_noise(self) -> float:
-        """Δ_L/(m·ε₂), the scale on every coordinate of a one-hot label."""
+        """Δ_L/(m·ε₂), the Laplace scale on every coordinate of an example's one-hot label."""
         return self.sensitivity_l / (self.batch * self.epsilon_2)
 
     @property
     def events(self) -> tuple[Event, Event]:
-        """What an example gives away, once: its coordinates, each in [−1, 1], and its label, one of 0 and one of 1."""
+        """The events of one example, noised once: its coordinates in [−1, 1]; two entries of its label, 0 or 1."""
         inputs, labels = Laplace(clip=1.0, noise=self.noise), Laplace(clip=0.5, noise=self.label_noise)
         return _kept(inputs, self.inputs), _kept(labels, 2)
 
     def certified(self, delta: float) -> Bounds:
-        """ε(δ) of an example replaced, from both sides, for the noise really drawn: by the accountant.
+        """The certified ε(δ), from both sides, of one example replaced, for the noise really drawn.
 
         2·inputs·m·ε₁/Δ_R + 2m·ε₂/Δ_L at δ = 0.
         """
         return Account(self.events).epsilon(delta).bounds
 
     def guarantees(self, norm: float, delta: float) -> dict[str, Any]:
-        """Both ε's by name: the first is never to be shown without the second."""
+        """The published ε and the certified one of an example, by name, for a study's promise: never one alone."""
         lower, upper = self.certified(delta)
         published = {"epsilon": self.published(norm), "delta": 0.0, "definition": "[S] Theorem 4: batches, one noise"}
         example = {
@@ -115,14 +122,17 @@ class FunctionalMechanism:
         return {"published": published, "example-level": example}
 
     def perturbed(self, x: ArrayLike, rng: Generator) -> Vector:
-        """An example's coordinates, noised, once and for all: x̄ = x + Lap(b). h̄ and everything else follow from it."""
+        """An example's coordinates with the Laplace noise that training keeps for all rounds: x̄ = x + Lap(b).
+
+        h̄ and everything else follow from it.
+        """
         values = finite_floats(x)
         if not np.abs(values).max(initial=0.0) <= EDGE:
             raise FedprivError(f"inputs must be in [-1, 1], got {values.flat[np.abs(values).argmax()]:.6g}")
         return np.clip(values, -1, 1) + rng.laplace(0, self.noise, values.shape)
 
     def perturbed_labels(self, y: ArrayLike, classes: int, rng: Generator) -> Vector:
-        """One-hot labels, noised."""
+        """One-hot labels of examples with the Laplace noise that training keeps for all rounds."""
         labels = np.asarray(y)
         if labels.dtype.kind not in "iu" or not ((labels >= 0) & (labels < classes)).all():
             raise FedprivError(f"labels must be whole numbers from 0 to {classes - 1}")
@@ -130,14 +140,14 @@ class FunctionalMechanism:
 
 
 def _kept(noise: Laplace, coordinates: int) -> Event:
-    """Noise that a client draws once on each coordinate of a record, which is replaced by another in a neighbour."""
+    """The event of Laplace noise drawn once on each coordinate of a client's record, which neighbours replace."""
     return Event(
         mechanism=noise, bound=Box(noise.peak), dimension=coordinates, trust=Local(), unit="record", adjacency="replace"
     )
 
 
 def epsilon_1_of(total: float, epsilon_2: float, gamma_x: float, gamma: float) -> float:
-    """ε₁ = (ε − ε₂)/(1 + 1/γ_x + 1/γ), which makes the published total ε. [S] Appendix P.
+    """The ε₁ of inputs that makes the published total of StoBatch `total`: (ε − ε₂)/(1 + 1/γ_x + 1/γ). [S] Appendix P.
 
     >>> round(epsilon_1_of(0.9786364, 0.1, 4950 / 2499, 2 * 4950 / 2499), 4)
     0.5

@@ -24,10 +24,10 @@ class Smoothing(Protocol):
     published_by: ClassVar[By]  # what its paper estimates: how often a class has most, or the mean of its scores
 
     def radius(self, lower: float, upper: float) -> float:
-        """How far an input may be moved, a class of at least `lower` staying ahead of one of at most `upper`."""
+        """How far an input may surely be moved, a class of at least `lower` staying ahead of one of at most `upper`."""
 
     def published(self, lower: float, upper: float) -> float:
-        """The radius that the paper behind it prints for these bounds."""
+        """The radius that the paper behind this smoothing prints for the same bounds, shown beside ours."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,14 +44,18 @@ class GaussianSmoothing:
     published_by: ClassVar[By] = "votes"
 
     def __post_init__(self) -> None:
+        """Refuse, for the noise of a certified prediction, a scale that is not positive."""
         positive(noise=self.noise)
 
     def radius(self, lower: float, upper: float) -> float:
-        """The radius in ℓ2; an ℓ∞ ball of radius r lies in the ℓ2 ball of radius r√d."""
+        """The certified ℓ2 radius of a prediction with those bounds of its class and the next.
+
+        An ℓ∞ ball of radius r lies in the ℓ2 ball of radius r√d.
+        """
         return gaussian_radius(lower, upper, self.noise)
 
     def published(self, lower: float, upper: float) -> float:
-        """The radius in ℓ2: this theorem is right as printed."""
+        """The ℓ2 radius that Cohen et al. print for those bounds: the certified one, their theorem being right."""
         return self.radius(lower, upper)
 
 
@@ -71,15 +75,16 @@ class LaplaceSmoothing:
     published_by: ClassVar[By] = "scores"
 
     def __post_init__(self) -> None:
+        """Refuse, for the noise of a certified prediction, a scale not positive, a dimension none from 1 on."""
         positive(noise=self.noise)
         whole(dimension=self.dimension)
 
     def radius(self, lower: float, upper: float) -> float:
-        """The radius in ℓ∞: the larger of what pure ε and the accountant's curve certify."""
+        """The certified ℓ∞ radius of a prediction with those bounds: the larger of pure ε's and the accountant's."""
         return laplace_radius(lower, upper, self.noise, self.dimension)
 
     def published(self, lower: float, upper: float) -> float:
-        """b·ε_r/d: [S] κ for noise on the input alone."""
+        """The ℓ∞ radius that [S] prints for those bounds, κ = b·ε_r/d of noise on the input alone."""
         return self.noise * robustness_epsilon(lower, upper) / self.dimension
 
 
@@ -100,14 +105,15 @@ class LayerSmoothing:
     published_by: ClassVar[By] = "votes"
 
     def __post_init__(self) -> None:
+        """Refuse, for the noise of a certified prediction, a scale or a stretch that is not positive."""
         positive(noise=self.noise, stretch=self.stretch)
 
     def radius(self, lower: float, upper: float) -> float:
-        """The radius in ℓ2 of the input."""
+        """The certified ℓ2 radius of the input of a prediction with those bounds, its noise behind a first layer."""
         return gaussian_radius(lower, upper, self.noise) / self.stretch
 
     def published(self, lower: float, upper: float) -> float:
-        """The radius in ℓ2 of the input: its paper prints what holds."""
+        """The ℓ2 radius of the input that its paper prints for those bounds: the certified one, which holds."""
         return self.radius(lower, upper)
 
 
@@ -136,17 +142,18 @@ class StoBatchSmoothing:
     published_by: ClassVar[By] = "scores"
 
     def __post_init__(self) -> None:
+        """Refuse, for the noise of a certified prediction, scales not positive, sizes none from 1 on, a row below 0."""
         positive(noise=self.noise, divided=self.divided)
         whole(dimension=self.dimension, hidden=self.hidden, maps=self.maps)
         at_least_zero(row=self.row)
 
     @property
     def drawn(self) -> tuple[float, float]:
-        """The scales drawn anew at inference: of the input's noise, of the transformation's."""
+        """The Laplace scales drawn anew for a prediction, which alone certify it: of input, of transformation."""
         return self.noise / self.divided, 2 * self.noise / self.divided
 
     def radius(self, lower: float, upper: float) -> float:
-        """max(κ, φ) in ℓ∞."""
+        """The certified ℓ∞ radius of a StoBatch prediction with those bounds: max(κ, φ) of noise drawn anew."""
         first, second = self.drawn
         kappa = laplace_radius(lower, upper, first, self.dimension)
         if self.row == 0:
@@ -154,7 +161,7 @@ class StoBatchSmoothing:
         return max(kappa, laplace_radius(lower, upper, second, self.hidden) / self.row)
 
     def published(self, lower: float, upper: float) -> float:
-        """κφ/(κ + φ), equation 13, with the noise of training undivided."""
+        """The ℓ∞ radius that [S] prints for those bounds, κφ/(κ + φ): equation 13, noise of training undivided."""
         epsilon = robustness_epsilon(lower, upper)
         if self.row == 0:
             return self.noise * epsilon / self.dimension
@@ -163,7 +170,7 @@ class StoBatchSmoothing:
 
 
 def in_linf(radius: float, norm: Norm, dimension: int) -> float:
-    """A radius as one in ℓ∞: the largest cube inside the ball.
+    """A certified radius as one in ℓ∞, for tables that compare smoothings: the largest cube inside an ℓ2 ball.
 
     >>> in_linf(1.0, "l2", 100)
     0.1

@@ -40,11 +40,12 @@ class Channel:
     mechanism: Mechanism
 
     def __post_init__(self) -> None:
+        """Refuse a bound of another number than the mechanism's clip or peak, which is what is charged."""
         check_same(self.bound, self.mechanism)
 
     @staticmethod
     def of(how: How, mechanism: Mechanism) -> Channel:
-        """The channel of a study's `privacy.norm`, its numbers being the mechanism's."""
+        """The channel that a study's `privacy.norm` names: a bound of the mechanism's clip or peak; the mechanism."""
         one_of(get_args(How), norm=how)
         match how:
             case "clip":
@@ -58,11 +59,11 @@ class Channel:
         return Channel(bound=bound, mechanism=mechanism)
 
     def bounded(self, updates: Matrix) -> Bounded:
-        """The updates with what brings each within the bound, and which of them can be sent."""
+        """A cohort's updates, a row each, with the factors that hold them to the bound, and which can be sent."""
         return Bounded.of(self.bound, updates)
 
     def messages(self, updates: Matrix | Bounded, noise: Noise) -> NDArray[np.uint8]:
-        """A packed message for each row; refused where a row is not finite."""
+        """The packed message of each client, a row of bytes for each update; refused where one is not finite."""
         bounded = updates if isinstance(updates, Bounded) else self.bounded(np.asarray(updates))
         if bounded.bound != self.bound:
             raise FedprivError(f"the updates were held to {bounded.bound}, and this channel's bound is {self.bound}")
@@ -74,7 +75,7 @@ class Channel:
         self, dimension: int, trust: Trust, *, unit: Unit = "client", adjacency: Adjacency = "replace",
         sampling: float = 1.0, rounds: int = 1,
     ) -> Event:  # fmt: skip
-        """What a ledger is charged for `rounds` messages of so many coordinates.
+        """The event that a ledger is charged for `rounds` messages of so many coordinates through this channel.
 
         Of a record that is there or not, real noise would be costed as a curator's on a sum, in which an absent record
         is 0. A message without it may be any other one: that is what replacing a record costs, which covers both.

@@ -25,17 +25,17 @@ class Additive:
 
     @classmethod
     def of(cls, mechanism: Gaussian | Laplace, dimension: int) -> Additive | None:
-        """For rows whose noise is drawn in one block; None for longer ones, for which one by one is as fast."""
+        """The encoder of Gaussian or Laplace messages for short rows; None for long ones: one by one is as fast."""
         if dimension > BLOCK:
             return None
         return cls(mechanism, mechanism.fine.law(mechanism.noise, mechanism.power))
 
     def words(self, dimension: int) -> int:
-        """As many as a block of draws is given."""
+        """How many random words (64 bits) a row of so many coordinates is given, as many as a block of draws."""
         return self.law.words(dimension)
 
     def draw(self, x: Vector, factors: Vector, words: Words) -> tuple[Vector, Places]:
-        """The messages; and the rows to do over."""
+        """The noised messages of a block of updates x · factors, from each row's words; the rows to encode again."""
         values = finite_floats(x.astype(np.float64) * factors[:, None])
         whole = self.mechanism.fine.whole(np.clip(values, -self.mechanism.peak, self.mechanism.peak, out=values))
         noise = scratch.array("noise", x.shape, np.int64)

@@ -36,10 +36,11 @@ class Scratch(local):
     """
 
     def __init__(self) -> None:
+        """No arrays yet: each thread that encodes messages begins with none to write in."""
         self._held: dict[str, NDArray[np.uint8]] = {}
 
     def array(self, name: str, shape: tuple[int, ...], kind: DTypeLike) -> NDArray[Any]:
-        """An array of that shape, whatever it may hold."""
+        """An array of that shape for an encoder to write in, this thread's own, good until the next of its name."""
         size = prod(shape) * np.dtype(kind).itemsize
         held = self._held.get(name)
         if held is None or held.size < size:
@@ -57,21 +58,26 @@ class Bulk(Protocol):
 
     @property
     def packed(self) -> bool:
-        """Whether it draws bits, eight of them a byte, rather than symbols."""
+        """Whether `draw` gives votes as bits, eight of them a byte, as they are sent, rather than symbols."""
 
     @property
     def coordinates(self) -> int:
-        """How many a block should have, to stay in cache."""
+        """How many coordinates a block of rows should have for the encoder's arrays to stay in cache."""
 
     def words(self, dimension: int) -> int:
-        """How many words a row is given: enough nearly always, and never more than it may use."""
+        """How many random words (64 bits) a row is given: nearly always enough, never more than it may use."""
 
     def draw(self, x: Vector, factors: Vector, words: Words) -> tuple[NDArray[Any], Places]:
-        """What every coordinate becomes, until the next draw; and the rows to encode over, whose words did not do."""
+        """The symbols (or packed votes) of a block of updates x · factors, from each row's words; rows to encode again.
+
+        Good until the next draw; rows are encoded again whose words did not do.
+        """
 
 
 def tiles(rows: int, dimension: int) -> Iterator[Tile]:
-    """Whole rows together, or parts of one row: always one stretch of the flattened matrix.
+    """Pieces of a matrix of updates to be encoded one at a time in cache: whole rows together, or parts of one row.
+
+    Each is one stretch of the flattened matrix.
 
     >>> list(tiles(1, 5)), len(list(tiles(3, TILE + 1))), len(list(tiles(TILE, 5)))
     ([(slice(0, 1, None), slice(0, 5, None))], 6, 6)
@@ -83,7 +89,7 @@ def tiles(rows: int, dimension: int) -> Iterator[Tile]:
 
 
 def slopes(factors: Vector, unit: float) -> tuple[Vector, Places]:
-    """factors · unit, and the rows where that is not a number to multiply by; there it is zero."""
+    """factors · unit for an encoder's float32 products, and the rows where that is none to multiply by (there 0)."""
     slope = factors * unit
     wild = ~(np.abs(slope) < _STEEPEST)
     slope[wild] = 0
@@ -91,7 +97,9 @@ def slopes(factors: Vector, unit: float) -> tuple[Vector, Places]:
 
 
 def scaled(x: Vector, factors: Vector, slope: Vector, bound: float) -> Floats:
-    """x · slope held within ±bound, in float32, of which at most a share of 2⁻¹⁰ is wrong; x · factors must be finite.
+    """An encoder's x · slope held within ±bound, in float32, of which at most a share of 2⁻¹⁰ is wrong.
+
+    It refuses x · factors that are not finite.
 
     Half of that share is for what may pass the bound and be left. Good until the next call.
     """
@@ -108,7 +116,7 @@ def scaled(x: Vector, factors: Vector, slope: Vector, bound: float) -> Floats:
 
 
 def rare(mask: NDArray[np.bool_]) -> Places:
-    """np.flatnonzero of a mask that is nearly always false.
+    """np.flatnonzero of a mask that is nearly always false: the few coordinates an encoder must decide in float64.
 
     Numpy branches at each place where fewer than one in ten is true, and a branch that cannot be foreseen costs more
     than sixteen places. So groups of sixteen are looked for, in them groups of eight, and in those the places.
@@ -128,7 +136,7 @@ def rare(mask: NDArray[np.bool_]) -> Places:
 
 
 def _members(group: Places, inside: Places, bits: int) -> Places:
-    """Places in the whole, of those inside the chosen groups of 2^bits laid side by side."""
+    """Places in the whole mask from places `inside` its chosen groups of 2^bits, for the search of rare ones."""
     place = group.take(inside >> bits)
     place <<= bits
     inside &= (1 << bits) - 1
@@ -137,7 +145,7 @@ def _members(group: Places, inside: Places, bits: int) -> Places:
 
 
 def reserve(dimension: int, share: float) -> int:
-    """Words kept for a share of the coordinates: six standard deviations more than the mean, and eight.
+    """How many random words a row keeps for a `share` of its coordinates that tie: six deviations over the mean, and 8.
 
     >>> reserve(25600, 1 / 256)
     168
@@ -147,7 +155,7 @@ def reserve(dimension: int, share: float) -> int:
 
 
 def bytes_at(place: Places, row: Places, dimension: int, words: Words) -> NDArray[np.uint8]:
-    """The bytes that belong to these places of the flattened matrix, when each row's words begin with a byte for each.
+    """The random bytes that belong to places of the flattened matrix, each row's words starting with a byte for each.
 
     >>> bytes_at(np.array([1, 4]), np.array([0, 1]), 3, np.array([[0x030201], [0x060504]], np.uint64))
     array([2, 5], dtype=uint8)
@@ -158,14 +166,14 @@ def bytes_at(place: Places, row: Places, dimension: int, words: Words) -> NDArra
 
 
 def values_at(place: Places, row: Places, x: Vector, factors: Vector, peak: float) -> Vector:
-    """x · factors in float64, held within ±peak, at these places."""
+    """Updates x · factors in float64, held within ±peak, at the few places that an encoder decides exactly."""
     values = x.reshape(-1).take(place).astype(np.float64)
     values *= factors.take(row)
     return np.clip(values, -peak, peak, out=values)
 
 
 def binary(share: Vector) -> Words:
-    """⌊2⁶⁴ · share⌋ for shares in [0, 1), which are written over.
+    """Probabilities in [0, 1) as 64-bit digits, ⌊2⁶⁴ · share⌋, to compare random words with; `share` is written over.
 
     Exactly: all that is taken off is a whole number, and powers of two round nothing. By halves, as signed numbers need
     no branch; the cast to unsigned ones does, and cannot be foreseen: it takes three times as long.
@@ -184,7 +192,7 @@ def binary(share: Vector) -> Words:
 
 
 def following(words: Words, first: int, row: Places) -> tuple[Words, Places]:
-    """For coordinates in order, each in its row: the row's next word from the `first` on; and the rows that ran out.
+    """The next random word from `first` on of each tied coordinate's row, in order; and the rows that ran out.
 
     >>> following(np.arange(8, dtype=np.uint64).reshape(2, 4), 2, np.array([0, 1, 1, 1]))
     (array([2, 6, 7, 7], dtype=uint64), array([1]))

@@ -44,15 +44,15 @@ class Coins:
 
     @classmethod
     def of(cls, mechanism: NoisySign) -> Coins:
-        """The coins a mechanism tosses."""
+        """The encoder of NoisySign messages, many rows at once."""
         return cls(mechanism.peak, mechanism.chance, sqrt(2 / pi) / mechanism.noise)
 
     def words(self, dimension: int) -> int:
-        """A byte a coordinate, and a word for each tie."""
+        """How many random words (64 bits) a row is given: a byte a coordinate, and a word for each tie."""
         return -(-dimension // 8) + reserve(dimension, _TIES)
 
     def draw(self, x: Vector, factors: Vector, words: Words) -> tuple[NDArray[np.uint8], Places]:
-        """Whether each coordinate is +, as bits, a row of bytes for each; and the rows to do over.
+        """The noisy signs of a block of updates x · factors as bits, a row of bytes for each; rows to encode again.
 
         The guess g is ⌊256 p⌋ or one less, for 256 p − 1/2 is known to within 1/2: `scaled` is wrong by 2⁻¹⁰ of what
         it is, so the normal curve by 2⁻¹⁰ of 256 t·φ(t) < 62 and by 0.08 of its own; all other roundings are below
@@ -90,7 +90,10 @@ class Coins:
 
 
 def _normal(y: Floats) -> None:
-    """256 Φ(t) − 1/2 to within 0.08, of y = √(2/π) t: Φ(t) ≈ (1 + tanh(y + 0.0702 y³))/2, wrong by 3e-4 at most."""
+    """In place, y = √(2/π) t becomes 256 Φ(t) − 1/2 to within 0.08: the guess of a sign's chance in 256ths.
+
+    Φ(t) ≈ (1 + tanh(y + 0.0702 y³))/2, wrong by 3e-4 at most.
+    """
     y *= 1 + np.float32(_CUBIC) * (y * y)
     np.tanh(y, out=y)
     y *= np.float32(128)

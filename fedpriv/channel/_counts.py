@@ -37,7 +37,10 @@ class Counts:
 
     @classmethod
     def of(cls, mechanism: Binomial, dimension: int) -> Counts | None:
-        """The counts a mechanism draws; None for many trials, or long rows: one by one is as fast."""
+        """The encoder of Binomial messages, many short rows at once; None where rows one by one are as fast.
+
+        That is, for many trials or long rows.
+        """
         trials = mechanism.trials
         if trials > _SHORT or trials * dimension > _MOST:
             return None
@@ -46,13 +49,13 @@ class Counts:
         return cls(mechanism, Splits.of(trials), rounds)
 
     def words(self, dimension: int) -> int:
-        """Enough for all four, but once in a thousand rows."""
+        """How many random words (64 bits) a row is given for its counts: enough but once in a thousand rows."""
         trials, rounds = self.mechanism.trials, self.rounds * -(-dimension // 8)
         left = -(-reserve(dimension, trials / 65536) // 8)
         return -(-dimension // 4) + reserve(dimension, self.splits.open) + rounds + left
 
     def draw(self, x: Vector, factors: Vector, words: Words) -> tuple[NDArray[np.uint8], Places]:
-        """The counts; and the rows to do over."""
+        """The counts of votes of a block of updates x · factors, a byte a coordinate; and the rows to encode again."""
         values = finite_floats(x.astype(np.float64) * factors[:, None])
         p = self.mechanism.chance(np.clip(values, -self.mechanism.peak, self.mechanism.peak, out=values))
         p *= 256
@@ -70,7 +73,7 @@ class Counts:
 
 
 def _counted(packed: NDArray[np.uint16], p: Vector, begin: Places, words: Words) -> tuple[NDArray[np.uint8], Places]:
-    """Successes, and the ties that are won by the words of each row from `begin` on; and the rows that need more."""
+    """Counts of votes: the sure ones, and ties decided by each row's words from `begin` on; rows that need more."""
     out, place = (packed & np.uint16(1023)).astype(np.uint8), np.flatnonzero(packed > 1023)
     dimension, stream = out.shape[1], words.view(np.uint8).reshape(-1)
     row, ties, rest = place // dimension, packed.take(place) >> np.uint16(10), p.take(place) % 1

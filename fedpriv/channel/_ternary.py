@@ -41,18 +41,20 @@ class Signs:
 
     @classmethod
     def of(cls, mechanism: Ternary | Ternarize) -> Signs:
-        """The signs a mechanism draws."""
+        """The encoder of Ternary or Ternarize messages, many rows at once."""
         if isinstance(mechanism, Ternarize):
             return cls(mechanism.peak, mechanism.plus, mechanism.minus, 256 / mechanism.scale, 0.0)
         middle = 128 * mechanism.spread / mechanism.scale
         return cls(mechanism.peak, mechanism.plus, mechanism.minus, 128 / mechanism.scale, middle)
 
     def words(self, dimension: int) -> int:
-        """A byte a coordinate, and a word for each tie."""
+        """How many random words (64 bits) a row is given: a byte a coordinate, and a word for each tie."""
         return -(-dimension // 8) + reserve(dimension, _TIES)
 
     def draw(self, x: Vector, factors: Vector, words: Words) -> tuple[NDArray[np.int8], Places]:
-        """The symbols; and the rows to do over. Guesses are as good as those of `Coins`, and used in the same way.
+        """The symbols −1, 0, +1 of a block of updates x · factors; and the rows to encode again.
+
+        Guesses are as good as those of `Coins`, and used in the same way.
 
         Where they are near a byte, symbols are found by the digits that `bits.ternary` would compare.
         """
@@ -86,7 +88,7 @@ class Signs:
         return out, np.concatenate((wild, late, row[tied]))
 
     def _compared(self, byte: NDArray[np.uint8], guess: Floats) -> tuple[NDArray[np.int8], NDArray[np.bool_]]:
-        """Where the byte is surely below 256 p, for what is not near it; and where it is near."""
+        """Whether each random byte is below 256 p as guessed, where that is sure; and where it is too near to say."""
         if not self.middle:  # one side is never sent
             np.clip(guess, 0, 256, out=guess)
         digit = guess.astype(np.uint8)
@@ -96,7 +98,7 @@ class Signs:
 
 
 def _digit(byte: NDArray[np.uint8], p: Vector) -> tuple[NDArray[np.bool_], Vector]:
-    """Where the byte is below 256 p; and what follows the digit where it is equal, else 0."""
+    """Whether each random byte is below 256 p; and the digits of p after the first where it ties, else 0."""
     p *= 256
     digit = p.astype(np.uint16)
     rest = p - digit

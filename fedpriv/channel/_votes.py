@@ -43,15 +43,15 @@ class Votes:
 
     @classmethod
     def of(cls, mechanism: Binomial | StochasticSign) -> Votes:
-        """The votes a mechanism casts."""
+        """The encoder of messages of one vote a coordinate (StochasticSign, Binomial of one trial), a block at once."""
         return cls(mechanism.peak, mechanism.scale)
 
     def words(self, dimension: int) -> int:
-        """A byte a coordinate, and a word for each tie."""
+        """How many random words (64 bits) a row is given: a byte a coordinate, and a word for each tie."""
         return -(-dimension // 8) + reserve(dimension, _TIES)
 
     def draw(self, x: Vector, factors: Vector, words: Words) -> tuple[Bytes, Places]:
-        """The votes as bits, a row of bytes for each; and the rows to do over."""
+        """The votes of a block of updates x · factors as bits, a row of bytes for each; and rows to encode again."""
         unit = 128 / self.scale
         slope, wild = slopes(factors, unit)
         out, late = np.empty((len(x), -(-x.shape[1] // 8)), np.uint8), np.zeros(len(x), np.bool_)
@@ -68,7 +68,7 @@ def _cast(
     x: Vector, bits: Bits, magnitude: Whole, limit: Whole, slopes: Vector, bound: np.float32, factors: Vector,
     peak: float, scale: float, words: Words, out: Bytes, late: NDArray[np.bool_],
 ) -> None:  # fmt: skip
-    """Bits of `out`, most of them by float32 alone; rows that are not finite or run out of words are `late`."""
+    """Write all rows' votes as bits to `out`, most by float32 alone; rows not finite or out of words become `late`."""
     dimension = x.shape[1]
     size = -(-dimension // 8)
     below, near = np.zeros(_TILE, np.uint8), np.zeros(_TILE, np.uint8)
@@ -108,7 +108,9 @@ def _guessed(
     values: Vector, bits: Bits, magnitude: Whole, slope: np.float32, bound: np.float32,
     digits: Bytes, below: Bytes, near: Bytes,
 ) -> Whole:  # fmt: skip
-    """Whether byte < ⌊256 p⌋, by t = 256 p − byte ≥ 1; and where t is so near 0, 1 or between that a look is needed.
+    """Write to `below` the votes of a stretch of one row, by float32, and to `near` where a closer look is needed.
+
+    Whether byte < ⌊256 p⌋, by t = 256 p − byte ≥ 1; near is where t is close to 0, 1 or between.
 
     What is returned is the largest magnitude of the values, as bits: nan is above infinity.
 
@@ -132,7 +134,9 @@ def _guessed(
 def _looked_at(
     value: np.floating[Any], factor: np.float64, peak: float, scale: float, byte: np.uint8
 ) -> tuple[bool | np.bool_, bool | np.bool_, np.uint64]:
-    """Whether byte < ⌊256 p⌋, whether it ties and p has digits after that, and the next 64 of them.
+    """One coordinate's vote, exactly: whether byte < ⌊256 p⌋; whether it ties, p having more digits; its next 64.
+
+    They are looked at where float32 was too near.
 
     p is to the bit what the mechanism's `chance` says.
     """

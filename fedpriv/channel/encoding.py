@@ -53,26 +53,28 @@ class Seeded:
     clients: Clients  # of each row
 
     def __post_init__(self) -> None:
+        """Refuse, for encoding in a simulation, a seed or a round that is none from 0 on, and clients below 0."""
         natural(seed=self.seed, round=self.round)
-        object.__setattr__(self, "clients", np.asarray(self.clients, np.int64))
-        if not (self.clients.ndim == 1 and (self.clients >= 0).all()):
-            raise FedprivError(f"clients must be a list of numbers from 0 on, got {self.clients}")
+        given = np.asarray(self.clients)
+        if given.ndim != 1 or (given.size and (given.dtype.kind not in "iu" or given.min() < 0)):
+            raise FedprivError(f"clients must be a list of whole numbers from 0 on, got {self.clients}")
+        object.__setattr__(self, "clients", given.astype(np.int64))
 
     @property
     def rows(self) -> int:
-        """How many clients."""
+        """For how many clients this randomness encodes, one a row of the updates, which must be as many."""
         return self.clients.size
 
     def one(self, row: int) -> Generator:
-        """The stream of that row's client."""
+        """The random stream by which one client's update, a row, is encoded in the round."""
         return stream(self.seed, "encode", self.round, int(self.clients[row]))
 
     def words(self, count: int, rows: slice = _ALL, out: Words | None = None) -> Words:
-        """The first words of each row's own stream."""
+        """The first random words of each row's own stream, a row of `count` for each, to encode a block at once."""
         return words_of_clients(self.seed, "encode", self.round, self.clients[rows], count, out)
 
     def again(self, row: int, words: Words) -> Generator:
-        """What gives the row's words once more, and all that follow."""
+        """The stream of a row from its start, with the words that were drawn and all after: to encode it again."""
         return self.one(row)
 
 
@@ -84,16 +86,22 @@ class Fresh:
     rows: int  # how many there are
 
     def one(self, row: int) -> Generator:
-        """The generator; it has no memory of rows."""
+        """The generator that encodes one row: the same for all, and it cannot be replayed."""
         return self.rng
 
     def words(self, count: int, rows: slice = _ALL, out: Words | None = None) -> Words:
-        """New words for each row, in an array of their own: their generator would have to copy them."""
+        """New random words, a row of `count` for each row, to encode a block at once; in an array of their own.
+
+        Their generator would have to copy them to `out`.
+        """
         number = len(range(self.rows)[rows])
         return random_words(number * count, self.rng).reshape(number, count)
 
     def again(self, row: int, words: Words) -> Generator:
-        """The words that were drawn for the row, then new ones: to draw them anew would favour what needs few."""
+        """A generator of the words drawn for a row, then of new ones, to encode it again.
+
+        To draw them anew would favour what needs few.
+        """
         return cast(Generator, Replayed(words, self.rng))
 
 
@@ -101,7 +109,9 @@ Noise = Seeded | Fresh
 
 
 def encoded_rows(mechanism: Mechanism, updates: Matrix, factors: Vector, noise: Noise) -> NDArray[Any]:
-    """Symbols, a row for each row of updates · factors: those of `mechanism.encode(row, noise.one(i))`, bit for bit.
+    """The symbols of a cohort, a row for each of updates · factors: bit for bit those of `mechanism.encode`.
+
+    That is, of `mechanism.encode(row, noise.one(i))`.
 
     >>> noise = Seeded(seed=1, round=2, clients=np.array([7, 3]))
     >>> encoded_rows(StochasticSign(clip=0.1, scale=0.25), np.zeros((2, 5), np.float32), np.ones(2), noise)
@@ -122,7 +132,7 @@ def encoded_rows(mechanism: Mechanism, updates: Matrix, factors: Vector, noise: 
 
 
 def encoded_packed(mechanism: Mechanism, updates: Matrix, factors: Vector, noise: Noise) -> NDArray[np.uint8]:
-    """The symbols of `encoded_rows` as they go over the wire, a row of bytes for each.
+    """The packed messages of a cohort, as they go over the wire: a row of bytes for each of updates · factors.
 
     >>> noise = Seeded(seed=1, round=2, clients=np.array([7, 3]))
     >>> encoded_packed(StochasticSign(clip=0.1, scale=0.25), np.zeros((2, 5), np.float32), np.ones(2), noise)
@@ -138,7 +148,7 @@ def encoded_packed(mechanism: Mechanism, updates: Matrix, factors: Vector, noise
 
 
 def _checked(updates: Matrix, factors: Vector, noise: Noise) -> tuple[Matrix, Vector]:
-    """Updates as floats that encoders take, and factors; refused where rows do not agree."""
+    """Updates as float32 or float64, and factors as float64; refused where these and the noise differ in rows."""
     x, factors = np.asarray(updates), np.asarray(factors, np.float64)
     if not (x.ndim == 2 and factors.shape == (len(x),) and noise.rows == len(x)):
         wrong = f"updates of shape {x.shape}, factors of shape {factors.shape} and noise for {noise.rows}"
@@ -147,7 +157,7 @@ def _checked(updates: Matrix, factors: Vector, noise: Noise) -> tuple[Matrix, Ve
 
 
 def _bulk(mechanism: Mechanism, rows: int, dimension: int) -> Bulk | None:
-    """How to encode many rows at once; None where one by one is the way."""
+    """The encoder of many rows at once that a mechanism has; None where its rows are encoded one by one."""
     match mechanism:
         case _ if not rows * dimension:
             return None
@@ -167,12 +177,12 @@ def _bulk(mechanism: Mechanism, rows: int, dimension: int) -> Bulk | None:
 
 
 def _row(mechanism: Mechanism, x: Vector, factor: float, rng: Generator) -> NDArray[Any]:
-    """The definition of what every row becomes."""
+    """The symbols of one client's update, as the mechanism itself draws them: what every faster encoder must give."""
     return mechanism.encode(x.astype(np.float64) * factor, rng)
 
 
 def _blocks(bulk: Bulk, mechanism: Mechanism, x: Matrix, factors: Vector, noise: Noise) -> Iterator[NDArray[Any]]:
-    """What is drawn for as many rows at once as stay in cache."""
+    """Symbols, or packed votes, of as many rows at a time as stay in cache; rows out of words are encoded again."""
     dimension, count = x.shape[1], bulk.words(x.shape[1])
     step = max(1, bulk.coordinates // dimension)
     for start in range(0, len(x), step):

@@ -28,11 +28,12 @@ class BitCounter:
     """
 
     def __init__(self, columns: int) -> None:
+        """No rows of packed votes counted yet, each of `columns` bits."""
         self._columns, self._rows = columns, 0
         self._planes = np.zeros((0, -(-columns // 8)), np.uint8)
 
     def add(self, rows: Bytes) -> None:
-        """Count a matrix of rows."""
+        """Count a matrix of packed messages, a row each: every bit set adds one to its column."""
         self._rows += len(rows)
         missing = self._rows.bit_length() - len(self._planes)
         if missing > 0:
@@ -40,7 +41,7 @@ class BitCounter:
         _count(np.ascontiguousarray(rows), self._planes)
 
     def counts(self) -> NDArray[np.int64]:
-        """The counts."""
+        """How many of the rows added so far have each bit set: for sums of packed votes, column by column."""
         size = self._planes.shape[1]
         counts = np.zeros(8 * size, np.int64)
         for start in range(0, size, _AT_ONCE):
@@ -54,7 +55,7 @@ class BitCounter:
         return counts[: self._columns]
 
     def majority(self, rows: int) -> NDArray[np.int8]:
-        """1 where more than half of so many rows have the bit set, −1 where less, 0 where just half.
+        """Each column's vote of the `rows` added: 1 where more than half have the bit set, −1 less, 0 just half.
 
         Counts are compared with the half from the highest bit down, and never worked out.
         """
@@ -74,7 +75,7 @@ class BitCounter:
 
 @compiled
 def _count(rows: Bytes, planes: Bytes) -> None:
-    """Add rows to planes enough for all of them: eight at a time to the lowest three, what they carry to the rest."""
+    """Add rows of packed votes to the counter's planes, eight at a time to the lowest three; carries go to the rest."""
     number, size = rows.shape
     low, nothing = np.empty(4 * _BLOCK, np.uint8), np.zeros(min(_BLOCK, size), np.uint8)
     for start in range(0, size, _BLOCK):
@@ -98,13 +99,13 @@ def _count(rows: Bytes, planes: Bytes) -> None:
 
 @compiled
 def _row(rows: Bytes, row: int, start: int, stop: int, nothing: Bytes) -> Bytes:
-    """A part of a row, or of nothing past the last."""
+    """A stretch of one row of packed votes; zeros, `nothing`, past the last row, to make eight of them."""
     return rows[row, start:stop] if row < len(rows) else nothing[: stop - start]
 
 
 @compiled
 def _add_eight(low: Bytes, a: Bytes, b: Bytes, c: Bytes, d: Bytes, e: Bytes, f: Bytes, g: Bytes, h: Bytes) -> None:
-    """Eight rows onto the planes of ones, twos and fours, which `low` begins with; after them, what is carried.
+    """Add eight rows of packed votes to the counter's planes of ones, twos and fours in `low`; its end is the carry.
 
     One array holds all that is written, a known distance apart, or the compiler would not trust that the rows are not
     among it, and would go byte by byte.
@@ -121,7 +122,7 @@ def _add_eight(low: Bytes, a: Bytes, b: Bytes, c: Bytes, d: Bytes, e: Bytes, f: 
 
 @compiled
 def _added(first: np.uint8, second: np.uint8, third: np.uint8) -> tuple[np.uint8, np.uint8]:
-    """The carry-save adder: of three bits in each place, their sum and what it carries.
+    """The carry-save adder of the counter: of three bits in each of eight places, their sum and what it carries.
 
     Numba computes in 64 bits unless told otherwise, and eight times as many of 8 fit a register.
     """
@@ -131,6 +132,6 @@ def _added(first: np.uint8, second: np.uint8, third: np.uint8) -> tuple[np.uint8
 
 @compiled
 def _add_carry(plane: Bytes, carry: Bytes) -> None:
-    """plane + carry: the sum in `plane`, and what that carries in `carry`."""
+    """Add a carry to one plane of the counter: the sum is left in `plane`, and what that carries in `carry`."""
     for place in range(len(plane)):
         plane[place], carry[place] = np.uint8(plane[place] ^ carry[place]), np.uint8(plane[place] & carry[place])

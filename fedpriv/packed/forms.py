@@ -36,15 +36,15 @@ class Planes:
 
     @property
     def width(self) -> int:
-        """Bits a coordinate."""
+        """How many bits a coordinate's symbol takes, ⌈log₂ K⌉ for K symbols: as many planes."""
         return max(1, (len(self.alphabet) - 1).bit_length())
 
     def size(self, dimension: int) -> int:
-        """Bytes a row."""
+        """How many bytes a packed message of so many coordinates takes."""
         return -(-self.width * dimension // 8)
 
     def pack(self, symbols: Symbols) -> Bytes:
-        """Rows of symbols as rows of bytes."""
+        """Messages as they are sent, rows of bytes, from rows of symbols of the alphabet; any other is refused."""
         symbols = matrix_of(symbols)
         if len(self.alphabet) == 2:
             upper = symbols == self.alphabet[-1]
@@ -69,7 +69,7 @@ class Planes:
         return payload
 
     def unpack(self, payload: Bytes, dimension: int) -> Symbols:
-        """Rows of bytes as rows of symbols."""
+        """Rows of symbols, in the smallest integer type, from messages as they were sent, rows of bytes."""
         payload = payload_of(payload, self.size(dimension))
         symbols = np.empty((len(payload), dimension), smallest_type(self.alphabet))
         for part in _blocks(len(payload), self.width * dimension):
@@ -84,7 +84,7 @@ class Planes:
         return symbols
 
     def valid(self, payload: Bytes, dimension: int) -> Mask:
-        """Which rows have zero padding and no place past the end of the alphabet."""
+        """Which messages that arrived, rows of bytes, hold symbols of the alphabet alone, and zero padding."""
         payload = payload_of(payload, self.size(dimension))
         spare = 8 * self.size(dimension) - self.width * dimension
         good: Mask = payload[:, -1] & ((1 << spare) - 1) == 0
@@ -106,11 +106,11 @@ class Trits:
     """
 
     def size(self, dimension: int) -> int:
-        """Bytes a row."""
+        """How many bytes a packed ternary message of so many coordinates takes: five of them to a byte."""
         return -(-dimension // 5)
 
     def pack(self, symbols: Symbols) -> Bytes:
-        """Rows of symbols as rows of bytes."""
+        """Ternary messages as they are sent, rows of bytes, from rows of −1, 0 and 1; any other symbol is refused."""
         symbols = matrix_of(symbols)
         check_alphabet(symbols, range(-1, 2))
         rows, dimension = symbols.shape
@@ -124,7 +124,7 @@ class Trits:
         return payload
 
     def unpack(self, payload: Bytes, dimension: int) -> Symbols:
-        """Rows of bytes as rows of symbols."""
+        """Rows of −1, 0 and 1 from ternary messages as they were sent, rows of bytes."""
         rest = payload_of(payload, self.size(dimension))
         digits = np.empty((len(rest), 5, rest.shape[1]), np.uint8)
         for place in range(5):
@@ -134,7 +134,7 @@ class Trits:
         return digits.reshape(len(rest), 5 * rest.shape[1])[:, :dimension].view(np.int8) - np.int8(1)
 
     def valid(self, payload: Bytes, dimension: int) -> Mask:
-        """Which rows hold no byte past 242 and no digit past the last coordinate."""
+        """Which ternary messages that arrived, rows of bytes, have no byte past 242, no digit past the end."""
         payload = payload_of(payload, self.size(dimension))
         good: Mask = payload.max(axis=1) < 3**5
         for spare in range(dimension, 5 * self.size(dimension)):
@@ -144,7 +144,7 @@ class Trits:
 
 
 def smallest_type(alphabet: range) -> np.dtype[Any]:
-    """The smallest integer type that holds an alphabet, signed only where it must be.
+    """The smallest integer type for the symbols of an alphabet, signed only where it must be.
 
     >>> smallest_type(range(-1, 2)), smallest_type(range(256)), smallest_type(range(257))
     (dtype('int8'), dtype('uint8'), dtype('uint16'))
@@ -155,7 +155,7 @@ def smallest_type(alphabet: range) -> np.dtype[Any]:
 
 
 def check_alphabet(symbols: Symbols, alphabet: range) -> None:
-    """Refuse symbols that are no whole numbers, or lie past an end of the alphabet."""
+    """Refuse to pack symbols that are no whole numbers, or lie past an end of the mechanism's alphabet."""
     if symbols.dtype.kind not in "iu":
         raise FedprivError(f"symbols must be whole numbers, got {symbols.dtype}")
     if symbols.size and not (alphabet[0] <= symbols.min() and symbols.max() <= alphabet[-1]):
@@ -163,20 +163,20 @@ def check_alphabet(symbols: Symbols, alphabet: range) -> None:
 
 
 def payload_of(payload: Bytes, size: int) -> Bytes:
-    """The payload in one piece, refused where it is not rows of that size."""
+    """Packed messages in one piece, refused where they are not rows of `size` bytes: before they are unpacked."""
     if payload.dtype != np.uint8 or payload.ndim != 2 or payload.shape[1] != size or not size:
         raise FedprivError(f"a payload must be rows of {size} bytes, got shape {payload.shape} of {payload.dtype}")
     return np.ascontiguousarray(payload)
 
 
 def matrix_of(symbols: NDArray[Any]) -> NDArray[Any]:
-    """The symbols, refused where they are no matrix."""
+    """Symbols to be packed, refused where they are no matrix of one row a client."""
     if symbols.ndim != 2 or not symbols.shape[1]:
         raise FedprivError(f"symbols must be a matrix with one row a client, got shape {symbols.shape}")
     return symbols
 
 
 def _blocks(rows: int, bits: int) -> Iterator[slice]:
-    """Rows in blocks of which the bits, a byte each, stay in cache."""
+    """Blocks of rows, as slices, to pack or unpack at once: their bits, a byte each, stay in cache."""
     step = max(1, _AT_ONCE // bits)
     return (slice(start, min(start + step, rows)) for start in range(0, rows, step))

@@ -26,7 +26,7 @@ _NONZEROS = (np.arange(256)[:, np.newaxis] // 3 ** np.arange(5) % 3 != 1).sum(ax
 
 
 def sparse_form(payload: Bytes, dimension: int) -> bytes | None:
-    """The sparse form of packed ternary messages, or None where it is not clearly shorter.
+    """Packed ternary messages in the sparse form that the wire has for them; None where it is not clearly shorter.
 
     >>> few = np.zeros((1, 1000), np.int8)
     >>> few[0, [3, 700]] = 1, -1
@@ -51,7 +51,7 @@ def sparse_form(payload: Bytes, dimension: int) -> bytes | None:
 
 
 def sparse_sizes(payload: Bytes, dimension: int) -> NDArray[np.int64]:
-    """Bytes that each packed ternary message takes by itself, in whichever form it has then.
+    """How many bytes each packed ternary message would take on the wire by itself, in whichever form it has then.
 
     >>> few = np.zeros((2, 1000), np.int8)
     >>> few[0, [3, 700]] = 1
@@ -66,7 +66,10 @@ def sparse_sizes(payload: Bytes, dimension: int) -> NDArray[np.int64]:
 
 @compiled
 def _sizes(payload: Bytes, spoken: Bytes, dimension: int, clearly: float, found: NDArray[np.int64]) -> None:
-    """The votes of each row are counted, and in which parts of a byte's five digits each block of 64 bytes has any."""
+    """Write to `found` the bytes each packed ternary message takes by itself, sparse or dense.
+
+    The votes of each row are counted, and in which parts of a byte's five digits each block of 64 bytes has any.
+    """
     rows, width = payload.shape
     heard = np.empty(-(-width // 64), np.uint8)
     for row in range(rows):
@@ -87,7 +90,9 @@ def _sizes(payload: Bytes, spoken: Bytes, dimension: int, clearly: float, found:
 
 @compiled
 def _longer(payload: Bytes, heard: Bytes, spoken: Bytes, dimension: int) -> int:
-    """By how many bytes the gaps of one message are longer than its votes: its five parts follow each other.
+    """How many bytes the gaps of one sparse message take beyond one for each of its votes.
+
+    Its five parts follow each other.
 
     Between votes of blocks that have at most two others between them lie 254 zeros at the most. So where a gap has 255,
     blocks without a vote that follow each other hold 129 of them.
@@ -122,7 +127,7 @@ def _longer(payload: Bytes, heard: Bytes, spoken: Bytes, dimension: int) -> int:
 
 @compiled
 def _vote(payload: Bytes, spoken: Bytes, part: int, start: int, stop: int, step: int) -> int:
-    """The first place that has a vote in that part; -1 where there is none."""
+    """The first byte from `start` to `stop` of a ternary message that has a vote in that part of five; -1 for none."""
     for place in range(start, stop, step):
         if spoken[payload[place]] >> part & 1:
             return place
@@ -130,7 +135,9 @@ def _vote(payload: Bytes, spoken: Bytes, part: int, start: int, stop: int, step:
 
 
 def expected_size(dimension: int, share: float) -> float:
-    """The mean bytes of a ternary message whose coordinates each speak with that probability, all independent.
+    """The mean bytes of a ternary message on the wire whose coordinates each speak with that probability.
+
+    All are independent.
 
     The number of votes is binomial. A gap passes 255 m zeros where that many coordinates before a vote are silent;
     where that has any probability to speak of, a message is sparse for certain.
@@ -150,7 +157,7 @@ def expected_size(dimension: int, share: float) -> float:
 
 
 def largest_expected_size(dimension: int, share: float) -> float:
-    """The largest mean bytes of a ternary message whose coordinates speak with that probability on average.
+    """The largest mean bytes of a ternary message on the wire whose coordinates speak so often on average.
 
     Of the sparse form, a vote takes nine bits, and its gap a byte more for every 255 zeros; the dense form, taken where
     the sparse one is not clearly shorter, is never longer than it by more than that says.
@@ -160,7 +167,7 @@ def largest_expected_size(dimension: int, share: float) -> float:
 
 
 def read_sparse(body: Bytes, rows: int, dimension: int) -> Bytes:
-    """The packed messages; refused where `body` is not the sparse form of any.
+    """Packed ternary messages from the sparse form that arrived; refused where `body` is the form of none.
 
     >>> payload = read_sparse(np.frombuffer(b"\\x04\\x00\\x00\\x00\\x03\\xff\\xff\\xba\\x80", np.uint8), 1, 1000)
     >>> Trits().unpack(payload, 1000)[0, [2, 3, 4, 700]]

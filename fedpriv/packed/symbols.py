@@ -17,16 +17,16 @@ class Packing(Protocol):
     """How messages are written: matrices of one row a client, (n, d) symbols or (n, size(d)) bytes."""
 
     def size(self, dimension: int) -> int:
-        """Bytes a row."""
+        """How many bytes a packed message of so many coordinates takes."""
 
     def pack(self, symbols: NDArray[Any]) -> Bytes:
-        """Rows of symbols as rows of bytes."""
+        """Messages as they are sent, rows of bytes, from rows of symbols."""
 
     def unpack(self, payload: Bytes, dimension: int) -> NDArray[Any]:
-        """Rows of bytes as rows of symbols, in the smallest type that holds them."""
+        """Rows of symbols, in the smallest type that holds them, from messages as they were sent, rows of bytes."""
 
     def valid(self, payload: Bytes, dimension: int) -> Mask:
-        """Which rows hold symbols of the alphabet and nothing else: padding zero, reals finite."""
+        """Which messages that arrived hold symbols of the alphabet and nothing else: padding zero, reals finite."""
 
 
 @dataclass(frozen=True)
@@ -36,11 +36,14 @@ class Words:
     kind: str  # "<i4" or "<f4"
 
     def size(self, dimension: int) -> int:
-        """Bytes a row."""
+        """How many bytes a packed message of so many coordinates takes, four each."""
         return 4 * dimension
 
     def pack(self, symbols: NDArray[Any]) -> Bytes:
-        """Rows of numbers as rows of bytes. Whole ones must fit; reals are rounded, and go even if not finite."""
+        """Messages as they are sent, rows of bytes, from rows of numbers: whole ones of 32 bits, or reals rounded.
+
+        Reals go even if not finite.
+        """
         symbols = matrix_of(symbols)
         if self.kind == "<i4":
             check_alphabet(symbols, _INT32)
@@ -48,11 +51,11 @@ class Words:
             return np.ascontiguousarray(symbols, dtype=self.kind).view(np.uint8)
 
     def unpack(self, payload: Bytes, dimension: int) -> NDArray[Any]:
-        """Rows of bytes as rows of numbers."""
+        """Rows of numbers, 32 bits each, from messages as they were sent, rows of bytes."""
         return payload_of(payload, self.size(dimension)).view(self.kind)
 
     def valid(self, payload: Bytes, dimension: int) -> Mask:
-        """Which rows are finite."""
+        """Which messages that arrived, rows of bytes, hold finite numbers alone."""
         numbers = self.unpack(payload, dimension)
         return np.asarray(np.isfinite(numbers).all(axis=1))
 
@@ -63,7 +66,7 @@ _INT32 = range(-(2**31), 2**31)
 
 
 def packing_of(mechanism: Mechanism) -> Packing:
-    """The packing of a mechanism's symbols.
+    """How a mechanism's symbols are packed to be sent: by planes, as trits, or in 32 bits where there is no end.
 
     An alphabet without end is of whole numbers where the mechanism has a grid, else of reals.
 
@@ -77,7 +80,7 @@ def packing_of(mechanism: Mechanism) -> Packing:
 
 
 def sends_reals(kind: type[Any]) -> bool:
-    """Whether a kind of mechanism has neither an alphabet nor a grid.
+    """Whether messages of a kind of mechanism are reals: it has neither an alphabet nor a grid.
 
     >>> from fedpriv.mechanisms import MECHANISMS
     >>> [name for name, kind in MECHANISMS.items() if sends_reals(kind)]
@@ -87,7 +90,7 @@ def sends_reals(kind: type[Any]) -> bool:
 
 
 def whole_numbers(mechanism: Mechanism) -> range | None:
-    """What one coordinate may send; 32 bits of it where the alphabet has no end, None where it is of reals.
+    """The symbols that one coordinate of a message may be; all of 32 bits without an alphabet, None of reals.
 
     >>> from fedpriv.mechanisms import Skellam
     >>> len(whole_numbers(Skellam(clip=1, levels=8, noise=1))) == 2**32

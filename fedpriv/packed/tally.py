@@ -30,6 +30,7 @@ class Tally:
     """
 
     def __init__(self, mechanism: Mechanism, dimension: int) -> None:
+        """A sum of no messages yet, of one mechanism's symbols on so many coordinates."""
         self.count = 0
         self._form, self._dimension = packing_of(mechanism), dimension
         self._size = self._form.size(dimension)
@@ -39,7 +40,7 @@ class Tally:
             self._sums = np.zeros((5, self._size) if isinstance(self._form, Trits) else (1, dimension), np.int64)
 
     def add(self, payload: Bytes) -> None:
-        """Add rows of packed messages, found valid before."""
+        """Add rows of packed messages, found valid before, to the sum that the server, or a cohort, is forming."""
         payload = payload_of(payload, self._size)
         if self._form == REAL and len(payload):
             raise FedprivError("sums of reals depend on their order: sum the messages' rows, sorted by client")
@@ -58,7 +59,7 @@ class Tally:
         self.count += len(payload)
 
     def total(self) -> NDArray[np.int64]:
-        """The sum of the symbols, coordinate by coordinate."""
+        """The sum of all messages added, coordinate by coordinate: what a mean is decoded from."""
         if isinstance(self._form, Planes):
             alphabet = self._form.alphabet
             total, *planes = self._counter.counts().reshape(self._form.width, self._dimension)
@@ -74,7 +75,7 @@ class Tally:
         return np.array(self._sums[0])
 
     def signs(self) -> NDArray[np.int8]:
-        """The sign of each sum, for a majority vote: without the sums where symbols are −1 and +1."""
+        """The sign of the sum in each coordinate, for a majority vote; of symbols ±1 from counts, without the sums."""
         if isinstance(self._form, Planes) and self._form.alphabet == range(-1, 2, 2):
             return self._counter.majority(self.count)
         return np.sign(self.total()).astype(np.int8)

@@ -59,16 +59,19 @@ class Moments:
 
     @property
     def variance(self) -> float:
-        """E L² − KL²."""
+        """The variance E L² − KL² of the privacy loss of one release, which central-limit values are made of."""
         return self.second - self.kl**2
 
     def berry_esseen(self, rounds: int) -> float:
-        """γ of Dong–Roth–Su Theorem 3.4: for a symmetric pair G_μ(α + γ) − γ ≤ f ≤ G_μ(α − γ) + γ. Large, usually."""
+        """The error γ of the central limit: G_μ(α + γ) − γ ≤ f ≤ G_μ(α − γ) + γ for a symmetric pair; large, usually.
+
+        Dong–Roth–Su Theorem 3.4.
+        """
         return 0.56 * self.third_central / (self.variance * sqrt(self.variance * rounds))
 
 
 def moments(p: ArrayLike, q: ArrayLike) -> Moments:
-    """The moments of one pair of distributions that share their support.
+    """Moments of the privacy loss ln(p/q) of two distributions on the same outcomes, for central-limit values.
 
     >>> round(moments([0.6, 0.4], [0.4, 0.6]).kl, 6)
     0.081093
@@ -80,7 +83,9 @@ def moments(p: ArrayLike, q: ArrayLike) -> Moments:
 
 
 def clt_mu(p: ArrayLike, q: ArrayLike, rounds: int) -> float:
-    """√rounds·(KL(P‖Q) + KL(Q‖P))/σ, σ the loss's deviation under p; 2·kl/σ when symmetric. Dong–Roth–Su Theorem 3.4.
+    """The μ that the central limit gives `rounds` releases of a pair p, q of distributions. Dong–Roth–Su Theorem 3.4.
+
+    √rounds·(KL(P‖Q) + KL(Q‖P))/σ, σ the loss's deviation under p; 2·kl/σ when symmetric.
 
     >>> round(clt_mu([0.6, 0.4], [0.4, 0.6], 100), 6)
     4.082483
@@ -93,12 +98,12 @@ def clt_mu(p: ArrayLike, q: ArrayLike, rounds: int) -> float:
 
 
 def clt_delta(p: ArrayLike, q: ArrayLike, rounds: int, epsilon: float) -> float:
-    """δ(ε) of the Gaussian curve with `clt_mu`."""
+    """δ(ε) of `rounds` releases of a pair p, q by the central limit, `clt_mu`: an approximation, no certificate."""
     return Tradeoff.gaussian(clt_mu(p, q, rounds)).delta(epsilon)
 
 
 def clt_epsilon(p: ArrayLike, q: ArrayLike, rounds: int, delta: float) -> float:
-    """ε(δ) of the Gaussian curve with `clt_mu`."""
+    """ε(δ) of `rounds` releases of a pair p, q by the central limit, `clt_mu`: an approximation, no certificate."""
     return Tradeoff.gaussian(clt_mu(p, q, rounds)).epsilon(delta)
 
 
@@ -114,6 +119,7 @@ class _Edgeworth:
 
     @staticmethod
     def of(mass: Vector, loss: Vector, rounds: int) -> _Edgeworth:
+        """The expansion of the sum of `rounds` losses, each of the values `loss` with probabilities `mass`."""
         mean = _mean(mass, loss)
         variance, third, fourth = (_mean(mass, (loss - mean) ** k) for k in (2, 3, 4))
         if not variance > 0:
@@ -123,13 +129,16 @@ class _Edgeworth:
         return _Edgeworth(rounds * mean, sqrt(rounds * variance), skewness / 6, excess / 24, skewness**2 / 72)
 
     def above(self, loss: Vector) -> Vector:
-        """Pr[L > loss] = Φ(−z) + φ(z)·(c₃He₂ + c₄He₃ + c₆He₅)."""
+        """Pr[L > loss] of the summed loss L, expanded: Φ(−z) + φ(z)·(c₃He₂ + c₄He₃ + c₆He₅)."""
         z = (loss - self.mean) / self.deviation
         h = _hermite_densities(z)
         return np.asarray(ndtr(-z) + self.c3 * h[2] + self.c4 * h[3] + self.c6 * h[5])
 
     def hockey_stick(self, epsilon: float) -> float:
-        """E max(1 − e^{ε−L}, 0); by parts, J_k = ∫ e^{ε−l}·He_k·φ has J_k = He_{k−1}(z)·φ(z) − σ·J_{k−1}."""
+        """δ at ε by the expansion of the summed loss L: E max(1 − e^{ε−L}, 0), integrated by parts.
+
+        J_k = ∫ e^{ε−l}·He_k·φ has J_k = He_{k−1}(z)·φ(z) − σ·J_{k−1}.
+        """
         z = (epsilon - self.mean) / self.deviation
         h, sigma = _hermite_densities(np.float64(z)), self.deviation
         j = [float(np.exp(epsilon - self.mean + sigma**2 / 2 + log_ndtr(-z - sigma)))]
@@ -139,7 +148,9 @@ class _Edgeworth:
 
 
 def edgeworth_delta(p: ArrayLike, q: ArrayLike, rounds: int, epsilon: float) -> float:
-    """δ(ε) = E_Q max(1 − e^{ε−L}, 0), L the sum of ln(q/p), by its cumulants. Zheng et al. 2020; [F] Remark 13.
+    """Approximate δ(ε) of `rounds` releases of a pair p, q: E_Q max(1 − e^{ε−L}, 0) by L's cumulants.
+
+    L is the sum of ln(q/p). Zheng et al. 2020; [F] Remark 13.
 
     The direction is that of `Tradeoff.between(p, q).delta`.
 
@@ -152,12 +163,16 @@ def edgeworth_delta(p: ArrayLike, q: ArrayLike, rounds: int, epsilon: float) -> 
 
 
 def edgeworth_epsilon(p: ArrayLike, q: ArrayLike, rounds: int, delta: float) -> float:
-    """The ε at which `edgeworth_delta` crosses δ, sought between 0 and the largest loss."""
+    """Approximate ε(δ) of `rounds` releases of a pair p, q: where `edgeworth_delta` crosses δ.
+
+    Sought between 0 and the largest loss.
+    """
     probability(delta=delta)
     mass, loss = _mass_and_loss(q, p)
     expansion = _Edgeworth.of(mass, loss, rounds)
 
     def excess(epsilon: float) -> float:
+        """How far δ at an ε, by the expansion, exceeds the one asked for: its root is the answer."""
         return expansion.hockey_stick(epsilon) - delta
 
     largest = rounds * float(loss.max())
@@ -171,7 +186,9 @@ def edgeworth_epsilon(p: ArrayLike, q: ArrayLike, rounds: int, delta: float) -> 
 
 
 def edgeworth_tradeoff(p: ArrayLike, q: ArrayLike, rounds: int, alpha: ArrayLike) -> Any:
-    """The composed tradeoff curve at type I errors α: thresholds h give (Pr_P[L > h], Pr_Q[L ≤ h]), both expanded.
+    """Type II errors at type I errors α of `rounds` releases of a pair p, q, by Edgeworth's expansion, no certificate.
+
+    Thresholds h give (Pr_P[L > h], Pr_Q[L ≤ h]), both expanded.
 
     >>> round(float(edgeworth_tradeoff([0.6, 0.4], [0.4, 0.6], 50, 0.05)), 3)
     0.112
@@ -186,7 +203,7 @@ def edgeworth_tradeoff(p: ArrayLike, q: ArrayLike, rounds: int, alpha: ArrayLike
 
 
 def _hermite_densities(z: Any) -> list[Any]:
-    """He_k(z)·φ(z) for k = 0..5."""
+    """Hermite polynomials times the normal density, He_k(z)·φ(z) for k = 0..5: the terms of an Edgeworth expansion."""
     h = [np.exp(-z * z / 2) / sqrt(2 * np.pi)]
     h.append(z * h[0])
     for k in range(1, 5):
@@ -195,6 +212,7 @@ def _hermite_densities(z: Any) -> list[Any]:
 
 
 def _mass_and_loss(p: ArrayLike, q: ArrayLike) -> tuple[Vector, Vector]:
+    """The probabilities p, and the losses ln(p/q), to be expanded; an outcome that only one of both has is refused."""
     mass, other = np.asarray(p, dtype=float).ravel(), np.asarray(q, dtype=float).ravel()
     if mass.shape != other.shape or not (mass > 0).all() or not (other > 0).all():
         raise FedprivError("p and q must give mass to the same outcomes: an expansion needs a finite loss")
@@ -202,5 +220,5 @@ def _mass_and_loss(p: ArrayLike, q: ArrayLike) -> tuple[Vector, Vector]:
 
 
 def _mean(mass: Vector, values: Vector) -> float:
-    """Σ mass·value by plain sums: those of BLAS depend on how many threads it has."""
+    """The mean Σ mass·value of values of a loss, by plain sums: those of BLAS depend on how many threads it has."""
     return float((mass * values).sum())

@@ -20,7 +20,7 @@ BEYOND = "past 1, where it is not proved"
 
 
 def lecture_published(event: Event, delta: float, target: float | None = None) -> dict[str, Found]:
-    """By formula: ε of this noise; where ε is a `target`, also the noise that one release needs for it.
+    """By formula of [L]: the ε it prints for an event's noise; for a `target` ε also the noise that one release needs.
 
     >>> from fedpriv.accounting.event import by_hand
     >>> one = by_hand(Gaussian(clip=1, noise=3.7304))
@@ -66,7 +66,9 @@ def gaussian_factor(delta: float) -> float:
 
 
 def moments_epsilon(ratio: float, rate: float, rounds: int, delta: float) -> tuple[float, int]:
-    """The moments accountant of [L] (Abadi et al. 2016, Theorem 2) for σ/Δ = `ratio`: ε and the order λ + 1 of it.
+    """ε, and the order λ + 1 that gave it, by the moments accountant of [L], for σ/Δ = `ratio`.
+
+    Abadi et al. 2016, Theorem 2.
 
     ε = (T·ln E[L^λ] − ln δ)/λ, the least over whole λ. E[L^λ] of a sampled Gaussian release is then the binomial sum
     Σ C(λ+1, k)(1−q)^{λ+1−k} q^k e^{(k²−k)/2σ²}, that of the pair the other way round being no larger (Mironov,
@@ -78,14 +80,16 @@ def moments_epsilon(ratio: float, rate: float, rounds: int, delta: float) -> tup
     """
 
     def curve(alpha: float) -> float:
+        """The Rényi divergence at order α of one Gaussian release without sampling."""
         return alpha / (2 * ratio**2)
 
     def at(order: int) -> float:
+        """The ε that the moments accountant gets from one order."""
         return rounds * black_box_lower(curve, rate, order) - log(delta) / (order - 1)
 
     return min((at(order), order) for order in ORDERS)
 
 
 def _limit(name: str, epsilon: float) -> Found:
-    """What is wrong with an ε of the Gaussian mechanism past 1; nothing where nothing is."""
+    """The remark beside an ε of [L]'s Gaussian mechanism past 1, where it is unproved; empty where all is well."""
     return {"but": BEYOND} if "Gaussian" in name and not epsilon < 1 else {}

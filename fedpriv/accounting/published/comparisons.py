@@ -24,7 +24,9 @@ from fedpriv.trust import sums_only, word_of
 
 
 def published_values(account: Account, delta: float, target: float | None = None) -> dict[str, dict[str, Any]]:
-    """The papers' values beside ours, by theorem: not certificates of this project, and asymptotic ones say so.
+    """By theorem, what the papers print of an account of one event, beside our bounds: never a certificate of ours.
+
+    Asymptotic ones say so.
 
     Where ε is a `target`, also the noise that they would take for it.
     """
@@ -55,7 +57,7 @@ def published_values(account: Account, delta: float, target: float | None = None
 
 
 def asymptotic_values(account: Account, delta: float) -> dict[str, float]:
-    """What the central limit theorem and the Edgeworth expansion would say of ε(δ): approximations, never bounds.
+    """ε(δ) of an account by central limit and Edgeworth's expansion, for `fedpriv account`: no bounds.
 
     Only for one event of many votes, one coordinate's curve composed, without outcomes that give a unit away.
     """
@@ -76,7 +78,7 @@ def asymptotic_values(account: Account, delta: float) -> dict[str, float]:
 
 
 def clt_epsilon(witnesses: Sequence[Witness], delta: float) -> float | None:
-    """What the central limit theorem says of ε(δ) of the worst of explicit data; None where it says nothing.
+    """ε(δ) of the worst witness by the central limit, for a record line; None where the limit says nothing.
 
     The losses of all parts are added up: μ = Σ(KL(P‖Q) + KL(Q‖P))/√ΣVar, as in [F] Remark 13 and Dong–Roth–Su 3.4.
 
@@ -99,7 +101,7 @@ def clt_epsilon(witnesses: Sequence[Witness], delta: float) -> float | None:
 
 @lru_cache(maxsize=32)  # the same curves are met after every round
 def _loss_of(curve: Tradeoff) -> tuple[float, float]:
-    """KL(P‖Q) + KL(Q‖P) and the variance of the loss of one curve; ∞ where infinite losses leave no limit."""
+    """KL(P‖Q) + KL(Q‖P) and the loss's variance of a curve, for the central limit; ∞ where losses are infinite."""
     if curve.gaussian_mu is not None:
         return curve.gaussian_mu**2, curve.gaussian_mu**2
     pair = curve.below
@@ -111,5 +113,5 @@ def _loss_of(curve: Tradeoff) -> tuple[float, float]:
 
 
 def _gauss(mu: float) -> Tradeoff:
-    """G_μ; of an infinite μ the curve that gives everything away."""
+    """The Gaussian curve of a published μ, for an ε of it; of an infinite μ the curve that gives everything away."""
     return Tradeoff.gaussian(mu) if mu < inf else Tradeoff.pure(inf)

@@ -20,7 +20,7 @@ BEYOND = "its Gaussian term is past 1, where it is not proved"
 
 
 def ptr_published(ptr: Ptr, *, rounds: int, rate: float, delta: float) -> dict[str, Found]:
-    """By theorem: ε at δ over all rounds and the order α that gave it, or why the theorem says nothing.
+    """By theorem of [P]: ε at δ of so many rounds of PTR and the order α that gave it, or why it says nothing.
 
     >>> ptr = Ptr(clip=1, bound=0.5, noise=10, test_noise=5, failure=1e-5)
     >>> found = ptr_published(ptr, rounds=1, rate=1, delta=1e-5)["[P] Theorem 4.3"]
@@ -48,6 +48,7 @@ def ptr_published(ptr: Ptr, *, rounds: int, rate: float, delta: float) -> dict[s
         }
 
     def together(alpha: float) -> float:
+        """The Rényi divergence of all rounds at order α, by [P] Theorem 4.3."""
         return rounds * curve(alpha)
 
     found: dict[str, Found] = {
@@ -62,13 +63,18 @@ def ptr_published(ptr: Ptr, *, rounds: int, rate: float, delta: float) -> dict[s
 
 
 def _least(divergences: dict[int, float], rounds: int, delta: float) -> Found:
-    """The smallest ε over the orders, by the conversion of Canonne–Kamath–Steinke 2020 (Balle et al. 2020)."""
+    """The least ε at δ that a theorem's divergences, by order α, prove after so many rounds; with the order.
+
+    By the conversion of Canonne–Kamath–Steinke 2020 (Balle et al. 2020).
+    """
     epsilon, order = min((renyi.epsilon_at(alpha, rounds * d, delta), alpha) for alpha, d in divergences.items())
     return {"epsilon": max(epsilon, 0.0), "order": order}
 
 
 def _strong(ptr: Ptr, rate: float, rounds: int, delta: float) -> Found:
-    """Theorem 4.2 sampled, (ln(1 + q(e^ε − 1)), qδ), and composed as well as any (ε, δ) can be ([KOV15] Theorem 3.3).
+    """ε at δ of PTR by [P] Theorem 4.2, sampled and composed as well as any (ε, δ) can be ([KOV15] Theorem 3.3).
+
+    Sampled: (ln(1 + q(e^ε − 1)), qδ).
 
     That best composition is the one of the curve of (ε, δ). The total δ is split over a few shares.
     """
