@@ -26,7 +26,7 @@ Decoder = Literal["mean", "vote"]
 
 
 def _settle(table: object) -> None:
-    """Its numbers Python's own, floats where floats are wanted, in the tables of known classes too; then checked."""
+    """Settle a study's table as it is made: numbers Python's own, floats where wanted, known classes too; checked."""
     families = {own.name: own.family for own in settings_of(type(table))}
     for name, value in fitted_settings(type(table), {each: getattr(table, each) for each in families}).items():
         known = isinstance(value, Kind) and isinstance(families[name], Registry)
@@ -50,6 +50,7 @@ class Clients:
     )
 
     def __post_init__(self) -> None:
+        """Refuse a study's numbers of clients and records that its split, attack or participation cannot do with."""
         _settle(self)
         if not isinstance(division := self.division, str):
             division.check(self.records)
@@ -59,26 +60,26 @@ class Clients:
 
     @property
     def attackers(self) -> int:
-        """How many are Byzantine: a share is rounded down."""
+        """How many of a study's clients are Byzantine: a share is rounded down."""
         if isinstance(self.byzantine, int):
             return self.byzantine
         return int(self.byzantine * self.count * (1 + 1e-12))
 
     @property
     def division(self) -> Split | Dealing:
-        """How records are divided: by a word, or by the kind of a table with settings."""
+        """How a study's records are divided among clients: a word, or the dealing of a table with a kind."""
         if isinstance(self.split, Kind):
             return SPLITS.of(self.split)
         return self.split
 
     @property
     def schedule(self) -> Participation:
-        """Who is asked in a round."""
+        """The participation of a study's clients: an object that says which of them each round asks."""
         return PARTICIPATIONS.of(self.participation)
 
     @property
     def most_asked(self) -> int:
-        """How many a round asks at most: all there are, where their number is drawn."""
+        """How many clients a round of a study asks at most: all, where their number is drawn."""
         return self.schedule.surely(self.count) or self.count
 
 
@@ -118,6 +119,7 @@ class Privacy:
     noise: Annotated[Noise, "drawn from the seed, so that runs repeat, or from the operating system"] = "seeded"
 
     def __post_init__(self) -> None:
+        """Refuse a study's mechanism, release, trust and adjacency that do not go together."""
         _settle(self)
         CARRIERS.named(self.mechanism.kind)
         if self.release is not None:
@@ -130,6 +132,7 @@ class Privacy:
             )
 
     def _check_release(self, release: Kind) -> None:
+        """Refuse a study's release that its trust or its adjacency does not go with."""
         RELEASES.named(release.kind)
         if release.kind in KEPT:
             self._check_kept(release)
@@ -147,6 +150,7 @@ class Privacy:
             raise FedprivError("a release is of records that are there or not: adjacency 'add-remove', or none given")
 
     def _check_kept(self, release: Kind) -> None:
+        """Refuse a study's kept release that its trust, adjacency or noise does not go with."""
         if curated(self.trust):
             raise FedprivError(f"{release.kind} protects records from the server too: trust 'local', not central")
         if self.adjacency not in (None, "replace"):
@@ -161,22 +165,22 @@ class Privacy:
 
     @property
     def is_plain(self) -> bool:
-        """Whether messages travel as they are."""
+        """Whether a study's messages travel as they are, without a mechanism's noise."""
         return self.mechanism.kind == "Plain"
 
     @property
     def sends_reals(self) -> bool:
-        """Whether a message is of reals, not of symbols."""
+        """Whether a study's messages are of reals, not of symbols."""
         return self.is_plain or sends_reals(CARRIERS[self.mechanism.kind])
 
     @property
     def promises(self) -> bool:
-        """Whether anything is promised."""
+        """Whether a study promises its clients or their records any ε."""
         return self.release is not None or not self.is_plain or curated(self.trust)
 
     @property
     def private_sum(self) -> PrivateSum | None:
-        """The release of each step, all its settings given; None where there is none, or it is kept."""
+        """The study's private sum of each step's gradients, all settings given; None if none is there, or kept."""
         if self.release is None or self.release.kind in KEPT:
             return None
         try:
@@ -186,7 +190,7 @@ class Privacy:
 
     @property
     def kept(self) -> Kept | None:
-        """The release that is made once and kept for all rounds; None where there is none."""
+        """The study's release that clients make once and keep for all rounds; None where there is none."""
         if self.release is None or self.release.kind not in KEPT:
             return None
         try:
@@ -195,17 +199,17 @@ class Privacy:
             raise FedprivError(f"release: {error}") from None
 
     def check_whole(self) -> None:
-        """Refuse a mechanism that lacks a setting."""
+        """Refuse a study whose mechanism lacks a setting, where none is calibrated."""
         CARRIERS.of(self.mechanism)
 
     @cached_property
     def drawn_by(self) -> Mechanism:
-        """The mechanism that draws messages, all its settings given."""
+        """The mechanism that draws a study's messages; an error where it lacks a setting."""
         return CARRIERS.of(self.mechanism)
 
     @cached_property
     def channel(self) -> Channel:
-        """What an update goes through on its way into a message."""
+        """What a client's update goes through into a message of this study: its bound and its mechanism."""
         return Channel.of(self.norm, self.drawn_by)
 
 
@@ -225,12 +229,13 @@ class Server:
     tolerance: Annotated[bool, "whether evaluated rounds say how many coordinates' votes survive the attackers"] = False
 
     def __post_init__(self) -> None:
+        """Refuse a study's server settings, those of its optimiser too, that cannot be."""
         _settle(self)
         optimiser_of(self.optimiser, self.momentum)  # its settings are checked
 
     @property
     def stepping(self) -> Optimiser:
-        """How a step is made of a direction."""
+        """The optimiser by which a study's server makes a step of each round's direction."""
         return optimiser_of(self.optimiser, self.momentum)
 
 
