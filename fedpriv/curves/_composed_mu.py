@@ -40,7 +40,7 @@ class _Block(NamedTuple):
 
 @lru_cache(maxsize=64)
 def composed_mu(curve: Tradeoff, rounds: int) -> float:
-    """A μ with the curve, composed so often, above G_μ; ∞ where none is known.
+    """The μ of Gaussian DP that so many releases of a curve keep, read off their composition; ∞ where none is known.
 
     >>> vote = Tradeoff.between([0.55, 0.45], [0.45, 0.55])
     >>> round(composed_mu(vote, 100), 5), round(10 * vote.mu, 5)
@@ -72,7 +72,7 @@ def composed_mu(curve: Tradeoff, rounds: int) -> float:
 
 
 def _single(pair: Atoms, rounds: int) -> tuple[_Block, int]:
-    """One release on a lattice, exactly or spread, and how many of them a block may hold.
+    """One release put on a lattice, exactly or spread, for `composed_mu`, and how many of them a block may hold.
 
     Taking a mass out of its logarithm costs `ROUNDING` times the size of the logarithm. What rounding has moved a loss
     by, to its lattice point, counts as an error of its mass.
@@ -94,14 +94,14 @@ def _single(pair: Atoms, rounds: int) -> tuple[_Block, int]:
 
 
 def _dense(index: NDArray[np.int64], log_mass: Vector) -> Long:
-    """The mass at every point from 0 to the last index."""
+    """A block's masses at every lattice point, from some points and their log masses: what `composed_mu` convolves."""
     mass = np.zeros(int(index.max()) + 1, dtype=np.longdouble)
     np.add.at(mass, index, np.exp(log_mass.astype(np.longdouble)))
     return mass
 
 
 def _power(one: _Block, count: int) -> _Block:
-    """`count` releases: half of them squared, an odd one last and cheaply; every term positive, so errors only add."""
+    """The block of `count` releases, for `composed_mu`: half of them squared, an odd one last; errors only add."""
     if count == 1:
         return one
     half = _power(one, count >> 1)
@@ -110,7 +110,7 @@ def _power(one: _Block, count: int) -> _Block:
 
 
 def _product(one: _Block, two: _Block) -> _Block:
-    """Both released: masses convolve, and relative errors add up."""
+    """Two blocks of releases as one, for `composed_mu`: masses of P and Q convolve, relative errors add up."""
     terms = min(one.p.size, two.p.size)
     error = (one.error + two.error) * (1 + 1e-6) + (terms + 2) * ROUNDING
     p = _convolved(one.p, two.p)
@@ -131,6 +131,6 @@ def _convolved(one: Long, two: Long) -> Long:
 
 
 def _sums(mass: Long) -> Vector:
-    """ln of the running sums."""
+    """ln of the running sums of a block's masses, for `composed_mu`: the errors at the vertices of its curve."""
     with np.errstate(divide="ignore"):
         return np.asarray(np.log(np.cumsum(mass)), dtype=np.float64)

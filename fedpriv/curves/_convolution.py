@@ -36,21 +36,21 @@ class Masses:
 
     @property
     def lowest(self) -> float:
-        """The last corner that was kept."""
+        """The smallest loss whose mass was kept in a composition: below it an upper bound on δ knows nothing."""
         return float(self.profile[0][-1]) if self.profile[0].size else np.inf
 
     @property
     def top(self) -> float:
-        """The first corner."""
+        """The largest loss whose mass was kept in a composition: the search for an ε starts no higher."""
         return float(self.profile[0][0]) if self.profile[0].size else -np.inf
 
     def delta(self, epsilon: float) -> float:
-        """The bound, with room for the running sums of `corners`."""
+        """The bound on δ(ε) of the composed masses, for `Convolution`, with room for the sums of `corners`."""
         value = float(hockey.hockey_stick(self.profile, self.impossible, epsilon))
         return value * (1 + self.sign * ROUNDING * (64 + self.profile[0].size))
 
     def guess(self, delta: float, correction: Callable[[float], float]) -> float:
-        """The profile's own answer, which is nearly the bound's: `correction` is small, and left out here."""
+        """The masses' own ε for a δ, where `Convolution.epsilon` starts; the small `correction` is left out here."""
         found = hockey.smallest_epsilon(self.profile, self.impossible, delta)
         return self.top if np.isnan(found) else min(max(found, self.lowest), self.top)
 
@@ -77,7 +77,7 @@ class Convolution:
         self.complete = self.log_spill == -np.inf and self.stick.whole
 
     def delta(self, epsilon: float) -> float:
-        """The bound on δ(ε); below the last point that was kept an upper bound knows nothing."""
+        """One bound on δ(ε) of the composed rounds; below the last loss that was kept an upper one is 1."""
         self.closed = self.complete or epsilon >= self.stick.lowest
         if self.sign > 0 and not self.closed:
             return 1.0
@@ -87,7 +87,7 @@ class Convolution:
         return float(min(max(value, 0.0), 1.0))
 
     def epsilon(self, delta: float) -> float:
-        """The bound on ε(δ), by bisection, the end returned that holds; ∞ or −∞ where nothing is known."""
+        """One bound on ε(δ) of the composed rounds, by bisection, on the safe side; ±∞ where nothing is known."""
         if self.sign < 0 and self.impossible > delta:  # whatever is left of the other outcomes: it may underflow
             return np.inf
         if self.stick.top == -np.inf:
@@ -115,13 +115,13 @@ class Convolution:
         return high if self.sign > 0 else low
 
     def _correction(self, epsilon: float) -> float:
-        """What lies outside the window, and the chance of a larger drift: at most e^{K(θ) − θ·(ε − shift)} of each."""
+        """Room in δ(ε) for losses outside the window and a larger drift: ≤ e^{K(θ) − θ·(ε − shift)} for each."""
         at = -self.tilt * (epsilon - self.shift - self.slack)
         log_correction = np.logaddexp(self.log_spill + at, self.log_total + self.log_drift + at)
         return float(np.exp(min(log_correction, 0.0)))
 
     def _composed(self) -> Masses | Spectrum:
-        """The hockey stick of the composition.
+        """The composed rounds, as masses or as a few Fourier coefficients: what `delta` and `epsilon` ask.
 
         A transform known up to `off` everywhere has a power known up to (s + off)^n − s^n, s its size.
         """
@@ -167,7 +167,7 @@ class Convolution:
 
 
 def any_of(chances: Sequence[tuple[float, int]]) -> float:
-    """The chance of at least one of independent events, each of chance p in n rounds: 1 − Π (1 − p)^n.
+    """1 − Π (1 − p)^n of pairs (p, n): the chance that some round of a composition gives what only one side can.
 
     >>> any_of([(0.5, 2), (0.0, 9)])
     0.75

@@ -47,14 +47,15 @@ class Density:
 
     @cached_property
     def edges(self) -> Vector:
-        """Where the line is cut; nothing of note lies beyond the ends."""
+        """Where the line is cut into cells for the finite pairs around this density; all of note lies within."""
         return self.cut()
 
     @cached_property
     def swapped(self) -> Density:
-        """P and Q exchanged, the line turned round so that the loss rises again."""
+        """This pair of densities with P and Q exchanged, the line turned round so that the loss rises again."""
 
         def turn(function: Function) -> Function:
+            """A distribution function of the exchanged pair: the given one, read from the other end of the line."""
             return lambda x: function(-x)
 
         return Density(
@@ -64,9 +65,10 @@ class Density:
         )  # fmt: skip
 
     def mixed(self, rate: float) -> Density:
-        """(P, (1 − rate)·P + rate·Q); the curve of a sample lies above the curve itself, so its μ still holds."""
+        """(P, (1 − rate)·P + rate·Q): this pair Poisson sampled, for `Tradeoff.subsampled`; its μ still holds."""
 
         def mix(p: Function, q: Function) -> Function:
+            """A distribution function of the sampled Q: those of P and Q, in shares of 1 − rate and rate."""
             return lambda x: (1 - rate) * p(x) + rate * q(x)
 
         sticks = _Mixed(self, rate)
@@ -78,7 +80,7 @@ class Density:
         )  # fmt: skip
 
     def where(self, function: Function, target: Vector) -> Vector:
-        """The x at which a rising function passes each target, by bisection from far below to far above."""
+        """The x at which a rising function passes each target, by bisection: where a test of a given α cuts."""
         low, high = np.full_like(target, self.edges[0] - FAR), np.full_like(target, self.edges[-1] + FAR)
         for _ in range(100):
             middle = (low + high) / 2
@@ -88,7 +90,7 @@ class Density:
 
     @cached_property
     def reach(self) -> tuple[float, float]:
-        """The losses beyond which Q has no more than 1e−120, and P no more than 1e−52."""
+        """The least and the largest loss a lattice must hold: beyond, Q has at most 1e−120, and P 1e−52."""
         some = self.edges[:: max(self.edges.size // 4096, 1)]
         below = (self.q_below(some) > 1e-120) | (self.p_below(some) > 1e-52)
         seen = some[below & ((self.q_above(some) > 1e-120) | (self.p_above(some) > 1e-52))]
@@ -97,17 +99,17 @@ class Density:
 
     @property
     def largest_loss(self) -> float:
-        """The pure ε of this direction (Q against P): what the loss rises to, or ∞."""
+        """The pure ε of this pair of densities (Q against P): what the loss rises to, or ∞."""
         with np.errstate(invalid="ignore"):
             return float(self.loss(np.array([np.inf]))[0])
 
     @cached_property
     def outline(self) -> Atoms:
-        """A few thousand merged cells: enough to see where the mass lies."""
+        """A few thousand merged cells of this density as a finite pair: tilts and windows are chosen by it."""
         return merge(*self._masses(self.edges[:: max(self.edges.size // 4096, 1)]))
 
     def _masses(self, edges: Vector) -> tuple[Vector, Vector, float]:
-        """Masses of P and Q between neighbouring edges, with both tails, and their largest relative error."""
+        """Masses of P and Q in the cells between edges, with both tails, and their largest relative error."""
         p, p_tail = masses(self.p_below, self.p_above, edges)
         q, q_tail = masses(self.q_below, self.q_above, edges)
         solid = (p > 1e-250) & (q > 1e-250)  # below, a mass is too small to matter at any δ
@@ -116,17 +118,17 @@ class Density:
 
     @cached_property
     def cells(self) -> tuple[Vector, Vector, float]:
-        """The masses between all edges."""
+        """Masses of P and Q in all cells and their relative error: what `merged` and `spread` are made from."""
         return self._masses(self.edges)
 
     @cached_property
     def merged(self) -> Atoms:
-        """A finite pair that gives away no more than this one."""
+        """A finite pair that gives away no more than this pair of densities: for lower bounds of ε and δ."""
         return merge(*self.cells)
 
     @cached_property
     def spread(self) -> Atoms:
-        """A finite pair that gives away at least as much: losses only at the edges, ±∞ beyond the last ones."""
+        """A finite pair that gives away no less, for upper bounds: losses only at edges, ±∞ beyond the last ones."""
         p, q, error = self.cells
         loss = self.loss(self.edges)
         lower, upper = loss[:-1], loss[1:]
@@ -151,13 +153,13 @@ class Density:
 
 
 def merge(p: Vector, q: Vector, error: float) -> Atoms:
-    """Every cell one outcome; those too small to matter left out."""
+    """The finite pair of a density's cells, each made one outcome, for lower bounds; those too small left out."""
     solid = (p > 1e-250) & (q > 1e-250)
     return Atoms.of_masses(np.where(solid, p, 0), np.where(solid, q, 0), error)
 
 
 def masses(below: Function, above: Function, edges: Vector) -> tuple[Vector, Vector]:
-    """Masses of all cells, tails included, from the smaller of the two functions, and that function's value."""
+    """Masses of a density's cells, tails too, from its functions `below` and `above`; and the values they come from."""
     low, high = below(edges), above(edges)
     inner = np.where(low[1:] < 0.5, low[1:] - low[:-1], high[:-1] - high[1:])
     used = np.where(low[1:] < 0.5, low[1:], high[:-1])
@@ -166,9 +168,10 @@ def masses(below: Function, above: Function, edges: Vector) -> tuple[Vector, Vec
 
 
 def gaussian(mu: float) -> Density:
-    """N(0, 1) against N(μ, 1): loss μ·x − μ²/2."""
+    """The densities N(0, 1) against N(μ, 1), for `Tradeoff.gaussian`: loss μ·x − μ²/2."""
 
     def edges() -> Vector:
+        """Where the line is cut for Gaussian noise: finely about the bulk, then out to 37 deviations."""
         tail = np.linspace(10, 37, 2048)[1:]
         return np.concatenate((-tail[::-1], np.linspace(-10, mu + 10, CELLS), mu + tail))
 
@@ -180,7 +183,7 @@ def gaussian(mu: float) -> Density:
 
 
 def laplace(shift: float) -> Density:
-    """Lap(0, 1) against Lap(shift, 1): loss |x| − |x − shift|, flat outside [0, shift]."""
+    """Densities Lap(0, 1) against Lap(shift, 1), for `Tradeoff.laplace`: |x| − |x − shift|, flat outside [0, shift]."""
     return Density(
         laplace_below, lambda x: laplace_below(-x),
         lambda x: laplace_below(x - shift), lambda x: laplace_below(shift - x),
@@ -195,12 +198,14 @@ def laplace(shift: float) -> Density:
 
 
 def laplace_below(x: Vector) -> Vector:
-    """The distribution function of Laplace noise of scale 1."""
+    """The distribution function of Laplace noise of scale 1, for the densities of Laplace releases."""
     return np.where(x < 0, np.exp(np.minimum(x, 0)) / 2, 1 - np.exp(-np.maximum(x, 0)) / 2)
 
 
 def gaussian_stick(mu: float, epsilon: float) -> float:
-    """Φ(μ/2 − z) − e^ε Φ(−μ/2 − z) with z = ε/μ, as φ(z − μ/2)·(R(z − μ/2) − R(z + μ/2)), R(x) = Φ(−x)/φ(x).
+    """δ(ε) of N(0, 1) against N(μ, 1) in closed form: Φ(μ/2 − z) − e^ε Φ(−μ/2 − z) with z = ε/μ.
+
+    Where that cancels, as φ(z − μ/2)·(R(z − μ/2) − R(z + μ/2)), R(x) = Φ(−x)/φ(x).
 
     R is smooth and never underflows; where its two values nearly agree, their difference is −μR′ − μ³R‴/24.
     """
@@ -217,12 +222,12 @@ def gaussian_stick(mu: float, epsilon: float) -> float:
 
 
 def _mills(x: float) -> float:
-    """R(x) = Φ(−x)/φ(x), Mills' ratio."""
+    """Mills' ratio R(x) = Φ(−x)/φ(x), with which `gaussian_stick` keeps the digits of a small δ(ε)."""
     return ROOT * float(erfcx(x / ROOT_2))
 
 
 def _laplace_stick(shift: float, epsilon: float) -> float:
-    """1 − e^{(ε − shift)/2} between −shift and shift, 1 − e^ε below, 0 above."""
+    """δ(ε) of Laplace noise moved by `shift`: 1 − e^{(ε − shift)/2} from −shift to shift, 1 − e^ε below, 0 above."""
     if epsilon >= shift:
         return 0.0
     return float(-np.expm1((epsilon - shift) / 2 if epsilon > -shift else epsilon))
@@ -236,12 +241,15 @@ class _Mixed:
     rate: float
 
     def hockey_stick(self, epsilon: float) -> float:
-        """rate·D at the loss before mixing; 1 − e^ε below every loss."""
+        """δ(ε) of a Poisson-sampled pair of densities: rate·D at the loss before mixing; 1 − e^ε below all losses."""
         before = float(log_unmixed(np.array(epsilon), self.rate))
         return self.rate * self.whole.hockey_stick(before) if before > -np.inf else float(-np.expm1(epsilon))
 
     def swapped_stick(self, epsilon: float) -> float:
-        """c·D(ln(rate·e^ε/c)) with c = 1 − (1 − rate)·e^ε, the share of P that no mixture hides; 0 where c < 0."""
+        """δ(ε) of a Poisson-sampled pair of densities with P and Q exchanged.
+
+        c·D(ln(rate·e^ε/c)) with c = 1 − (1 − rate)·e^ε, the share of P that no mixture hides; 0 where c < 0.
+        """
         rest = float(-np.expm1(epsilon + np.log1p(-self.rate))) if epsilon < 700 else -1.0
         if not rest > 0:
             return 0.0

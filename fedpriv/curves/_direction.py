@@ -54,7 +54,7 @@ class Direction:
 
     @cached_property
     def single(self) -> Tradeoff | None:
-        """The curve itself where there is nothing to compose and it answers exactly."""
+        """The one curve released once, if it answers exactly, else None: `delta` and `epsilon` then ask it."""
         if len(self.parts) == 1 and self.parts[0][1] == 1 and not isinstance(self.parts[0][0].pair, Enclosure):
             return self.parts[0][0]
         return None
@@ -77,22 +77,22 @@ class Direction:
 
     @property
     def told_apart(self) -> bool:
-        """Whether some curve has, for certain, no outcome that both sides give."""
+        """Whether some curve, for certain, has no outcome that both sides give: the lower bound of δ is then 1."""
         return any(not curve.below.finite.loss.size and curve.below.impossible > 0 for curve, _ in self.parts)
 
     @cached_property
     def largest_loss(self) -> float:
-        """The pure ε: the sum of the largest losses, or ∞."""
+        """The pure ε of the composition in this direction: the sum of its curves' largest losses, or ∞."""
         return float(sum(count * curve.largest_loss for curve, count in self.parts))
 
     @cached_property
     def sketch(self) -> Sketch:
-        """The outline from which tilt and window are chosen."""
+        """The composed curves in outline, from which the tilt and the window of their lattices are chosen."""
         return Sketch.of([(curve.outline, count) for curve, count in self.parts])
 
     @cached_property
     def step(self) -> float | None:
-        """The step of the lattice that holds all losses of all curves, where there is one."""
+        """The step of the lattice that holds all losses of all curves, or None: then they are spread and merged."""
         pairs = [curve.pair for curve, _ in self.parts]
         found = [lattice.step_of(pair.finite.loss) if isinstance(pair, Atoms) else None for pair in pairs]
         if any(step is None for step in found):
@@ -103,7 +103,7 @@ class Direction:
         return steps[0] if max(steps) - min(steps) <= 1e-15 * steps[0] else None
 
     def delta(self, epsilon: float, tolerance: float) -> Bounds:
-        """δ(ε) of this direction."""
+        """δ(ε) of the composed curves in this direction, from both sides: `Composition` takes the worse one."""
         if self.single:  # the curve itself, asked a rounding error to either side
             slack = _slack(self.single, epsilon)
             low = self.single.delta(epsilon + slack)
@@ -119,7 +119,7 @@ class Direction:
         )
 
     def epsilon(self, delta: float, tolerance: float, wanted: int = BOTH) -> Bounds:
-        """ε(δ) of this direction; one bound alone, the other one left open, takes half the time."""
+        """ε(δ) of the composed curves in this direction, from both sides; one bound alone takes half the time."""
         if self.single:  # the curve itself, asked a rounding error to either side
             low, high = 0.0, np.inf
             if wanted != UPPER:
@@ -152,7 +152,7 @@ class Direction:
         tolerance: float,
         wanted: int = BOTH,
     ) -> Bounds:
-        """Both bounds; of more rounds than a transform holds, the Gaussian bound and what fewer rounds give away."""
+        """Both bounds on δ or ε; past what a transform holds, the Gaussian bound and what fewer rounds give away."""
         try:
             return self.closed_in(tilt_of(self), ask, ceiling[0], tolerance, wanted)
         except TooLarge:
@@ -167,7 +167,7 @@ class Direction:
         self, tilt: float, ask: Callable[[Convolution], float], ceiling: float, tolerance: float, wanted: int = BOTH,
         counts: Counts | None = None,
     ) -> Bounds:  # fmt: skip
-        """Both bounds at one tilt; at gentler ones while the answer lies outside the window, as single outcomes do.
+        """Both bounds on δ or ε at one tilt; at gentler ones while the answer lies outside the window.
 
         `counts` are this direction's own or smaller ones: its transforms are taken once for all of them.
         """
@@ -182,7 +182,7 @@ class Direction:
         return Bounds(float(min(low, high)), float(high))
 
     def _transforms(self, tilt: float, tolerance: float, wanted: int) -> list[Transforms]:
-        """The wanted sides at one tilt, each taken once: on the lattice of all losses, where it has few points."""
+        """Transforms of the curves for the wanted bounds at a tilt, made once; on one lattice of all if small."""
         signs = [sign for sign in (UPPER, LOWER) if wanted in (sign, BOTH)]
         if any((tilt, tolerance, sign) not in self._taken for sign in signs):
             if self.rounds > MOST_ROUNDS:
@@ -199,9 +199,9 @@ class Direction:
         return [self._taken[tilt, tolerance, sign] for sign in signs]
 
     def _approximated(self, tilt: float, window: Window, tolerance: float, wanted: int) -> dict[int, Rounds]:
-        """Every curve spread and merged on lattices of one step: spreading costs at most n·h²/8 of loss.
+        """Every curve put on lattices of one step, spread for the upper bound and merged for the lower one.
 
-        So the step keeps ε within its tolerance, as far as points allow.
+        Spreading costs at most n·h²/8 of loss. So the step keeps ε within its tolerance, as far as points allow.
         """
         wide = np.sqrt(8 * tolerance * max(1e-3, self.sketch.mean_and_variance(tilt)[0]) / self.rounds)
         width = window.high - window.low
@@ -222,20 +222,20 @@ class Direction:
         return found
 
     def _put(self, way: Way, sign: int, step: float, starts: Sequence[float]) -> Rounds:
-        """Every curve on a lattice of that step, each with a point at its own start."""
+        """Every curve put on a lattice of that step in one way, each with a point at its own start, and its count."""
         parts = zip(self.parts, starts, strict=True)
         return [(way(source(curve, sign), step, at), count) for (curve, count), at in parts]
 
 
 def source(curve: Tradeoff, sign: int) -> Atoms | Density:
-    """What a lattice is cut from: a density itself, else the finite pair on that side."""
+    """What a curve's lattice is cut from for one bound: a density itself, else the finite pair on that side."""
     if isinstance(curve.pair, Density):
         return curve.pair
     return curve.above if sign > 0 else curve.below
 
 
 def heavy_losses(curve: Tradeoff, tilt: float) -> list[tuple[float, float]]:
-    """(loss, tilted weight) of the outcomes that carry mass of their own, heaviest first."""
+    """(loss, tilted weight) of a curve's outcomes with mass of their own, heaviest first: they align lattices."""
     if isinstance(curve.pair, Density):
         return [(loss, 1.0) for loss in curve.pair.heavy]
     finite = curve.below.finite
@@ -245,11 +245,11 @@ def heavy_losses(curve: Tradeoff, tilt: float) -> list[tuple[float, float]]:
 
 
 def _slack(curve: Tradeoff, epsilon: float) -> float:
-    """How far the losses of a curve may be off near ε."""
+    """How far the losses of a curve may be off near ε: what `Direction` allows for when a single curve answers."""
     return 4 * (curve.pair.error if isinstance(curve.pair, Atoms) else ROUNDING) * (1 + abs(epsilon))
 
 
 def _rounded(value: float, relative: float = 1e-11) -> Bounds:
-    """A number computed by one correctly written formula, with room for its rounding on either side."""
+    """Bounds around a number of one correctly written formula, as a pure ε, with room for rounding on either side."""
     slack = abs(value) * relative if np.isfinite(value) else 0.0
     return Bounds(value - slack, value + slack)

@@ -45,12 +45,12 @@ class Lattice:
 
     @property
     def loss(self) -> Vector:
-        """The loss of each point."""
+        """The loss ln(Q/P) at each point of the lattice on which a release is composed."""
         return self.offset + self.index * self.step
 
 
 def step_of(losses: Vector) -> float | None:
-    """The step of the coarsest lattice that holds all the losses up to rounding, or None.
+    """The step of the coarsest lattice that holds all losses up to rounding; None: they must be spread to compose.
 
     >>> step_of(np.array([-1.5, 0.5, 2.5]))
     2.0
@@ -71,7 +71,7 @@ def step_of(losses: Vector) -> float | None:
 
 
 def exact(pair: Atoms, step: float) -> Lattice:
-    """The pair as it is, where `step_of` found its lattice; what rounding moved is in the residual."""
+    """A finite pair on the lattice that `step_of` found, nothing changed; what rounding moved is in the residual."""
     finite = pair.finite
     loss, log_q = finite.loss[::-1], finite.log_q[::-1]
     index = np.rint((loss - loss[0]) / (step or 1.0)).astype(np.int64)
@@ -80,7 +80,7 @@ def exact(pair: Atoms, step: float) -> Lattice:
 
 
 def spread(pair: Atoms | Density, step: float, offset: float) -> Lattice:
-    """Each outcome divided between the lattice points around it: a pair that gives away at least as much.
+    """A pair on a lattice for an upper bound: each outcome divided between the points around it gives away no less.
 
     Of an outcome with masses (P, Q) between losses a and b = a + step, (Q − P·e^a)/(1 − e^−step) of Q goes to b. A
     density is cut into cells at the points; what lies above the last point is impossible under P.
@@ -110,7 +110,7 @@ def spread(pair: Atoms | Density, step: float, offset: float) -> Lattice:
 
 
 def merged(pair: Atoms | Density, step: float, offset: float) -> Lattice:
-    """The outcomes nearest each lattice point made one (post-processing); its own loss is the point plus a residual.
+    """A pair on a lattice for a lower bound: outcomes nearest a point made one, its own loss kept in the residual.
 
     The merged loss is −ln E_Q[e^−loss] over the cell. Cells of a density whose mass is rounding noise are left out.
     """
@@ -130,7 +130,7 @@ def merged(pair: Atoms | Density, step: float, offset: float) -> Lattice:
 
 
 def gathered(pair: Atoms | Density, step: float, offset: float) -> Lattice:
-    """Outcomes in falling order of loss, made one as soon as what they tell together is the loss of a point.
+    """A pair on a lattice for a lower bound: outcomes, in falling order, made one once they tell a point's very loss.
 
     What Σ q·(1 − e^{g−loss}) of those above a point g is too much, Σ q·(e^{g−loss} − 1) of those below uses up; the
     last of them is cut. This is post-processing (docs/proofs/composition.md, section 3), and takes about a quarter of
@@ -150,7 +150,7 @@ def gathered(pair: Atoms | Density, step: float, offset: float) -> Lattice:
 
 @compiled
 def _gather(loss: Vector, q: Vector, step: float, offset: float) -> tuple[Index, Vector, float]:
-    """(points, masses, the most that a sum of one point's outcomes may lose by its rounding, in units of it)."""
+    """The loop of `gathered`: (points, masses, the most that a point's sum may lose by rounding, in units of it)."""
     n = len(loss)
     points, masses, found, doubt = np.empty(n, np.int64), np.empty(n), 0, 0.0
     at, left = 0, q[0]
@@ -181,13 +181,13 @@ def _gather(loss: Vector, q: Vector, step: float, offset: float) -> tuple[Index,
 
 
 def _points(pair: Density, step: float, offset: float) -> Index:
-    """Every lattice point between the smallest and the largest loss that carry mass, and one more at either end."""
+    """The points of a density's lattice: all between its least and largest loss, and one more at either end."""
     low, high = pair.reach
     return np.arange(np.floor((low - offset) / step) - 1, np.ceil((high - offset) / step) + 2).astype(np.int64)
 
 
 def finest(pair: Atoms | Density) -> float:
-    """The smallest step that makes sense: so many points from end to end, and every index a whole number."""
+    """The smallest lattice step that suits a pair: so many points from end to end, and every index a whole number."""
     if isinstance(pair, Atoms) and not pair.finite.loss.size:
         return 0.0
     low, high = pair.reach if isinstance(pair, Density) else (float(pair.finite.loss[-1]), float(pair.finite.loss[0]))
@@ -195,7 +195,7 @@ def finest(pair: Atoms | Density) -> float:
 
 
 def aligned(heavy: Sequence[tuple[float, float]], wanted: float) -> tuple[float, float]:
-    """(step, offset) with a step of at most about `wanted`, so that outcomes with mass of their own lie near points.
+    """(step, offset) of a lattice, the step at most about `wanted`, with points near outcomes of mass of their own.
 
     The two heaviest (loss, weight) lie on points exactly; among the steps that allow this, the one that leaves the
     others nearest. A lower bound loses what lies between points, so for a handful of outcomes this matters.
@@ -227,7 +227,7 @@ def _collect(
     step: float,
     pair: Atoms,
 ) -> Lattice:
-    """Masses summed point by point, in their own scale so that tails of 1e−300 keep their accuracy."""
+    """The lattice of outcomes that `exact`, `spread` or `merged` gave points: masses summed, tails of 1e−300 kept."""
     if not index.size:  # nothing common was left: a point with a mass that no query sees
         index, log_mass, residual = np.zeros(1, np.int64), np.full(1, NEGLIGIBLE), np.zeros(1)
     seen = log_mass > min(NEGLIGIBLE, float(log_mass.max()) - 1.0)
@@ -243,7 +243,7 @@ def _collect(
 
 
 def _distinct(index: Index) -> tuple[Index, Index]:
-    """The distinct indices, rising, and the place of each among them: a table where they are dense, else a sort."""
+    """The distinct lattice indices, rising, and each one's place among them, for summing masses point by point."""
     low, high = int(index.min()), int(index.max())
     if high - low > 8 * LARGEST:
         return np.unique(index, return_inverse=True)

@@ -23,13 +23,13 @@ LARGE = 18.0  # ln of a number whose inverse hyperbolic sine is ln of twice it
 
 
 def gaussian(shift: float, rate: float) -> Density:
-    """Gaussian noise of deviation 1, records of −shift and shift, drawn with a probability `rate` in (0, 1)."""
+    """Densities for `Tradeoff.gaussian_replaced`: a Poisson-sampled sum with N(0, 1) noise, its odd record ±shift."""
     edges = np.concatenate((-shift - TAIL[::-1], np.linspace(-shift - 10, shift + 10, CELLS), shift + TAIL))
     return _mirrored(ndtr, _Gaussian(shift, rate), edges, 2 * shift)
 
 
 def laplace(shift: float, rate: float) -> Density:
-    """Laplace noise of scale 1, records of −shift and shift, drawn with a probability `rate` in (0, 1)."""
+    """Densities for `Tradeoff.laplace_replaced`: a Poisson-sampled sum with Lap(0, 1) noise, its odd record ±shift."""
     own = _Laplace(shift, rate)
     edges = np.linspace(-shift, shift, CELLS // 2 + 1)
     return _mirrored(laplace_below, own, edges, None, (-own.largest, own.largest))
@@ -38,12 +38,14 @@ def laplace(shift: float, rate: float) -> Density:
 def _mirrored(
     below: Function, own: _Gaussian | _Laplace, edges: Vector, mu: float | None, heavy: tuple[float, ...] = ()
 ) -> Density:
-    """Both mixtures of a symmetric noise, whose distribution function is `below`."""
+    """The densities of a sampled sum with the odd record ±shift, from a symmetric noise's distribution `below`."""
 
     def mixed(x: Vector, moved: float) -> Vector:
+        """The distribution function, at each x, of a sampled noisy sum that the odd record moves by `moved`."""
         return (1 - own.rate) * below(x) + own.rate * below(x - moved)
 
     def both_ways(epsilon: float) -> float:
+        """δ(ε) of the replaced record's pair, in either direction alike; of a negative ε by reflection."""
         return own.stick(epsilon) if epsilon >= 0 else -expm1(epsilon) + exp(epsilon) * own.stick(-epsilon)
 
     shift = own.shift
@@ -55,7 +57,7 @@ def _mirrored(
 
 
 def _odds(rate: float) -> float:
-    """ln((1 − q)/q)."""
+    """ln((1 − q)/q), the odds that a Poisson sample leaves the record out: for the places of losses."""
     return log1p(-rate) - log(rate)
 
 
@@ -67,7 +69,10 @@ class _Gaussian:
     rate: float  # q
 
     def loss(self, x: Vector) -> Vector:
-        """ln((1 − q + q·e^{cx − c²/2})/(1 − q + q·e^{−cx − c²/2})): where both nearly agree, by their difference."""
+        """The loss at each x ≥ 0 of a sampled sum with Gaussian noise, one record replaced.
+
+        ln((1 − q + q·e^{cx − c²/2})/(1 − q + q·e^{−cx − c²/2})): where both nearly agree, by their difference.
+        """
         at, half = self.shift * x, self.shift * self.shift / 2
         lower = log_mixture(-at - half, self.rate)
         near = np.minimum(at, 1.0)
@@ -78,7 +83,7 @@ class _Gaussian:
         )
 
     def place(self, loss: Vector) -> Vector:
-        """cx = l/2 + arsinh(sinh(l/2)·e^{c²/2}·(1 − q)/q)."""
+        """The x of each loss, `loss` inverted, for cutting cells: cx = l/2 + arsinh(sinh(l/2)·e^{c²/2}·(1 − q)/q)."""
         with np.errstate(divide="ignore"):
             log_sinh = loss / 2 + np.log(-np.expm1(-loss)) - log(2)
         height = log_sinh + _odds(self.rate) + self.shift * self.shift / 2
@@ -86,7 +91,10 @@ class _Gaussian:
         return np.asarray((loss / 2 + arsinh) / self.shift)
 
     def stick(self, epsilon: float) -> float:
-        """q·D(cx − c²/2) + q·e^{ε − cx − c²/2}·D(cx + c²/2), D of N(0, 1) against N(c, 1), x where the loss is ε."""
+        """δ(ε) of a sampled sum with Gaussian noise, one record replaced, for ε ≥ 0.
+
+        q·D(cx − c²/2) + q·e^{ε − cx − c²/2}·D(cx + c²/2), D of N(0, 1) against N(c, 1), x where the loss is ε.
+        """
         at, half = self.shift * float(self.place(np.array(epsilon))), self.shift * self.shift / 2
         if at == inf:
             return 0.0
@@ -102,7 +110,10 @@ class _Laplace:
     rate: float  # q
 
     def loss(self, x: Vector) -> Vector:
-        """ln((1 − q + q·e^{2x − c})/(1 − q + q·e^−c)) up to x = c, flat from there on."""
+        """The loss at each x ≥ 0 of a sampled sum with Laplace noise, one record replaced.
+
+        ln((1 − q + q·e^{2x − c})/(1 − q + q·e^−c)) up to x = c, flat from there on.
+        """
         inner = np.minimum(x, self.shift)
         near = np.minimum(inner, 0.5)
         lower = log_mixture(np.array(-self.shift), self.rate)
@@ -114,22 +125,22 @@ class _Laplace:
 
     @cached_property
     def largest(self) -> float:
-        """The loss at x = c, and beyond."""
+        """The largest loss, and so the pure ε, of a sampled sum with Laplace noise: that at x = c, and beyond."""
         return float(self.loss(np.array(self.shift)))
 
     def place(self, loss: Vector) -> Vector:
-        """The point between the shifts, or beyond the line's end for losses that there are none of."""
+        """The x ≥ 0 of each loss, `loss` inverted, for cutting cells; ∞ for losses past the largest."""
         inner = np.minimum(self._inner(np.minimum(loss, self.largest)), self.shift)
         return np.where(loss >= self.largest, np.where(loss > self.largest, np.inf, self.shift), inner)
 
     def stick(self, epsilon: float) -> float:
-        """q·(1 − e^{x − c}), x where the loss is ε."""
+        """δ(ε ≥ 0) of a sampled sum with Laplace noise, one record replaced: q·(1 − e^{x−c}), x where the loss is ε."""
         if epsilon >= self.largest:
             return 0.0
         return -self.rate * expm1(min(float(self._inner(np.array(epsilon))) - self.shift, 0.0))
 
     def _inner(self, loss: Vector) -> Vector:
-        """e^{2x} = 1 + (e^l − 1)·(1 + e^c·(1 − q)/q)."""
+        """The x below c of each loss under Laplace noise: e^{2x} = 1 + (e^l − 1)·(1 + e^c·(1 − q)/q)."""
         with np.errstate(divide="ignore"):
             log_rise = loss + np.log(-np.expm1(-loss))
         return np.asarray(np.logaddexp(0.0, log_rise + np.logaddexp(0.0, _odds(self.rate) + self.shift)) / 2)

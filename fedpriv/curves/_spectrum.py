@@ -40,25 +40,25 @@ class Spectrum:
 
     @property
     def whole(self) -> bool:
-        """Whether no mass was left out."""
+        """Whether no mass of the composition was left out, as `Convolution` asks: so for all spectra."""
         return True
 
     @property
     def lowest(self) -> float:
-        """The loss of the first point."""
+        """The smallest loss in a composition's window: below it an upper bound on δ knows nothing."""
         return self.start + self.shift
 
     @property
     def top(self) -> float:
-        """The loss of the last point."""
+        """The largest loss in a composition's window, past which no ε is looked for."""
         return self.lowest + (self.size - 1) * self.step
 
     def delta(self, epsilon: float) -> float:
-        """The bound of Σ m_k·e^{K − θ·point}·(1 − e^{ε − loss}) over the losses above ε."""
+        """The bound on δ(ε) of a composition: Σ m_k·e^{K − θ·point}·(1 − e^{ε − loss}) over the losses above ε."""
         return self._both(epsilon)[0]
 
     def guess(self, delta: float, correction: Callable[[float], float]) -> float:
-        """About where δ(ε) and its correction are δ: Newton's method on √−ln δ, nearly straight, else by halves."""
+        """About which ε has this δ, where `Convolution.epsilon` starts: by Newton's method on √−ln δ, or halves."""
         low, high, found, goal = self.lowest, self.top, self.centre, delta - self.impossible
         depth = sqrt(-log(goal)) if 0 < goal < 1 else 0.0
         for _ in range(STEPS if depth else 0):
@@ -74,7 +74,7 @@ class Spectrum:
         return found
 
     def _both(self, epsilon: float) -> tuple[float, float]:
-        """The bound at ε, and how fast it falls there."""
+        """The bound on a composition's δ at ε, and how fast it falls there: for `delta` and for Newton's steps."""
         first = max(floor((epsilon - self.lowest) / self.step) + 1, 0)
         if first >= self.size:
             return self.impossible, 0.0
@@ -93,20 +93,22 @@ class Spectrum:
 
     @cached_property
     def _ours(self) -> Series:
-        """Masses of Q: tilted ones times e^{−θ·loss}."""
+        """The series of Q's masses (tilted ones times e^{−θ·loss}), the first of two whose difference is δ(ε)."""
         return Series.of(self, self.tilt * self.step)
 
     @cached_property
     def _theirs(self) -> Series:
-        """Masses of P: tilted ones times e^{−(1+θ)·loss}."""
+        """The series of P's masses (tilted ones times e^{−(1+θ)·loss}), the second of two that make δ(ε)."""
         return Series.of(self, (1 + self.tilt) * self.step)
 
     @cached_property
     def _waves(self) -> NDArray[np.complex128]:
+        """Coefficients of Q's series and of P's as two rows, so that `_both` turns them to a point at once."""
         return np.stack([self._ours.wave, self._theirs.wave])
 
     @cached_property
     def _turn(self) -> complex:
+        """2πi over the number of points: by what a wave of frequency 1 turns from one lattice point to the next."""
         return complex(2j * np.pi / self.size)
 
 
@@ -122,7 +124,7 @@ class Series:
 
     @staticmethod
     def of(spectrum: Spectrum, rate: float) -> Series:
-        """The series of a spectrum."""
+        """The geometric series of a composition's coefficients, damped by e^−rate a point: Q's masses, or P's."""
         mirrored = (spectrum.frequency > 0) & (2 * spectrum.frequency < spectrum.size)
         wave = spectrum.wave * np.where(mirrored, 2.0, 1.0) / spectrum.size
         flat = float(wave[spectrum.frequency == 0].real.sum()) if rate == 0 else 0.0
@@ -131,10 +133,10 @@ class Series:
         return Series(rate, found, float(found.real.sum()), float(np.abs(found).sum()), flat)
 
     def tail(self, turned: float, left: int) -> tuple[float, float]:
-        """The sum over so many points, its waves turned to the first, and that of the moduli of its terms."""
+        """A composition's mass, P's or Q's, on its last `left` points, for δ(ε); and Σ |terms|, for its rounding."""
         rest = exp(-self.rate * left)
         return float(turned) - rest * self.still + self.flat * left, (1 + rest) * self.moduli + abs(self.flat) * left
 
     def series(self, left: int) -> float:
-        """The sum where all masses are 1."""
+        """What `tail` is where all masses are 1: how much an error in every mass adds to a composition's δ(ε)."""
         return float(left) if self.rate == 0 else expm1(-self.rate * left) / expm1(-self.rate)

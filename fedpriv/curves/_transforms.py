@@ -67,7 +67,7 @@ class Drift:
             self._grown[at] = [log_moment(off, log_weight, -rate) for rate in self._rates]
 
     def at(self, counts: Counts) -> tuple[float, float]:
-        """(shift, ln chance) of so many rounds."""
+        """(shift, ln chance): how far lattices move the loss of so many composed rounds, and how likely it is more."""
         slack = sum(2 * n * one.error for one, n in zip(self._lattices, counts, strict=True))
         if self._sign > 0:
             return sum(n * one.widest for one, n in zip(self._lattices, counts, strict=True)) + slack, -np.inf
@@ -107,12 +107,12 @@ class Transforms:
 
     @property
     def transform_error(self) -> float:
-        """Relative error of a transform in the Euclidean norm, with room."""
+        """Relative error, with room, of a lattice's Fourier transform in the Euclidean norm: every bound counts it."""
         return float(2 * ROUNDING * np.log2(self.size))
 
     @cached_property
     def factors(self) -> list[Factor]:
-        """One round's masses of each lattice, tilted to sum to 1, wrapped round the window, transformed."""
+        """Each lattice's masses of one round, tilted, wrapped round the window, transformed: powers compose them."""
         found = []
         for one, moment in zip(self.lattices, self._moments[:, 0].tolist(), strict=True):
             log_mass = self.tilt * one.loss + one.log_mass - moment
@@ -131,15 +131,15 @@ class Transforms:
         return found
 
     def log_total(self, counts: Counts) -> float:
-        """K(θ) = Σ n ln E[e^{θ·loss}]."""
+        """K(θ) = Σ n ln E[e^{θ·loss}] of so many rounds: ln of what their tilted masses are divided by."""
         return float((np.asarray(counts) * self._moments[:, 0]).sum())
 
     def offset(self, counts: Counts) -> float:
-        """The loss of the point of index 0."""
+        """The loss at the point of index 0 of the lattice of so many rounds, composed."""
         return sum(n * one.offset for one, n in zip(self.lattices, counts, strict=True))
 
     def window(self, counts: Counts) -> Placed:
-        """What holds all but e^OUTSIDE of the tilted mass beyond either end."""
+        """The lattice points of so many rounds, composed, that hold all but e^OUTSIDE of the tilted mass an end."""
         pairs, offset = list(zip(self.lattices, counts, strict=True)), self.offset(counts)
         smallest, largest = (sum(n * int(one.index[end]) for one, n in pairs) for end in (0, -1))
         here, above, below = (np.asarray(counts)[:, None] * self._moments).sum(axis=0)
@@ -155,11 +155,11 @@ class Transforms:
 
 
 def reach(rounds: Rounds, tilt: float) -> float:
-    """How far the tilted bulk reaches, less what a lower bound takes off: of two lattices the larger is the better."""
+    """How far a composition's tilted bulk reaches, less a lower bound's drift: of two lattices the larger is better."""
     shift, _ = Drift(rounds, tilt, -1).at([n for _, n in rounds])
     return sum(n * log_moment(one.loss, one.log_mass, tilt) for one, n in rounds) + tilt * shift
 
 
 def norm(values: Vector) -> float:
-    """The Euclidean norm by plain sums: BLAS would wake a second thread for it."""
+    """The Euclidean norm of masses, for errors of transforms, by plain sums: BLAS would wake a second thread for it."""
     return float(np.sqrt(np.square(values).sum()))

@@ -33,14 +33,14 @@ class Atoms:
 
     @staticmethod
     def sorted(log_p: Vector, log_q: Vector, loss: Vector, error: float = ROUNDING, balanced: bool = False) -> Atoms:
-        """Atoms in falling order of loss, outcomes that neither side ever gives left out."""
+        """A finite pair of log masses and losses, in falling order of loss; outcomes neither side gives left out."""
         order = np.argsort(-loss, kind="stable")
         order = order[np.isfinite(loss[order]) | ~(np.isneginf(log_p) & np.isneginf(log_q))[order]]
         return Atoms(log_p[order], log_q[order], loss[order], error, balanced)
 
     @staticmethod
     def of_masses(p: Vector, q: Vector, error: float = ROUNDING) -> Atoms:
-        """Atoms of two arrays of masses over the same outcomes.
+        """The finite pair of two arrays of masses over the same outcomes, losses worked out and sorted.
 
         >>> Atoms.of_masses(np.array([0.25, 0.75]), np.array([0.75, 0.25])).loss.round(6).tolist()
         [1.098612, -1.098612]
@@ -54,22 +54,22 @@ class Atoms:
 
     @cached_property
     def swapped(self) -> Atoms:
-        """The pair with P and Q exchanged, its outcomes turned round so that losses fall again."""
+        """This pair with P and Q exchanged, losses falling again: the other direction of what is given away."""
         return Atoms(self.log_q[::-1], self.log_p[::-1], -self.loss[::-1], self.error, self.balanced)
 
     @cached_property
     def symmetric(self) -> bool:
-        """Whether exchanging P and Q gives the very same masses."""
+        """Whether exchanging P and Q gives the very same masses: a composition then has one direction only."""
         return self.balanced or np.array_equal(self.log_p, self.log_q[::-1])
 
     @cached_property
     def p(self) -> Vector:
-        """Masses under P."""
+        """Masses of the outcomes under P, the release from one input, in falling order of loss."""
         return np.exp(self.log_p)
 
     @cached_property
     def q(self) -> Vector:
-        """Masses under Q."""
+        """Masses of the outcomes under Q, the release from the neighbouring input, in falling order of loss."""
         return np.exp(self.log_q)
 
     @cached_property
@@ -79,7 +79,7 @@ class Atoms:
 
     @cached_property
     def finite(self) -> Atoms:
-        """Only the outcomes that both sides give."""
+        """This pair with only the outcomes that both sides give: what a lattice of losses can hold."""
         keep = np.isfinite(self.loss)
         return self if keep.all() else Atoms(self.log_p[keep], self.log_q[keep], self.loss[keep], self.error)
 
@@ -90,15 +90,15 @@ class Atoms:
 
     @cached_property
     def corners(self) -> tuple[Vector, Vector, Vector]:
-        """(losses falling, D at each, ln of the mass P gives to losses at least as large): one linear piece each."""
+        """(losses falling, D at each, ln of P's mass at or above): the linear pieces that δ(ε), ε(δ) are read off."""
         return hockey_stick_corners(self.finite.loss, self.finite.log_p, self.impossible)
 
     def hockey_stick(self, epsilon: float) -> float:
-        """D(ε) = Σ max(Q − e^ε P, 0), for any real ε."""
+        """δ(ε) of this pair, for any real ε: D(ε) = Σ max(Q − e^ε P, 0), what `Tradeoff.delta` answers."""
         return float(hockey_stick(self.corners, self.impossible, epsilon))
 
     def smallest_epsilon(self, delta: float) -> float:
-        """The smallest real ε with D(ε) ≤ δ: ∞ where the impossible mass alone exceeds δ, −∞ where nothing does."""
+        """ε(δ) of this pair, the smallest real ε with D(ε) ≤ δ: ∞ if impossible mass exceeds δ, −∞ if D never does."""
         if delta == 0 and self.impossible == 0:
             return self.largest_loss
         return smallest_epsilon(self.corners, self.impossible, delta)
@@ -117,7 +117,7 @@ class Atoms:
 
 
 def log_mixture(loss: Vector, rate: float) -> Vector:
-    """ln(1 − rate + rate·e^loss) without overflow, and to full relative accuracy near 0."""
+    """The loss that Poisson sampling makes of a loss: ln(1 − rate + rate·e^loss), no overflow, accurate near 0."""
     with np.errstate(over="ignore"):
         middle = np.log1p(rate * np.expm1(np.minimum(loss, 30.0)))
         far = np.logaddexp(np.log(rate) + loss, np.log1p(-rate) if rate < 1 else -np.inf)
@@ -125,7 +125,7 @@ def log_mixture(loss: Vector, rate: float) -> Vector:
 
 
 def log_unmixed(loss: Vector, rate: float) -> Vector:
-    """The loss that `log_mixture` takes to the given one; −∞ at and below ln(1 − rate)."""
+    """The loss before Poisson sampling of a loss after it, `log_mixture` inverted; −∞ at and below ln(1 − rate)."""
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         small = np.log1p(np.maximum(np.expm1(np.minimum(loss, 30.0)) / rate, -1.0))
         large = loss - np.log(rate) + np.log1p(-(1 - rate) * np.exp(-np.maximum(loss, 30.0)))
@@ -133,7 +133,10 @@ def log_unmixed(loss: Vector, rate: float) -> Vector:
 
 
 def hockey_stick_corners(loss: Vector, log_p: Vector, impossible: float) -> tuple[Vector, Vector, Vector]:
-    """D at every loss: D(t_k+1) = D(t_k) + (t_k − t_k+1)·P(loss ≥ ln t_k), sums of positive terms, no cancellation."""
+    """(losses, D at each, ln of P's mass at or above) of a finite pair: the profile that δ(ε) is read off.
+
+    D(t_k+1) = D(t_k) + (t_k − t_k+1)·P(loss ≥ ln t_k), sums of positive terms, no cancellation.
+    """
     if not loss.size:
         return loss, loss, loss
     largest = log_p.max()
@@ -146,7 +149,7 @@ def hockey_stick_corners(loss: Vector, log_p: Vector, impossible: float) -> tupl
 
 
 def hockey_stick(profile: tuple[Vector, Vector, Vector], impossible: float, epsilon: ArrayLike) -> Vector:
-    """D(ε) on the linear piece that holds ε, for a number or an array."""
+    """D(ε) of a pair's profile, from `hockey_stick_corners`, on the piece that holds ε, for a number or an array."""
     loss, at_loss, log_above = profile
     points = np.asarray(epsilon, dtype=float)
     if not loss.size:
@@ -158,7 +161,7 @@ def hockey_stick(profile: tuple[Vector, Vector, Vector], impossible: float, epsi
 
 
 def smallest_epsilon(profile: tuple[Vector, Vector, Vector], impossible: float, delta: float) -> float:
-    """The ε at which D falls to δ: find the piece, then solve D_k + (t_k − t)·P_k = δ for ln t."""
+    """The ε at which a pair's profile falls to δ: find the piece, then solve D_k + (t_k − t)·P_k = δ for ln t."""
     loss, at_loss, log_above = profile
     if delta < impossible:
         return np.inf
@@ -196,7 +199,7 @@ def hull_of_pairs(one: Atoms, two: Atoms, balanced: bool = False) -> Atoms:
 
 
 def _ruled(one: Atoms, two: Atoms) -> tuple[Vector, NDArray[np.bool_]]:
-    """All corners of max(D₁, D₂), falling, and for the stretch above and below each whether D₁ is the larger.
+    """Where two pairs' hull has corners, falling, and whether D₁ is the larger on the stretches about each.
 
     A difference that is no more than rounding does not change who rules. Below 0, where D is 1 − t and a little more,
     the little is compared: D(ε) − 1 + t is t times the D of the pair with P and Q exchanged, at −ε. Its digits are
@@ -227,14 +230,14 @@ def _ruled(one: Atoms, two: Atoms) -> tuple[Vector, NDArray[np.bool_]]:
 
 
 def _log_above(pair: Atoms, loss: Vector) -> Vector:
-    """ln P(loss ≥ corner) after each corner, with a leading −∞ for the stretch above all corners."""
+    """ln P(loss ≥ corner) of a pair after each of the hull's corners, with a leading −∞ for what is above all."""
     own, _, log_above = pair.corners
     reached = np.searchsorted(-own, -loss, side="right")
     return np.concatenate(([-np.inf], np.concatenate(([-np.inf], log_above))[reached]))
 
 
 def _mass_at(pair: Atoms, loss: Vector) -> Vector:
-    """ln of P's mass at each of the given losses (falling); −∞ where the pair has no outcome there."""
+    """ln of P's mass at each of a hull's corners (falling); −∞ where this pair has no outcome there."""
     finite = pair.finite
     mass = np.full(loss.shape, -np.inf)
     np.logaddexp.at(mass, np.searchsorted(-loss, -finite.loss), finite.log_p)

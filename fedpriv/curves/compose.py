@@ -34,7 +34,7 @@ __all__ = ["FINE", "QUICK", "ROUGH", "Bounds", "Composition", "Part", "compose",
 
 
 def compose(parts: Iterable[Part]) -> Composition:
-    """The composition of curves, each with the number of times it is released.
+    """Curves, each with the number of times it is released, as one composition to be asked for ε or δ.
 
     >>> vote = Tradeoff.between([0.6, 0.4], [0.4, 0.6])
     >>> low, high = compose([(vote, 1000)]).epsilon(1e-5)
@@ -61,7 +61,7 @@ class Composition:
 
     @cached_property
     def directions(self) -> tuple[Direction, ...]:
-        """Q against P and, unless every curve is its own inverse, P against Q; none where nothing was released."""
+        """The directions to compose: Q against P and, unless all curves are symmetric, P against Q; () if nothing."""
         if not self.parts:
             return ()
         forward = Direction(self.parts)
@@ -75,27 +75,27 @@ class Composition:
         return max((direction.mu for direction in self.directions), default=0.0)
 
     def delta(self, epsilon: float, tolerance: float = FINE) -> Bounds:
-        """δ(ε) from both sides; a larger tolerance is quicker, its bounds hold as well and lie further apart."""
+        """δ(ε) of all releases together, from both sides; a larger tolerance is quicker, its bounds further apart."""
         at_least_zero(epsilon=epsilon)
         return self._worst(lambda direction, t: direction.delta(float(epsilon), t), tolerance)
 
     def epsilon(self, delta: float, tolerance: float = FINE) -> Bounds:
-        """The smallest ε ≥ 0 with δ(ε) ≤ δ, from both sides; ∞ where there is none."""
+        """ε(δ) of all releases together, the smallest ε ≥ 0, from both sides; ∞ where there is none."""
         probability(delta=delta)
         return self._worst(lambda direction, t: direction.epsilon(float(delta), t), tolerance)
 
     def upper_epsilon(self, delta: float, tolerance: float) -> float:
-        """The upper bound of ε(δ) alone."""
+        """The upper bound alone of all releases' ε(δ), at half the cost of both: what a route certifies."""
         probability(delta=delta)
         return max((side.epsilon(float(delta), tolerance, UPPER).upper for side in self.directions), default=0.0)
 
     def lower_epsilon(self, delta: float, tolerance: float) -> float:
-        """The lower bound of ε(δ) alone."""
+        """The lower bound alone of all releases' ε(δ), at half the cost of both: what a witness reaches."""
         probability(delta=delta)
         return max((side.epsilon(float(delta), tolerance, LOWER).lower for side in self.directions), default=0.0)
 
     def _worst(self, ask: Callable[[Direction, float], Bounds], tolerance: float) -> Bounds:
-        """The larger answer of the directions; one that a rough look shows to be smaller is not looked at again."""
+        """What the worse direction answers, for `delta` and `epsilon`; the better one is asked only roughly."""
         if not self.parts:
             return Bounds(0.0, 0.0)
         open_ = list(self.directions)

@@ -28,7 +28,7 @@ DEEPEST = -550.0  # a loss below which Q's masses underflow while P's do not
 
 
 def joint(parts: Sequence[Part]) -> Tradeoff:
-    """The curve of curves released together, each as often as it is said beside it, ready to be subsampled.
+    """The curve of curves released together from one sample, each so often, ready to be subsampled as one.
 
     >>> both = joint([(Tradeoff.gaussian(1.0), 1), (Tradeoff.laplace(0.5), 1)])
     >>> round(both.subsampled(0.01).delta(0.0), 5) < 0.005
@@ -64,7 +64,7 @@ def joint(parts: Sequence[Part]) -> Tradeoff:
 
 
 def _above(rounds: list[tuple[Lattice, int]], hidden: float) -> Atoms:
-    """The pair of spread lattices; `hidden` is the mass under P of outcomes Q never gives."""
+    """The finite pair above a joint release, of its spread lattices; `hidden` is P's mass where Q has none."""
     first, mass = _convolved([(int(one.index[0]), _dense(one, one.log_mass), n) for one, n in rounds])
     kept = mass > 1e-305
     offset = sum(n * one.offset for one, n in rounds)
@@ -80,14 +80,14 @@ def _above(rounds: list[tuple[Lattice, int]], hidden: float) -> Atoms:
 
 
 def _dense(one: Lattice, log_mass: Vector) -> Vector:
-    """Masses at every point between the first and the last."""
+    """Masses at every point between a lattice's first and last: what a joint release convolves."""
     mass = np.zeros(int(one.index[-1] - one.index[0]) + 1)
     mass[one.index - one.index[0]] = np.exp(log_mass)
     return mass
 
 
 def _convolved(parts: list[tuple[int, Vector, int]]) -> tuple[int, Vector]:
-    """Index of the first point and masses of the sum of all, by direct convolution: every term is positive."""
+    """Index of the first point and masses of a joint release's losses, by direct convolution of positive terms."""
     first, total = 0, np.ones(1)
     for start, mass, count in parts:
         for _ in range(count):

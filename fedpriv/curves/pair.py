@@ -30,16 +30,16 @@ class Enclosure:
 
     @property
     def swapped(self) -> Enclosure:
-        """P and Q exchanged."""
+        """This enclosed pair with P and Q exchanged in both finite pairs: for the other direction."""
         return Enclosure(self.spread.swapped, self.merged.swapped)
 
     @property
     def symmetric(self) -> bool:
-        """Whether exchanging P and Q gives the very same masses."""
+        """Whether exchanging P and Q gives the very same masses of the pair above: one direction then is all."""
         return self.spread.symmetric
 
     def mixed(self, rate: float) -> Enclosure:
-        """(P, (1 − rate)·P + rate·Q): sampling keeps domination."""
+        """(P, (1 − rate)·P + rate·Q) of both finite pairs: this pair Poisson sampled, which keeps domination."""
         return Enclosure(self.spread.mixed(rate), self.merged.mixed(rate))
 
 
@@ -47,17 +47,17 @@ Pair = Atoms | Density | Enclosure
 
 
 def finite_above(pair: Pair) -> Atoms:
-    """A finite pair that gives away at least as much (the very pair where it is finite)."""
+    """A finite pair that gives away no less than a curve's pair (that pair where it is finite): `Tradeoff.above`."""
     return pair if isinstance(pair, Atoms) else pair.spread
 
 
 def finite_below(pair: Pair) -> Atoms:
-    """A finite pair that gives away no more (the very pair where it is finite)."""
+    """A finite pair that gives away no more than a curve's pair (that pair where it is finite): `Tradeoff.below`."""
     return pair if isinstance(pair, Atoms) else pair.merged
 
 
 def hull_of(first: Pair, second: Pair, balanced: bool = False) -> Atoms | Enclosure:
-    """What is guaranteed where either pair may be the true one; only enclosed where either of them is."""
+    """The pair that is guaranteed where either of two may be the true one; enclosed only, unless both are finite."""
     above = hull_of_pairs(finite_above(first), finite_above(second), balanced)
     if isinstance(first, Atoms) and isinstance(second, Atoms):
         return above
@@ -65,7 +65,7 @@ def hull_of(first: Pair, second: Pair, balanced: bool = False) -> Atoms | Enclos
 
 
 def checked_distributions(p: ArrayLike, q: ArrayLike) -> tuple[Vector, Vector]:
-    """Both arrays checked: one length, no negative or missing mass, each summing to one."""
+    """P and Q of `Tradeoff.between` as arrays: one length, no negative or missing mass, each summing to one."""
     first, second = np.asarray(p, dtype=float), np.asarray(q, dtype=float)
     if first.ndim != 1 or first.shape != second.shape or not first.size:
         raise FedprivError(f"P and Q must be two lists of one length, got shapes {first.shape} and {second.shape}")
@@ -78,7 +78,7 @@ def checked_distributions(p: ArrayLike, q: ArrayLike) -> tuple[Vector, Vector]:
 
 
 def normal_quantile(log_mass: Vector, log_rest: Vector) -> Vector:
-    """Φ⁻¹ of a mass, from whichever of the mass and its complement is smaller."""
+    """Φ⁻¹ of masses, each from the smaller of it and its complement: a curve's corners become its Gaussian-DP μ."""
     small = np.minimum(np.minimum(log_mass, log_rest), np.log(0.5))
     return np.where(log_mass <= log_rest, 1.0, -1.0) * ndtri_exp(small)
 
@@ -86,11 +86,12 @@ def normal_quantile(log_mass: Vector, log_rest: Vector) -> Vector:
 def smallest_epsilon(
     delta_of: Callable[[float], float], largest_loss: float, delta: float, about: float | None = None
 ) -> float:
-    """The ε at which δ(ε) crosses δ, and from there outward to one where δ(ε) ≤ δ; `about` is where to look first."""
+    """The ε at which a density's δ(ε) crosses δ, rounded outward, for `Tradeoff.epsilon`; looking first at `about`."""
     if delta == 0:
         return largest_loss
 
     def past(epsilon: float) -> float:  # nearly straight, as ln δ falls by squares
+        """How far √−ln δ(ε) is past that of the δ asked for: its root is the ε."""
         left = delta_of(epsilon)
         return sqrt(-log(left)) - depth if left else 1.0
 
@@ -112,7 +113,7 @@ def smallest_epsilon(
 
 
 def _secant(function: Callable[[float], float], start: float) -> float | None:
-    """A root near the start of what is nearly straight; None where it leads nowhere soon."""
+    """A root near the start of what is nearly straight, the first try at an ε(δ); None where it leads nowhere soon."""
     before, found = start, SHORT_OF * start
     value, last = function(found), function(before)
     for _ in range(SECANTS):
@@ -127,7 +128,7 @@ def _secant(function: Callable[[float], float], start: float) -> float | None:
 
 
 def smallest_mu(atoms: Atoms) -> float:
-    """The smallest μ with T ≥ G_μ, T the curve of a finite pair.
+    """The smallest Gaussian-DP μ of a finite pair's curve T, T ≥ G_μ: `Tradeoff.mu`.
 
     A piecewise linear curve lies above the convex G_μ when its inner corners (a, b) do: μ = max −Φ⁻¹(a) − Φ⁻¹(b).
     """

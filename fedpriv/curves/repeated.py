@@ -27,7 +27,7 @@ WIDER = 4  # the most repetitions of a block over those of the block before
 
 
 def last_of_block(times: int) -> int:
-    """The largest number that shares its preparation with this one: the next power of four.
+    """The most repetitions of a composition that share lattices with so many: the next power of four.
 
     >>> [last_of_block(times) for times in (1, 2, 4, 5, 40)]
     [1, 4, 4, 16, 64]
@@ -39,7 +39,7 @@ def last_of_block(times: int) -> int:
 
 
 def first_of_block(times: int) -> int:
-    """The smallest number that shares its preparation with this one.
+    """The fewest repetitions of a composition that share lattices with so many: one more than a power of four.
 
     >>> [first_of_block(times) for times in (1, 2, 4, 5, 40)]
     [1, 2, 2, 5, 17]
@@ -48,7 +48,7 @@ def first_of_block(times: int) -> int:
 
 
 def scaled_parts(parts: Iterable[Part], times: int, base: int) -> list[Part]:
-    """The parts of `base` repetitions as those of `times`: in all as many, halves shared out whole.
+    """A composition's (curve, count) of `base` repetitions as those of `times`: halves shared out whole.
 
     >>> [count for _, count in scaled_parts([("one", 2), ("other", 2)], 3, 4)]
     [2, 1]
@@ -87,7 +87,7 @@ class Repeated:
     _blocks: dict[int, list[_Side]] = field(default_factory=dict)  # by a block's most repetitions
 
     def upper(self, times: int, tolerance: float = CLOSE, aside: float = 0.0) -> float:
-        """An upper bound of ε(δ − aside); the tolerance is the relative error aimed at."""
+        """An upper bound of ε(δ − aside) after so many repetitions; the tolerance is the relative error aimed at."""
         delta = self.delta - aside
         if self._by_itself(times, delta):
             return compose(scaled_parts(self.parts, times, self.base)).upper_epsilon(delta, tolerance)
@@ -102,7 +102,7 @@ class Repeated:
             return compose(scaled_parts(self.parts, times, self.base)).upper_epsilon(delta, tolerance)
 
     def lower(self, times: int, tolerance: float = CLOSE) -> float:
-        """A lower bound of ε(δ): that of the direction that seems to give away more, or of both where it is close."""
+        """A lower bound of ε(δ) after so many repetitions, by the direction that seems worse, or both where close."""
         if self._by_itself(times, self.delta):
             return compose(scaled_parts(self.parts, times, self.base)).lower_epsilon(self.delta, tolerance)
         try:
@@ -112,7 +112,7 @@ class Repeated:
             return compose(scaled_parts(self.parts, times, self.base)).lower_epsilon(self.delta, tolerance)
 
     def estimate(self, times: int) -> Estimate:
-        """About what ε(δ) is: to choose by, proof of nothing."""
+        """About what ε(δ) is after so many repetitions: to choose between routes by, proof of nothing."""
         if not 0 < self.delta < 1 or self._hidden or self._reveals(times):
             return Estimate(inf, 0.0, 0.0)
         if self._gaussian:
@@ -121,36 +121,36 @@ class Repeated:
 
     @cached_property
     def _gaussian(self) -> bool:
-        """Whether all curves are Gaussian, and so their composition."""
+        """Whether all curves are Gaussian, and so their composition: nothing is prepared for them."""
         return all(curve.gaussian_mu is not None for curve, _ in self.parts)
 
     @cached_property
     def _hidden(self) -> bool:
-        """Whether a curve has no outcome that both sides give."""
+        """Whether a curve has no outcome that both sides give: its repetitions are composed by themselves."""
         return any(not curve.outline.finite.loss.size for curve, count in self.parts if count)
 
     def _reveals(self, times: int) -> bool:
-        """Whether what one side alone gives is likelier than δ, in the direction in which it is likelier."""
+        """Whether what one side alone gives is likelier than δ in so many repetitions, so that ε(δ) is ∞."""
         parts = scaled_parts(self.parts, times, self.base)
         finite = [(curve, count) for curve, count in parts if not isinstance(curve.pair, Density)]
         worse = [(max(curve.below.impossible, curve.inverse.below.impossible), count) for curve, count in finite]
         return any_of(worse) > self.delta
 
     def _by_itself(self, times: int, delta: float) -> bool:
-        """Whether nothing is to be shared: Gaussian curves alone, a single curve, or what has no window."""
+        """Whether so many repetitions share nothing with others: all Gaussian, a single curve, or without a window."""
         alone = sum(count for _, count in self.parts) * times == self.base
         return self._gaussian or alone or not 0 < delta < 1 or self._hidden
 
     @cached_property
     def _ladders(self) -> list[Ladder]:
-        """Moments of `base` repetitions, of each direction."""
+        """Moments of the losses of `base` repetitions in each direction: tilts and estimates come from them."""
         return [
             Sketch.of([(curve.outline, count) for curve, count in side.parts]).ladder
             for side in Composition(_distinct(self.parts)).directions
         ]
 
     def _block(self, times: int) -> list[_Side]:
-        """The directions of the most repetitions of a block, the worse one first."""
+        """The directions prepared at the most repetitions of this number's block, the worse one first."""
         last = last_of_block(times)
         if last not in self._blocks:
             about = [ladder.estimate(last / (2 * self.base), self.delta) for ladder in self._ladders]
@@ -166,7 +166,7 @@ class Repeated:
         return self._blocks[last]
 
     def _asked(self, own: _Side, times: int, delta: float, wanted: int, tolerance: float) -> float:
-        """One bound of one direction."""
+        """One bound, of one direction, on ε(δ) after so many repetitions, from what its block has prepared."""
         counts = [count for _, count in _distinct(scaled_parts(self.parts, times, self.base))]
         largest = [curve.largest_loss for curve, _ in own.direction.parts]
         pure = sum(count * loss for loss, count in zip(largest, counts, strict=True) if count)
@@ -185,7 +185,7 @@ class Repeated:
 
 
 def _distinct(parts: Iterable[Part]) -> tuple[Part, ...]:
-    """Every curve once, with the number of times that all its parts have, in the order of the parts."""
+    """Every curve once, with the number of times that all its parts have, in their order: what a block composes."""
     found: dict[int, Part] = {}
     for curve, count in parts:
         found[id(curve)] = (curve, count + found.get(id(curve), (curve, 0))[1])

@@ -33,7 +33,7 @@ class Window(NamedTuple):
 
 
 def log_moment(loss: Vector, log_mass: Vector, tilt: float) -> float:
-    """ln Σ mass·e^{tilt·loss}, without overflow."""
+    """ln Σ mass·e^{tilt·loss} of a pair's outcomes, without overflow: the K(θ) that tilts and windows rest on."""
     exponent = tilt * loss + log_mass
     largest = exponent.max(initial=-np.inf)
     if largest == -np.inf:
@@ -42,7 +42,7 @@ def log_moment(loss: Vector, log_mass: Vector, tilt: float) -> float:
 
 
 def grouped_losses(pair: Atoms) -> tuple[Vector, Vector]:
-    """Losses and log masses of at most a thousand groups of neighbouring outcomes."""
+    """Losses and log masses of a pair, in at most a thousand groups of neighbouring outcomes, for a sketch of it."""
     every = -(-pair.loss.size // GROUPS)
     starts = np.arange(0, pair.loss.size, every)
     with np.errstate(divide="ignore"):
@@ -66,7 +66,7 @@ class Ladder(NamedTuple):
     variance: Vector  # K″(θ)
 
     def estimate(self, times: float, delta: float) -> Estimate:
-        """About what ε(δ) is after so many repetitions: to choose by, proof of nothing.
+        """About what ε(δ) is after so many repetitions, for `Repeated` to choose by: proof of nothing.
 
         With X ~ N(0, s²) for what is left of the tilted loss, δ(K′) = e^{K − θK′}·E[e^{−θX}(1 − e^{−X}); X > 0].
         """
@@ -89,11 +89,11 @@ class Sketch:
 
     @staticmethod
     def of(pairs: Sequence[tuple[Atoms, int]]) -> Sketch:
-        """The outline of pairs, each with its count."""
+        """The outline of a composition, from its finite pairs and how often each is released."""
         return Sketch([(*grouped_losses(pair.finite), count) for pair, count in pairs])
 
     def log_moment(self, tilt: float) -> float:
-        """K(θ) = Σ n·ln E_Q[e^{θ·loss}] of the groups."""
+        """K(θ) = Σ n·ln E_Q[e^{θ·loss}] of a composition's outline: Chernoff's bound, and so its window, needs it."""
         return sum(n * log_moment(loss, log_mass, tilt) for loss, log_mass, n in self.rounds)
 
     def mean_and_variance(self, tilt: float) -> tuple[float, float]:
@@ -107,7 +107,7 @@ class Sketch:
 
     @cached_property
     def ladder(self) -> Ladder:
-        """K, K′ and K″ of everything once, for tilts around one over the spread of the losses."""
+        """K, K′ and K″ of an outline once, for tilts around one over the losses' spread: ε is estimated by them."""
         spread = max(np.sqrt(self.mean_and_variance(0.0)[1]), 1e-12)
         tilt = 1e-6 / spread * 1.6 ** np.arange(RUNGS)
         total, mean, variance = np.zeros((3, RUNGS))
@@ -123,16 +123,19 @@ class Sketch:
         return Ladder(tilt, total, mean, variance)
 
     def tilt_for_epsilon(self, epsilon: float) -> float:
-        """θ ≥ 0 with K′(θ) = ε."""
+        """The tilt θ ≥ 0 with K′(θ) = ε, which brings a composition's bulk to the ε that δ is asked at."""
         return self._solve(lambda tilt: self.mean_and_variance(tilt)[0] - epsilon)
 
     def tilt_for_delta(self, delta: float) -> float:
-        """θ ≥ 0 that minimises (K(θ) − ln δ)/θ, the ε of Chernoff's bound: θ·K′(θ) − K(θ) + ln δ = 0."""
+        """The tilt θ ≥ 0 at which a composition's ε(δ) is looked for, the best in Chernoff's bound.
+
+        It minimises (K(θ) − ln δ)/θ: θ·K′(θ) − K(θ) + ln δ = 0.
+        """
         aim = np.log(max(delta, 1e-320))
         return self._solve(lambda tilt: tilt * self.mean_and_variance(tilt)[0] - self.log_moment(tilt) + aim)
 
     def _solve(self, rising: Callable[[float], float]) -> float:
-        """The zero of a rising function on [0, steepest], by bisection in ln θ."""
+        """The tilt in [0, steepest] at which a rising function passes 0, by bisection in ln θ."""
         spread = max(np.sqrt(self.mean_and_variance(0.0)[1] / max(sum(n for *_, n in self.rounds), 1)), 1e-12)
         if rising(0.0) >= 0:
             return 0.0
@@ -143,7 +146,10 @@ class Sketch:
         return float(np.exp(low))
 
     def window(self, tilt: float, outside: float) -> Window:
-        """The window by Chernoff's bound at the best of a few further tilts."""
+        """The losses of a tilted composition between ends with e^outside of mass beyond, by Chernoff's bound.
+
+        The bound is taken at the best of a few further tilts.
+        """
         here = self.log_moment(tilt)
         _, variance = self.mean_and_variance(tilt)
         reach = np.sqrt(-2 * outside / max(variance, 1e-24)) * 2.0 ** np.arange(-5, 5)

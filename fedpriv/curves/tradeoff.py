@@ -58,7 +58,7 @@ class Tradeoff:
 
     @staticmethod
     def between(p: ArrayLike, q: ArrayLike) -> Tradeoff:
-        """T(P, Q) of two finite distributions over the same outcomes, in any order, zeros welcome.
+        """The curve T(P, Q) of two finite distributions over the same outcomes, in any order, zeros welcome.
 
         >>> Tradeoff.between([1, 0], [0, 1]).advantage  # disjoint: nothing is hidden
         1.0
@@ -67,7 +67,7 @@ class Tradeoff:
 
     @staticmethod
     def gaussian(mu: float) -> Tradeoff:
-        """G_μ(α) = Φ(Φ⁻¹(1−α) − μ), the curve of N(0, 1) against N(μ, 1).
+        """The curve of Gaussian noise, N(0, 1) against N(μ, 1): G_μ(α) = Φ(Φ⁻¹(1−α) − μ).
 
         >>> round(Tradeoff.gaussian(1.0).epsilon(1e-5), 3)
         4.377
@@ -81,7 +81,7 @@ class Tradeoff:
 
     @staticmethod
     def laplace(shift: float) -> Tradeoff:
-        """Laplace noise of scale 1 moved by `shift`: the pure ε is the shift.
+        """The curve of Laplace noise of scale 1 moved by `shift`: the pure ε is the shift.
 
         >>> round(Tradeoff.laplace(0.5).epsilon(0.0), 3)
         0.5
@@ -93,7 +93,7 @@ class Tradeoff:
 
     @staticmethod
     def gaussian_replaced(shift: float, rate: float) -> Tradeoff:
-        """A sum with Gaussian noise of deviation 1, on a Poisson sample, and a record of norm `shift` made another.
+        """The curve of a Poisson-sampled sum with Gaussian noise of deviation 1, a record of norm `shift` made another.
 
         The worst two are c and −c, in any dimension; a record that is not drawn adds nothing. docs/proofs/replacing.md.
 
@@ -104,7 +104,7 @@ class Tradeoff:
 
     @staticmethod
     def laplace_replaced(shift: float, rate: float) -> Tradeoff:
-        """A sum with Laplace noise of scale 1, on a Poisson sample, and a record of ℓ1 norm `shift` made another.
+        """The curve of a Poisson-sampled sum with Laplace noise of scale 1, a record of ℓ1 norm `shift` made another.
 
         >>> round(Tradeoff.laplace_replaced(1.0, 0.2).epsilon(0.0), 6)  # ln((0.8 + 0.2e)/(0.8 + 0.2/e))
         0.430555
@@ -113,7 +113,7 @@ class Tradeoff:
 
     @staticmethod
     def pure(epsilon: float, delta: float = 0.0) -> Tradeoff:
-        """The curve of (ε, δ): max(0, 1 − δ − e^ε α, e^−ε (1 − δ − α)). [F] Lemma 1.
+        """The curve of (ε, δ)-DP: max(0, 1 − δ − e^ε α, e^−ε (1 − δ − α)). [F] Lemma 1.
 
         >>> round(Tradeoff.pure(1.0, 0.1).delta(1.0), 12)
         0.1
@@ -135,37 +135,37 @@ class Tradeoff:
 
     @property
     def below(self) -> Atoms:
-        """A finite pair that gives away no more (the very pair where the curve is finite)."""
+        """A finite pair that gives away no more than this curve, the very pair where the curve is finite."""
         return finite_below(self.pair)
 
     @property
     def largest_loss(self) -> float:
-        """The pure ε of this direction, or ∞."""
+        """The pure ε of this curve in its direction, Q against P, or ∞."""
         return self.pair.largest_loss if isinstance(self.pair, Density) else self.above.largest_loss
 
     @property
     def gaussian_mu(self) -> float | None:
-        """μ where the curve is exactly G_μ."""
+        """μ where the curve is exactly G_μ, else None: `compose` makes all such curves one."""
         return self.pair.gaussian if isinstance(self.pair, Density) else None
 
     @property
     def outline(self) -> Atoms:
-        """Where the mass of the losses lies, without proof."""
+        """A finite pair that shows where the losses' mass lies, for choosing tilts and windows: proof of nothing."""
         return self.pair.outline if isinstance(self.pair, Density) else self.above
 
     @property
     def symmetric(self) -> bool:
-        """Whether the curve is its own inverse."""
+        """Whether the curve is its own inverse: a composition of such curves has one direction only."""
         return self.pair.symmetric
 
     @cached_property
     def inverse(self) -> Tradeoff:
-        """T(Q, P): type I error as a function of type II."""
+        """T(Q, P), the curve of the other direction: type I error as a function of type II."""
         return self if self.symmetric else Tradeoff(self.pair.swapped)
 
     @cached_property
     def breakpoints(self) -> tuple[Vector, Vector]:
-        """(α, β) at the corners of the finite curve, α rising."""
+        """(α, β) at the corners of the finite curve, α rising: calling the curve interpolates between them."""
         atoms = self.above
         alpha = np.concatenate(([0.0], np.cumsum(atoms.p)))
         beta = np.concatenate((np.cumsum(atoms.q[::-1])[::-1], [0.0]))
@@ -173,7 +173,7 @@ class Tradeoff:
         return np.minimum(alpha[start:], 1.0), np.minimum(beta[start:], 1.0)
 
     def __call__(self, alpha: ArrayLike) -> Any:
-        """β at α: a number for a number, an array for an array."""
+        """The least type II error β of an attacker's test of level α: a number for a number, an array for an array."""
         levels = np.asarray(alpha, dtype=float)
         if not np.all((levels >= 0) & (levels <= 1)):
             raise FedprivError(f"alpha must be between 0 and 1, got {alpha!r}")
@@ -202,7 +202,7 @@ class Tradeoff:
         return min(max(own.hockey_stick(float(epsilon)), 0.0), 1.0)
 
     def epsilon(self, delta: float) -> float:
-        """The smallest ε ≥ 0 with δ(ε) ≤ δ; ∞ where there is none."""
+        """ε(δ) of one release in this direction, the smallest ε ≥ 0 with δ(ε) ≤ δ; ∞ where there is none."""
         probability(delta=delta)
         if self.delta(0.0) <= delta:
             return 0.0
@@ -215,7 +215,7 @@ class Tradeoff:
 
     @cached_property
     def mu(self) -> float:
-        """The smallest μ with T ≥ G_μ: ∞ where T(0) < 1 or T reaches 0 before α = 1."""
+        """The smallest Gaussian-DP μ of this curve, T ≥ G_μ: ∞ where T(0) < 1 or T reaches 0 before α = 1."""
         if isinstance(self.pair, Density) and self.pair.mu is not None:
             return self.pair.mu
         return smallest_mu(self.above)
@@ -267,7 +267,7 @@ class Tradeoff:
                 assert_never(never)
 
     def _replaced(self, sampled: Tradeoff, rate: float) -> Tradeoff:
-        """What is guaranteed whichever side of the pair an odd record holds, in whichever direction it is looked at."""
+        """The sampled curve by replacement: the hull of both directions, either side of the pair the odd record's."""
         either = hull_of(sampled.pair, sampled.inverse.pair, balanced=True)
         if self.symmetric:
             return Tradeoff(either)
@@ -292,7 +292,7 @@ class Tradeoff:
 def _replaced(
     shift: float, rate: float, whole: Callable[[float], Tradeoff], sampled: Callable[[float, float], Density]
 ) -> Tradeoff:
-    """Records ±shift of a sum at a rate: of all records the noise's own curve at twice the shift."""
+    """The curve of a noisy sum, sampled at a rate, of records ±shift; of all records the noise's at twice the shift."""
     probability(rate=rate)
     own = whole(2 * shift)
     if rate == 1 or not isinstance(own.pair, Density):  # a shift of nothing, or one that gives everything away

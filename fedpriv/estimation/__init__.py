@@ -35,7 +35,7 @@ ESTIMATORS = Registry(
 
 
 def method_of(word: str) -> type[Any]:
-    """The class of a word, which may be written small and with dashes.
+    """The estimator's class for a `--method` of `fedpriv estimate`, which may be written small and with dashes.
 
     >>> method_of("dp-mean").__name__
     'DpMean'
@@ -50,7 +50,7 @@ def method_of(word: str) -> type[Any]:
 
 
 def spelled_name(kind: str) -> str:
-    """The name of a class as it is written on a command line.
+    """An estimator's class name as `--method` of `fedpriv estimate` spells it: small, with dashes.
 
     >>> spelled_name("MedianOfMeans")
     'median-of-means'

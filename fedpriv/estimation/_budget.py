@@ -62,7 +62,7 @@ def split(
     delta: float,
     composition: Composition,
 ) -> Budget:
-    """The noise of every access and of the histograms that find the range.
+    """The noise (μ) of every access of a private mean to its records, and of the histograms that find their range.
 
     >>> found = split([Access("moments", 4, 1.0)], range_share=0, dimension=2, epsilon=1, delta=1e-5,
     ...               composition="certified")
@@ -83,13 +83,13 @@ def split(
 
 @lru_cache(maxsize=64)
 def _mu(epsilon: float, delta: float) -> float:
-    """The μ at which one Gaussian release meets (ε, δ)."""
+    """The μ at which one Gaussian release meets (ε, δ): what an estimator's certified accesses share."""
     gaussian, _ = calibrate("Gaussian", {"clip": 0.5}, release, epsilon=epsilon, delta=delta)
     return INWARD / float(gaussian.noise)
 
 
 def _published(accesses: Sequence[Access], ranged: bool, dimension: int, epsilon: float, delta: float) -> Budget:
-    """A hundredth of ε and δ for the range where it is looked for, the rest for the accesses. [M] Algorithms 9, 10."""
+    """The noise of every access as [M] Algorithms 9 and 10 have it: a hundredth of ε, δ for a range looked for."""
     share = 1 - RANGE_PUBLISHED if ranged else 1.0
     count = sum(access.times for access in accesses)
     each, failure = _advanced(share * epsilon, share * delta, count)
@@ -102,17 +102,20 @@ def _published(accesses: Sequence[Access], ranged: bool, dimension: int, epsilon
 
 
 def _histogram(noise: float, failure: float) -> Histogram:
-    """The least threshold that an empty bin, given one record, passes with a chance of failure/2: there are two."""
+    """The histogram that finds a range at that noise, its threshold the least that keeps to `failure`.
+
+    An empty bin, given one record, passes it with a chance of failure/2: there are two.
+    """
     return Histogram(noise=noise, threshold=1 - noise * float(ndtri(failure / 2 * INWARD)))
 
 
 def _advanced(epsilon: float, delta: float, count: int) -> tuple[float, float]:
-    """(ε, δ) of each of `count` accesses: (min(ε, 0.9)/(2√(2k ln(2/δ))), δ/2k). [M] Lemma G.13."""
+    """(ε, δ) of each access of a private mean as published: (min(ε, 0.9)/(2√(2k ln(2/δ))), δ/2k). [M] Lemma G.13."""
     return min(epsilon, CAP) / (2 * sqrt(2 * count * log(2 / delta))), delta / (2 * count)
 
 
 def release(mechanism: Mechanism | Ptr | Histogram | Exponential, *, rounds: int = 1, dimension: int = 1) -> Event:
-    """A curator's answer about records, to whoever sees it; a neighbour has one record replaced."""
+    """The event an estimator's ledger is charged for a curator's answers about records, a neighbour's one replaced."""
     many = Box(mechanism.peak) if isinstance(mechanism, Histogram) else Norm(mechanism.clip)
     return Event(
         mechanism=mechanism, bound=many if dimension > 1 else None, dimension=dimension, trust=Central(),
@@ -121,12 +124,12 @@ def release(mechanism: Mechanism | Ptr | Histogram | Exponential, *, rounds: int
 
 
 def gaussian(sensitivity: float, mu: float) -> Gaussian:
-    """The Gaussian mechanism of that sensitivity under replacement, which is twice a `clip`."""
+    """The Gaussian mechanism that makes an access of that sensitivity μ-GDP: under replacement twice its `clip`."""
     return Gaussian(clip=sensitivity / 2, noise=sensitivity / mu)
 
 
 def charged(events: Sequence[Event]) -> Ledger:
-    """A ledger of a whole plan."""
+    """The ledger of an estimator's whole plan, every event added: charged before records are looked at."""
     ledger = Ledger()
     for each in events:
         ledger = ledger.add(each)
@@ -141,7 +144,7 @@ def costed(
     failure: str | None = None,
     notes: tuple[str, ...] = (),
 ) -> Estimate:
-    """An estimate with what its whole plan costs, by the certified accountant."""
+    """What an estimator gives back: its mean or failure, with the certified ε of its whole plan's events."""
     ledger = charged(events)
     epsilon = _EPSILON(ledger, delta)
     return Estimate(mean=mean, failure=failure, ledger=ledger, made=made, epsilon=epsilon, delta=delta, notes=notes)

@@ -31,11 +31,11 @@ class EmpiricalMean:
     private: ClassVar[bool] = False
 
     def events(self, n: int, d: int) -> tuple[Event, ...]:
-        """None: nothing is hidden."""
+        """No accesses to charge for `fedpriv estimate`: this estimator of the plain mean hides nothing."""
         return ()
 
     def estimate(self, data: ArrayLike, rng: Generator) -> Estimate:
-        """The mean."""
+        """The plain mean of the records, n × d, as `fedpriv estimate` prints it; no privacy. `rng` is not used."""
         return unprotected(aggregation.Mean()(usable(data)))
 
 
@@ -46,11 +46,11 @@ class CoordinateMedian:
     private: ClassVar[bool] = False
 
     def events(self, n: int, d: int) -> tuple[Event, ...]:
-        """None: nothing is hidden."""
+        """No accesses to charge for `fedpriv estimate`: this estimator of medians hides nothing."""
         return ()
 
     def estimate(self, data: ArrayLike, rng: Generator) -> Estimate:
-        """The median of each coordinate."""
+        """The median of each coordinate of the records, n × d, for `fedpriv estimate`; no privacy, no draws."""
         return unprotected(aggregation.Median()(usable(data)))
 
 
@@ -70,13 +70,13 @@ class MedianOfMeans:
         check_fields(self)
 
     def events(self, n: int, d: int) -> tuple[Event, ...]:
-        """None: nothing is hidden. A record a block is needed."""
+        """No accesses to charge for `fedpriv estimate`: nothing is hidden. Raises for fewer records than blocks."""
         if n < self.blocks:
             raise FedprivError(f"MedianOfMeans: {self.blocks} blocks need as many records, got {n}")
         return ()
 
     def estimate(self, data: ArrayLike, rng: Generator) -> Estimate:
-        """The records are dealt into the blocks at random; those left over, fewer than the blocks, are left out."""
+        """The geometric median of the means of equal blocks, dealt at random; the few records left over are unused."""
         rows = usable(data)
         self.events(*rows.shape)
         size = len(rows) // self.blocks
@@ -96,11 +96,11 @@ class GeometricMedian:
     private: ClassVar[bool] = False
 
     def events(self, n: int, d: int) -> tuple[Event, ...]:
-        """None: nothing is hidden."""
+        """No accesses to charge for `fedpriv estimate`: this estimator of the geometric median hides nothing."""
         return ()
 
     def estimate(self, data: ArrayLike, rng: Generator) -> Estimate:
-        """Weiszfeld's steps from the coordinate median on."""
+        """The point of least Σ ‖z − xᵢ‖ of the records, by Weiszfeld's steps from the coordinate median; no privacy."""
         rows = usable(data)
         point = aggregation.Median()(rows)
         for _ in range(_STEPS):
@@ -117,12 +117,12 @@ class GeometricMedian:
 
 
 def unprotected(mean: Vector, *notes: str) -> Estimate:
-    """A mean that hides no record."""
+    """The estimate of an estimator that hides no record: its mean, ε = ∞, and a note that says so."""
     return Estimate(mean=mean, epsilon=Bounds(inf, inf), notes=("no privacy: the mean is given as it is", *notes))
 
 
 def usable(data: ArrayLike) -> Vector:
-    """The records, refused where one is not finite: an estimator that hides nothing need not pretend.
+    """The records, n × d, for estimators that hide nothing: refused, naming the row, where one is not finite.
 
     >>> usable([[1.0], [float("nan")]])
     Traceback (most recent call last):

@@ -24,7 +24,9 @@ class Region:
 
 
 def rounding(n: int) -> float:
-    """How far a sum of n numbers of size 1, in blocks, may be off: γ·n, in any order (Higham 2002, section 3.1).
+    """How far a computed sum of n clipped numbers of size 1 may be off: sensitivities of private means allow for it.
+
+    γ·n, summed in blocks, in any order (Higham 2002, section 3.1).
 
     >>> rounding(10**6) < 1e-6
     True
@@ -33,12 +35,12 @@ def rounding(n: int) -> float:
 
 
 def blocks(n: int) -> Iterator[slice]:
-    """The rows, some at a time; always the same for the same n."""
+    """The rows of n records a block at a time, always the same ones: so sums of an estimator keep their bits."""
     return (slice(start, min(start + BLOCK, n)) for start in range(0, n, BLOCK))
 
 
 def clipped(records: Vector, region: Region) -> Vector:
-    """(x − centre)/scale of every record, held to the cube [−r, r]^d and then to the ball of radius r.
+    """Records as (x − centre)/scale, held to the cube [−r, r]^d and to the ball of radius r, before any access.
 
     Each row depends on its record alone, and none is dropped: a nan goes to the centre of its coordinate, an infinity
     to the side of the cube. The ball lies within the cube, so the cube matters for these only, and for overflows.

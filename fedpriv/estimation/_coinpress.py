@@ -46,11 +46,11 @@ class Coinpress:
         check_fields(self)
 
     def events(self, n: int, d: int) -> tuple[Event, ...]:
-        """A noisy sum a step; the radii are known before any record is looked at."""
+        """The plan of COINPRESS, charged before any record is looked at: a noisy sum a step, the radii known."""
         return tuple(noisy_sum(radius, mu, n, d) for radius, mu in self._plan(n, d))
 
     def estimate(self, data: ArrayLike, rng: Generator) -> Estimate:
-        """The last step's noisy mean."""
+        """COINPRESS' private mean of the records, n × d: the last step's noisy mean, and what all steps cost."""
         rows = records_of(data)
         n, d = rows.shape
         centre: Vector = np.zeros(d)
@@ -60,7 +60,7 @@ class Coinpress:
         return budget.costed(centre, self.events(n, d), self.delta, made)
 
     def _plan(self, n: int, d: int) -> list[tuple[float, float]]:
-        """The radius of each step's ball, and the μ of its sum.
+        """The radius of the ball COINPRESS clips records to, and the μ of its noisy sum, for each step.
 
         `tail` is the norm that N(0, I) exceeds with probability β at most: Laurent and Massart 2000.
         """

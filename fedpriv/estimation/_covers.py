@@ -19,7 +19,7 @@ AT_ONCE = 256  # candidates proposed
 
 
 def grid(bound: float, spacing: float, dimension: int) -> Vector:
-    """The points of a grid through 0 in the cube [−bound, bound]^d, refused where there are too many to look at.
+    """Candidate means, a row each: a grid through 0 in the cube [−bound, bound]^d, refused where there are too many.
 
     >>> grid(1.0, 1.0, 2).tolist()[:4]
     [[-1.0, -1.0], [-1.0, 0.0], [-1.0, 1.0], [0.0, -1.0]]
@@ -37,7 +37,7 @@ def grid(bound: float, spacing: float, dimension: int) -> Vector:
 
 
 def directions(dimension: int, count: int) -> Vector:
-    """Unit vectors spread over a half sphere, a row each, of which each also stands for its opposite.
+    """Unit vectors over a half sphere, a row each, for depths and trimmed means; each stands for its opposite too.
 
     On a line there is one; in the plane `count` equal angles; in space a spiral of `count` (Saff and Kuijlaars 1997).
 
@@ -56,7 +56,7 @@ def directions(dimension: int, count: int) -> Vector:
 
 
 def check_dimension(dimension: int) -> None:
-    """Refuse what would take more time than there is: a cover grows exponentially with the coordinates."""
+    """Refuse estimators that look at every candidate for more than three coordinates: covers grow exponentially."""
     if dimension > MOST_COORDINATES:
         raise FedprivError(
             f"a cover of {dimension} coordinates is too large to look at: this method is for at most "
@@ -65,7 +65,7 @@ def check_dimension(dimension: int) -> None:
 
 
 def exponential(epsilon: float, moved: float, scores: Vector, rng: Generator) -> int:
-    """The place of a candidate, drawn with a chance in proportion to e^{ε·score/2Δ}; Δ = `moved`.
+    """The place of a candidate mean, drawn in proportion to e^{ε·score/2Δ}; Δ = `moved`.
 
     Δ is how far a neighbour's scores may be off.
 

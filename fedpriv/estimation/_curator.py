@@ -35,7 +35,7 @@ class Curator:
     kept: Mask | None = None
 
     def moments(self, filters: tuple[Filter, ...]) -> Moments:
-        """Size, mean and covariance of what the filters leave."""
+        """One private access: noisy size, mean and covariance of the records that the filters leave."""
         self.made.append("moments")
         noise = moments.moment_sensitivity(self.radius, len(self.points)) / self.mus["moments"]
         unit = moments.moment_unit(self.radius, len(self.points), noise)
@@ -45,7 +45,7 @@ class Curator:
         return Moments.of(noisy * unit**2, self.radius)
 
     def scores(self, filters: tuple[Filter, ...], asked: Filter, lower: Vector) -> Vector:
-        """How many of the records that the filters leave have a score in each bin, by another filter's score."""
+        """One private access: noisy counts of the records left by the filters, by their score under another one."""
         self.made.append("scores")
         exact = threshold.counts(asked.scores(self.points), self._remaining(filters), lower)
         noise = threshold.SENSITIVITY / self.mus["scores"]
@@ -53,7 +53,7 @@ class Curator:
         return fine.noisy(fine.whole(exact), noise, 2, self.rng)
 
     def _remaining(self, filters: tuple[Filter, ...]) -> Mask:
-        """What the filters leave: from all records, or from what those that were there before have left."""
+        """Which records the filters leave, for the curator's answers: found anew, or from what it remembers."""
         known = 0 if self.interactive or self.kept is None else len(self.filters)
         if known and not (len(filters) >= known and all(a is b for a, b in zip(self.filters, filters, strict=False))):
             known = 0

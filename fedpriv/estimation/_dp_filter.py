@@ -54,23 +54,23 @@ class DpFilter:
         check_fields(self)
 
     def plan(self, n: int, d: int) -> Plan:
-        """Region, noise and releases for n records of d numbers."""
+        """All that DPFILTER knows before looking at n records of d numbers: region, noise and releases."""
         return planned_estimate(
             self, [Access("moments", 1 + self.steps + self.recentrings, 1.0)], gaussian_extent, n, d
         )
 
     def events(self, n: int, d: int) -> tuple[Event, ...]:
-        """Every access to n records of d numbers; raises where n is too small for the budget."""
+        """Every access of DPFILTER to n records of d numbers, as charged; raises where n is too small."""
         return self.plan(n, d).events
 
     def estimate(self, data: ArrayLike, rng: Generator) -> Estimate:
-        """The mean of the rows, or the check that failed."""
+        """DPFILTER's private and robust mean of the records, n × d, or the check that failed; and its cost."""
         records = records_of(data)
         plan = self.plan(*records.shape)
         return carried_out(self, plan, records, rng, lambda curator: self._course(curator, plan))
 
     def _course(self, curator: Curator, plan: Plan) -> Outcome:
-        """Filterings until no direction stands out, or none is left to make. [M] Algorithm 8."""
+        """DPFILTER's course: records filtered along the first eigenvector until none stands out. [M] Algorithm 8."""
         level = excess_allowed(self.constant, plan, self.corruption)
         state = asked(curator, (), 1.0)
         while enough_left(state, plan, self.corruption):

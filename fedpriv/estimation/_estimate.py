@@ -40,14 +40,16 @@ class Estimator(Protocol):
     """What estimators have in common."""
 
     def events(self, n: int, d: int) -> tuple[Event, ...]:
-        """Every access to n records of d numbers; raises where n is too small for the budget."""
+        """Every access an estimator makes to n records of d numbers, as charged; raises where n is too small."""
 
     def estimate(self, data: ArrayLike, rng: Generator) -> Estimate:
-        """The mean of the rows."""
+        """The mean of the rows of a data set, as `fedpriv estimate` prints it, with what it cost or why it failed."""
 
 
 def records_of(data: ArrayLike) -> Vector:
-    """The rows as float64, n × d; a plain list of numbers is one column. What is not finite is left for clipping.
+    """An estimator's data as float64 rows, n × d; a plain list of numbers is one column.
+
+    What is not finite is left for clipping.
 
     >>> records_of([1, 2]).shape
     (2, 1)

@@ -27,7 +27,7 @@ class Filter:
     most: int  # records that one filtering takes away
 
     def scores(self, points: Vector) -> Vector:
-        """The score of every record, in blocks: a row's depends on that row only, whatever is in the others."""
+        """Every record's score (x − centre)ᵀ U (x − centre) under this filter, in blocks, each row for itself."""
         found = np.empty(len(points))
         with one_thread():
             for rows in blocks(len(points)):
@@ -37,12 +37,12 @@ class Filter:
         return found
 
     def apply(self, points: Vector, kept: Mask) -> Mask:
-        """What is kept of what was kept."""
+        """Which of the `kept` records this filter leaves: the highest scores from `cut` on go."""
         return thinned(points, self.scores(points), kept, self.cut, self.most)
 
 
 def thinned(points: Vector, scores: Vector, kept: Mask, cut: float, most: int) -> Mask:
-    """Without the kept records of score ≥ cut; of those, only the `most` highest go. [M] Definition C.1.
+    """The mask `kept` after a filtering: records of score ≥ cut go, at most the `most` highest. [M] Definition C.1.
 
     Records of equal score go in the order of their first coordinate, the larger first, then of the second, …; of equal
     records, the first to stand goes first. So the order is one of the records, not of the set they are in.
@@ -64,7 +64,7 @@ def thinned(points: Vector, scores: Vector, kept: Mask, cut: float, most: int) -
 
 
 def remaining(points: Vector, filters: Iterable[Filter], kept: Mask | None = None) -> Mask:
-    """What filters, one after the other, leave of the records, or of those `kept` so far."""
+    """Which records a private mean's filters leave, one after the other, of all or of those `kept` so far."""
     kept = np.ones(len(points), dtype=bool) if kept is None else kept
     for each in filters:
         kept = each.apply(points, kept)

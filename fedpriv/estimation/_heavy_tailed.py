@@ -65,22 +65,24 @@ class PrimeHeavyTailed:
         above("the variance of honest records", 1.0, constant=self.constant)
 
     def extent(self, n: int, d: int) -> Extent:
-        """A share of at most α/reach² is farther than reach·√(d/α) from the mean, by Chebyshev's inequality.
+        """How far records of bounded covariance reach, for PRIME-HT's ball and histograms.
+
+        A share of at most α/reach² is farther than reach·√(d/α) from the mean, by Chebyshev's inequality.
 
         Three in four are within two deviations in a coordinate, so of two bins four deviations wide one has 3/8.
         """
         return Extent((self.reach / sqrt(self.corruption) + 2) * sqrt(d), width=4.0, fullest=0.375, groups=self.groups)
 
     def plan(self, n: int, d: int) -> Plan:
-        """Region, noise and releases for n records of d numbers."""
+        """All that PRIME-HT knows before looking at n records of d numbers: region, noise and releases."""
         return planned_estimate(self, accesses_of(self.steps, self.recentrings), self.extent, n, d)
 
     def events(self, n: int, d: int) -> tuple[Event, ...]:
-        """Every access to n records of d numbers; raises where n is too small for the budget."""
+        """Every access of PRIME-HT to n records of d numbers, as charged; raises where n is too small."""
         return self.plan(n, d).events
 
     def estimate(self, data: ArrayLike, rng: Generator) -> Estimate:
-        """The mean of the rows, or the check that failed."""
+        """PRIME-HT's private and robust mean of the records, n × d, or the check that failed; and its cost."""
         records = records_of(data)
         plan = self.plan(*records.shape)
         rule = Weighing(

@@ -34,7 +34,7 @@ class Weighing(NamedTuple):
 
 
 def weighted_filtering(curator: Curator, plan: Plan, rule: Weighing) -> Outcome:
-    """Epochs of filterings until λ is at most `level`, or no filtering is left."""
+    """The course of PRIME and PRIME-HT: filterings in epochs until λ is at most `level`, or none is left."""
     state = asked(curator, (), rule.honest)
     nothing: Vector = np.zeros((plan.d, plan.d))
     started, total = state.largest, nothing
@@ -56,7 +56,10 @@ def weighted_filtering(curator: Curator, plan: Plan, rule: Weighing) -> Outcome:
 
 
 def weighed(state: State, total: Vector, started: float, rule: Weighing) -> tuple[Vector, Vector]:
-    """U, and the sum it comes from: the covariance is added until ⟨covariance − honest·I, U⟩ is worth a filtering."""
+    """The weights U of PRIME's next filter, and the sum they come from, to which covariances are added.
+
+    They are added until ⟨covariance − honest·I, U⟩ is worth a filtering.
+    """
     over = state.moments.covariance - rule.honest * np.eye(len(total))
     for _ in range(MOST_WEIGHINGS):
         total = total + over
@@ -67,7 +70,7 @@ def weighed(state: State, total: Vector, started: float, rule: Weighing) -> tupl
 
 
 def normalised_exponential(matrix: Vector) -> Vector:
-    """exp(A)/tr exp(A) by one eigendecomposition.
+    """exp(A)/tr exp(A), the weights that PRIME's filters score records by, by one eigendecomposition.
 
     >>> normalised_exponential(np.diag([1000.0, 1000.0])).tolist()
     [[0.5, 0.0], [0.0, 0.5]]
@@ -78,7 +81,7 @@ def normalised_exponential(matrix: Vector) -> Vector:
 
 
 def next_filter(curator: Curator, plan: Plan, state: State, weights: Vector, rule: Weighing) -> Filter | None:
-    """The filter with the cut ρ·Z: ρ from the noisy histogram of scores, Z uniform and drawn by itself."""
+    """PRIME's next filter, of cut ρ·Z: ρ from the noisy histogram of scores, Z uniform; None where none shows."""
     middle = state.moments.mean
     score = Filter(shape=weights, centre=middle, cut=0.0, most=tail(plan, rule.corruption))
     lower = edges((curator.radius + float(np.linalg.norm(middle))) ** 2)

@@ -51,7 +51,7 @@ class DpMean:
         check_fields(self)
 
     def events(self, n: int, d: int) -> tuple[Event, ...]:
-        """A histogram a coordinate, and the mean."""
+        """Every access of DP Mean to n records of d numbers, as charged: a histogram a coordinate, and the mean."""
         plan = self._split(d)
         mean = noisy_sum(self._radius(n, d), plan.mus["mean"], n, d)
         if plan.histogram is None:
@@ -64,7 +64,7 @@ class DpMean:
         return budget.release(plan.histogram, dimension=d), mean
 
     def estimate(self, data: ArrayLike, rng: Generator) -> Estimate:
-        """The noisy mean, or the histogram that shows nothing."""
+        """DP Mean's noisy mean of the records, n × d, or the range that no histogram shows; and its cost."""
         rows = records_of(data)
         n, d = rows.shape
         events, plan = self.events(n, d), self._split(d)
@@ -77,7 +77,7 @@ class DpMean:
         return budget.costed(mean, events, self.delta, ("mean",) if plan.histogram is None else ("range", "mean"))
 
     def _split(self, d: int) -> budget.Budget:
-        """The noise of the mean, and of the histograms where no bound is known."""
+        """The noise of DP Mean's one sum, and of the histograms that find its middle where no bound is known."""
         ranged = RANGE_SHARE if self.bound is None else 0.0
         return budget.split(
             [budget.Access("mean", 1, 1 - ranged)], range_share=ranged, dimension=d,
@@ -85,17 +85,17 @@ class DpMean:
         )  # fmt: skip
 
     def _radius(self, n: int, d: int) -> float:
-        """The bound; or the ball that n Gaussian records do not leave, about a middle that is a little off."""
+        """The radius that DP Mean clips n records of d numbers to: the bound, or what Gaussian ones do not leave."""
         return self.bound or self.scale * ((1 + _OFF) * sqrt(d) + sqrt(2 * log(n)))
 
 
 def noisy_sum(radius: float, mu: float, n: int, d: int) -> Event:
-    """One sum of n records within a ball, under noise that makes it μ-GDP."""
+    """The event of one sum of n records within a ball, under noise that makes it μ-GDP: DP Mean's, or COINPRESS'."""
     return budget.release(budget.gaussian(2 * radius * (1 + rounding(n)), mu), dimension=d)
 
 
 def noisy_mean(rows: Vector, middle: Vector, radius: float, mu: float, rng: Generator) -> Vector:
-    """The mean of the rows, each clipped to the ball, their sum on a grid under noise that makes it μ-GDP."""
+    """The private mean of rows clipped to a ball about `middle`, their sum on a grid under noise for μ-GDP."""
     region = Region(centre=middle, radius=radius, scale=1.0)
     noise = budget.gaussian(2 * radius * (1 + rounding(len(rows))), mu).noise
     fine = FineGrid.of(radius, noise, len(rows))

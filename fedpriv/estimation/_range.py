@@ -27,7 +27,7 @@ class Published(NamedTuple):
 
 
 def centre(records: Vector, histogram: Histogram, width: float, groups: int, rng: Generator) -> Vector | None:
-    """The median of each coordinate, or of `groups` random groups the median of medians; None where no bin shows.
+    """Where records lie, found privately: each coordinate's median, or its median over groups; None if no bin shows.
 
     Groups are drawn by a record's place, not by its value: a neighbour differs in one group only, so all histograms of
     a coordinate together cost what one does. [M] Algorithm 14 gives each group a share of ε, which it need not.
@@ -47,7 +47,7 @@ def centre(records: Vector, histogram: Histogram, width: float, groups: int, rng
 
 
 def published(column: Vector, histogram: Histogram, width: float, rng: Generator) -> Published:
-    """The bins ⌊x/w⌋ that hold a record and whose noisy count passes. What is not finite is in no bin."""
+    """What a noisy histogram shows of one coordinate: bins ⌊x/w⌋ that hold a record and whose noisy count passes."""
     bins, counts = occupied(column, width)
     fine = FineGrid.of(1.0, histogram.noise)  # whose step divides 1
     noisy = fine.noisy(fine.whole(counts), histogram.noise, 2, rng)
@@ -56,7 +56,7 @@ def published(column: Vector, histogram: Histogram, width: float, rng: Generator
 
 
 def occupied(column: Vector, width: float) -> Published:
-    """The bins that hold a record, in order, and how many each does.
+    """The bins of width w of one coordinate that hold a record, in order, and how many each holds, before noise.
 
     >>> occupied(np.array([0.5, -0.1, 0.7, np.nan, np.inf]), 1.0)
     Published(bins=array([-1.,  0.]), counts=array([1., 2.]))
@@ -76,7 +76,7 @@ def occupied(column: Vector, width: float) -> Published:
 
 
 def median(shown: Published, width: float) -> float | None:
-    """The median of what is published, each bin's records held to be spread evenly over it.
+    """One coordinate's median from a published histogram, records held to be even in a bin; None if it shows none.
 
     >>> median(Published(np.array([0.0, 1.0]), np.array([10.0, 10.0])), 1.0)
     1.0

@@ -43,11 +43,11 @@ class RobustFilter:
         check_fields(self)
 
     def events(self, n: int, d: int) -> tuple[Event, ...]:
-        """None: nothing is hidden."""
+        """No accesses to charge for `fedpriv estimate`: this estimator of the robust mean hides nothing."""
         return ()
 
     def estimate(self, data: ArrayLike, rng: Generator) -> Estimate:
-        """The mean of the rows that are left."""
+        """The mean of the records left once no direction stands out: robust, without privacy. [M] Algorithm 4."""
         points = usable(data) / self.scale
         level = self.constant * self.corruption * log(1 / self.corruption)
         most = ceil(2 * self.corruption * len(points))

@@ -15,7 +15,7 @@ SHARE = 0.31  # of the excess that what lies above the threshold must make up
 
 
 def edges(most: float) -> Vector:
-    """The lower ends of geometric bins from ¼ to `most`, which no score passes.
+    """The lower ends of the bins that filters' scores are counted in: geometric, from ¼ to `most`, which none passes.
 
     >>> edges(1.0)[[0, 4, 8]].tolist()
     [0.25, 0.5, 1.0]
@@ -25,13 +25,15 @@ def edges(most: float) -> Vector:
 
 
 def counts(scores: Vector, kept: Mask, lower: Vector) -> Vector:
-    """How many of the kept records are in each bin; the last one has no end, and those below the first are in none."""
+    """How many kept records score in each bin, before noise; the last has no end, those below the first are in none."""
     place = np.searchsorted(lower, scores[kept], side="right")
     return np.bincount(place, minlength=lower.size + 1)[1:].astype(float)
 
 
 def threshold(noisy: Vector, lower: Vector, size: float, excess: float) -> float | None:
-    """The largest edge τ_ℓ with Σ_{j ≥ ℓ} (τ_j − τ_ℓ)·h_j ≥ 0.31·ψ·|S|; None where there is none.
+    """The score from which PRIME's filter cuts, by a noisy histogram of scores; None where no cut takes enough.
+
+    The largest edge τ_ℓ with Σ_{j ≥ ℓ} (τ_j − τ_ℓ)·h_j ≥ 0.31·ψ·|S|.
 
     >>> threshold(np.array([5.0, 0.0, 1.0]), np.array([1.0, 2.0, 4.0]), size=6, excess=1.0)
     2.0

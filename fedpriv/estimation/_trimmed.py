@@ -63,7 +63,7 @@ class TrimmedDistance:
         check_fields(self)
 
     def events(self, n: int, d: int) -> tuple[Event, ...]:
-        """The test, and one draw, whose proof fails with probability δ where the test should have."""
+        """The trimmed estimator's accesses, as charged: the test, and one draw whose proof fails with chance δ₀."""
         check_dimension(d)
         grid(self.bound, self.spacing, d)
         room, left = self._cut(n) / 2, n - 2 * self._cut(n)
@@ -78,7 +78,7 @@ class TrimmedDistance:
         return test, drawn((1 - _TEST) * self.epsilon, self._failure)
 
     def estimate(self, data: ArrayLike, rng: Generator) -> Estimate:
-        """The candidate drawn, or the test that failed."""
+        """The candidate mean drawn by its distance to all directions' trimmed means, or the test that failed."""
         rows = records_of(data)
         n, d = rows.shape
         events = self.events(n, d)
@@ -102,7 +102,7 @@ class TrimmedDistance:
 
     @property
     def _width(self) -> float:
-        """The width proposed for what is kept.
+        """The width proposed for what trimming keeps in a direction, which the private test holds it to.
 
         A sub-Gaussian has a share of at most α/2 beyond √(2 ln(2/α)) deviations.
         """
@@ -110,21 +110,23 @@ class TrimmedDistance:
 
     @property
     def _needed(self) -> float:
-        """Records to spare that Laplace noise alone exceeds with probability δ₀: ln(1/2δ₀)/ε₁."""
+        """Records to spare that the width's test asks for: its noise alone passes it with chance δ₀, ln(1/2δ₀)/ε₁."""
         return max(-log(2 * self._failure), 0.0) / (_TEST * self.epsilon)
 
     @property
     def _failure(self) -> float:
-        """δ₀, a little below δ: what is left is for the accountant's rounding."""
+        """δ₀, the chance that the width's test passes wrongly: a little below δ, for the accountant's rounding."""
         return self.delta * 0.999
 
     def _cut(self, n: int) -> int:
-        """Records left out at either end of a direction."""
+        """How many of n records are trimmed at either end of a direction: ⌈3αn⌉."""
         return ceil(3 * self.corruption * n)
 
 
 def stability(along: Vector, cut: int, width: float) -> int:
-    """How many records must be replaced before x₍n−cut+1+k₎ − x₍cut−k₎ passes the width in some row of sorted numbers.
+    """How many records must be replaced before the width that trimming keeps passes `width` in some sorted row.
+
+    The width after k replacements is at most x₍n−cut+1+k₎ − x₍cut−k₎.
 
     Replacing one of n numbers moves the sum of the middle n − 2·cut by at most x₍n−cut+1₎ − x₍cut₎: each order
     statistic becomes its neighbour. After k replacements no order statistic has passed the one k places farther out.

@@ -42,13 +42,13 @@ class TukeyMedian:
         check_fields(self)
 
     def events(self, n: int, d: int) -> tuple[Event, ...]:
-        """One draw. A grid that is too large is refused."""
+        """The one access of the private Tukey median, as charged; too large a grid of candidates is refused."""
         check_dimension(d)
         grid(self.bound, self.spacing, d)
         return (drawn(INWARD * self.epsilon),)
 
     def estimate(self, data: ArrayLike, rng: Generator) -> Estimate:
-        """The candidate drawn."""
+        """The private Tukey median of the records, n × d: a grid's point drawn with weight e^{ε·depth/2}."""
         rows = records_of(data)
         events = self.events(*rows.shape)
         candidates = grid(self.bound, self.spacing, rows.shape[1])
@@ -58,7 +58,7 @@ class TukeyMedian:
 
 
 def depths(rows: Vector, candidates: Vector, angles: int) -> Vector:
-    """The least number of rows in a closed half space through each candidate, over so many directions and opposites.
+    """Each candidate's Tukey depth: the least number of rows in a half space through it, over `angles` directions.
 
     >>> depths(np.array([[1.0], [2.0], [3.0]]), np.array([[0.0], [1.0], [2.0], [2.5]]), 1)
     array([0., 1., 2., 1.])
@@ -73,7 +73,7 @@ def depths(rows: Vector, candidates: Vector, angles: int) -> Vector:
 
 
 def within(rows: Vector, bound: float) -> Vector:
-    """The rows with every coordinate brought to at most twice the bound; no number counts as 0.
+    """The rows with every coordinate brought within twice the bound, nan to 0, before medians and trimmed means.
 
     This changes no candidate's depth on a line, and what a row becomes depends on that row alone.
     """
@@ -81,5 +81,5 @@ def within(rows: Vector, bound: float) -> Vector:
 
 
 def drawn(epsilon: float, failure: float = 0.0) -> Event:
-    """One draw by the exponential mechanism."""
+    """The event of one draw of a candidate mean by the exponential mechanism, as an estimator is charged for it."""
     return budget.release(Exponential(epsilon=epsilon, failure=failure))

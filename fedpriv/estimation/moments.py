@@ -23,7 +23,9 @@ LIFT = 1.0  # b/r: at 1 the mean is as exact as if asked alone (benchmarks/estim
 
 
 def moment_sensitivity(radius: float, n: int) -> float:
-    """√2·ρ², and what rounding may add: two sums of n products, each in blocks, are each off by at most γ·n·ρ².
+    """How far one replaced record moves the computed Σ zzᵀ that PRIME releases, in Frobenius norm.
+
+    √2·ρ², and what rounding may add: two sums of n products, each in blocks, are each off by at most γ·n·ρ².
 
     >>> round(moment_sensitivity(2.0, 1), 6) == round(2**0.5 * 8.0, 6)
     True
@@ -33,7 +35,9 @@ def moment_sensitivity(radius: float, n: int) -> float:
 
 
 def moment_unit(radius: float, n: int, noise: float) -> float:
-    """r/2^j: 4^j·n within 64 bits, 4^j·2¹³ of a block within a float's 53, and the noise within what can be drawn.
+    """The unit r/2^j that records are rounded to before Σ zzᵀ, so that the released sum is one of whole numbers.
+
+    4^j·n stays within 64 bits, 4^j·2¹³ of a block within a float's 53, and the noise within what can be drawn.
 
     >>> moment_unit(1.0, 1000, 10.0) == 2.0**-20
     True
@@ -43,7 +47,7 @@ def moment_unit(radius: float, n: int, noise: float) -> float:
 
 
 def lifted_sum(points: Vector, kept: Mask, radius: float, unit: float) -> Numbers:
-    """Σ zzᵀ over the kept records, in squares of units: exact, whatever the order, and private by no means."""
+    """Σ zzᵀ over the kept records, in squares of units, before its noise: exact, whatever the order, not private."""
     d = points.shape[1]
     total = np.zeros((d + 1, d + 1), np.int64)
     for rows in blocks(len(points)):
@@ -55,7 +59,7 @@ def lifted_sum(points: Vector, kept: Mask, radius: float, unit: float) -> Number
 
 
 def symmetric_noise(size: int, noise: float, rng: Generator) -> Numbers:
-    """Rounded Gaussian noise, of deviation `noise` in every direction of the symmetric matrices, by Frobenius norm.
+    """A symmetric matrix of rounded Gaussian noise for Σ zzᵀ, of deviation `noise` in every direction.
 
     An entry of the diagonal has that deviation, and one beside it, which is there twice, 1/√2 of it.
     """
@@ -75,7 +79,7 @@ class Moments:
 
     @staticmethod
     def of(matrix: Vector, radius: float) -> Moments:
-        """Read from Σ zzᵀ plus noise: all of it post-processing. The mean is brought back into the ball."""
+        """Size, mean and covariance read from a released, noisy Σ zzᵀ; the mean is brought back into the ball."""
         lift = LIFT * radius
         size = float(matrix[-1, -1]) / lift**2
         divisor = max(size, 1.0)
@@ -85,5 +89,5 @@ class Moments:
 
 
 def spectral_noise(radius: float, d: int, n: int, mu: float) -> float:
-    """About how far noise moves the largest eigenvalue of a covariance of n records: (√(2d) + 2)·σ/n."""
+    """About how far noise moves the largest eigenvalue of n records' covariance, by a plan: (√(2d) + 2)·σ/n."""
     return (sqrt(2 * d) + 2) * moment_sensitivity(radius, n) / mu / n

@@ -34,31 +34,31 @@ class Settings(Protocol):
 
     @property
     def epsilon(self) -> float:
-        """The ε that all accesses together may cost."""
+        """The ε that all accesses of a private filter (DPFILTER, PRIME) together may cost."""
 
     @property
     def delta(self) -> float:
-        """The δ it holds at."""
+        """The δ at which the ε of a private filter's accesses holds."""
 
     @property
     def corruption(self) -> float:
-        """α, the share of records that may be anything."""
+        """α, the share of records that may be anything, which a private filter withstands."""
 
     @property
     def scale(self) -> float:
-        """The standard deviation of honest records."""
+        """The standard deviation of honest records, public, as a private filter is told."""
 
     @property
     def bound(self) -> float | None:
-        """An ℓ2 norm known beforehand."""
+        """An ℓ2 norm that all records keep to, where one is known: no histograms need find their range."""
 
     @property
     def composition(self) -> Literal["certified", "published"]:
-        """How accesses are costed."""
+        """How a private filter's accesses are given noise: as is certified, or as the paper has it."""
 
     @property
     def interactive(self) -> bool:
-        """Whether every answer filters anew."""
+        """Whether a private filter's curator filters all records anew for every answer."""
 
 
 class Extent(NamedTuple):
@@ -86,7 +86,7 @@ Extents = Callable[[int, int], Extent]  # by n and d
 
 
 def planned_estimate(settings: Settings, accesses: Sequence[Access], extents: Extents, n: int, d: int) -> Plan:
-    """The plan for n records of d numbers, or one line that says why they are too few and how many would do."""
+    """A private filter's plan for n records of d numbers, or an error that says how many records would do."""
     whole(n=n, d=d)
     plan = _drawn(settings, accesses, extents, n, d)
     if why := _lacking(settings, plan):
@@ -97,7 +97,7 @@ def planned_estimate(settings: Settings, accesses: Sequence[Access], extents: Ex
 
 
 def _drawn(settings: Settings, accesses: Sequence[Access], extents: Extents, n: int, d: int) -> Plan:
-    """The plan, whether it can work or not."""
+    """A private filter's plan for n records of d numbers, whether it can work or not."""
     extent, range_share = extents(n, d), RANGE_SHARE
     if settings.bound is not None:
         extent, range_share = extent._replace(radius=settings.bound / settings.scale), 0.0
@@ -118,7 +118,7 @@ def _drawn(settings: Settings, accesses: Sequence[Access], extents: Extents, n: 
 
 
 def _lacking(settings: Settings, plan: Plan) -> str | None:
-    """Why the plan cannot work, if so."""
+    """Why a private filter's plan cannot work with its n records, or None if it can."""
     if plan.budget.histogram is not None:
         held = plan.extent.fullest * (1 - settings.corruption) * plan.n / plan.extent.groups
         needed = plan.budget.histogram.threshold + CERTAIN * plan.budget.histogram.noise
@@ -130,7 +130,7 @@ def _lacking(settings: Settings, plan: Plan) -> str | None:
 
 
 def _enough(settings: Settings, accesses: Sequence[Access], extents: Extents, n: int, d: int) -> str:
-    """The least n that would do, to two digits."""
+    """The least n at which a private filter's plan would do, to two digits, in words for the error."""
     low, high = n, 2 * n
     while _lacking(settings, _drawn(settings, accesses, extents, high, d)):
         low, high = high, 2 * high
@@ -154,7 +154,7 @@ class Outcome(NamedTuple):
 def carried_out(
     settings: Settings, plan: Plan, records: Vector, rng: Generator, course: Callable[[Curator], Outcome]
 ) -> Estimate:
-    """The range found, the records clipped, the course run; all of the plan charged, whatever becomes of it."""
+    """A private filter run: the range found, records clipped, the course run; the whole plan charged either way."""
     made: list[str] = []
     middle: Vector | None = np.zeros(plan.d)
     if plan.budget.histogram is not None:
@@ -176,7 +176,9 @@ def carried_out(
 
 
 def gaussian_extent(n: int, d: int) -> Extent:
-    """Where all but a hundredth of sub-Gaussian records of unit covariance are, about the median of bins one unit wide.
+    """How far sub-Gaussian records reach, for a plan's ball and histograms: all but a hundredth of them.
+
+    The ball is about the median of bins one unit wide.
 
     That is held to be within a quarter of the mean in every coordinate, and with b = d/16 a record is farther than
     √(d + b + 2√((d + 2b)·t) + 2t) with a chance of at most e^−t (Hsu, Kakade, Zhang 2012; Birgé 2001). The paper's

@@ -53,16 +53,16 @@ class Prime:
         check_fields(self)
 
     def plan(self, n: int, d: int) -> Plan:
-        """Region, noise and releases for n records of d numbers."""
+        """All that PRIME knows before looking at n records of d numbers: region, noise and releases."""
         accesses = accesses_of(self.steps, self.recentrings)
         return planned_estimate(self, accesses, gaussian_extent, n, d)
 
     def events(self, n: int, d: int) -> tuple[Event, ...]:
-        """Every access to n records of d numbers; raises where n is too small for the budget."""
+        """Every access of PRIME to n records of d numbers, as charged; raises where n is too small for the budget."""
         return self.plan(n, d).events
 
     def estimate(self, data: ArrayLike, rng: Generator) -> Estimate:
-        """The mean of the rows, or the check that failed."""
+        """PRIME's private and robust mean of the records, n × d, or the check that failed; and its cost."""
         records = records_of(data)
         plan = self.plan(*records.shape)
         rule = Weighing(
@@ -73,5 +73,5 @@ class Prime:
 
 
 def accesses_of(steps: int, recentrings: int) -> list[Access]:
-    """Moments before, after every filtering and after every recentring; a histogram of scores for every filtering."""
+    """The accesses of PRIME's plan: moments at first and after each filtering or recentring, scores a filtering."""
     return [Access("moments", 1 + steps + recentrings, 1 - SCORES_SHARE), Access("scores", steps, SCORES_SHARE)]

@@ -48,17 +48,18 @@ class PrivateMean:
     least: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
+        """Refuse settings that cannot be, and once the bound is there, another method's."""
         check_fields(self)
         if self.bound is not None:
             self._checked_estimator()
 
     @property
     def estimator(self) -> Estimator:
-        """The estimator, all its settings given."""
+        """The estimator (DP Mean or PRIME) that a round's rule takes means of the clients' updates by."""
         return self._checked_estimator()
 
     def _checked_estimator(self) -> Estimator:
-        """The estimator; refused where a setting is missing or is another method's."""
+        """The rule's estimator; refused where a setting is missing or is another method's."""
         if self.bound is None:
             raise FedprivError("PrivateMean needs bound: the norm that updates are clipped to")
         own: dict[str, Any] = {"epsilon": self.epsilon, "delta": self.delta, "bound": self.bound}
@@ -72,7 +73,9 @@ class PrivateMean:
 
     @property
     def mechanism(self) -> Gaussian:
-        """One round as one release: G_μ for the μ of all its accesses together, μ² = Σ μᵢ², as Gaussian curves compose.
+        """One round of the rule as one Gaussian release, as the ledger charges it: the μ of all its accesses.
+
+        That is G_μ with μ² = Σ μᵢ², as Gaussian curves compose.
 
         >>> found = PrivateMean(epsilon=1, delta=1e-5, bound=2.0).mechanism
         >>> round(found.tradeoff("replace").epsilon(1e-5), 2)
@@ -87,7 +90,7 @@ class PrivateMean:
         return Gaussian(clip=self.bound, noise=2 * self.bound / (sqrt(squares) * OUTWARD))
 
     def event(self, dimension: int, rounds: int) -> Event:
-        """What `rounds` of its means give away of a client whose data are replaced."""
+        """What `rounds` of the rule's means give away of a client whose data are replaced, as the ledger has it."""
         own = self.mechanism
         return Event(
             mechanism=own, bound=Norm(own.clip), dimension=dimension, trust=Central(), unit="client",
@@ -95,11 +98,11 @@ class PrivateMean:
         )  # fmt: skip
 
     def check(self, clients: int, dimension: int) -> None:
-        """Refuse rounds of so many clients where they are too few for the budget."""
+        """Refuse a study whose rounds have too few clients for the rule's ε and δ."""
         self.estimator.events(clients, dimension)
 
     def __call__(self, matrix: Vector, aid: Aid | None = None) -> Vector:
-        """The private mean of the rows; a row that is not finite is held to the bound, as any other."""
+        """The server's direction: the private mean of clients' updates, a row each, held to the bound."""
         rng = (aid or Aid()).draws_for("PrivateMean")
         found = self.estimator.estimate(np.asarray(matrix, np.float64), rng)
         if found.mean is None:

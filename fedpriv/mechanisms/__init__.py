@@ -55,42 +55,42 @@ class Mechanism(Protocol):
 
     @property
     def clip(self) -> float:
-        """The ℓ2 norm, or the largest coordinate, of an input."""
+        """The ℓ2 norm, or the largest coordinate, that a client's update may have before it is encoded."""
 
     @property
     def peak(self) -> float:
-        """The largest coordinate of an input."""
+        """The largest |coordinate| that a client's update may have: encoding holds others to it."""
 
     @property
     def alphabet(self) -> range | None:
-        """What one coordinate may send; None where that has no end."""
+        """The symbols that one coordinate of a client's message may be; None where there is no end of them."""
 
     @property
     def centre(self) -> Fraction:
-        """The mean symbol of an input of 0: past it, a sum of messages leans to plus."""
+        """The mean symbol of an update of 0: where a sum of messages lies past it, a majority vote says plus."""
 
     @property
     def entropy(self) -> float:
-        """Bits of information in one coordinate."""
+        """Bits of information in one coordinate of a client's message, told beside the bits that it takes."""
 
     @property
     def bits(self) -> float:
-        """Bits one coordinate takes on the wire."""
+        """Bits that one coordinate of a client's message takes on the wire."""
 
     def vector(self, dimension: int, adjacency: Adjacency) -> VectorBound | None:
-        """What bounds whole vectors, if anything does."""
+        """What proves the ε of whole ℓ2-clipped vectors of that dimension, if anything does; else None."""
 
     def encode(self, x: ArrayLike, rng: Generator) -> NDArray[Any]:
-        """The message for x."""
+        """A client's message for its bounded update x: random symbols or noisy reals, one a coordinate."""
 
     def decode(self, total: ArrayLike, n: int) -> Vector:
-        """The mean of n inputs from the sum of their messages."""
+        """The server's mean of n clients' updates, from the sum of their messages."""
 
     def between(self, x: float, y: float) -> Tradeoff:
-        """The curve that separates two inputs of one coordinate."""
+        """The tradeoff curve between the messages for x and for y, one coordinate: of witnesses and audits."""
 
     def tradeoff(self, adjacency: Adjacency) -> Tradeoff:
-        """The curve of the worst pair of inputs of one coordinate."""
+        """The tradeoff curve of the worst two inputs of one coordinate: the accountant certifies ε by it."""
 
 
 MECHANISMS = Registry(
@@ -110,5 +110,5 @@ COSTED: Registry[Costed] = Registry(
 
 
 def settings_of(mechanism: Costed) -> dict[str, Any]:
-    """The settings as they would be written in a study."""
+    """A mechanism's settings by name, as a study or a ledger line writes them."""
     return asdict(mechanism)  # type: ignore[arg-type]

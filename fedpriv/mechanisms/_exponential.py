@@ -33,11 +33,11 @@ class Exponential:
         check_fields(self)
 
     def between(self, x: float, y: float) -> Tradeoff:
-        """No data that are told apart for certain are known: a lower bound of nothing."""
+        """The curve of a lower bound on ε: none, as no data are known that its choice tells apart for certain."""
         return Tradeoff.pure(0.0)
 
     def tradeoff(self, adjacency: Adjacency = "replace") -> Tradeoff:
-        """The curve of (ε, failure).
+        """The curve of (ε, failure) that an estimator's draw of a candidate is charged at.
 
         >>> Exponential(epsilon=0.5).tradeoff().epsilon(0.0)
         0.5
@@ -45,5 +45,5 @@ class Exponential:
         return Tradeoff.pure(self.epsilon, self.failure)
 
     def vector(self, dimension: int, adjacency: Adjacency = "replace") -> None:
-        """It is one choice, not a vector."""
+        """None: an estimator's choice of a candidate is one release, not a vector for the accountant to bound."""
         return

@@ -32,21 +32,21 @@ class Grid:
 
     @property
     def step(self) -> float:
-        """g, in the data's units."""
+        """g, the distance between the points that updates are rounded to, in the data's units."""
         return 2 * self.clip / self.levels
 
     @property
     def centre(self) -> Fraction:
-        """Where 0 lies, in steps from the lowest point."""
+        """Where 0 lies on the grid, in steps from its lowest point: half-way, where votes tie."""
         return Fraction(self.levels, 2)
 
     def index(self, x: ArrayLike) -> NDArray[np.int64]:
-        """The nearest grid point's number, 0 to l, refusing what is not finite."""
+        """Each coordinate's nearest grid point, 0 to l, before its noise; refuses what is not finite."""
         values = np.clip(finite_floats(x), -self.clip, self.clip)
         return np.asarray(np.rint((values + self.clip) / self.step), dtype=np.int64)
 
     def mean(self, total: ArrayLike, n: int, noise_mean: float = 0.0) -> Vector:
-        """The mean of n inputs from the sum of their messages."""
+        """The mean of n updates, from the sum of their grid points and noise: what grid mechanisms decode by."""
         return np.asarray((np.asarray(total, dtype=float) / n - noise_mean) * self.step - self.clip)
 
 
@@ -58,7 +58,7 @@ def shifted(
     balanced: bool = False,  # whether the pair the other way round is the pair itself
     rate: float | None = None,  # of Gaussian heights: the loss is exactly rate·away·(k − away/2), away the distance
 ) -> Tradeoff:
-    """Noise moved to one end against noise moved to the other; what only one of them reaches has an infinite loss."""
+    """A grid mechanism's curve: noise about one point against about another; infinite loss where one alone reaches."""
     away = int(ends[1] - ends[0])
     size = k.size
     log_p, log_q = np.full(size + abs(away), -np.inf), np.full(size + abs(away), -np.inf)
@@ -73,17 +73,17 @@ def shifted(
 
 
 def information(log_mass: Vector) -> float:
-    """Bits of information in noise of these log masses."""
+    """Bits of information in a mechanism's noise of these log masses: its `entropy`."""
     return float(-(np.exp(log_mass) * log_mass).sum() / log(2))
 
 
 def not_too_wide(reach: int) -> None:
-    """Refuse noise whose law would fill memory."""
+    """Refuse grid noise that reaches so many steps that its law, a list of masses, would fill memory."""
     if reach > 1 << 23:
         raise FedprivError(f"noise reaching {reach:.3g} grid steps is too wide: fewer levels, or less noise")
 
 
 def not_too_narrow(deviation: float) -> None:
-    """Refuse noise that is nearly always 0."""
+    """Refuse settings of a grid mechanism whose noise, in steps, is nearly always 0."""
     if not deviation >= NARROWEST:
         raise FedprivError(f"noise of {deviation:.3g} grid steps hides nothing: at least {NARROWEST} or fewer levels")

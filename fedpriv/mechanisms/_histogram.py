@@ -44,15 +44,15 @@ class Histogram:
         above("one record", 1.0, threshold=self.threshold)
 
     def shift(self, adjacency: Adjacency = "replace") -> float:
-        """μ of the counts of one coordinate."""
+        """μ of Gaussian DP of an estimator's noisy counts of one coordinate: how far a neighbour moves them, over σ."""
         return sqrt(units_touched(adjacency)) / self.noise * OUTWARD
 
     def failure(self, adjacency: Adjacency = "replace") -> float:
-        """The chance that one coordinate shows a bin which the neighbour does not have, by the union bound."""
+        """The chance that one coordinate shows a bin that the neighbour lacks: δ set aside, by the union bound."""
         return min(units_touched(adjacency) * float(ndtr((1 - self.threshold) / self.noise)) * OUTWARD, 1.0)
 
     def tradeoff(self, adjacency: Adjacency = "replace") -> Tradeoff:
-        """The curve of one coordinate: counts moved under Gaussian noise, and the chance of failure.
+        """The curve that certifies one coordinate's histogram: counts under Gaussian noise, and the chance of failure.
 
         >>> round(Histogram(noise=10, threshold=60).tradeoff().delta(1.0), 9) < 1e-8
         True

@@ -11,7 +11,7 @@ Peak = Annotated[float, positive, "r, the largest |coordinate| of an input, at m
 
 
 def fill_peak(mechanism: Any) -> None:
-    """Fill in the peak, which is the clip where it was not given, and refuse one above it."""
+    """Fill in a mechanism's peak, the clip where none was given, as it is made; refuse one above the clip."""
     if mechanism.peak is None:
         object.__setattr__(mechanism, "peak", float(mechanism.clip))
     object.__setattr__(mechanism, "peak", float(mechanism.peak))
@@ -26,20 +26,20 @@ class Tested(Hashable, Protocol):
 
     @property
     def noise(self) -> float:
-        """σ, the noise on the sum."""
+        """σ, the noise on propose-test-release's sum: σR on the whole, στ on the trimmed one."""
 
     @property
     def bound(self) -> float:
-        """τ, the local sensitivity proposed for the trimmed sum."""
+        """τ, the local sensitivity that propose-test-release proposes for the trimmed sum."""
 
     @property
     def test_noise(self) -> float:
-        """b, the scale of the test's Laplace noise, in records."""
+        """b, the scale of the Laplace noise on propose-test-release's test, in records."""
 
     @property
     def failure(self) -> float:
-        """δ₀, the chance that a test passes which should not."""
+        """δ₀, the chance that propose-test-release's test passes which should not."""
 
     @property
     def enough(self) -> int:
-        """The least whole Δ̂ that passes."""
+        """The least whole noisy margin Δ̂ at which propose-test-release's test passes."""

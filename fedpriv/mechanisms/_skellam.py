@@ -44,27 +44,27 @@ class Skellam:
 
     @property
     def peak(self) -> float:
-        """The largest coordinate."""
+        """The largest |coordinate| of an update that a client may encode; here the clip itself."""
         return self.clip
 
     @property
     def grid(self) -> Grid:
-        """Where values are rounded to."""
+        """The grid that updates' coordinates are rounded to before the noise: −clip to clip in `levels` steps."""
         return Grid(self.clip, self.levels)
 
     @property
     def centre(self) -> Fraction:
-        """The middle of the grid."""
+        """The mean symbol of an update of 0, where votes tie: the middle of the grid."""
         return self.grid.centre
 
     @property
     def variance(self) -> float:
-        """In grid steps, squared."""
+        """The noise's variance in grid steps, squared: what its law and its draws take."""
         return (self.noise / self.grid.step) ** 2
 
     @property
     def law(self) -> tuple[NDArray[np.int64], Vector]:
-        """The noise's values and their log masses, e^{−v}·I_|k|(v), cut far out.
+        """The noise's values, cut far out, and their log masses e^{−v}·I_|k|(v): what its curves are made of.
 
         ln e^{−v} I_k(v) is scipy's where it does not underflow, and the leading term of its series where it does:
         I_k(v) = (v/2)^k/k!·Σ (v²/4)^j/(j!·(k+1)…(k+j)). Past `WIDE` it is Debye's uniform expansion (DLMF 10.41.3),
@@ -90,30 +90,30 @@ class Skellam:
 
     @cached_property
     def entropy(self) -> float:
-        """Bits of information in one coordinate's noise."""
+        """Bits of information in one coordinate's noise, told in a run's header beside the bits it takes."""
         return information(self.law[1])
 
     @property
     def bits(self) -> float:
-        """Bits one coordinate takes on the wire, all but 2⁻⁴⁰ of the time."""
+        """Bits that one coordinate of a client's message takes on the wire, all but 2⁻⁴⁰ of the time."""
         return float(ceil(log2(self.levels + 15 * sqrt(self.variance) + 40)))
 
     def encode(self, x: ArrayLike, rng: Generator) -> Symbols:
-        """Grid value plus noise."""
+        """A client's message for x: each coordinate's grid point plus exact Skellam noise."""
         index = self.grid.index(x)
         return index + sampling_exact.skellam(self.variance, index.shape, rng)
 
     def decode(self, total: ArrayLike, n: int) -> Vector:
-        """The mean of n inputs from the sum of their messages."""
+        """The server's mean of n clients' updates, from the sum of their messages, off the grid again."""
         return self.grid.mean(total, n)
 
     def between(self, x: float, y: float) -> Tradeoff:
-        """The curve that separates two inputs of one coordinate."""
+        """The tradeoff curve between messages for x and for y, one coordinate: what witnesses and audits ask."""
         finite_inputs(x, y)
         return shifted(*self.law, self.grid.index([x, y]), 2.0**-40)
 
     def tradeoff(self, adjacency: Adjacency = "replace") -> Tradeoff:
-        """The worst pair of one coordinate: noise against noise moved by l.
+        """The worst pair of one coordinate, ±clip, so noise moved by l: the curve that certifies a message's ε.
 
         >>> round(Skellam(clip=0.5, levels=1, noise=4).tradeoff().delta(0.5), 5)
         0.00235
@@ -121,9 +121,9 @@ class Skellam:
         return self.between(-self.clip, self.clip)
 
     def vector(self, dimension: int, adjacency: Adjacency = "replace") -> None:
-        """No bound for vectors but that of every coordinate at its largest."""
+        """None: no bound for a whole ℓ2-clipped vector, so the accountant holds each coordinate to its largest."""
         return
 
     def aggregated(self, clients: int) -> Skellam:
-        """The sum of `clients` messages seen as one: variances add."""
+        """The mechanism whose one message has the noise of `clients` messages summed: variances add."""
         return Skellam(clip=self.clip, levels=self.levels, noise=self.noise * sqrt(clients) * (1 - ROUNDING))

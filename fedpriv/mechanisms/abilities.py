@@ -15,7 +15,7 @@ class Voting(Protocol):
     """A symbol counts votes for plus, each with the same chance."""
 
     def chance(self, x: Vector) -> Vector:
-        """The chance that one vote is for plus."""
+        """The chance that a client's vote is for plus, at each coordinate x of its update."""
 
 
 @runtime_checkable
@@ -23,7 +23,7 @@ class AddsUp(Protocol):
     """The noise in a sum of messages is that of a mechanism of the same kind."""
 
     def aggregated(self, clients: int) -> Any:
-        """The mechanism whose message has the noise of a sum of so many."""
+        """The mechanism whose one message has the noise of `clients` summed: the ε of secure aggregation is its."""
 
 
 @runtime_checkable
@@ -32,11 +32,11 @@ class FiniteNoise(Protocol):
 
     @property
     def law(self) -> tuple[NDArray[Any], Vector]:
-        """The values of the noise, and the logarithms of their probabilities."""
+        """The values of the noise and the logarithms of their probabilities, for curves and for audits."""
 
 
 def trials_of(mechanism: object) -> int:
-    """M, the votes a coordinate of a mechanism that votes.
+    """M, how many votes a coordinate of a voting mechanism's message holds: its `trials`, or 1.
 
     >>> from fedpriv.mechanisms import StochasticSign
     >>> trials_of(StochasticSign(clip=1, scale=2)), trials_of(Binomial(clip=1, scale=2, trials=4))

@@ -45,34 +45,34 @@ class Gaussian:
 
     @property
     def peak(self) -> float:
-        """The largest coordinate."""
+        """The largest |coordinate| of an update that a client may encode; here the clip itself."""
         return self.clip
 
     @property
     def fine(self) -> FineGrid:
-        """Where messages lie."""
+        """The fine grid that messages lie on, so that their floats give away no more than real noise would."""
         return FineGrid.of(self.clip, self.noise)
 
     @property
     def entropy(self) -> float:
-        """Bits of a float32 that noise fills: its 24 bits of fraction."""
+        """Bits of information in one coordinate of a message: the 24 of a float32's fraction, all noise."""
         return 24.0
 
     def encode(self, x: ArrayLike, rng: Generator) -> Vector:
-        """x, each coordinate within ±peak and toward zero on the grid, plus Gaussian noise rounded to it: exact."""
+        """A client's message: x within ±peak, toward zero on a fine grid, plus Gaussian noise rounded to it, exact."""
         return _noisy(self, x, rng)
 
     def decode(self, total: ArrayLike, n: int) -> Vector:
-        """The mean of n inputs from the sum of their messages."""
+        """The server's mean of n clients' updates, from the sum of their messages."""
         return np.asarray(total, dtype=float) / n
 
     def between(self, x: float, y: float) -> Tradeoff:
-        """The curve that separates two inputs at that distance."""
+        """The tradeoff curve between messages for x and for y, of that distance: what witnesses and audits ask."""
         finite_inputs(x, y)
         return Tradeoff.gaussian(abs(x - y) / self.noise)
 
     def tradeoff(self, adjacency: Adjacency = "add-remove") -> Tradeoff:
-        """G_μ with μ = c/σ (add-remove) or 2c/σ (replace), for a number or a vector of norm at most c.
+        """The curve that certifies a message, G_μ: μ = c/σ (add-remove) or 2c/σ (replace), of a vector of norm ≤ c too.
 
         >>> round(Gaussian(clip=1, noise=1).tradeoff("replace").epsilon(1e-5), 3)
         9.997
@@ -80,11 +80,11 @@ class Gaussian:
         return Tradeoff.gaussian(self.clip * units_touched(adjacency) / self.noise)
 
     def vector(self, dimension: int, adjacency: Adjacency = "add-remove") -> vectors.AdditiveNoise:
-        """The ℓ2 norm is all that counts."""
+        """The bound that certifies ε for whole vectors: the ℓ2 distance over σ, whatever their dimension."""
         return vectors.AdditiveNoise(shift=self.clip * units_touched(adjacency) / self.noise)
 
     def aggregated(self, clients: int) -> Gaussian:
-        """The sum of `clients` messages seen as one: variances add."""
+        """The mechanism whose one message has the noise of `clients` messages summed: variances add."""
         return Gaussian(clip=self.clip, noise=self.noise * sqrt(clients) * (1 - ROUNDING))
 
 
@@ -106,34 +106,34 @@ class Laplace:
 
     @property
     def peak(self) -> float:
-        """The largest coordinate."""
+        """The largest |coordinate| of an update that a client may encode; here the clip itself."""
         return self.clip
 
     @property
     def fine(self) -> FineGrid:
-        """Where messages lie."""
+        """The fine grid that messages lie on, so that their floats give away no more than real noise would."""
         return FineGrid.of(self.clip, self.noise)
 
     @property
     def entropy(self) -> float:
-        """Bits of a float32 that noise fills: its 24 bits of fraction."""
+        """Bits of information in one coordinate of a message: the 24 of a float32's fraction, all noise."""
         return 24.0
 
     def encode(self, x: ArrayLike, rng: Generator) -> Vector:
-        """x, each coordinate within ±peak and toward zero on the grid, plus Laplace noise rounded to it: exact."""
+        """A client's message: x within ±peak, toward zero on a fine grid, plus Laplace noise rounded to it, exact."""
         return _noisy(self, x, rng)
 
     def decode(self, total: ArrayLike, n: int) -> Vector:
-        """The mean of n inputs from the sum of their messages."""
+        """The server's mean of n clients' updates, from the sum of their messages."""
         return np.asarray(total, dtype=float) / n
 
     def between(self, x: float, y: float) -> Tradeoff:
-        """The curve that separates two inputs at that distance."""
+        """The tradeoff curve between messages for x and for y, of that distance: what witnesses and audits ask."""
         finite_inputs(x, y)
         return Tradeoff.laplace(abs(x - y) / self.noise)
 
     def tradeoff(self, adjacency: Adjacency = "add-remove") -> Tradeoff:
-        """The curve of a number moved by c (add-remove) or 2c (replace).
+        """The curve that certifies one coordinate of a message, moved by c (add-remove) or 2c (replace).
 
         >>> round(Laplace(clip=1, noise=2).tradeoff().epsilon(0.0), 12)
         0.5
@@ -141,11 +141,11 @@ class Laplace:
         return Tradeoff.laplace(self.clip * units_touched(adjacency) / self.noise)
 
     def vector(self, dimension: int, adjacency: Adjacency = "replace") -> None:
-        """No bound for vectors but that of every coordinate at its largest."""
+        """None: no bound for a whole ℓ2-clipped vector, so the accountant holds each coordinate to its largest."""
         return
 
 
 def _noisy(mechanism: Gaussian | Laplace, x: ArrayLike, rng: Generator) -> Vector:
-    """x held to the peak and brought to the grid, plus the mechanism's noise on it."""
+    """A client's message: x held to the peak and brought to the fine grid, plus the mechanism's noise on it."""
     fine = mechanism.fine
     return fine.noisy(fine.whole(held_within(x, mechanism.peak)), mechanism.noise, mechanism.power, rng)

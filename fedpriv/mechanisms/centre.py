@@ -13,7 +13,7 @@ _TWO = nextafter(2.0, 0.0)
 
 
 def votes_past_centre(total: NDArray[Any], count: int, centre: Fraction) -> NDArray[np.float64]:
-    """2 (T − n·centre) for the sum T of n messages: above 0 where they lean to plus, 0 in a tie and nowhere else.
+    """2 (T − n·centre) of the sum T of n messages, for majority votes: above 0 where they lean to plus, 0 in a tie.
 
     Doubled it is a whole number for all mechanisms but biased noise, whose centre lies between its symbols' halves.
 

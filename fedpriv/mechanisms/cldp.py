@@ -40,33 +40,33 @@ class Cldp:
 
     @property
     def peak(self) -> float:
-        """The largest coordinate."""
+        """The largest |coordinate| of an update that a client may encode; here the clip itself."""
         return self.clip
 
     @cached_property
     def sign(self) -> StochasticSign:
-        """The stochastic sign it is."""
+        """The stochastic sign of the same ε, which does all the work of this mechanism."""
         return StochasticSign(clip=self.clip, scale=self.clip / tanh(self.epsilon / 2) * (1 + ROUNDING))
 
     def chance(self, x: Vector) -> Vector:
-        """The probability of +1, |x| ≤ r."""
+        """The probability that a client's sign is +1, at each coordinate x of its update, |x| ≤ clip."""
         return self.sign.chance(x)
 
     def encode(self, x: ArrayLike, rng: Generator) -> Symbols:
-        """Signs as int8."""
+        """A client's message for x: a random sign, ±1 as int8, for each coordinate."""
         return self.sign.encode(x, rng)
 
     def decode(self, total: ArrayLike, n: int) -> Vector:
-        """The unbiased mean of n inputs from the sum of their messages: A·Z."""
+        """The server's unbiased mean of n clients' updates, from the sum Z of their signs over n: A·Z."""
         return self.sign.decode(total, n)
 
     def between(self, x: float, y: float) -> Tradeoff:
-        """The curve that separates two inputs of one coordinate."""
+        """The tradeoff curve between messages for x and for y, one coordinate: what witnesses and audits ask."""
         finite_inputs(x, y)
         return self.sign.between(x, y)
 
     def tradeoff(self, adjacency: Adjacency = "replace") -> Tradeoff:
-        """The worst pair of one coordinate.
+        """The worst pair of one coordinate, ±clip: the curve that certifies a message's ε.
 
         >>> round(Cldp(clip=0.1, epsilon=1.0).tradeoff().epsilon(0.0), 9)
         1.0
@@ -74,5 +74,5 @@ class Cldp:
         return self.sign.tradeoff(adjacency)
 
     def vector(self, dimension: int, adjacency: Adjacency = "replace") -> vectors.Votes:
-        """How this mechanism's vectors are bounded whatever their dimension."""
+        """The bound that certifies ε for whole ℓ2-clipped vectors of signs, whatever their dimension."""
         return self.sign.vector(dimension)

@@ -38,25 +38,25 @@ class Plain:
 
     @property
     def peak(self) -> float:
-        """The largest coordinate."""
+        """The largest |coordinate| of an update that a client may encode; here the clip itself."""
         return self.clip
 
     def encode(self, x: ArrayLike, rng: Generator) -> NDArray[np.float32]:
-        """x itself, each coordinate within ±clip."""
+        """A client's message without privacy: x itself as float32, each coordinate within ±clip."""
         return held_within(x, self.clip).astype(np.float32)
 
     def decode(self, total: ArrayLike, n: int) -> Vector:
-        """The mean of n inputs from their sum."""
+        """The server's mean of n clients' updates, from their sum: no noise is in it."""
         return np.asarray(total, dtype=float) / n
 
     def between(self, x: float, y: float) -> Tradeoff:
-        """Two different inputs are told apart at once."""
+        """The tradeoff curve between messages for x and for y: told apart at once unless they are equal."""
         return Tradeoff.pure(0.0 if x == y else inf)
 
     def tradeoff(self, adjacency: Adjacency = "replace") -> Tradeoff:
-        """Everything is given away."""
+        """The curve of a message without noise: everything is given away, ε = ∞."""
         return Tradeoff.pure(inf)
 
     def vector(self, dimension: int, adjacency: Adjacency = "replace") -> None:
-        """There is no bound."""
+        """None: updates sent as they are have no bound for the accountant."""
         return

@@ -57,32 +57,32 @@ class Ptr:
 
     @property
     def peak(self) -> float:
-        """The largest coordinate of a record."""
+        """The largest |coordinate| of a record's gradient that propose-test-release sums: its norm bound R."""
         return self.clip
 
     @property
     def limit(self) -> float:
-        """τ in the data's units."""
+        """τ in the data's units: the norm that records of the trimmed sum keep to."""
         return self.bound * self.clip
 
     @property
     def threshold(self) -> float:
-        """What Laplace noise alone exceeds with probability δ₀: b·ln(1/2δ₀)."""
+        """The margin that Laplace noise alone exceeds with probability δ₀: b·ln(1/2δ₀)."""
         return -self.test_noise * log(2 * self.failure)
 
     @property
     def enough(self) -> int:
-        """The least whole Δ̂ that passes: noise rounded to a whole number reaches it with a chance of at most δ₀."""
+        """The least whole noisy margin Δ̂ that passes the test: noise alone reaches it with a chance of at most δ₀."""
         return ceil(self.threshold * OUTWARD + 0.5)
 
     @property
     def mu(self) -> float:
-        """A Gaussian-DP parameter: of test and sum together, or of the branch that should not have been taken."""
+        """A Gaussian-DP μ of a release, for the accountant: of test and sum, or of the branch wrongly taken."""
         tested = hypot(Tradeoff.laplace(1 / self.test_noise).mu, 1 / self.noise) if self.bound < 1 else 0.0
         return max(tested, 1 / (self.noise * self.bound)) * OUTWARD
 
     def passing(self, margin: int) -> float:
-        """The chance that a test passes at a margin.
+        """The chance that the test passes, and the trimmed sum is released, at a margin.
 
         >>> round(Ptr(clip=1, bound=0.5, noise=1, test_noise=5, failure=1e-5).passing(55), 2)
         0.55
@@ -90,7 +90,7 @@ class Ptr:
         return exp(log_passing(self.test_noise, self.enough, margin)[0])
 
     def tradeoff(self, adjacency: Adjacency = "add-remove", seen: Seen = "margin") -> Tradeoff:
-        """What dominates all neighbours, whatever the length of the records: where Δ̂ is seen, or the branch alone.
+        """The curve that certifies a release of any length of records: where Δ̂ is seen, or the branch alone.
 
         >>> ptr = Ptr(clip=1, bound=0.5, noise=10, test_noise=5, failure=1e-5)
         >>> round(ptr.tradeoff().epsilon(1e-5), 4), round(ptr.tradeoff(seen="branch").epsilon(1e-5), 4)
@@ -100,11 +100,11 @@ class Ptr:
         return ptr_cases(self, seen).either
 
     def renyi(self, rounds: int) -> Curve:
-        """Theorem 4.3 for each of `rounds` releases."""
+        """Rényi divergences of `rounds` releases by [P] Theorem 4.3, one of the accountant's routes."""
         return lambda alpha: rounds * ptr_renyi.theorem_4_3(self, alpha) * OUTWARD
 
 
 def check_adjacency(adjacency: Adjacency) -> None:
-    """Refuse neighbours that [P] does not have."""
+    """Refuse an event of propose-test-release for neighbours that [P] does not have: add-remove only."""
     if adjacency != "add-remove":
         raise FedprivError(f"Ptr is costed for neighbours by add-remove, as its test counts them, not by {adjacency}")

@@ -45,7 +45,7 @@ class Attained(NamedTuple):
 
 @lru_cache(maxsize=16)
 def ptr_cases(ptr: Tested, seen: Seen) -> Cases:
-    """What neighbours can be told apart by where the noisy margin is seen, or the branch alone.
+    """The curves that certify propose-test-release, where its noisy margin is seen, or the branch alone.
 
     fails: both margins are 0. The test says nothing, and with probability δ₀ the trimmed sum moves by R under noise στ.
     passes, margin seen: the margins differ by at most 1, and either branch moves by at most one noise: Lap(0, b) ×
@@ -72,12 +72,12 @@ def ptr_cases(ptr: Tested, seen: Seen) -> Cases:
 
 
 def _dominating(curves: Sequence[Tradeoff]) -> Tradeoff:
-    """The hull of curves from above; from below one of them will do."""
+    """One curve for propose-test-release's cases: from above the hull of all, from below the first."""
     return Tradeoff(Enclosure(reduce(hull_of_pairs, (curve.above for curve in curves)), curves[0].below))
 
 
 def log_passing(test_noise: float, enough: int, margin: int) -> tuple[float, float]:
-    """ln of the chances that a test passes and fails at a margin: whole noise, so the threshold is `enough` − ½."""
+    """ln of the chances that PTR's test passes and fails at a margin: noise is whole, the threshold `enough` − ½."""
     short = (enough - 0.5 - margin) / test_noise
     seldom = -abs(short) - log(2)
     often = log1p(-exp(seldom))
@@ -85,7 +85,7 @@ def log_passing(test_noise: float, enough: int, margin: int) -> tuple[float, flo
 
 
 def ptr_attained(ptr: Tested, seen: Seen, *, rate: float, rounds: int, dimension: int) -> tuple[Attained, ...]:
-    """What explicit data reach in every one of the rounds, whatever F comes to; on a sample the others are sampled too.
+    """The lower bounds' data for propose-test-release: what explicit records reach in each round, whatever F is.
 
     >>> from fedpriv.mechanisms import Ptr
     >>> ptr = Ptr(clip=1, bound=0.5, noise=2, test_noise=1, failure=1e-8)
@@ -113,16 +113,17 @@ def ptr_attained(ptr: Tested, seen: Seen, *, rate: float, rounds: int, dimension
 
 
 def _tested(summed: Tradeoff, test_noise: float, enough: int, margin: int) -> Tradeoff:
-    """A record that takes the margin from m to m − 1 and moves the sum of either branch by one noise."""
+    """The curve of a record that takes PTR's margin from m to m − 1 and moves either branch's sum by one noise."""
     before, after = (log_passing(test_noise, enough, m) for m in (margin, margin - 1))
     return _branches(summed, summed, before, after)
 
 
 def _branches(passed: Tradeoff, failed: Tradeoff, before: tuple[float, float], after: tuple[float, float]) -> Tradeoff:
-    """One of two releases, seen to be taken: `before` and `after` are ln of the chances of each under P and under Q."""
+    """The curve of a release by one of two branches, seen which; `before`, `after`: their ln chances under P, Q."""
     doubt = 4 * ROUNDING * (1 + max(-chance for chance in (*before, *after)))
 
     def together(one: Atoms, other: Atoms) -> Atoms:
+        """The finite pair of both branches' outcomes, each by its branch's chances under P and Q."""
         sides = list(zip((one, other), before, after, strict=True))
         return Atoms.sorted(
             np.concatenate([atoms.log_p + p for atoms, p, _ in sides]),
@@ -135,7 +136,9 @@ def _branches(passed: Tradeoff, failed: Tradeoff, before: tuple[float, float], a
 
 
 def _alone(ptr: Tested) -> Tradeoff | None:
-    """One record or none, F = 1, Δ̂ seen: where the test passes no sum is left, so that is one outcome.
+    """The curve of one record or none with F = 1, Δ̂ seen, a witness for sampled PTR; None where it tells nothing.
+
+    Where the test passes no sum is left, so that is one outcome.
 
     With noise turned round, a test that passes is the far end of the side on which Lap(1) is e^{−1/b} times Lap(0).
     """
@@ -158,5 +161,5 @@ def _alone(ptr: Tested) -> Tradeoff | None:
 
 
 def _reach(mu: float) -> float:
-    """The largest loss at which either side of a Gaussian pair has a mass that floats hold."""
+    """The largest loss of a Gaussian pair at which floats hold either mass: past it PTR gives everything away."""
     return (37 + mu / 2) * mu

@@ -25,7 +25,9 @@ class ConditionNotMet(FedprivError):
 
 
 def theorem_4_2(ptr: Tested, delta: float) -> float:
-    """ε at total δ₀ + δ: 1/b + √(2 ln(1.25/δ))/σ₁. Its second term is proved below 1 only ([L]'s calibration).
+    """PTR's ε at δ₀ + δ by [P] Theorem 4.2: 1/b + √(2 ln(1.25/δ))/σ₁.
+
+    Its second term is proved below 1 only ([L]'s calibration).
 
     >>> from fedpriv.mechanisms import Ptr
     >>> round(theorem_4_2(Ptr(clip=1, bound=0.5, noise=10, test_noise=5, failure=1e-5), 1e-5), 5)
@@ -36,12 +38,14 @@ def theorem_4_2(ptr: Tested, delta: float) -> float:
 
 
 def gaussian_term(ptr: Tested, delta: float) -> float:
-    """√(2 ln(1.25/δ))/σ₁: a guarantee where it is below 1."""
+    """√(2 ln(1.25/δ))/σ₁, the sum's share of ε in [P] Theorem 4.2: a guarantee where it is below 1."""
     return sqrt(2 * log(1.25 / delta)) / ptr.noise if delta > 0 else inf
 
 
 def theorem_4_3(ptr: Tested, alpha: float) -> float:
-    """D_α ≤ max(ln((1 − δ₀)·e^{(α−1)α/2σ₁²} + δ₀·e^{(α−1)α/2σ₂²})/(α − 1), α/2σ₁² + D_α of the Laplace noise).
+    """PTR's Rényi divergence of order α by [P] Theorem 4.3, the worse of test failed and test passed.
+
+    D_α ≤ max(ln((1 − δ₀)·e^{(α−1)α/2σ₁²} + δ₀·e^{(α−1)α/2σ₂²})/(α − 1), α/2σ₁² + D_α of the Laplace noise).
 
     >>> from fedpriv.mechanisms import Ptr
     >>> round(theorem_4_3(Ptr(clip=1, bound=0.5, noise=4, test_noise=2, failure=1e-3), 32), 8)
@@ -57,13 +61,18 @@ def theorem_4_3(ptr: Tested, alpha: float) -> float:
 
 
 def laplace_divergence(scale: float, alpha: float) -> float:
-    """D_α of Lap(0, b) and Lap(1, b): ln(α/(2α−1)·e^{(α−1)/b} + (α−1)/(2α−1)·e^{−α/b})/(α − 1)."""
+    """D_α of Lap(0, b) and Lap(1, b): what PTR's noisy test adds in [P] Theorem 4.3.
+
+    ln(α/(2α−1)·e^{(α−1)/b} + (α−1)/(2α−1)·e^{−α/b})/(α − 1).
+    """
     share = alpha / (2 * alpha - 1)
     return float(np.logaddexp(log(share) + (alpha - 1) / scale, log1p(-share) - alpha / scale)) / (alpha - 1)
 
 
 def theorem_4_4(ptr: Tested, rate: float, alpha: float) -> float:
-    """ln(max(B₀, B₁, B₂))/(α − 1) of a release sampled at rate q, where its conditions hold: (42) to (44).
+    """PTR's Rényi divergence on a Poisson sample by [P] Theorem 4.4, ln(max(B₀, B₁, B₂))/(α − 1), (42) to (44).
+
+    Refused where its conditions do not hold.
 
     With A = q·Lap(1)/((1−q)·Lap(0) + q·Lap(1)) the bracket of B₁ is E[(μ/μ₀)^α·A²], and B₂ is B₁ at 1 − α: no
     differences are left to cancel.
@@ -84,7 +93,7 @@ def theorem_4_4(ptr: Tested, rate: float, alpha: float) -> float:
 
 
 def condition_of_4_4(ptr: Tested, rate: float, alpha: float) -> str | None:
-    """The first condition of Theorem 4.4 that does not hold, as a sentence; None where all do."""
+    """The first condition of [P] Theorem 4.4 that settings and order break, as a sentence; None where all hold."""
     above("1", 1.0, alpha=alpha)
     above("0", 0.0, rate=rate)
     probability(rate=rate)
@@ -106,7 +115,10 @@ def condition_of_4_4(ptr: Tested, rate: float, alpha: float) -> str | None:
 
 
 def _log_moment(scale: float, rate: float, power: float, weight: float) -> float:
-    """ln E[(μ/μ₀)^power·(1 + weight·A²)] under μ₀ = Lap(0, b), μ = (1 − q)·μ₀ + q·Lap(1, b); tails in closed form."""
+    """B₁ or B₂ of [P] Theorem 4.4 (sampled PTR), in logs: ln E[(μ/μ₀)^power·(1 + weight·A²)] of Laplace noise.
+
+    μ₀ = Lap(0, b), μ = (1 − q)·μ₀ + q·Lap(1, b); tails in closed form.
+    """
     points, weights = legendre_nodes(256)
     place = (points + 1) / 2
     loss = np.concatenate(([-1 / scale, 1 / scale], (2 * place - 1) / scale))
@@ -117,7 +129,7 @@ def _log_moment(scale: float, rate: float, power: float, weight: float) -> float
 
 
 def black_box(curve: Curve, rate: float, alpha: int) -> float:
-    """Zhu and Wang 2019, Theorem 5: what Poisson sampling leaves of any release with these divergences, α whole.
+    """The Rényi divergence of a Poisson-sampled release (PTR's) from its own, α whole: Zhu and Wang 2019, Theorem 5.
 
     ln((1−q)^{α−1}(αq − q + 1) + C(α,2)q²(1−q)^{α−2}e^{D₂} + 3·Σ_{l≥3} C(α,l)(1−q)^{α−l}q^l e^{(l−1)D_l})/(α − 1).
 
@@ -128,12 +140,15 @@ def black_box(curve: Curve, rate: float, alpha: int) -> float:
 
 
 def black_box_lower(curve: Curve, rate: float, alpha: int) -> float:
-    """What `black_box` is with 1 for 3: no formula in the divergences alone can be smaller (Zhu and Wang 2019)."""
+    """The least that any sampling formula in divergences alone may give: `black_box` with 1 for 3 (Zhu, Wang 2019)."""
     return _amplified(curve, rate, alpha, 1.0)
 
 
 def _amplified(curve: Curve, rate: float, alpha: int, factor: float) -> float:
-    """The sum less 1, term by term: with D_l = 0 and a factor of 1 the terms are those of (1 − q + q)^α."""
+    """`black_box`'s formula with `factor` for its 3: the divergence of order α of a Poisson-sampled release.
+
+    The sum is taken less 1, term by term: with D_l = 0 and a factor of 1 the terms are those of (1 − q + q)^α.
+    """
     if rate == 1:
         return curve(alpha)
     logs = []

@@ -46,19 +46,19 @@ class Ternary:
 
     @property
     def entropy(self) -> float:
-        """H(A/B) + A/B bits at x = 0, the most there are."""
+        """Bits of information in a symbol at x = 0, the most there are, for a run's header: H(A/B) + A/B."""
         return _entropy([self.spread / (2 * self.scale)] * 2)
 
     def plus(self, x: Vector) -> Vector:
-        """The probability of +1, |x| ≤ r: A/2B + x/2B."""
+        """The probability that a coordinate x of an update is sent as +1, |x| ≤ r: A/2B + x/2B."""
         return self.spread * (0.5 / self.scale) + x * (0.5 / self.scale)
 
     def minus(self, x: Vector) -> Vector:
-        """The probability of −1, |x| ≤ r: A/2B − x/2B."""
+        """The probability that a coordinate x of an update is sent as −1, |x| ≤ r: A/2B − x/2B."""
         return self.spread * (0.5 / self.scale) - x * (0.5 / self.scale)
 
     def encode(self, x: ArrayLike, rng: Generator) -> Symbols:
-        """Symbols −1, 0, 1 as int8."""
+        """A client's message for x: a random −1, 0 or 1, as int8, for each coordinate."""
         unit = 0.5 / self.scale
         middle = self.spread * unit  # the very numbers of `plus` and `minus`, x/2B made once for both
         return sampling_exact.ternary(
@@ -66,15 +66,15 @@ class Ternary:
         )  # fmt: skip
 
     def decode(self, total: ArrayLike, n: int) -> Vector:
-        """The unbiased mean of n inputs from the sum of their messages: B·Z."""
+        """The server's unbiased mean of n clients' updates, from the sum Z of their symbols over n: B·Z."""
         return np.asarray(self.scale * np.asarray(total, dtype=float) / n)
 
     def between(self, x: float, y: float) -> Tradeoff:
-        """The curve that separates two inputs of one coordinate."""
+        """The tradeoff curve between messages for x and for y, one coordinate: what witnesses and audits ask."""
         return _symbols_between(self, x, y)
 
     def tradeoff(self, adjacency: Adjacency = "replace") -> Tradeoff:
-        """The worst pair of one coordinate: r against −r.
+        """The worst pair of one coordinate, r against −r: the curve that certifies a message's ε.
 
         >>> f = Ternary(clip=0.1, spread=0.25, scale=0.5).tradeoff()
         >>> round(f.delta(np.log(2)), 12), round(f.mu, 12)
@@ -83,7 +83,7 @@ class Ternary:
         return self.between(self.peak, -self.peak)
 
     def vector(self, dimension: int, adjacency: Adjacency = "replace") -> vectors.TernaryVotes:
-        """How this mechanism's vectors are bounded whatever their dimension."""
+        """The bound that certifies ε for whole ℓ2-clipped vectors of symbols, whatever their dimension."""
         clip = min(self.clip, self.peak * sqrt(dimension))
         clip += self.scale * 2.0**-51 * sqrt(dimension)  # as if the input held the rounding of p
         return vectors.TernaryVotes(clip=clip, peak=self.peak, spread=self.spread, scale=self.scale)
@@ -112,31 +112,31 @@ class Ternarize:
 
     @property
     def entropy(self) -> float:
-        """Bits at |x| = r, the most there are where r/B is small."""
+        """Bits of information in a symbol at |x| = r, for a run's header: the most where r/B is small."""
         return _entropy([self.peak / self.scale])
 
     def plus(self, x: Vector) -> Vector:
-        """The probability of +1, |x| ≤ r."""
+        """The probability that a coordinate x of an update is sent as +1, |x| ≤ r: x/B where x is positive."""
         return np.maximum(x, 0) * (1 / self.scale)
 
     def minus(self, x: Vector) -> Vector:
-        """The probability of −1, |x| ≤ r."""
+        """The probability that a coordinate x of an update is sent as −1, |x| ≤ r: −x/B where x is negative."""
         return np.maximum(-x, 0) * (1 / self.scale)
 
     def encode(self, x: ArrayLike, rng: Generator) -> Symbols:
-        """Symbols −1, 0, 1 as int8."""
+        """A client's message for x: each coordinate's sign or 0, at random, as int8."""
         return sampling_exact.ternary(self.plus, self.minus, rng, at=x, within=self.peak)
 
     def decode(self, total: ArrayLike, n: int) -> Vector:
-        """The unbiased mean of n inputs from the sum of their messages: B·Z."""
+        """The server's unbiased mean of n clients' updates, from the sum Z of their symbols over n: B·Z."""
         return np.asarray(self.scale * np.asarray(total, dtype=float) / n)
 
     def between(self, x: float, y: float) -> Tradeoff:
-        """The curve that separates two inputs of one coordinate."""
+        """The tradeoff curve between messages for x and for y, one coordinate: what witnesses and audits ask."""
         return _symbols_between(self, x, y)
 
     def tradeoff(self, adjacency: Adjacency = "replace") -> Tradeoff:
-        """The worst pair of one coordinate: r against −r.
+        """The worst pair of one coordinate, r against −r: the curve that certifies a message's ε.
 
         >>> round(Ternarize(clip=0.1, scale=1).tradeoff().delta(3.0), 12)
         0.1
@@ -144,12 +144,12 @@ class Ternarize:
         return self.between(self.peak, -self.peak)
 
     def vector(self, dimension: int, adjacency: Adjacency = "replace") -> None:
-        """No bound for vectors but that of every coordinate at its largest."""
+        """None: no bound for a whole ℓ2-clipped vector, so the accountant holds each coordinate to its largest."""
         return
 
 
 def _symbols_between(mechanism: Ternary | Ternarize, x: float, y: float) -> Tradeoff:
-    """The curve that separates the symbols of two inputs: +1, 0 and −1, each with its probability."""
+    """The tradeoff curve between the symbols (+1, 0, −1) that a ternary mechanism sends for x and for y."""
     finite_inputs(x, y)
     ends = np.clip([float(x), float(y)], -mechanism.peak, mechanism.peak)
     plus, minus = mechanism.plus(ends), mechanism.minus(ends)
@@ -160,7 +160,7 @@ def _symbols_between(mechanism: Ternary | Ternarize, x: float, y: float) -> Trad
 
 
 def _entropy(chances: list[float]) -> float:
-    """Bits of information in a symbol that is each of all but one with these chances."""
+    """Bits of information in a ternary mechanism's symbol, given all chances but that of the last."""
     mass = np.array([*chances, 1 - sum(chances)])
     mass = mass[mass > 0]
     return float(-(mass * np.log2(mass)).sum())

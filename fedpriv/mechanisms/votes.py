@@ -40,7 +40,7 @@ class Votes(Protocol):
     """Whatever sends votes of its own: what counts them, and what audits them, needs nothing but their probability."""
 
     def chance(self, x: Vector) -> Vector:
-        """The probability of a vote for + at numbers within the peak."""
+        """The probability that a client's vote is for +, at each coordinate x of its update within the peak."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,46 +60,46 @@ class Binomial:
         above("peak", self.peak, scale=self.scale)
 
     def chance(self, x: Vector) -> Vector:
-        """The probability of a vote for +, |x| ≤ r."""
+        """The probability that a vote is for +, (B + x)/2B at each coordinate x of an update, |x| ≤ r."""
         return (self.scale + x) * (0.5 / self.scale)
 
     @property
     def alphabet(self) -> range:
-        """What one coordinate may send."""
+        """The symbols that one coordinate of a client's message may be: 0 to M votes for +."""
         return range(self.trials + 1)
 
     @property
     def centre(self) -> Fraction:
-        """Half of the votes."""
+        """The mean symbol of an update of 0, where majority votes tie: half of the votes."""
         return Fraction(self.trials, 2)
 
     @cached_property
     def entropy(self) -> float:
-        """Bits of information in one coordinate at x = 0, the most there are."""
+        """Bits of information in one coordinate of a message at x = 0, the most there are, for a run's header."""
         return information(log_binomial(self.trials, 0.5, 0, self.trials))
 
     @property
     def bits(self) -> float:
-        """Bits one coordinate takes on the wire."""
+        """Bits that one coordinate of a client's message takes on the wire: those of M + 1 counts."""
         return float(ceil(log2(self.trials + 1)))
 
     def encode(self, x: ArrayLike, rng: Generator) -> Symbols:
-        """The counts, in the smallest unsigned type."""
+        """A client's message for x: the number of its votes for + in each coordinate, in the smallest unsigned type."""
         if self.trials == 1:
             return sampling_exact.bernoulli(self.chance, rng, at=x, within=self.peak)
         return sampling_exact.binomial(self.trials, self.chance, rng, at=x, within=self.peak)
 
     def decode(self, total: ArrayLike, n: int) -> Vector:
-        """The unbiased mean of n inputs from the sum of their messages: B·(2Z/M − 1)."""
+        """The server's unbiased mean of n clients' updates, from their votes' sum: B·(2Z/M − 1), Z a client's mean."""
         return np.asarray(self.scale * (2 * np.asarray(total, dtype=float) / (n * self.trials) - 1))
 
     def between(self, x: float, y: float) -> Tradeoff:
-        """The curve that separates two inputs of one coordinate."""
+        """The tradeoff curve between messages for x and for y, one coordinate: what witnesses and audits ask."""
         finite_inputs(x, y)
         return _votes_between(self.trials, self.chance(np.clip([float(x), float(y)], -self.peak, self.peak)))
 
     def tradeoff(self, adjacency: Adjacency = "replace") -> Tradeoff:
-        """The worst pair of one coordinate: r against −r.
+        """The worst pair of one coordinate, r against −r: the curve that certifies a message's ε.
 
         >>> round(Binomial(clip=0.1, scale=1, trials=16).tradeoff().mu, 12)
         0.814388173762
@@ -107,7 +107,7 @@ class Binomial:
         return self.between(self.peak, -self.peak)
 
     def vector(self, dimension: int, adjacency: Adjacency = "replace") -> vectors.Votes:
-        """How this mechanism's vectors are bounded whatever their dimension."""
+        """The bound that certifies ε for whole ℓ2-clipped vectors of votes, whatever their dimension."""
         clip = _norm_of_votes(self, self.scale, dimension)
         return vectors.Votes(clip=clip, peak=self.peak, scale=self.scale, trials=self.trials)
 
@@ -132,24 +132,24 @@ class StochasticSign:
         above("peak", self.peak, scale=self.scale)
 
     def chance(self, x: Vector) -> Vector:
-        """The probability of +1, |x| ≤ r."""
+        """The probability that a client's sign is +1, (A + x)/2A at each coordinate x of its update, |x| ≤ r."""
         return (self.scale + x) * (0.5 / self.scale)
 
     def encode(self, x: ArrayLike, rng: Generator) -> Symbols:
-        """Signs as int8."""
+        """A client's message for x: a random sign, ±1 as int8, for each coordinate."""
         return _signs(self.chance, x, self.peak, rng)
 
     def decode(self, total: ArrayLike, n: int) -> Vector:
-        """The unbiased mean of n inputs from the sum of their messages: A·Z."""
+        """The server's unbiased mean of n clients' updates, from the sum Z of their signs over n: A·Z."""
         return np.asarray(self.scale * np.asarray(total, dtype=float) / n)
 
     def between(self, x: float, y: float) -> Tradeoff:
-        """The curve that separates two inputs of one coordinate."""
+        """The tradeoff curve between messages for x and for y, one coordinate: what witnesses and audits ask."""
         finite_inputs(x, y)
         return _votes_between(1, self.chance(np.clip([float(x), float(y)], -self.peak, self.peak)))
 
     def tradeoff(self, adjacency: Adjacency = "replace") -> Tradeoff:
-        """The worst pair of one coordinate: r against −r.
+        """The worst pair of one coordinate, r against −r: the curve that certifies a message's ε.
 
         >>> round(StochasticSign(clip=0.1, scale=0.25).tradeoff().delta(np.log(2)), 12)
         0.1
@@ -157,7 +157,7 @@ class StochasticSign:
         return self.between(self.peak, -self.peak)
 
     def vector(self, dimension: int, adjacency: Adjacency = "replace") -> vectors.Votes:
-        """How this mechanism's vectors are bounded whatever their dimension."""
+        """The bound that certifies ε for whole ℓ2-clipped vectors of signs, whatever their dimension."""
         return vectors.Votes(clip=_norm_of_votes(self, self.scale, dimension), peak=self.peak, scale=self.scale)
 
 
@@ -185,24 +185,24 @@ class NoisySign:
             raise FedprivError(f"noise must be larger: at {self.noise} the sign of {self.peak} is no longer random")
 
     def chance(self, x: Vector) -> Vector:
-        """The probability of +1, held between those at ±r so that rounding cannot pass them."""
+        """The probability Φ(x/s) that a client's sign is +1 at each coordinate x, held between those at ±r."""
         return np.clip(ndtr(x / self.noise), ndtr(-self.peak / self.noise), ndtr(self.peak / self.noise))
 
     def encode(self, x: ArrayLike, rng: Generator) -> Symbols:
-        """Signs as int8."""
+        """A client's message for x: each coordinate's sign under Gaussian noise, ±1 as int8."""
         return _signs(self.chance, x, self.peak, rng)
 
     def decode(self, total: ArrayLike, n: int) -> Vector:
-        """There is no unbiased decoder; a majority vote needs none."""
+        """Raises: these signs have no unbiased mean for the server; a majority vote needs none."""
         raise FedprivError("NoisySign has no unbiased decoder: take the majority vote")
 
     def between(self, x: float, y: float) -> Tradeoff:
-        """The curve that separates two inputs of one coordinate."""
+        """The tradeoff curve between messages for x and for y, one coordinate: what witnesses and audits ask."""
         finite_inputs(x, y)
         return _votes_between(1, self.chance(np.clip([float(x), float(y)], -self.peak, self.peak)))
 
     def tradeoff(self, adjacency: Adjacency = "replace") -> Tradeoff:
-        """The worst pair of one coordinate: r against −r; 2r/s-GDP at most, as the Gaussian it comes from.
+        """The worst pair of one coordinate, r against −r: the curve that certifies a message's ε; 2r/s-GDP at most.
 
         >>> round(NoisySign(clip=1, noise=2).tradeoff().mu, 9)
         1.0
@@ -210,13 +210,15 @@ class NoisySign:
         return self.between(self.peak, -self.peak)
 
     def vector(self, dimension: int, adjacency: Adjacency = "replace") -> vectors.NoisyVotes:
-        """How this mechanism's vectors are bounded whatever their dimension."""
+        """The bound that certifies ε for whole ℓ2-clipped vectors of signs, whatever their dimension."""
         clip = _norm_of_votes(self, 3 * self.noise, dimension)
         return vectors.NoisyVotes(clip=clip, peak=self.peak, noise=self.noise)
 
 
 def _norm_of_votes(mechanism: Binomial | StochasticSign | NoisySign, scale: float, dimension: int) -> float:
-    """The largest norm there is, min(c, r√d), and room for rounding; `scale` is how little one vote says.
+    """The largest ℓ2 norm that vector bounds must allow an update, min(c, r√d), and room for rounded chances.
+
+    `scale` is how little one vote says.
 
     Rounding p by 2⁻⁵² moves a coordinate by at most scale·2⁻⁵¹: with that much more, the votes drawn are covered.
     """
@@ -224,12 +226,15 @@ def _norm_of_votes(mechanism: Binomial | StochasticSign | NoisySign, scale: floa
 
 
 def _signs(chance: Probabilities, x: ArrayLike, peak: float, rng: Generator) -> Symbols:
-    """+1 with these chances, else −1, as int8."""
+    """A client's message of signs: +1 with these chances at each coordinate of x within ±peak, else −1, as int8."""
     return 2 * sampling_exact.bernoulli(chance, rng, at=x, within=peak).view(np.int8) - 1
 
 
 def _votes_between(trials: int, chance: Vector) -> Tradeoff:
-    """Bin(M, p) against Bin(M, p'), with the losses by formula: k·ln(p'/p) + (M − k)·ln((1−p')/(1−p))."""
+    """The curve between M votes of chance p and of p': Bin(M, p) against Bin(M, p'), for a message's coordinate.
+
+    Losses are by formula: k·ln(p'/p) + (M − k)·ln((1−p')/(1−p)).
+    """
     p, q = float(chance[0]), float(chance[1])
     if p == q:
         return Tradeoff.between([1.0], [1.0])

@@ -11,13 +11,13 @@ from fedpriv._base.arrays import Numbers, Vector
 
 
 def shares(logarithms: Vector) -> Vector:
-    """What is in proportion to the exponentials, each column adding up to 1."""
+    """Clients' shares of the records from the logarithms of their weights, each column adding up to 1."""
     weights = np.exp(logarithms - logarithms.max(axis=0))
     return np.asarray(weights / weights.sum(axis=0))
 
 
 def rounded(shares: Vector, total: int, offset: float) -> Numbers:
-    """`total` in whole parts: the sum of the first c is that of the shares, rounded; never off by 1 for any part.
+    """How many of `total` records each client gets, from shares: sums of the first c are the shares' own, rounded.
 
     By an offset uniform in (0, 1), a part is on average exactly its share.
 
@@ -31,7 +31,7 @@ def rounded(shares: Vector, total: int, offset: float) -> Numbers:
 
 
 def with_least(counts: Numbers, least: int) -> Numbers:
-    """Counts (clients, labels) after who has too few was given records, each from the largest count of all.
+    """Counts (clients, labels) of a split once nobody has fewer than `least`, given from the largest count of all.
 
     >>> with_least(np.array([[5, 3], [0, 0], [1, 0]]), least=2)
     array([[2, 3],
@@ -55,5 +55,5 @@ def with_least(counts: Numbers, least: int) -> Numbers:
 
 
 def uniform(words: NDArray[np.uint64]) -> Vector:
-    """Numbers strictly between 0 and 1, 52 bits each."""
+    """Numbers strictly between 0 and 1 from random words, 52 bits each: what splits draw shares and sizes by."""
     return np.asarray(((words >> np.uint64(12)) + 0.5) * 2.0**-52)

@@ -33,10 +33,10 @@ class Dealing(Protocol):
     """How a deck is dealt."""
 
     def check(self, records: int) -> None:
-        """Refuse what cannot be done with so many records a client."""
+        """Refuse a study that has so many records a client and asks of its split what they do not allow."""
 
     def dealt(self, labels: Numbers, clients: int, seed: int) -> Hands:
-        """The hands of all clients, from the labels of a shuffled deck."""
+        """Which of a shuffled deck's records each client of a simulation gets, given their labels."""
 
 
 Least = Annotated[int, whole, "records that everybody has; they come, one by one, from whoever has most"]
@@ -64,11 +64,11 @@ class Dirichlet:
         check_fields(self)
 
     def check(self, records: int) -> None:
-        """Refuse where all would have the least."""
+        """Refuse a study in which so many records a client are no more than `split.least`: all would have the least."""
         above("split.least", self.least, records=records)
 
     def dealt(self, labels: Numbers, clients: int, seed: int) -> Hands:
-        """The hands of all clients, from the labels of a shuffled deck."""
+        """Which records each client gets, its share of each label drawn from Dirichlet(α): places and sizes."""
         of_each = np.bincount(labels)
         # Logarithms of Gamma(α) variables up to a factor a label, as Gamma(α + 1) · U^(1/α): no underflow, however
         # small α is.
@@ -102,11 +102,11 @@ class Shards:
         check_fields(self)
 
     def check(self, records: int) -> None:
-        """Refuse shards without records."""
+        """Refuse a study in which a client has fewer records than shards."""
         at_most("clients.records", records, **{"split.each": self.each})
 
     def dealt(self, labels: Numbers, clients: int, seed: int) -> Hands:
-        """The hands of all clients, from the labels of a shuffled deck."""
+        """Which records each client gets, `each` shards of the deck sorted by label: places by client, and sizes."""
         rows = np.argsort(labels, kind="stable").reshape(clients, -1)
         shuffles = [shuffled_numbers(clients, stream(seed, "split shards", round=place)) for place in range(self.each)]
         shards = zip(shuffles, np.array_split(rows, self.each, axis=1), strict=True)
@@ -128,11 +128,11 @@ class PowerSizes:
         check_fields(self)
 
     def check(self, records: int) -> None:
-        """Refuse where all would have the least."""
+        """Refuse a study in which so many records a client are no more than `split.least`: all would have the least."""
         above("split.least", self.least, records=records)
 
     def dealt(self, labels: Numbers, clients: int, seed: int) -> Hands:
-        """The hands of all clients, from the labels of a shuffled deck."""
+        """Which records each client gets, at random, client c about (c + 1)^exponent of them: places and sizes."""
         return _by_size(self.exponent * np.log(np.arange(1, clients + 1)), len(labels), self.least)
 
 
@@ -147,11 +147,11 @@ class LogNormalSizes:
         check_fields(self)
 
     def check(self, records: int) -> None:
-        """Refuse where all would have the least."""
+        """Refuse a study in which so many records a client are no more than `split.least`: all would have the least."""
         above("split.least", self.least, records=records)
 
     def dealt(self, labels: Numbers, clients: int, seed: int) -> Hands:
-        """The hands of all clients, from the labels of a shuffled deck."""
+        """Which records each client gets, at random, as many as its log-normal share says: places and sizes."""
         words = words_of_clients(seed, "split sizes", 0, np.arange(clients), 1)[:, 0]
         return _by_size(self.deviation * ndtri(uniform(words)), len(labels), self.least)
 
@@ -160,11 +160,11 @@ SPLITS = Registry("split", Dealing, (Dirichlet, Shards, PowerSizes, LogNormalSiz
 
 
 def shuffled_numbers(count: int, rng: Generator) -> Numbers:
-    """A permutation by sorting raw words, which no version of numpy changes."""
+    """A permutation for dealing out records, by sorting raw words, which no version of numpy changes."""
     return np.argsort(random_words(count, rng), kind="stable").astype(np.int64)
 
 
 def _by_size(logarithms: Vector, records: int, least: int) -> Hands:
-    """A shuffled deck in its order, cut where the shares say."""
+    """The hands of clients given the logarithms of their shares: a shuffled deck in its order, cut where they say."""
     sizes = rounded(shares(logarithms), records, offset=0.5)
     return Hands(np.arange(records), with_least(sizes[:, None], least)[:, 0])

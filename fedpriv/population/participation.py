@@ -18,13 +18,13 @@ class Participation(Protocol):
     """Which of `count` clients are asked in a round."""
 
     def check(self, count: int) -> None:
-        """Refuse what `count` clients cannot do."""
+        """Refuse a study whose `count` clients are too few for the way in which rounds ask them."""
 
     def asked(self, count: int, seed: int, round: int) -> Numbers:
-        """Their numbers, sorted."""
+        """The numbers, sorted, of the clients that a round asks: the same for everybody who knows the seed."""
 
     def surely(self, count: int) -> int:
-        """How many are asked in every round at least."""
+        """How many of `count` clients every round asks at least: what secure aggregation's promise may count on."""
 
 
 @dataclass(frozen=True)
@@ -32,14 +32,14 @@ class All:
     """Everybody, in every round."""
 
     def check(self, count: int) -> None:
-        """Any number will do."""
+        """Accept any number of clients: a study can always ask all of them."""
 
     def asked(self, count: int, seed: int, round: int) -> Numbers:
-        """0 … count − 1."""
+        """The numbers of the clients that a round asks: 0 … count − 1, all of them."""
         return np.arange(count)
 
     def surely(self, count: int) -> int:
-        """All of them."""
+        """How many clients every round asks at least, for a study's promise: all of them."""
         return count
 
 
@@ -53,12 +53,12 @@ class Fixed:
         check_fields(self)
 
     def check(self, count: int) -> None:
-        """Refuse to ask more than there are."""
+        """Refuse a study that asks more clients in a round than it has."""
         if self.number > count:
             raise FedprivError(f"participation.number must be at most count = {count}, got {self.number}")
 
     def asked(self, count: int, seed: int, round: int) -> Numbers:
-        """The round's own draw.
+        """The numbers, sorted, of the clients that a round asks: its own draw without replacement.
 
         >>> Fixed(number=3).asked(10, seed=1, round=2)
         array([0, 5, 9])
@@ -66,7 +66,7 @@ class Fixed:
         return np.sort(stream(seed, "participation", round).choice(count, self.number, replace=False, shuffle=False))
 
     def surely(self, count: int) -> int:
-        """The number that every round asks."""
+        """How many clients every round asks at least, for a study's promise: exactly `number`."""
         return self.number
 
 
@@ -80,14 +80,14 @@ class Poisson:
         check_fields(self)
 
     def check(self, count: int) -> None:
-        """Any number will do."""
+        """Accept any number of clients: each has a coin of its own."""
 
     def asked(self, count: int, seed: int, round: int) -> Numbers:
-        """The round's own coins."""
+        """The numbers, sorted, of the clients that a round asks: those whose coins of that round say so."""
         return np.flatnonzero(stream(seed, "participation", round).random(count) < self.rate)
 
     def surely(self, count: int) -> int:
-        """Nobody for certain."""
+        """How many clients every round asks at least, for a study's promise: none for certain."""
         return 0
 
 
@@ -95,7 +95,7 @@ PARTICIPATIONS = Registry("participation", Participation, (All, Fixed, Poisson))
 
 
 def rounds_of_each(participation: Participation, count: int, seed: int, rounds: int) -> Numbers:
-    """How often each client is asked in the rounds 1 … `rounds`.
+    """How often each client is asked in the rounds 1 … `rounds`, for what a study promises to give away at most.
 
     >>> rounds_of_each(Fixed(number=3), 6, seed=1, rounds=4).sum()
     np.int64(12)
@@ -109,5 +109,5 @@ def rounds_of_each(participation: Participation, count: int, seed: int, rounds: 
 
 
 def byzantine_clients(count: int, number: int, seed: int) -> Numbers:
-    """Which clients are Byzantine in the whole run, sorted."""
+    """The numbers, sorted, of the clients that misbehave in the whole run: drawn once by the study's seed."""
     return np.sort(stream(seed, "byzantine").choice(count, number, replace=False, shuffle=False))

@@ -36,10 +36,10 @@ class Bounds(Protocol):
     """Rising whole numbers, for bisection."""
 
     def __len__(self) -> int:
-        """How many."""
+        """How many bounds a law's cumulative chances have, for bisection."""
 
     def __getitem__(self, index: int, /) -> int:
-        """One of them."""
+        """One bound F(k)·2ᵇ of a law, as a whole number, for bisection."""
 
 
 # b ↦ first k, and F(k)·2ᵇ to within one unit for k = first, …; in a table the first is 0 and the last 2ᵇ − 1
@@ -49,7 +49,7 @@ Law = Literal["gaussian", "poisson", "binomial"]
 
 
 def discrete_gaussian(sigma: float, size: Size, rng: Generator) -> Numbers:
-    """k with probability proportional to exp(−k²/2σ²), σ the very number the float is.
+    """Exact discrete Gaussian noise, for the mechanism of that name: k with chance ∝ exp(−k²/2σ²), σ the very float.
 
     >>> discrete_gaussian(2.0, 5, np.random.default_rng(1))
     array([2, 0, 1, 0, 1])
@@ -59,7 +59,7 @@ def discrete_gaussian(sigma: float, size: Size, rng: Generator) -> Numbers:
 
 
 def skellam(variance: float, size: Size, rng: Generator) -> Numbers:
-    """The difference of two Poisson draws of mean variance/2 each.
+    """Exact Skellam noise, for the mechanism of that name: the difference of two Poisson draws of mean variance/2.
 
     >>> skellam(4.0, 5, np.random.default_rng(1))
     array([4, 2, 1, 1, 0])
@@ -69,7 +69,7 @@ def skellam(variance: float, size: Size, rng: Generator) -> Numbers:
 
 
 def poisson(mean: float, size: Size, rng: Generator) -> Numbers:
-    """k with probability e^−λ λᵏ/k!, λ the mean.
+    """Exact Poisson draws, of which Skellam noise is made: k with probability e^−λ λᵏ/k!, λ the mean.
 
     >>> poisson(2.0, 5, np.random.default_rng(1))
     array([4, 2, 3, 2, 2])
@@ -79,7 +79,7 @@ def poisson(mean: float, size: Size, rng: Generator) -> Numbers:
 
 
 def binomial_fixed(trials: int, p: float, size: Size, rng: Generator) -> Numbers:
-    """Bin(trials, p), one p for all draws.
+    """Exact draws of Bin(trials, p), one p for all: the noise of the mechanism BinomialNoise.
 
     >>> binomial_fixed(100, 0.5, 5, np.random.default_rng(1))
     array([56, 50, 53, 50, 52])
@@ -103,9 +103,10 @@ class Table:
 
     @classmethod
     def of(cls, mode: int, up: Ratios, down: Ratios) -> Table:
-        """Tabulate a law given by the ratios of neighbouring probabilities, walking away from the mode."""
+        """The table that exact noise is drawn by, from ratios of neighbouring probabilities, away from the mode."""
 
         def cumulative(bits: int) -> tuple[int, list[int]]:
+            """The first outcome less 1, and F(k)·2^bits of each from there on, to within one unit: for draws on."""
             precision = bits + _GUARD
             left, right = _ladder(down(precision), precision), _ladder(up(precision), precision)
             weights = [*reversed(left), 1 << precision, *right]
@@ -118,7 +119,7 @@ class Table:
         return cls(cumulative, first, words, *guide(words, 16, _UNIT))
 
     def draw(self, size: Size, rng: Generator) -> Numbers:
-        """Independent draws."""
+        """Independent draws from the law, as exact noise: a look-up for most, ever more digits of U for the rest."""
         out = np.empty(size, np.int64)
         flat = out.reshape(-1)
         for start in range(0, flat.size, _BLOCK):
@@ -137,7 +138,7 @@ class Table:
 
 
 def guide(bounds: Words, bits: int, margin: np.uint64) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
-    """For each possible beginning of U: how many bounds lie below; and whether one lies within it, or too near.
+    """For each possible beginning of U, for tables of exact draws: how many bounds lie below, and if that is unsure.
 
     >>> [column.tolist() for column in guide(np.array([0, 2**62 + 9, 2**64 - 1], np.uint64), 2, np.uint64(1))]
     [[0, 1, 2, 2], [True, True, False, True]]
@@ -152,7 +153,7 @@ def guide(bounds: Words, bits: int, margin: np.uint64) -> tuple[NDArray[np.int32
 def climb(
     bounds: Words, place: NDArray[np.int32], word: Words, margin: np.uint64
 ) -> tuple[NDArray[np.int32], NDArray[np.intp]]:
-    """How many bounds lie below each word, from a count not above it; and where one is too near for that to be sure.
+    """How many of a table's bounds lie below each word of U, from a count not above; and where that is unsure.
 
     >>> bounds, words = np.array([0, 50, 99], np.uint64), np.array([20, 51, 70], np.uint64)
     >>> [column.tolist() for column in climb(bounds, np.zeros(3, np.int32), words, np.uint64(1))]
@@ -167,7 +168,7 @@ def climb(
 
 
 def draw_on(cumulative: Cumulative, digits: int, bits: int, rng: Generator) -> int:
-    """The draw whose U begins with these digits, by ever more of them until no bound is within a unit of U.
+    """An exact draw whose U begins with these digits: ever more of them until no bound is within a unit of U.
 
     >>> third = lambda bits: (0, [2**bits // 3, 2**bits - 1])
     >>> draw_on(third, 2**64 // 3 - 9, 64, np.random.default_rng(1))
@@ -186,7 +187,7 @@ def draw_on(cumulative: Cumulative, digits: int, bits: int, rng: Generator) -> i
 
 @lru_cache(maxsize=96)
 def _table(law: Law, setting: float, trials: int = 0) -> Table:
-    """The table of a law, kept: its setting is σ, the mean λ, or the p of a binomial law of n trials.
+    """The table of a law of exact noise, kept: its setting is σ, the mean λ, or the p of a binomial law of n trials.
 
     Going up, p(k + 1)/p(k) is exp(−(2k+1)/2σ²), λ/(k + 1) or (n − k)/(k + 1)·p/(1 − p).
     """
@@ -210,7 +211,10 @@ def _table(law: Law, setting: float, trials: int = 0) -> Table:
 
 
 def _ladder(ratios: Iterable[int], precision: int) -> list[int]:
-    """1·r₁, r₁r₂, … until 2⁻⁶⁴ units, where the rest of a log-concave tail no longer matters."""
+    """A law's probabilities over its mode's, in units, from neighbours' ratios: until the tail no longer matters.
+
+    1·r₁, r₁r₂, … until 2⁻⁶⁴ units; the tail is log-concave.
+    """
     weights, weight = [], 1 << precision
     for ratio in ratios:
         weight = weight * ratio >> precision
@@ -221,7 +225,7 @@ def _ladder(ratios: Iterable[int], precision: int) -> list[int]:
 
 
 def _gaussian_ratios(half: Fraction, bits: int) -> Iterator[int]:
-    """exp(−(2k+1)/2σ²) for k = 0, 1, …, where half = 1/2σ²."""
+    """Ratios of the discrete Gaussian's neighbouring probabilities, times 2^bits: exp(−(2k+1)/2σ²), half = 1/2σ²."""
     ratio, square = fixed_exp(half, bits), fixed_exp(2 * half, bits)
     while True:
         yield ratio
@@ -229,12 +233,12 @@ def _gaussian_ratios(half: Fraction, bits: int) -> Iterator[int]:
 
 
 def _ratios(ratio: Callable[[int], Fraction], numbers: range, bits: int) -> Iterator[int]:
-    """⌊ratio(k)·2ᵇ⌋ for each of the numbers k."""
+    """Ratios of a law's neighbouring probabilities as whole numbers, ⌊ratio(k)·2ᵇ⌋ for each k: tables come of them."""
     return ((x.numerator << bits) // x.denominator for x in map(ratio, numbers))
 
 
 def fixed_exp(x: Fraction, bits: int) -> int:
-    """exp(−x)·2ᵇ to within one unit."""
+    """exp(−x)·2ᵇ to within one unit: exact noise's tables, and its last digits, are made of it."""
     if x > bits:
         return 0
     context = Context(prec=bits // 3 + 30)  # decimal digits: more than b log₁₀ 2, and twenty to spare for x itself

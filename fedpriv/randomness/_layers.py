@@ -19,7 +19,7 @@ _EDGE = {1: "7.7457", 2: "3.6631"}  # where the lowest layer ends, in s: with th
 
 @lru_cache(maxsize=2)
 def layers_of(power: Power) -> tuple[Vector, float, float]:
-    """For s = 1: the layers' widths, the width of a block, and the area of each layer; all rounded up.
+    """The widths, block width and layer area by which wide noise of scale 1 is drawn, all rounded up.
 
     The lowest layer is [0, r) below f(r) and the blocks beyond: f falls from r on at least as fast as e^{−r^{p−1}·x},
     so it halves within ln 2/r^{p−1}. Each layer lies on the one before, as wide as the curve is there. In decimal
@@ -44,7 +44,10 @@ def lay_out(
     scale: float, room: float, whole: float, power: int, widths: Vector, beyond: int,
     cells: Words, spare: Words, inner: Words, heights: Vector,
 ) -> None:  # fmt: skip
-    """Every layer's cells; compiled, because a clip norm that adapts has noise of a new width in every step."""
+    """Fill in the cells, spare words, inner cells and heights of the 256 layers that noise of this scale is drawn by.
+
+    Compiled, because a clip norm that adapts has noise of a new width in every step.
+    """
     for layer in range(len(widths)):
         count = np.int64(np.ceil(scale * widths[layer])) + 1
         if layer == 0:

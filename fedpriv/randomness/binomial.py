@@ -38,7 +38,7 @@ OPEN = 65535  # in place of an outcome, where the first bits of U leave it open
 def binomial(
     trials: int, p: Probabilities, rng: Generator, *, at: ArrayLike | None = None, within: float | None = None
 ) -> Symbols:
-    """How many of `trials` independent U are below p, in the smallest unsigned type that holds the answer.
+    """Exact votes of a coordinate, a p for each: how many of `trials` U are below p, in the least unsigned type.
 
     >>> binomial(16, [0.0, 0.5, 1.0], np.random.default_rng(1))
     array([ 0,  8, 16], dtype=uint8)
@@ -85,11 +85,14 @@ class Splits:
 
     @staticmethod
     def of(trials: int) -> Splits:
-        """The table for so many trials, kept."""
+        """The table by which votes of so many trials are drawn, kept; `fedpriv.channel` draws in bulk by it."""
         return _splits(trials)
 
     def draw(self, digit: Bytes, rng: Generator) -> NDArray[np.uint16]:
-        """(S, T), packed, for each digit: by twelve bits of U, by 44 more, or by as many as it takes."""
+        """For each first digit of p, how many of M votes are sure and how many tie, (S, T), packed: an exact draw.
+
+        By twelve bits of U, by 44 more, or by as many as it takes.
+        """
         cell = self.cells(digit, random_bytes(2 * digit.size, rng).view(np.uint16))
         out = self.guide.take(cell)
         open_ = np.flatnonzero(out == OPEN)
@@ -104,25 +107,28 @@ class Splits:
         return out
 
     def cells(self, digit: Bytes, bits: NDArray[np.uint16]) -> NDArray[np.uint32]:
-        """Where to look: the digit and the first twelve of sixteen bits of U."""
+        """Where a draw of votes looks in its table: the digit of p and the first twelve of sixteen bits of U."""
         cell: NDArray[np.uint32] = digit.astype(np.uint32) << np.uint32(_BITS) | bits >> np.uint16(16 - _BITS)
         return cell
 
     def refined(self, cell: NDArray[np.uint32], word: Words) -> tuple[NDArray[np.uint16], NDArray[np.intp]]:
-        """(S, T), packed, by 56 bits of U where the first twelve leave it open; and where even 56 are too few."""
+        """Votes sure and tied, (S, T), packed, by 56 bits of U where twelve leave them open; and where even 56 do."""
         place, near = climb(self.bounds, self.start.take(cell), _joined(cell, word), _MARGIN)
         return self.outcomes[place % self.outcomes.size], near
 
 
 def _joined(cell: NDArray[np.uint32], word: Words) -> Words:
-    """The digit and the first twelve bits of U, followed by 44 bits more."""
+    """The digit of p and the first twelve bits of U, followed by 44 more: compared with the bounds of votes."""
     joined: Words = cell.astype(np.uint64) << np.uint64(56 - _BITS) | word >> np.uint64(8 + _BITS)
     return joined
 
 
 @lru_cache(maxsize=8)
 def _splits(trials: int) -> Splits:
-    """P(S = s, T = t | c) = M!/(s! t! (M − s − t)!)·c^s·(255 − c)^(M − s − t)/256^M, summed up."""
+    """The table by which votes of M trials are drawn: the law of (sure, tied) for each first digit c of p, kept.
+
+    P(S = s, T = t | c) = M!/(s! t! (M − s − t)!)·c^s·(255 − c)^(M − s − t)/256^M, summed up.
+    """
     most = int(np.argmax(bdtrc(np.arange(trials + 1), trials, 1 / 256) < 2**-45))
     s, t, c = np.arange(trials + 1), np.arange(most + 1)[:, None], np.arange(256)[:, None, None]
     left = np.maximum(trials - s - t, 0)
@@ -146,13 +152,15 @@ class _WholeNumbers:
     bits: int = 0  # b
 
     def __call__(self, bits: int) -> tuple[int, _WholeNumbers]:
-        """As a `Cumulative`: the first outcome, and the law by so many bits."""
+        """The law as `draw_on` takes it, by so many bits: its first outcome, 0, and its exact bounds."""
         return 0, _WholeNumbers(self.trials, self.digit, bits)
 
     def __len__(self) -> int:
+        """How many outcomes (votes sure, votes tied) there are, for bisection in `draw_on`."""
         return (self.trials + 1) ** 2
 
     def __getitem__(self, index: int) -> int:
+        """F(s, t | c)·2ᵇ of one outcome, exactly and rounded down, for the draws that floats leave open."""
         t, s = divmod(index, self.trials + 1)
         left, c = self.trials - t, self.digit
         fewer_ties: int = sum(comb(self.trials, i) * 255 ** (self.trials - i) for i in range(t))

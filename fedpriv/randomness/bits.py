@@ -29,7 +29,7 @@ _BLOCK = 1 << 17  # coordinates at once: they stay in cache. A multiple of 8, so
 
 
 def bernoulli(p: Probabilities, rng: Generator, *, at: ArrayLike | None = None, within: float | None = None) -> Bytes:
-    """1 with probability p, else 0, independently in each coordinate: 1 where U < p.
+    """Exact coins for signs and samples: 1 with probability p, else 0, independently in each coordinate.
 
     First a byte for every coordinate is drawn, then further digits for the ties, so the result depends on p and the
     generator alone, not on the size of the blocks.
@@ -62,7 +62,9 @@ def ternary(
     within: float | None = None,
     times: float = 1.0,
 ) -> NDArray[np.int8]:
-    """+1 with probability plus, −1 with probability minus, else 0: +1 where U < plus, −1 where 1 − U < minus.
+    """Exact symbols of the ternary mechanisms: +1 with probability plus, −1 with probability minus, else 0.
+
+    That is +1 where U < plus, −1 where 1 − U < minus.
 
     One byte serves both sides, for the digits of 1 − U are the complements of those of U. plus + minus may pass 1 by
     no more than the rounding of the sum; the excess is then taken from the side decided later.
@@ -90,7 +92,7 @@ def ternary(
 
 
 def _compare(byte: Bytes, p: Vector, certain: bool) -> tuple[Mask, Mask, NDArray[np.uint16]]:
-    """Where the byte already says U < p, where it ties with the first digit of p, and that digit.
+    """For exact coins: where a random byte already says U < p, where it ties with p's first digit, and that digit.
 
     The digit 256 of p = 1 is 0 among bytes; `certain` says that there may be such.
     """
@@ -104,7 +106,7 @@ def _compare(byte: Bytes, p: Vector, certain: bool) -> tuple[Mask, Mask, NDArray
 
 
 def rest_after_byte(p: Vector) -> Vector:
-    """256 p − ⌊256 p⌋: what follows the first digit of p.
+    """256 p − ⌊256 p⌋: what is left of p to compare with U once a coin's first byte has tied.
 
     >>> rest_after_byte(np.array([3.25 / 256]))
     array([0.25])
@@ -114,7 +116,7 @@ def rest_after_byte(p: Vector) -> Vector:
 
 
 def largest_probability(p: Vector, what: str) -> float:
-    """The largest of p, all found to be probabilities; nan fails.
+    """The largest of p, all found to be probabilities before coins are tossed by them; else an error.
 
     As unsigned words, floats rise from 0 to 1, and negative ones and nan lie above: one pass sees them all.
     """
@@ -128,7 +130,7 @@ def largest_probability(p: Vector, what: str) -> float:
 
 
 def _decide(plus: Vector, minus: Vector, rng: Generator) -> NDArray[np.int8]:
-    """The ternary outcome of probabilities below 1, by 64-bit digits; the few that tie are decided by the next ones."""
+    """The exact coins, or ternary symbols, that a byte has left open: by 64-bit digits, and again where those tie."""
     open_ = (plus > 0) | (minus > 0)
     if not open_.all() or not plus.size:  # where nothing is left of either, U has passed both: 0, without a draw
         out = np.zeros(plus.size, np.int8)
@@ -156,7 +158,7 @@ def in_blocks(
     times: float,  # what it is multiplied by, once it is within
     **given: Probabilities,
 ) -> tuple[tuple[int, ...], Iterator[_Block]]:
-    """The shape of the result; and each block's place in it, with the probabilities there."""
+    """The shape of a draw's result, and each block's place in it with the probabilities there, for exact samplers."""
     shapes = {np.shape(p) for p in given.values() if not callable(p)} | ({np.shape(at)} if at is not None else set())
     if len(shapes) != 1:
         raise FedprivError(f"{' and '.join(given)} must be arrays of one shape, or functions with at=, got {shapes}")
@@ -174,7 +176,7 @@ def _read(
     times: float,
     given: list[Callable[[Vector], Vector] | NDArray[Any]],
 ) -> list[Vector]:
-    """Every probability on one block; x is read, checked, held within bounds and scaled once for all of them."""
+    """Every probability on one block, for exact samplers; x is read, checked, held in bounds and scaled but once."""
     block = None if x is None else finite_floats(x[part])
     if block is not None and within is not None:
         block = np.clip(block, -within, within)
@@ -185,5 +187,5 @@ def _read(
 
 
 def _joined(parts: list[NDArray[Any]]) -> NDArray[Any]:
-    """The parts end to end, of which there may be none."""
+    """An exact sampler's parts of several blocks (places, rests), end to end; empty if there are none."""
     return np.concatenate(parts) if parts else np.empty(0, np.intp)

@@ -38,7 +38,7 @@ class FineGrid:
 
     @staticmethod
     def of(clip: float, noise: float, records: int = _RECORDS) -> FineGrid:
-        """The grid for sums of so many records of norm `clip` (or of coordinates within it) under noise of that scale.
+        """The fine grid for sums of so many records of norm (or coordinates within) `clip` under noise of that scale.
 
         Sums of records limit how fine it can be where there is far less noise than clip, and so does the noise where
         there is far more.
@@ -47,7 +47,7 @@ class FineGrid:
         return FineGrid(max(near, far, _power(clip * records) * 2 / MOST, _LEAST))
 
     def whole(self, x: ArrayLike) -> Vector:
-        """x in steps, toward zero: |x̃| ≤ |x| in every coordinate.
+        """Data x in steps of the grid, toward zero, so that no norm grows: |x̃| ≤ |x| in every coordinate.
 
         >>> FineGrid(0.25).whole([0.74, -0.74, 1.0])
         array([ 2., -2.,  4.])
@@ -55,15 +55,15 @@ class FineGrid:
         return np.trunc(np.asarray(x, np.float64) / self.step)
 
     def law(self, noise: float, power: Power) -> Rounded:
-        """Noise of that scale, in steps: Gaussian of power 2, Laplace of power 1."""
+        """The exact law of noise of that scale, rounded to steps of the grid: power 2 is Gaussian, 1 Laplace."""
         return rounded_real(noise / self.step, power)
 
     def real(self, total: Vector, noise: Numbers) -> Vector:
-        """h times the sum of two whole numbers, which is exact up to 2⁵³; past it, rounding is of what is released."""
+        """What is released: h times data plus noise, both in steps; past 2⁵³ what is released is rounded."""
         return (total.astype(np.int64) + noise) * self.step
 
     def noisy(self, total: Vector, noise: float, power: Power, rng: Generator) -> Vector:
-        """A sum of whole numbers, with noise of that scale.
+        """What is released of a sum in steps of the grid: with exact noise of that scale, in the data's units again.
 
         >>> grid = FineGrid(0.25)
         >>> grid.noisy(grid.whole([0.74, 1.0]), 1.0, 2, np.random.default_rng(1))
@@ -72,7 +72,7 @@ class FineGrid:
         return self.real(total, self.law(noise, power).draw(total.shape, rng))
 
     def check(self, records: float, clip: float) -> None:
-        """Refuse more records than can be added up exactly.
+        """Refuse a release of more records of norm `clip` than floats add up exactly in steps of the grid.
 
         >>> FineGrid.of(clip=1.0, noise=1e-6).check(10**8, clip=1.0)
         Traceback (most recent call last):
@@ -86,5 +86,5 @@ class FineGrid:
 
 
 def _power(x: float) -> float:
-    """The largest power of two that is not above x."""
+    """The largest power of two that is not above x: steps of the grid are such."""
     return float(2.0 ** (frexp(x)[1] - 1))

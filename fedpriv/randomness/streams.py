@@ -21,7 +21,9 @@ _WEYL = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBB67AE8584CAA73B))
 
 
 def stream(seed: int, purpose: str, round: int = 0, client: int = 0) -> Generator:
-    """Philox with key = BLAKE2b(seed, purpose) and counter = (0, 0, client, round): always the same for the same words.
+    """A simulation's random generator of one purpose, round and client: always the same for the same words.
+
+    Philox with key = BLAKE2b(seed, purpose) and counter = (0, 0, client, round).
 
     Streams of one key are disjoint for 2¹²⁸ blocks. They are for simulation: who knows the seed knows the noise, so a
     deployed client draws from `fedpriv.randomness.cryptographic` instead.
@@ -39,7 +41,10 @@ def stream(seed: int, purpose: str, round: int = 0, client: int = 0) -> Generato
 
 @lru_cache(maxsize=1024)
 def _key(seed: int, purpose: str) -> NDArray[np.uint64]:
-    """128 bits of hash; the colon cannot stand in a number, so no two pairs are written alike."""
+    """The key of the random streams of a seed and a purpose: 128 bits of hash of both.
+
+    The colon cannot stand in a number, so no two pairs are written alike.
+    """
     digest = blake2b(f"{seed}:{purpose}".encode(), digest_size=16).digest()
     return np.frombuffer(digest, "<u8").astype(np.uint64)
 
@@ -52,7 +57,7 @@ def words_of_clients(
     count: int,
     out: Words | None = None,
 ) -> Words:
-    """The first `count` words of every client's own stream, a row a client; in `out`, where that is given.
+    """The first `count` random words of every client's own stream, a row a client, for drawing a cohort at once.
 
     >>> rows = words_of_clients(1, "encode", 2, np.array([7, 3]), 5)
     >>> (rows[1] == random_words(5, stream(1, "encode", 2, 3))).all()
@@ -66,7 +71,9 @@ def words_of_clients(
 
 @compiled
 def _philox(key: Words, clients: Words, round: np.uint64, out: Words) -> None:
-    """Philox4x64-10 of the counters (1, 0, client, round), (2, 0, client, round), …, as numpy's gives them.
+    """Fill rows with the words of clients' streams: Philox4x64-10 of the counters (1, 0, client, round), ….
+
+    The words are as numpy's Philox gives them.
 
     Salmon, Moraes, Dror, Shaw, Parallel Random Numbers: As Easy as 1, 2, 3 (2011). Compiled, it needs no call a word.
     """
@@ -102,7 +109,7 @@ class Replayed:
         self._words, self._rng = words, rng
 
     def integers(self, low: int, high: int, count: int, **_: object) -> NDArray[np.uint64]:
-        """The next `count` words; 64 bits each are all that is ever asked for."""
+        """The next `count` words, replayed while there are any, as `random_words` asks a generator for them."""
         known, self._words = self._words[:count], self._words[count:]
         return np.concatenate((known, random_words(count - known.size, self._rng)))
 

@@ -55,12 +55,12 @@ class Rounded:
     shift: int
 
     def words(self, count: int) -> int:
-        """How many words so many draws are given: nearly always enough."""
+        """How many random words so many draws of noise are given beforehand: nearly always enough."""
         mean = count * _MORE[self.power]
         return count + int(mean + 12 * mean**0.5 + 24)
 
     def draw(self, size: Size, rng: Generator, doubt: float = DOUBT) -> Numbers:
-        """Independent draws."""
+        """Independent draws of the rounded noise from a generator, exact: what releases and mechanisms add."""
         out = np.empty(size, np.int64)
         flat = out.reshape(-1)
         for start in range(0, flat.size, BLOCK):
@@ -81,21 +81,21 @@ class Rounded:
         return out
 
     def rows(self, words: Words, out: Numbers) -> NDArray[np.intp]:
-        """Draws into every row, each by the words of its own stream; the rows for which those did not do."""
+        """Rounded noise into every row, each by its own stream's words; the rows that these did not suffice for."""
         late = np.zeros(len(out), np.bool_)
         _rows(words, out, late, DOUBT, *self._tables)
         return np.flatnonzero(late)
 
     @property
     def _tables(self) -> tuple[Words, Words, Words, Vector, np.uint64, np.uint64, int, float, bool]:
-        """The law as compiled functions take it."""
+        """The law's layers and settings as the compiled loops that draw noise take them."""
         return (
             self.cells, self.spare, self.inner, self.heights, np.uint64(self.edge), np.uint64(self.block),
             self.shift, self.scale, self.power == 2,
         )  # fmt: skip
 
     def _slowly(self, word: int, words: Iterator[int]) -> tuple[int, bool]:
-        """The cell of one draw that begins with that word, and whether X is below 0: by the definition."""
+        """A draw of noise that floats could not decide, by whole numbers: its cell, and whether X is below 0."""
         while True:
             layer, below, wide = word & 255, bool(word >> 8 & 1), word >> 9 << 9
             cells = int(self.cells[layer])
@@ -115,7 +115,9 @@ class Rounded:
             word = next(words)
 
     def _under(self, cell: int, layer: int, halvings: int | None, words: Iterator[int]) -> bool:
-        """Whether a point of the cell, and of the layer or the block, lies under the curve e^{−(x/s)^p/p}.
+        """Whether a point of the cell lies under the curve e^{−(x/s)^p/p}, exactly: then the draw is taken.
+
+        The point is of the layer, or of the block.
 
         By ever more digits of it: everything is multiplied by 2^digits, and the curve right to within one unit.
         """
@@ -142,10 +144,11 @@ class _Source:
         self.at, self._words, self._rng = at, words, rng
 
     def __iter__(self) -> Iterator[int]:
-        """Words of random bits, one after another, without end."""
+        """The random words that one slow, exact draw of noise reads, one after another, without end."""
         return self
 
     def __next__(self) -> int:
+        """The next random word of a slow draw: of its block while there are any, then of the generator."""
         if self.at < self._words.size:
             self.at += 1
             return int(self._words[self.at - 1])
@@ -154,7 +157,7 @@ class _Source:
 
 @lru_cache(maxsize=64)
 def rounded_real(scale: float, power: Power) -> Rounded:
-    """X of scale s, the very number the float is, rounded to the nearest whole number.
+    """The law of Gaussian or Laplace noise of scale s, the very float, rounded to whole numbers, to be drawn from.
 
     P(0) = P(|X| < ½), P(±k) = P(k − ½ < |X| < k + ½)/2.
 
@@ -170,7 +173,7 @@ def rounded_real(scale: float, power: Power) -> Rounded:
 
 
 def in_cells(scale: float, power: Power, shift: int) -> Rounded:
-    """X of scale s cells, of which 2^shift make a unit, rounded to the nearest unit."""
+    """The law of rounded noise of scale s in cells, 2^shift of them a unit: its layers, ready to be drawn from."""
     if not 1 <= scale <= WIDEST:
         raise FedprivError(f"noise must be at most 2^48 cells wide, got {scale:.6g}")
     widths, block, area = layers_of(power)
@@ -187,7 +190,7 @@ def _rows(
     words: Words, out: Numbers, late: NDArray[np.bool_], doubt: float, cells: Words, spare: Words,
     inner: Words, heights: Vector, edge: np.uint64, block: np.uint64, shift: int, scale: float, gaussian: bool,
 ) -> None:  # fmt: skip
-    """Every row by its own words."""
+    """The compiled loop of `Rounded.rows`: noise into every row by its own words; `late`: those that need more."""
     count = out.shape[1]
     for row in range(len(out)):
         done, _, _ = _row(
@@ -201,7 +204,7 @@ def _row(
     words: Words, out: Numbers, done: int, at: int, doubt: float, cells: Words, spare: Words,
     inner: Words, heights: Vector, edge: np.uint64, block: np.uint64, shift: int, scale: float, gaussian: bool,
 ) -> tuple[int, int, bool]:  # fmt: skip
-    """Draws from `done` on, the i-th beginning with word i, and more from `at` on: until one needs what is not here.
+    """Draw noise from place `done` on, draw i from word i and more from `at` on, until one needs what is not here.
 
     That is words past the last one (then it is said to be short), or digits past those of floats. It comes back as it
     was before that draw.

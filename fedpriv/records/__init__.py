@@ -55,7 +55,7 @@ class Writer:
             raise _unwritable(path, error) from None
 
     def append(self, line: Mapping[str, Any], durable: bool = False) -> None:
-        """Write one line. It survives the end of this process; a durable one the end of the machine too."""
+        """Write one line of a run's records, or ledger; it outlives this process, a durable one the machine too."""
         try:
             self._file.write(record_bytes(line))
             self._file.flush()
@@ -65,7 +65,7 @@ class Writer:
             raise _unwritable(self.path, error) from None
 
     def close(self) -> None:
-        """Write no more."""
+        """Close the file of a run's records, or ledger: no line can be added after."""
         try:
             self._file.close()
         except OSError as error:
@@ -79,7 +79,7 @@ class Writer:
 
 
 def record_bytes(line: Mapping[str, Any]) -> bytes:
-    """One line as bytes, its keys in the order given.
+    """A line of a run's records as JSON and a newline, its keys in the order given: the same bytes for the same run.
 
     >>> record_bytes({"round": 1, "loss": 0.1, "epsilon": {"upper": float("inf")}})
     b'{"round":1,"loss":0.1,"epsilon":{"upper":"inf"}}\\n'
@@ -89,7 +89,7 @@ def record_bytes(line: Mapping[str, Any]) -> bytes:
 
 
 def read_records(path: File) -> Records:
-    """The records of a file; anything wrong but a last line cut in half is an error that names file and line."""
+    """A run's records.jsonl, checked, for reports and resuming; only a last line cut in half is no error."""
     lines = _lines_of(path)
     if not lines:
         raise FedprivError(f"{path}: holds no records: the first line must describe the run")
@@ -105,7 +105,7 @@ def read_records(path: File) -> Records:
 
 
 def read_timings(path: File) -> dict[int, Line]:
-    """What timings.jsonl says of each round; of a round that was run again, the last."""
+    """A run's timings.jsonl, by round, for reports and forecasts; of a round that was run again, the last."""
     found = {}
     for number, line in enumerate(_lines_of(path), 1):
         check(f"{path}:{number}", line, TIMING)
@@ -114,7 +114,7 @@ def read_timings(path: File) -> dict[int, Line]:
 
 
 def truncate_after(path: File, last: int) -> None:
-    """Keep the run and its rounds up to `last`, byte for byte; a kill meanwhile leaves the file as it was."""
+    """Cut a resumed run's records down to its first `last` rounds, byte for byte; a kill meanwhile changes nothing."""
     natural(last=last)
     found = len(read_records(path).rounds)
     if found < last:
@@ -127,7 +127,7 @@ def truncate_after(path: File, last: int) -> None:
 
 
 def _lines_of(path: File) -> list[Line]:
-    """Every whole line of a file as an object; what follows the last newline was cut off."""
+    """Every whole line of a file of records as an object; what follows the last newline was cut off by a kill."""
     try:
         *complete, _ = Path(path).read_bytes().split(b"\n")
     except OSError as error:
@@ -146,12 +146,12 @@ def _lines_of(path: File) -> list[Line]:
 
 
 def _refuse(word: str) -> None:
-    """What `json` does with NaN and Infinity, which it would take for numbers."""
+    """Raise where `json` meets NaN or Infinity in a record line, which it would take for numbers."""
     raise ValueError(f'{word} is no number of JSON: "inf" and "nan" are words here')
 
 
 def plain_values(value: Any) -> Any:
-    """Python's own numbers and containers; what is not finite, as a word."""
+    """A value as record lines have it: Python's own numbers and containers; what is not finite, as a word."""
     if hasattr(value, "item"):
         value = value.item()
     if isinstance(value, Mapping):
@@ -164,12 +164,12 @@ def plain_values(value: Any) -> Any:
 
 
 def _numbers(value: Any) -> Any:
-    """What `plain_values` has made words of, as numbers again; a reason to skip a round stays a word whatever it is."""
+    """A value of a record line with its words "inf" and "nan" as numbers again, but for a reason to skip a round."""
     if isinstance(value, dict):
         return {key: item if key == "skipped" else _numbers(item) for key, item in value.items()}
     return WORDS.get(value, value) if isinstance(value, str) else value
 
 
 def _unwritable(path: File, error: OSError) -> FedprivError:
-    """What is said of a file that cannot be written."""
+    """The error that says a run's file of records cannot be written, and why."""
     return FedprivError(f"{path}: cannot be written ({error.strerror or error})")

@@ -17,32 +17,32 @@ Check = Callable[[Any], bool]
 
 
 def is_number(value: Any) -> bool:
-    """A number, or the word for one that JSON has not."""
+    """Whether a value in a record line is a number, or the word for one that JSON has not."""
     return value in WORDS if isinstance(value, str) else is_finite(value)
 
 
 def is_finite(value: Any) -> bool:
-    """A number as JSON writes it."""
+    """Whether a value in a record line is a number as JSON writes it."""
     return type(value) in (int, float)
 
 
 def is_count(value: Any) -> bool:
-    """A whole number, zero or more."""
+    """Whether a value in a record line is a whole number, zero or more."""
     return type(value) is int and value >= 0
 
 
 def is_share(value: Any) -> bool:
-    """A number from 0 to 1."""
+    """Whether a value in a record line is a number from 0 to 1."""
     return is_finite(value) and 0 <= value <= 1
 
 
 def is_word(value: Any) -> bool:
-    """Text."""
+    """Whether a value in a record line is text."""
     return isinstance(value, str)
 
 
 def is_data(value: Any) -> bool:
-    """What a run says of its data: an identity, as `clients.data.identity` makes it."""
+    """Whether a value says of a run's data what `clients.data.identity` makes: kind, hash, counts and shape."""
     return (
         is_table(value)
         and all(is_word(value.get(name)) for name in ("kind", "sha256"))
@@ -54,22 +54,22 @@ def is_data(value: Any) -> bool:
 
 
 def is_table(value: Any) -> bool:
-    """Values by name."""
+    """Whether a value in a record line is an object: values by name."""
     return isinstance(value, dict)
 
 
 def _each(check: Check, *needed: str) -> Check:
-    """Values by name, some names needed, each value checked."""
+    """A check of an object in a record line: these names are there, and every value passes the given check."""
     return lambda value: isinstance(value, dict) and set(needed) <= set(value) and all(map(check, value.values()))
 
 
 def _or_null(check: Check) -> Check:
-    """Nothing, or a value that is checked."""
+    """A check of a value in a record line that may also be null."""
     return lambda value: value is None or check(value)
 
 
 def is_epsilon(value: Any) -> bool:
-    """Bounds from both sides, and an estimate where there is one."""
+    """Whether a value in a record line is an ε: numbers `lower` and `upper`, and an estimate where there is one."""
     return _each(_or_null(is_number), "lower", "upper", "clt")(value) and None not in (value["lower"], value["upper"])
 
 
@@ -97,7 +97,7 @@ TIMING: Mapping[str, Check] = {"round": is_count, "seconds": is_finite, "parts":
 
 
 def check(place: str, line: Line, wanted: Mapping[str, Check]) -> None:
-    """Refuse a line that lacks a name or holds under it what cannot stand there."""
+    """Refuse a record line, naming its place, that lacks a name or holds under it what cannot stand there."""
     for name, fits in wanted.items():
         if name not in line:
             raise FedprivError(f"{place}: lacks {name!r}")
@@ -106,7 +106,7 @@ def check(place: str, line: Line, wanted: Mapping[str, Check]) -> None:
 
 
 def check_run(place: str, line: Line) -> None:
-    """Refuse a first line that does not describe a run, or does in a format newer than this."""
+    """Refuse a records file whose first line does not describe a run, or does in a format newer than this."""
     if line.get("kind") != "run" or type(line.get("format")) is not int:
         raise FedprivError(f'{place}: the first line must describe the run ("kind":"run") and name its format')
     if not 1 <= line["format"] <= FORMAT:
@@ -116,7 +116,7 @@ def check_run(place: str, line: Line) -> None:
 
 
 def check_round(place: str, line: Line, expected: int) -> None:
-    """Refuse a line that is not the round expected."""
+    """Refuse a line of a run's records that is not, or does not describe, the round expected there."""
     if line.get("kind") != "round":
         raise FedprivError(f"{place}: must be a round, or an end that nothing follows, got kind {line.get('kind')!r}")
     check(place, line, ROUND)

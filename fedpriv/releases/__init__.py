@@ -57,36 +57,36 @@ class PrivateSum(Protocol):
 
     @property
     def clip(self) -> float:
-        """R, the ℓ2 norm of one record's gradient."""
+        """R, the ℓ2 norm that one record's gradient is held to in a client's private sum."""
 
     @property
     def norm(self) -> Bound:
-        """How a gradient is brought within it."""
+        """How a record's gradient is held to the norm: longer ones shortened, or all brought to it."""
 
     @property
     def sampling(self) -> float:
-        """q, the probability of each record to take part in a step."""
+        """q, the probability of each record of a client to take part in a step."""
 
     @property
     def mechanism(self) -> Mechanism | PtrMechanism:
-        """What the sum costs, in units of the clip norm."""
+        """The mechanism that a private sum costs as much as, for the ledger, in units of the clip norm."""
 
     @property
     def fine(self) -> FineGrid:
-        """The grid of clipped gradients and of their noisy sums."""
+        """The grid of a private sum's clipped gradients and of its noise, so that what leaves is exact."""
 
     def check(self, expected: float) -> None:
-        """Refuse what cannot work on batches of so many records expected."""
+        """Refuse a study whose batches of records, so many expected, this private sum cannot work on."""
 
     def released(self, batch: Any, rng: Generator) -> Released:
-        """The noisy sum, and the settings that have moved."""
+        """What a client releases of a step's batch: the noisy sum of gradients, and the settings that have moved."""
 
 
 SUMS = Registry("release", PrivateSum, (DpSgd, TrimmedGaussian, Ptr, AdaptiveDpSgd), proof=UNPROVED)
 
 
 def event_of_records(mechanism: Mechanism | PtrMechanism, dimension: int, sampling: float, rounds: int) -> Event:
-    """What `rounds` releases cost whose noise is that of a mechanism, at a record's sensitivity of 1.
+    """The ledger's event of `rounds` releases with a mechanism's noise, at a record's sensitivity of 1.
 
     Neighbours differ by one record that is there or not; of a test only its branch is seen, by the sum that follows.
     """
@@ -98,12 +98,12 @@ def event_of_records(mechanism: Mechanism | PtrMechanism, dimension: int, sampli
 
 
 def event_of_sum(release: PrivateSum, dimension: int, rounds: int) -> Event:
-    """What `rounds` releases of a kind cost, on the batches that it draws."""
+    """The ledger's event of `rounds` private sums of a client's records, on the batches that they draw."""
     return event_of_records(release.mechanism, dimension, float(release.sampling), rounds)
 
 
 def first_settings(release: PrivateSum, expected: float) -> tuple[float, ...]:
-    """The settings that adapt, as they are to begin with.
+    """The settings of a private sum that adapt, such as a clip norm, as a study's first round has them.
 
     >>> first_settings(AdaptiveDpSgd(clip=0.5, noise=1, sampling=0.1, count_noise=5), expected=100)
     (0.5,)
@@ -116,7 +116,7 @@ def first_settings(release: PrivateSum, expected: float) -> tuple[float, ...]:
 
 
 def release_at(release: PrivateSum, settings: Sequence[float]) -> PrivateSum:
-    """The release with those settings in the place of the ones that adapt; refused where they cannot be."""
+    """A private sum with these settings in the place of those that adapt, as a round asks; refused if impossible."""
     values = [float(value) for value in settings]
     if len(values) != len(release.adapts) or not all(isfinite(value) and abs(value) < 2**53 for value in values):
         raise FedprivError(f"what adapts is {', '.join(release.adapts) or 'nothing'}, got {values}")
@@ -127,7 +127,7 @@ def release_at(release: PrivateSum, settings: Sequence[float]) -> PrivateSum:
 
 
 def cost_mechanism(kind: str, settings: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    """The mechanism that a release costs as much as, by name, and which of its settings are given; its clip is 1.
+    """The mechanism whose cost a private sum has, to calibrate a study by: its name and given settings; its clip is 1.
 
     >>> cost_mechanism("DpSgd", {"clip": 0.5, "sampling": 0.1})
     ('Gaussian', {'clip': 1.0})
@@ -138,7 +138,7 @@ def cost_mechanism(kind: str, settings: Mapping[str, Any]) -> tuple[str, dict[st
 
 
 def free_setting(kind: str, settings: Mapping[str, Any]) -> str:
-    """The one setting that is left out, to be calibrated; refused where it is not one that can be, or others are wrong.
+    """The one setting that a study's private sum leaves out, to be calibrated; refused where none can be.
 
     >>> free_setting("DpSgd", {"clip": 0.5, "sampling": 0.1})
     'noise'
@@ -153,6 +153,6 @@ def free_setting(kind: str, settings: Mapping[str, Any]) -> str:
 
 
 def calibrated_sum(kind: str, settings: Mapping[str, Any], free: str, value: float) -> dict[str, Any]:
-    """The settings with the free one, from its value in the mechanism that the release costs as much as."""
+    """A private sum's settings with the free one filled in, from its calibrated value in the mechanism of its cost."""
     own = getattr(SUMS[kind], "from_cost", None)
     return {**settings, free: value if own is None else own(settings, value)}

@@ -53,12 +53,12 @@ class AdaptiveDpSgd:
 
     @property
     def fine(self) -> FineGrid:
-        """Where sums lie."""
+        """The grid on which clipped gradients are added up and noised, so that what leaves is exact."""
         return FineGrid.of(self.clip, self.noise * self.clip)
 
     @property
     def mechanism(self) -> Gaussian:
-        """Sum and count as one: at sensitivity 1, the noise that is left when both are seen.
+        """The one Gaussian mechanism that noisy sum and count together cost, at sensitivity 1: the ledger's.
 
         >>> round(AdaptiveDpSgd(clip=1, noise=1, sampling=1, count_noise=0.5).mechanism.noise, 4)
         0.7071
@@ -67,18 +67,18 @@ class AdaptiveDpSgd:
 
     @staticmethod
     def from_cost(settings: Mapping[str, Any], noise: float) -> float:
-        """σ, where sum and count together may cost as much as a Gaussian mechanism of that noise."""
+        """σ of the sum for a calibrated study: sum and count then cost a Gaussian mechanism of that noise."""
         left = noise**-2 - (2 * settings["count_noise"]) ** -2
         if not left > 0:
             raise FedprivError(f"count_noise = {settings['count_noise']} alone costs more than ε allows: more of it")
         return (1 + 2.0**-48) / sqrt(left)
 
     def check(self, expected: float) -> None:
-        """Refuse more records than are added up exactly, at any clip norm: the grid moves with it."""
+        """Refuse a study of more records than are added up exactly, at any clip norm: the grid moves with it."""
         self.fine.check(2 * expected / self.sampling, self.clip)
 
     def released(self, batch: Batch | Blocks, rng: Generator) -> Released:
-        """The noisy sum, and the clip norm of the next step; a record that is not finite is in neither."""
+        """What a client releases of a batch: the noisy sum of finite gradients, and the next step's clip norm."""
         total = self.fine.noisy(batch.summed(batch.usable, self), self.noise * self.clip, 2, rng)
         within, halves = batch.lengths[batch.usable] <= self.clip, FineGrid.of(0.5, self.count_noise)
         count = float(halves.noisy(np.asarray(halves.whole(within - 0.5).sum()), self.count_noise, 2, rng))

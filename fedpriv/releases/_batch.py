@@ -27,15 +27,15 @@ class Clipped(Protocol):
 
     @property
     def clip(self) -> float:
-        """The ℓ2 norm."""
+        """The ℓ2 norm that a release holds each gradient of a batch to."""
 
     @property
     def norm(self) -> Bound:
-        """Whether shorter ones are brought to it too."""
+        """How a release holds gradients to its norm: longer ones shortened, or shorter ones brought to it too."""
 
     @property
     def fine(self) -> FineGrid:
-        """The grid on which clipped gradients are added up."""
+        """The grid on which a release adds up clipped gradients."""
 
 
 class Batch(NamedTuple):
@@ -52,35 +52,35 @@ class Batch(NamedTuple):
 
     @staticmethod
     def of(release: Clipped, rows: Rows, numbers: Numbers, expected: float) -> Batch:
-        """With the factors that the release asks for."""
+        """A batch of gradients with the factors that bring each within the release's clip norm."""
         return Batch(rows, clip_factors(rows, release.clip, release.norm), numbers, expected)
 
     @property
     def usable(self) -> NDArray[np.bool_]:
-        """Which of them are finite: the others are left out, as if they were not there."""
+        """Which gradients of the batch are finite: releases leave the others out, as if they were not there."""
         return np.isfinite(self.factors)
 
     @property
     def lengths(self) -> Vector:
-        """Norms before clipping, at most 8e-6 above what they are, never below; nan where a record is not finite."""
+        """Gradients' norms before clipping, for trimming: up to 8e-6 too large, never too small; nan if not finite."""
         shares = clip_factors(self.rows, 1.0, "normalise")
         return np.divide(1 + 2.0**-40, shares, out=np.where(np.isnan(shares), np.nan, 0.0), where=shares > 0)
 
     def shortest(self, trimmed: int) -> NDArray[np.bool_]:
-        """All usable records but so many of the longest."""
+        """Which gradients a trimmed sum adds up: all usable ones but so many of the longest."""
         chosen, usable = self.usable, self.usable
         chosen[usable] = kept_rows(self.lengths[usable], trimmed, self.numbers[usable])
         return chosen
 
     def summed(self, kept: NDArray[np.bool_], release: Clipped) -> Vector:
-        """The sum of some clipped gradients in steps of the release's grid, each toward zero: exact, in any order."""
+        """The sum of some clipped gradients before its noise, in steps of the release's grid: exact, in any order."""
         total, fine = np.zeros(self.rows.shape[1]), release.fine
         fine.check(int(kept.sum()), release.clip)
         self.add_to(total, kept, fine)
         return total
 
     def add_to(self, total: Vector, kept: NDArray[np.bool_], fine: FineGrid) -> None:
-        """Add some clipped gradients to a total, each toward zero in steps of a grid."""
+        """Add some of the batch's clipped gradients to a total, each toward zero in steps of a grid."""
         _add(self.rows, np.where(kept, self.factors, 0.0) / fine.step, kept, total)
 
 
@@ -97,7 +97,7 @@ class Blocks:
     """
 
     def __init__(self, release: Clipped, dimension: int, expected: float) -> None:
-        """No gradients yet; as many records are `expected` on average."""
+        """A batch without gradients yet, for a release; as many records are `expected` on average."""
         self.expected = expected
         self._release = release
         self._total = np.zeros(dimension)
@@ -105,7 +105,7 @@ class Blocks:
         self._lengths: list[Vector] = []
 
     def add(self, rows: Rows) -> None:
-        """The gradients of some records."""
+        """Add the gradients of some records of the batch to the release's sum, and forget them."""
         batch = Batch.of(self._release, rows, np.arange(len(rows)), self.expected)
         batch.add_to(self._total, batch.usable, self._release.fine)
         self._usable.append(batch.usable)
@@ -114,16 +114,16 @@ class Blocks:
 
     @property
     def usable(self) -> NDArray[np.bool_]:
-        """Which of all were finite."""
+        """Which gradients of the batch so far were finite: those that the sum has."""
         return np.concatenate([np.zeros(0, bool), *self._usable])
 
     @property
     def lengths(self) -> Vector:
-        """Norms of all before clipping, for releases that adapt."""
+        """Norms of all the batch's gradients before clipping, for releases that adapt."""
         return np.concatenate([np.zeros(0), *self._lengths])
 
     def summed(self, kept: NDArray[np.bool_], release: Clipped) -> Vector:
-        """The sum of all usable ones, for the release that they were added up for: no others can be asked for."""
+        """The batch's sum before its noise, of all usable gradients: a release can ask for no others."""
         assert (kept == self.usable).all()
         assert release.fine == self._release.fine
         release.fine.check(kept.size, release.clip)
@@ -139,7 +139,7 @@ class Released(NamedTuple):
 
 @compiled
 def _add(rows: Rows, factors: Vector, kept: NDArray[np.bool_], total: Vector) -> None:
-    """total += factors · rows, toward zero, without those not kept: one pass over memory.
+    """Add factors · rows, toward zero, to a batch's total, without those not kept: one pass over memory.
 
     Whole numbers, as floats: there is an instruction that rounds four of them toward zero, and none that converts them.
     """

@@ -19,7 +19,7 @@ How = Annotated[Bound, "how a gradient is held to clip: longer ones shortened, o
 
 
 def check_size(clip: float, noise: float) -> None:
-    """Refuse noise that float32 cannot hold."""
+    """Refuse settings of a private sum with noise that float32 cannot hold."""
     if not max(noise, 1) * clip <= LARGEST:
         raise FedprivError(f"clip and noise · clip must be at most {LARGEST:g} for float32 to hold them, got {clip:g}")
 
@@ -28,7 +28,7 @@ Part = Annotated[int, natural] | Annotated[float, probability]  # a number of re
 
 
 def number_of(part: int | float, expected: float) -> int:
-    """The number that is given, or the share of the batch expected, rounded down.
+    """A setting of a private sum in records, as F: the number given, or that share of the batch expected, rounded down.
 
     >>> number_of(64, 256), number_of(0.25, 256)
     (64, 64)

@@ -34,20 +34,20 @@ class DpSgd:
 
     @property
     def fine(self) -> FineGrid:
-        """Where sums lie."""
+        """The grid on which clipped gradients are added up and noised, so that what leaves is exact."""
         return FineGrid.of(self.clip, self.noise * self.clip)
 
     @property
     def mechanism(self) -> Gaussian:
-        """The Gaussian mechanism at sensitivity 1: the clip norm only scales."""
+        """The Gaussian mechanism that this sum costs, for the ledger, at sensitivity 1: the clip norm only scales."""
         return Gaussian(clip=1.0, noise=self.noise)
 
     def check(self, expected: float) -> None:
-        """Any batch will do, the empty one too, but one of so many records that no exact sum of them is there."""
+        """Refuse a study of so many records that no exact sum of them is there; any other batch will do, even empty."""
         self.fine.check(expected / self.sampling, self.clip)
 
     def released(self, batch: Batch | Blocks, rng: Generator) -> Released:
-        """The noisy sum of all usable records.
+        """What a client releases of a batch: the noisy sum of all its finite gradients, each of norm at most R.
 
         >>> import numpy as np
         >>> release = DpSgd(clip=1, noise=1e-9, sampling=1)
@@ -83,21 +83,21 @@ class TrimmedGaussian:
 
     @property
     def fine(self) -> FineGrid:
-        """Where sums lie."""
+        """The grid on which clipped gradients are added up and noised, so that what leaves is exact."""
         return FineGrid.of(self.clip, self.noise * self.clip)
 
     @property
     def mechanism(self) -> Gaussian:
-        """The Gaussian mechanism at sensitivity 1."""
+        """The Gaussian mechanism that this trimmed sum costs, for the ledger, at sensitivity 1."""
         return Gaussian(clip=1.0, noise=self.noise)
 
     def check(self, expected: float) -> None:
-        """Refuse to trim whole batches, and more records than are added up exactly."""
+        """Refuse a study that trims whole batches, or has more records than are added up exactly."""
         self.fine.check(expected / self.sampling, self.clip)
         if not number_of(self.trimmed, expected) < expected:
             raise FedprivError(f"trimmed must be less than the expected batch of {expected:.6g}, got {self.trimmed}")
 
     def released(self, batch: Batch, rng: Generator) -> Released:
-        """The noisy sum of the shortest records; of none, where no more than F were drawn."""
+        """What a client releases of a batch: the noisy sum of all gradients but the F longest; of none up to F."""
         shortest = batch.shortest(number_of(self.trimmed, batch.expected))
         return Released(self.fine.noisy(batch.summed(shortest, self), self.noise * self.clip, 2, rng))

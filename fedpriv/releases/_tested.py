@@ -59,24 +59,24 @@ class Ptr:
 
     @property
     def tested(self) -> mechanisms.Ptr:
-        """The test and its branches, in the data's units."""
+        """Propose-test-release's test and branches as a mechanism, in the data's units: the test is run by it."""
         return mechanisms.Ptr(
             clip=self.clip, bound=self.bound, noise=self.noise, test_noise=self.test_noise, failure=self.failure
         )
 
     @property
     def fine(self) -> FineGrid:
-        """Where sums lie, trimmed or not: fine enough for the smaller noise."""
+        """The grid on which sums, trimmed or not, are added up and noised: fine enough for the smaller noise."""
         limit = self.bound * self.clip
         return FineGrid.of(limit, self.noise * limit)
 
     @property
     def mechanism(self) -> mechanisms.Ptr:
-        """The test and its branches at sensitivity 1."""
+        """Propose-test-release as the mechanism that the ledger charges, at sensitivity 1."""
         return replace(self.tested, clip=1.0)
 
     def check(self, expected: float) -> None:
-        """Refuse an F that is no less than the batch, or too small for any test to pass."""
+        """Refuse a study whose F (gradients to trim) is no less than the batch, or too small for a test to pass."""
         self.fine.check(expected / self.sampling, self.clip)
         if not expected >= 2:
             raise FedprivError(f"a trimmed batch needs at least 2 records expected, got {expected:.6g}")
@@ -86,7 +86,7 @@ class Ptr:
             raise FedprivError(f"most must be at least {enough} for the test to pass, got {most} of {expected:.6g}")
 
     def released(self, batch: Batch, rng: Generator) -> Released:
-        """Test, then the branch it chose; F of the next step."""
+        """What a client releases of a batch: the noisy sum, trimmed if a test passes, and how many to trim next."""
         trimmed, usable, tested = number_of(self.trimmed, batch.expected), batch.usable, self.tested
         clipped = np.minimum(batch.lengths[usable], self.clip)
         passed = ptr.passes_test(tested, ptr.safety_margin(tested, clipped, trimmed), rng)
@@ -97,7 +97,7 @@ class Ptr:
         return Released(total, (float(self._next(trimmed, passed, batch.expected)),))
 
     def _next(self, trimmed: int, passed: bool, expected: float) -> int:
-        """F of the next step, from the released test alone."""
+        """F, how many gradients the next step trims, from the released test alone: within 1 and `most`."""
         if not self.step:
             return trimmed
         step = max(number_of(self.step, expected), 1)

@@ -32,39 +32,39 @@ class Kept(Protocol):
 
     @property
     def epsilon(self) -> float | None:
-        """The published total, [S] Theorem 4; None where ε₁ is given."""
+        """The total ε of kept noise as [S] Theorem 4 publishes it; None where a study gives ε₁."""
 
     @property
     def epsilon_1(self) -> float | None:
-        """ε₁; None where the total is given."""
+        """ε₁ of kept noise, the part of records and auto-encoder; None where a study gives the total."""
 
     @property
     def epsilon_2(self) -> float:
-        """ε₂, of the label."""
+        """ε₂ of kept noise, the part of the classes' polynomial, and so of the label."""
 
     @property
     def batch(self) -> int | None:
-        """m, the records of a fixed batch."""
+        """m, the records of a fixed batch that a client trains on; None until `filled_kept`."""
 
     @property
     def hidden_noise(self) -> float:
-        """On the first layer in training, a multiple of 2b, the scale of [S]: 1/ψ. It protects nothing."""
+        """Noise on the first layer in training, a multiple of 2b, the scale of [S]: 1/ψ. It protects nothing."""
 
     @property
     def sizes(self) -> Sequence[int] | None:
-        """Inputs, patch (d), hidden (β), last (|h_π|): what a study's model and data have."""
+        """Inputs, patch (d), hidden (β), last (|h_π|) of a study's network and data, which the noise depends on."""
 
     @property
     def xi(self) -> float:
-        """ξ, the weight of adversarial examples."""
+        """ξ, the weight of adversarial examples in a client's training on kept noise."""
 
     @property
     def attacks(self) -> Sequence[str]:
-        """What makes them, an equal share of B_i2 each."""
+        """The attacks on inputs that make a client's adversarial examples, an equal share of B_i2 each."""
 
     @property
     def steps(self) -> int:
-        """T_μ, the steps of each."""
+        """T_μ, the steps of each attack on inputs that makes adversarial examples for training."""
 
 
 Total = Annotated[float | None, positive, "the published total ε; 1 where epsilon_1 is not given either"]
@@ -122,7 +122,7 @@ KEPT = Registry("release", Kept, (StoBatch, AdLm), proof=UNPROVED)
 
 
 def filled_kept(kept: Kept, records: int, sizes: Sequence[int]) -> Kept:
-    """With m, and the sizes of the model that is really there; refused where others are claimed, or too few records.
+    """StoBatch or AdLm with batch size m and the real model's sizes; refused where others are claimed, or records few.
 
     >>> filled_kept(AdLm(epsilon_1=0.5), 100, (784, 25, 196, 256)).batch
     100
@@ -141,7 +141,7 @@ def filled_kept(kept: Kept, records: int, sizes: Sequence[int]) -> Kept:
 
 
 def mechanism_of(kept: Kept) -> FunctionalMechanism:
-    """The noise, once m and the sizes are known.
+    """The functional mechanism that noises a client's records, once m and the sizes are known: what it costs.
 
     >>> mnist = filled_kept(StoBatch(epsilon=1.0), 4998, (784, 25, 196, 256))
     >>> round(mechanism_of(mnist).epsilon_1, 4), round(mechanism_of(mnist).published(NORM), 4)
@@ -158,7 +158,7 @@ def mechanism_of(kept: Kept) -> FunctionalMechanism:
 
 
 def settings_of(kept: Kept, *, calibrating: bool = False) -> dict[str, Any]:
-    """All settings as a study has them, ε₁ in the place of the total it followed from, or still to be found."""
+    """A kept release's settings as a resolved study writes them: ε₁ in the total's place, or still to be found."""
     own = asdict(kept)
     if not calibrating:
         own |= {"epsilon": None, "epsilon_1": mechanism_of(kept).epsilon_1}
@@ -167,7 +167,7 @@ def settings_of(kept: Kept, *, calibrating: bool = False) -> dict[str, Any]:
 
 
 def calibrated_kept(kept: Kept, target: float, delta: float) -> Kept:
-    """With the largest ε₁ whose example-level ε(δ) is at most the target.
+    """A kept release with the largest ε₁ whose example-level ε(δ) is at most a study's target.
 
     >>> own = calibrated_kept(filled_kept(AdLm(), 100, (64, 9, 16, 16)), target=30.0, delta=1e-5)
     >>> 29.9 < mechanism_of(own).certified(1e-5).upper <= 30
@@ -175,6 +175,7 @@ def calibrated_kept(kept: Kept, target: float, delta: float) -> Kept:
     """
 
     def cost(epsilon_1: float) -> float:
+        """The certified ε(δ) of the records' noise at this ε₁."""
         tried = mechanism_of(replace(kept, epsilon_1=epsilon_1))
         return Account(tried.events).upper_epsilon(delta)
 
@@ -191,7 +192,7 @@ def calibrated_kept(kept: Kept, target: float, delta: float) -> Kept:
 
 
 def _check(kept: Kept) -> None:
-    """Refuse settings that are wrong by themselves or beside each other."""
+    """Refuse a study's settings of kept noise that are wrong by themselves or beside each other."""
     check_fields(kept)
     if kept.epsilon is not None and kept.epsilon_1 is not None:
         raise FedprivError("epsilon is the published total, which epsilon_1 follows from: give one of them")

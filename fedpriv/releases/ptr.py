@@ -18,7 +18,9 @@ from fedpriv.randomness.wide import rounded_real
 
 
 def safety_margin(ptr: Ptr, norms: ArrayLike, trimmed: int) -> int:
-    """How many records must come or go before one more could move TSUM_F by more than τ: max(F − #{‖x‖ > τ}, 0).
+    """PTR's margin: how many records must come or go before one more could move TSUM_F by more than τ.
+
+    It is max(F − #{‖x‖ > τ}, 0).
 
     [P] Theorem 5.1 in linear time: the r-th long record that joins puts x₍m−F+1+r₎ next in line, and that is longer
     than τ once r ≥ F − #{‖x‖ > τ}. It holds for batches smaller than F too, the empty one included; to take records
@@ -36,7 +38,7 @@ def safety_margin(ptr: Ptr, norms: ArrayLike, trimmed: int) -> int:
 
 
 def kept_rows(norms: ArrayLike, trimmed: int, order: ArrayLike | None = None) -> Mask:
-    """Which records TSUM_F adds up: all but the F longest, of equal ones those that come first in `order`.
+    """Which records a trimmed sum adds up: all but the F longest, of equal ones those that come first in `order`.
 
     `order` numbers the records of the whole data set, each its own number whatever batch it is in. Where no two norms
     are equal none is needed.
@@ -59,7 +61,9 @@ def kept_rows(norms: ArrayLike, trimmed: int, order: ArrayLike | None = None) ->
 
 
 def passes_test(ptr: Ptr, margin: int, rng: Generator) -> bool:
-    """Whether Δ + Lap(0, b), rounded to a whole number, reaches `ptr.enough`; Δ = 0 does with a chance of at most δ₀.
+    """Whether PTR's noisy test lets the trimmed sum through: Δ + Lap(0, b), rounded, reaches `ptr.enough`.
+
+    Δ = 0 does with a chance of at most δ₀.
 
     The margin is whole, and the noise is drawn rounded, exactly. The noisy margin itself goes nowhere: what is costed
     is the bit.
@@ -69,7 +73,9 @@ def passes_test(ptr: Ptr, margin: int, rng: Generator) -> bool:
 
 
 def next_trimmed(trimmed: int, passed: bool, *, step: int, most: int) -> int:
-    """F of the next round, from the released test alone: more after SUM, less after TSUM_F, between 1 and `most`.
+    """PTR's F, the gradients to trim, of the next round, from the test alone: more after SUM, less after TSUM_F.
+
+    It stays between 1 and `most`.
 
     [P] Algorithm 2 and Remark 5.3. Its Appendix B.1.3 says the opposite: trim more the fewer long records there are.
 
@@ -81,7 +87,7 @@ def next_trimmed(trimmed: int, passed: bool, *, step: int, most: int) -> int:
 
 
 def step_ratio(trimmed: int, batch: int) -> float:
-    """η_A/η_B = (n − F)/n: the learning rate after SUM over the one after TSUM_F. [P] Theorem 5.2.
+    """PTR's learning rate after SUM over the one after TSUM_F, η_A/η_B = (n − F)/n. [P] Theorem 5.2.
 
     The ratio is its; its promise of convergence is not, where τ/R is below √((n − F)(n + 1))/n (docs/ptr.md).
 
@@ -94,7 +100,9 @@ def step_ratio(trimmed: int, batch: int) -> float:
 
 
 def check_trimmed(ptr: Ptr, trimmed: int, batch: int) -> None:
-    """Refuse an F that is no less than the expected batch, or at which no batch, however tame, passes every other time.
+    """Refuse a study's F (records trimmed) that is no less than the batch, or at which PTR's test hardly ever passes.
+
+    That is at which no batch, however tame, passes every other time.
 
     >>> check_trimmed(Ptr(clip=1, bound=0.5, noise=1, test_noise=5, failure=1e-5), trimmed=20, batch=256)
     Traceback (most recent call last):
@@ -108,13 +116,13 @@ def check_trimmed(ptr: Ptr, trimmed: int, batch: int) -> None:
 
 
 def _below(trimmed: int, batch: int) -> None:
-    """Refuse an F that is no less than the expected batch."""
+    """Refuse a PTR study's F, the records to trim, that is no less than the expected batch."""
     if not trimmed < batch:
         raise FedprivError(f"trimmed must be less than the expected batch of {batch}, got {trimmed}")
 
 
 def _checked(norms: ArrayLike) -> Vector:
-    """Norms as an array, refused where they are none."""
+    """Norms of a batch's records as an array, for trimming and PTR's test; refused where they are none."""
     lengths = np.asarray(norms, dtype=np.float64)
     if lengths.ndim != 1 or not (np.isfinite(lengths) & (lengths >= 0)).all():
         bad = lengths[~(np.isfinite(lengths) & (lengths >= 0))].ravel()

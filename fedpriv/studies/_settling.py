@@ -7,7 +7,7 @@ from fedpriv.settings import check_fields, settings_of
 
 
 def settle_table(table: object) -> None:
-    """Its numbers Python's own, floats where floats are wanted, in the tables of known classes too; then checked."""
+    """Settle a study's table as it is made: numbers Python's own, floats where wanted, known classes too; checked."""
     families = {own.name: own.family for own in settings_of(type(table))}
     for name, value in fitted_settings(type(table), {each: getattr(table, each) for each in families}).items():
         known = isinstance(value, Kind) and isinstance(families[name], Registry)

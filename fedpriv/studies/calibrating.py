@@ -34,7 +34,7 @@ NEVER = "delta = 0: no finite ε is certified for these messages without a δ: g
 
 
 def calibrated_study(study: Study, dimension: int) -> Study:
-    """The study with its free setting calibrated, all promises checked; refused where one cannot be kept."""
+    """A study with its free setting calibrated and its promises checked, before a run; refused if one is not kept."""
     _check_numbers(study)
     trust_in(study)
     if not study.privacy.delta < 1:
@@ -53,7 +53,7 @@ def calibrated_study(study: Study, dimension: int) -> Study:
 
 
 def _check_numbers(study: Study) -> None:
-    """Refuse numbers of clients that no round can have, or that would count for nothing."""
+    """Refuse a study's numbers of clients (dropouts, fewest) that no round can have, or that count for nothing."""
     dropouts, count = study.privacy.dropouts, study.clients.count
     if not sums_only(study.privacy.trust) and (dropouts or study.privacy.colluding):
         raise FedprivError("privacy: dropouts and colluding count only under secure-aggregation trust")
@@ -71,7 +71,7 @@ def _check_numbers(study: Study) -> None:
 
 
 def _with_free_setting(study: Study, dimension: int) -> Study:
-    """Every setting written out, the free one at the largest ε that meets the target over the whole run."""
+    """A study with every setting written out, the free one at the largest ε within its target over the whole run."""
     target, most, delta = study.privacy.epsilon, releases_of_worst(study), study.privacy.delta
     study = replace(study, privacy=_kept_filled(study.privacy))
     try:
@@ -97,7 +97,7 @@ def _with_free_setting(study: Study, dimension: int) -> Study:
 
 
 def _kept_filled(privacy: Privacy) -> Privacy:
-    """With the ε₁ of a kept release that meets the target, where neither it nor a published total is given."""
+    """A study's privacy table with a kept release's ε₁ calibrated to the target, where no ε of it is given."""
     kept, target = privacy.kept, privacy.epsilon
     if privacy.release is None or kept is None or target is None or (kept.epsilon, kept.epsilon_1) != (None, None):
         return privacy
@@ -109,7 +109,7 @@ def _kept_filled(privacy: Privacy) -> Privacy:
 
 
 def _completed(privacy: Privacy) -> Privacy:
-    """With every setting written out; refused where one is missing."""
+    """A study's privacy table with every setting of mechanism and release written out; refused where one is missing."""
     mechanism = Kind(privacy.mechanism.kind, settings_of(privacy.drawn_by))
     if privacy.is_plain:
         mechanism = privacy.mechanism  # whose clip may be infinite, for which TOML has a word that nobody needs
@@ -123,7 +123,7 @@ def _completed(privacy: Privacy) -> Privacy:
 
 
 def _filled(study: Study, dimension: int, rounds: int, target: float) -> Privacy:
-    """With the setting that is missing, of the release where there is one: that at which so many rounds cost ε."""
+    """A study's privacy table with the missing setting, the release's if there is one: so many rounds then cost ε."""
     privacy, delta = study.privacy, study.privacy.delta
     if privacy.release is None:
         how = privacy.norm
@@ -155,7 +155,7 @@ def _sought(
     kind: Kind, facts: tuple[Any, ...], target: float, delta: float, event_of: Callable[[Any], Event],
     free: str | None = None,
 ) -> Mechanism:  # fmt: skip
-    """The mechanism whose free setting meets a target, sought once in a process; `facts` tell events apart."""
+    """The mechanism whose free setting meets a study's ε, sought once in a process; `facts` tell events apart."""
     asked = repr((kind, facts, target, delta))
     if asked not in _FOUND:
         _FOUND[asked], _ = calibrate(kind.kind, kind.settings, event_of, epsilon=target, delta=delta, free=free)
@@ -163,7 +163,7 @@ def _sought(
 
 
 def _check_promises(study: Study, dimension: int) -> None:
-    """Refuse what is infinite without a δ, a budget below one round, and batches or rounds too small to work on."""
+    """Refuse a study whose ε is infinite without a δ, a budget below one round, or batches or rounds too small."""
     privacy = study.privacy
     first = epsilon_after(study, dimension, 1).upper if privacy.delta == 0 or privacy.budget is not None else 0.0
     if privacy.delta == 0 and first == inf:

@@ -42,26 +42,26 @@ class Clients:
 
     @property
     def attackers(self) -> int:
-        """How many are Byzantine: a share is rounded down."""
+        """How many of a study's clients are Byzantine: a share is rounded down."""
         if isinstance(self.byzantine, int):
             return self.byzantine
         return int(self.byzantine * self.count * (1 + 1e-12))
 
     @property
     def division(self) -> Split | Dealing:
-        """How records are divided: by a word, or by the kind of a table with settings."""
+        """How a study's records are divided among clients: a word, or the dealing of a table with a kind."""
         if isinstance(self.split, Kind):
             return SPLITS.of(self.split)
         return self.split
 
     @property
     def schedule(self) -> Participation:
-        """Who is asked in a round."""
+        """The participation of a study's clients: an object that says which of them each round asks."""
         return PARTICIPATIONS.of(self.participation)
 
     @property
     def most_asked(self) -> int:
-        """How many a round asks at most: all there are, where their number is drawn."""
+        """How many clients a round of a study asks at most: all, where their number is drawn."""
         return self.schedule.surely(self.count) or self.count
 
 
@@ -90,7 +90,7 @@ class Training:
 
     @property
     def met(self) -> float:
-        """The chance that a record has any part in a message: 1 − (1 − q)^s of s local steps, rounded up.
+        """The chance that a record has any part in its client's message, 1 − (1 − q)^s of s local steps, rounded up.
 
         >>> Training(sampling=0.01, local_steps=2).met
         0.019900000000000004

@@ -18,12 +18,12 @@ from fedpriv.studies.study import Study
 
 
 def needs_rows(study: Study) -> bool:
-    """Whether each message must be seen: by the rule, or because sums of floats depend on their order."""
+    """Whether a server must see each message of a round: for its rule, or as sums of floats depend on their order."""
     return study.rule.needs_rows or packing_of(study.privacy.drawn_by) == REAL
 
 
 def of_sum(study: Study, round: int, total: NDArray[np.int64], count: int) -> Vector:
-    """The direction of so many messages, from their sum: the mean of the updates, or its sign under a vote."""
+    """A round's direction from the sum of its messages, as the server has it: the updates' mean, or a vote's signs."""
     mechanism, rule = study.privacy.drawn_by, study.rule
     if study.decoder == "mean":
         return np.asarray(mechanism.decode(total, count), float)
@@ -32,7 +32,7 @@ def of_sum(study: Study, round: int, total: NDArray[np.int64], count: int) -> Ve
 
 
 def of_rows(study: Study, round: int, matrix: Vector, reference: Vector | None = None) -> Vector:
-    """The direction of messages as the rule sees them, a row a client, in their order; a sum is divided by its rows.
+    """A round's direction from messages as the server's rule sees them, a row a client; a sum is divided by its rows.
 
     `reference` is the server's own update, where the rule asks for one.
     """
@@ -46,7 +46,7 @@ def of_rows(study: Study, round: int, matrix: Vector, reference: Vector | None =
 
 
 def rehearse_rule(study: Study, dimension: int) -> None:
-    """Ask a rule or a step of one's own once, for the direction of a few made-up updates, before anybody trains."""
+    """Ask a study's own rule or step once for the direction of made-up updates, before anybody trains: errors show."""
     own = study.aggregation
     if not any(":" in kind for kind in [own.kind, *(step["kind"] for step in own.settings.get("before", []))]):
         return
@@ -57,7 +57,9 @@ def rehearse_rule(study: Study, dimension: int) -> None:
 
 
 def rows_seen(study: Study, symbols: NDArray[np.generic]) -> NDArray[np.float64]:
-    """Messages as the rule sees them, a row each: decoded; symbols about their centre where it counts votes alone.
+    """A round's messages as the server's rule sees them, a row each: decoded, or, where it counts votes, centred.
+
+    Those are symbols about their centre.
 
     They are as they were sent where there is no unbiased decoder. A MajorityVote is asked for rows only behind steps
     that choose among them, and then adds up whole numbers.
@@ -74,4 +76,5 @@ def rows_seen(study: Study, symbols: NDArray[np.generic]) -> NDArray[np.float64]
 
 
 def _draws(study: Study, round: int) -> Generator:
+    """The random generator that the server's rule draws from in a round of a study, as for ties."""
     return stream(study.run.seed, "aggregate", round)

@@ -18,7 +18,7 @@ from fedpriv.studies.study import Kind, Study
 
 
 def parsed_study(content: str, *, name: str = "study", overrides: Iterable[str] = ()) -> Study:
-    """The study of a TOML text, after its overrides; errors name `name` and the dotted path.
+    """The checked study of a TOML text after `--set` overrides; errors name `name` and the dotted path.
 
     >>> parsed_study('data.kind = "Digits"', overrides=["clients.count=10", "run.rounds=2"]).clients.count
     10
@@ -36,7 +36,7 @@ def parsed_study(content: str, *, name: str = "study", overrides: Iterable[str] 
 
 
 def study_tables(content: str, *, name: str = "study", overrides: Iterable[str] = ()) -> Table:
-    """A TOML text as nested tables, after its overrides: nothing in them is checked yet. [sweep] is flat, by paths."""
+    """A study's TOML text as nested tables, after its overrides, nothing checked yet; [sweep] is flat, by paths."""
     try:
         table = tomllib.loads(content)
     except (ValueError, RecursionError) as error:  # not TOML, or a number of thousands of digits
@@ -53,7 +53,10 @@ def study_tables(content: str, *, name: str = "study", overrides: Iterable[str] 
 
 
 def _expand(table: Table) -> None:
-    """`training = "StoBatch"`, or "AdLm": the model and the release of that name, whose settings may still be given."""
+    """Write out a study's `training = "StoBatch"`, or "AdLm", in place: the model and the release of that name.
+
+    Their settings may still be given.
+    """
     word = table.get("training")
     if not isinstance(word, str):
         return
@@ -67,7 +70,7 @@ def _expand(table: Table) -> None:
 
 
 def _train(table: Table, word: str) -> None:
-    """Another of the two words: a study that trains with either keeps its model."""
+    """Set a study's `training` to the other of "StoBatch" and "AdLm": one that trains with either keeps its model."""
     one_of(KEPT, training=word)
     privacy = table.get("privacy")
     release = privacy.get("release") if isinstance(privacy, dict) else None
@@ -78,19 +81,19 @@ def _train(table: Table, word: str) -> None:
 
 
 def study_of(table: Mapping[str, Any]) -> Study:
-    """The study that nested tables describe."""
+    """The checked study that nested tables describe, such as a sweep's cell or a run's resolved one."""
     study: Study = _made(Study, native_values(table), "")
     return study
 
 
 def read_study(source: str, overrides: Iterable[str] = ()) -> Study:
-    """The study of a file, or of that name among those that ship with fedpriv, or of a TOML text."""
+    """The study of a file, of a name among those that ship with fedpriv, or of a TOML text, after its overrides."""
     content, name = content_of(source)
     return parsed_study(content, name=name, overrides=overrides)
 
 
 def open_study(source: str | PathLike[str], overrides: Sequence[str] = ()) -> Study:
-    """The study of a file, or of that name among those that ship; what it names as module:Class is beside its file.
+    """`fedpriv.read_study`: the study of a file, or of a name that ships; its own module:Class are beside its file.
 
     >>> open_study("digits", ["run.rounds=2"]).run.rounds
     2
@@ -106,7 +109,7 @@ def open_study(source: str | PathLike[str], overrides: Sequence[str] = ()) -> St
 
 
 def content_of(source: str) -> tuple[str, str]:
-    """The TOML text that such a source names, and what to call it in an error."""
+    """The TOML text of a study's source (file, name, or text), and what errors call it."""
     if "\n" in source:
         return source, "study"
     path = study_path(source)
@@ -117,7 +120,7 @@ def content_of(source: str) -> tuple[str, str]:
 
 
 def study_path(source: str) -> Path:
-    """Where a study is: a file, else one that ships."""
+    """The path of a study's file, given as a path or as the name of one that ships with fedpriv."""
     path = Path(source)
     if "\0" not in source and (path.is_file() or path.suffix == ".toml" or len(path.parts) != 1):
         return path
@@ -129,18 +132,18 @@ def study_path(source: str) -> Path:
 
 
 def shipped_studies() -> dict[str, Path]:
-    """The studies that come with fedpriv, by name."""
+    """The files of the studies that ship with fedpriv (catalogue/), by name, for `fedpriv list` and `run`."""
     folder = Path(__file__).parent / "catalogue"
     return {path.stem: path for path in sorted(folder.glob("*.toml"))}
 
 
 def study_text(study: Study) -> str:
-    """The whole study as TOML, defaults filled in: `parsed_study(text(study)) == study`."""
+    """The whole study as TOML, defaults filled in, as runs and nodes are handed it: `parsed_study(text) == study`."""
     return toml_text(study.table())
 
 
 def change_settings(table: Table, settings: Iterable[tuple[str, Any]]) -> None:
-    """Set what dotted paths name: tables before what stands in them, kinds before their settings, in whatever order."""
+    """Set a study's settings in its tables by dotted paths, whatever their order: tables and kinds come first."""
     for path, value in sorted(settings, key=lambda each: (each[0].count("."), not each[0].endswith(".kind"))):
         if path == "training" and isinstance(value, str):
             _train(table, value)
@@ -150,7 +153,7 @@ def change_settings(table: Table, settings: Iterable[tuple[str, Any]]) -> None:
 
 
 def _override(table: Table, overrides: Iterable[str]) -> None:
-    """Those of the grid into the grid, all others into the study."""
+    """Put the `--set` words of a command into a study's tables: those of the grid into [sweep], others by path."""
     own, sweep = [], table.get("sweep")
     for words in overrides:
         path, equals, value = words.partition("=")
@@ -168,7 +171,7 @@ def _override(table: Table, overrides: Iterable[str]) -> None:
 
 
 def _value(words: str) -> Any:
-    """A TOML value; a bare word is a string."""
+    """What a `--set` gives a setting: a TOML value; a bare word is a string."""
     try:
         return tomllib.loads(f"value = {words}")["value"]
     except (tomllib.TOMLDecodeError, RecursionError, KeyError):
@@ -178,7 +181,7 @@ def _value(words: str) -> Any:
 
 
 def _made(cls: type[Any], table: Mapping[str, Any], path: str) -> Any:
-    """One dataclass of one table."""
+    """One table of a study's file as its dataclass, keys checked; errors name the dotted path."""
     settings = {own.name: own for own in settings_of(cls)}
     given: Table = {}
     where = path or "the study"
@@ -198,7 +201,7 @@ def _made(cls: type[Any], table: Mapping[str, Any], path: str) -> Any:
 
 
 def _fitting(setting: Setting, value: Any, path: str) -> Any:
-    """The value as a type that its field may have, or an error; the dataclass checks words and bounds."""
+    """A study's value as a type that its setting may have, or an error; the dataclass checks words and bounds."""
     types = [own.type for own in setting.options]
     if type(value) is int and not abs(value) < 2**1000:
         raise FedprivError(f"{path} must be a number that can be meant")

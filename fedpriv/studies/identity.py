@@ -40,7 +40,7 @@ KNOWN: Mapping[str, Registry[Any]] = {  # by path: families whose defaults are k
 
 
 def id_of(study: Any) -> bytes:
-    """Eight bytes that name a study: a hash of the format of ids and of `differing_settings`, in no order.
+    """A study's id, eight bytes that frames and ledgers bear: a hash of what differs from the defaults, in no order.
 
     >>> from fedpriv.studies.file import parsed_study
     >>> id_of(parsed_study('data.kind = "Digits"', overrides=["clients.count=10", "run.rounds=2"])).hex()
@@ -50,17 +50,17 @@ def id_of(study: Any) -> bytes:
 
 
 def whose_study(study_format: int) -> str:
-    """What a file is of whose study has another id: another study, or one whose id is of another format."""
+    """What an error calls the study of a ledger or checkpoint with another id: another one, or of another format."""
     return "another study" if study_format == FORMAT else f"a study of format {study_format}, this one's is {FORMAT}"
 
 
 def identity_text(study: Any) -> str:
-    """All that an id is a hash of, as text: equal for two studies exactly where they ask for the same."""
+    """All that a study's id is a hash of, as text: equal for two studies exactly where they ask for the same."""
     return _text([FORMAT, differing_settings(study)])
 
 
 def differing_settings(study: Any) -> Table:
-    """The settings that differ from their defaults, as nested tables.
+    """A study's settings that differ from their defaults, as nested tables: what its id is made of.
 
     >>> from fedpriv.studies.file import parsed_study
     >>> study = parsed_study('data.kind = "Digits"', overrides=["clients={count=10, byzantine=0}", "run.rounds=2"])
@@ -71,7 +71,7 @@ def differing_settings(study: Any) -> Table:
 
 
 def _differing(table: Any, path: str) -> Table:
-    """Of one dataclass; a table within it is there where anything in it differs."""
+    """What differs from the defaults in one table of a study, tables within it too, for its id."""
     found: Table = {}
     for each in fields(table):
         place = f"{path}.{each.name}" if path else each.name
@@ -82,14 +82,14 @@ def _differing(table: Any, path: str) -> Table:
 
 
 def _written(value: Any, path: str) -> Any:
-    """One value, its tables without what is their default."""
+    """One setting as a study's id has it, its tables without what is their default."""
     if isinstance(value, Kind):
         return _kind(value.table(), path)
     return _differing(value, path) if is_dataclass(value) else native_values(value)
 
 
 def _kind(table: Table, path: str) -> Table:
-    """A table that names a class: its kind, and what differs from that class's defaults."""
+    """A study's table that names a class, for its id: the kind, and what differs from that class's defaults."""
     cls = _class(path, table["kind"])
     given = fitted_settings(cls, {name: value for name, value in table.items() if name != "kind"})
     if "before" in given and f"{path}.before" in KNOWN:
@@ -99,7 +99,7 @@ def _kind(table: Table, path: str) -> Table:
 
 
 def _class(path: str, kind: str) -> type[Any] | None:
-    """The class that a kind names there, where anything is known of it here."""
+    """The class that a kind names at a path of a study, or None where its defaults are not known here."""
     try:
         return KNOWN[path].named(kind)
     except (KeyError, FedprivError):  # not known, or not to be had, which whoever makes it says
@@ -107,18 +107,21 @@ def _class(path: str, kind: str) -> type[Any] | None:
 
 
 def _defaults(cls: type[Any] | None) -> Iterator[tuple[str, Any]]:
+    """The settings of a class that have defaults, each with it: a study's id leaves out what equals them."""
     if cls is not None and is_dataclass(cls):
         yield from ((each.name, _default(each)) for each in fields(cls) if _has_default(each))
 
 
 def _has_default(field: Any) -> bool:
+    """Whether a dataclass's field, a setting of a study, has a default."""
     return field.default is not MISSING or field.default_factory is not MISSING
 
 
 def _default(field: Any) -> Any:
+    """The default of a dataclass's field, a setting of a study, that has one."""
     return field.default if field.default is not MISSING else field.default_factory()
 
 
 def _text(value: Any) -> str:
-    """JSON, where 1 is not 1.0; what JSON has no word for, as Python writes it."""
+    """A setting as text that a study's id is hashed from: JSON, where 1 is not 1.0; else as Python writes it."""
     return json.dumps(value, sort_keys=True, default=repr)

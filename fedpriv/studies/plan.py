@@ -49,7 +49,7 @@ class Plan:
 
     @staticmethod
     def of(study: Study, dimension: int) -> Plan:
-        """The objects of a study that lacks no setting; `calibrated_study` finds the one that may be left out."""
+        """The plan of a study that lacks no setting: all objects it names; `calibrated_study` finds a missing one."""
         return Plan(
             study=study, dimension=dimension, channel=study.privacy.channel, private_sum=study.privacy.private_sum,
             kept=study.privacy.kept, rule=study.rule, optimiser=study.server.stepping,
@@ -58,39 +58,39 @@ class Plan:
 
     @property
     def mechanism(self) -> Mechanism:
-        """What draws the messages."""
+        """The mechanism that draws clients' messages in a run of this study."""
         return self.channel.mechanism
 
     @cached_property
     def text(self) -> str:
-        """The study as TOML, every default written out: what other processes are handed."""
+        """The study as TOML, every default written out: what nodes and workers are handed with a round."""
         return study_file.study_text(self.study)
 
     @cached_property
     def fewest(self) -> int:
-        """The answers without which a round does not count."""
+        """How many answers a round of the run needs to count; with fewer it is asked again, then skipped."""
         return promise.fewest_answers(self.study)
 
     @cached_property
     def releases_of_worst(self) -> int:
-        """In how many rounds the client that is asked most often takes part: the schedule is public."""
+        """In how many of a run's rounds the client that is asked most often takes part: the schedule is public."""
         return promise.releases_of_worst(self.study)
 
     @cached_property
     def affordable(self) -> int:
-        """How many rounds of one client its budget pays for, of those the study plans."""
+        """How many rounds of one client its budget pays for, of those the study plans: there the run stops."""
         return promise.affordable_rounds(self.study, self.dimension)
 
     def event(self, rounds: int = 1) -> Event:
-        """What a ledger is charged for so many rounds of one client; of kept noise, that of its coordinates alone."""
+        """The ledger's event for so many rounds of one client; of kept noise, that of its coordinates alone."""
         return promise.promised_event(self.study, self.dimension, rounds)
 
     def events(self, rounds: int = 1) -> tuple[Event, ...]:
-        """All that so many rounds of one client give away."""
+        """All events that so many rounds of one client give away, as a run's header and costs name them."""
         return promise.promised_events(self.study, self.dimension, rounds)
 
     def epsilon(self, rounds: int) -> Epsilon:
-        """ε at the study's δ after so many rounds of one client.
+        """The certified ε at the study's δ after so many rounds of one client, for a run's records.
 
         Where everybody takes part in every round, the schedule says what will be asked for next: some of it is worked
         out along with this, for right after training no code and no table is in the processor's caches.
@@ -105,6 +105,7 @@ class Plan:
 
     @cached_property
     def _known(self) -> dict[int, Epsilon]:
+        """The ε already worked out, by the number of one client's rounds."""
         return {}
 
     def epsilons(self, rounds: int) -> dict[str, dict[str, Any]]:
@@ -121,9 +122,10 @@ class Plan:
 
     @cached_property
     def _spending(self) -> Callable[[int], Epsilon]:
+        """What `Plan.epsilon` asks: ε at the study's δ as a function of one client's rounds, prepared once."""
         return promise.epsilon_by_rounds(self.study, self.dimension)
 
     @property
     def both_epsilons(self) -> dict[str, Any] | None:
-        """Of kept noise the published ε and the example-level one, never one alone."""
+        """Of kept noise the published ε and the example-level one, never one alone, for a run's header; else None."""
         return promise.both_epsilons(self.study)

@@ -33,7 +33,7 @@ NOTHING = Epsilon(0.0, 0.0, 0.0)
 
 
 def fewest_answers(study: Study) -> int:
-    """The answers without which a round does not count: under secure aggregation those the certificate is made for.
+    """How many answers a round of a study needs to count: of masked sums those that the certificate is made for.
 
     Masks (`clients.masking`) give no sum of fewer, so they are counted before anything leaves, whoever answers then.
     """
@@ -59,7 +59,7 @@ def fewest_answers(study: Study) -> int:
 
 
 def trust_in(study: Study) -> Trust:
-    """Who sees what of a message: of sums, how many of a round's messages are certain to hold honest noise."""
+    """Who sees what of a study's messages; of sums, how many of a round's surely hold honest noise: for its ε."""
     match study.privacy.trust:
         case "local":
             return Local()
@@ -80,13 +80,13 @@ def trust_in(study: Study) -> Trust:
 
 
 def releases_of_worst(study: Study) -> int:
-    """In how many rounds the client that is asked most often takes part: the schedule is public."""
+    """In how many of a study's rounds the client asked most often takes part: the schedule is public."""
     rounds = study.run.rounds
     return int(rounds_of_each(study.clients.schedule, study.clients.count, study.run.seed, rounds).max())
 
 
 def releases_in_message(study: Study) -> int:
-    """How many releases of a client's records a message holds: one for each of its local steps."""
+    """How many releases of a client's records one message of a study holds: one for each of its local steps."""
     return 1 if study.privacy.release is None else study.training.local_steps
 
 
@@ -103,9 +103,9 @@ def units_of(study: Study) -> tuple[Unit, ...]:
 
 
 def promised_events(study: Study, dimension: int, rounds: int = 1, unit: Unit | None = None) -> tuple[Event, ...]:
-    """What `rounds` messages of one client give away of a unit, that which is promised if none is given.
+    """The events of `rounds` messages of one client of a study, as its ε counts them for a unit.
 
-    Of what is kept it is the same however many messages there are.
+    That which is promised if none is given. Of kept noise they are the same however many messages there are.
     """
     kept = study.privacy.kept
     if kept is None:
@@ -114,7 +114,7 @@ def promised_events(study: Study, dimension: int, rounds: int = 1, unit: Unit | 
 
 
 def promised_event(study: Study, dimension: int, rounds: int = 1, unit: Unit | None = None) -> Event:
-    """`rounds` messages of one client, as what draws them has it; each is as many releases as it makes steps.
+    """The event of `rounds` messages of one client, as a ledger is charged; each has a release for each local step.
 
     Of what is kept only the coordinates, without the labels: for what a release is called, not for what it costs.
     """
@@ -133,7 +133,7 @@ def promised_event(study: Study, dimension: int, rounds: int = 1, unit: Unit | N
 
 
 def event_of_messages(study: Study, channel: Channel, dimension: int, rounds: int, unit: Unit | None = None) -> Event:
-    """`rounds` messages that a client draws by this channel, as they count for one unit.
+    """The event of `rounds` messages that a client of a study draws by this channel, as it counts for one unit.
 
     A record has a part in a message with the chance `Training.met`, and else the message is what it would be without:
     the pair that a client's messages are costed by, on a Poisson sample (docs/proofs/messages.md).
@@ -146,20 +146,20 @@ def event_of_messages(study: Study, channel: Channel, dimension: int, rounds: in
 
 
 def curator_of(study: Study) -> PrivateMean:
-    """The rule that adds the noise under central trust: a study there has no other."""
+    """The rule of a study under central trust, which adds the noise: it has no other."""
     if not isinstance(study.rule, PrivateMean):
         raise TypeError(f"{study.aggregation.kind} adds no noise: a study under central trust has a PrivateMean")
     return study.rule
 
 
 def both_epsilons(study: Study) -> dict[str, Any] | None:
-    """Of a kept release the published ε and the example-level one, never one alone; None where there is none."""
+    """Of a study's kept release the published ε and the example-level one, never one alone; else None."""
     kept = study.privacy.kept
     return None if kept is None else mechanism_of(kept).guarantees(NORM, study.privacy.delta)
 
 
 def affordable_rounds(study: Study, dimension: int) -> int:
-    """How many rounds of one client the budget pays for, of those the study plans."""
+    """How many rounds of one client a study's budget pays for, of those it plans: there a run stops."""
     most, budget = releases_of_worst(study), study.privacy.budget
     if budget is None or not study.privacy.promises:
         return most
@@ -172,12 +172,12 @@ def affordable_rounds(study: Study, dimension: int) -> int:
 
 
 def epsilon_after(study: Study, dimension: int, rounds: int) -> Epsilon:
-    """ε(δ) of `rounds` messages of one client."""
+    """The certified ε at a study's δ of `rounds` messages of one client, and the central limit's estimate."""
     return epsilon_by_rounds(study, dimension)(rounds)
 
 
 def epsilon_by_rounds(study: Study, dimension: int, unit: Unit | None = None) -> Callable[[int], Epsilon]:
-    """ε(δ) of a unit as a function of how many messages one client has sent; what of it is alike is made once."""
+    """A study's ε(δ) of a unit as a function of how many messages one client has sent: what it needs is made once."""
     own, delta = study.privacy, study.privacy.delta
     if not own.promises:
         return lambda rounds: Epsilon(inf, inf, None) if rounds else NOTHING
@@ -194,6 +194,7 @@ def epsilon_by_rounds(study: Study, dimension: int, unit: Unit | None = None) ->
     most = releases_of_worst(study) if calibrated else 0
 
     def after(rounds: int) -> Epsilon:
+        """The ε at the study's δ of so many messages of one client, the best of the ways to a bound."""
         if not rounds:
             return NOTHING
         if shown:
@@ -211,15 +212,18 @@ def epsilon_by_rounds(study: Study, dimension: int, unit: Unit | None = None) ->
 
 @lru_cache(maxsize=16)
 def _upper_of_all(events: tuple[Event, ...], delta: float) -> float:
+    """The upper bound of a study's ε at δ for these events, kept for the next question."""
     return Account(events).epsilon(delta).bounds.upper
 
 
 @lru_cache(maxsize=16)  # a course holds its transforms
 def _course(events: tuple[Event, ...], delta: float) -> Course:
+    """The course that answers a study's ε at δ after any number of rounds of these events, kept."""
     return Course(events, delta)
 
 
 @lru_cache(maxsize=4096)
 def _of_messages(events: tuple[Event, ...], delta: float, rounds: int) -> Epsilon:
+    """The ε at δ of so many rounds of a client's messages: both bounds, and the central limit's estimate."""
     own = _course(events, delta)
     return Epsilon(*own.epsilon(rounds), clt_epsilon(own.witnesses(rounds), delta))

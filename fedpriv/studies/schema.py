@@ -23,7 +23,7 @@ Schema = dict[str, Any]
 
 
 def study_schema(families: Iterable[Registry[Any]]) -> Schema:
-    """The schema of a study's file, given every family that it may choose from.
+    """The JSON Schema of a study's file, for `fedpriv schema`, given every family that it may choose from.
 
     >>> study_schema([])["properties"]["run"]["required"]
     ['rounds']
@@ -39,7 +39,7 @@ def study_schema(families: Iterable[Registry[Any]]) -> Schema:
 
 
 def setting_schema(setting: Setting) -> Schema:
-    """The schema of one key; tables with a kind are references to their family's.
+    """The JSON Schema of one setting of a study; tables with a kind are references to their family's.
 
     >>> from fedpriv.mechanisms import Gaussian
     >>> setting_schema(settings_of(Gaussian)[0])
@@ -55,15 +55,17 @@ def setting_schema(setting: Setting) -> Schema:
 
 
 def _word_for_training() -> Schema:
+    """The JSON Schema of a study's `training` where it is one word: "StoBatch" or "AdLm"."""
     return {"enum": list(KEPT), "description": "the model EncodedCnn, and the release of that name"}
 
 
 def _reference(noun: str) -> Schema:
+    """A reference, in a study's JSON Schema, to the family of that noun."""
     return {"$ref": f"#/$defs/{noun}"}
 
 
 def _table(cls: type[Any]) -> Schema:
-    """A table of fixed keys."""
+    """The JSON Schema of a study's table of fixed keys, such as [run], from its dataclass."""
     return {
         "type": "object",
         "properties": {own.name: setting_schema(own) for own in settings_of(cls)},
@@ -73,7 +75,7 @@ def _table(cls: type[Any]) -> Schema:
 
 
 def _family(family: Registry[Any]) -> Schema:
-    """A table with a kind: any of a family, or a class of one's own where the family takes one."""
+    """The JSON Schema of a study's table with a kind: any of a family, or a class of one's own where allowed."""
     members = [_member(family, kind) for kind in family]
     own = {
         "description": f"a {family.noun} of one's own, at module:Class",
@@ -84,6 +86,7 @@ def _family(family: Registry[Any]) -> Schema:
 
 
 def _member(family: Registry[Any], kind: str) -> Schema:
+    """The JSON Schema of a study's table where its kind is this class: its settings, and those it needs."""
     cls = family[kind]
     settings = (*settings_of(cls), *family.beside)
     filled = {own.name for own in settings} if family in (CARRIERS, RELEASES) else {getattr(cls, "assumes", None)}
@@ -98,7 +101,7 @@ def _member(family: Registry[Any], kind: str) -> Schema:
 
 
 def _option(option: Option, noun: str) -> Schema:
-    """What one type allows, within its bounds."""
+    """The JSON Schema of one type that a study's setting may have, within its bounds."""
     found = _type(option.type, noun)
     for constraint in option.constraints:
         found |= constraint.schema
@@ -106,6 +109,7 @@ def _option(option: Option, noun: str) -> Schema:
 
 
 def _type(kind: Any, noun: str) -> Schema:
+    """The JSON Schema of a Python type as a study's settings have them: number, text, list, table, or a kind."""
     if kind is Kind:
         return _reference(noun)
     if kind in TYPES:

@@ -62,6 +62,7 @@ class Study:
     run: Annotated[Run, "how long, from which seed, and how often the run looks and saves"]
 
     def __post_init__(self) -> None:
+        """Refuse a study whose tables do not go together, and write out what its attack, rule and corruption assume."""
         if not (self.name and self.name.isprintable() and not set(self.name) & set("/\\")):
             raise FedprivError(f"name must be a word without slashes, got {self.name!r}")
         if self.clients.attackers and self.attack is None:
@@ -76,6 +77,7 @@ class Study:
         self._check_tolerance()
 
     def _check_release(self) -> None:
+        """Refuse training settings that do not go with the study's release: a batch, or local steps of a kept one."""
         kept = self.privacy.kept
         if self.privacy.release is not None and self.training.batch:
             why = "a release draws its own batch: privacy.release.sampling"
@@ -99,6 +101,7 @@ class Study:
             )
 
     def _check_masking(self) -> None:
+        """Refuse a [masking] table without secure aggregation, or a threshold beside other counts of answers."""
         if self.masking is None:
             return
         if not sums_only(self.privacy.trust):
@@ -110,6 +113,7 @@ class Study:
             )
 
     def _settle_corruption(self) -> None:
+        """Write out every setting of the study's corruption; refuse one of gradients where none are released."""
         if self.corruption is None:
             return
         kind = self.corruption.kind
@@ -124,7 +128,7 @@ class Study:
             )
 
     def _settle_attack(self) -> None:
-        """Refuse what cannot be, and write out what the attackers know and every setting of what they do."""
+        """Refuse a study's attack that cannot be; write out what attackers know and all its settings."""
         if self.attack is None:
             return
         kind, settings, privacy = self.attack.kind, self.attack.settings, self.privacy
@@ -145,7 +149,7 @@ class Study:
         object.__setattr__(self, "attack", table)
 
     def _check_rule(self) -> None:
-        """Refuse a rule that could not work in any round, and write out how many attackers it assumes."""
+        """Refuse a study's rule that could not work in any round; write out how many attackers it assumes."""
         kind = self.aggregation.kind
         settings = self._bounded(
             kind, with_assumed_attackers(kind, self.aggregation.settings, self.clients.attackers, RULES)
@@ -166,7 +170,7 @@ class Study:
             raise FedprivError(f"aggregation: {rule} needs {rule.least} clients, but a round asks {asked} at most")
 
     def _check_symbols(self, rule: Rule) -> None:
-        """Refuse a majority of what is no symbol: a sum of trials and a vote a client are two rules, not one."""
+        """Refuse a study's majority vote of reals: a sum of trials and a vote a client are two rules, not one."""
         if not isinstance(rule_alone(rule), MajorityVote):
             return
         step = rule.mixing if isinstance(rule, Chain) else None
@@ -183,7 +187,7 @@ class Study:
             )
 
     def _bounded(self, kind: str, settings: dict[str, Any]) -> dict[str, Any]:
-        """The settings of a rule that adds noise, its bound being the clip; refused where nobody trusts the server."""
+        """The settings of a study's rule; of one that adds noise with its bound, the clip; refused without trust."""
         privacy = self.privacy
         if not curated(privacy.trust):
             if kind == "PrivateMean":
@@ -211,6 +215,7 @@ class Study:
         return {**settings, "bound": clip}
 
     def _check_tolerance(self) -> None:
+        """Refuse a study that asks for the tolerance of votes where no votes are summed."""
         if self.server.tolerance and (self.rule.needs_rows or self.privacy.mechanism.kind not in POLLED):
             raise FedprivError(
                 "server.tolerance is of votes that are summed: aggregation must be Mean or MajorityVote, and the "
@@ -219,68 +224,71 @@ class Study:
 
     @property
     def _sum(self) -> str | None:
-        """The kind of the release of gradients, of which a setting may still be missing; None where there is none."""
+        """The kind of the study's release of gradients, which may lack a setting still; None where there is none."""
         release = self.privacy.release
         return release.kind if release is not None and release.kind in SUMS else None
 
     @property
     def _votes(self) -> bool:
+        """Whether the study's rule is a majority vote, whose direction has signs alone."""
         rule = rule_alone(self.rule)
         return isinstance(rule, GivesSigns) and rule.votes
 
     @property
     def decoder(self) -> Decoder:
-        """How a direction is read from the messages: a majority vote's is its sign."""
+        """How the server reads a direction from the study's messages: their mean, or a majority vote's sign."""
         return self.server.decoder or ("vote" if self._votes else "mean")
 
     @property
     def rule(self) -> Rule:
-        """The aggregation rule."""
+        """The aggregation rule that the server of this study makes a direction of messages by."""
         return self.aggregation.once(RULES, lambda own: rule_of(own.kind, own.settings, RULES))
 
     @property
     def attacker(self) -> Attack | None:
-        """What Byzantine clients do."""
+        """The attack that the study's Byzantine clients carry out, or None."""
         return None if self.attack is None else _made_attack(self.attack)
 
     @property
     def first_settings(self) -> tuple[float, ...]:
-        """The settings of each client's release that adapt, as they are to begin with."""
+        """The settings of each client's release that adapt, such as clip norms, as the first round has them."""
         private = self.privacy.private_sum
         return () if private is None else first_settings(private, private.sampling * self.clients.records)
 
     @property
     def corrupted(self) -> Corruption | None:
-        """Which share of the records is corrupted, and how."""
+        """What is wrong with the records of the study's clients, and with which share; None if nothing."""
         own = self.corruption
         return None if own is None else own.once(corruption, lambda it: corruption.corruption_of(it.kind, it.settings))
 
     @property
     def knowledge(self) -> Knowledge:
-        """What they know."""
+        """What the study's attackers see of the others' updates and messages; "own" alone if there are none."""
         found: Knowledge = self.attack.settings["knowledge"] if self.attack else "own"
         return found
 
     @property
     def masked(self) -> int | None:
-        """How many clients' messages a sum holds under secure aggregation; None where each message is seen."""
+        """How many clients' messages a sum of this study holds under secure aggregation; None if each is seen."""
         return self.clients.most_asked if sums_only(self.privacy.trust) else None
 
     def table(self) -> dict[str, Any]:
-        """The whole study as nested tables, defaults filled in; None, for which TOML has no word, is left out."""
+        """The whole study as nested tables for its TOML, defaults filled in; None, which TOML lacks, is left out."""
         return {name: value for name, value in _table(self).items() if value != {}}
 
     @cached_property
     def id(self) -> bytes:
-        """Eight bytes that no two different studies share: `fedpriv.studies.identity` says of what."""
+        """Eight bytes that frames and ledgers name the study by: `fedpriv.studies.identity` says of what."""
         return id_of(self)
 
 
 def _made_attack(table: Kind) -> Attack:
+    """The attack that a study's [attack] table names, made once and kept with the table."""
     return table.once(ATTACKS, lambda own: attack_of(own.kind, own.settings))
 
 
 def _table(value: Any) -> dict[str, Any]:
+    """A dataclass of a study as a table of plain values, those within it too; None left out."""
     found: dict[str, Any] = {}
     for each in fields(value):
         own = getattr(value, each.name)

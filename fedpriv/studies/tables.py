@@ -71,6 +71,7 @@ class Privacy:
             raise FedprivError("unit 'record' needs a mechanism: a Plain message promises nothing to any record")
 
     def _check_release(self, release: Kind) -> None:
+        """Refuse a study's release that its trust or its adjacency does not go with."""
         RELEASES.named(release.kind)
         if self.unit == "client":
             raise FedprivError(f"{release.kind} protects records, not clients: unit 'record', or none given")
@@ -90,6 +91,7 @@ class Privacy:
             raise FedprivError("a release is of records that are there or not: adjacency 'add-remove', or none given")
 
     def _check_kept(self, release: Kind) -> None:
+        """Refuse a study's kept release that its trust, adjacency or noise does not go with."""
         if curated(self.trust):
             raise FedprivError(f"{release.kind} protects records from the server too: trust 'local', not central")
         if self.adjacency not in (None, "replace"):
@@ -109,22 +111,22 @@ class Privacy:
 
     @property
     def is_plain(self) -> bool:
-        """Whether messages travel as they are."""
+        """Whether a study's messages travel as they are, without a mechanism's noise."""
         return self.mechanism.kind == "Plain"
 
     @property
     def sends_reals(self) -> bool:
-        """Whether a message is of reals, not of symbols."""
+        """Whether a study's messages are of reals, not of symbols."""
         return self.is_plain or sends_reals(CARRIERS[self.mechanism.kind])
 
     @property
     def promises(self) -> bool:
-        """Whether anything is promised."""
+        """Whether a study promises its clients or their records any ε."""
         return self.release is not None or not self.is_plain or curated(self.trust)
 
     @property
     def private_sum(self) -> PrivateSum | None:
-        """The release of each step, all its settings given; None where there is none, or it is kept."""
+        """The study's private sum of each step's gradients, all settings given; None if none is there, or kept."""
         if self.release is None or self.release.kind in KEPT:
             return None
         try:
@@ -134,7 +136,7 @@ class Privacy:
 
     @property
     def kept(self) -> Kept | None:
-        """The release that is made once and kept for all rounds; None where there is none."""
+        """The study's release that clients make once and keep for all rounds; None where there is none."""
         if self.release is None or self.release.kind not in KEPT:
             return None
         try:
@@ -143,17 +145,17 @@ class Privacy:
             raise FedprivError(f"release: {error}") from None
 
     def check_whole(self) -> None:
-        """Refuse a mechanism that lacks a setting."""
+        """Refuse a study whose mechanism lacks a setting, where none is calibrated."""
         CARRIERS.of(self.mechanism)
 
     @cached_property
     def drawn_by(self) -> Mechanism:
-        """The mechanism that draws messages, all its settings given."""
+        """The mechanism that draws a study's messages; an error where it lacks a setting."""
         return CARRIERS.of(self.mechanism)
 
     @cached_property
     def channel(self) -> Channel:
-        """What an update goes through on its way into a message."""
+        """What a client's update goes through into a message of this study: its bound and its mechanism."""
         return Channel.of(self.norm, self.drawn_by)
 
 
@@ -178,7 +180,7 @@ class Server:
 
     @property
     def stepping(self) -> Optimiser:
-        """How a step is made of a direction."""
+        """The optimiser by which a study's server makes a step of each round's direction."""
         return optimiser_of(self.optimiser, self.momentum)
 
 

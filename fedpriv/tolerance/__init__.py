@@ -51,6 +51,7 @@ class Vote:
     probability: float | None = None  # p_att, in the place of an attack's word: how often an attacker's vote is wrong
 
     def __post_init__(self) -> None:
+        """Refuse a vote whose mechanism has no tolerance, or whose mean or number of clients cannot be."""
         whole(honest=self.honest)
         positive(mean=self.mean)
         one_of(get_args(Attack), attack=self.attack)
@@ -60,26 +61,27 @@ class Vote:
 
     @cached_property
     def ballots(self) -> tuple[Ballot, Ballot]:
-        """What an honest client and an attacker vote, every client's coordinate being x̄."""
+        """What an honest client and an attacker vote on one coordinate, every client's own being x̄."""
         own = self._polled
         return honest_ballot(own, self.mean), attackers_ballot(own, self.mean, self.attack, self.probability)
 
     @property
     def _polled(self) -> Polled:
+        """The voting mechanism whose tolerance is asked; raises for one that does not vote."""
         return polled_mechanism(self.mechanism)
 
     def chances(self, attackers: ArrayLike) -> tuple[Vector, float]:
-        """P(right) for each of these numbers of attackers, every honest client at x̄; and a bound of the error."""
+        """P(the vote is right) for each number of attackers, every honest client at x̄; and a bound of the error."""
         return majority_chances(*self.ballots, self.honest, attackers)
 
     @property
     def published(self) -> tuple[str, float | None]:
-        """The theorem of [F] that speaks of this vote and its K, None where it says nothing."""
+        """[F]'s theorem about this vote, and the attackers K it says are tolerated; None where it says nothing."""
         return tolerance_published.published(self._polled, self.honest, self.mean, self.attack, self.probability)
 
     @cached_property
     def hoeffding(self) -> int | None:
-        """The largest K certified for *all* honest data of mean x̄, every smaller one too; None where there is none.
+        """The most attackers K certified for *all* honest data of mean x̄, fewer too; None where there is none.
 
         A vote is a sum of U independent coins: U = M, and U = 2 for three symbols, whose generating polynomial has real
         zeros where A ≤ B/2. A sum S of n coins with a mean of at least k + 1 has P(S ≤ k) ≤ P(Bin(n, p̄) ≤ k), p̄ being
@@ -100,12 +102,12 @@ class Vote:
 
     @property
     def certifiable(self) -> bool:
-        """Whether a vote is a sum of coins, so that there can be a certificate."""
+        """Whether a vote is a sum of coins, so that a number of attackers can be certified (`hoeffding`)."""
         return self._lean_and_drag[0] is not None
 
     @property
     def _lean_and_drag(self) -> tuple[Fraction | None, Fraction]:
-        """By how much a step of an honest client is above ½ in the mean, and one of an attacker below it."""
+        """How much a step of an honest vote is above ½ in the mean, and one of an attacker below: for `hoeffding`."""
         own, p = self._polled, self.probability
         lean = Fraction(self.mean) / (2 * Fraction(own.scale))
         if p is None:
@@ -121,7 +123,7 @@ class Vote:
 
     @cached_property
     def exact(self) -> int | None:
-        """The largest K such that it and every smaller one are tolerated where each honest client is exactly at x̄.
+        """The most attackers K that are tolerated, fewer too, every honest client at x̄; None where 0 is too many.
 
         None where the vote is not right even without attackers. One whose probability cannot be told from ½ within the
         error of the computation (below 10⁻⁸) counts as wrong. What `hoeffding` certifies is not computed again; from
@@ -139,7 +141,7 @@ class Vote:
         raise FedprivError(f"{reached:,} attackers and more are tolerated: their votes are nearly fair coins")
 
     def tolerates(self, attackers: int) -> bool:
-        """Whether so many attackers, and every smaller number of them, are tolerated, each honest client at x̄."""
+        """Whether the vote survives so many attackers, and any smaller number, each honest client at x̄."""
         natural(attackers=attackers)
         first = 0 if self.hoeffding is None else self.hoeffding + 1
         if self.attack == "omniscient" and self.probability is None:
@@ -147,7 +149,7 @@ class Vote:
         return first > attackers or self._first_wrong(first, attackers + 1) is None
 
     def _first_wrong(self, start: int, end: int) -> int | None:
-        """The first number of attackers, below `end`, that is not tolerated."""
+        """The first number of attackers, from `start` and below `end`, that the vote does not survive; or None."""
         attackers = np.arange(start, end)
         right, error = self.chances(attackers)
         wrong = attackers[~(right - error > 0.5)]
@@ -156,7 +158,7 @@ class Vote:
 
 @lru_cache(maxsize=64)
 def least_mean(mechanism: Mechanism, honest: int, byzantine: int, attack: Attack = "blind") -> float:
-    """The smallest |x̄| at which so many attackers are tolerated, each honest client at x̄; infinite where none is.
+    """The smallest |x̄| of a coordinate whose vote survives so many attackers, honest clients at x̄; or ∞.
 
     By bisection: that a larger mean never hurts is proven for omniscient attackers alone, whose votes ignore it.
 
@@ -177,7 +179,7 @@ def least_mean(mechanism: Mechanism, honest: int, byzantine: int, attack: Attack
 def covered_share(
     mechanism: Mechanism, honest: int, byzantine: int, means: ArrayLike, attack: Attack = "blind"
 ) -> float:
-    """The share of coordinates whose vote survives so many attackers, given the honest means of the coordinates.
+    """The share of a round's coordinates whose vote survives so many attackers, given their honest means.
 
     >>> from fedpriv.mechanisms import Binomial
     >>> covered_share(Binomial(clip=1, scale=2, trials=4), 100, 10, [0.9, 0.5, -0.3, 0.1, 0.0], "omniscient")

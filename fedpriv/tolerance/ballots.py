@@ -37,23 +37,23 @@ class Ballot:
 
     @property
     def steps(self) -> int:
-        """The most there can be."""
+        """The most steps towards the right sign that one client's vote can be."""
         return self.trials * (len(self.law) - 1)
 
     @property
     def mean(self) -> float:
-        """Expected steps."""
+        """The expected steps of one client's vote towards the right sign."""
         return self.trials * sum(step * chance for step, chance in enumerate(self.law))
 
     def log_characteristic(self, angle: Vector) -> NDArray[np.complex128]:
-        """ln E[e^{iθ·steps}], some branch of it; a zero is as good as e^−690."""
+        """ln E[e^{iθ·steps}] of one vote, some branch of it, for the sum of votes; a zero is as good as e^−690."""
         value = sum(chance * np.exp(1j * step * angle) for step, chance in enumerate(self.law))
         found: NDArray[np.complex128] = np.log(np.where(np.abs(value) < 1e-300, 1e-300, value))
         return self.trials * found
 
 
 def polled_mechanism(mechanism: Mechanism) -> Polled:
-    """The mechanism as one whose vote leans by x/2B, or a line that says it is none."""
+    """The voting mechanism whose tolerance is asked, its vote leaning by x/2B; an error where there is none."""
     if isinstance(mechanism, Cldp):
         return mechanism.sign
     if not isinstance(mechanism, Polled):
@@ -64,7 +64,7 @@ def polled_mechanism(mechanism: Mechanism) -> Polled:
 
 
 def honest_ballot(mechanism: Polled, mean: float) -> Ballot:
-    """The vote of a client whose coordinate is `mean` towards the right sign."""
+    """The vote of an honest client, as chances of steps, whose coordinate is `mean` towards the right sign."""
     x = np.array([mean])
     if isinstance(mechanism, Ternary | Ternarize):
         plus, minus = float(mechanism.plus(x)[0]), float(mechanism.minus(x)[0])
@@ -74,7 +74,7 @@ def honest_ballot(mechanism: Polled, mean: float) -> Ballot:
 
 
 def attackers_ballot(mechanism: Polled, mean: float, attack: Attack, probability: float | None = None) -> Ballot:
-    """What one attacker votes.
+    """The vote of one attacker, as chances of steps towards the right sign, by what it knows or how often it errs.
 
     Blind: its honest update −x through the mechanism, x being the mean too. Omniscient: the most extreme symbol against
     the right sign, for certain. With a probability p_att: each trial (symbol) is wrong with it, and otherwise right as
@@ -97,7 +97,7 @@ def attackers_ballot(mechanism: Polled, mean: float, attack: Attack, probability
 
 
 def attack_probabilities(mechanism: Polled) -> tuple[float, float]:
-    """The p_att above which an attacker does harm, and the largest there can be: [F] Theorems 10 and 11."""
+    """The p_att above which an attacker's votes do harm, and the largest there can be: [F] Theorems 10 and 11."""
     match mechanism:
         case Ternary():
             return mechanism.spread / mechanism.scale / 2, mechanism.spread / mechanism.scale
@@ -107,7 +107,7 @@ def attack_probabilities(mechanism: Polled) -> tuple[float, float]:
 
 
 def majority_chances(honest: Ballot, attacker: Ballot, clients: int, attackers: ArrayLike) -> tuple[Vector, float]:
-    """P(the sum is right) for each number of attackers, all votes independent, and a bound of the error.
+    """P(the sum of votes is right) for each number of attackers, votes independent, and a bound of the error.
 
     The convolution by discrete Fourier transform: the characteristic function of a sum is a product of powers, and the
     outcomes above one half add up to a geometric series at each angle. The period holds the sum but for a probability

@@ -91,7 +91,7 @@ class Adapted:
 def messages_frame(
     study: bytes, round: int, clients: Numbers, payload: Bytes, dimension: int, mechanism: Mechanism
 ) -> bytes:
-    """A frame of packed messages; ternary ones name their non-zero coordinates where that is clearly shorter.
+    """A node's frame of packed messages, a row a client; ternary ones sparse where that is clearly shorter.
 
     >>> from fedpriv.mechanisms import StochasticSign
     >>> sign = StochasticSign(clip=1, scale=2)
@@ -107,7 +107,7 @@ def messages_frame(
 
 
 def sum_frame(study: bytes, round: int, clients: Numbers, total: Numbers, alone: int | None = None) -> bytes:
-    """A frame of the sum of some clients' messages, in the smallest width that holds it, and what they would take."""
+    """A node's frame of the sum of some clients' messages, in the smallest width; `alone`: what they would take."""
     low, high = int(total.min()), int(total.max())
     form = next(key for key, kind in _SUMS.items() if np.iinfo(kind).min <= low and high <= np.iinfo(kind).max)
     told = b"" if alone is None else _ALONE.pack(alone)
@@ -115,7 +115,7 @@ def sum_frame(study: bytes, round: int, clients: Numbers, total: Numbers, alone:
 
 
 def adapted_frame(study: bytes, round: int, clients: Numbers, settings: NDArray[np.float64]) -> bytes:
-    """A frame of settings that have moved.
+    """A node's frame of its clients' settings that have moved, such as clip norms, for the next round.
 
     >>> from fedpriv.mechanisms import StochasticSign
     >>> expected = Expected(b"eightful", 3, np.array([6, 7]), 3, StochasticSign(clip=1, scale=2), settings=1)
@@ -126,7 +126,9 @@ def adapted_frame(study: bytes, round: int, clients: Numbers, settings: NDArray[
 
 
 def opened_frame(frame: bytes | memoryview, expected: Expected) -> Messages | Sum | Adapted:
-    """What a frame says, or `Rejected`: size, checksum, study and round, clients and content are checked in this order.
+    """What a node's frame says, checked by the server against what it asked for; else `Rejected`.
+
+    Size, checksum, study and round, clients and content are checked in this order.
 
     A message that is not of the alphabet is rejected where its client sends alone; in company only its row is left out,
     so that a cohort's other clients lose nothing by it.
@@ -159,7 +161,7 @@ def opened_frame(frame: bytes | memoryview, expected: Expected) -> Messages | Su
 
 
 def _opened_sum(clients: Numbers, form: int, content: memoryview, expected: Expected) -> Sum:
-    """A sum that so many messages can have: within their reach, and whole steps of the alphabet from its end.
+    """A frame's sum, checked to be one that so many messages can have: in their reach, in steps of the alphabet.
 
     Under secure aggregation any residue may come: who looks at a sum modulo 2ʷ cannot tell.
     """
@@ -183,12 +185,12 @@ def _opened_sum(clients: Numbers, form: int, content: memoryview, expected: Expe
 
 
 def _size(expected: Expected) -> int:
-    """Bytes of one message in full."""
+    """Bytes that one packed message must have in full, by the expected mechanism and dimension."""
     return packing_of(expected.mechanism).size(expected.dimension)
 
 
 def _lengths(form: int, count: int, expected: Expected) -> range:
-    """How long the content of a form may be."""
+    """How many bytes a frame's content of that form may have, for so many clients: any others are rejected."""
     if form == _SPARSE and isinstance(packing_of(expected.mechanism), Trits):
         return range(count * _size(expected))
     exact = {_DENSE: count * _size(expected)}
@@ -199,7 +201,7 @@ def _lengths(form: int, count: int, expected: Expected) -> range:
 
 
 def _checked_clients(who: memoryview, expected: Expected) -> Numbers:
-    """The clients that a frame speaks for: some of those asked, each once."""
+    """The clients that a frame speaks for: some of those asked, each once, or it is rejected."""
     clients = np.frombuffer(who, CLIENT).astype(np.int64)
     if not clients.size:
         raise Rejected("shape", "a frame must speak for somebody")
@@ -212,7 +214,7 @@ def _checked_clients(who: memoryview, expected: Expected) -> Numbers:
 
 
 def _checked_messages(clients: Numbers, payload: Bytes, expected: Expected) -> Messages:
-    """The messages that are of the alphabet, and the clients whose were not."""
+    """A frame's messages that are of the mechanism's alphabet, and the clients whose were not."""
     good = packing_of(expected.mechanism).valid(payload, expected.dimension)
     if good.all():
         return Messages(clients, payload, clients[:0])

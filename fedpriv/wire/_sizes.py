@@ -20,12 +20,12 @@ HEADER = FRONT + CLIENT.itemsize  # bytes a client that sends alone pays besides
 
 
 def varies(mechanism: Mechanism, masked: int | None) -> bool:
-    """Whether what a message takes depends on what it says: ternary ones are sparse where that is shorter."""
+    """Whether the bytes of a client's message depend on what it says: unmasked ternary ones may be sparse."""
     return masked is None and isinstance(packing_of(mechanism), Trits)
 
 
 def masked_bits(mechanism: Mechanism, clients: int) -> int:
-    """Bits a coordinate under secure aggregation: ⌈log₂(M·n + 1)⌉, where one message has M + 1 values.
+    """Bits that a coordinate takes under secure aggregation, ⌈log₂(M·n + 1)⌉: one message has M + 1 values.
 
     >>> from fedpriv.mechanisms import Binomial
     >>> masked_bits(Binomial(clip=1, scale=2, trials=4), 1437)
@@ -38,7 +38,7 @@ def masked_bits(mechanism: Mechanism, clients: int) -> int:
 
 
 def alone(mechanism: Mechanism, dimension: int, payload: Bytes) -> int | None:
-    """Bytes that these messages would take, were each sent by itself; None where each takes the same.
+    """Bytes that these packed messages would take, each sent by itself, for a round's record; None: all take the same.
 
     >>> from fedpriv.mechanisms import StochasticSign, Ternary
     >>> silent = np.full((3, 200), 121, np.uint8)
@@ -59,14 +59,14 @@ class Size(NamedTuple):
 
     @property
     def whole(self) -> int:
-        """To the nearest byte."""
+        """A client's bytes in a round, to the nearest whole one."""
         return round(self.bytes)
 
 
 def client_bytes(
     mechanism: Mechanism, dimension: int, masked_clients: int | None, settings: int = 0, *, boxed: bool = False
 ) -> Size:
-    """Payload and header of one client that sends alone; at the masked width where so many are added up unseen.
+    """Bytes one client sends in a round, header and all, for forecasts and run headers; masked, at that width.
 
     Settings that adapt travel in a frame of their own. A ternary message is as short as it speaks rarely: of `Ternary`
     each coordinate does with probability A/B, whatever it is; of `Ternarize` with |x|/B, which is at most
@@ -90,12 +90,12 @@ def client_bytes(
 
 
 def settings_bytes(settings: int) -> int:
-    """What a client sends besides where so many settings of its release adapt."""
+    """Bytes that a client sends besides its message where so many settings of its release adapt."""
     return HEADER + SETTING.itemsize * settings if settings else 0
 
 
 def packed_bits(mechanism: Any, dimension: int, *, boxed: bool = False) -> tuple[float, str]:
-    """Bits a coordinate of one message of so many takes when it is sent alone, headers aside; and what that is.
+    """Bits that a coordinate of one client's message takes without its header, and whether exact or expected.
 
     >>> from fedpriv.mechanisms import Ternary
     >>> bits, word = packed_bits(Ternary(clip=1, peak=0.1, spread=1, scale=10), 100_000)

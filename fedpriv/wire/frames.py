@@ -31,7 +31,7 @@ class Head(NamedTuple):
 def frame_bytes(
     form: int, study: bytes, round: int, clients: NDArray[np.int64], dimension: int, content: bytes
 ) -> bytes:
-    """A frame as bytes."""
+    """A frame as a node sends it: header, check sum, the clients it speaks for and its content, as bytes."""
     head = _HEAD.pack(_MAGIC, _VERSION, form, study, round, len(clients), dimension, len(content))
     who = clients.astype(CLIENT).tobytes()
     checksum = zlib.crc32(content, zlib.crc32(who, zlib.crc32(head)))
@@ -39,7 +39,7 @@ def frame_bytes(
 
 
 def taken_apart(frame: bytes | memoryview, study: bytes, round: int, most: int) -> tuple[Head, memoryview, memoryview]:
-    """The header, the clients and the content of a frame of at most so many bytes, made for that study and round.
+    """A received frame's header, clients and content, checked in size, check sum, study and round; else `Rejected`.
 
     >>> head, who, content = taken_apart(frame_bytes(0, b"eightful", 3, np.array([7]), 2, b"ab"), b"eightful", 3, 100)
     >>> head, np.frombuffer(who, CLIENT), bytes(content)

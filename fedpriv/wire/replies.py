@@ -29,7 +29,7 @@ class Rejected(FedprivError):
 
 
 def reply_bytes(frames: Sequence[bytes], failed: Mapping[int, str]) -> bytes:
-    """A reply as bytes.
+    """A node's reply as bytes: its frames, and for each client without a message why there is none.
 
     >>> frames, failed = frames_of(reply_bytes([b"one", b"two"], {7: "raised"}))
     >>> [bytes(frame) for frame in frames], failed
@@ -45,7 +45,7 @@ def reply_bytes(frames: Sequence[bytes], failed: Mapping[int, str]) -> bytes:
 
 
 def frames_of(content: bytes | memoryview, clients: int | None = None) -> tuple[list[memoryview], dict[int, str]]:
-    """The frames of a reply, unopened, and the failures; `Rejected` where it is no reply.
+    """The frames of a node's reply, unopened, and its clients' failures; `Rejected` where it is no reply.
 
     Of so many clients each may have a frame of its own, and all of them one for their messages and one for their
     settings: many that are empty would take far more memory here than they did on their way.
@@ -70,13 +70,13 @@ def frames_of(content: bytes | memoryview, clients: int | None = None) -> tuple[
 
 
 def _taken(layout: struct.Struct, rest: memoryview) -> tuple[tuple[int, ...], memoryview]:
-    """The next numbers of a reply, and what follows them."""
+    """The next numbers of a received reply, as the layout has them, and what follows them."""
     content, rest = _cut(rest, layout.size)
     return layout.unpack(content), rest
 
 
 def _cut(rest: memoryview, length: int) -> tuple[memoryview, memoryview]:
-    """The next so many bytes of a reply, and what follows them."""
+    """The next so many bytes of a received reply, and what follows them; rejected where it ends before."""
     if len(rest) < length:
         raise Rejected("truncated", f"a reply ends {length - len(rest)} bytes early")
     return rest[:length], rest[length:]
