@@ -42,17 +42,18 @@ FAILED = "attack: it failed"  # all that a node says of an attacker's exception,
 def cohort_reply(
     study_text: str, weights: Rows, round: int, clients: Numbers, settings: Settings | None = None
 ) -> bytes:
-    """The reply of the node that hosts these clients; `settings` are those of their releases that adapt, a row each."""
+    """A simulated node's reply for these clients in a round; `settings` are their adapting releases', a row each."""
     return _cohort(study_text).reply(weights, round, clients, settings)
 
 
 @lru_cache(maxsize=2)
 def _cohort(study_text: str) -> Cohort:
+    """The cohort of a study's text, its data and model prepared, kept in this process for the next round."""
     return Cohort(prepared_before(study_text) or prepared_study(study_file.parsed_study(study_text)))
 
 
 def forget_all() -> None:
-    """Drop what this process has prepared: the data under a study's names may have become others."""
+    """Drop what this process has prepared, before a run: the data under a study's names may have become others."""
     _cohort.cache_clear()
     forget_prepared()
 
@@ -95,7 +96,7 @@ class Cohort:
         self._insight: Insight | None = None
 
     def reply(self, weights: Rows, round: int, clients: Numbers, settings: Settings | None = None) -> bytes:
-        """One frame for all, a stack of messages or their sum; attackers that forge bytes have frames of their own."""
+        """A node's reply to a round: its clients' messages in one frame, stacked or summed; forged ones apart."""
         failed: dict[int, str] = {}
         if self.releasing is not None:
             self.releasing.begin(clients, settings)
@@ -118,7 +119,7 @@ class Cohort:
         return wire.reply_bytes(frames, dict.fromkeys(failed, FAILED) if self._answers else failed)
 
     def _sent(self, seen: Insight, clients: Numbers) -> tuple[Sent, dict[int, str]]:
-        """The messages of a chunk of clients, all speaking as honest ones do; the rows that have none, and why."""
+        """The messages of a chunk of clients, all drawn as honest ones are; which rows have none, and why."""
         updates = self._updates[: len(clients)]
         failures = self._train(seen.weights, seen.round, clients, updates)
         failures |= self.byzantine.change(updates, clients, seen)
@@ -135,7 +136,7 @@ class Cohort:
         return Sent(clients, bounded.rows, payload), failures
 
     def _train(self, weights: Rows, round: int, clients: Numbers, out: Rows) -> dict[int, str]:
-        """The updates of these clients into `out`, those of one width together; the rows that have none, and why."""
+        """Clients' updates of a round into `out`: by releases, kept records or gradients; which rows failed, why."""
         if self.releasing is not None:
             return self.releasing.updates(weights, round, clients, out)
         if self.keeping is not None:
@@ -145,7 +146,7 @@ class Cohort:
         return self._train_by_width(self.division.sizes(clients), weights, round, clients, out)
 
     def _train_by_width(self, sizes: Numbers, weights: Rows, round: int, clients: Numbers, out: Rows) -> dict[int, str]:
-        """The updates of clients who have so many records each."""
+        """Updates of clients who have so many records each, into `out`, width by width; which failed, and why."""
         batch = self.study.training.batch
         counts, wide = used(sizes, batch), widths(sizes, batch)
         failures: dict[int, str] = {}
@@ -161,6 +162,7 @@ class Cohort:
     def _train_alike(
         self, weights: Rows, round: int, clients: Numbers, out: Rows, counts: Numbers | None = None
     ) -> dict[int, str]:
+        """Updates of clients of one width, by a gradient or local steps, into `out`; which rows failed, and why."""
         training, seed = self.study.training, self.study.run.seed
         steps = records_of_steps(self.division, training.batch, training.local_steps, seed, round, clients)
         batches = read(steps, self.pool, self.corrupting, self._scratch)
@@ -175,7 +177,7 @@ class Cohort:
 
 
 def noise_of(source: Source, seed: int, round: int, clients: Numbers) -> Noise:
-    """What the messages of a round are drawn from: each client's own stream, or what nobody can draw again."""
+    """What a round's messages are drawn from: each client's own seeded stream, or noise that nobody draws again."""
     if source == "cryptographic":
         return Fresh(cryptographic_generator(), len(clients))
     return Seeded(seed, round, clients)
