@@ -25,7 +25,7 @@ app = ClientApp()
 
 @app.query()
 def introduce(message: Message, context: Context) -> Message:
-    """Which partition this node holds, and the code it runs."""
+    """Flower's first question to a node: its partition, of how many, and the code it runs, for the server's grid."""
     place: list[Any] = [context.node_config.get(name) for name in ("partition-id", "num-partitions")]
     if None in place:
         return Message(Error(RAISED, "the node's --node-config lacks partition-id or num-partitions"), reply_to=message)
@@ -38,7 +38,7 @@ def introduce(message: Message, context: Context) -> Message:
 
 
 def _prepare(context: Context) -> None:
-    """What would hold up the first round is loaded, and what is wrong with the node's data said."""
+    """Before a node's first round: start its worker or load what answers need, and log what is wrong with its data."""
     if is_executor():
         looked_at = warm.begin_worker(context.node_config)  # a worker looks at the node's data when it starts
         policy = context.node_config.get("policy")
@@ -52,17 +52,18 @@ def _prepare(context: Context) -> None:
 
 @app.train()
 def train(message: Message, context: Context) -> Message:
-    """The answer of the clients asked for, or one line that says why there is none."""
+    """Flower's train message: the clients' reply to a round, or an Error of one line that says why there is none."""
     return _replied("", message, context)
 
 
 @app.train("mask")
 def mask(message: Message, context: Context) -> Message:
-    """One phase of a masked sum (`clients.masking`), or one line that says why this node takes no part."""
+    """Flower's message of one phase of a masked sum: this node's bytes, or an Error of one line why it is not in."""
     return _replied("mask", message, context)
 
 
 def _replied(action: str, message: Message, context: Context) -> Message:
+    """The reply to a `train` or `mask` message: the worker's answer, else one made here; an Error if there is none."""
     at_home()
     content = message.content if message.has_content() else RecordDict()
     outcome = None

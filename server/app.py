@@ -18,7 +18,7 @@ app = ServerApp()
 
 @app.main()
 def main(grid: Grid, context: Context) -> None:
-    """What `flwr run` starts: study, overrides, directory and resume come from the run's configuration."""
+    """What `flwr run` starts on the server: study, overrides, directory and resume are the run configuration's."""
     config = context.run_config
     serve_study(
         grid,
@@ -33,7 +33,7 @@ def main(grid: Grid, context: Context) -> None:
 
 
 def serve_study(grid: Grid, job: Job, *, restarted: bool = False) -> None:
-    """Run the study on the grid's nodes."""
+    """Run a job's study on the nodes of Flower's grid; how it ended is in the run's directory, for the launcher."""
     at_home()
     directory = Path(job.directory)
     begin_job(directory)

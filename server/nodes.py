@@ -67,7 +67,7 @@ class GridDriver:
         self._lost: set[int] = set()  # partitions whose node may come back as another: Flower spoke last, in its stead
 
     def meet(self, patience: float) -> None:
-        """Wait until every partition has its node (the server starts before nodes are there)."""
+        """Wait until every partition has its node on Flower's grid (the server starts before nodes are there)."""
         for _ in self._arrivals(patience, lambda: bool(self._refused) or 0 < self._partitions <= len(self._nodes)):
             pass
         if self._refused:
@@ -77,14 +77,14 @@ class GridDriver:
             raise FedprivError(f"Flower: {wanted} nodes answered within {patience:g} s; look at the nodes' own output")
 
     def ask(self, task: Task) -> Iterator[Answer]:
-        """The answers as they come; at the time-out, an Answer without content for each node that owes one."""
+        """Nodes' answers in a round, as they come; at the time-out, one without content for each node that owes one."""
         with self.one_round():
             for _, answer in self.exchange(task, self.cohorts(task.clients)):
                 yield answer
 
     @contextmanager
     def one_round(self) -> Iterator[None]:
-        """Another round: nodes that are left out are left out of it, and at its end it is seen who is still there."""
+        """A context of one round, which leaves late nodes out; at its end it is seen which nodes are still there."""
         self._rounds += 1
         self._asked = set[int]()
         yield
@@ -98,7 +98,7 @@ class GridDriver:
     def exchange(
         self, task: Task, cohorts: Mapping[int, Numbers], phase: str = "", bodies: Mapping[int, bytes] | None = None
     ) -> Iterator[tuple[int, Answer]]:
-        """Each partition's answer, as it comes; `phase` and `bodies`: of a masked sum, and what each node is told."""
+        """Ask each partition's node, and give its answer as it comes; `phase` and `bodies` are of a masked sum."""
         self._asks += 1
         self._asked |= set(cohorts)
         yield from list(self._send(task, cohorts, phase, bodies or {}))  # all under way before the first is waited for
@@ -119,12 +119,12 @@ class GridDriver:
             yield sent.partition, self._nothing(sent, f"late: no answer within {task.timeout:g} s")
 
     def close(self) -> None:
-        """Nothing is held: Flower ends its nodes."""
+        """Nothing to let go of at a run's end: Flower ends its nodes."""
 
     def _send(
         self, task: Task, cohorts: Mapping[int, Numbers], phase: str, bodies: Mapping[int, bytes]
     ) -> Iterator[tuple[int, Answer]]:
-        """Send each cohort its part; what could not be sent is an answer already."""
+        """Send each node its cohort's part of a round by Flower; what could not be sent is an answer already."""
         weights = Array(np.ascontiguousarray(task.weights))
         until = time.time() + task.timeout if self._restarted else 0.0  # another machine has another clock
         config = ConfigRecord({"study": task.study, "round": task.round, "seconds": task.timeout, "until": until,
@@ -150,19 +150,19 @@ class GridDriver:
                 yield partition, Answer(clients, None, "unsent: Flower did not take the message", 0)
 
     def cohorts(self, clients: Numbers) -> dict[int, Numbers]:
-        """Which of these clients each partition hosts; those that host none are left out."""
+        """Which of these clients each partition's node hosts; partitions that host none are left out."""
         bounds = [part * self._clients // self._partitions for part in range(1, self._partitions)]
         parts = np.split(clients, np.searchsorted(clients, bounds))
         return {partition: own for partition, own in enumerate(parts) if len(own)}
 
     def _push(self, message: Message, sent: Sent) -> bool:
-        """Send one message; Flower leaves out, or names None, what it does not take."""
+        """Send a node one message by Flower's grid, its reply awaited from now on; whether Flower has taken it."""
         found = [each for each in self._grid.push_messages([message]) if each]
         self._waiting.update((each, sent) for each in found)
         return bool(found)
 
     def _arrivals(self, seconds: float, enough: Callable[[], bool]) -> Iterator[tuple[Sent, Message]]:
-        """Replies as they come, until there are enough of them or the time is over."""
+        """Nodes' replies as they come, until there are enough or the time is over; new nodes are met meanwhile."""
         begun = time.monotonic()
         while not enough() and (passed := time.monotonic() - begun) < seconds:
             if self._stop():
@@ -185,7 +185,7 @@ class GridDriver:
                 time.sleep(min(max(passed / 50, 0.002), 0.25))  # what looking too late costs, and looking too often
 
     def _introduced(self, node: int, reply: Message) -> None:
-        """Take a node in, or say why not."""
+        """Take in a node that has said its partition and its code, or note why it is refused."""
         try:
             if reply.has_error():
                 raise FedprivError(f"a client did not start: {_reason(reply)}")
@@ -201,7 +201,7 @@ class GridDriver:
             self._refused.append(f"Flower: {error}")
 
     def _opened(self, sent: Sent, reply: Message) -> Answer:
-        """What a node sent, or why it sent nothing: one malformed reply must not end the run."""
+        """A node's reply as an answer, or why it sent nothing: one malformed reply must not end the run."""
         if reply.has_error():
             return self._nothing(sent, _reason(reply))
         try:
@@ -213,24 +213,24 @@ class GridDriver:
             return self._nothing(sent, f"malformed: {error!r}"[:300])
 
     def _nothing(self, sent: Sent, why: str) -> Answer:
-        """An answer without content; Flower's log shows each reason once, where the records only count."""
+        """An answer without content for a node that gave none; Flower's log shows each reason once."""
         if why not in self._told:
             self._told.add(why)
             getLogger("flwr").warning("partition %d, %d clients: %s", sent.partition, len(sent.clients), why)
         return Answer(sent.clients, None, why, sent.weight)
 
     def _owing(self, ask: int) -> list[Sent]:
-        """What was sent in an exchange and has no reply yet."""
+        """The nodes' messages of one exchange that have no reply yet."""
         return [sent for sent in self._waiting.values() if sent.ask == ask]
 
 
 def _bytes(content: RecordDict) -> int:
-    """What a message's records weigh."""
+    """How many bytes a message's records weigh, for the transport that a round's timings tell."""
     return sum(record.count_bytes() for record in content.values())
 
 
 def _reason(reply: Message) -> str:
-    """Flower's error, in one line: our own clients' are one already, Ray's end with the cause."""
+    """Why a node's reply is an error, in one line of a round's records: refused, raised, or lost (Ray's cause)."""
     said = ("".join(filter(str.isprintable, line[:300])).strip() for line in (reply.error.reason or "").splitlines())
     lines = [line for line in said if line] or ["no reason given"]
     if lines[0].startswith(f"{REFUSED}: "):

@@ -46,7 +46,7 @@ class PrivateStrategy(Strategy):
         self._stop = stop
 
     def start(self, grid: Grid, *_: Any, **__: Any) -> Result:
-        """Meet the nodes and run every round. The model, the rounds and the time-outs are the study's."""
+        """What Flower's server calls: meet the nodes and run every round, all by the study's own settings."""
         driver = GridDriver(grid, self._study.clients.count, restarted=self._restarted, stop=self._stop)
         driver.meet(PATIENCE)
         if driver.deployed and curated(self._study.privacy.trust):
@@ -61,24 +61,24 @@ class PrivateStrategy(Strategy):
     def configure_train(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
-        """None: the rounds ask through `server.nodes`."""
+        """No messages, if Flower asks: the rounds ask through `server.nodes`."""
         return []
 
     def aggregate_train(
         self, server_round: int, replies: Iterable[Message]
     ) -> tuple[ArrayRecord | None, MetricRecord | None]:
-        """None: the rounds aggregate what has passed the wire's checks."""
+        """Nothing, if Flower asks: the rounds aggregate what has passed the wire's checks."""
         return None, None
 
     def configure_evaluate(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
-        """None: the server evaluates on data of its own, clients are asked for nothing that is not accounted."""
+        """No messages, if Flower asks: the server evaluates on data of its own, and clients give no more."""
         return []
 
     def aggregate_evaluate(self, server_round: int, replies: Iterable[Message]) -> MetricRecord | None:
-        """None: no client was asked to evaluate."""
+        """None, if Flower asks: no client was asked to evaluate."""
         return None
 
     def summary(self) -> None:
-        """Nothing: the study file says it all."""
+        """Say nothing of the strategy in Flower's log: the study file says it all."""

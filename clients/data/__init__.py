@@ -23,14 +23,14 @@ class Data(Protocol):
     """What every set can do. Loading the same choice again in one process returns the same pool."""
 
     def load(self) -> Pool:
-        """The records, checked."""
+        """A study's records as a pool, checked: those that clients train on, and those that the server measures by."""
 
     def resolved(self) -> Data:
-        """The choice as any process would make it: paths written out in full."""
+        """The choice as any process would make it: paths in full, for workers that run in other directories."""
 
     @property
     def where(self) -> str | None:
-        """Where the records lie, for people; None where they come with the class."""
+        """Where a study's records lie, for a run's files and people; None where they come with the class."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Digits:
         check_fields(self)
 
     def load(self) -> Pool:
-        """The records, checked.
+        """scikit-learn's digits as a study's pool: 8 × 8 records to train on, and `held_out` others to measure by.
 
         >>> pool = Digits().load()
         >>> len(pool), len(pool.y_test), pool.shape, pool.classes
@@ -54,12 +54,12 @@ class Digits:
         return reading.read_digits(self.held_out, self.divide, self.subtract)
 
     def resolved(self) -> Digits:
-        """Itself: there is nothing to find."""
+        """Itself, in any process: digits have no path to write out."""
         return self
 
     @property
     def where(self) -> None:
-        """Nowhere but in the class."""
+        """None: digits come with scikit-learn, so a run's files name no place that its data lie in."""
 
 
 @dataclass(frozen=True)
@@ -79,12 +79,12 @@ class Idx:
         check_fields(self)
 
     def load(self) -> Pool:
-        """The records, checked."""
+        """The four idx files of a set as a study's pool, checked; read once a process while the files do not change."""
         files = idx.idx_files(Path(str(self.resolved().path)))
         return reading.read_idx_folder(files, reading.files_stamp(files), self.divide, self.subtract, self.classes)
 
     def resolved(self) -> Idx:
-        """With the directory found: `path`, else $FEDPRIV_DATA, else where Debian's package puts Fashion-MNIST."""
+        """The choice with its directory found: `path`, else $FEDPRIV_DATA, else that of Debian's Fashion-MNIST."""
         path = self.path or os.environ.get("FEDPRIV_DATA") or (str(DEBIAN) if DEBIAN.is_dir() else None)
         if path is None:
             raise FedprivError(
@@ -95,7 +95,7 @@ class Idx:
 
     @property
     def where(self) -> str:
-        """The directory."""
+        """The directory of the idx files in full, as a run's files and people are told where its data lie."""
         return str(self.resolved().path)
 
 
@@ -114,18 +114,18 @@ class Arrays:
         check_fields(self)
 
     def load(self) -> Pool:
-        """The records, checked. x stays on disk, unless it is stored column by column: then it is read once."""
+        """The directory's .npy files as a study's pool, checked; x stays on disk if rows are stored in one piece."""
         folder = Path(self.resolved().path)
         stamp = reading.files_stamp(folder / name for name in reading.NPY)
         return reading.read_arrays(folder, stamp, self.held_out, self.divide, self.subtract, self.classes)
 
     def resolved(self) -> Arrays:
-        """With the directory's full path."""
+        """The choice with its directory's path in full, for workers that run in other directories."""
         return replace(self, path=_absolute(self.path))
 
     @property
     def where(self) -> str:
-        """The directory."""
+        """The directory of the .npy files in full, as a run's files and people are told where its data lie."""
         return self.resolved().path
 
 
@@ -152,7 +152,7 @@ class Hub:
         check_fields(self)
 
     def load(self) -> Pool:
-        """The records, checked."""
+        """Two splits of the hub's set as a study's pool, one to train on and one held out, checked."""
         columns, splits = (self.features, self.label), (self.train, self.test)
         name = self.resolved().name
         return reading.read_hub(
@@ -160,12 +160,12 @@ class Hub:
         )
 
     def resolved(self) -> Hub:
-        """With a directory's full path."""
+        """The choice with a path in full, where its name is a directory; a name on the hub stays as it is."""
         return replace(self, name=_absolute(self.name)) if Path(self.name).expanduser().is_dir() else self
 
     @property
     def where(self) -> str:
-        """The hub's name of it, with the commit where that is given, or a directory."""
+        """The set's name on the hub (and commit, if given) or its directory: where a run's files say its data lie."""
         return self.resolved().name + (f"@{self.revision}" if self.revision else "")
 
 
@@ -185,7 +185,7 @@ class Synthetic:
             raise FedprivError(f"classes must be at most records = {self.records}, got {self.classes}")
 
     def load(self) -> Pool:
-        """The records, checked.
+        """Gaussian blobs drawn from the seed as a study's pool: `records` to train on and `held_out` others.
 
         >>> Synthetic(records=6, features=2, classes=3).load().y.tolist()
         [0, 1, 2, 0, 1, 2]
@@ -193,18 +193,19 @@ class Synthetic:
         return reading.synthetic_blobs(self.records, self.features, self.classes, self.held_out, self.seed)
 
     def resolved(self) -> Synthetic:
-        """Itself: there is nothing to find."""
+        """Itself, in any process: blobs have no path to write out."""
         return self
 
     @property
     def where(self) -> None:
-        """Nowhere but in the class."""
+        """None: blobs are drawn, so a run's files name no place that its data lie in."""
 
 
 DATA_SETS = Registry("data set", Data, (Digits, Idx, Arrays, Hub, Synthetic), optional=["resolved"])
 
 
 def _fill_path(data: Any) -> None:
+    """Write the `path` of an `Idx` or `Arrays` as a str into it; refused where it cannot name a directory."""
     path = os.fspath(data.path) if isinstance(data.path, os.PathLike) else data.path
     if not isinstance(path, str) or not path or "\0" in path:
         raise FedprivError(f"path must name a directory, got {path!r}")
@@ -212,7 +213,7 @@ def _fill_path(data: Any) -> None:
 
 
 def _absolute(path: str) -> str:
-    """A path in full: workers are started in directories of their own."""
+    """A data set's path in full, ~ replaced: workers are started in directories of their own."""
     try:
         return str(Path(path).expanduser().absolute())
     except RuntimeError:  # ~somebody, where there is no such person

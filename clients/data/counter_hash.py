@@ -22,7 +22,7 @@ _BLOCK = 1 << 16  # words hashed at a time: half a megabyte stays in the cache
 
 
 def hashed_words(key: int, clients: NDArray[np.int64], count: int) -> Words:
-    """(clients, count) words: row i is the first `count` outputs of splitmix64 from a start of clients[i]'s own.
+    """Row i: the first `count` outputs of splitmix64 from a start of clients[i]'s own, to choose its records by.
 
     The start is itself the clients[i]-th output of splitmix64 from `key`.
 
@@ -34,7 +34,7 @@ def hashed_words(key: int, clients: NDArray[np.int64], count: int) -> Words:
 
 
 def numbers_below(bound: int, words: Words) -> Words:
-    """⌊word · bound / 2⁶⁴⌋ in 64-bit arithmetic, bound ≤ 2³².
+    """Each word as a record's number below `bound` ≤ 2³²: ⌊word · bound / 2⁶⁴⌋, by which `Drawn` deals from the pool.
 
     >>> numbers_below(10, np.array([0, 2**63, 2**64 - 1], np.uint64))
     array([0, 5, 9], dtype=uint64)
@@ -49,7 +49,7 @@ def numbers_below(bound: int, words: Words) -> Words:
 
 
 def by_blocks(rows: int, width: int) -> Iterator[slice]:
-    """Slices of so many rows of words that one stays in the cache.
+    """Slices of so many rows, of `width` words each, that one stays in the cache while clients' records are chosen.
 
     >>> list(by_blocks(5, 2**15))
     [slice(0, 2, None), slice(2, 4, None), slice(4, 6, None)]
@@ -59,7 +59,7 @@ def by_blocks(rows: int, width: int) -> Iterator[slice]:
 
 
 def _mixed(words: Words) -> Words:
-    """The output function of splitmix64, in place."""
+    """splitmix64's output function on every word, in place: it makes `hashed_words` of counters."""
     shifted = np.empty_like(words)
     for shift, factor in _MIX:
         np.right_shift(words, shift, out=shifted)

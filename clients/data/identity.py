@@ -60,7 +60,7 @@ PUBLISHED = {
 
 
 def data_identity(kind: str, pool: Pool) -> Line:
-    """What a run's records say of its data: nothing that depends on the machine, or on where the data lie there."""
+    """What a run's records say of its data (size, classes, digest): nothing of the machine, or of where they lie."""
     absent = np.flatnonzero(np.bincount(pool.y, minlength=pool.classes) == 0)
     return {
         "kind": kind, "shape": list(pool.shape), "records": len(pool), "held_out": len(pool.y_test),
@@ -70,12 +70,12 @@ def data_identity(kind: str, pool: Pool) -> Line:
 
 
 def same_data(was: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
-    """Whether two runs' lines are of the same data."""
+    """Whether two `data_identity` entries, a run's and of here, are of the same data: one digest, as many classes."""
     return bool(was["sha256"] == now["sha256"] and was["classes"] == now["classes"])
 
 
 def data_digest(pool: Pool) -> str:
-    """The digest of a pool's features and labels, worked out once: so once for a path whose files do not change."""
+    """SHA-256 of a pool's features and labels, by which its data are known again; worked out once, then kept."""
     if (known := pool.known.get("sha256")) is None:
         held = pool.x_test if pool.held is None else pool.held
         hashes = []  # of each as a file: an idx file of bytes or of labels that could be, else with its type in front
@@ -101,19 +101,19 @@ def data_digest(pool: Pool) -> str:
 
 
 def data_title(digest: str) -> str | None:
-    """What the public knows the data of a digest as; None where they are nobody's but their owner's."""
+    """The name, such as MNIST, of the public data of that digest, to show to people; None where no known set has it."""
     return _TITLES.get(digest)
 
 
 def _runs_words(labels: Iterable[int]) -> str:
-    """Rising labels, those that stand in a row as first–last."""
+    """Rising labels as in '0, 3–5': how `in_words` names the classes that have no record."""
     gaps = groupby(enumerate(labels), lambda each: each[1] - each[0])
     runs = [[label for _, label in group] for _, group in gaps]
     return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}–{run[-1]}" for run in runs)
 
 
 def in_words(data: Mapping[str, Any], where: str | None = None) -> str:
-    """All that `data_identity` says, for people.
+    """All that a `data_identity` entry says as one phrase, for reports, forecasts and refusals.
 
     >>> own = {"kind": "Arrays", "shape": [6], "records": 60, "held_out": 9, "classes": 4, "classes_absent": 2}
     >>> in_words(own | {"absent": [1, 2], "sha256": "0123456789abcdef" * 4}, "/mine")
@@ -134,12 +134,12 @@ def in_words(data: Mapping[str, Any], where: str | None = None) -> str:
 
 
 def short_identity(data: Mapping[str, Any]) -> str:
-    """In a word or two, to tell runs apart."""
+    """A run's data in a word or two, the public name or kind and digest, to tell runs of a report apart."""
     return data_title(data["sha256"]) or f"{data['kind']} {data['sha256'][:8]}"
 
 
 def _together(hashes: Iterable[str]) -> str:
-    """The digest of a whole set: of its four files' hashes in hexadecimal, one after the other."""
+    """The digest of a data set from its four parts' hashes in hexadecimal, one after the other, for `data_digest`."""
     return sha256("".join(hashes).encode()).hexdigest()
 
 

@@ -34,7 +34,7 @@ class IdxFiles(NamedTuple):
 
 
 def _sets_in(folder: Path) -> dict[str, dict[tuple[str, str], Path]]:
-    """The files of each set in a directory, by half and by what they hold."""
+    """The idx files of each set in a directory, by (half, images or labels): what `idx_files` picks from."""
     try:
         paths = sorted(folder.iterdir()) if folder.is_dir() else []
     except OSError as error:
@@ -48,7 +48,7 @@ def _sets_in(folder: Path) -> dict[str, dict[tuple[str, str], Path]]:
 
 
 def idx_files(where: Path) -> IdxFiles:
-    """The files in a directory; where it holds several sets, as EMNIST's does, `where` is DIRECTORY/emnist-balanced."""
+    """A set's four idx files in a directory; of several there, as EMNIST's, `where` is DIRECTORY/emnist-balanced."""
     folder, wanted = (where, None) if where.is_dir() else (where.parent, where.name)
     sets = _sets_in(folder)
     if wanted is None and len(sets) > 1:
@@ -64,7 +64,7 @@ def idx_files(where: Path) -> IdxFiles:
 
 
 def read_idx(path: Path, dimensions: int) -> NDArray[np.uint8]:
-    """The bytes of one file, of that many dimensions: mapped where it is plain, in memory where it is compressed."""
+    """One idx file's bytes as an array of so many dimensions: mapped where it is plain, in memory where compressed."""
     header, plain = 4 + 4 * dimensions, path.suffix != ".gz"
     try:
         content: NDArray[np.uint8] = (

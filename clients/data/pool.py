@@ -43,14 +43,15 @@ class Pool:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The shape of one record."""
+        """The shape of one training record, for which a study's model is built."""
         return self.x.shape[1:]
 
     def __len__(self) -> int:
+        """How many records there are to train on, those held out aside."""
         return len(self.y)
 
     def batch(self, indices: Numbers, out: Features | None = None) -> tuple[Features, Numbers]:
-        """The records of those numbers, (clients, records, *shape), and their labels.
+        """A cohort's batch: the records of those numbers as a model sees them, (clients, records, *shape), and labels.
 
         Into `out` where it is given, unless they stand one after another as the model wants them: then where they are.
         """
@@ -79,7 +80,7 @@ class Pool:
 
 
 def scaled_features(stored: Stored, divide: float, subtract: float, out: Features | None = None) -> Features:
-    """x / divide − subtract as float32; worked out in float64 where float32 cannot hold what is stored."""
+    """Records as a model sees them, x / divide − subtract in float32; by float64 where float32 cannot hold x."""
     kind = np.result_type(stored.dtype, np.float32).type
     if kind is np.float32:
         result: Features = np.divide(stored, kind(divide), out=out)
@@ -122,7 +123,7 @@ Classes = Annotated[
 
 
 def pool_of(training: Records, held_out: Records, divide: float, subtract: float, classes: int | None = None) -> Pool:
-    """The pool of what was read, every value and label of it checked.
+    """The pool of a data set just read, for a study: every value and label checked, or refused in one line.
 
     Labels are class numbers. There are as many classes as are said, else one more than the largest label.
     """
@@ -144,7 +145,7 @@ def pool_of(training: Records, held_out: Records, divide: float, subtract: float
 
 
 def _counted(training: Records, held_out: Records, y: Numbers, y_test: Numbers) -> int:
-    """One more than the largest label, where that can be what was meant."""
+    """How many classes a data set's labels tell, one more than the largest; refused where that cannot be meant."""
     classes = int(y.max()) + 1
     if not y.min() < y.max():
         raise FedprivError(f"{training.y_name}: every label is {y[0]}; a classifier needs two classes at least")
@@ -164,13 +165,14 @@ def _counted(training: Records, held_out: Records, y: Numbers, y_test: Numbers) 
 
 
 def _check_below(records: Records, y: Numbers, classes: int) -> None:
+    """Refuse a data set with a label that is not below the `classes` its study names."""
     if not y.max() < classes:
         place = int(np.argmax(y >= classes))
         raise FedprivError(f"{records.y_name}: label {place} is {y[place]}, where classes = {classes}")
 
 
 def _check_features(records: Records, divide: float, subtract: float) -> None:
-    """Refuse features that are no records with a label each, and values that float32 cannot hold as a model sees them.
+    """Refuse a data set that is no records with a label each, or with values float32 cannot hold as a model sees them.
 
     Every value must be finite as it is stored and as float32.
     """
@@ -191,7 +193,7 @@ def _check_features(records: Records, divide: float, subtract: float) -> None:
 
 
 def _check_values(records: Records, divide: float, subtract: float) -> None:
-    """Refuse a value that float32 cannot hold as a model sees it."""
+    """Refuse a data set with a value that float32 cannot hold as a model sees it, naming record and value."""
     x = records.x
     step = max(1, (1 << 22) // x[:1].nbytes)  # a block at a time, so that a mapped file stays on disk
     for start in range(0, len(x), step):
@@ -210,6 +212,7 @@ def _check_values(records: Records, divide: float, subtract: float) -> None:
 
 
 def _labels(records: Records) -> Numbers:
+    """A data set's labels as int64; refused where one is no class number 0, 1, 2, …."""
     y = records.y
     if y.dtype.kind not in "fiub":
         raise FedprivError(f"{records.y_name}: labels must be whole numbers from 0, got {y.dtype}")

@@ -25,7 +25,7 @@ Stamp = tuple[tuple[str, int, int, int, int], ...]  # of each file its path, siz
 
 
 def files_stamp(paths: Iterable[Path]) -> Stamp:
-    """What files are, as far as can be told without reading them: a pool is read anew where it has changed.
+    """Each file's path, size, number and two times of change: under another stamp a data set is read anew, not kept.
 
     The second time is the one that nobody can set back.
     """
@@ -35,7 +35,7 @@ def files_stamp(paths: Iterable[Path]) -> Stamp:
 
 @lru_cache(maxsize=4)
 def read_digits(held_out: int, divide: float, subtract: float) -> Pool:
-    """scikit-learn's digits, whole numbers from 0 to 16, as bytes; without its code, which is slow to load."""
+    """A study's `Digits` as a pool: scikit-learn's file, without its code, which loads slowly; `held_out` apart."""
     sklearn = find_spec("sklearn")
     assert sklearn is not None, "scikit-learn is installed with fedpriv"
     file = Path(str(sklearn.origin)).parent / "datasets" / "data" / "digits.csv.gz"
@@ -49,7 +49,7 @@ def read_digits(held_out: int, divide: float, subtract: float) -> Pool:
 
 
 def evenly_by_label(y: Numbers, count: int) -> Numbers:
-    """`count` record numbers at even distances in the order of labels: every class its share, and nothing drawn.
+    """The `count` digits held out: numbers at even distances in order of labels, of every class its share, none drawn.
 
     >>> evenly_by_label(np.array([0, 1, 0, 1, 0, 1, 0, 1]), 2)
     array([4, 5])
@@ -60,7 +60,7 @@ def evenly_by_label(y: Numbers, count: int) -> Numbers:
 
 @lru_cache(maxsize=4)
 def read_idx_folder(files: IdxFiles, stamp: Stamp, divide: float, subtract: float, classes: int | None = None) -> Pool:
-    """The four idx files of a set, which `files_stamp` is of: another one is another call."""
+    """A study's `Idx` data as a pool, from a set's four files; kept in the process while `stamp` is the same."""
     y, y_test = read_idx(files.y, 1), read_idx(files.y_test, 1)
     if y.size and y_test.size and (y.min(), y.max()) == (1, LETTERS) and y_test.min() >= 1:
         y, y_test = y - 1, y_test - 1  # EMNIST numbers its letters from 1, where a class 0 would be a 27th, nobody's
@@ -73,7 +73,7 @@ def read_idx_folder(files: IdxFiles, stamp: Stamp, divide: float, subtract: floa
 def read_arrays(
     folder: Path, stamp: Stamp, held_out: int | None, divide: float, subtract: float, classes: int | None = None
 ) -> Pool:
-    """The .npy files in a directory, which `files_stamp` is of: another one is another call."""
+    """A study's `Arrays` as a pool, from a directory's .npy files; kept in the process while `stamp` is the same."""
     apart = (folder / "x_test.npy").exists() or (folder / "y_test.npy").exists()
     if apart and held_out is not None:
         raise FedprivError(f"{folder} holds x_test.npy or y_test.npy: leave out held_out, or remove them")
@@ -86,7 +86,7 @@ def read_arrays(
 
 
 def _parted(records: Records, held_out: int) -> tuple[Records, Records]:
-    """Records for training, and the last of them, which are held out."""
+    """Records of a study's `Arrays` in two: to train on, and the last `held_out`; refused where sorted by label."""
     x, y, x_name, y_name = records
     if not held_out < min(len(x), len(y)):
         raise FedprivError(f"{x_name}: held_out must be below its {len(x)} records, got {held_out}")
@@ -99,11 +99,12 @@ def _parted(records: Records, held_out: int) -> tuple[Records, Records]:
 
 
 def _npy(folder: Path, x: str, y: str) -> Records:
+    """A study's `Arrays`: features and labels of two .npy files, mapped and unchecked, with their paths for errors."""
     return Records(mapped_array(folder / x), mapped_array(folder / y), str(folder / x), str(folder / y))
 
 
 def mapped_array(path: Path) -> Stored:
-    """The array of a .npy file, read where it is needed."""
+    """The array of a study's or a node's .npy file, mapped, so read where it is needed; refused where it is none."""
     try:
         found = np.load(path, mmap_mode="r", allow_pickle=False)
     except FileNotFoundError:
@@ -122,7 +123,7 @@ def read_hub(
     name: str, subset: str | None, revision: str | None, columns: tuple[str, str], splits: tuple[str, str],
     divide: float, subtract: float, classes: int | None = None,
 ) -> Pool:  # fmt: skip
-    """Two splits of a set of the hub, in the order in which they are stored: the study says who is dealt what."""
+    """A study's `Hub` data as a pool: two splits of a set on the hub, (train, test), in the order they are stored."""
     training, held_out = hub_splits(name, subset, revision, columns, splits)
     return pool_of(training, held_out, divide, subtract, classes)
 
@@ -130,7 +131,7 @@ def read_hub(
 def hub_splits(
     name: str, subset: str | None, revision: str | None, columns: tuple[str, str], splits: Sequence[str]
 ) -> list[Records]:
-    """Some splits of a set of the hub, as they are stored, and nothing of the others."""
+    """The records of some splits of a hub's set by Flower Datasets, unchecked, for `Hub` or a node's own data."""
     os.environ.setdefault("FLWR_TELEMETRY_ENABLED", "0")  # read at import: nobody is told what we load
     try:
         flower = importlib.import_module("flwr_datasets")
@@ -160,9 +161,10 @@ def hub_splits(
 
 @lru_cache(maxsize=4)
 def synthetic_blobs(records: int, features: int, classes: int, held_out: int, seed: int) -> Pool:
-    """Gaussian blobs; labels go round and round."""
+    """A study's `Synthetic` data as a pool: Gaussian blobs around seeded centres; labels go round and round."""
 
     def blobs(purpose: str, count: int) -> Records:
+        """`count` records around the same centres, drawn for one purpose: training, or held out."""
         centres = stream(seed, "synthetic centres").standard_normal((classes, features))
         y = np.arange(count) % classes
         x = centres[y] + stream(seed, purpose).standard_normal((count, features))

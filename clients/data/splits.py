@@ -25,18 +25,18 @@ class Even(Protocol):
 
     @property
     def disjoint(self) -> bool:
-        """No record is at two clients, so that hiding a client hides its records."""
+        """Whether no record is at two clients: only then does hiding a client hide its records, or a release do."""
 
     @property
     def clients(self) -> int:
-        """How many there are."""
+        """How many clients a study's records are divided among."""
 
     @property
     def records_each(self) -> int:
-        """How many records each has."""
+        """How many of a study's records each client holds."""
 
     def of(self, clients: Numbers) -> Numbers:
-        """The record numbers of these clients, (clients, records_each)."""
+        """The pool's record numbers that these clients hold, (clients, records_each): what each of them trains on."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,16 +49,16 @@ class Uneven:
 
     @property
     def clients(self) -> int:
-        """How many there are."""
+        """How many clients records are dealt among, a study's or a node's own; each has its own number of them."""
         return len(self.starts) - 1
 
     def sizes(self, clients: Numbers) -> Numbers:
-        """How many records each of these clients has."""
+        """How many records each of these clients holds, from which its batches follow."""
         asked = checked_clients(clients, self.clients)
         return self.starts[asked + 1] - self.starts[asked]
 
     def of(self, clients: Numbers, places: Numbers) -> Numbers:
-        """The numbers of the records at those places, from 0, of what each client has: (clients, records)."""
+        """The pool's record numbers at those places, from 0, of what each client holds: (clients, records), a batch."""
         starts, ends = (self.starts[checked_clients(clients, self.clients) + further, None] for further in (0, 1))
         if not ((places >= 0) & (places < ends - starts)).all():
             raise FedprivError("places must be from 0 to one below the client's size")
@@ -70,7 +70,7 @@ Division = Even | Uneven
 
 
 def divided_records(split: Split | Dealing, labels: Numbers, clients: int, records_each: int, seed: int) -> Division:
-    """Divide the records that bear these labels, so many to each client: on average, where clients are uneven.
+    """Divide a study's records, which bear these labels, among its clients: so many each, or on average if uneven.
 
     `iid`: dealt out from a shuffled deck. `by-label`: the same as `Shards(each=2)`, most clients see two labels.
     `pool`: every client draws its own from all of them, with replacement, whatever their number; a record may then be
@@ -107,6 +107,7 @@ def divided_records(split: Split | Dealing, labels: Numbers, clients: int, recor
 
 
 def _hands(split: str | Dealing, labels: Numbers, clients: int, seed: int) -> Hands:
+    """Whose each place of the shuffled deck is: by labels, evenly, or by a dealing of the study's, which is checked."""
     if isinstance(split, str):
         if split == "by-label":
             return Shards(each=2).dealt(labels, clients, seed)
@@ -128,16 +129,16 @@ class Dealt:
 
     @property
     def clients(self) -> int:
-        """How many there are."""
+        """How many clients a study's records are dealt to, as many to each."""
         return len(self.table)
 
     @property
     def records_each(self) -> int:
-        """How many records each has."""
+        """How many of a study's records each client is dealt."""
         return int(self.table.shape[1])
 
     def of(self, clients: Numbers) -> Numbers:
-        """The record numbers of these clients, (clients, records_each)."""
+        """The pool's record numbers that these clients were dealt, (clients, records_each), from the table of all."""
         return self.table[checked_clients(clients, self.clients)]
 
 
@@ -151,11 +152,11 @@ class InOrder:
 
     @property
     def disjoint(self) -> bool:
-        """Whether there are enough records for all."""
+        """Whether the pool has enough records for all clients, so that none is at two of them."""
         return self.clients * self.records_each <= self.records
 
     def of(self, clients: Numbers) -> Numbers:
-        """The record numbers of these clients, (clients, records_each)."""
+        """The pool's record numbers of these clients, (clients, records_each), which stand one after another."""
         asked = checked_clients(clients, self.clients)
         return (asked[:, None] * self.records_each + np.arange(self.records_each)) % self.records
 
@@ -174,7 +175,7 @@ class Drawn:
     disjoint: ClassVar[bool] = False
 
     def of(self, clients: Numbers) -> Numbers:
-        """The record numbers of these clients, (clients, records_each)."""
+        """The pool's record numbers that these clients draw by hash, with replacement: (clients, records_each)."""
         asked = checked_clients(clients, self.clients)
         out = np.empty((len(asked), self.records_each), np.int64)
         for rows in by_blocks(len(asked), self.records_each):
@@ -183,7 +184,7 @@ class Drawn:
 
 
 def records_of(division: Division, client: int) -> Numbers:
-    """The numbers of a client's own records."""
+    """The pool's record numbers of one client under any division: what its release, or what it keeps, is made of."""
     who = np.array([client])
     if isinstance(division, Uneven):
         return np.asarray(division.of(who, np.arange(division.sizes(who)[0])[None])[0])
@@ -191,7 +192,7 @@ def records_of(division: Division, client: int) -> Numbers:
 
 
 def checked_clients(clients: Numbers, count: int | None) -> Numbers:
-    """Client numbers, refused where there is no such client."""
+    """Client numbers as an int64 row, refused where a division, or a draw of batches, knows no such client."""
     asked = np.asarray(clients)
     if asked.ndim != 1 or (asked.size and asked.dtype.kind not in "iu"):
         raise FedprivError(f"clients must be a row of whole numbers, got {asked.dtype} of shape {asked.shape}")
@@ -202,5 +203,5 @@ def checked_clients(clients: Numbers, count: int | None) -> Numbers:
 
 
 def key_of(rng: Generator) -> int:
-    """A generator's next 64 bits, as the key of a hash by which clients draw their records (`hashed_words`)."""
+    """A generator's next 64 bits as the key of `hashed_words`, which chooses clients' records, batches, corruptions."""
     return int(random_words(1, rng)[0])

@@ -14,14 +14,14 @@ _LENGTH = struct.Struct("<Q")
 
 
 def send(connection: socket.socket, parts: Sequence[bytes]) -> None:
-    """Write parts of any lengths."""
+    """Write parts of any lengths to a socket, between a node's worker and the process of one of Flower's messages."""
     connection.sendall(b"".join(map(_LENGTH.pack, (len(parts), *map(len, parts)))))
     for part in parts:
         connection.sendall(part)
 
 
 def received(connection: socket.socket) -> list[bytes]:
-    """What `send` wrote; EOFError where that did not come to its end.
+    """The parts that `send` wrote at the socket's other end; EOFError where they do not come to their end.
 
     >>> here, there = socket.socketpair()
     >>> send(here, [b"a model", b""]), received(there)
@@ -33,7 +33,7 @@ def received(connection: socket.socket) -> list[bytes]:
 
 
 def exactly(connection: socket.socket, length: int) -> bytes:
-    """So many bytes; EOFError where there are fewer."""
+    """So many bytes from a socket between a node's worker and a message's process; EOFError where there are fewer."""
     found = bytearray(length)
     view, place = memoryview(found), 0
     while place < length:
@@ -44,7 +44,7 @@ def exactly(connection: socket.socket, length: int) -> bytes:
 
 
 def packed(action: str, content: RecordDict, context: Context) -> list[bytes]:
-    """What a server asks of a node: all of it that an answer depends on."""
+    """A server's message and the node it asks, as parts to hand to the node's worker: all that an answer depends on."""
     arrays = content.array_records["arrays"]
     told = [ConfigRecord(dict(context.node_config)), content.config_records["task"]]
     state = packed_state(context)
@@ -54,7 +54,7 @@ def packed(action: str, content: RecordDict, context: Context) -> list[bytes]:
 
 
 def unpacked(parts: Sequence[bytes]) -> tuple[str, RecordDict, Context]:
-    """What `packed` wrote."""
+    """The action, message and node's Context that `packed` wrote, for the worker's fork that answers."""
     head, (config, task, *rest) = json.loads(parts[0]), parts[1:]
     state, data = rest[: head["state"]], rest[head["state"] :]
     arrays = {name: Array(dtype, tuple(shape), stype, own)
@@ -66,10 +66,10 @@ def unpacked(parts: Sequence[bytes]) -> tuple[str, RecordDict, Context]:
 
 
 def packed_state(context: Context) -> list[bytes]:
-    """What a node keeps between two messages, names and records by turns."""
+    """What a node keeps between two messages as parts, names and records by turns: sent to its worker and back."""
     return [part for name, own in context.state.config_records.items() for part in (name.encode(), own.deflate())]
 
 
 def unpacked_state(parts: Sequence[bytes]) -> dict[str, Any]:
-    """What `packed_state` wrote."""
+    """What a node keeps between two messages, by name, from the parts that `packed_state` wrote."""
     return {name.decode(): ConfigRecord.inflate(own) for name, own in zip(parts[::2], parts[1::2], strict=True)}

@@ -35,7 +35,7 @@ Outcome = tuple[bytes, str]  # an answer, or why there is none
 
 
 def answered_message(action: str, content: RecordDict, context: Context) -> Outcome:
-    """The answer, made in time and under the node's policy, or one line that says why there is none."""
+    """A node's answer to one message, in time and under its policy, and ""; else no bytes, and one line why."""
     from clients.node.policy import Refused
 
     try:
@@ -56,7 +56,7 @@ def answered_message(action: str, content: RecordDict, context: Context) -> Outc
 
 
 def answer_of(node: Node | None, task: Mapping[str, Any]) -> Callable[..., bytes]:
-    """What answers for a node's clients: under its policy, or in a simulation just so."""
+    """What answers a round for a node's clients: the guard of its policy, or in a simulation the cohort at once."""
     from clients.models.gradients import torch_on_one_thread
     from clients.training.cohort import cohort_reply
 
@@ -65,6 +65,7 @@ def answer_of(node: Node | None, task: Mapping[str, Any]) -> Callable[..., bytes
 
 
 def _masked(context: Context, node: Node | None, task: Any, arrays: ArrayRecord) -> bytes:
+    """A node's bytes in answer to one phase of a masked sum, once its policy has let the study pass."""
     from clients.masking import node as masked
     from clients.masking.identity import Identity
     from clients.masking.once import Marker
@@ -78,6 +79,7 @@ def _masked(context: Context, node: Node | None, task: Any, arrays: ArrayRecord)
         node.policy.check(study)
 
     def sealed(sum: bytes, seal: Seal) -> bytes:
+        """The clients' reply for one masked sum, which `sum` tells from others in the ledger, masked by `seal`."""
         drawn = answer_of(node, task)
         if node:
             return drawn(text, weights, round, asked, masked=True, context=sum, sealed=seal)
@@ -95,7 +97,7 @@ def _masked(context: Context, node: Node | None, task: Any, arrays: ArrayRecord)
 
 
 def node_of(context: Context) -> Node | None:
-    """The node that guards its clients; None in a simulation, which has no clients of anybody's to guard."""
+    """The guard of a deployed node's clients, by its --node-config; None in a simulation, with nobody's to guard."""
     if not is_deployed(context):
         return None
     from clients.node.guard import Node
@@ -104,18 +106,18 @@ def node_of(context: Context) -> Node | None:
 
 
 def is_deployed(context: Context) -> bool:
-    """Whether this is somebody's node, and no simulation of one."""
+    """Whether Flower's context is that of somebody's own node, and of no simulation's."""
     return "policy" in context.node_config or is_executor()
 
 
 def is_executor() -> bool:
-    """Whether this process is one that Flower starts for a single message."""
+    """Whether this process is one that a SuperNode starts for a single message: a worker of ours may answer it."""
     return Path(sys.argv[0]).name == EXECUTOR
 
 
 @contextmanager
 def ended_when_late(task: Mapping[str, Any], longest: float = inf) -> Iterator[None]:
-    """End this process at the time-out, where another takes its place.
+    """A context that ends this process at a round's time-out, where another takes its place: hung, it blocks its node.
 
     A hung client would block its node, and the worker beneath it, for all later rounds and the next run (Flower has
     nothing against it). A SuperNode has a process for each message; a worker of Ray's is started anew where

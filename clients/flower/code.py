@@ -15,7 +15,7 @@ BESIDES = ("fedpriv/auditing",)  # what decides no byte of an answer; whatever e
 
 @cache
 def code_identity() -> str:
-    """The version of the protocol, and a digest of the syntax of all modules that an answer may depend on.
+    """Protocol version and digest of the syntax of all modules an answer depends on: server and nodes compare it.
 
     Flower may import the client's code from another checkout than the server's. A comment or a docstring changes
     nothing here: a fleet need not be started anew for it.

@@ -8,7 +8,7 @@ HOME = "FEDPRIV_DIRECTORY"  # the variable that names the directory a run was st
 
 
 def at_home() -> None:
-    """Go to the directory the run was started from, where somebody has said which.
+    """Have a worker of Ray's or Flower's go to the directory its run was started from, where somebody has said which.
 
     Ray puts the directory it is started in before everything else on its workers' path, so it is started in an empty
     one: code that happens to lie in the person's directory, another checkout's, is not what was meant.

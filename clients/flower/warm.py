@@ -33,7 +33,7 @@ NOWHERE = (OSError, EOFError, ValueError, KeyError)  # why there may be no worke
 
 
 def answered_by_worker(code: str, action: str, content: RecordDict, context: Context) -> Outcome | None:
-    """What a worker of the same code answers; None where there is none, and nothing was asked."""
+    """A node's answer to one message by its worker of the same code; None where none is, and nothing was asked."""
     connection, config = None, context.node_config
     with suppress(*NOWHERE):  # a worker that waits for a message, else a new one: there is none, or one of other code
         folder = _folder(config)
@@ -52,7 +52,7 @@ def answered_by_worker(code: str, action: str, content: RecordDict, context: Con
 
 
 def begin_worker(config: Mapping[str, Any]) -> bool:
-    """Start a worker where there is none: it loads while the node waits for its first round. Whether one is there."""
+    """Start a node's worker where there is none, to load while it waits for its first round. Whether one is there."""
     with suppress(*NOWHERE):
         folder = _folder(config)
         try:
@@ -64,13 +64,13 @@ def begin_worker(config: Mapping[str, Any]) -> bool:
 
 
 def is_own_process(connection: socket.socket) -> bool:
-    """Whether the process at the other end is this user's."""
+    """Whether the other end of a node's socket to its worker is a process of this user's: no other is served."""
     there = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
     return bool(struct.unpack("3i", there)[1] == os.geteuid())
 
 
 def _greeted(connect: Callable[[Path], socket.socket], folder: Path, code: str) -> socket.socket | None:
-    """A connection on which a worker has said that it runs this code."""
+    """A connection to a node's worker that has said that it runs this code; None where there is no such worker."""
     with suppress(OSError, EOFError):
         connection = connect(folder)
         if is_own_process(connection) and exactly(connection, len(code)) == code.encode():
@@ -80,7 +80,7 @@ def _greeted(connect: Callable[[Path], socket.socket], folder: Path, code: str) 
 
 
 def _folder(config: Mapping[str, Any]) -> Path:
-    """The directory of a node's ledger, where nobody else may look into it."""
+    """The directory of a node's ledger, where its worker's socket is; OSError where anybody else may look into it."""
     if not hasattr(os, "pidfd_open") or not hasattr(socket, "SO_PEERCRED"):
         raise OSError("this system does not say whose process is at the other end")
     policy = Path(str(config["policy"]))
@@ -93,7 +93,7 @@ def _folder(config: Mapping[str, Any]) -> Path:
 
 
 def _connected(folder: Path) -> socket.socket:
-    """A connection to the worker that is there."""
+    """A connection to the worker that a node has; OSError where it has none."""
     connection = socket.socket(socket.AF_UNIX)
     try:
         with _short(folder) as place:
@@ -105,7 +105,7 @@ def _connected(folder: Path) -> socket.socket:
 
 
 def _started(folder: Path, config: Mapping[str, Any]) -> socket.socket:
-    """A connection to a new worker. It takes the name of any other, and whose name is taken ends.
+    """A connection to a node's new worker. It takes the socket's name of any other, and whose name is taken ends.
 
     It is told of this process's parent, Flower's that starts one for each message and ends with its SuperNode.
     """
@@ -132,7 +132,7 @@ def _started(folder: Path, config: Mapping[str, Any]) -> socket.socket:
 
 @contextmanager
 def _short(folder: Path) -> Iterator[str]:
-    """A directory by a name that fits into a socket's address (107 bytes), however deep it lies."""
+    """A context with the ledger's directory by a name that fits into a socket's address (107 bytes), however deep."""
     number = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         yield f"/proc/self/fd/{number}"

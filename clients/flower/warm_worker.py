@@ -55,7 +55,7 @@ class Worker:
         self._forked(lambda: write_log(told_at_start(policy)), ())
 
     def serve(self, idle: float = IDLE) -> None:
-        """Take messages for as long as anybody may have one."""
+        """Take a node's messages, a fork for each, until its SuperNode ends, another has the name, or it idles."""
         asked = time.monotonic()
         while True:
             ready = set(select([self._listener.fileno(), self._node], [], [], LOOKS)[0])
@@ -81,14 +81,14 @@ class Worker:
 
     @property
     def _named(self) -> bool:
-        """Whether its own socket is the one that the node's messages find."""
+        """Whether this worker's socket is the one that its node's messages find: another may have taken the name."""
         try:
             return self._name.stat().st_ino == self._number
         except OSError:
             return False
 
     def _forked(self, work: Callable[[], None], unsaid: tuple[type[BaseException], ...]) -> None:
-        """Have a fork do some work and end; what else than `unsaid` goes wrong with it stands in the node's log."""
+        """Have a fork of the worker do some work and end; faults other than `unsaid` stand in the node's log."""
         if pid := os.fork():
             self._forks.add(pid)
             return
@@ -104,7 +104,7 @@ class Worker:
 
 
 def answer_message(connection: socket.socket) -> None:
-    """One message, as the process that was started for it would answer it."""
+    """In a worker's fork: read one message off the socket, answer it as its own process would, and write that back."""
     connection.sendall(code_identity().encode())
     action, content, context = unpacked(received(connection))
     at_home()
@@ -113,7 +113,7 @@ def answer_message(connection: socket.socket) -> None:
 
 
 def load_everything() -> None:
-    """Everything that an answer may need; what is loaded by its first use is used, in a round that nobody asked for."""
+    """Load all that a worker's answers may need; a rehearsed round uses what is loaded by its first use."""
     import clients.masking.node
     import clients.training.releasing  # noqa: F401
     from clients.node.policy import total_epsilon
@@ -125,7 +125,7 @@ def load_everything() -> None:
 
 
 def main() -> None:
-    """Serve messages until nobody can have one."""
+    """The process of a node's worker: load everything, look at the node's data, serve messages until nobody has one."""
     folder, number, listener, node, policy = sys.argv[1:]
     with suppress(KeyboardInterrupt), socket.socket(fileno=int(listener)) as own:
         code_identity()  # of the sources as they are now

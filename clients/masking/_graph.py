@@ -40,7 +40,7 @@ class Arrangement(NamedTuple):
 
 @lru_cache(maxsize=64)
 def arranged(members: int, survivors: int, colluding: int, neighbours: int | None) -> Arrangement:
-    """The arrangement for so many members of whom `survivors` must stay; the smallest there is where none is asked for.
+    """A masked sum's graph for so many members, of whom `survivors` must stay; the smallest where none is asked for.
 
     `neighbours` is 0 for everybody.
 
@@ -67,12 +67,12 @@ def arranged(members: int, survivors: int, colluding: int, neighbours: int | Non
 
 
 def check_arranged(members: int, survivors: int, colluding: int, neighbours: int | None) -> None:
-    """Refuse what there is no arrangement for."""
+    """Refuse a masked sum whose members no graph can serve: too few must stay, or too few are neighbours."""
     arranged(members, survivors, colluding, neighbours)
 
 
 def fewest_neighbours(members: int, survivors: int, colluding: int, own: int | None) -> int:
-    """How many neighbours a node's owner asks for at least: so many, 0 for all, None for as many as are safe.
+    """How many neighbours a node's owner asks of a masked sum at least; `own`: so many, 0 all, None as many as safe.
 
     >>> fewest_neighbours(1000, 900, 0, None), fewest_neighbours(5, 4, 0, 20), fewest_neighbours(1000, 900, 0, 20)
     (222, 4, 20)
@@ -83,7 +83,7 @@ def fewest_neighbours(members: int, survivors: int, colluding: int, own: int | N
 
 
 def _sparse(members: int, survivors: int, colluding: int, degree: int) -> Arrangement | None:
-    """The arrangement of that degree, if it keeps its promises."""
+    """A masked sum's graph of so many neighbours each, if it keeps the three promises above; else None."""
     dropped, with_server = members - survivors, min(colluding, members - 1)
     if degree * (2 * dropped + with_server - members) >= 4 * members:
         return None  # whatever the tails: medians are within 1 of means
@@ -99,7 +99,7 @@ def _sparse(members: int, survivors: int, colluding: int, degree: int) -> Arrang
 
 
 def _most(others: int, marked: int, drawn: int, chance: Fraction) -> int:
-    """The least number that the marked ones among those drawn exceed with no more than this chance."""
+    """The number that marked members (dropped, colluding) among drawn neighbours exceed with this chance at most."""
     most = min(marked, drawn)
     limit, above, term = comb(others, drawn) * chance, 0, comb(marked, most) * comb(others - marked, drawn - most)
     while most > 0:

@@ -31,7 +31,7 @@ class Identity:
 
     @staticmethod
     def of(config: Mapping[str, Any]) -> Identity:
-        """What a --node-config names; both or neither."""
+        """The node's key and its peers', from the files that its --node-config names; both or neither."""
         named = [str(config[name]) for name in ("identity", "peers") if name in config]
         if not named:
             return Identity()
@@ -56,11 +56,11 @@ class Identity:
         return Identity(key, known)
 
     def signed(self, content: bytes) -> bytes:
-        """A signature; zeros where there is no key."""
+        """This node's signature of what it says in a masked sum; zeros where it has no key."""
         return self.private.sign(content) if self.private else UNSIGNED
 
     def knows(self, member: int, content: bytes, signature: bytes) -> bool:
-        """Whether that member has signed this; where peers are not known, whatever is said is believed."""
+        """Whether that member of a masked sum has signed this; without peers' keys whatever is said is believed."""
         if self.peers is None:
             return True
         try:

@@ -18,38 +18,38 @@ SEALED = _NONCE + _TAG  # by how much a sealed message is longer
 
 
 def private_key() -> bytes:
-    """A new private key, from the operating system."""
+    """A new X25519 private key from the operating system, for a member of one masked sum."""
     return X25519PrivateKey.generate().private_bytes_raw()
 
 
 def public_key(private: bytes) -> bytes:
-    """The public key that belongs to a private one."""
+    """The X25519 public key of a private one: what a masked sum's member sends, and a recovered key is checked by."""
     return X25519PrivateKey.from_private_bytes(private).public_key().public_bytes_raw()
 
 
 def opened_key(private: bytes) -> Private:
-    """A private key that is used often: to open it takes as long as to agree on a key."""
+    """A member's private key as an object, to agree on many keys with: to open it takes as long as to agree."""
     return X25519PrivateKey.from_private_bytes(private)
 
 
 def agreed_secret(private: Private, public: bytes, salt: bytes, purpose: bytes) -> bytes:
-    """32 bytes that both sides find, and nobody else; a point of low order, which would fix them, is a ValueError."""
+    """The 32 bytes that two members of a masked sum find, and nobody else; ValueError at a point of low order."""
     return derived_key(private.exchange(X25519PublicKey.from_public_bytes(public)), salt, purpose)
 
 
 def derived_key(secret: bytes, salt: bytes, purpose: bytes) -> bytes:
-    """A key for one purpose."""
+    """A key of 32 bytes for one purpose of a masked sum (a letter, a mask), from a secret by HKDF."""
     return HKDF(algorithm=SHA256(), length=KEY, salt=salt, info=purpose).derive(secret)
 
 
 def sealed_bytes(key: bytes, content: bytes, about: bytes) -> bytes:
-    """The content encrypted, and bound to what it is about."""
+    """A letter from one member of a masked sum to another: its content encrypted, and bound to what it is about."""
     nonce = secrets.token_bytes(_NONCE)
     return nonce + AESGCM(key).encrypt(nonce, content, about)
 
 
 def unsealed_bytes(key: bytes, message: bytes, about: bytes) -> bytes | None:
-    """The content that `sealed_bytes` has taken; None where the message is not by this key and about this."""
+    """The content of a letter that `sealed_bytes` wrote; None where it is not by this key and about this."""
     try:
         return AESGCM(key).decrypt(message[:_NONCE], message[_NONCE:], about)
     except (InvalidTag, ValueError):

@@ -21,7 +21,7 @@ _zeros = lru_cache(maxsize=2)(bytes)  # of that length: what is enciphered, kept
 
 
 def residue_type(width: int) -> np.dtype[Any]:
-    """The type of residues of so many bits.
+    """The unsigned type that residues of so many bits have in masks and masked vectors.
 
     >>> residue_type(13), residue_type(17)
     (dtype('uint16'), dtype('uint32'))
@@ -32,7 +32,7 @@ def residue_type(width: int) -> np.dtype[Any]:
 
 
 def mask_stream(key: bytes, dimension: int, width: int) -> Residues:
-    """AES-256-CTR's stream under a key that is used for nothing else, so its counter begins at zero.
+    """A mask of so many residues: AES-256-CTR's stream under a key of no other use, so its counter begins at zero.
 
     Bits past the w-th stay in: they never reach the lower ones, and `packed_residues` drops them.
 
@@ -47,36 +47,36 @@ def mask_stream(key: bytes, dimension: int, width: int) -> Residues:
 
 
 def packed_residues(residues: Residues, width: int) -> bytes:
-    """Residues as bytes, w bits each."""
+    """A masked vector's residues as bytes, w bits each, as a member sends them."""
     return _planes(width).pack(_within(residues, width)[None]).tobytes()
 
 
 def unpacked_residues(content: bytes | memoryview, dimension: int, width: int) -> Residues:
-    """The residues that `packed_residues` wrote; a size that does not fit is refused."""
+    """A masked vector's residues for the server, from `packed_residues`' bytes; other sizes are refused."""
     rows = np.frombuffer(content, np.uint8)[None]
     return np.asarray(_planes(width).unpack(rows, dimension)[0], residue_type(width))
 
 
 def packed_size(dimension: int, width: int) -> int:
-    """How many bytes so many residues of w bits take."""
+    """How many bytes a masked vector of so many residues, of w bits each, takes in a reply."""
     return _planes(width).size(dimension)
 
 
 def _planes(width: int) -> Planes:
-    """How residues of w bits are packed."""
+    """The packing of a masked vector's residues, of w bits each, into bytes and back."""
     return Planes(range(1 << width))
 
 
 def _within(residues: Residues, width: int) -> Residues:
-    """Residues without what their type holds past the w-th bit."""
+    """Residues without what their type holds past the w-th bit, which masks leave there."""
     return np.asarray(residues & residues.dtype.type((1 << width) - 1))
 
 
 def whole_numbers(residues: Residues, width: int) -> NDArray[np.int64]:
-    """Residues as numbers from 0 to 2ʷ − 1."""
+    """An unmasked sum's residues as numbers from 0 to 2ʷ − 1, from which the server works out the total."""
     return _within(residues, width).astype(np.int64)
 
 
 def residues_of(numbers: NDArray[np.int64], width: int) -> Residues:
-    """Whole numbers modulo 2ʷ, in the type that masks have."""
+    """A node's sum of messages in whole numbers as residues modulo 2ʷ, of the type that masks have."""
     return (numbers & ((1 << width) - 1)).astype(residue_type(width))

@@ -47,7 +47,7 @@ class State:
 
 
 def advertised_keys(terms: Terms, me: int, identity: Identity) -> tuple[State, bytes]:
-    """Two new keys: the state, and the public halves, signed."""
+    """Phase 1 of a masked sum: a member's new state with two private keys, and their public halves, signed."""
     channel, pairing = keys.private_key(), keys.private_key()
     session = secrets.token_bytes(SESSION)
     state = State(stage="shares", session=session, about=terms.about, channel=channel, pairing=pairing)
@@ -58,7 +58,7 @@ def advertised_keys(terms: Terms, me: int, identity: Identity) -> tuple[State, b
 def shared_secrets(
     state: State, terms: Terms, me: int, clients: int, content: bytes, identity: Identity, owner: Owner | None = None
 ) -> tuple[State, bytes]:
-    """Its secrets, shared out to its neighbours: a commitment to its seed, then a sealed pair of shares for each.
+    """Phase 2: a member's secrets for its neighbours, a commitment to its seed and a sealed pair of shares for each.
 
     In front, its signature of the roster: nobody is present who does not sign these very keys, now.
     """
@@ -88,7 +88,7 @@ def shared_secrets(
 
 
 def received_shares(state: State, terms: Terms, me: int, clients: int, content: bytes, identity: Identity) -> State:
-    """Take in who has shared secrets out, and the shares for this member; what cannot be opened is held as nothing.
+    """Phase 3: take in who has shared secrets out, and the shares for this member; what no key opens is held as zeros.
 
     The vector is asked of as many clients as the roster says, or of none.
     """
@@ -119,7 +119,7 @@ def received_shares(state: State, terms: Terms, me: int, clients: int, content: 
 
 def masked_vector(state: State, terms: Terms, me: int, vector: Residues, width: int, model: bytes, clients: int) \
         -> tuple[State, Residues]:  # fmt: skip
-    """The vector under its own mask and one with each neighbour; `model` stands for what the vector was made from.
+    """Phase 3: a member's vector under its own mask and one with each neighbour; `model` is what it was made from.
 
     That goes into the masks: a server that sends some members another model gets no sum, and asking twice, were a state
     ever used twice, would not give two vectors under one mask.
@@ -141,7 +141,7 @@ def masked_vector(state: State, terms: Terms, me: int, vector: Residues, width: 
 
 
 def confirmed_survivors(state: State, terms: Terms, me: int, content: bytes, identity: Identity) -> tuple[State, bytes]:
-    """A signature of who survives: of one list, once. Any two lists that enough have signed are the same list."""
+    """Phase 4: a member's signature of who survives, once: any two lists that enough have signed are the same."""
     _expect(state, "opening", terms)
     if state.named:
         raise FedprivError("masking: this node has signed who survives")
@@ -151,7 +151,7 @@ def confirmed_survivors(state: State, terms: Terms, me: int, content: bytes, ide
 
 
 def opened_shares(state: State, terms: Terms, me: int, content: bytes, identity: Identity) -> tuple[State, bytes]:
-    """One share for each holder's ward: of the seed where it survives, of the pairing key where it has dropped out.
+    """Phase 5: a share of each ward's secret for the server: the seed's where it survives, else the pairing key's.
 
     Never both: the state is spent. Refused unless the survivors speak for the threshold's clients, in as many members
     as that takes at least, and, where this node knows its peers, those among them who have signed the same list, of
@@ -170,12 +170,12 @@ def opened_shares(state: State, terms: Terms, me: int, content: bytes, identity:
 
 
 def name_of(listed: bytes) -> bytes:
-    """What stands for a list of survivors."""
+    """SHA-256 of a list of survivors, by which a member's state and its node's disk remember what was signed."""
     return sha256(listed).digest()
 
 
 def _checked(state: State, terms: Terms, content: bytes, me: int) -> tuple[Roster, Survivors]:
-    """Who survives, if a sum of these may be seen; other than this node has signed it is not."""
+    """The roster, and who survives, if a sum of these may be opened; other than this member has signed it is not."""
     roster = Roster.read(terms, state.roster)
     if state.named not in (b"", name_of(content)):
         raise FedprivError("masking: the survivors are others than this node has signed")
@@ -183,40 +183,44 @@ def _checked(state: State, terms: Terms, content: bytes, me: int) -> tuple[Roste
 
 
 def _signed_keys(terms: Terms, member: int, pair: bytes) -> bytes:
+    """The bytes a member signs for its public keys, of this study, round and member: phase 1, and checked in 2."""
     return b"fedpriv masking keys\0" + terms.about + member.to_bytes(4) + pair
 
 
 def _signed_roster(roster: Roster) -> bytes:
+    """The bytes a member signs to say that it has seen this roster: phase 2, and checked by the others in 3."""
     return b"fedpriv masking roster\0" + roster.digest
 
 
 def seed_commitment(roster: Roster, seed: bytes) -> bytes:
-    """What the server compares a seed with that was put together again."""
+    """A member's commitment to its mask's seed: what the server checks a seed by that it put together from shares."""
     return sha256(b"seed\0" + roster.digest + seed).digest()
 
 
 def context_of(present: tuple[int, ...], model: bytes) -> bytes:
-    """What masks depend on besides the roster: who has shared, and what vectors were made from."""
+    """The bytes that go into every mask's key besides the roster: digests of who has shared, and of the model."""
     return b"mask\0" + sha256(np.array(present, MEMBER).tobytes()).digest() + sha256(model).digest()
 
 
 def own_key(roster: Roster, seed: bytes, context: bytes) -> bytes:
-    """The key of the mask that is a member's own."""
+    """The key of the mask that is a member's own, from its seed: for the member, and the server that takes it off."""
     return keys.derived_key(seed, roster.digest, b"own\0" + context)
 
 
 def wards_of(roster: Roster, me: int, present: tuple[int, ...]) -> list[int]:
-    """Whose shares a member's last answer holds, in this order: its own and its neighbours' who are there."""
+    """The members whose shares a member gives the server in the end, in order: itself and its present neighbours."""
     there = set(present)
     return [each for each in roster.holders(me) if each in there]
 
 
 def _expect(state: State, stage: str, terms: Terms) -> None:
+    """Refuse a phase that does not come next in a member's state, or is of another round or study."""
     if state.stage != stage or state.about != terms.about:
         raise FedprivError(f"masking: {stage} asked where {state.stage} comes next, or in another round or study")
 
 
 def _check_present(roster: Roster, signatures: Mapping[int, bytes], me: int, identity: Identity) -> None:
+    """Refuse a server's list of who has shared that lacks this member, enough clients or the roster's signatures."""
     if not set(signatures) <= set(roster.entries) or me not in signatures:
         raise FedprivError("masking: who has shared must be members, and this node among them")
     if roster.clients(signatures) < roster.terms.threshold:
@@ -228,13 +232,15 @@ def _check_present(roster: Roster, signatures: Mapping[int, bytes], me: int, ide
 
 
 def _members(state: State) -> tuple[int, ...]:
+    """The members present in a masked sum, from the bytes in which a state holds them."""
     return tuple(np.frombuffer(state.present, MEMBER).tolist())
 
 
 def _key_with(private: keys.Private, roster: Roster, other: int) -> bytes:
-    """The key of letters between this member and another, in either direction."""
+    """The key of sealed letters (pairs of shares) between this member and another, in either direction."""
     return keys.agreed_secret(private, roster.entries[other].channel, roster.digest, b"channel")
 
 
 def _about(roster: Roster, writer: int, reader: int) -> bytes:
+    """What a sealed letter is bound to, so that no server can pass it off as another's: sum, writer and reader."""
     return roster.digest + writer.to_bytes(4) + reader.to_bytes(4)

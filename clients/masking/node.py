@@ -58,7 +58,7 @@ class Part:
 
 
 def answered_phase(ask: Ask, study: Study, part: Part, memory: RecordDict, answer: Answer) -> bytes:
-    """A node's answer. `memory` is Flower's; what the node knew before is gone from it, whatever happens."""
+    """A node's bytes in answer to one phase of a masked sum; its state before is gone from Flower's memory anyway."""
     if ask.phase not in PHASES or not sums_only(study.privacy.trust):
         raise FedprivError(f"masking: no phase {ask.phase!r} of a study of {study.privacy.trust} trust")
     (me, partitions), identity = part.place, part.identity
@@ -82,7 +82,7 @@ def answered_phase(ask: Ask, study: Study, part: Part, memory: RecordDict, answe
 
 
 def _vector(ask: Ask, study: Study, terms: Terms, part: Part, memory: RecordDict, answer: Answer) -> bytes:
-    """The clients' sum under its masks; whoever answers asks its policy and its ledger first."""
+    """A node's third phase: its clients' sum under its masks; whoever answers asks its policy and its ledger first."""
     weights, me = ask.weights, part.place[0]
     if not len(weights):
         raise FedprivError("masking: a vector is asked for, and no model sent")
@@ -91,6 +91,7 @@ def _vector(ask: Ask, study: Study, terms: Terms, part: Part, memory: RecordDict
     width = vector.width_of(study)
 
     def seal(reply: bytes) -> bytes:
+        """The clients' reply as the node's masked vector: messages added up and masked, the next state in memory."""
         sent = vector.added_vectors(reply, study, ask.round, ask.clients, len(weights))
         if not len(sent.clients):
             raise FedprivError(next(iter(sent.failed.values()), "no client of this node has a message"))
@@ -103,7 +104,7 @@ def _vector(ask: Ask, study: Study, terms: Terms, part: Part, memory: RecordDict
 
 
 def _taken(memory: RecordDict, ask: Ask, part: Part) -> State:
-    """The state, used up: whatever goes wrong now, it is not used again."""
+    """A member's state out of Flower's memory, and marked as used on disk: whatever goes wrong, never used again."""
     found: Mapping[str, Any] | None = memory.config_records.get(_STATE)
     if found is None:
         raise FedprivError("masking: this node has taken no part in the phases before, or has answered this one")
@@ -117,4 +118,5 @@ def _taken(memory: RecordDict, ask: Ask, part: Part) -> State:
 
 
 def _put(memory: RecordDict, state: State) -> None:
+    """Keep a member's state in Flower's memory until the server's next message of the masked sum."""
     memory[_STATE] = ConfigRecord(asdict(state))

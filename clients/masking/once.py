@@ -30,7 +30,7 @@ Marks = dict[str, dict[str, Any]]  # by run; the latest last
 
 
 def _read_marks(file: Path) -> Marks:
-    """The marks in a file, none where there is no file; refused where they are damaged."""
+    """How far each run's masked sums have come, from a node's file; none where it is missing, refused where damaged."""
     try:
         marks: Marks = json.loads(file.read_bytes()) if file.exists() else {}
         kinds = {"session": str, "stage": int, "named": str}
@@ -50,17 +50,17 @@ class Marker:
 
     @staticmethod
     def of(ledger: Path, study: str, run: str) -> Marker:
-        """The marker of a run of a study, which is given in the words of its identity."""
+        """The marker, beside a node's ledger, of a run of a study, which is given in the words of its identity."""
         return Marker(ledger / FOLDER, blake2b(f"{run}\0{study}".encode(), digest_size=16).hexdigest())
 
     def begin(self, session: bytes) -> None:
-        """A new session takes the place of the run's last, which goes no further."""
+        """Mark the run's new session of a masked sum in the place of its last, which goes no further."""
         with self._marks() as marks:
             marks.pop(self.run, None)
             marks[self.run] = {"session": session.hex(), "stage": 0, "named": ""}
 
     def advance(self, session: bytes, stage: int, named: bytes = b"") -> bytes:
-        """Go on to a stage, once, and say what the session had signed before; `named` is what it signs now."""
+        """Mark a masking session as at a phase, once, or refuse; what it signed before. `named`: what it signs now."""
         with self._marks() as marks:
             own = marks.get(self.run)
             if own is None or own["session"] != session.hex() or not own["stage"] < stage:
@@ -71,7 +71,7 @@ class Marker:
 
     @contextmanager
     def _marks(self) -> Iterator[Marks]:
-        """All marks, for this process alone; what becomes of them is on the disk before anything is answered."""
+        """A context with all marks of a node, under a lock; what becomes of them is on disk before any answer."""
         with locked_directory(self.folder):
             file = self.folder / FILE
             marks = _read_marks(file)
@@ -86,7 +86,7 @@ class Marker:
 
 @contextmanager
 def locked_directory(folder: Path) -> Iterator[None]:
-    """A directory of this process alone; whoever else wants it waits."""
+    """A context in which a node's marks of masked sums are this process's alone; whoever else wants them waits."""
     with opened_lock(folder, "session") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
@@ -94,7 +94,7 @@ def locked_directory(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def opened_lock(folder: Path, kept: str) -> Iterator[int]:
-    """A directory of this user alone, made where there is none, as a file to lock; `kept` is what an error calls it."""
+    """A ledger's or marks' directory, this user's alone, as a file to lock; `kept` is an error's word for it."""
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         found = os.open(folder, os.O_RDONLY)

@@ -39,7 +39,7 @@ class Terms:
 
 
 def hosted_clients(study: Study, round: int, partitions: int) -> dict[int, int]:
-    """How many of the clients that a round asks each of so many nodes hosts, by the study alone."""
+    """By node, how many of the clients that a round asks it hosts, by the study alone: part of a masked sum's terms."""
     own = study.clients
     asked = np.sort(own.schedule.asked(own.count, study.run.seed, round))
     bounds = [part * own.count // partitions for part in range(partitions + 1)]
@@ -47,7 +47,7 @@ def hosted_clients(study: Study, round: int, partitions: int) -> dict[int, int]:
 
 
 def terms_of(study: Study, text: str, round: int, hosted: Mapping[int, int]) -> Terms:
-    """The terms of one round of a study, whose text stands for all it says."""
+    """A masked sum's terms in one round of a study, whose text stands for all it says: each member makes its own."""
     return Terms(
         about=sha256(b"fedpriv masking 2\0" + round.to_bytes(8) + text.encode()).digest(),
         round=round,
@@ -66,7 +66,7 @@ class Owner:
     colluding: int = 0  # at least
 
     def check(self, roster: Roster) -> None:
-        """Refuse a graph that the server could cut more easily."""
+        """Refuse a masked sum whose graph a server could cut more easily than this node's policy allows."""
         own, members = roster.terms.colluding, len(roster.entries)
         if own < self.colluding:
             raise FedprivError(f"masking: colluding = {own}, at least {self.colluding} in this client's policy")
@@ -96,6 +96,7 @@ class Roster:
     entries: Mapping[int, Entry]  # by member, rising
 
     def __post_init__(self) -> None:
+        """Refuse a roster with a key twice, too few clients, a node that speaks for others', or no safe graph."""
         keys = [key for entry in self.entries.values() for key in (entry.channel, entry.pairing)]
         if len(set(keys)) != len(keys):
             raise FedprivError("masking: two keys of the roster are the same")
@@ -111,7 +112,7 @@ class Roster:
 
     @staticmethod
     def read(terms: Terms, content: bytes) -> Roster:
-        """A roster from its `content`, or one line that says what is wrong with those bytes."""
+        """A masked sum's roster from the server's bytes, or one line that says what is wrong with them."""
         most = sum(own > 0 for own in terms.hosted.values())
         if not content or len(content) % _ENTRY.itemsize or len(content) > most * _ENTRY.itemsize:
             raise FedprivError(f"masking: a roster of {len(content)} bytes")
@@ -126,7 +127,7 @@ class Roster:
 
     @cached_property
     def content(self) -> bytes:
-        """The members as bytes, as they are sent."""
+        """The roster's members, clients and keys as bytes, as the server sends them to every member."""
         rows = [
             (member, each.clients, each.channel, each.pairing, each.signature) for member, each in self.entries.items()
         ]
@@ -134,18 +135,18 @@ class Roster:
 
     @property
     def signed(self) -> bool:
-        """Whether all members have signed their keys."""
+        """Whether all members have signed their keys: if so, they sign who survives as well."""
         return all(entry.signature != UNSIGNED for entry in self.entries.values())
 
     @cached_property
     def digest(self) -> bytes:
-        """What stands for terms and members."""
+        """SHA-256 of a masked sum's terms and members, from which every key and mask of it is derived."""
         said = (self.terms.threshold, self.terms.colluding, *self.arrangement)
         return sha256(self.terms.about + repr(said).encode() + b"\0" + self.content).digest()
 
     @cached_property
     def nodes(self) -> int:
-        """How many members there must be at least: as many as can hold the threshold's clients, and more than half.
+        """How many members a masked sum needs: enough to hold the threshold's clients, and more than half.
 
         Half of all and those that collude: two sums of one round would then need an honest member to open both.
         """
@@ -154,25 +155,27 @@ class Roster:
 
     @cached_property
     def arrangement(self) -> graph.Arrangement:
-        """How many neighbours and holders there are."""
+        """The masked sum's graph: how many neighbours each member has, and how many holders give a secret back."""
         return graph.arranged(len(self.entries), self.nodes, self.terms.colluding, self.terms.neighbours)
 
     @cached_property
     def _circle(self) -> list[int]:
-        """The members in an order that follows from all their keys, so that nobody chose it."""
+        """The masked sum's members in an order that follows from all their keys, so that nobody chose neighbours."""
         about = sha256(self.terms.about + self.content).digest()
         return sorted(self.entries, key=lambda member: sha256(about + member.to_bytes(4)).digest())
 
     @cached_property
     def _at(self) -> dict[int, int]:
+        """Each member's place on the circle on which neighbours stand next to one another."""
         return {member: place for place, member in enumerate(self._circle)}
 
     @cached_property
     def _known(self) -> dict[int, list[int]]:
+        """By member, the neighbours worked out so far: `neighbours` fills it."""
         return {}
 
     def neighbours(self, member: int) -> list[int]:
-        """Whom a member is masked with, rising."""
+        """The members that one shares masks with, rising: all others, or the nearest on the circle."""
         if member not in self._known:
             count, half = len(self._circle), self.arrangement.degree // 2
             steps = [*range(-half, 0), *range(1, half + 1)]
@@ -184,13 +187,13 @@ class Roster:
         return self._known[member]
 
     def holders(self, member: int) -> list[int]:
-        """Who holds shares of a member's secrets, rising."""
+        """The members that hold shares of one's secrets, itself among them, rising; the server asks them in the end."""
         return sorted([member, *self.neighbours(member)])
 
     def place(self, member: int) -> int:
-        """Where its shares stand on the polynomials: never 0."""
+        """Where a holder's shares stand on the polynomials of secret sharing: its place on the circle, never 0."""
         return self._at[member] + 1
 
     def clients(self, members: Iterable[int]) -> int:
-        """How many clients these speak for."""
+        """How many clients these members of a masked sum speak for."""
         return sum(self.entries[member].clients for member in members)

@@ -18,7 +18,7 @@ Curve = list[tuple[int, int]]  # places, and Newton's coefficients at them
 
 
 def split_secret(secret: bytes, places: Sequence[int], threshold: int) -> list[bytes]:
-    """A share for each place, which must be different and not 0: a random polynomial's value there.
+    """A share of a member's secret for each place (different, not 0): a random polynomial's value there.
 
     Its coefficients come from the operating system. Python's whole numbers take a time that depends on their values;
     who measures that must already be in the process that knows the secret.
@@ -40,7 +40,7 @@ def split_secret(secret: bytes, places: Sequence[int], threshold: int) -> list[b
 
 
 def secret_of(found: Curve) -> bytes:
-    """The secret that a polynomial has at 0; shares that belong to none are refused."""
+    """A member's secret, put together by the server: the polynomial's value at 0; shares of no secret are refused."""
     secret = curve_at(found, 0)
     if secret >> (8 * SECRET):
         raise FedprivError("these shares are not of one secret")
@@ -48,7 +48,7 @@ def secret_of(found: Curve) -> bytes:
 
 
 def share_curve(shares: Mapping[int, bytes]) -> Curve:
-    """The polynomial that shares lie on, as many as its threshold: by Newton's divided differences."""
+    """The polynomial that shares of a member's secret lie on, as many as its threshold, by Newton's differences."""
     places, values = list(shares), [int.from_bytes(share) for share in shares.values()]
     for step in range(1, len(places)):
         for last in range(len(places) - 1, step - 1, -1):
@@ -58,7 +58,7 @@ def share_curve(shares: Mapping[int, bytes]) -> Curve:
 
 
 def curve_at(found: Curve, place: int) -> int:
-    """The polynomial's value at a place."""
+    """A share polynomial's value at a place: the secret at 0, else a holder's true share, which betrays false ones."""
     value = 0
     for where, coefficient in reversed(found):
         value = (value * (place - where) + coefficient) % PRIME

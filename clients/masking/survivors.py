@@ -17,7 +17,7 @@ Survivors = Mapping[int, int]  # members, each with the number of clients whose 
 
 
 def read_survivors(listed: bytes, roster: Roster, present: Sequence[int], me: int, clients: int) -> Survivors:
-    """A list from bytes, refused where a sum of these must not be seen, or where it is wrong about this node."""
+    """A server's list of survivors from bytes; refused where their sum must not be seen, or it misstates `me`."""
     if not listed or len(listed) % SPEAKS.itemsize or len(listed) > len(present) * SPEAKS.itemsize:
         raise FedprivError(f"masking: survivors in {len(listed)} bytes")
     rows = np.frombuffer(listed, SPEAKS)
@@ -35,14 +35,14 @@ def read_survivors(listed: bytes, roster: Roster, present: Sequence[int], me: in
 
 
 def to_be_signed(listed: bytes, roster: Roster, context: bytes) -> bytes:
-    """What a signature of a list is of: no other session's, of no other members, and of vectors made alike."""
+    """The bytes a member signs for a list of survivors: no other session's or members', of vectors made alike."""
     return b"fedpriv masking survivors\0" + roster.digest + context + listed
 
 
 def check_signatures(
     listed: bytes, found: Survivors, signatures: bytes, roster: Roster, context: bytes, identity: Identity
 ) -> None:
-    """Refuse a list unless as many as a sum takes have signed it, and speak for as many clients as it promises.
+    """Refuse to open a sum unless as many as it takes have signed its survivors, for as many clients as promised.
 
     Only who has signed has looked at its own count. Who knows no members believes the server.
     """
@@ -60,7 +60,7 @@ def check_signatures(
 
 
 def rows_of(signatures: bytes, most: int) -> dict[int, bytes]:
-    """Signatures by member; no more than so many, and the members rise."""
+    """By member, signatures from the server's bytes in a masked sum: no more than `most`, and members rise."""
     if len(signatures) % SIGNED.itemsize or len(signatures) > most * SIGNED.itemsize:
         raise FedprivError(f"masking: {len(signatures)} bytes of signatures, cut short or of more than {most} nodes")
     rows = np.frombuffer(signatures, SIGNED) if signatures else np.empty(0, SIGNED)

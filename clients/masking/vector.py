@@ -29,26 +29,26 @@ class Masked(NamedTuple):
 
 
 def sum_steps(total: Numbers, count: int, mechanism: Mechanism) -> Numbers:
-    """A sum of so many messages as whole steps from the least there can be; `wire.wrapped_sum` undoes it, modulo 2ʷ."""
+    """A node's sum of messages in whole steps from the least possible, to be masked; `total_of` undoes it."""
     alphabet = _alphabet(mechanism)
     return (total - count * alphabet[0]) // alphabet.step
 
 
 def total_of(steps: Numbers, count: int, mechanism: Mechanism) -> Numbers:
-    """A sum from its steps."""
+    """The sum of so many clients' messages, from the steps that the server has unmasked."""
     alphabet = _alphabet(mechanism)
     return count * alphabet[0] + alphabet.step * steps
 
 
 def _alphabet(mechanism: Mechanism) -> range:
-    """The whole numbers that one message's coordinates are of."""
+    """The whole numbers that a coordinate of one message can be, in whose steps masked sums are counted."""
     found = whole_numbers(mechanism)
     assert found is not None  # or the study had been refused
     return found
 
 
 def added_vectors(content: bytes, study: Study, round: int, asked: Numbers, dimension: int) -> Masked:
-    """What the clients of one node have answered, not masked yet; one that sent no message of its kind is left out."""
+    """The sum of one node's clients' answers, not masked yet; a client without a message of its kind is left out."""
     mechanism, total, clients = study.privacy.drawn_by, np.zeros(dimension, np.int64), np.empty(0, np.int64)
     frames, reasons = wire.frames_of(content)
     failed = dict(reasons)
@@ -68,20 +68,20 @@ def added_vectors(content: bytes, study: Study, round: int, asked: Numbers, dime
 
 
 def width_of(study: Study) -> int:
-    """w, as for a sum taken directly."""
+    """w, bits a coordinate of a study's masked sum: as many as of a sum taken directly."""
     assert study.masked is not None  # trust is secure aggregation
     return wire.masked_bits(study.privacy.drawn_by, study.masked)
 
 
 def vector_bytes(study: Study, round: int, sent: Masked) -> bytes:
-    """A masked vector as the bytes of a reply."""
+    """A node's masked vector as the bytes of its reply to the server."""
     content = masks.packed_residues(sent.residues, width_of(study))
     frame = frame_bytes(_MASKED, study.id, round, sent.clients, len(sent.residues), content)
     return wire.reply_bytes([frame], sent.failed)
 
 
 def read_vector(content: bytes, study: Study, round: int, asked: Numbers, dimension: int) -> Masked:
-    """A masked vector from bytes that may be anything: `Rejected` where they are not one of clients who were asked."""
+    """A node's masked vector from reply bytes that may be anything: `Rejected` where it is not one of clients asked."""
     frames, failed = wire.frames_of(content)
     if len(frames) != 1:
         raise Rejected("shape", f"{len(frames)} frames, where one masked vector was expected")

@@ -29,7 +29,7 @@ class Model(Protocol):
     """What every model can do."""
 
     def build(self, shape: tuple[int, ...], classes: int, seed: int) -> Net:
-        """The network for records of that shape; equal arguments give equal weights in every process."""
+        """The net of a study for its records' shape; equal arguments give equal first weights in every process."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +37,7 @@ class Logistic:
     """Logistic regression: one dense layer with biases, from zero."""
 
     def build(self, shape: tuple[int, ...], classes: int, seed: int) -> Net:
-        """The network for records of that shape.
+        """The net of logistic regression for a study's records of that shape, taken flat, from zero weights.
 
         >>> Logistic().build((64,), 10, seed=1).dimension
         650
@@ -60,11 +60,11 @@ class Mlp:
 
     @property
     def widths(self) -> tuple[int, ...]:
-        """Units of layers, one after the other: neighbours' product is how many weights there are at least."""
+        """Units of layers, in order: by products of neighbours a node refuses too large a model before it is built."""
         return self.hidden
 
     def build(self, shape: tuple[int, ...], classes: int, seed: int) -> Net:
-        """The network for records of that shape.
+        """The net of dense layers for a study's records of that shape, taken flat, from weights drawn by the seed.
 
         >>> Mlp(hidden=(128,)).build((784,), 10, seed=1).dimension
         101770
@@ -80,7 +80,7 @@ class Cnn:
     """
 
     def build(self, shape: tuple[int, ...], classes: int, seed: int) -> Net:
-        """The network for records of that shape.
+        """The net of two convolutions for a study's images of that shape, from weights drawn by the seed.
 
         >>> Cnn().build((784,), 10, seed=1).dimension
         20490
@@ -101,7 +101,7 @@ class TutorialCnn:
     """
 
     def build(self, shape: tuple[int, ...], classes: int, seed: int) -> Net:
-        """The network for records of that shape.
+        """The net of tensorflow/privacy's tutorial for a study's images of that shape, from weights drawn by the seed.
 
         >>> TutorialCnn().build((28, 28), 10, seed=1).dimension
         26010
@@ -139,11 +139,11 @@ class EncodedCnn:
 
     @property
     def widths(self) -> tuple[int, ...]:
-        """Units of layers, one after the other: neighbours' product is how many weights there are at least."""
+        """Units of layers, in order: by products of neighbours a node refuses too large a model before it is built."""
         return *(own * self.kernel for own in self.maps), self.units
 
     def build(self, shape: tuple[int, ...], classes: int, seed: int) -> Net:
-        """The network for records of that shape.
+        """The net that StoBatch and AdLm train, for a study's images of that shape, from weights drawn by the seed.
 
         >>> EncodedCnn().build((28, 28), 10, seed=1).dimension
         317024
@@ -173,7 +173,7 @@ class Module:
             raise FedprivError(f"settings must be a table of the class's arguments, got {self.settings!r}")
 
     def build(self, shape: tuple[int, ...], classes: int, seed: int) -> Net:
-        """The network for records of that shape."""
+        """The net of the imported torch module, tried on a study's records of that shape; refused in one line else."""
         check_sizes(shape, classes, seed)
         from clients.models._imported import imported_net
 
@@ -198,17 +198,17 @@ class Randomised:
 
     @property
     def model(self) -> Model:
-        """What the noise is added to."""
+        """The study's model that training noise is added to, as the table `network` names it."""
         return MODELS.made(self.network["kind"], {name: own for name, own in self.network.items() if name != "kind"})
 
     @property
     def widths(self) -> tuple[int, ...]:
-        """Units of layers, one after the other: neighbours' product is how many weights there are at least."""
+        """Units of the layers of the model within, in order, by which a node refuses one that is too large."""
         found: tuple[int, ...] = getattr(self.model, "widths", ())
         return found
 
     def build(self, shape: tuple[int, ...], classes: int, seed: int) -> Net:
-        """The network for records of that shape: as many weights as without noise.
+        """The net of the model within for a study's records of that shape, noised in training; no more weights.
 
         >>> Randomised(network={"kind": "Mlp", "hidden": [32]}, noise=0.5).build((64,), 10, seed=1).dimension
         2410
@@ -226,7 +226,7 @@ MODELS = Registry(
 
 
 def _started(network: nn.Module, engine: Engine, shape: tuple[int, ...], classes: int, seed: int) -> Net:
-    """A network of torch's with its engine, with weights to start from as torch's own layers have them."""
+    """A net of a torch network and its engine, its weights as torch's own layers start: for `Cnn`, `TutorialCnn`."""
     from clients.models.gradients import Net
 
     sizes = [tuple(parameter.shape) for parameter in network.parameters()]
@@ -234,7 +234,7 @@ def _started(network: nn.Module, engine: Engine, shape: tuple[int, ...], classes
 
 
 def _perceptron(shape: tuple[int, ...], hidden: tuple[int, ...], classes: int, seed: int) -> Net:
-    """A dense network, from zero where it has no hidden layer to break the symmetry of."""
+    """The net of `Logistic` or `Mlp`: from zero where no hidden layer's symmetry is to be broken, else drawn."""
     check_sizes(shape, classes, seed)
     from clients.models._dense import Dense, layers_of
     from clients.models.gradients import Net

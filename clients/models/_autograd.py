@@ -50,17 +50,17 @@ class Autograd:
         self._scratch = Scratch()
 
     def start(self) -> Floats:
-        """The weights the module was built with."""
+        """The weights (d,) the module was built with: where training of an imported model begins."""
         return np.array(self._weights[0].numpy())
 
     def load(self, weights: Tensor) -> None:
-        """The weights of what follows, one vector for all or one for each."""
+        """Take the weights under which gradients or logits come next, one vector for all clients or one for each."""
         self._weights = weights
 
     def rows(
         self, x: Floats, y: Labels, out: Tensor, keys: Keys | None, counts: Counts | None
     ) -> tuple[Losses, Failures]:
-        """Gradients into `out`, client by client; one that raises costs its own row."""
+        """Clients' gradients into the rows of `out`, one after the other; losses, and why rows failed, each alone."""
         losses, failures = np.full(len(x), np.nan), Failures()
         weights = self._weights.expand(len(x), -1)
         with torch.random.fork_rng(devices=[]), torch.enable_grad():
@@ -82,7 +82,7 @@ class Autograd:
         return losses, failures
 
     def each(self, x: Floats, y: Labels, out: Tensor) -> None:
-        """The gradient of every record alone into `out` (records, d): of a row of layers together, else one by one."""
+        """Every record's own gradient into `out` (records, d), for releases: layers in a row in blocks, else singly."""
         noisy, together = noisy_layers(self._module), per_record.has_record_gradients(self._module)
         keys = np.zeros(len(x), np.int64) if together and not noisy else keys_of(self._weights[0], x)
         if not together:
@@ -108,7 +108,7 @@ class Autograd:
             layer.keys = None
 
     def logits(self, x: Floats) -> Tensor:
-        """Outputs in evaluation mode; buffers, which nobody sends, are those of a new module."""
+        """The module's outputs in evaluation mode, for accuracy; buffers, which nobody sends, are a new module's."""
         self._reset(self._weights[0], train=False)
         with torch.no_grad(), torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(0)
@@ -116,26 +116,28 @@ class Autograd:
         return outputs
 
     def module(self, weights: Tensor) -> nn.Module:
-        """A copy with these weights, its buffers those of a new module."""
+        """A copy of the module with these weights and a new module's buffers, to be certified or attacked."""
         self._reset(weights, train=False)
         return deepcopy(self._module)
 
     def where_records_meet(self) -> str:
-        """The first layer that takes statistics of a batch, in words; "" where there is none."""
+        """The first layer with statistics of a batch, in words, for which a release is refused; "" if none."""
         return per_record.where_records_meet(self._module)
 
     def _reset(self, weights: Tensor, *, train: bool) -> None:
+        """Put weights, mode and buffers as built into the module: before each client, so that none reaches another."""
         self._module.train(train)
         self._flat.copy_(weights)
         for owner, name, built in self._buffers:
             setattr(owner, name, None if built is None else built.clone())
 
     def _inputs(self, x: Floats) -> Tensor:
+        """Records as the module takes them, copied to one aligned place, so that bits do not depend on the caller."""
         return self.prepare(self._scratch.copy_of("inputs", x[None])[0])
 
 
 def buffers_of(module: nn.Module) -> list[tuple[nn.Module, str, Tensor | None]]:
-    """Every buffer with its owner, name and value, those that are None too: a forward pass may fill or replace them."""
+    """A module's buffers with owner, name and value, None too, to put back before each client: a pass may move them."""
     return [
         (owner, name, None if buffer is None else buffer.detach().clone())
         for owner in module.modules()

@@ -11,7 +11,7 @@ from clients.models.per_record import MaxOfFour
 
 
 def two_convolutions(channels: int, side: int, classes: int, *, channels_last: bool) -> tuple[nn.Module, Autograd]:
-    """16 and 32 channels of 3 × 3, each with ReLU and halved by maxima, then a dense layer; and the engine for it."""
+    """`Cnn`'s network (16 and 32 channels of 3 × 3, ReLU, halved by maxima, a dense layer) and the engine for it."""
     with torch.random.fork_rng(devices=[]):  # torch draws weights, which nobody uses
         first = [nn.Conv2d(channels, 16, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2)]
         second = [nn.Conv2d(16, 32, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2)]
@@ -21,7 +21,7 @@ def two_convolutions(channels: int, side: int, classes: int, *, channels_last: b
 
 
 def of_tutorial(channels: int, side: int, classes: int, *, channels_last: bool) -> tuple[nn.Module, Autograd]:
-    """The CNN of tensorflow/privacy's tutorial, and the engine for it."""
+    """`TutorialCnn`'s network, that of tensorflow/privacy's tutorial, and the engine for it."""
     half = -(-side // 2)  # "same" puts the odd zero at the end
     zeros = max(2 * (half - 1) + 8 - side, 0)
     after = ((half - 1) - 4) // 2
@@ -39,9 +39,10 @@ def of_tutorial(channels: int, side: int, classes: int, *, channels_last: bool) 
 
 
 def images(channels: int, side: int, channels_last: bool) -> Prepare:
-    """What brings records of any of the shapes of an image into (records, channels, side, side)."""
+    """What brings a study's records, images of any layout, into (records, channels, side, side) for a convolution."""
 
     def arranged(x: Tensor) -> Tensor:
+        """Image records as (records, channels, side, side), whichever axis their channels stand on."""
         if channels_last:
             return x.reshape(-1, side, side, channels).movedim(3, 1).contiguous()
         return x.reshape(-1, channels, side, side)

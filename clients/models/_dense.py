@@ -35,17 +35,17 @@ class Layer:
 
     @property
     def weights(self) -> slice:
-        """Where the weights stand."""
+        """Where this dense layer's weights stand in a net's flat vector."""
         return slice(self.start, self.start + self.inputs * self.outputs)
 
     @property
     def bias(self) -> slice:
-        """Where the biases stand."""
+        """Where this dense layer's biases stand in a net's flat vector: behind its weights."""
         return slice(self.weights.stop, self.weights.stop + self.outputs)
 
 
 def layers_of(inputs: int, hidden: tuple[int, ...], classes: int) -> list[Layer]:
-    """The layers between inputs and classes.
+    """The layers of a dense net between inputs and classes, each with its place in the flat vector of weights.
 
     >>> [(layer.start, layer.bias.stop) for layer in layers_of(64, (128,), 10)]
     [(0, 8320), (8320, 9610)]
@@ -58,7 +58,7 @@ def layers_of(inputs: int, hidden: tuple[int, ...], classes: int) -> list[Layer]
 
 
 def fastest_chunk(dimension: int) -> int:
-    """Clients at once: enough to hide the cost of a call, few enough that two megabytes of rows stay in cache.
+    """How many clients a dense net computes at once: enough to hide a call's cost, two megabytes of rows at most.
 
     Measured: 64 for 784-10, 512 for 64-10, 16 for 784-128-10; past that, scratch is kept below eight megabytes.
 
@@ -80,7 +80,7 @@ class Dense:
         self.chunk = fastest_chunk(self._layers[-1].bias.stop)
 
     def load(self, weights: Tensor) -> None:
-        """Each layer's weights (clients, outputs, inputs) and biases, padded with zeros that nobody overwrites."""
+        """Take clients' weights: each layer's (clients, outputs, inputs) and biases, padded with zeros to lines."""
         self._matrices = []
         for place, layer in enumerate(self._layers):
             matrix = self._scratch(f"weights {place}", len(weights), whole_lines(layer.outputs), layer.width)
@@ -92,7 +92,7 @@ class Dense:
     def rows(
         self, x: Floats, y: Labels, out: Tensor, keys: Keys | None, counts: Counts | None
     ) -> tuple[Losses, Failures]:
-        """Gradients into `out`; nothing here is random and nothing fails."""
+        """Clients' gradients of a dense net into the rows of `out`, and losses; nothing is random and nothing fails."""
         if len(x) == 1:  # goes twice: a batch of one matrix and one column takes another kernel, with other bits
             twice = self._scratch("twice", 2, out.shape[1])
             both = None if counts is None else counts.repeat(2)
@@ -115,12 +115,12 @@ class Dense:
         return losses.numpy(), {}
 
     def each(self, x: Floats, y: Labels, out: Tensor) -> None:
-        """The gradient of every record alone: of as many clients with one record each."""
+        """Every record's own gradient into `out` (records, d), for releases: as of clients with one record each."""
         for part in block_slices(len(x), self.chunk):
             self.rows(x[part, None], y[part, None], out[part], None, None)
 
     def _forward(self, x: Floats) -> tuple[list[Tensor], Tensor]:
-        """What each layer sees (clients, width, records), and the padded outputs of the last."""
+        """The pass forward of a dense net: what each layer sees (clients, width, records), and the last's outputs."""
         clients, records = x.shape[:2]
         inputs = self._scratch.copy_of("inputs", x).flatten(2).transpose(1, 2)
         seen = []
@@ -137,11 +137,12 @@ class Dense:
         return seen, inputs
 
     def _for_each(self, place: int, clients: int, units: int) -> tuple[Tensor, Tensor]:
+        """One layer's padded weights and biases for that many clients, shared ones seen as one for each."""
         matrix, bias = self._matrices[place]
         return matrix[:, :units].expand(clients, -1, -1), bias[:, :units]
 
     def _back(self, errors: Tensor, seen: list[Tensor], out: Tensor) -> None:
-        """Every layer's gradients, weights and biases, into the rows of `out`, from the errors at the last outputs."""
+        """The pass back of a dense net: from errors at the last outputs to every layer's gradients in rows of `out`."""
         for place in reversed(range(len(self._layers))):
             layer, inputs = self._layers[place], seen[place]
             product = self._scratch("product", len(out), errors.shape[1], layer.width)
@@ -155,7 +156,7 @@ class Dense:
                 errors = torch.bmm(matrix.transpose(1, 2), errors, out=before).mul_(inputs.sign())
 
     def logits(self, x: Floats) -> Tensor:
-        """Records go through in groups of a fixed size, each its own product, as if they were clients."""
+        """Outputs (records, classes), for accuracy: records go in groups of a fixed size, as if they were clients."""
         groups = len(x) // _GROUP
         parts = [x[: groups * _GROUP].reshape(groups, _GROUP, *x.shape[1:]), x[None, groups * _GROUP :]]
         found = []
@@ -167,7 +168,7 @@ class Dense:
         return torch.cat(found)
 
     def module(self, weights: Tensor) -> nn.Module:
-        """The layers as modules of torch, behind one that takes records flat."""
+        """The dense net with these weights as torch modules, which take records flat: to be certified or attacked."""
         layers: list[nn.Module] = [nn.Flatten()]
         for place, own in enumerate(self._layers):
             with torch.random.fork_rng(devices=[]):  # torch draws weights, which nobody uses
@@ -179,10 +180,10 @@ class Dense:
         return nn.Sequential(*layers).eval()
 
     def where_records_meet(self) -> str:
-        """Nowhere: each record is a column of its own."""
+        """Nowhere in a dense net, so "": each record is a column of its own, and no release is refused."""
         return ""
 
 
 def _matrices_in(rows: Tensor, layer: Layer) -> Tensor:
-    """The place of one layer's weights in rows of flat vectors (clients, outputs, inputs)."""
+    """One layer's part of rows of flat vectors, seen as (clients, outputs, inputs): weights, or their gradients."""
     return rows[:, layer.weights].view(len(rows), layer.outputs, layer.inputs)

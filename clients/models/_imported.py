@@ -19,7 +19,7 @@ from fedpriv.registry import WHERE
 
 
 def _check_alike(module: nn.Module, again: nn.Module) -> None:
-    """Refuse a class that makes one module twice, or two that differ."""
+    """Refuse an imported class that makes one module twice, or two that differ: every process builds its own."""
     if {id(own) for own in module.parameters()} & {id(own) for own in again.parameters()}:
         raise FedprivError("it gives away the same module twice: every net needs weights of its own")
     one, other = _bits(module), _bits(again)
@@ -31,7 +31,7 @@ def _check_alike(module: nn.Module, again: nn.Module) -> None:
 
 
 def imported_net(path: str, settings: Mapping[str, Any], shape: tuple[int, ...], classes: int, seed: int) -> Net:
-    """The network of the class at `package.module:Class`, built and tried once under torch's generator with that seed.
+    """`Module`'s net: the class at `package.module:Class`, built and tried once under torch's generator with that seed.
 
     >>> imported_net("torch.nn:Linear", {"in_features": 64, "out_features": 10}, (64,), 10, seed=1).dimension
     650
@@ -48,7 +48,7 @@ def imported_net(path: str, settings: Mapping[str, Any], shape: tuple[int, ...],
 
 
 def _built(path: str, settings: Mapping[str, Any], shape: tuple[int, ...], classes: int, seed: int) -> nn.Module:
-    """The module that the class, or function, makes of the settings, tried: that gives lazy layers their sizes, too."""
+    """The torch module that a study's class makes of its settings, tried on two records, which sizes lazy layers."""
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed % 2**63)
         place, name = path.split(":")
@@ -78,7 +78,7 @@ def _built(path: str, settings: Mapping[str, Any], shape: tuple[int, ...], class
 
 @contextmanager
 def _told(words: str) -> Iterator[None]:
-    """Have whatever goes wrong in somebody's code said in one line that begins with these words."""
+    """A context in which whatever somebody's model raises is said in one line that begins with these words."""
     try:
         yield
     except FAULTS as error:
@@ -86,7 +86,7 @@ def _told(words: str) -> Iterator[None]:
 
 
 def _bits(module: nn.Module) -> dict[str, bytes]:
-    """The bytes of every weight and buffer by its name, those aside that have no size yet."""
+    """By name, the bytes of an imported module's weights and buffers that have a size, to compare two builds of it."""
     every = [*module.named_parameters(), *module.named_buffers()]
     known = [(name, own.detach().reshape(-1)) for name, own in every if not is_lazy(own)]
     return {name: own.view(torch.uint8).numpy().tobytes() for name, own in known}

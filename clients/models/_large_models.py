@@ -18,7 +18,7 @@ class CifarCnn:
     """The CNN of [S] for CIFAR-10: three convolutions of 128, 128 and 256 channels, 256 units, no batch statistics."""
 
     def build(self, shape: tuple[int, ...], classes: int, seed: int) -> Net:
-        """The network for records of that shape.
+        """The net of [S]'s CNN for CIFAR-10, for a study's images of that shape, from weights drawn by the seed.
 
         >>> CifarCnn().build((32, 32, 3), 10, seed=1).dimension
         5432448
@@ -39,7 +39,7 @@ class ResNet18:
     """
 
     def build(self, shape: tuple[int, ...], classes: int, seed: int) -> Net:
-        """The network for records of that shape.
+        """The net of a ResNet-18 with group norms, for a study's images of that shape, from weights drawn by the seed.
 
         >>> ResNet18().build((64, 64, 3), 30, seed=1).dimension
         11191872
@@ -52,7 +52,7 @@ class ResNet18:
 
 
 def net_of(network: Encoded, shape: tuple[int, ...], image: tuple[int, int, bool], classes: int, start: Floats) -> Net:
-    """A module for such images, with weights to start from."""
+    """The net of a study's image network with an auto-encoder's first layer, by autograd, from weights `start`."""
     from clients.models._autograd import Autograd
     from clients.models._convolutional import images
     from clients.models.gradients import Net

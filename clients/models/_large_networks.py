@@ -22,7 +22,7 @@ GROUPS = 32  # of a group norm
 
 
 def three_convolutions(channels: int, side: int, classes: int) -> Encoded:
-    """128 channels of 4 × 4 in steps of 2, 128 and 256 of 5 × 5, means of 2 × 2, 256 units with tanh."""
+    """`CifarCnn`'s network: 128 channels of 4 × 4 in steps of 2, 128 and 256 of 5 × 5, means of 2 × 2, 256 tanh."""
     with torch.random.fork_rng(devices=[]):  # torch draws weights, which nobody uses
         first = FirstLayer(channels, 128, 4)
         first.padding = (1, 1)  # half as many places as pixels
@@ -47,13 +47,13 @@ class Block(nn.Module):
         self.around = nn.Sequential(*around)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Both ways, added up."""
+        """A residual block's output for feature maps x: both ways added up, then ReLU."""
         both: Tensor = self.way(x) + self.around(x)
         return both.relu()
 
 
 def residual(channels: int, classes: int) -> Encoded:
-    """A ResNet-18 whose batch norms are group norms, and whose last features go through tanh."""
+    """`ResNet18`'s network: batch norms are group norms, and its last features go through tanh."""
     with torch.random.fork_rng(devices=[]):
         rest: list[nn.Module] = [nn.GroupNorm(GROUPS, WIDTHS[0]), nn.ReLU(), nn.MaxPool2d(3, 2, 1)]
         inputs = WIDTHS[0]
@@ -67,7 +67,7 @@ def residual(channels: int, classes: int) -> Encoded:
 
 
 def start_of(network: nn.Module, seed: int) -> Floats:
-    """Weights to start from, in the order of parameters, from a stream of ours.
+    """Weights that `CifarCnn` or `ResNet18` starts from, in the order of parameters, from a stream of ours.
 
     Convolutions are normal of variance 2/inputs (He et al. 2015), norms are 1 and 0, dense layers uniform.
     """

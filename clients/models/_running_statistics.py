@@ -20,7 +20,7 @@ Buffers = Iterable[Buffer]
 
 
 def check_running(module: nn.Module, buffers: Buffers, shape: tuple[int, ...]) -> None:
-    """Refuse a module with a buffer that a step of training moves and that counts in use, or that norms by batches."""
+    """Refuse an imported model with a buffer that training moves and that counts in use, or that norms by batches."""
     for path, layer in module.named_modules():
         if isinstance(layer, _BatchNorm) and layer.running_mean is None:
             raise FedprivError(
@@ -44,11 +44,12 @@ def check_running(module: nn.Module, buffers: Buffers, shape: tuple[int, ...]) -
 
 
 def _alike(now: Tensor | None, was: Tensor | None) -> bool:
+    """Whether a module's buffer still is as it was before a step of training: the same values, or None both times."""
     return now is was if now is None or was is None else now.shape == was.shape and torch.equal(now, was)
 
 
 def _moved(module: nn.Module, buffers: list[Buffer], x: Tensor) -> tuple[nn.Module, str] | None:
-    """The first buffer that training moves, if outputs in use depend on those that it does.
+    """An imported module's first buffer that training moves (owner, name), if outputs in use depend on it; else None.
 
     Where made-up records do not go through, a layer that keeps running statistics is taken to move them.
     """
@@ -69,6 +70,6 @@ def _moved(module: nn.Module, buffers: list[Buffer], x: Tensor) -> tuple[nn.Modu
 
 
 def _put_back(buffers: Buffers) -> None:
-    """Give every buffer the value it was built with."""
+    """Give every buffer of a module that was tried the value it was built with."""
     for owner, name, was in buffers:
         setattr(owner, name, None if was is None else was.clone())

@@ -16,7 +16,7 @@ Place = Literal["input", "first layer"]  # where noise is added in training
 
 
 def image(shape: tuple[int, ...]) -> tuple[int, int, bool]:
-    """Channels, side, and whether channels come last.
+    """Channels, side, and whether channels come last, of records that are square images; other shapes are refused.
 
     >>> image((784,)), image((32, 32, 3)), image((3072,))
     ((1, 28, False), (3, 32, True), (3, 32, False))
@@ -31,13 +31,13 @@ def image(shape: tuple[int, ...]) -> tuple[int, int, bool]:
 
 
 def image_of(shape: tuple[int, ...], classes: int, seed: int) -> tuple[int, int, bool]:
-    """Channels, side, and whether channels come last, of what a model for images is built from."""
+    """Channels, side, and whether channels come last, of the images a study's convolutional model is built for."""
     check_sizes(shape, classes, seed)
     return image(shape)
 
 
 def kaiming_uniform(sizes: Sequence[tuple[int, ...]], seed: int) -> Floats:
-    """Weights and biases uniform within ±1/√inputs, as torch's own layers start, from a stream of ours.
+    """Weights and biases a model starts from, uniform within ±1/√inputs as torch's layers, from a stream of ours.
 
     Sizes alternate: a layer's weights (outputs, inputs, …), then its biases.
     """
@@ -49,7 +49,7 @@ def kaiming_uniform(sizes: Sequence[tuple[int, ...]], seed: int) -> Floats:
 
 
 def check_sizes(shape: tuple[int, ...], classes: int, seed: int) -> None:
-    """Refuse what no model is built from."""
+    """Refuse a shape of records, a number of classes or a seed that no study's model is built from."""
     if not isinstance(shape, tuple) or not shape:
         raise FedprivError(f"shape must be a tuple of at least one size, got {shape!r}")
     for size in shape:

@@ -36,7 +36,7 @@ class TrainingNoise(nn.Module):
         self.noise = noise
 
     def forward(self, x: Tensor) -> Tensor:
-        """x, noised in training."""
+        """x + noise in training, every record's its own; x alone in use: a layer of a `Randomised` model."""
         if not self.training:
             return x
         if self.keys is None:
@@ -46,12 +46,12 @@ class TrainingNoise(nn.Module):
 
 
 def noisy_layers(network: nn.Module) -> list[TrainingNoise]:
-    """Those of a network."""
+    """A network's layers of training noise, to give them records' keys, or to find what a certificate stands on."""
     return [layer for layer in network.modules() if isinstance(layer, TrainingNoise)]
 
 
 def keys_of(weights: Tensor, x: Floats) -> Keys:
-    """A key for every record (records, …): another one as soon as the weights or the record are others.
+    """The key of each record's training noise (records,): another one as soon as the weights or the record are others.
 
     >>> keys = keys_of(torch.ones(3), np.eye(3, dtype=np.float32)[[0, 1, 0]])
     >>> bool(keys[0] == keys[2]), bool(keys[0] == keys[1])

@@ -26,7 +26,7 @@ class Sizes(Protocol):
 def check_arrays(
     model: Sizes, weights: Floats, x: Floats, y: Labels, out: Floats, keys: Keys | None, counts: Counts | None
 ) -> None:
-    """Refuse arrays of the wrong type or shape for the gradients of clients."""
+    """Refuse arrays of the wrong type or shape for the gradients of clients, before a net computes any."""
     check_array("weights", weights, np.float32, (model.dimension,))
     _check_inputs(x, ("clients", "records"), model.shape)
     check_array("y", y, np.int64, x.shape[:2])
@@ -42,7 +42,7 @@ def check_arrays(
 
 
 def check_records(model: Sizes, weights: Floats, x: Floats, y: Labels) -> None:
-    """Refuse arrays of the wrong type or shape, or labels beyond the classes, for an evaluation."""
+    """Refuse arrays of the wrong type or shape, or labels beyond the classes, before a net's accuracy is measured."""
     check_array("weights", weights, np.float32, (model.dimension,))
     _check_inputs(x, ("records",), model.shape)
     check_array("y", y, np.int64, x.shape[:1])
@@ -51,7 +51,7 @@ def check_records(model: Sizes, weights: Floats, x: Floats, y: Labels) -> None:
 
 
 def check_array(name: str, value: Any, dtype: DTypeLike, shape: tuple[int, ...]) -> None:
-    """Refuse what is not an array of that type and shape.
+    """Refuse what is not an array of that type and shape, by its name: of all that goes into a net.
 
     >>> check_array("y", np.zeros(3), np.int64, (3,))
     Traceback (most recent call last):
@@ -62,6 +62,7 @@ def check_array(name: str, value: Any, dtype: DTypeLike, shape: tuple[int, ...])
 
 
 def _check_inputs(x: Any, lead: tuple[str, ...], shape: tuple[int, ...]) -> None:
+    """Refuse x that is not float32 records of a net's shape behind the axes `lead`, or holds no record."""
     right = isinstance(x, np.ndarray) and x.dtype == np.float32 and x.ndim == len(lead) + len(shape)
     if not right or x.shape[len(lead) :] != shape:
         raise FedprivError(f"x must be float32 of shape {_written((*lead, *shape))}, got {_kind(x)}")
@@ -70,10 +71,12 @@ def _check_inputs(x: Any, lead: tuple[str, ...], shape: tuple[int, ...]) -> None
 
 
 def _kind(value: Any) -> str:
+    """What a value is, in words for a refusal: its type, and of an array the shape."""
     if not isinstance(value, np.ndarray):
         return f"a {type(value).__name__}"
     return f"{value.dtype} of shape {_written(value.shape)}"
 
 
 def _written(shape: tuple[Any, ...]) -> str:
+    """A shape in words for a refusal, such as (clients, records, 64)."""
     return f"({', '.join(map(str, shape))})"

@@ -21,12 +21,12 @@ class FirstLayer(nn.Conv2d):
 
     @property
     def theta(self) -> Tensor:
-        """θ₁ (maps, channels, kernel, kernel)."""
+        """θ₁ (maps, channels, kernel, kernel): the weights, each map's ℓ1 norm past 1 brought to 1, as [S] needs."""
         norms = self.weight.abs().sum((1, 2, 3), keepdim=True)
         return self.weight / (norms * OUTWARD).clamp(min=1)
 
     def forward(self, x: Tensor) -> Tensor:
-        """θ₁ᵀx of every patch."""
+        """θ₁ᵀx of every patch of images x: the hidden layer of StoBatch's and AdLm's auto-encoder."""
         return nn.functional.conv2d(x, self.theta, None, self.stride, self.padding)
 
     def of_weights(self, of_theta: Tensor) -> Tensor:

@@ -35,24 +35,24 @@ class Engine(Protocol):
     prepare: Prepare  # brings records (records, *shape) into the form that its module takes
 
     def load(self, weights: Tensor) -> None:
-        """Take the weights of what follows: (1, d) for all clients together, or (clients, d)."""
+        """Take the weights under which gradients or logits come next: (1, d) for all clients, or (clients, d)."""
 
     def rows(
         self, x: Floats, y: Labels, out: Tensor, keys: Keys | None, counts: Counts | None
     ) -> tuple[Losses, Failures]:
-        """Gradients into `out` (clients, d); the mean losses, and why rows are missing."""
+        """Clients' gradients into `out` (clients, d), for a net; the mean losses, and why rows are missing."""
 
     def each(self, x: Floats, y: Labels, out: Tensor) -> None:
-        """The gradient of every record (records, *shape) alone into `out` (records, d); nan where it cannot be had."""
+        """Every record's own gradient into `out` (records, d), for a release to clip; nan where it cannot be had."""
 
     def logits(self, x: Floats) -> Tensor:
-        """The outputs (records, classes) for x (records, *shape), as in use rather than in training."""
+        """A model's outputs (records, classes) for x (records, *shape), as in use, by which accuracy is measured."""
 
     def module(self, weights: Tensor) -> nn.Module:
-        """A module of its own with the weights (d,), in evaluation mode, which takes prepared records."""
+        """A torch module with the weights (d,), in evaluation mode, on prepared records: to certify or attack."""
 
     def where_records_meet(self) -> str:
-        """The first layer that takes statistics of a batch, in words; "" where a record goes through alone."""
+        """The first layer with statistics of a batch, in words, for which a release is refused; "" if none."""
 
 
 class Net:
@@ -66,24 +66,24 @@ class Net:
 
     @property
     def chunk(self) -> int:
-        """How many clients at once were found fastest; any number gives the same bits."""
+        """How many clients of a cohort at once were found fastest; any number gives the same bits."""
         return self._engine.chunk
 
     @property
     def prepare(self) -> Prepare:
-        """What brings records (records, *shape) into the form that `module` takes."""
+        """What brings a study's records (records, *shape) into the form that `module` takes."""
         return self._engine.prepare
 
     def module(self, weights: Floats) -> nn.Module:
-        """The network with these weights as a module of its own, in evaluation mode, which takes prepared records."""
+        """The net with these weights as a torch module in evaluation mode, on prepared records: to certify, attack."""
         return self._engine.module(_tensor(weights))
 
     def where_records_meet(self) -> str:
-        """The first layer that takes statistics of a batch, in words; "" where a record goes through alone."""
+        """The first layer with statistics of a batch, in words, for which a release is refused; "" if none."""
         return self._engine.where_records_meet()
 
     def initial(self) -> Floats:
-        """The weights to start from, the same in every process."""
+        """The weights (d,) that a study's run starts from, the same in every process."""
         return self._start.copy()
 
     def gradients(
@@ -96,7 +96,7 @@ class Net:
         counts: Counts | None = None,
         divisor: float | None = None,
     ) -> Losses:
-        """The mean cross-entropy gradient of each client's records into `out` (clients, d); returns the mean losses.
+        """A cohort's updates of one step: clients' mean cross-entropy gradients into `out` (clients, d); mean losses.
 
         x is (clients, records, *shape) and y (clients, records). A client whose gradient cannot be had gets a row and a
         loss of nan, and a reason in `failures`. Where a model draws randomness, `keys` (clients,) seeds it for each
@@ -113,7 +113,7 @@ class Net:
         return losses
 
     def each(self, weights: Floats, x: Floats, y: Labels, out: Floats) -> None:
-        """The gradient of every record alone into `out` (records, d), from x (records, *shape) and y (records,).
+        """Every record's own gradient into `out` (records, d), for a release to clip, from x (records, *shape) and y.
 
         Its bits depend on the record alone, not on the batch it is in: else one record more could change others', and
         with them what is released, by more than a gradient's norm. What cannot be had is a row of nan.
@@ -134,7 +134,7 @@ class Net:
         counts: Counts | None = None,
         divisor: float | None = None,
     ) -> Losses:
-        """One local step a batch, each client with weights of its own: (start − end) / learning rate into `out`.
+        """A cohort's updates of local steps, one a batch, each client's (start − end) / learning rate, into `out`.
 
         That is the sum of a client's gradients along its way. Returns the mean of its losses. `counts` (steps, clients)
         are of each step; they and `divisor` are as in `gradients`.
@@ -170,7 +170,7 @@ class Net:
         self, part: slice, x: Floats, y: Labels, out: Tensor, keys: Keys | None, counts: Counts | None,
         *, divisor: float | None,
     ) -> Losses:  # fmt: skip
-        """One block of clients; whatever is wrong with one of them stays with it."""
+        """The gradients and losses of one block of a cohort; whatever is wrong with one client stays with it."""
         labels = y[part]
         wrong = (labels < 0) | (labels >= self.classes)
         some, own = (None if each is None else each[part] for each in (keys, counts))
@@ -190,7 +190,7 @@ class Net:
         return losses
 
     def evaluate(self, weights: Floats, x: Floats, y: Labels) -> tuple[float, float]:
-        """Accuracy and mean loss on x (records, *shape) and y (records,)."""
+        """A model's accuracy and mean loss on x (records, *shape) and y (records,), as on the server's own records."""
         check_records(self, weights, x, y)
         self._engine.load(_tensor(weights)[None])
         right, loss = 0, 0.0
@@ -209,7 +209,7 @@ class Net:
 
 
 def torch_on_one_thread() -> None:
-    """What every worker calls first: more torch threads than free cores made a round up to 76 times slower.
+    """Have torch use one thread, as every worker does first: more than free cores made a round up to 76 times slower.
 
     Bits too are promised for one thread only: oneDNN chooses another convolution for more.
     """
@@ -217,7 +217,7 @@ def torch_on_one_thread() -> None:
 
 
 def block_slices(count: int, size: int) -> Iterator[slice]:
-    """Slices of at most `size`.
+    """Slices of at most `size` over `count` rows: clients, records or draws that are computed at once.
 
     >>> list(block_slices(5, 3))
     [slice(0, 3, None), slice(3, 5, None)]
@@ -226,5 +226,5 @@ def block_slices(count: int, size: int) -> Iterator[slice]:
 
 
 def _tensor(weights: Floats) -> Tensor:
-    """A copy: arrays from elsewhere may be read-only, which torch does not know."""
+    """A net's weights as a tensor, copied: arrays from elsewhere may be read-only, which torch does not know."""
     return torch.tensor(weights)

@@ -22,7 +22,7 @@ LINE = ALIGNMENT // 4  # float32 in one
 
 
 def aligned_zeros(shape: tuple[int, ...], dtype: DTypeLike = np.float32) -> NDArray[Any]:
-    """Zeros that begin on a cache line.
+    """Zeros that begin on a cache line, for products of models: their bits depend on where operands lie.
 
     >>> aligned_zeros((3, 4)).ctypes.data % ALIGNMENT
     0
@@ -34,13 +34,13 @@ def aligned_zeros(shape: tuple[int, ...], dtype: DTypeLike = np.float32) -> NDAr
 
 
 def channels_last(module: AnyModule) -> AnyModule:
-    """The module itself, its convolutions' weights in the order that a CPU works on faster: channels last."""
+    """The module itself, its convolutions' weights in the order a CPU works on faster: to certify, or for StoBatch."""
     to: Callable[..., AnyModule] = module.to  # whose stubs know no memory format
     return to(memory_format=torch.channels_last)
 
 
 def whole_lines(size: int) -> int:
-    """The next number of float32 that fills whole cache lines.
+    """The next number of float32 that fills whole cache lines: what a client's matrix is padded to in a dense net.
 
     >>> whole_lines(10), whole_lines(32)
     (16, 32)
@@ -56,7 +56,7 @@ class Scratch:
         self._held: dict[str, Tensor] = {}
 
     def __call__(self, name: str, *shape: int, dtype: DTypeLike = np.float32) -> Tensor:
-        """The tensor of that name, at the start of its memory, which grows where it is too small."""
+        """The tensor of that name and shape in memory that nets and cohorts use again; it grows where too small."""
         size = prod(shape)
         held = self._held.get(name)
         if held is None or held.numel() < size:
@@ -64,7 +64,7 @@ class Scratch:
         return held[:size].view(shape)
 
     def copy_of(self, name: str, x: NDArray[Any]) -> Tensor:
-        """x (clients, …) with every client's part on a cache line.
+        """A copy of a net's inputs x (clients, …) with every client's part on a cache line.
 
         A copy always: x may be read-only or lie anywhere. Measured against reading an aligned x in place: 64 inputs
         up to 7 % slower, 784 inputs 10 % faster, for the second product finds the copy in cache.

@@ -31,7 +31,7 @@ class Maxima(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
-        """Rows first, then columns."""
+        """The largest of every 2 × 2 of x, rows first, then columns: the pooling of `TutorialCnn`."""
         upper, lower = x[..., :-1, :], x[..., 1:, :]
         rows = torch.maximum(upper, lower)
         left, right = rows[..., :-1], rows[..., 1:]
@@ -40,14 +40,14 @@ class Maxima(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, errors: Tensor) -> Tensor:
-        """Each error to where its largest stood."""
+        """Each error of the pooling back to where its largest stood, for autograd."""
         above, first = ctx.saved_tensors
         rows = _parted(errors, first, -1)
         return _parted(rows, above, -2)
 
 
 def _parted(errors: Tensor, first: Tensor, axis: int) -> Tensor:
-    """Errors of pairs of neighbours, to the first of each or to the second."""
+    """Errors of pairs of neighbours, to the first of each where it was the largest, or to the second: for `Maxima`."""
     shape = list(errors.shape)
     shape[axis] += 1
     found, size = errors.new_zeros(shape), errors.shape[axis]
@@ -61,7 +61,7 @@ class MaxOfFour(nn.Module):
     """`Maxima` as a layer."""
 
     def forward(self, x: Tensor) -> Tensor:
-        """The largest of every 2 × 2."""
+        """The largest of every 2 × 2 of feature maps x: the pooling layer of `TutorialCnn`."""
         largest: Callable[[Tensor], Tensor] = Maxima.apply
         return largest(x)
 
@@ -73,7 +73,7 @@ _ALONE = (
 
 
 def in_a_row(module: nn.Module) -> list[nn.Module]:
-    """Its layers, where they are called one after the other and nothing else is done; else itself.
+    """A network's layers, where they are called one after the other and nothing else is done; else itself, alone.
 
     >>> [type(layer).__name__ for layer in in_a_row(nn.Sequential(nn.Sequential(nn.Linear(4, 4)), nn.Tanh()))]
     ['Linear', 'Tanh']
@@ -84,14 +84,14 @@ def in_a_row(module: nn.Module) -> list[nn.Module]:
 
 
 def is_hooked(module: nn.Module) -> bool:
-    """Whether something else is called with it, as by `weight_norm`, or in its place."""
+    """Whether something else runs when a module is called, or in its place: then by-hand gradients would be wrong."""
     hooks = module._forward_hooks or module._forward_pre_hooks or module._backward_hooks or module._backward_pre_hooks
     of_weights = any(own._backward_hooks for own in module.parameters())
     return bool(hooks) or of_weights or "forward" in vars(module)
 
 
 def block_size(dimension: int) -> int:
-    """How many records at once, of a network with so many weights.
+    """How many records' gradients are computed at once, of a network with so many weights.
 
     >>> block_size(26_010), block_size(5_000_000)
     (64, 13)
@@ -100,7 +100,7 @@ def block_size(dimension: int) -> int:
 
 
 def rows_together(dimension: int) -> int:
-    """How many rows are worth being held at once: some blocks, where weights are few.
+    """How many records' gradients a release holds at once, of so many weights: some blocks, where weights are few.
 
     >>> rows_together(26_010), rows_together(317_024), rows_together(5_000_000)
     (1280, 64, 13)
@@ -110,7 +110,7 @@ def rows_together(dimension: int) -> int:
 
 
 def _is_known(layer: nn.Module) -> bool:
-    """Whether a layer's records do not meet, and its products have the same bits wherever a record stands."""
+    """Whether a layer's records do not meet, and have the same bits in any place: gradients may be had in blocks."""
     if type(layer) in (nn.Flatten, nn.Unflatten):
         first = layer.start_dim if isinstance(layer, nn.Flatten) else layer.dim
         return isinstance(first, int) and first >= 1
@@ -123,7 +123,7 @@ def _is_known(layer: nn.Module) -> bool:
 
 
 def has_record_gradients(network: nn.Module) -> bool:
-    """Whether the gradients of its records can be had so: a row of layers that are known, each with weights of its own.
+    """Whether each record's gradient can be had in blocks: a row of layers that are known, with weights of their own.
 
     A layer that is not known may do anything: with what the records of a block have in common, even. Without weights,
     what comes of a record must depend on that record alone. With weights, which must all be trained and in one group,
@@ -139,7 +139,7 @@ def has_record_gradients(network: nn.Module) -> bool:
 
 
 def where_records_meet(network: nn.Module) -> str:
-    """The first layer of a network that takes statistics of a batch, in words; "" where there is none.
+    """A network's first layer with statistics of a batch, in words, for which a release is refused; "" if none.
 
     >>> where_records_meet(nn.Sequential(nn.Linear(4, 2), nn.BatchNorm1d(2)))
     '1 (BatchNorm1d)'
@@ -149,7 +149,7 @@ def where_records_meet(network: nn.Module) -> str:
 
 
 def record_gradients(network: nn.Module, x: Tensor, y: Tensor, out: Tensor) -> None:
-    """The gradients of the records x (records, …) with labels y, a row each of out, in the order of parameters."""
+    """A network's gradient of each record of x with label y, a row each of `out`, for a release: one pass back."""
     layers, inputs, outputs, now = list[Any](), list[Tensor](), list[Tensor](), x
     with torch.enable_grad():
         for layer in in_a_row(network):
@@ -167,7 +167,7 @@ def record_gradients(network: nn.Module, x: Tensor, y: Tensor, out: Tensor) -> N
 
 
 def _write(layer: nn.Conv2d | nn.Linear, seen: Tensor, error: Tensor, out: Tensor, start: int) -> int:
-    """One layer's part of every row; where the next one's begins."""
+    """One layer's part of every record's gradient, into the rows of `out` from `start`; where the next begins."""
     middle = start + layer.weight.numel()
     weights = out[:, start:middle].view(len(out), len(layer.weight), -1)
     if seen.ndim == 2:

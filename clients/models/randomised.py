@@ -39,7 +39,7 @@ class Noised(nn.Module):
         self.rng: Generator | None = None
 
     def forward(self, x: Tensor) -> Tensor:
-        """x + noise, (rows, …)."""
+        """x + fresh noise, (rows, …), one record as many rows as draws: what certificates are counted on."""
         if self.rng is None:
             raise FedprivError("a Noised layer has no generator: call it through verdicts or averaged")
         rows = self.rows if len(x) == 1 else len(x)
@@ -52,20 +52,20 @@ class Noised(nn.Module):
 
 
 def laplace_noise(shape: tuple[int, ...], rng: Generator) -> Floats:
-    """Laplace noise of scale 1: the difference of two exponential variables, with no logarithm and no short tail."""
+    """Laplace noise of scale 1, for certificates and StoBatch: two exponentials' difference, with no short tail."""
     drawn = rng.standard_exponential(shape, np.float32)
     drawn -= rng.standard_exponential(shape, np.float32)
     return drawn
 
 
 def noised_network(network: nn.Module, smoothing: GaussianSmoothing | LaplaceSmoothing) -> nn.Module:
-    """A network behind noise on its inputs."""
+    """A trained network behind the smoothing's noise on its inputs, as `fedpriv certify` draws from it."""
     law: Law = "gaussian" if isinstance(smoothing, GaussianSmoothing) else "laplace"
     return nn.Sequential(Noised(law, smoothing.noise), network).eval()
 
 
 def network_of(net: Net, weights: Floats) -> nn.Module:
-    """A study's model as a module in evaluation mode, whose inputs can be differentiated by."""
+    """A run's model with weights as a module in evaluation mode, from records to logits: to certify or attack."""
     return nn.Sequential(_Prepared(net.prepare), net.module(weights)).eval()
 
 
@@ -77,12 +77,12 @@ class _Prepared(nn.Module):
         self._prepare = prepare
 
     def forward(self, x: Tensor) -> Tensor:
-        """As they come, in another shape."""
+        """A study's records x in the form that the network behind takes: the first layer of each `network_of`."""
         return self._prepare(x)
 
 
 def behind_noise(net: Net, noise: float, at: Place) -> Net:
-    """A study's model with noise in training, on its input or behind its first layer; its start stays as it was."""
+    """`Randomised`'s net: a model's with noise in training, on its input or behind its first layer; its start stays."""
     layers, place = in_a_row(net.module(net.initial())), 0
     if at == "first layer":
         place = 1 + next(place for place, layer in enumerate(layers) if list(layer.parameters()))
@@ -96,7 +96,7 @@ def behind_noise(net: Net, noise: float, at: Place) -> Net:
 
 
 def _not_affine(layers: list[nn.Module]) -> nn.Module | None:
-    """The first that may be other than affine, of a first layer and what is before it: no factor bounds its moves."""
+    """The first layer before the noise that may be other than affine, so no factor bounds its moves; None if none."""
     kinds = [LINEAR] * (len(layers) - 1) + [AFFINE] * bool(layers)
     return next(
         (own for own, known in zip(layers, kinds, strict=True) if type(own) not in known or is_hooked(own)), None
@@ -104,7 +104,7 @@ def _not_affine(layers: list[nn.Module]) -> nn.Module | None:
 
 
 def as_trained(network: nn.Module, shape: tuple[int, ...]) -> tuple[nn.Module, Smoothing] | None:
-    """A `network_of` a model with noise in training, with the same noise in use, and what it certifies; else None."""
+    """A trained network of `Randomised` with its noise in use too, and the smoothing that certifies it; else None."""
     if not noisy_layers(network):
         return None
     prepared, own = network.children()
@@ -120,7 +120,7 @@ def as_trained(network: nn.Module, shape: tuple[int, ...]) -> tuple[nn.Module, S
 
 
 def layer_stretch(affine: nn.Module, shape: tuple[int, ...]) -> float:
-    """The largest factor by which a layer stretches an ℓ2 move of its input: its spectral norm, never below it.
+    """The largest factor by which layers before noise stretch an ℓ2 move, for a radius: spectral norm, never below it.
 
     >>> layer = nn.Linear(3, 2)
     >>> bool(abs(layer_stretch(layer, (3,)) - torch.linalg.matrix_norm(layer.weight.detach(), 2)) < 1e-6)
@@ -140,7 +140,7 @@ def layer_stretch(affine: nn.Module, shape: tuple[int, ...]) -> float:
 
 
 def check_network(network: nn.Module) -> None:
-    """Refuse a network in training mode, above all one whose batch statistics make inputs meet."""
+    """Refuse to certify or attack a network in training mode, above all where batch statistics make inputs meet."""
     modules = list(network.named_modules())
     for name, module in modules:
         if isinstance(module, nn.modules.batchnorm._BatchNorm) and (module.training or module.running_mean is None):
@@ -154,7 +154,7 @@ def check_network(network: nn.Module) -> None:
 
 
 def draw_from(network: nn.Module, rng: Generator, rows: int = 1) -> None:
-    """Hand a generator to every layer that adds noise, and say how many draws a single record gets."""
+    """Hand a generator to the noise layers of a network to be certified, and how many draws a single record gets."""
     layers = [module for module in network.modules() if isinstance(module, Noised)]
     if not layers:
         raise FedprivError("the network has no Noised layer: nothing is random, so nothing can be certified")

@@ -38,7 +38,7 @@ class Encoded(nn.Sequential):
 
 
 def small_network(channels: int, side: int, classes: int, maps: tuple[int, ...], kernel: int, units: int) -> Encoded:
-    """One or two convolutions in steps of 2, means of 2 × 2 between two, a dense layer; tanh."""
+    """`EncodedCnn`'s network: one or two convolutions in steps of 2, means of 2 × 2 between, a dense layer; tanh."""
     with torch.random.fork_rng(devices=[]):  # torch draws weights, which nobody uses
         first, side = FirstLayer(channels, maps[0], kernel), -(-side // 2)
         rest: list[nn.Module] = [nn.Tanh()]
@@ -50,7 +50,7 @@ def small_network(channels: int, side: int, classes: int, maps: tuple[int, ...],
 
 
 def encoded_of(net: Net) -> Encoded:
-    """The module of a model, with the weights it begins with; refused where it has no first layer to reconstruct."""
+    """A net's module for StoBatch or AdLm, at its first weights; refused without a first layer to reconstruct."""
     module = net.module(net.initial())
     if not isinstance(module, Encoded):
         raise FedprivError(
@@ -60,7 +60,7 @@ def encoded_of(net: Net) -> Encoded:
 
 
 def sizes_of(net: Net) -> tuple[int, int, int, int]:
-    """Inputs; d, of a patch; β, neurons of one feature map; |h_π|: what the noise of [S] follows from."""
+    """A net's inputs; d, of a patch; β, neurons of a feature map; |h_π|: what the kept noise of [S] follows from."""
     module = encoded_of(net)
     with torch.no_grad():
         hidden = module.first(net.prepare(torch.zeros(1, *net.shape)))
@@ -68,7 +68,7 @@ def sizes_of(net: Net) -> tuple[int, int, int, int]:
 
 
 def start_of(network: Encoded, seed: int) -> Floats:
-    """Weights uniform within ±√(6/inputs), biases 0, in the order of parameters, from a stream of ours; θ₁'s longer."""
+    """Weights that `EncodedCnn` starts from: uniform within ±√(6/inputs), biases 0, θ₁'s longer; by parameters."""
     rng, parts = stream(seed, "initial weights"), []
     for own in network.parameters():
         inputs = own[0].numel() if own.ndim > 1 else inf

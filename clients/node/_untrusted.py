@@ -14,7 +14,7 @@ _NUMBER = re.compile(r"(?<![^\s,\[=])[+-]?\d+\.\d+(?:[eE][+-]?\d+)?(?![^\s,\]}#]
 
 
 def fault(text: str) -> str | None:
-    """Why a text is not even parsed, in one line; None where it may be.
+    """Why a node does not even parse a server's study, in one line; None where it may be parsed.
 
     >>> fault("a.b.c = [0.5, 1.5]"), fault("a" + ".a" * 99 + " = 1")
     (None, 'line 1 of the study has 99 dots outside numbers, 16 at most')

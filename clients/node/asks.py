@@ -23,7 +23,7 @@ class Ask:
 
     @staticmethod
     def of(study: str, round: int, clients: Numbers, *parts: bytes, run: str = "") -> Ask:
-        """The ask about a study, in the words of its identity, with those parts: the model, whatever else matters."""
+        """A server's ask as a ledger knows it: study by its identity, round, clients, a digest of all `parts`."""
         found = blake2b(digest_size=16)
         for part in (np.ascontiguousarray(clients, "<i8").tobytes(), *parts):
             found.update(len(part).to_bytes(8, "little") + part)
@@ -34,27 +34,27 @@ class Ask:
 
     @property
     def file(self) -> str:
-        """Where its answer is kept."""
+        """The name, beside a node's ledger, of the file that keeps the answer to this ask."""
         return f"{self.study}-{self.round}-{self.digest}"
 
     def line(self) -> dict[str, Any]:
-        """The ask as a ledger has it."""
+        """The ask as a line of a node's ledger has it."""
         return {"study": self.study, "round": self.round, "clients": number_ranges(self.clients), "digest": self.digest}
 
     @staticmethod
     def of_line(line: Mapping[str, Any]) -> Ask:
-        """The ask that `line` has written."""
+        """The ask that a node's ledger has in a line which `line` wrote."""
         clients = np.concatenate([np.arange(first, last + 1) for first, last in line["clients"]])
         return Ask(study=line["study"], round=line["round"], clients=clients, digest=line["digest"])
 
     def overlaps(self, other: Ask) -> bool:
-        """Whether both ask a client for the same round."""
+        """Whether two asks are of one round, and of a client in common: a node answers only one of them."""
         same = (self.study, self.round) == (other.study, other.round)
         return same and bool(np.isin(self.clients, other.clients).any())
 
 
 def number_ranges(clients: Numbers) -> list[list[int]]:
-    """Runs of numbers that follow one another, as [first, last].
+    """Client numbers as runs [first, last], as a node's ledger writes down whom a message was of.
 
     >>> number_ranges(np.array([3, 4, 5, 9]))
     [[3, 5], [9, 9]]

@@ -68,7 +68,7 @@ class Node:
 
     @staticmethod
     def of(config: Mapping[str, Any]) -> Node:
-        """The node of a --node-config."""
+        """The guard of a deployed node by its --node-config, with the policy read; `Refused` where it names none."""
         file = config.get("policy")
         if not isinstance(file, str) or not Path(file).is_absolute():
             raise Refused('this node has no policy: its --node-config needs policy="/full/path/of/policy.toml"')
@@ -79,7 +79,7 @@ class Node:
 
     @property
     def folder(self) -> Path:
-        """Where its ledger and its keys are."""
+        """The directory of a node's ledger, its keys and the answers it keeps."""
         return self.policy_file.parent / self.policy.ledger
 
     def answer(
@@ -87,7 +87,7 @@ class Node:
         *, run: str = "", masked: bool = False, context: bytes = b"",
         sealed: Callable[[bytes], bytes] = lambda reply: reply,
     ) -> bytes:  # fmt: skip
-        """The reply to a round, or `Refused`. The same request gets the same bytes, whenever it comes again.
+        """A node's reply to a server's round, charged first, or `Refused`. The same request gets the same bytes again.
 
         `run` tells runs of one study apart, where the policy answers another anew. `masked` says that a protocol hides
         the message, which `sealed` makes of the reply and `context` identifies.
@@ -121,7 +121,7 @@ class Node:
             raise Refused(str(error)) from None
 
     def _check(self, study: Study, weights: Rows, round: int, clients: Numbers, settings: Settings | None) -> None:
-        """Refuse what is outside the policy, and what no honest server sends: all of it can be said of any data."""
+        """Refuse a round outside a node's policy, or that no honest server asks: all of it can be said of any data."""
         most = self.policy.largest_model
         self.policy.check(study)
         whole(round=round)
@@ -148,7 +148,7 @@ class Node:
         self._check_release(study, settings, len(clients))
 
     def _check_release(self, study: Study, settings: Settings | None, clients: int) -> None:
-        """Refuse settings of no release, or none to begin with here, and a kept release that no data would do for."""
+        """Refuse a round's settings that no release here begins with, and a kept release that no data would do for."""
         if settings is not None:
             private = study.privacy.private_sum
             if private is None or settings.shape != (clients, len(private.adapts)) or settings.dtype != np.float64:
@@ -164,7 +164,7 @@ class Node:
             filled_kept(kept, study.clients.records, kept.sizes)
 
     def _held(self, study: Study) -> tuple[int, int]:
-        """The first of this node's clients, and the one after the last."""
+        """The first of a study's clients that this node hosts, and the one after the last."""
         count, (own, all_) = study.clients.count, self.place
         return own * count // all_, (own + 1) * count // all_
 
@@ -172,7 +172,7 @@ class Node:
         self, study: Study, noise: Secret | Unheld | None, weights: Rows, round: int, clients: Numbers,
         settings: Settings | None,
     ) -> bytes:  # fmt: skip
-        """The answer of this node's data; nothing where they allow none."""
+        """The reply of this node's clients, drawn after the charge; no bytes where its data allow none."""
         if isinstance(noise, Unheld):
             write_log(of_data(noise.why))
             return NOTHING
@@ -195,7 +195,7 @@ class Node:
             return NOTHING
 
     def _noise(self, study: Study, kept: Kept, shares: Shares) -> Secret | Unheld:
-        """Where noise comes from that is drawn once: from this node's key, and all that the release depends on.
+        """Where a node's kept noise comes from, drawn once: from its key, and all that the release depends on.
 
         Its name is what the ledger charges, once. Data that allow none have a name too, and are charged like others.
         """
@@ -215,7 +215,7 @@ class Node:
             return Unheld(blake2b(words, key=key, digest_size=16).hexdigest(), what_is_wrong(error))
 
     def _data(self, study: Study) -> tuple[Pool, Division] | None:
-        """The node's own records, and whose they are; None: the study's."""
+        """The node's own records by its policy, and which client holds them; None: those that the study names."""
         if (pool := pool_of_policy(self.policy)) is None:
             return None
         held = self._held(study)
@@ -225,7 +225,7 @@ class Node:
 
 
 def _given(answer: bytes) -> bytes:
-    """An answer, or the sentence in its place."""
+    """A node's kept or new answer to send; where nothing stands in its place, the one sentence that it has for that."""
     if answer == NOTHING:
         raise Refused(UNUSABLE)
     return answer

@@ -15,7 +15,7 @@ KEPT = "kept.key"  # from which noise is derived that is drawn once
 
 
 def _make_key(path: Path, beside: Path) -> None:
-    """Written beside, synced, then linked: no other process ever sees half of it, and the first one stays."""
+    """Make a node's secret key, synced beside and linked: no process ever sees half of it, and the first stays."""
     with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
         file.write(os.urandom(KEY_BYTES))
         file.flush()
@@ -29,7 +29,7 @@ def _make_key(path: Path, beside: Path) -> None:
 
 
 def key_in(folder: Path, name: str) -> bytes:
-    """The secret key of that name in a directory, made where there is none."""
+    """A node's secret key of that name beside its ledger, for dealing records or kept noise; made if missing."""
     path = folder / name
     try:
         if not path.exists():

@@ -44,13 +44,13 @@ class Charge:
     kept: str | None = None  # the name of what is released once, in however many messages it is used
 
     def line(self) -> dict[str, Any]:
-        """The charge as the ledger has it."""
+        """The charge as a line of a node's ledger has it: ask, division of records, events."""
         own = self.ask.line() | {"shares": self.shares.line()}
         return own | {"kept": self.kept, "events": [event_as_data(event) for event in self.events]}
 
     @staticmethod
     def of_line(line: Mapping[str, Any]) -> Charge:
-        """The charge that `line` has written, in this format or in the one before."""
+        """The charge that a node's ledger has in a line, of this format or of the one before."""
         events = line["events"] if "events" in line else line["releases"] if "kept" in line else [line["release"]]
         ask = Ask.of_line(line)
         shares = Shares.of_line(line.get("shares"), ask.study)
@@ -61,6 +61,7 @@ class OwnLedger:
     """The ledger of one node's clients, in a directory that `opened_ledger` keeps to one process at a time."""
 
     def __init__(self, folder: Path, place: Sequence[int]) -> None:
+        """Open a node's ledger, of partition p of P, begun where there is none; a last line cut short is mended."""
         self._folder, self._path = folder, folder / FILE
         self._charges: list[Charge] = []
         # A kill leaves behind half a line at the end, of a charge whose answer was not drawn. All else is refused.
@@ -80,7 +81,7 @@ class OwnLedger:
         sync_directory(folder)
 
     def events(self, new: Charge | None = None, unit: Unit = "client") -> tuple[Event, ...]:
-        """Everything released, after one more charge where that is given, as it counts for one `unit`.
+        """All that a node has released, and one more charge where given, as events that count for one `unit`'s budget.
 
         Of each study what its worst client has, composed as if that were always the same one: no server's numbering
         of clients can make it less. What is kept is released once, whichever studies ask for it.
@@ -103,15 +104,15 @@ class OwnLedger:
         return together.events
 
     def alike(self, new: Charge) -> bool:
-        """Whether every message, this one included, was of the same events: nothing was chosen but their number."""
+        """Whether all a node's messages, this one too, were of the same events: nothing was chosen but their number."""
         return all((charge.events, charge.kept) == (new.events, new.kept) for charge in self._charges)
 
     def has(self, kept: str | None) -> bool:
-        """Whether what is kept under that name has been charged."""
+        """Whether a node's ledger has charged what is kept under that name: using it again costs nothing."""
         return kept is not None and any(charge.kept == kept for charge in self._charges)
 
     def stored(self, ask: Ask) -> bytes | None:
-        """The answer given before; None where there was none. Refused where the round was answered otherwise.
+        """A node's answer given before; None where there was none. Refused where the round was answered otherwise.
 
         A charge without an answer is of a crash between the two: nothing has left, so it may be asked for anew.
         """
@@ -130,12 +131,12 @@ class OwnLedger:
         return None
 
     def charge(self, new: Charge) -> None:
-        """Write down, durably, that this is about to be released."""
+        """Write into a node's ledger, durably, that this is about to be released."""
         self._append(new.line())
         self._charges.append(new)
 
     def store(self, ask: Ask, answer: bytes) -> None:
-        """Keep an answer before it leaves: what cannot be kept is not sent."""
+        """Keep a node's answer on disk before it leaves, to be sent again: what cannot be kept is not sent."""
         folder = self._folder / ANSWERS
         try:
             folder.mkdir(exist_ok=True, mode=0o700)
@@ -148,13 +149,15 @@ class OwnLedger:
             raise FedprivError(f"{folder}: the answer cannot be kept ({error.strerror}), so it is not sent") from None
 
     def close(self) -> None:
-        """Write no more."""
+        """Write no more into a node's ledger."""
         self._lines.close()
 
     def _append(self, line: dict[str, Any]) -> None:
+        """Write one line into a node's ledger: on disk when this returns."""
         self._lines.append(line, durable=True)
 
     def _read(self, place: Sequence[int]) -> None:
+        """Take in the charges of a node's ledger file; refused where it is damaged, or is another partition's."""
         try:
             head, *lines = map(json.loads, self._path.read_text(encoding="utf-8").splitlines())
             if type(head["format"]) is not int or not OLDEST <= head["format"] <= FORMAT:
@@ -177,7 +180,7 @@ class OwnLedger:
 
 
 def _apart(charges: Sequence[Charge], unit: Unit) -> bool:
-    """Whether the messages of several clients of one study may be about one unit.
+    """Whether messages of several clients of one study may be about one unit, so that a node's ledger adds them up.
 
     A record that is kept is so in the place of another (`fedpriv.releases.kept`), and with it in one ledger all that
     the other messages tell is costed for such neighbours. Dealt by content, one client then has a record less and
@@ -191,7 +194,7 @@ def _apart(charges: Sequence[Charge], unit: Unit) -> bool:
 
 
 def event_alone(event: Event) -> Event:
-    """A message in a sum, as if it were seen by itself."""
+    """A message in a sum as if it were seen by itself, which tells more: how a node's ledger may have to count it."""
     match event.trust:
         case Sums():
             return replace(event, trust=Local())
@@ -202,7 +205,7 @@ def event_alone(event: Event) -> Event:
 
 
 def _counted(charges: Sequence[Charge]) -> Iterator[tuple[Event, Counter[int]]]:
-    """Each event of a study, or of what is kept, and how often each client is charged for it."""
+    """Each event of a study in a node's ledger, or of what is kept, and how often each client is charged for it."""
     counts: dict[tuple[str, str, int, Event], Counter[int]] = {}
     for charge in charges:
         for place, event in enumerate(charge.events):
@@ -215,11 +218,12 @@ def _counted(charges: Sequence[Charge]) -> Iterator[tuple[Event, Counter[int]]]:
 
 
 def _head(place: Sequence[int]) -> dict[str, Any]:
+    """The first line of a node's ledger: its format, and the partition whose it is."""
     return {"format": FORMAT, "kind": "client's ledger", "place": list(place)}
 
 
 def _take_lock(lock: int, folder: Path, until: float) -> None:
-    """Wait for a ledger's lock, and refuse to go on without it."""
+    """Wait so long for the lock of a node's ledger, which another message may hold, and refuse to go on without it."""
     while True:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -238,7 +242,7 @@ def _take_lock(lock: int, folder: Path, until: float) -> None:
 
 @contextmanager
 def opened_ledger(folder: Path, place: Sequence[int], waits: float = WAITS) -> Iterator[OwnLedger]:
-    """The ledger in a directory, for this process alone."""
+    """A context with a node's ledger for this process alone, in which one message is charged and answered."""
     with once.opened_lock(folder, "ledger") as lock:
         _take_lock(lock, folder, time.monotonic() + waits)
         with closing(OwnLedger(folder, place)) as ledger:

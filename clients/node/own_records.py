@@ -50,19 +50,19 @@ class Shares:
     moves: bool  # whether a record that takes another's place may be at another client than that one
 
     def line(self) -> dict[str, Any]:
-        """The way as a ledger's line has it."""
+        """The way a node's records are divided, as a line of its ledger has it."""
         return {"name": self.name, "first": self.first, "moves": self.moves}
 
     @staticmethod
     def of_line(line: Mapping[str, Any] | None, study: str) -> Shares:
-        """The way that `line` has written; where a ledger is older than ways, one of the study's own."""
+        """The way of dividing records that a ledger's line tells; one of the study's own in ledgers older than ways."""
         return (
             Shares(study, 0, False) if line is None else Shares(line["name"], int(line["first"]), bool(line["moves"]))
         )
 
 
 def pool_of_policy(policy: Policy) -> Pool | None:
-    """The records that a policy names, checked; None where studies bring theirs."""
+    """The node's own records that its policy names, checked, as a pool; None where studies bring theirs."""
     if policy.data is None:
         return None
     assert policy.classes is not None  # or there were no such policy
@@ -84,7 +84,7 @@ def pool_of_policy(policy: Policy) -> Pool | None:
 
 
 def node_records(folder: Path, held_out: int | None) -> Records:
-    """x.npy and y.npy of a directory, but for the last so many records; test files are nothing to a node."""
+    """A node's own x.npy and y.npy, unchecked, but for the last so many records; test files are nothing to it."""
     x, y = mapped_array(folder / "x.npy"), mapped_array(folder / "y.npy")
     if held_out:
         x, y = x[:-held_out], y[:-held_out]
@@ -92,7 +92,7 @@ def node_records(folder: Path, held_out: int | None) -> Records:
 
 
 def wrong_with_data(policy_file: Path) -> str | None:
-    """What is the matter with the data of a node that starts; None where nothing is.
+    """What is the matter with a node's data when it starts, in one line for its owner; None where nothing is.
 
     It makes the key by which they are dealt, too, so that its first answer finds all in order.
     """
@@ -106,7 +106,7 @@ def wrong_with_data(policy_file: Path) -> str | None:
 
 
 def told_at_start(policy_file: Path) -> str:
-    """The line that a node which starts writes into its own log."""
+    """The line that a node which starts writes into its own log: whether its data or its policy are in order."""
     try:
         wrong = wrong_with_data(policy_file)
         there = read_policy(policy_file).data is not None
@@ -119,22 +119,22 @@ def told_at_start(policy_file: Path) -> str:
 
 
 def of_data(wrong: str) -> str:
-    """A line for the node's own log, which no server reads."""
+    """The line in a node's own log, which no server reads, that says why its data allow no answer."""
     return f"fedpriv: this node's data allow no answer: {wrong}"
 
 
 def write_log(words: str) -> None:
-    """Write a line into the node's own log."""
+    """Write a line into the node's own log: what goes to standard error, which no server reads."""
     print(words, file=sys.stderr, flush=True)
 
 
 def what_is_wrong(error: BaseException) -> str:
-    """What the matter is, in one line."""
+    """What an error says is the matter with a node's data, in one line for its own log."""
     return str(error) if isinstance(error, FedprivError) else reason(error)
 
 
 def own_shares(key: bytes, first: int, last: int, *, kept: bool) -> Shares:
-    """Which way a node's own data are divided among its clients from `first` to before `last`.
+    """Which way a node's own data are divided among its clients `first` to before `last`, as its ledger names it.
 
     `kept`: the study keeps fixed batches of records, which are dealt by where they stand.
     """
@@ -144,7 +144,7 @@ def own_shares(key: bytes, first: int, last: int, *, kept: bool) -> Shares:
 
 
 def study_shares(study: Study) -> Shares:
-    """Which way the data that a study names are divided: as it says itself."""
+    """Which way the data that a study names are divided, as it says itself, for a node's ledger."""
     table = study.table()
     own = study.clients
     words = table["data"], own.count, own.records, table["clients"]["split"], study.run.seed
@@ -152,14 +152,14 @@ def study_shares(study: Study) -> Shares:
 
 
 def dealt_records(pool: Pool, key: bytes, clients: int, first: int, last: int) -> Uneven:
-    """A node's records among its clients of so many, by their content."""
+    """A node's own records dealt among its clients, by content, so that one record more or less moves no other."""
     owners = first + owners_of(pool, key, last - first)
     order = np.argsort(owners, kind="stable")
     return Uneven(order, np.searchsorted(owners[order], np.arange(clients + 1)))
 
 
 def owners_of(pool: Pool, key: bytes, many: int) -> Numbers:
-    """Which of so many clients each record is dealt to, counted from 0.
+    """Which of a node's `many` clients each of its records is dealt to, from 0, by a keyed hash of its content.
 
     >>> y = np.array([0, 1, 0, 1])
     >>> pool = Pool(x=np.float32([[1], [2], [1], [3]]), y=y, x_test=np.zeros((0, 1), np.float32), y_test=y[:0],
@@ -182,6 +182,6 @@ def owners_of(pool: Pool, key: bytes, many: int) -> Numbers:
 
 
 def in_order(pool: Pool, clients: int, first: int, last: int) -> Uneven:
-    """A node's records among its clients of so many, as evenly as can be, by where they stand."""
+    """A node's own records among its clients as evenly as can be, by where they stand: for batches that are kept."""
     inside = np.clip(np.arange(clients + 1) - first, 0, last - first)
     return Uneven(np.arange(len(pool)), inside * len(pool) // max(last - first, 1))

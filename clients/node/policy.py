@@ -81,6 +81,7 @@ class Policy:
     ledger: Annotated[str, "a directory, beside the policy"] = "ledger"
 
     def __post_init__(self) -> None:
+        """Refuse a node's policy whose settings do not fit their kinds, or one another."""
         check_fields(self)
         one_of([*MECHANISMS, *RELEASES], **{f"mechanisms: {kind}": kind for kind in self.mechanisms or ()})
         for name in ("budget", "round"):
@@ -99,7 +100,7 @@ class Policy:
                 )
 
     def read_study(self, text: str, asked_by: str = "study") -> Study:
-        """The study that a server sends, refused before anything it names is imported or made."""
+        """The study that a server sends a node, refused before anything it names is imported or made."""
         if (fault := untrusted.fault(text)) is not None:
             raise Refused(fault)
         for path in _imported(study_file.study_tables(text, name=asked_by)):
@@ -109,11 +110,11 @@ class Policy:
 
     @property
     def masking(self) -> Owner:
-        """What this client asks of a masked sum."""
+        """What this node's owner asks of a masked sum: how many neighbours and colluding clients, at least."""
         return Owner(neighbours=self.neighbours, colluding=self.colluding)
 
     def check(self, study: Study) -> None:
-        """Refuse a study that is outside, whatever it costs."""
+        """Refuse a study outside this node's policy, whatever it costs: by name, mechanism, trust, clip, attack."""
         if not study.clients.count <= MOST:
             raise Refused(f"a study of {study.clients.count:,} clients, at most {MOST:,}")
         own = study.id.hex()
@@ -148,7 +149,7 @@ class Policy:
             )
 
     def events(self, study: Study, dimension: int, *, masked: bool) -> tuple[Event, ...]:
-        """What one message gives away, as it counts here; of what is kept, all that ever will be."""
+        """What one message gives away, as this node's ledger counts it; of what is kept, all that ever will be."""
         found = guarantee.promised_events(study, dimension)
         if found[0].unit == "record" and self.unit == "client":
             raise Refused("the study protects records, and this client's budget is of clients")
@@ -156,7 +157,7 @@ class Policy:
         return tuple(self._believed(event, sums) for event in found)
 
     def _believed(self, event: Event, sums: bool) -> Event:
-        """An event with no more noise of others than this client believes in."""
+        """A message's event with no more noise of other clients than this node's policy believes in."""
         match event.trust:
             case Sums(certain):
                 return replace(event, trust=Sums(min(certain, self.contributors)) if sums else Local())
@@ -168,7 +169,7 @@ class Policy:
                 assert_never(never)
 
     def afford(self, after: tuple[Event, ...], new: tuple[Event, ...], *, alike: bool) -> None:
-        """Refuse releases that are too dear by themselves, or make all of them so; `alike`: none was ever another.
+        """Refuse a message too dear by itself, or with all before it; `alike`: none was ever of other events.
 
         Whoever sees an answer may choose what to ask for next by it, so a budget counts what adds up under any choice.
         """
@@ -182,18 +183,19 @@ class Policy:
 
 
 def _ids(policy: Policy) -> set[str]:
-    """The studies of a policy that are named by what looks like a study's id: no name stands for one."""
+    """The words in a node policy's `studies` that look like a study's id: they allow by id, never by a name."""
     return {word for word in policy.studies or () if re.fullmatch("[0-9a-f]{16}", word)}
 
 
 @lru_cache(maxsize=4096)
 def _spent(events: tuple[Event, ...], delta: float, alike: bool) -> float:
+    """The ε that a node's budget counts for all these events, whatever is asked next; `alike`: none was chosen."""
     return spent_epsilon(_comparable(events), delta, partial(total_epsilon, events) if alike else None)
 
 
 @lru_cache(maxsize=4096)  # an audit asks the same again and again
 def total_epsilon(events: tuple[Event, ...], delta: float) -> float:
-    """An upper bound of ε(δ) of all of them, for a record; where all are of clients, for a client too.
+    """An upper bound of ε(δ) of a node's events together, for a record; where all are of clients, for a client too.
 
     Whatever hides all of a client's data hides one record of them, so the two units add up: their ε, each at half the
     δ, by basic composition. Where some are of one record in the place of another, all are costed as such.
@@ -204,7 +206,7 @@ def total_epsilon(events: tuple[Event, ...], delta: float) -> float:
 
 
 def _comparable(events: tuple[Event, ...]) -> tuple[Event, ...]:
-    """The events of each unit under one adjacency."""
+    """A node's events, those of each unit under one adjacency, so that they can be costed together."""
     found: list[Event] = []
     for unit in get_args(Unit):
         own = [each for each in events if each.unit == unit]
@@ -215,7 +217,7 @@ def _comparable(events: tuple[Event, ...]) -> tuple[Event, ...]:
 
 
 def read_policy(path: Path) -> Policy:
-    """The policy of a file, or one line that says what is wrong with it."""
+    """A node's policy from its owner's TOML file, or `Refused` with one line that says what is wrong with it."""
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8-sig"))
         for name in {"budget", "round"} & set(table):
@@ -243,13 +245,14 @@ def read_policy(path: Path) -> Policy:
 
 
 def _table(name: str, value: Any) -> Mapping[str, Any]:
+    """A table of a policy's file, refused where the value is none."""
     if not isinstance(value, dict):
         raise FedprivError(f"policy: {name} must be a table, got {value!r}")
     return value
 
 
 def _imported(table: Any) -> Iterator[str]:
-    """Every module:Class that a study's tables name."""
+    """Every module:Class that a server's study names, so that a node's policy can refuse it before it is imported."""
     if isinstance(table, dict):
         for key, value in table.items():
             if isinstance(value, str) and ":" in value and (key == "kind" or table.get("kind") == "Module"):

@@ -35,7 +35,7 @@ class Search:
         self._highest = losses_of(network, x, y)
 
     def walked(self, start: Tensor, steps: int, length: float, decay: float = 0.0) -> Tensor:
-        """The worst points after so many steps from a start."""
+        """The worst points an attack has seen around each record, after so many more gradient steps from `start`."""
         now, momentum = start, torch.zeros_like(start)
         for step in range(steps):
             with torch.enable_grad():  # records do not meet, so the gradient of the losses' sum is that of each
@@ -52,29 +52,30 @@ class Search:
         return self.worst
 
     def inside(self, moved: Tensor) -> Tensor:
-        """Back into the ball, then into the box: as the record is in the box, this leaves the ball no more."""
+        """An attack's points put back into the ball, then the box: as the record is in the box, they are in both."""
         if self._norm == "linf":
             return moved.clamp(self._x - self._size, self._x + self._size).clamp(-1, 1)
         by = moved - self._x
         return (self._x + by * (self._size / norms(by, 2)).clamp(max=1)).clamp(-1, 1)
 
     def _see(self, points: Tensor, losses: Tensor) -> None:
+        """Keep an attack's points where their loss is the highest yet around their record."""
         keep(losses > self._highest, points, self.worst)
         self._highest = torch.maximum(losses, self._highest)
 
 
 def keep(better: Tensor, points: Tensor, worst: Tensor) -> None:
-    """Put the points that are better in the place of the worst."""
+    """Put an attack's points, where they are better, in the place of the worst ones seen so far, record by record."""
     worst[better] = points[better]
 
 
 def losses_of(network: Network, x: Tensor, y: Tensor) -> Tensor:
-    """The loss of every record."""
+    """The network's cross-entropy for every record, by which attacks on inputs compare points."""
     with torch.no_grad():
         return cross_entropy(network(x), y, reduction="none")
 
 
 def norms(x: Tensor, power: int) -> Tensor:
-    """The norm of every record, in a shape that divides it; never zero."""
+    """The norm of every record of x, never zero, in a shape that divides x: for the steps of attacks on inputs."""
     norms: Tensor = torch.linalg.vector_norm(x.flatten(1), power, dim=1).clamp(min=TINY)
     return norms.view(-1, *[1] * (x.ndim - 1))

@@ -42,7 +42,7 @@ class Attacked:
 
 
 def attacks_of(size: float, steps: int = STEPS) -> dict[str, InputAttack]:
-    """The four attacks of [S] in ℓ∞, by the names it has for them."""
+    """The four attacks on inputs of [S], of that size in ℓ∞, by its names: under them accuracy is measured."""
     return {
         "FGSM": Fgsm(size=size), "I-FGSM": IFgsm(size=size, steps=steps), "MIM": Mim(size=size, steps=steps),
         "PGD": Pgd(size=size, steps=steps),
@@ -53,7 +53,7 @@ def attacked_images(
     network: nn.Module, x: Floats, y: Numbers, terms: Terms, size: float, images: Iterable[int] | None = None,
     workers: int = 1, attacks: Mapping[str, InputAttack] | None = None,
 ) -> Iterator[list[Attacked]]:  # fmt: skip
-    """Every image under every attack of that size, in order, as they are found.
+    """Every image under every attack on inputs of that size, and the class it is then taken for, in order, as found.
 
     `network` is in evaluation mode, from records (rows, *shape) to logits; where it has `Noised` layers it is judged by
     `terms.draws` draws, else as it is.
@@ -71,6 +71,7 @@ def attacked_images(
 def _attacked(
     x: Floats, y: Numbers, terms: Terms, size: float, attacks: Mapping[str, InputAttack], network: nn.Module, image: int
 ) -> list[Attacked]:
+    """One image under each attack on inputs: the class it is then taken for, by many draws of a noisy network."""
     rng, found = stream(terms.seed, "attack", client=image), []
     random = any(isinstance(layer, Noised) for layer in network.modules())
     seen = averaged_score(network, SEEN, rng) if random else network
@@ -88,7 +89,7 @@ def _attacked(
 
 
 def accuracies_under(found: Sequence[Attacked], y: Numbers) -> dict[str, tuple[float, float]]:
-    """Two shares of the images, under each attack and under the worst for each image: how accurate the network stays.
+    """By attack, and under the worst for each image: two shares of the images for which the network stays accurate.
 
     The first is taken for what it is, the second is not surely taken for something else. `found` has every image under
     all attacks, one after the other.

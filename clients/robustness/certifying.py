@@ -78,7 +78,7 @@ class Estimate:
     variances: Vector  # of its score
 
     def verdict(self, image: int, terms: Terms) -> Verdict:
-        """The verdict, by bounds that are wrong for some class with probability 1 − confidence at most."""
+        """An image's certified verdict, by bounds wrong for some class with probability 1 − confidence at most."""
         best, lower, upper = self.leader(terms)
         printed = self._by_votes(terms)
         if terms.smoothing.published_by == "scores":
@@ -90,7 +90,7 @@ class Estimate:
         )  # fmt: skip
 
     def leader(self, terms: Terms) -> tuple[int, float, float]:
-        """The class ahead, a lower bound of its expected score, and an upper one of the best of the others."""
+        """An image's class ahead, a lower bound of its expected score, and an upper one of the best other's."""
         if terms.by == "votes":
             best, bounds = int(np.argmax(self.votes)), self._by_votes(terms)
         else:
@@ -99,13 +99,14 @@ class Estimate:
         return best, *leading_bounds(bounds, best)
 
     def _by_votes(self, terms: Terms) -> Interval:
+        """An image's bounds for every class's share of votes, by Clopper and Pearson at the terms' confidence."""
         return clopper_pearson(self.votes.astype(np.int64), terms.draws, 1 - terms.confidence)
 
 
 def verdicts_of(
     network: nn.Module, x: Floats, terms: Terms, images: Iterable[int] | None = None, workers: int = 1
 ) -> Iterator[Verdict]:
-    """The verdict on each of `images` (numbers of rows of x, all where none are given), in order, as they are found.
+    """The certified verdicts of `fedpriv certify` on `images` (rows of x; None: all), in order, as they are found.
 
     `network` is a randomised one in evaluation mode, from records (rows, *shape) to logits.
     """
@@ -121,7 +122,7 @@ def verdicts_of(
 def each_image(
     network: nn.Module, x: Floats, work: Callable[[nn.Module, int], Result], images: Sequence[int], workers: int
 ) -> Iterator[Result]:
-    """What `work` makes of a network and each image's number, in order, on so many threads with a network each."""
+    """What `work` (a verdict, attacks) makes of each image by its number, in order, on threads with a network each."""
     whole(workers=workers)
     workers = min(workers, len(images)) or 1
     copies: SimpleQueue[nn.Module] = SimpleQueue()
@@ -137,6 +138,7 @@ def each_image(
         copies.put(deepcopy(arranged))
 
     def worked(image: int) -> Result:
+        """`work` on one image, in a thread, with a copy of the network that no other thread has meanwhile."""
         own = copies.get()
         try:
             return work(own, image)
@@ -153,12 +155,13 @@ def each_image(
 
 
 def _judged(x: Floats, terms: Terms, network: nn.Module, image: int) -> Verdict:
+    """One image's certified verdict, from draws of a random stream of its own."""
     rng = stream(terms.seed, "certify", client=image)
     return estimated_scores(network, x[image], terms.draws, rng, f"input {image}").verdict(image, terms)
 
 
 def estimated_scores(network: nn.Module, x: Floats, draws: int, rng: Generator, name: str = "the input") -> Estimate:
-    """Votes and scores of one record under so many draws."""
+    """One record's votes, mean scores and variances over draws of a noisy network: what verdicts are based on."""
     votes, total, squares = (np.zeros(1) for _ in range(3))
     one = torch.tensor(x[None], dtype=torch.float32)
     for part in block_slices(draws, max(64, AT_ONCE // max(x.size, 1))):
@@ -175,13 +178,14 @@ def estimated_scores(network: nn.Module, x: Floats, draws: int, rng: Generator, 
 
 
 def averaged_score(network: nn.Module, draws: int, rng: Generator) -> Callable[[Tensor], Tensor]:
-    """The logarithm of the mean score over fresh draws, which can be differentiated: what attacks a randomised network.
+    """The logarithm of a noisy network's mean score over fresh draws, as a function that attacks differentiate.
 
     Its gradient is that of the expectation over noise (Athalye et al. 2018), which no single draw shows.
     """
     check_network(network)
 
     def scores(x: Tensor) -> Tensor:
+        """The logarithm of each class's mean softmax over the draws, (records, classes), for records x."""
         if len(x) == 1:  # which becomes as many rows as there are draws
             draw_from(network, rng, draws)
             found: Tensor = network(x).log_softmax(1).logsumexp(0, keepdim=True) - log(draws)
@@ -193,7 +197,7 @@ def averaged_score(network: nn.Module, draws: int, rng: Generator) -> Callable[[
 
 
 def check_alone(network: nn.Module, x: Floats) -> None:
-    """Refuse a network in which inputs meet: draws of one image would not be draws of their own."""
+    """Refuse to certify a network in which inputs meet: draws of one image would not be draws of their own."""
     quiet = deepcopy(network)
     for layer in quiet.modules():
         if isinstance(layer, Noised):
@@ -217,7 +221,7 @@ def check_alone(network: nn.Module, x: Floats) -> None:
 
 
 def check_inputs(x: Floats) -> None:
-    """Refuse inputs outside of the box [−1, 1], by number."""
+    """Refuse to certify or attack images outside of the box [−1, 1], naming the first by its number."""
     if x.ndim < 2 or not len(x):
         raise FedprivError(f"inputs must be (images, …), got an array of shape {x.shape}")
     inside = (np.abs(x.reshape(len(x), -1)) <= EDGE).all(1)

@@ -24,7 +24,7 @@ class InputAttack(Protocol):
     """What every attack can do."""
 
     def __call__(self, network: Network, x: Tensor, y: Tensor, rng: Generator | None = None) -> Tensor:
-        """Records near x that the network takes for something else than y, where the attack finds such."""
+        """Records near x, in the box, that a network takes for something else than y, where the attack finds such."""
 
 
 Size = Annotated[float, positive, "μ, how far an input may be moved"]
@@ -43,7 +43,7 @@ class Fgsm:
         check_fields(self)
 
     def __call__(self, network: Network, x: Tensor, y: Tensor, rng: Generator | None = None) -> Tensor:
-        """The record, or the one step further where its loss is larger."""
+        """Each record of x, or the point one step along its gradient where the network's loss is larger."""
         search = Search(network, x, y, self.size, self.norm)
         return search.walked(x, 1, self.size)
 
@@ -60,7 +60,7 @@ class IFgsm:
         check_fields(self)
 
     def __call__(self, network: Network, x: Tensor, y: Tensor, rng: Generator | None = None) -> Tensor:
-        """The worst of the points on the way."""
+        """For each record of x, the point of the highest loss among itself and those of T steps along gradients."""
         search = Search(network, x, y, self.size, self.norm)
         return search.walked(x, self.steps, self.size / self.steps)
 
@@ -78,7 +78,7 @@ class Mim:
         check_fields(self)
 
     def __call__(self, network: Network, x: Tensor, y: Tensor, rng: Generator | None = None) -> Tensor:
-        """The worst of the points on the way."""
+        """For each record of x, the point of the highest loss among itself and those of T steps with momentum."""
         search = Search(network, x, y, self.size, self.norm)
         return search.walked(x, self.steps, self.size / self.steps, self.decay)
 
@@ -96,7 +96,7 @@ class Pgd:
         check_fields(self)
 
     def __call__(self, network: Network, x: Tensor, y: Tensor, rng: Generator | None = None) -> Tensor:
-        """The worst of the points on all the ways."""
+        """For each record of x, the point of the highest loss on the ways from random points of its ball."""
         search = Search(network, x, y, self.size, self.norm)
         draw = partial(torch.rand, generator=rng)
         for _ in range(self.restarts):
@@ -122,7 +122,7 @@ class Ensemble:
             raise FedprivError("attacks must name at least one attack")
 
     def __call__(self, network: Network, x: Tensor, y: Tensor, rng: Generator | None = None) -> Tensor:
-        """The worst of all of their points."""
+        """For each record of x, the point of the highest loss that any of the attacks has found."""
         worst, highest = x.clone(), losses_of(network, x, y)
         for attack in self.attacks:
             found = attack(network, x, y, rng)

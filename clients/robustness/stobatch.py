@@ -17,7 +17,7 @@ from fedpriv.errors import FedprivError
 def smoothed_network(
     network: nn.Module, shape: tuple[int, ...], noise: float, divided: float
 ) -> tuple[nn.Module, StoBatchSmoothing]:
-    """A `network_of` such a model with the law of training's noise on x and twice that on θ₁ᵀx, divided by ψ.
+    """A trained StoBatch network to certify, training's law of noise on x, twice that on θ₁ᵀx, over ψ; its smoothing.
 
     [S] Algorithm 3 and Appendix N, but for the noise kept from training: it is each record's own, so none belongs to a
     new input.

@@ -26,7 +26,7 @@ _WIDTHS = np.sort(np.concatenate([1 << np.arange(48), 3 << np.arange(48)]))  # 1
 def records_of_steps(
     division: Division, batch: int, steps: int, seed: int, round: int, clients: Numbers
 ) -> Iterator[Numbers]:
-    """The numbers of the records of each step, (clients, records); uneven clients must be of one width."""
+    """The record numbers of a cohort's local steps, each (clients, records); uneven clients must be of one width."""
     if isinstance(division, Uneven):
         sizes = division.sizes(clients)
         for step in range(steps):
@@ -42,7 +42,7 @@ def records_of_steps(
 def read(
     numbers: Iterable[Numbers], pool: Pool, corrupting: Corrupting, scratch: Scratch
 ) -> Iterator[tuple[Rows, Numbers]]:
-    """The records of those numbers and their labels, step by step, corrupted where they are struck.
+    """A cohort's batches: the pool's records of those numbers and labels, step by step, corrupted where struck.
 
     They are in scratch, or stand in the pool: a step's are gone when the next one's are asked for.
     """
@@ -52,7 +52,7 @@ def read(
 
 
 def used(sizes: Numbers, batch: int) -> Numbers:
-    """How many of its records a client uses: the batch, or all where that is 0 or more than it has.
+    """How many of its records a client uses in a step: its batch, or all where that is 0 or more than it has.
 
     >>> used(np.array([5, 10, 40]), batch=10)
     array([ 5, 10, 10])
@@ -126,7 +126,7 @@ def drawn_unevenly(sizes: Numbers, batch: int, seed: int, round: int, clients: N
 
 
 def _sampled(words: Words, low: Words | np.uint64, batch: int) -> Words:
-    """The places of each row's smallest words: (clients, batch); `low` covers the bits of a place."""
+    """A client's batch as places of its row's smallest words: (clients, batch); `low` covers the bits of a place."""
     words &= ~low
     words |= np.arange(words.shape[1], dtype=np.uint64)  # no two of a row are alike: the order is nobody's choice
     words.partition(batch - 1, axis=1)

@@ -28,7 +28,7 @@ class Gathered:
         self._tally = Tally(self._mechanism, plan.dimension) if summed(plan, clients) else None
 
     def add(self, clients: Numbers, payload: NDArray[np.uint8]) -> None:
-        """Take in the messages of some clients."""
+        """Take in the packed messages of some clients, for the cohort's reply."""
         self._clients.append(clients)
         if self._tally is None:
             self._payloads.append(payload)
@@ -38,18 +38,18 @@ class Gathered:
                 self._alone += wire.alone(self._mechanism, self._dimension, payload) or 0
 
     def add_residue(self, client: Numbers, row: Numbers) -> None:
-        """Take in what no packing holds, as secure aggregation would: modulo 2ʷ."""
+        """Take in an attacker's message that no packing holds into the cohort's sum, modulo 2ʷ as masks would."""
         if self._study.masked is None or row.shape != (self._dimension,) or row.dtype.kind not in "iu":
             raise ValueError(f"residues are {self._dimension} whole numbers under secure aggregation, got {row!r}")
         self._residues = self._residues + wire.wrapped_sum(row, 1, self._mechanism, self._study.masked)
         self._clients.append(client)
 
     def add_forged(self, frame: bytes) -> None:
-        """Take in whatever a client sends in the place of its frame."""
+        """Take in the bytes that an attacker sends in the place of its frame in the cohort's reply."""
         self._forged.append(frame)
 
     def frames(self) -> Iterator[bytes]:
-        """The frame of them all, if anybody has sent anything, and those that are forged."""
+        """The frames of a cohort's reply: one of all messages, if anybody has sent any, and those that are forged."""
         clients = np.concatenate(self._clients) if self._clients else np.empty(0, np.int64)
         if clients.size and self._tally is None:
             payload = np.concatenate(self._payloads)
@@ -64,7 +64,7 @@ class Gathered:
 
 
 def summed(plan: Plan, clients: int) -> bool:
-    """Whether a cohort of so many clients answers with its sum: where nobody may see more, else where it is smaller."""
+    """Whether a cohort of so many clients replies with its sum: where nobody may see more, else where it is smaller."""
     if sums_only(plan.study.privacy.trust):
         return True
     form = packing_of(plan.mechanism)

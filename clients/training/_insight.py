@@ -44,7 +44,7 @@ class Own:
 
     @cached_property
     def known(self) -> Vector:
-        """Its own update, clipped."""
+        """An attacker's own update, clipped, (1, d): all the updates that a knowledge of its own shows it."""
         return self.channel.bounded(self.update).applied
 
 
@@ -59,27 +59,27 @@ class Insight:
 
     @cached_property
     def asked(self) -> Numbers:
-        """Who was asked in this round at first, also where fewer are asked again."""
+        """All clients asked in this round at first, also where fewer are asked again: attackers count with all."""
         return self._plan.participation.asked(self._study.clients.count, self._study.run.seed, self.round)
 
     @cached_property
     def byzantine(self) -> Numbers:
-        """The attackers among them."""
+        """The attackers among the clients asked in this round: those who act on what is known here."""
         return np.intersect1d(self.asked, self._attackers)
 
     @cached_property
     def honest(self) -> Numbers:
-        """The others."""
+        """The honest among the clients asked in this round: those whose updates and messages are foreseen here."""
         return np.setdiff1d(self.asked, self._attackers)
 
     @cached_property
     def progress(self) -> Vector:
-        """How far the weights have come."""
+        """How far the weights have come since the run began, (d,): what attackers see of the model."""
         return self.weights - self._net.initial()
 
     @cached_property
     def known(self) -> Vector:
-        """The clipped updates of all honest clients asked, or of all attackers."""
+        """What attackers see of others: clipped updates of all honest clients asked, or of all attackers, as rows."""
         clients = self.honest if self._study.knowledge == "everything" else self.byzantine
         rows = np.empty((len(clients), self._net.dimension), np.float32)
         count = 0
@@ -90,11 +90,11 @@ class Insight:
 
     @property
     def messages(self) -> Symbols:
-        """The symbols that all honest clients asked send."""
+        """The symbols that honest clients send in this round, a row each: what attackers see who know everything."""
         return packing_of(self._mechanism).unpack(self._sent[1], self._net.dimension)
 
     def moved(self, row: Vector) -> Vector:
-        """The server's direction, if every attacker sent that update."""
+        """The server's direction if every attacker sent that update: the foresight of those who know everything."""
         updates = np.tile(np.asarray(row, np.float32), (len(self.byzantine), 1))
         payload = self._channel.messages(updates, self._noise(self.byzantine))
         if directions.needs_rows(self._study):
@@ -106,7 +106,7 @@ class Insight:
 
     @cached_property
     def _sent(self) -> tuple[Numbers, NDArray[np.uint8]]:
-        """Who of the honest sends a message, and the messages, packed."""
+        """Which honest clients send a message in this round, and the messages, packed, drawn as they draw them."""
         clients, payloads = [], []
         for own, updates in self._trained(self.honest):
             clients.append(own)
@@ -117,17 +117,18 @@ class Insight:
 
     @cached_property
     def _honest_total(self) -> Numbers:
-        """The sum of what the honest send."""
+        """The sum of the honest clients' messages, to foresee the server's direction from."""
         return self._total(self._sent[1])
 
     def _total(self, payload: NDArray[np.uint8]) -> Numbers:
+        """The sum of packed messages as whole numbers, as the server would take it."""
         tally = Tally(self._mechanism, self._net.dimension)
         tally.add(payload)
         return tally.total()
 
     @cached_property
     def _matrix(self) -> tuple[Rows, Numbers, Vector | None]:
-        """What the server will see, in the order of clients; which rows of it are the attackers'; its own update."""
+        """What the server's rule will see, sorted by client; which rows are the attackers'; its own update."""
         clients = np.concatenate([self._sent[0], self.byzantine])
         matrix = np.empty((len(clients), self._net.dimension), np.float32)
         places = np.argsort(np.argsort(clients))
@@ -136,10 +137,11 @@ class Insight:
         return matrix, own, root_update(self._prepared, self.weights)
 
     def _decoded(self, payload: NDArray[np.uint8]) -> Vector:
+        """Packed messages as rows of numbers, as the server's rule would see them."""
         return directions.rows_seen(self._study, packing_of(self._mechanism).unpack(payload, self._net.dimension))
 
     def _trained(self, clients: Numbers) -> Iterator[Trained]:
-        """Honest work, chunk by chunk; whoever fails in it sends nothing."""
+        """Clients' honest updates, clipped, chunk by chunk, for what attackers know; whoever fails is left out."""
         for start in range(0, len(clients), self._net.chunk):
             chunk = clients[start : start + self._net.chunk]
             updates = np.empty((len(chunk), self._net.dimension), np.float32)
@@ -150,4 +152,5 @@ class Insight:
             yield Trained(chunk[good], bounded.only(good))
 
     def _noise(self, clients: Numbers) -> Seeded:
+        """The seeded noise that these clients' messages of the round are drawn from, the same as they draw."""
         return Seeded(self._study.run.seed, self.round, clients)

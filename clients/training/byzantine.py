@@ -38,7 +38,7 @@ class Sent(NamedTuple):
     payload: NDArray[np.uint8]  # a row each, packed
 
     def without(self, rows: Collection[int]) -> Sent:
-        """All but those rows."""
+        """A cohort chunk's messages but for those rows: attackers that failed, or have sent something else."""
         if not rows:
             return self
         kept = np.setdiff1d(np.arange(len(self.clients)), list(rows))
@@ -55,7 +55,7 @@ class Byzantine:
         self._mechanism, self._one_vote = plan.mechanism, isinstance(rule_alone(plan.rule), ClientVote)
 
     def among(self, clients: Numbers, method: str) -> list[int]:
-        """The rows of those who attack in that way."""
+        """Rows of the Byzantine among these clients, where the study's attack has that method, such as on_data."""
         if not hasattr(self._attack, method):
             return []
         found: list[int] = np.flatnonzero(np.isin(clients, self.clients)).tolist()
@@ -64,7 +64,7 @@ class Byzantine:
     def poisoned(
         self, batches: Batches, round: int, clients: Numbers, counts: Numbers | None, classes: int, failures: Failures
     ) -> Batches:
-        """The batches of some clients, the attackers' own records changed: in a copy, for they may be the pool's.
+        """Clients' batches, the attackers' own records changed: in a copy, for they may be the pool's.
 
         `counts` (steps, clients) says how many of a row are a client's own, none that all are.
         """
@@ -72,6 +72,7 @@ class Byzantine:
         generators = {row: self._generator(round, clients[row]) for row in rows}
 
         def act(row: int, x: Rows, y: Numbers, step: int) -> None:
+            """Have one attacker change its own records and labels of a batch, in place."""
             own = slice(row, row + 1), slice(None if counts is None else int(counts[step, row]))
             if counts is None or counts[step, row]:
                 x[own], y[own] = cast(ActsOnData, self._attack).on_data(x[own], y[own], classes, [generators[row]])
@@ -82,9 +83,10 @@ class Byzantine:
             yield x, y
 
     def change(self, updates: Rows, clients: Numbers, insight: Insight) -> Failures:
-        """Each attacker's update in its place."""
+        """Put each attacker's update in the place of its honest one, before clipping; which rows failed, and why."""
 
         def act(row: int) -> None:
+            """Put what one attacker makes of its update, by what it knows, into its row."""
             own = updates[row : row + 1]
             own[:] = self._attack.on_updates(own, self._view(insight, clients[row], own))
 
@@ -92,21 +94,25 @@ class Byzantine:
             return _each(self.among(clients, "on_updates"), act)
 
     def speak(self, sent: Sent, insight: Insight, gathered: Gathered) -> tuple[Sent, Failures]:
-        """The attackers' messages in the place of honest ones; who has sent something else, or failed, is taken out."""
+        """Attackers' messages in the place of honest ones, less those that failed or are sent otherwise; failures."""
 
         def message(row: int) -> None:
+            """Put one attacker's symbols, packed, in the place of its honest message."""
             sent.payload[row : row + 1] = packing_of(self._mechanism).pack(self._attack.on_messages(*seen(row)))
 
         def residue(row: int) -> None:
+            """Hand one attacker's whole numbers, which no packing holds, to the cohort's sum."""
             gathered.add_residue(sent.clients[row : row + 1], *self._attack.on_residues(*seen(row)))
 
         def forged(row: int) -> None:
+            """Hand one attacker's own bytes, made of its honest frame, to the cohort's reply."""
             who, payload = sent.clients[row : row + 1], sent.payload[row : row + 1]
             dimension = sent.updates.shape[1]
             honest = wire.messages_frame(self._study.id, insight.round, who, payload, dimension, self._mechanism)
             gathered.add_forged(bytes(self._attack.on_bytes(honest)))
 
         def seen(row: int) -> tuple[Rows, View]:
+            """What one attacker's message is made from: its clipped update, and its view of the round."""
             own = sent.updates[row : row + 1]
             return own, self._view(insight, sent.clients[row], own)
 
@@ -117,6 +123,7 @@ class Byzantine:
         return sent.without([*failures, *(row for rows, _ in apart for row in rows)]), failures
 
     def _view(self, insight: Insight, client: int, update: Rows) -> View:
+        """What one attacker sees in this round, as far as the study's knowledge allows."""
         knowledge = self._study.knowledge
         return View(
             knowledge=knowledge,
@@ -133,11 +140,12 @@ class Byzantine:
         )
 
     def _generator(self, round: int, client: int) -> Generator:
+        """One attacker's own random stream in a round, from the study's seed."""
         return stream(self._study.run.seed, "attack", round, int(client))
 
 
 def _each(rows: Iterable[int], act: Callable[[int], None]) -> Failures:
-    """Do it for every row; who failed, and why."""
+    """Have something done for every attacker's row; which rows failed, or are silent by intent, and why."""
     failures: Failures = {}
     for row in rows:
         try:
@@ -150,7 +158,7 @@ def _each(rows: Iterable[int], act: Callable[[int], None]) -> Failures:
 
 
 def check_records(study: Study, pool: Pool) -> None:
-    """Refuse an attack on data of other classes than these: it is tried on no records at all."""
+    """Refuse a study whose attack on data is for other classes than the pool's: it is tried on no records."""
     attack = cast(ActsOnData, study.attacker)
     if hasattr(attack, "on_data"):
         try:

@@ -44,17 +44,18 @@ FAILED = "attack: it failed"  # all that a node says of an attacker's exception,
 def cohort_reply(
     study_text: str, weights: Rows, round: int, clients: Numbers, settings: Settings | None = None
 ) -> bytes:
-    """The reply of the node that hosts these clients; `settings` are those of their releases that adapt, a row each."""
+    """A simulated node's reply for these clients in a round; `settings` are their adapting releases', a row each."""
     return _cohort(study_text).reply(weights, round, clients, settings)
 
 
 @lru_cache(maxsize=2)
 def _cohort(study_text: str) -> Cohort:
+    """The cohort of a study's text, its data and model prepared, kept in this process for the next round."""
     return Cohort(prepared_before(study_text) or prepared_study(study_file.parsed_study(study_text)))
 
 
 def forget_all() -> None:
-    """Drop what this process has prepared: the data under a study's names may have become others."""
+    """Drop what this process has prepared, before a run: the data under a study's names may have become others."""
     _cohort.cache_clear()
     forget_prepared()
 
@@ -97,7 +98,7 @@ class Cohort:
         self._insight: Insight | None = None
 
     def reply(self, weights: Rows, round: int, clients: Numbers, settings: Settings | None = None) -> bytes:
-        """One frame for all, a stack of messages or their sum; attackers that forge bytes have frames of their own."""
+        """A node's reply to a round: its clients' messages in one frame, stacked or summed; forged ones apart."""
         failed: dict[int, str] = {}
         if self.releasing is not None:
             self.releasing.begin(clients, settings)
@@ -120,7 +121,7 @@ class Cohort:
         return wire.reply_bytes(frames, dict.fromkeys(failed, FAILED) if self._answers else failed)
 
     def _sent(self, seen: Insight, clients: Numbers) -> tuple[Sent, dict[int, str]]:
-        """The messages of a chunk of clients, all speaking as honest ones do; the rows that have none, and why."""
+        """The messages of a chunk of clients, all drawn as honest ones are; which rows have none, and why."""
         updates = self._updates[: len(clients)]
         failures = self._train(seen.weights, seen.round, clients, updates)
         failures |= self.byzantine.change(updates, clients, seen)
@@ -138,7 +139,7 @@ class Cohort:
         return Sent(clients, bounded.rows, payload), failures
 
     def _zeroed(self, failures: Failures, clients: Numbers) -> list[int]:
-        """The rows that have no update and send that of 0, lest their silence tell of the records that were drawn."""
+        """The rows of a chunk without an update that send one of 0, lest silence tell of the records that were drawn."""
         if self._answers:
             return list(failures)
         if self.study.training.sampling is None or self.study.privacy.protected != "record":
@@ -146,7 +147,7 @@ class Cohort:
         return [row for row in failures if clients[row] not in self.byzantine.clients]
 
     def _train(self, weights: Rows, round: int, clients: Numbers, out: Rows) -> Failures:
-        """The updates of these clients into `out`, those of one width together; the rows that have none, and why."""
+        """Clients' updates of a round into `out`: by releases, kept records or gradients; which rows failed, why."""
         if self.releasing is not None:
             return self.releasing.updates(weights, round, clients, out)
         if self.keeping is not None:
@@ -156,6 +157,7 @@ class Cohort:
             drawn = drawn_by_chance(self.study, self.division, self.source, round, clients)
 
             def sampled(rows: Numbers, width: int, part: Rows) -> Failures:
+                """Updates of clients of one width, each from the records that it has drawn; which failed, and why."""
                 own = drawn.only(rows)
                 batches = own.alone(self._read(own.records(self.division, width)))
                 return self._along(batches, weights, round, own.clients, part, own.counts)
@@ -163,6 +165,7 @@ class Cohort:
             return self._by_width(drawn.widths, sampled, out)
 
         def fixed(some: Numbers, part: Rows, counts: Numbers | None = None) -> Failures:
+            """Updates of clients of one width, from batches of a fixed size; which failed, and why."""
             steps, seed = training.local_steps, self.study.run.seed
             numbers = records_of_steps(self.division, training.batch, steps, seed, round, some)
             every = None if counts is None else np.tile(counts, (steps, 1))
@@ -175,7 +178,7 @@ class Cohort:
         return self._by_width(wide, lambda rows, _, part: fixed(clients[rows], part, counts[rows]), out)
 
     def _by_width(self, wide: Numbers, updates: Callable[[Numbers, int, Rows], Failures], out: Rows) -> Failures:
-        """The updates of clients that are computed with so many records each; who has none has no gradient."""
+        """Updates of clients who have so many records each, into `out`, width by width; which failed, and why."""
         failures: Failures = {}
         out[wide == 0] = 0
         for width in np.unique(wide[wide > 0]).tolist():
@@ -187,13 +190,13 @@ class Cohort:
         return failures
 
     def _read(self, numbers: Iterator[Numbers]) -> Batches:
-        """The records of those numbers, step by step."""
+        """The batches of a chunk of clients, step by step, from the numbers of their records."""
         return read(numbers, self.pool, self.corrupting, self._scratch)
 
     def _along(
         self, batches: Batches, weights: Rows, round: int, clients: Numbers, out: Rows, counts: Numbers | None
     ) -> Failures:
-        """What clients compute along the steps of which these are the batches, so many of a row being their own."""
+        """Updates of clients along steps of which these are the batches, `counts` of a row being a client's own."""
         training, records = self.study.training, self.study.clients.records
         keys = int(stream(self.study.run.seed, "model", round).integers(2**62)) + clients  # models' own randomness
         failures: Failures = {}
@@ -204,7 +207,7 @@ class Cohort:
 
 
 def noise_of(source: Source, seed: int, round: int, clients: Numbers) -> Noise:
-    """What the messages of a round are drawn from: each client's own stream, or what nobody can draw again."""
+    """What a round's messages are drawn from: each client's own seeded stream, or noise that nobody draws again."""
     if source == "cryptographic":
         return Fresh(cryptographic_generator(), len(clients))
     return Seeded(seed, round, clients)

@@ -28,7 +28,7 @@ class ActsOnData(Protocol):
     def on_data(
         self, x: Rows, y: Numbers, classes: int, generators: Sequence[Generator]
     ) -> tuple[NDArray[Any], NDArray[Any]]:
-        """It gives features (attackers, batch, …) and labels (attackers, batch)."""
+        """The attackers', or corrupted, records as changed: features (attackers, batch, …) and labels."""
 
 
 class Corrupting:
@@ -40,14 +40,14 @@ class Corrupting:
         self._key = key_of(stream(self._seed, "corruption"))
 
     def struck(self, numbers: Numbers) -> NDArray[np.bool_]:
-        """Which of these records are corrupted: each with probability `share`, always the same ones."""
+        """Which of the study's records of those numbers are corrupted: a share of all, always the same ones."""
         if self._corruption is None:
             return np.zeros(numbers.shape, bool)
         words = hashed_words(self._key, numbers.reshape(-1), 1).reshape(numbers.shape)
         return np.asarray((words >> np.uint64(11)) * 2.0**-53 < self._corruption.share)
 
     def data(self, x: Rows, y: Numbers, numbers: Numbers) -> tuple[Rows, Numbers]:
-        """Records (…, *shape) and labels (…) with those that are struck changed: in the same way every time."""
+        """A batch's records (…, *shape) and labels (…), those that are struck changed in the same way every time."""
         if self._corruption is None or self._corruption.of_gradients or not (hit := self.struck(numbers)).any():
             return x, y
         x, y = x.copy(), y.copy()
@@ -58,7 +58,7 @@ class Corrupting:
         return x, y
 
     def gradients(self, rows: Rows, numbers: Numbers, round: int, step: int, net: Net, now: Rows) -> None:
-        """The gradients of a client's batch (records, d), those that are struck changed, anew in every step.
+        """Change, in a client's batch of gradients (records, d), those whose records are struck, anew every step.
 
         What becomes of one depends on no other: else a record more or less would move more of the sum than its own.
         """
@@ -83,7 +83,7 @@ class _Known:
 
 
 def check_corruption(study: Study, pool: Pool) -> None:
-    """Refuse a corruption for other classes than these: it is tried on no records at all."""
+    """Refuse a study whose corruption is for other classes than the pool's: it is tried on no records."""
     if study.corrupted is not None and not study.corrupted.of_gradients:
         try:
             cast(ActsOnData, study.corrupted.act).on_data(

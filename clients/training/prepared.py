@@ -31,18 +31,18 @@ class Prepared:
 
     @property
     def study(self) -> Study:
-        """The study that the plan is of, in full."""
+        """The study that these records and this network are of, every setting found."""
         return self.plan.study
 
     def remember(self) -> None:
-        """Have whoever is handed the study's text in this process find what is prepared."""
+        """Have a cohort that is handed the study's text in this process find what is prepared, not load it again."""
         while len(_PREPARED) >= MOST:
             del _PREPARED[next(iter(_PREPARED))]
         _PREPARED[self.plan.text] = self
 
 
 def prepared_study(study: Study, own: tuple[Pool, Division] | None = None) -> Prepared:
-    """The data and the model of a study that lacks no setting; `own` are a node's records, and who of it holds them."""
+    """A cohort's data and model, of a study that lacks no setting; `own` are a node's records, and who holds them."""
     pool = pool_of(study) if own is None else own[0]
     net = net_of(study, pool)
     held = division_of(study, pool) if own is None else own[1]
@@ -50,22 +50,22 @@ def prepared_study(study: Study, own: tuple[Pool, Division] | None = None) -> Pr
 
 
 def prepared_before(text: str) -> Prepared | None:
-    """What this process has prepared of the study of that text."""
+    """What this process has prepared of the study of that text, for its cohort; None where nothing."""
     return _PREPARED.get(text)
 
 
 def forget_prepared() -> None:
-    """Drop it all."""
+    """Drop all that this process has prepared of studies: a new run's data may be others."""
     _PREPARED.clear()
 
 
 def pool_of(study: Study) -> Pool:
-    """The records of a study."""
+    """A study's records as a pool, loaded by its [data] table; whatever is wrong with them is one line."""
     return _given("data", study.data.kind, lambda: DATA_SETS.of(study.data).load(), Pool)
 
 
 def net_of(study: Study, pool: Pool) -> Net:
-    """The model of a study, for records of that shape."""
+    """A study's model as a net, built by its [training] table for the pool's records and classes."""
     own = study.training.model
     return _given(
         "training.model", own.kind, lambda: MODELS.of(own).build(pool.shape, pool.classes, study.run.seed), Net
@@ -73,7 +73,7 @@ def net_of(study: Study, pool: Pool) -> Net:
 
 
 def _given(table: str, kind: str, make: Callable[[], Any], wanted: type[Given]) -> Given:
-    """What a kind gives, which must be of that type; whatever one's own raises is one line."""
+    """What a study's data set or model gives, which must be of that type; whatever somebody's raises is one line."""
     try:
         found = make()
     except FedprivError as error:
@@ -89,7 +89,7 @@ def _given(table: str, kind: str, make: Callable[[], Any], wanted: type[Given]) 
 
 
 def division_of(study: Study, pool: Pool) -> Division:
-    """Which client holds which records."""
+    """Which of a study's clients holds which of the pool's records, by its [clients] table."""
     clients = study.clients
     try:
         return divided_records(clients.division, pool.y, clients.count, clients.records, study.run.seed)

@@ -46,18 +46,18 @@ class Releasing:
         self._settings: dict[int, tuple[float, ...]] = {}  # settings before them, by client
 
     def begin(self, clients: Numbers, settings: NDArray[np.float64] | None) -> None:
-        """Take the settings that these clients' releases have come to, a row each; none: those to begin with."""
+        """Take the settings that these clients' releases have come to so far, a row each; None: the first ones."""
         self.adapted = {}
         rows = [] if settings is None else [tuple(row) for row in settings.tolist()]
         self._settings = dict(zip(clients.tolist(), rows, strict=bool(rows)))
 
     def moved(self) -> tuple[Numbers, NDArray[np.float64]]:
-        """What they have come to now, in the order of clients."""
+        """Clients in order, and the settings their releases have come to in this reply, a row each, for the server."""
         clients = sorted(self.adapted)
         return np.array(clients, np.int64), np.array([self.adapted[client] for client in clients])
 
     def updates(self, weights: Rows, round: int, clients: Numbers, out: Rows) -> dict[int, str]:
-        """What each client releases along its steps, added up, into `out`; whose attack failed, and why."""
+        """Each client's update, the private sums along its steps added up, into `out`; whose attack failed, why."""
         failures: dict[int, str] = {}
         for row, client in enumerate(clients.tolist()):
             why: dict[int, str] = {}
@@ -66,6 +66,7 @@ class Releasing:
         return failures
 
     def _update(self, weights: Rows, round: int, client: int, why: dict[int, str]) -> Vector:
+        """One client's update (d,): a private sum of its gradients on a sampled batch, at every local step."""
         if self._source == "cryptographic":  # who knows what batches and noise are drawn from can undo what they hide
             rng = cryptographic_generator()
         else:
@@ -90,7 +91,7 @@ class Releasing:
     def _batch(
         self, release: PrivateSum, now: Rows, x: Rows, y: Numbers, chosen: Numbers, round: int, step: int
     ) -> Batch | Blocks:
-        """The gradients of a batch's records, corrupted or not: all at once where the release orders them."""
+        """The gradients of a batch's records for a release, corrupted or not: all at once where it orders them."""
         gathered = None if release.orders else Blocks(release, self._net.dimension, self._expected)
         rows = np.zeros((0, self._net.dimension), np.float32)
         size = max(len(chosen), 1) if gathered is None else rows_together(self._net.dimension)
@@ -104,7 +105,7 @@ class Releasing:
 
 
 def check_release(study: Study, net: Net, division: Division) -> None:
-    """Refuse to promise anything to a record that many clients hold, or that meets others within the model."""
+    """Refuse a study that promises anything to records which several clients hold, or which meet within the model."""
     release = study.privacy.release
     if study.privacy.protected != "record":
         return
@@ -127,7 +128,7 @@ def check_release(study: Study, net: Net, division: Division) -> None:
 
 
 def _check_alone(net: Net) -> None:
-    """Refuse a model that has no gradient of a single record, or another one for who comes after others."""
+    """Refuse a release from a model that has no gradient of a single record, or another one after other records."""
     x = np.stack([np.zeros(net.shape), np.random.default_rng(1).random(net.shape)]).astype(np.float32)
     y, weights = np.zeros(2, np.int64), net.initial()
     rows, last = np.empty((2, net.dimension), np.float32), np.empty((1, net.dimension), np.float32)

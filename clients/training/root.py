@@ -17,14 +17,14 @@ from fedpriv.studies.study import Study
 
 
 def check_root(study: Study, pool: Pool) -> None:
-    """Refuse more records of the server's own than there are."""
+    """Refuse a study whose rule (FlTrust) wants more records of the server's own than the pool holds."""
     rule = rule_alone(study.rule)
     if isinstance(rule, NeedsReference) and rule.needs_reference and rule.root > len(pool):
         raise FedprivError(f"aggregation: root = {rule.root} records, where the data holds {len(pool)}")
 
 
 def root_update(prepared: Prepared, weights: Floats) -> Vector | None:
-    """What an honest client would compute from all of the server's records, brought within the norm as a client's is.
+    """The server's own update, as an honest client would compute it from the server's records: FlTrust's measure.
 
     The records are drawn once from the training data, as in the paper: they may be some client's too. None for a rule
     that asks for no such update.

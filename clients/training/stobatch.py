@@ -47,13 +47,13 @@ class RecordNoise(Protocol):
 
     @property
     def noise(self) -> float:
-        """b, the Laplace scale of every input."""
+        """b, the Laplace scale of the noise on every input of records that a StoBatch client keeps."""
 
     def perturbed(self, x: Rows, rng: np.random.Generator) -> Vector:
-        """The records (records, …) with their noise."""
+        """A client's records (records, …) with the noise that they are kept under."""
 
     def perturbed_labels(self, y: Numbers, classes: int, rng: np.random.Generator) -> Vector:
-        """The labels (records, classes), one-hot, with theirs."""
+        """A client's labels (records, classes), one-hot, with the noise that they are kept under."""
 
 
 class Keeping:
@@ -70,7 +70,7 @@ class Keeping:
         self._held: dict[int, list[Batch]] = {}  # what clients have kept, by client
 
     def updates(self, weights: Rows, round: int, clients: Numbers, out: Rows) -> dict[int, str]:
-        """Each client's gradient into `out`; who has none, and why."""
+        """Each StoBatch or AdLm client's update, the gradient of what it keeps, into `out`; who has none, and why."""
         failures: dict[int, str] = {}
         take_weights(self._module, weights)
         for row, client in enumerate(clients.tolist()):
@@ -86,7 +86,7 @@ class Keeping:
         return failures
 
     def batches(self, client: int) -> list[Batch]:
-        """What a client has kept, batch by batch; noised when it is asked for first."""
+        """The fixed batches that a client has kept, noised when it is asked for first and never again."""
         if client in self._held:
             return self._held[client]
         m, own, found = self._kept.batch or 1, records_of(self._division, client), list[Batch]()
@@ -110,7 +110,7 @@ class Keeping:
         return found
 
     def _gradient(self, pair: list[Batch], rng: np.random.Generator) -> Tensor:
-        """The gradient of R̄ by θ₁ and of L̄ by θ₂, in one row."""
+        """The gradient of a kept pair of batches (d,): of R̄ by θ₁ and of L̄, adversarial examples too, by θ₂."""
         parts = [(pair[0], 1.0)]
         if len(pair) > 1:  # DP adversarial examples of x̄ keep their labels: an equal share by each attack, of one size
             size = 1 - rng.random()
@@ -133,7 +133,7 @@ class Keeping:
 
 
 def take_weights(module: Encoded, weights: Rows) -> None:
-    """Put a vector of weights where the parameters are, as these lie in memory."""
+    """Put the server's vector of weights into the parameters of StoBatch's module, as these lie in memory."""
     start = 0
     with torch.no_grad():
         for own in module.parameters():
@@ -144,7 +144,7 @@ def take_weights(module: Encoded, weights: Rows) -> None:
 def noised_gradient(
     module: Encoded, batch: Batch, reconstructed: float, labelled: float, noise: float, rng: np.random.Generator
 ) -> Tensor:
-    """The gradient of `reconstructed`·R̄ by θ₁ and of `labelled`·L̄ by θ₂, summed over a batch, in parameters' order.
+    """A kept batch's gradient (d,), summed: of `reconstructed`·R̄ by θ₁ and of `labelled`·L̄ by θ₂, by parameters.
 
     θ₂ reads the first layer under Laplace noise of that scale. [S] draws it once; nothing that is private depends on it
     here, so it is drawn anew, and the network learns to bear what verified inference draws.
@@ -175,13 +175,14 @@ def reconstruction_loss(module: Encoded, hidden: Tensor) -> Tensor:
 def adversarial_examples(
     module: Encoded, x: Tensor, kind: str, size: float, steps: int, random: torch.Generator
 ) -> Tensor:
-    """x̄ moved by `size` at most, against the label that the model itself predicts for it.
+    """Kept records x̄ moved by `size` at most, against the label the model itself predicts: StoBatch trains on them.
 
     Attacks keep to the box [−1, 1], and x̄ is outside. So they see x̄ in units in which no move can leave the box.
     """
     unit = float(x.abs().max()) + size
 
     def network(moved: Tensor) -> Tensor:
+        """The model's scores of x̄ in units whose box no move can leave: what the attack on inputs climbs."""
         found: Tensor = module(moved * unit)
         return found
 

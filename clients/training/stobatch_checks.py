@@ -23,7 +23,7 @@ AT_ONCE = 4096  # records looked at
 
 
 def settled_sizes(study: Study, pool: Pool, net: Net, division: Division) -> Study:
-    """A study with the sizes of its batches and of its model written out; as it is, where nothing is kept."""
+    """A study with its kept batches' and model's sizes written out and checked; as it is, where nothing is kept."""
     kept, release = study.privacy.kept, study.privacy.release
     if kept is None or release is None:
         return study
@@ -41,18 +41,18 @@ def settled_sizes(study: Study, pool: Pool, net: Net, division: Division) -> Stu
 
 
 def check_attacks(kept: Kept) -> None:
-    """Refuse attacks that nobody knows."""
+    """Refuse a kept release that trains against an attack on inputs which nobody knows."""
     for own in kept.attacks:
         one_of(INPUT_ATTACKS, attacks=own)
 
 
 def _in_batches(kept: Kept) -> int:
-    """How many records the fixed batches of one trainer hold."""
+    """How many records one trainer's fixed batches hold: what a client with kept records needs at least."""
     return kept.batches * (kept.batch or 1)
 
 
 def check_held(kept: Kept, division: Division) -> None:
-    """Refuse clients that share records, or have too few for one pair of batches."""
+    """Refuse a kept release whose clients share records, or have too few for one pair of fixed batches."""
     if not division.disjoint:
         raise FedprivError(
             f"clients.split: a record may be at several clients, whose batches would overlap: {type(kept).__name__} "
@@ -70,7 +70,7 @@ def check_held(kept: Kept, division: Division) -> None:
 
 
 def checked_records(kept: Kept, pool: Pool, division: Division, first: int, last: int) -> list[Numbers]:
-    """The numbers of the records of each client of a node, refused where they are too few, or out of range."""
+    """By client of a node, the record numbers for its kept release; refused where too few, or out of range."""
     mechanism_of(kept)
     check_attacks(kept)
     check_range(pool)
@@ -88,7 +88,7 @@ def checked_records(kept: Kept, pool: Pool, division: Division, first: int, last
 
 
 def check_range(pool: Pool) -> None:
-    """Refuse data outside of the cube that the noise is for."""
+    """Refuse a pool with records outside of the cube [−1, 1], which a kept release's noise is for."""
     for start in range(0, len(pool), AT_ONCE):
         values = scaled_features(np.asarray(pool.x[start : start + AT_ONCE]), pool.divide, pool.subtract)
         reach = np.abs(values).reshape(len(values), -1).max(1)
@@ -101,14 +101,14 @@ def check_range(pool: Pool) -> None:
 
 
 def also_depends_on(study: Study, noise: Noise) -> object:
-    """What else noised records depend on: who alters them, and a seed that is known."""
+    """What else a node's kept noise depends on, and so is derived from: who alters records, and a known seed."""
     altered = study.corruption, study.attack if study.clients.attackers else None
     seed = study.run.seed if noise == "seeded" or any(altered) else None
     return altered, study.clients.byzantine, noise, seed
 
 
 def unused_records(study: Study, pool: Pool, kept: Kept) -> str | None:
-    """In words, which records are in no fixed batch; None where all are."""
+    """Which records are in no fixed batch of a kept release, in words for a run's header; None where all are."""
     held = _in_batches(kept)
     own = study.clients.records % held
     dealt = len(pool) - study.clients.count * study.clients.records

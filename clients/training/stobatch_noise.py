@@ -25,7 +25,7 @@ Source = Callable[[int, str], Generator]  # of a batch, by the number of its fir
 
 
 def seeded_source(seed: int, mechanism: FunctionalMechanism) -> Source:
-    """A simulation's source of noise that is drawn once: who knows the seed can subtract it."""
+    """A simulation's source of kept noise, by batch and part, from the study's seed: who knows it can subtract it."""
     scales = f"{mechanism.noise!r} {mechanism.label_noise!r}"
     return lambda number, part: stream(seed, f"kept {part} {scales}", client=number)
 
@@ -38,7 +38,7 @@ class Secret:
     _key: bytes = field(repr=False)  # from which every batch's and part's key is derived
 
     def __call__(self, number: int, part: str) -> Generator:
-        """ChaCha20 under a key for each batch and part."""
+        """The generator of a node's kept noise for one batch and part: ChaCha20 under a key of its own."""
         own = blake2b(f"{number} {part}".encode(), key=self._key, digest_size=KEY_BYTES).digest()
         return Generator(ChaCha(key=int.from_bytes(own, "little"), rounds=20))
 
@@ -46,7 +46,7 @@ class Secret:
 def secret_source(
     key: bytes, mechanism: FunctionalMechanism, pool: Pool, held: Iterable[Numbers], besides: object
 ) -> Secret:
-    """The noise of these records at these scales, in batches of the mechanism's size.
+    """A node's source of kept noise, from its key: for these records at these scales, in the mechanism's batches.
 
     `held` are the numbers of each client's records, `besides` what alters them. Two are the same if and only if all of
     that is: what one client has under one number, the next study may give another number, and it is the same release.

@@ -34,7 +34,7 @@ KEPT = "FEDPRIV_KEPT"  # the environment's name for a descriptor that keeps this
 
 @contextmanager
 def kept_alone(directory: Path) -> Iterator[int]:
-    """Keep every other run out of a directory, by a descriptor that a process started from here may inherit.
+    """Keep every other process out of a run's directory, by a descriptor that one started from here may inherit.
 
     That process keeps the directory too, also where this one is killed. A file system without locks keeps nobody out.
     """
@@ -54,7 +54,7 @@ def kept_alone(directory: Path) -> Iterator[int]:
 
 @contextmanager
 def prepare_directory(directory: Path, study: Study, resume: bool, where: str | None = None) -> Iterator[str]:
-    """A directory for this run alone, which holds its study; no run is written over, no other study gone on with.
+    """A context that gives the run's name: its directory for it alone, with its study; no run is written over.
 
     `where` its data lie is written down too, for people. What it gives is a name that no other run has.
     """
@@ -88,7 +88,7 @@ def prepare_directory(directory: Path, study: Study, resume: bool, where: str | 
 
 
 def data_place(directory: Path) -> str | None:
-    """Where a run's data lay when it began."""
+    """Where a run's data lay when it began, as its environment.json says, for results and reports; None if unknown."""
     try:
         found = json.loads((directory / ENVIRONMENT).read_text(encoding="utf-8")).get("data")
     except (OSError, ValueError, AttributeError):
@@ -97,7 +97,7 @@ def data_place(directory: Path) -> str | None:
 
 
 def check_format(directory: Path) -> None:
-    """Refuse to go on with a run whose ids are of another format than those made here."""
+    """Refuse to resume a run whose ids are of another format than those made here."""
     if (found := format_of(directory)) != identity.FORMAT:
         raise FedprivError(
             f"{directory}: a run of format {found}, where this version goes on with format {identity.FORMAT}: fedpriv "
@@ -111,7 +111,7 @@ def format_of(directory: Path) -> int:
 
 
 def id_of(directory: Path, study: Study) -> bytes:
-    """The id that a run's files know its study by; in another format than this version's, as its records have it."""
+    """The id a run's files know its study by, for `certify` and `audit`; of another format, as its records have it."""
     if format_of(directory) == identity.FORMAT:
         return study.id
     told = records.read_records(directory / "records.jsonl").header["study"]
@@ -122,7 +122,7 @@ def id_of(directory: Path, study: Study) -> bytes:
 
 
 def _about(file: Path) -> dict[str, Any]:
-    """What was written down about a run when it began."""
+    """What a run's environment.json says of it since it began: versions, the run's name; refused where damaged."""
     try:
         found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
         int(found.get("study_format", 0))
@@ -132,7 +132,7 @@ def _about(file: Path) -> dict[str, Any]:
 
 
 def _check_unchanged(file: Path, study: Study) -> None:
-    """Refuse to go on with another study than the one that the file holds."""
+    """Refuse to resume a run with another study than the one that its study.toml holds, naming what differs."""
     was = study_file.read_study(str(file.absolute()))
     if identity.identity_text(was) != identity.identity_text(study):
         lines = difflib.ndiff(study_file.study_text(was).splitlines(), study_file.study_text(study).splitlines())

@@ -35,21 +35,21 @@ class State:
 
     @staticmethod
     def begun(study: Study, weights: NDArray[np.float32]) -> State:
-        """Before the first round of a study whose model starts so."""
+        """The server's state before the first round of a study whose model starts with these weights."""
         settings = np.tile(np.array(study.first_settings), (study.clients.count, 1))
         return State(0, weights.astype(np.float64), study.server.stepping.start(weights.size), settings)
 
     def stepped(self, direction: Vector, step: float, optimiser: Optimiser) -> State:
-        """One round on: weights ← weights − step·(what the optimiser makes of the direction)."""
+        """The server's state one round on: weights ← weights − step·(what the optimiser makes of the direction)."""
         memory, change = optimiser.step(self.memory, direction)
         return replace(self, round=self.round + 1, weights=self.weights - step * change, memory=memory)
 
     def skipped(self) -> State:
-        """One round on, without a step."""
+        """The server's state one round on without a step, where the round's answers were not used."""
         return replace(self, round=self.round + 1)
 
     def adapted(self, settings: Mapping[int, Vector]) -> State:
-        """The state with the settings that some clients' releases have moved."""
+        """The server's state with the settings that some clients' releases have moved in a round."""
         if not settings:
             return self
         moved = self.settings.copy()
@@ -59,7 +59,7 @@ class State:
 
 
 def save_checkpoint(directory: Path, state: State, study: bytes) -> None:
-    """Durably; whatever goes wrong, the old file stays whole."""
+    """Write the server's state into a run's checkpoint, durably; whatever goes wrong, the old file stays whole."""
     content = io.BytesIO()
     np.savez(
         content, round=state.round, weights=state.weights, settings=state.settings, **state.memory._asdict(),
@@ -73,7 +73,7 @@ def save_checkpoint(directory: Path, state: State, study: bytes) -> None:
 
 
 def load_checkpoint(directory: Path, study: bytes, start: State) -> State | None:
-    """What was saved last, of the shapes that the start has; None where nothing was."""
+    """The server's state that a run saved last, of the shapes the start has, to resume from; None where none was."""
     path = directory / FILE
     if not path.exists():
         return None
@@ -100,7 +100,7 @@ def load_checkpoint(directory: Path, study: bytes, start: State) -> State | None
 
 
 def _shapes(state: State) -> dict[str, tuple[int, ...]]:
-    """The shape of each array of a state, by its name."""
+    """The shape of each array of the server's state, by its name: a checkpoint's must be the study's."""
     held = {"weights": state.weights, "velocity": state.memory.velocity, "squares": state.memory.squares,
             "settings": state.settings}  # fmt: skip
     return {name: value.shape for name, value in held.items()}

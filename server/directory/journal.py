@@ -27,6 +27,7 @@ class Journal:
     """Which clients were asked for a message, and how often."""
 
     def __init__(self, directory: Path, study: Study, release: dict[str, Any] | None) -> None:
+        """Open a run's ledger, its charges read back, or begin one; refused where it is another study's."""
         self._study = study
         self._path = directory / FILE
         self._counts = np.zeros(study.clients.count, np.int64)  # of releases, by client
@@ -54,7 +55,7 @@ class Journal:
             raise FedprivError(f"{self._path}: damaged ledger ({error})") from None
 
     def charge(self, round: int, clients: Numbers, again: bool) -> None:
-        """Write down, durably, that these clients are about to be asked; `again`: in a round they were asked in."""
+        """Write into a run's ledger, durably, that a round is about to ask these clients; `again`: once more."""
         if self.paid(round):
             return
         self._lines.append({"round": round, "clients": clients.tolist() if again else None}, durable=True)
@@ -65,7 +66,7 @@ class Journal:
         return round in self._charges and self._study.privacy.noise != "cryptographic"
 
     def counts(self, last: int | None = None) -> Numbers:
-        """How many releases each client has made: in all, or in the rounds up to `last`."""
+        """How many releases each client of a run has made, by which ε is worked out: in all, or up to round `last`."""
         counts = self._counts.copy()
         later = [] if last is None else [round for round in reversed(self._charges) if round > last]
         for round in later:
@@ -74,21 +75,21 @@ class Journal:
         return counts
 
     def check(self, last: int) -> None:
-        """Refuse a ledger that has lost a round: what was asked up to `last` must be in it."""
+        """Refuse a run's ledger that has lost a round: what was asked up to `last` must be in it."""
         lost = [round for round in range(1, last + 1) if round not in self._charges and self._asked(round).size]
         if lost:
             raise FedprivError(f"{self._path}: lacks round {lost[0]}, which was asked: the ledger was cut or replaced")
 
     def close(self) -> None:
-        """Write no more."""
+        """Write no more into the run's ledger."""
         self._lines.close()
 
     def _count(self, round: int, clients: Numbers | None) -> None:
-        """One more release of each of these clients; None: of all whom the round asks."""
+        """Count one more release of each of these clients in the run; None: of all whom the round asks."""
         self._charges.setdefault(round, []).append(clients)
         self._counts[self._asked(round) if clients is None else clients] += 1
 
     def _asked(self, round: int) -> Numbers:
-        """Whom the round asks."""
+        """The clients that a round asks, by the study's schedule."""
         own = self._study.clients
         return own.schedule.asked(own.count, self._study.run.seed, round)

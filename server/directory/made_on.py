@@ -24,22 +24,22 @@ class Made(NamedTuple):
 
     @property
     def words(self) -> str:
-        """For people."""
+        """Which data a run was made on, and where they lay, in words for a refusal."""
         return "data that it does not name" if self.data is None else in_words(self.data, self.where)
 
 
 def data_here(study: Study) -> Made:
-    """The data that a study reads on this machine."""
+    """A study's data as this machine has them, loaded: their identity and place, to be compared with a run's."""
     return Made(data_identity(study.data.kind, pool_of(study)), where_data_lie(study))
 
 
 def where_data_lie(study: Study) -> str | None:
-    """The place in which a study's data lie; a data set of one's own need not say."""
+    """The place a study's data lie in, for a run's files and forecasts; None where its data set does not say."""
     return getattr(DATA_SETS.of(study.data), "where", None)
 
 
 def data_told(directory: Path) -> Made | None:
-    """What a run's own files say; None where it has no records yet, and so is of no data."""
+    """The data that a run's own files say it was made on; None where it has no records yet, and so is of no data."""
     try:
         with open(directory / RECORDS, encoding="utf-8") as file:
             header = json.loads(file.readline())
@@ -49,13 +49,13 @@ def data_told(directory: Path) -> Made | None:
 
 
 def check_made_on(directory: Path, study: Study) -> None:
-    """Refuse to go on with a run on other data than it was made on, naming both."""
+    """Refuse to resume a run on other data than it was made on, naming both."""
     if (was := data_told(directory)) is not None:
         check_same(str(directory), was, study)
 
 
 def check_same(name: str, was: Made, study: Study) -> None:
-    """Refuse a study whose data here are others than those something was made on."""
+    """Refuse a study whose data here are others than a run or a sweep was made on, to resume or certify it."""
     if was.data is None:
         raise FedprivError(f"{name}: does not say on which data it was made, so that these may be others")
     try:

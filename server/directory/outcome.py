@@ -35,7 +35,7 @@ class Job:
 
 
 def expect_failure(directory: Path) -> None:
-    """Say that the run has failed, until it has not."""
+    """Before Flower is started: say in the run's error.json that it has failed, until it has not."""
     directory.mkdir(parents=True, exist_ok=True)
     with kept_alone(directory):  # nobody's who is at work
         (directory / STOP).unlink(missing_ok=True)
@@ -43,13 +43,13 @@ def expect_failure(directory: Path) -> None:
 
 
 def begin_job(directory: Path) -> None:
-    """Say that the run has failed, where whoever started it may have asked it to stop already."""
+    """As Flower's server begins: say in error.json that the run has failed; it may have been asked to stop already."""
     directory.mkdir(parents=True, exist_ok=True)
     _say(directory, RuntimeError(UNFINISHED))
 
 
 def fail_job(directory: Path, error: BaseException) -> None:
-    """Say why there is no result; where the disk is full, on the screen."""
+    """Say in a run's error.json why there is no result; where the disk is full, on the screen."""
     try:
         _say(directory, error)
     except OSError:
@@ -57,7 +57,7 @@ def fail_job(directory: Path, error: BaseException) -> None:
 
 
 def _say(directory: Path, error: BaseException) -> None:
-    """Write down an error as the run's end."""
+    """Write an error and its trace into a run's error.json, as the run's end."""
     story = {
         "kind": type(error).__name__,
         "asked_wrongly": isinstance(error, FedprivError),
@@ -68,19 +68,19 @@ def _say(directory: Path, error: BaseException) -> None:
 
 
 def job_ended(directory: Path) -> None:
-    """Say that the run has ended as it should, or take back what was said."""
+    """Take away a run's error.json and stop file: it has ended as it should, or its error is being raised."""
     (directory / ERROR).unlink(missing_ok=True)
     (directory / STOP).unlink(missing_ok=True)
 
 
 def is_over(directory: Path) -> bool:
-    """Whether the run has ended, as it should or not."""
+    """Whether a run that Flower started has ended, as it should or not: its launcher waits for that."""
     file = directory / ERROR
     return not file.exists() or UNFINISHED not in file.read_text(encoding="utf-8")
 
 
 def outcome_of(directory: Path) -> dict[str, Any]:
-    """The result of a run that has ended, or the error that ended it."""
+    """The result of a run that Flower started and that has ended, for its launcher; else raise what ended it."""
     file = directory / ERROR
     if not file.exists():
         result: dict[str, Any] = json.loads((directory / "result.json").read_text(encoding="utf-8"))

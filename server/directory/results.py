@@ -35,14 +35,14 @@ class Totals:
 
     @staticmethod
     def of(rounds: list[dict[str, Any]], timings: Mapping[int, Line]) -> Totals:
-        """The totals of rounds that are on disk; a kill may have kept the timing of the last one from it."""
+        """The totals of a run's rounds on disk, to go on from; a kill may have kept the last one's timing from it."""
         found = Totals()
         for line in rounds:
             found.add(line, timings.get(line["round"]))
         return found
 
     def add(self, line: Line, timing: Line | None) -> None:
-        """One round more."""
+        """Add one round to a run's totals: its line of the records, and of the timings where there is one."""
         self.counted += line["skipped"] is None
         self.skipped += line["skipped"] is not None
         self.accuracy = self.accuracy if line["accuracy"] is None else line["accuracy"]

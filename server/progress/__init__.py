@@ -52,14 +52,16 @@ class Progress:
         self._paces: deque[tuple[float, int]] = deque(maxlen=REMEMBERED)  # seconds of a round, and who answered
 
     def __enter__(self) -> Self:
+        """Draw a run's line for the first time, before its first round."""
         self._line.begin(*self._standing())
         return self
 
     def __exit__(self, *_: object) -> None:
+        """Take a run's line off the screen, however the run has ended."""
         self._line.clear()
 
     def update(self, line: Mapping[str, Any], timing: Mapping[str, Any]) -> None:
-        """Take in one round: its line of the records, and its seconds."""
+        """Take one round (its line of the records, its seconds) into the run's line on the screen."""
         self._round = line["round"]
         self._paces.append((float(timing["seconds"]), line["answered"]))
         self._rejected += sum(line["rejected"].values())
@@ -79,11 +81,11 @@ class Progress:
         self._line.show(*self._standing(), at_once=self._round >= self.total)
 
     def finish(self, result: Mapping[str, Any]) -> None:
-        """The table of the whole run."""
+        """Print the table of a whole run, from what its result.json holds."""
         self._line.say(result_table(result))
 
     def _standing(self) -> tuple[str, float, list[str]]:
-        """What is done, in words and as a share, and the facts, the most important first.
+        """What a run's line shows: what is done, in words and as a share, and facts, the most important first.
 
         Facts that change are of one width, so that the bar stands still.
         """
@@ -109,7 +111,7 @@ class Progress:
 
 
 def result_table(result: Mapping[str, Any]) -> str:
-    """What `fedpriv run --json` prints, for people."""
+    """A finished run's result.json as the table that `fedpriv run` prints: accuracy, ε, bytes, failures."""
     cost, delta, clients = result["epsilon"], small_delta(result["delta"]), max(1, result["clients"])
     private = cost is not None and result["adjacency"] is not None
     rows = [("accuracy", share_words(result["accuracy"])), ("rounds", f"{result['rounds']:,}, {result['why']}")]

@@ -29,32 +29,32 @@ class LiveLine:
         self._drawn = 0  # characters on the line now
 
     def begin(self, counted: str, share: float, facts: list[str]) -> None:
-        """The first drawing, on a terminal; a plain line waits until there is something to say."""
+        """Draw a run's or a sweep's line first on a terminal; elsewhere it waits until there is something to say."""
         if self._live:
             self._draw(counted, share, facts)
 
     def show(self, counted: str, share: float, facts: list[str], at_once: bool = False) -> None:
-        """Draw, where the last drawing is long enough ago; of the facts the most important comes first."""
+        """Draw a run's or a sweep's line anew, where the last drawing is long enough ago; the best fact comes first."""
         now = self._clock()
         if at_once or now - self._shown >= (REDRAWN if self._live else REPEATED):
             self._shown = now
             self._draw(counted, share, facts)
 
     def say(self, words: str) -> None:
-        """Lines that stay."""
+        """Print lines that stay, above a run's or a sweep's live line; nothing where it is quiet."""
         self.clear()
         if not self.quiet:
             self._print(words)
 
     def clear(self) -> None:
-        """Leave nothing of the line."""
+        """Take the live line off the terminal, before something else is printed or when all is over."""
         if self._drawn:
             self._stream.write("\r" + " " * self._drawn + "\r")
             self._stream.flush()
         self._drawn = 0
 
     def _draw(self, counted: str, share: float, facts: list[str]) -> None:
-        """Write the line, on a terminal in the place of the last one."""
+        """Write the live line in the place of the last one, cut to the terminal's width; elsewhere a plain line."""
         if self.quiet:
             return
         if not self._live:
@@ -77,13 +77,13 @@ class LiveLine:
         self._drawn = len(text)
 
     def _print(self, text: str) -> None:
-        """Write a line that stays."""
+        """Write a line that stays, beside or without a live one."""
         self._stream.write(_writable(text + "\n", self._stream))
         self._stream.flush()
 
 
 def _writable(text: str, stream: TextIO) -> str:
-    """The text in letters that the stream has."""
+    """A line of progress in letters that the stream has: # for ━, eps for ε."""
     try:
         text.encode(stream.encoding or "utf-8")
     except (UnicodeEncodeError, LookupError):

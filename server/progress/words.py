@@ -34,7 +34,7 @@ PUBLISHED = "as published, of batches under one noise: no ε of an example follo
 
 
 def epsilons_in_words(epsilons: Mapping[str, Any]) -> tuple[str, str]:
-    """The two ε's of noise that is kept: the published one, and what the noise really drawn costs an example."""
+    """The two ε's of kept noise, for a run's table and page: the published one, and what an example really pays."""
     published, example = epsilons["published"], epsilons["example-level"]
     own = example["epsilon"]
     return (
@@ -45,7 +45,7 @@ def epsilons_in_words(epsilons: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def rounded_up(value: float, digits: int = 4) -> str:
-    """A number no smaller than the value: upper bounds stay upper bounds.
+    """An ε or the like for tables and pages, rounded to no smaller a number: upper bounds stay upper bounds.
 
     >>> rounded_up(3.95222), rounded_up(2), rounded_up(float("inf"))
     ('3.953', '2', '∞')
@@ -54,7 +54,7 @@ def rounded_up(value: float, digits: int = 4) -> str:
 
 
 def rounded_down(value: float, digits: int = 4) -> str:
-    """A number no larger than the value: lower bounds stay lower bounds.
+    """An ε or the like for tables and pages, rounded to no larger a number: lower bounds stay lower bounds.
 
     >>> rounded_down(3.34466)
     '3.344'
@@ -63,7 +63,7 @@ def rounded_down(value: float, digits: int = 4) -> str:
 
 
 def _rounded(value: float, digits: int, rounding: str) -> str:
-    """A number in so many digits, rounded one way, without zeros at its end."""
+    """A number of a table or page in so many digits, rounded one way, without zeros at its end."""
     if not isfinite(value):
         return "∞" if value > 0 else str(value)
     exact = Context(prec=digits, rounding=rounding).create_decimal(Decimal(value))
@@ -71,7 +71,7 @@ def _rounded(value: float, digits: int, rounding: str) -> str:
 
 
 def small_delta(delta: float) -> str:
-    """δ without the zero that Python writes.
+    """δ for tables and pages, without the zero that Python writes.
 
     >>> small_delta(1e-5), small_delta(0.001)
     ('1e-5', '0.001')
@@ -80,12 +80,12 @@ def small_delta(delta: float) -> str:
 
 
 def share_words(value: float | None) -> str:
-    """An accuracy, '–' where there is none."""
+    """An accuracy for tables and pages, in three places; '–' where there is none."""
     return "–" if value is None else f"{value:.3f}"
 
 
 def bytes_words(count: float) -> str:
-    """Bytes for people.
+    """A number of bytes for people: what clients send, in tables and pages.
 
     >>> bytes_words(1101), bytes_words(41_704), bytes_words(59_928_648)
     ('1,101 B', '41.7 KB', '59.9 MB')
@@ -99,7 +99,7 @@ def bytes_words(count: float) -> str:
 
 
 def part_of_whole(whole: float, part: float) -> str:
-    """How a part compares with a whole.
+    """How a client's bytes compare with plain float32's, for a run's page, as in '2.4× less than'.
 
     >>> part_of_whole(2600, 1101), part_of_whole(2600, 2648), part_of_whole(100, 125)
     ('2.4× less than', 'about as much as', '1.2× more than')
@@ -110,7 +110,7 @@ def part_of_whole(whole: float, part: float) -> str:
 
 
 def duration_words(seconds: float) -> str:
-    """Seconds for people.
+    """Seconds for people, in a run's line, tables, pages and forecasts.
 
     >>> duration_words(0.031), duration_words(2.84), duration_words(83), duration_words(4000)
     ('31 ms', '2.8 s', '1 min 23 s', '1 h 6 min')
@@ -126,7 +126,7 @@ def duration_words(seconds: float) -> str:
 
 
 def tally_words(counts: Mapping[str, int] | int | None) -> str:
-    """Counts by reason, the largest first.
+    """A run's rejected messages or failed clients in words, by reason, the largest number first.
 
     >>> tally_words({"checksum": 1, "round": 2}), tally_words({})
     ('3 (2 round, 1 checksum)', 'none')
@@ -139,7 +139,7 @@ def tally_words(counts: Mapping[str, int] | int | None) -> str:
 
 
 def ranges_words(numbers: Iterable[int]) -> str:
-    """Rising numbers, in as few words as tell them.
+    """Rising numbers, such as a report's skipped rounds or a sweep's seeds, in as few words as tell them.
 
     >>> ranges_words([1, 2, 3, 7, 9, 10])
     '1–3, 7, 9–10'
@@ -154,7 +154,7 @@ def ranges_words(numbers: Iterable[int]) -> str:
 
 
 def kind_alone(entry: Mapping[str, Any] | None) -> str:
-    """A mechanism, rule or attack by its name alone.
+    """A run's mechanism, rule or attack by its name alone, for reports' titles and tables.
 
     >>> kind_alone({"kind": "SignFlip"}), kind_alone(None)
     ('SignFlip', 'none')
@@ -163,13 +163,13 @@ def kind_alone(entry: Mapping[str, Any] | None) -> str:
 
 
 def settings_beside(entry: Mapping[str, Any] | None) -> dict[str, Any]:
-    """The settings of a mechanism, rule or attack, which may stand under that name or beside the kind."""
+    """The settings of a run's mechanism, rule or attack, for reports: under that name or beside the kind."""
     beside = {name: value for name, value in (entry or {}).items() if name not in ("kind", "settings")}
     return beside | dict((entry or {}).get("settings") or {})
 
 
 def kind_with_settings(entry: Mapping[str, Any] | None) -> str:
-    """A mechanism, rule or attack with its settings.
+    """A run's mechanism, rule or attack with its settings, in words for reports and forecasts.
 
     >>> kind_with_settings({"kind": "Binomial", "settings": {"clip": 1.0, "trials": 4}})
     'Binomial clip=1 trials=4'
@@ -180,12 +180,12 @@ def kind_with_settings(entry: Mapping[str, Any] | None) -> str:
 
 
 def value_of(value: Any) -> str:
-    """A setting, in as few digits as tell it."""
+    """A setting of a run in as few digits as tell it, for reports' tables."""
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
 def unit_and_trust(trust: str | None, unit: str | None, adjacency: str | None) -> str:
-    """Unit, adjacency and trust in one phrase.
+    """A guarantee's unit, adjacency and trust in one phrase, for a run's table and page.
 
     >>> unit_and_trust("local", "client", "replace")
     'client level, replace adjacency, local trust'
@@ -194,7 +194,7 @@ def unit_and_trust(trust: str | None, unit: str | None, adjacency: str | None) -
 
 
 def seen_under(trust: Word) -> str:
-    """What is private under a trust."""
+    """Who sees what under a trust, in words for the sentence of a run's guarantee."""
     match trust:
         case "local":
             return "what a server sees that reads every message"
@@ -207,7 +207,7 @@ def seen_under(trust: Word) -> str:
 
 
 def guarantee_sentence(release: Mapping[str, Any], delta: float, upper: float, who: str) -> str:
-    """The guarantee in one sentence that names unit, trust, adjacency, δ and whose it is."""
+    """A run's guarantee in one sentence for its page: unit, trust, adjacency, ε, δ and whose it is."""
     neighbours = NEIGHBOURS[release["unit"], release["adjacency"]]
     seen = f"{seen_under(release['trust'])} ({unit_and_trust(release['trust'], release['unit'], release['adjacency'])})"
     if upper == float("inf"):

@@ -68,6 +68,7 @@ class Rounds:
     def __init__(
         self, prepared: Prepared, directory: Path, files: ExitStack, masked: bool = False, name: str = ""
     ) -> None:
+        """Open a run's files, begun or resumed: state, ledger and records brought to the last saved round."""
         self._prepared = prepared
         self.plan = prepared.plan
         self.study = prepared.study
@@ -98,7 +99,7 @@ class Rounds:
             self._records.append(self.header(), durable=True)
 
     def go(self, driver: Driver, progress: Progress) -> str:
-        """All rounds that are left; why they ended."""
+        """Run all rounds that are left, asking by the driver; why they ended, such as "budget" or "finished"."""
         while self.state.round < self.study.run.rounds:
             clients = self._asked(self.state.round + 1)
             if not self._affords(self.state.round + 1, clients):
@@ -107,30 +108,30 @@ class Rounds:
         return "finished" if self.totals.counted else NOTHING
 
     def _on_disk(self) -> Totals:
-        """What the files of this run add up to."""
+        """What the files of this run add up to, for a run that goes on: its totals so far."""
         timings = self.directory / TIMINGS
         times = records.read_timings(timings) if timings.exists() else {}
         return Totals.of(records.read_records(self.directory / RECORDS).rounds if self._has_records else [], times)
 
     @property
     def _has_records(self) -> bool:
-        """Whether any line of the records is on disk."""
+        """Whether any line of the run's records is on disk, so that it goes on and does not begin."""
         path = self.directory / RECORDS
         return path.exists() and path.stat().st_size > 0
 
     def _asked(self, round: int) -> Numbers:
-        """Whom the round asks."""
+        """The numbers of the clients that a round asks, by the study's schedule."""
         own = self.study.clients
         return self.plan.participation.asked(own.count, self.study.run.seed, round)
 
     def _affords(self, round: int, clients: Numbers) -> bool:
-        """Whether each of them may be asked, once more where it was asked in this round and that is charged."""
+        """Whether the run's budget lets a round ask each of them, once more where that round has been charged."""
         if self.study.privacy.budget is None or self._journal.paid(round):
             return True
         return int(self._journal.counts()[clients].max(initial=0)) < self.plan.affordable
 
     def _round(self, driver: Driver, clients: Numbers) -> tuple[dict[str, Any], dict[str, Any]]:
-        """One round: its line of the records, and its line of the timings."""
+        """One round, from the charge to the checkpoint: its line of the records, and its line of the timings."""
         begun = time.perf_counter()
         inbox = self._gathered(driver, clients)
         asked = time.perf_counter()
@@ -156,7 +157,7 @@ class Rounds:
         return line, timing
 
     def _gathered(self, driver: Driver, clients: Numbers) -> Inbox:
-        """Ask; ask those who are missing again where too few have answered, and their budget pays for it."""
+        """A round's answers: charge and ask; ask the missing again where too few answered and budgets allow."""
         round = self.state.round + 1
         inbox = Inbox(self.study, self.plan.dimension, round, clients)
         weights = self.state.weights.astype(np.float32)
@@ -173,7 +174,7 @@ class Rounds:
         return inbox
 
     def _stepped(self, inbox: Inbox) -> tuple[State, str | None]:
-        """The state after the round, and why it was skipped if it was."""
+        """The server's state after a round's answers, and why the round was skipped if it was."""
         needed = self.plan.fewest
         if inbox.answered < needed:
             return self.state.skipped(), f"{inbox.answered} answers, {needed} needed"
@@ -188,7 +189,7 @@ class Rounds:
         return state, None
 
     def _line(self, state: State, inbox: Inbox, asked: int, skipped: str | None) -> dict[str, Any]:
-        """The round's line of the records."""
+        """The round's line of the records: who answered, accuracy, ε, bytes and what went wrong."""
         loss = accuracy = epsilon = tolerance = None
         if state.round % self.study.run.evaluate_every == 0 or state.round == self.study.run.rounds:
             accuracy, loss = self._evaluated(state)
@@ -210,18 +211,18 @@ class Rounds:
         return line
 
     def _evaluated(self, state: State) -> tuple[float | None, float | None]:
-        """Accuracy and loss on the records held out, if there are any."""
+        """The model's accuracy and loss on the study's held-out records; None for both where there are none."""
         if not len(self.pool.y_test):
             return None, None
         return self.net.evaluate(state.weights.astype(np.float32), self.pool.x_test, self.pool.y_test)
 
     def _epsilon(self, last: int | None = None) -> dict[str, Any]:
-        """ε of the client that has released most, up to a round or in all."""
+        """ε, at most and at least, of the client that has released most, up to a round or in all, for the records."""
         counts = self._journal.counts(last)
         return self.plan.epsilon(int(counts.max(initial=0)))._asdict()
 
     def end(self, why: str) -> None:
-        """Close the run's records: what is there is whole, and says how it ended."""
+        """Close the run's records and save its state: what is there is whole, and says how it ended."""
         if why == "interrupted":  # perhaps between a record and the state it belongs to
             self._records.close()
             records.truncate_after(self.directory / RECORDS, self.state.round)
@@ -232,7 +233,7 @@ class Rounds:
         self._records.append(self.ending(why), durable=True)
 
     def ending(self, why: str) -> dict[str, Any]:
-        """The last line of the records."""
+        """The last line of the run's records: why it ended, after how many rounds, and the worst client's ε."""
         counts = self._journal.counts()
         worst = int(counts.argmax()) if counts.any() else None
         if self.plan.kept is not None:
@@ -247,11 +248,11 @@ class Rounds:
         return line
 
     def header(self) -> dict[str, Any]:
-        """The first line of the records: what this run is."""
+        """The first line of the run's records: what this run is, by its settings and its promise."""
         return header_of(self._prepared, self._masked)
 
     def _check_header(self) -> None:
-        """Refuse the records of another study: the file's may have other settings, or this version other defaults."""
+        """Refuse to go on with the records of another study: its file, or this version's defaults, may have changed."""
         own = self.header()
         was = records.read_records(self.directory / RECORDS).header if self._has_records else own
         if was["study"] != own["study"]:

@@ -14,7 +14,7 @@ from server.rounds._planning import size_of
 
 
 def header_of(prepared: Prepared, masked: bool) -> dict[str, Any]:
-    """The settings, what they promise and what a client sends; `masked`: its driver masks sums."""
+    """The first line of a run's records: settings, what they promise, what a client sends, whether sums are masked."""
     study, plan, size = prepared.study, prepared.plan, size_of(prepared.plan)
     mechanism = plan.mechanism
     if study.masked is None:
@@ -49,7 +49,7 @@ def header_of(prepared: Prepared, masked: bool) -> dict[str, Any]:
 
 
 def released(plan: Plan) -> dict[str, Any] | None:
-    """What a client is charged for a round, in words; None where nothing is promised."""
+    """The event a run's client is charged for a round, as the header and the ledger have it; None without a promise."""
     if not plan.study.privacy.promises:
         return None
     return event_as_data(plan.event())

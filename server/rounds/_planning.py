@@ -18,7 +18,7 @@ from fedpriv.tolerance import Vote
 
 
 def _check_tolerance(plan: Plan) -> None:
-    """Refuse votes too many to be counted."""
+    """Refuse a study that wants the vote's tolerance of attackers, but whose votes are too many to be counted."""
     if plan.study.server.tolerance:
         try:
             Vote(mechanism=plan.mechanism, honest=plan.study.clients.count, mean=plan.mechanism.peak)
@@ -27,7 +27,7 @@ def _check_tolerance(plan: Plan) -> None:
 
 
 def planned(study: Study) -> Prepared:
-    """A study that can be run, its free setting calibrated: everything that can be refused is refused here."""
+    """A study made ready for its run, a free setting calibrated: everything that can be refused is refused here."""
     pool = pool_of(study)
     net, division = net_of(study, pool), division_of(study, pool)
     study = settled_sizes(study, pool, net, division)
@@ -42,7 +42,7 @@ def planned(study: Study) -> Prepared:
 
 
 def size_of(plan: Plan) -> wire.Size:
-    """What one client, alone, would send in a round, as far as that is known before."""
+    """How many bytes one client, alone, would send in a round, as far as is known before: for forecast and records."""
     settings = 0 if plan.private_sum is None else len(plan.private_sum.adapts)
     boxed = plan.study.privacy.norm == "coordinates"
     return wire.client_bytes(plan.mechanism, plan.dimension, plan.study.masked, settings, boxed=boxed)

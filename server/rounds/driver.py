@@ -25,7 +25,7 @@ class Task:
     run: str = ""  # which run of the study, as its directory calls it
 
     def settings_of(self, clients: NDArray[np.int64]) -> NDArray[np.float64] | None:
-        """The settings of some of the clients, a row each."""
+        """The adapting settings of some of a round's clients, a row each, for their node; None where none adapt."""
         return None if self.settings is None else self.settings[np.searchsorted(self.clients, clients)]
 
 
@@ -44,7 +44,7 @@ class Driver(Protocol):
     """Carries a round's messages."""
 
     def ask(self, task: Task) -> Iterator[Answer]:
-        """One answer for each node asked, in any order, within the task's time-out."""
+        """Ask a round's clients: one answer for each node asked, in any order, within the task's time-out."""
 
     def close(self) -> None:
-        """Let go of whatever is held."""
+        """Let go of the workers or whatever else a driver holds, at a run's end."""

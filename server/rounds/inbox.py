@@ -50,32 +50,32 @@ class Inbox:
 
     @property
     def answered(self) -> int:
-        """How many clients' messages were taken in."""
+        """How many clients' messages were taken in, in this round."""
         return int(self._answered.sum())
 
     @property
     def missing(self) -> Numbers:
-        """The clients that have not answered."""
+        """The clients that have not answered in this round, whom it may ask again."""
         return self._clients[~self._answered]
 
     @property
     def failed(self) -> Counter[str]:
-        """How many clients have not answered for which reason (its first word or two)."""
+        """How many clients have not answered the round, by reason (its first word or two), for its record line."""
         return Counter(why.split(":")[0][:40] for why in self._why_missing().values())
 
     @property
     def note(self) -> str | None:
-        """One of the reasons in full, for whoever wonders."""
+        """One of the round's failures or rejections in full, for whoever looks at the records; None without any."""
         reasons = [f"client {client}: {why}" for client, why in self._why_missing().items()]
         return next(iter([*reasons, *self._reasons]), None)
 
     def _why_missing(self) -> dict[int, str]:
-        """Why each client that has not answered has not, where that is known."""
+        """Why each client that has not answered the round has not, where that is known."""
         return {client: self._failures[client] for client in self.missing.tolist() if client in self._failures}
 
     @property
     def broken(self) -> dict[str, Any] | None:
-        """How many attacks were carried out, and why one was not; None in a round without any that was not.
+        """How many of a round's attacks were carried out, and why one was not, for its record line; None if all were.
 
         Nobody who did not answer for another reason attacked; who meant to send nothing, or what is refused, did.
         """
@@ -89,7 +89,7 @@ class Inbox:
         return {"acted": acted, "why": faults[0].partition(": ")[2]}
 
     def take(self, answer: Answer) -> None:
-        """Open one node's reply; nothing in it can do more than be rejected."""
+        """Open one node's answer in a round; nothing in its reply can do more than be rejected."""
         self.transport += answer.transport
         for error in answer.rejected:
             self._reject(error)
@@ -121,11 +121,11 @@ class Inbox:
 
     @property
     def _adapting(self) -> int:
-        """How many settings of a release adapt."""
+        """How many settings of the study's release adapt, and so come with each client's message."""
         return 0 if self._private is None else len(self._private.adapts)
 
     def _adapt(self, found: wire.Adapted) -> None:
-        """Settings that could not be a release's are refused; who sends wrong ones harms its own releases alone."""
+        """Take in settings that clients' releases came to; those that no release could have are rejected."""
         assert self._private is not None  # or the wire had refused them
         for client, own in zip(found.clients.tolist(), found.settings, strict=True):
             try:
@@ -136,12 +136,12 @@ class Inbox:
             self.settings[client] = own
 
     def _reject(self, error: wire.Rejected, times: int = 1) -> None:
-        """Count a rejection, and keep its reason."""
+        """Count a rejected message by its reason for the round's record line, and keep the reason."""
         self.rejected[error.reason] += times
         self._reasons.append(str(error))
 
     def _take(self, found: wire.Messages | wire.Sum) -> None:
-        """Take in messages, or a sum of them, of clients that have not answered."""
+        """Take messages, or a sum of them, into the round's sum or rows; rejected if a client has answered already."""
         places = np.searchsorted(self._clients, found.clients)
         if self._answered[places].any():
             raise wire.Rejected("duplicate", f"client {found.clients[self._answered[places]][0]} has answered already")
@@ -167,12 +167,12 @@ class Inbox:
         self._answered[places] = True
 
     def sent(self, each: int) -> int:
-        """Bytes that those who answered would have sent, each alone; `each` is what one sends whatever it says."""
+        """Bytes that those who answered a round would have sent, each alone; `each` is what one sends in any case."""
         alone = self._alone + self._vary * wire.settings_bytes(self._adapting)
         return alone + (self.answered - self._vary) * each
 
     def direction(self, reference: Vector | None = None) -> Vector:
-        """What the messages agree on: the mean of the updates as the rule sees it, or its sign under a vote.
+        """The direction a round's messages agree on: the mean of updates as the rule sees it, or its sign under a vote.
 
         `reference` is the server's own update, where the rule asks for one. A rule of rows sees them sorted by client.
         """
@@ -189,7 +189,7 @@ class Inbox:
         return directions.of_rows(self._study, self._round, matrix, reference)
 
     def tolerance(self) -> float:
-        """An estimate: how many coordinates' votes survive the attackers, should these all vote against them.
+        """An estimate: the share of coordinates' votes that survive the round's attackers, all voting against them.
 
         The decoded mean stands for the honest clients', which nobody knows. Of those asked, as large a share is taken
         to be Byzantine as of all clients, and to have answered.
@@ -203,7 +203,7 @@ class Inbox:
         return covered_share(self._mechanism, count - byzantine, byzantine, means, "omniscient")
 
     def _sum(self) -> tuple[NDArray[np.int64], int]:
-        """The sum of all messages, and how many these are."""
+        """The sum of all messages of the round, and how many these are, for a rule that needs no rows."""
         total, count = self._total + self._tally.total(), self._summed + self._tally.count
         if self._study.masked is not None:
             total = wire.wrapped_sum(total, count, self._mechanism, self._study.masked)

@@ -26,18 +26,18 @@ class Carrier(Driver, Protocol):
     """A driver whose nodes take part in masked sums."""
 
     def cohorts(self, clients: Numbers) -> dict[int, Numbers]:
-        """Which of these clients each node hosts, by the node's number."""
+        """Which of these clients each node hosts, by the node's number: the members of a masked sum."""
 
     def exchange(self, task: Task, cohorts: Mapping[int, Numbers], phase: str, bodies: Mapping[int, bytes]) \
             -> Iterator[tuple[int, Answer]]:  # fmt: skip
-        """One phase: what each of these nodes is told, and its answer, in any order, within the task's time-out."""
+        """One phase of a masked sum: what each node is told, and its answer, in any order, within the time-out."""
 
     def one_round(self) -> AbstractContextManager[None]:
-        """What a round's phases are in."""
+        """A context that all phases of a round's masked sum are in, as one round of the driver's."""
 
 
 def masks_sums(study: Study, deployed: bool) -> bool:
-    """Whether a study's sums are masked: wherever it is no simulation, a promise about sums is kept by masks."""
+    """Whether a study's sums are masked: where it promises that sums alone are seen and is no plain simulation."""
     rehearsed = study.masking is not None and study.masking.rehearse
     return sums_only(study.privacy.trust) and (deployed or rehearsed)
 
@@ -49,12 +49,12 @@ class MaskedSums:
         self._carrier = carrier
 
     def ask(self, task: Task) -> Iterator[Answer]:
-        """One answer for all whose messages are in the sum, and one for each node that has dropped out."""
+        """A round by a masked sum: one answer for all in the sum, and one for each node that has dropped out."""
         with self._carrier.one_round():
             yield from _Round(self._carrier, task).answers()
 
     def close(self) -> None:
-        """Let go of whatever the carrier holds."""
+        """Let go of whatever the carrier of masked sums holds, at a run's end."""
         self._carrier.close()
 
 
@@ -77,7 +77,7 @@ class _Round:
         self._transport = 0  # bytes, both ways
 
     def answers(self) -> Iterator[Answer]:
-        """What a round without masks would have come to, at the end of the last phase."""
+        """What a round without masks would have come to: an answer for the sum, and one for each node lost."""
         try:
             content, why = self._summed(), ""
         except FedprivError as error:
@@ -90,7 +90,7 @@ class _Round:
             yield Answer(self._cohorts[node], None, reason)
 
     def _summed(self) -> bytes:
-        """All phases: a reply that holds the sum of those who stay."""
+        """All phases of a round's masked sum: a reply that holds the sum of those who stay."""
         session = self._session
         self._phase("keys", dict.fromkeys(self._cohorts, b""), session.take_keys)
         roster = session.roster
@@ -108,7 +108,7 @@ class _Round:
         return wire.reply_bytes([wire.sum_frame(self._study.id, self._task.round, clients, total)], self._failed)
 
     def _phase(self, phase: str, bodies: Mapping[int, bytes], take: Take) -> None:
-        """Tell nodes what is for them, and take their answers; whose answer does not fit has dropped out."""
+        """Tell nodes what one phase has for them, and take their answers; whose answer does not fit has dropped out."""
         asked = {node: self._cohorts[node] for node in bodies}
         for node, answer in self._carrier.exchange(self._task, asked, phase, bodies):
             self._transport += answer.transport
@@ -122,7 +122,7 @@ class _Round:
                 self._lost[node] = str(error)
 
     def _take_vector(self, node: int, content: bytes) -> None:
-        """A node's masked vector, and which of its clients' messages are in it."""
+        """Take a node's masked vector into the sum, and note which of its clients' messages are in it."""
         dimension = len(self._task.weights)
         sent = vector.read_vector(content, self._study, self._task.round, self._cohorts[node], dimension)
         self._session.take_masked(node, sent.residues, len(sent.clients))

@@ -56,7 +56,7 @@ class Session:
     # --- 1. keys ---------------------------------------------------------------------------------------------------
 
     def take_keys(self, member: int, content: bytes) -> None:
-        """Two public keys, which nobody else has sent, and a signature, which members check."""
+        """Phase 1: take a node's two public keys, which nobody else has sent, and a signature, which members check."""
         self._expect(member, self._asked, self._keys)
         _check_size(member, content, 2 * keys.KEY + SIGNATURE, ", where two signed keys were expected")
         entry = Entry(self._asked[member], *(content[start:end] for start, end in pairwise(_PARTS)))
@@ -72,24 +72,24 @@ class Session:
 
     @cached_property
     def roster(self) -> Roster:
-        """All who have sent keys: from here on there are no others."""
+        """All members that have sent keys, as every one of them is told: from here on there are no others."""
         return Roster(self._terms, dict(sorted(self._keys.items())))
 
     # --- 2. shares -------------------------------------------------------------------------------------------------
 
     def take_shares(self, member: int, content: bytes) -> None:
-        """A signature of the roster, a commitment, and a letter to each neighbour, which nobody here can open."""
+        """Phase 2: take a node's signature of the roster, commitment and sealed letters, which nobody here can open."""
         self._expect(member, self.roster.entries, self._shared)
         _check_size(member, content, SIGNATURE + COMMITMENT + SEALED * self.roster.arrangement.degree, " of shares")
         self._shared[member] = content
 
     @cached_property
     def present(self) -> tuple[int, ...]:
-        """All who have shared: whose masks must go, one way or the other."""
+        """The members that have shared their secrets: their masks must go from the sum, one way or the other."""
         return tuple(sorted(self._shared))
 
     def letters(self, member: int) -> bytes:
-        """The members that have shared, with their signatures, and what they wrote to this member."""
+        """What a member is told before its vector: who has shared, with signatures, and the letters written to it."""
         self._enough(self.present, "have shared their secrets")
         letters = []
         for writer in self.roster.neighbours(member):
@@ -107,7 +107,7 @@ class Session:
     # --- 3. masked vectors -----------------------------------------------------------------------------------------
 
     def take_masked(self, member: int, vector: Residues, clients: int) -> None:
-        """A masked vector, the sum of so many clients' messages."""
+        """Phase 3: take a node's masked vector, the sum of so many clients' messages, into the sum."""
         self._expect(member, self._shared, self._survivors)
         if not 0 < clients <= self._asked[member]:
             raise Rejected("sender", f"node {member}: speaks for {clients} clients, asked were {self._asked[member]}")
@@ -116,24 +116,24 @@ class Session:
 
     @property
     def survivors(self) -> Mapping[int, int]:
-        """The members whose vectors are in the sum, each with the number of its clients."""
+        """The members whose vectors are in the masked sum, each with the number of its clients."""
         return self._survivors
 
     def listed(self) -> bytes:
-        """The survivors and the numbers of their clients, as bytes to be signed."""
+        """The masked sum's survivors and the numbers of their clients, as bytes for members to sign."""
         self._enough(self._survivors, "have sent a masked vector")
         return np.array(sorted(self._survivors.items()), SPEAKS).tobytes()
 
     # --- 4. where members sign their keys: survivors, signed by them -------------------------------------------------
 
     def take_signature(self, member: int, content: bytes) -> None:
-        """A signature of the list of survivors, which other members check."""
+        """Phase 4: take a node's signature of the list of survivors, which other members check."""
         self._expect(member, self._survivors, self._signatures)
         _check_size(member, content, SIGNATURE, ", where a signature was expected")
         self._signatures[member] = content
 
     def opening(self) -> bytes:
-        """The list of survivors, and who has signed it: what every survivor is told."""
+        """What every survivor is told before it opens the sum: the list of survivors, and who has signed it."""
         if self.roster.signed:
             self._enough(self._signatures, "have signed who survives")
         rows = np.array(sorted(self._signatures.items()), SIGNED)
@@ -142,7 +142,7 @@ class Session:
     # --- 5. unmasking ----------------------------------------------------------------------------------------------
 
     def take_opened(self, member: int, content: bytes) -> None:
-        """A share of one secret of each of its wards."""
+        """Phase 5: take a node's share of one secret of each of its wards, by which masks come off the sum."""
         own = wards_of(self.roster, member, self.present)
         self._expect(member, self._survivors, self._opened)
         _check_size(member, content, shamir.SHARE * len(own), f", where {len(own)} shares were asked")
@@ -151,7 +151,7 @@ class Session:
             self._shares.setdefault(ward, {})[member] = content[shamir.SHARE * place :][: shamir.SHARE]
 
     def total(self) -> NDArray[np.int64]:
-        """The sum of the survivors' vectors, modulo 2ʷ, from 0."""
+        """The sum of the survivors' vectors with all masks taken off, modulo 2ʷ, from 0."""
         total = self._total
         context, dimension = context_of(self.present, self._model), len(self._total)
         for member in self.present:
@@ -168,7 +168,7 @@ class Session:
         return masks.whole_numbers(total, self._width)
 
     def _recovered(self, member: int) -> bytes:
-        """A survivor's seed, or the private key of a member that has dropped out, from the shares given of it.
+        """A survivor's seed, or a dropped member's private key, from the shares given of it, to take off its masks.
 
         It is right where it comes to what the member has told: the seed's commitment, or the public key. Shares that do
         not belong to the others are rejected and counted.
@@ -198,14 +198,14 @@ class Session:
         raise FedprivError(f"masking: {len(given)} shares of node {member}'s secret do not give it back")
 
     def _expect(self, member: int, may: Iterable[int], have: Iterable[int]) -> None:
-        """Refuse an answer of a member that was not asked, or has answered."""
+        """Refuse a phase's answer of a member of the masked sum that was not asked, or has answered."""
         if member not in may:
             raise Rejected("sender", f"node {member}: was not asked here")
         if member in have:
             raise Rejected("duplicate", f"node {member}: has answered already")
 
     def _enough(self, members: Iterable[int], what: str) -> None:
-        """Refuse to go on where these speak for fewer clients, or are fewer nodes, than the study asks for."""
+        """Refuse to go on with a masked sum where these are fewer nodes, or of fewer clients, than the study asks."""
         left = list(members)
         spoken = sum(self._survivors.get(each, self._asked[each]) for each in left)
         if spoken < self._terms.threshold or len(left) < self.roster.nodes:
@@ -216,6 +216,6 @@ class Session:
 
 
 def _check_size(member: int, content: bytes, size: int, words: str) -> None:
-    """Refuse an answer of another size, which the words call by its name."""
+    """Refuse a member's answer in a masked sum that is of another size; `words` say what was expected."""
     if len(content) != size:
         raise Rejected("shape", f"node {member}: {len(content)} bytes{words}")

@@ -382,7 +382,7 @@ def test_local_steps_of_uneven_clients_are_those_of_each_alone(model: Model) -> 
     net = model.build((16,), 4, seed=1)
     (weights, x, y), counts = filled(net)
     out = np.empty((18, net.dimension), np.float32)
-    losses = net.updates(weights, [(x, y)] * 3, 0.2, out, counts=counts)
+    losses = net.updates(weights, [(x, y)] * 3, 0.2, out, counts=np.tile(counts, (3, 1)))
     for client, count in enumerate(counts):
         own, alone = (slice(client, client + 1), slice(count)), np.empty((1, net.dimension), np.float32)
         assert net.updates(weights, [(x[own], y[own])] * 3, 0.2, alone)[0] == pytest.approx(losses[client], rel=1e-5)
