@@ -139,7 +139,7 @@ class Cohort:
         return Sent(clients, bounded.rows, payload), failures
 
     def _zeroed(self, failures: Failures, clients: Numbers) -> list[int]:
-        """The rows of a chunk without an update that send one of 0, lest silence tell of the records that were drawn."""
+        """The rows of a chunk without an update that send one of 0, lest silence tell of records that were drawn."""
         if self._answers:
             return list(failures)
         if self.study.training.sampling is None or self.study.privacy.protected != "record":

@@ -8,7 +8,7 @@ has the defaults below, and the resolved study says what they were.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Annotated, Any
 
@@ -28,6 +28,7 @@ from fedpriv.errors import FedprivError
 from fedpriv.registry import Kind
 from fedpriv.releases import SUMS, first_settings
 from fedpriv.settings import Family
+from fedpriv.studies._settling import table_of
 from fedpriv.studies.clients import Clients, Training
 from fedpriv.studies.identity import id_of
 from fedpriv.studies.kinds import RULES
@@ -274,7 +275,7 @@ class Study:
 
     def table(self) -> dict[str, Any]:
         """The whole study as nested tables for its TOML, defaults filled in; None, which TOML lacks, is left out."""
-        return {name: value for name, value in _table(self).items() if value != {}}
+        return {name: value for name, value in table_of(self).items() if value != {}}
 
     @cached_property
     def id(self) -> bytes:
@@ -285,17 +286,3 @@ class Study:
 def _made_attack(table: Kind) -> Attack:
     """The attack that a study's [attack] table names, made once and kept with the table."""
     return table.once(ATTACKS, lambda own: attack_of(own.kind, own.settings))
-
-
-def _table(value: Any) -> dict[str, Any]:
-    """A dataclass of a study as a table of plain values, those within it too; None left out."""
-    found: dict[str, Any] = {}
-    for each in fields(value):
-        own = getattr(value, each.name)
-        if isinstance(own, Kind):
-            found[each.name] = own.table()
-        elif hasattr(own, "__dataclass_fields__"):
-            found[each.name] = _table(own)
-        elif own is not None:
-            found[each.name] = own
-    return found

@@ -586,8 +586,8 @@ def test_no_clients_are_no_trouble() -> None:
         ({"out": np.broadcast_to(np.float32(0), (2, 21))}, "writable"),
         ({"keys": np.zeros(3, np.int64)}, r"keys must be int64 of shape \(2\)"),
         ({"counts": np.zeros(2)}, r"counts must be int64 of shape \(2\), got float64"),
-        ({"counts": np.array([0, 5])}, "counts must be from 1 to 5, got 0 to 5"),
-        ({"counts": np.array([1, 6])}, "counts must be from 1 to 5, got 1 to 6"),
+        ({"counts": np.array([-1, 5])}, "counts must be from 0 to 5, got -1 to 5"),
+        ({"counts": np.array([1, 6])}, "counts must be from 0 to 5, got 1 to 6"),
     ],
 )
 def test_arrays_that_do_not_fit_are_refused_in_one_line(change: dict[str, object], message: str) -> None:
@@ -598,9 +598,9 @@ def test_arrays_that_do_not_fit_are_refused_in_one_line(change: dict[str, object
     with pytest.raises(FedprivError, match=message) as error:
         net.gradients(**given)  # type: ignore[arg-type]
     assert "\n" not in str(error.value)
-    others = (given[name] for name in ("out", "keys", "counts"))
+    counts = None if given["counts"] is None else np.array([given["counts"]])  # of each step
     with pytest.raises(FedprivError, match=message):
-        net.updates(given["weights"], [(given["x"], given["y"])], 0.1, *others)  # type: ignore[arg-type]
+        net.updates(given["weights"], [(given["x"], given["y"])], 0.1, given["out"], given["keys"], counts)  # type: ignore[arg-type]
 
 
 def test_updates_refuse_no_batch_and_no_step() -> None:
