@@ -23,6 +23,7 @@ from fedpriv._base.files import replace_file, sync_directory
 from fedpriv.accounting.event import Event, event_as_data, event_of
 from fedpriv.accounting.ledger import Ledger
 from fedpriv.errors import FedprivError
+from fedpriv.mechanisms import Gaussian, Ptr
 from fedpriv.records import Writer, record_bytes
 from fedpriv.trust import Central, Local, Sums, Unit
 
@@ -95,9 +96,9 @@ class OwnLedger:
         charges = [*self._charges, *([] if new is None else [new])]
         apart = _apart(charges, unit)
         together = Ledger()  # in which what is alike is one event of more rounds
-        for each, own in _counted(charges):
+        for each, own, kept in _counted(charges):
             times, seen = max(own.values()), each
-            if apart and each.unit == "client":
+            if apart and not kept and _is_message(each):
                 times = sum(count for _, count in own.most_common(None if unit == "client" else 2))
                 seen = event_alone(each)
             together = together.add(replace(seen, rounds=each.rounds * times))
@@ -182,15 +183,26 @@ class OwnLedger:
 def _apart(charges: Sequence[Charge], unit: Unit) -> bool:
     """Whether messages of several clients of one study may be about one unit, so that a node's ledger adds them up.
 
-    A record that is kept is so in the place of another (`fedpriv.releases.kept`), and with it in one ledger all that
-    the other messages tell is costed for such neighbours. Dealt by content, one client then has a record less and
-    another one a record more. For sums of records that is no more than both at one client: with u, v ≤ clip the pair
-    of the two messages is that of one message of twice as many coordinates, which sums (u, 0) in the one case and (0,
-    v) in the other.
+    A record that is kept is so in the place of another (`fedpriv.releases.kept`), and so are most that the batch of a
+    message hides; with them in one ledger all that the other messages tell is costed for such neighbours. Dealt by
+    content, one client then has a record less and another one a record more. For sums of records that is no more than
+    both at one client: with u, v ≤ clip the pair of the two messages is that of one message of twice as many
+    coordinates, which sums (u, 0) in the one case and (0, v) in the other. What a record does to a client's message is
+    no such sum: both messages are about it.
     """
     if unit == "client":
         return len({charge.shares.name for charge in charges}) > 1
-    return any(charge.kept for charge in charges) and any(charge.shares.moves for charge in charges)
+    replaced = any(
+        charge.kept or any((each.unit, each.adjacency) == ("record", "replace") for each in charge.events)
+        for charge in charges
+    )
+    return replaced and any(charge.shares.moves for charge in charges)
+
+
+def _is_message(event: Event) -> bool:
+    """Whether an event in a ledger is of what a client sends through a channel, not of a noisy sum of its records."""
+    of_sum = event.adjacency == "add-remove" and isinstance(event.mechanism, Gaussian | Ptr)
+    return event.unit == "client" or not of_sum
 
 
 def event_alone(event: Event) -> Event:
@@ -204,17 +216,18 @@ def event_alone(event: Event) -> Event:
             assert_never(never)
 
 
-def _counted(charges: Sequence[Charge]) -> Iterator[tuple[Event, Counter[int]]]:
-    """Each event of a study in a node's ledger, or of what is kept, and how often each client is charged for it."""
-    counts: dict[tuple[str, str, int, Event], Counter[int]] = {}
+def _counted(charges: Sequence[Charge]) -> Iterator[tuple[Event, Counter[int], bool]]:
+    """Each event of a study in a node's ledger, how often each client is charged for it, and whether it is kept."""
+    counts: dict[tuple[str, str, int, Event, bool], Counter[int]] = {}
     for charge in charges:
         for place, event in enumerate(charge.events):
             name = charge.kept or charge.ask.study
-            own = counts.setdefault((name, "" if charge.kept else charge.shares.name, place, event), Counter())
+            key = (name, "" if charge.kept else charge.shares.name, place, event, charge.kept is not None)
+            own = counts.setdefault(key, Counter())
             for client in (charge.ask.clients - charge.shares.first).tolist():
                 own[client] = 1 if charge.kept else own[client] + 1
-    for (_, _, _, event), own in counts.items():
-        yield event, own
+    for (_, _, _, event, kept), own in counts.items():
+        yield event, own, kept
 
 
 def _head(place: Sequence[int]) -> dict[str, Any]:

@@ -150,9 +150,10 @@ class Policy:
 
     def events(self, study: Study, dimension: int, *, masked: bool) -> tuple[Event, ...]:
         """What one message gives away, as this node's ledger counts it; of what is kept, all that ever will be."""
-        found = guarantee.promised_events(study, dimension)
-        if found[0].unit == "record" and self.unit == "client":
+        units = guarantee.units_of(study)
+        if self.unit == "client" and self.unit not in units:
             raise Refused("the study protects records, and this client's budget is of clients")
+        found = guarantee.promised_events(study, dimension, unit=self.unit if self.unit in units else units[0])
         sums = self.trust == "simulated" or (self.trust == "secure-aggregation" and masked)
         return tuple(self._believed(event, sums) for event in found)
 

@@ -128,7 +128,7 @@ def check_release(study: Study, net: Net, division: Division) -> None:
 
 
 def _check_alone(net: Net) -> None:
-    """Refuse a release from a model that has no gradient of a single record, or another one after other records."""
+    """Refuse, for `check_release`, a model whose gradient of one record fails or depends on records seen before."""
     x = np.stack([np.zeros(net.shape), np.random.default_rng(1).random(net.shape)]).astype(np.float32)
     y, weights = np.zeros(2, np.int64), net.initial()
     rows, last = np.empty((2, net.dimension), np.float32), np.empty((1, net.dimension), np.float32)

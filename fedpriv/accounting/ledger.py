@@ -89,7 +89,7 @@ class Ledger:
         return grown
 
     def affords(self, event: Event) -> bool:
-        """Whether an event, such as a client's next message, fits the ledger's budget."""
+        """Whether an event fits the budget of a ledger that somebody keeps in Python; nodes ask their policy."""
         try:
             self.add(event)
         except BudgetExceeded:

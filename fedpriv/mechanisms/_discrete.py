@@ -80,7 +80,7 @@ class BinomialNoise:
         return information(self.law[1])
 
     def encode(self, x: ArrayLike, rng: Generator) -> Symbols:
-        """A client's message for x: grid point plus the coins' sum, a coordinate in the smallest unsigned type."""
+        """A client's message for x: the nearest grid point plus the coins' sum, in the smallest unsigned type."""
         index = self.grid.index(x)
         noise = sampling_exact.binomial_fixed(self.trials, self.bias, index.shape, rng)
         return (index + noise).astype(np.min_scalar_type(self.levels + self.trials))

@@ -73,6 +73,13 @@ def is_epsilon(value: Any) -> bool:
     return _each(_or_null(is_number), "lower", "upper", "clt")(value) and None not in (value["lower"], value["upper"])
 
 
+def is_units(value: Any) -> bool:
+    """Whether a record's value is a run's ε for each unit, with its adjacency."""
+    return is_table(value) and all(
+        is_table(own) and is_word(own.get("adjacency")) and is_epsilon(own.get("epsilon")) for own in value.values()
+    )
+
+
 RUN: Mapping[str, Check] = {
     "study": is_word, "name": is_word, "clients": is_count, "byzantine": is_count, "dimension": is_count,
     "mechanism": is_table, "aggregation": is_table, "attack": _or_null(is_table), "release": _or_null(is_table),
@@ -93,6 +100,7 @@ END: Mapping[str, Check] = {
     "why": is_word, "rounds": is_count, "worst_client": _or_null(is_count), "releases_of_worst": is_count,
     "epsilon": is_epsilon,
 }  # fmt: skip
+IN_SOME_ENDS: Mapping[str, Check] = {"units": is_units}  # of runs whose messages are costed for several units
 TIMING: Mapping[str, Check] = {"round": is_count, "seconds": is_finite, "parts": _each(is_finite)}
 
 
@@ -123,3 +131,9 @@ def check_round(place: str, line: Line, expected: int) -> None:
     check(place, line, {name: fits for name, fits in IN_SOME_ROUNDS.items() if name in line})
     if line["round"] != expected:
         raise FedprivError(f"{place}: must be round {expected}, got {line['round']}")
+
+
+def check_end(place: str, line: Line) -> None:
+    """Refuse, as a run's records are read, a last line that does not say how the run ended."""
+    check(place, line, END)
+    check(place, line, {name: fits for name, fits in IN_SOME_ENDS.items() if name in line})

@@ -46,8 +46,13 @@ def of_rows(study: Study, round: int, matrix: Vector, reference: Vector | None =
 
 
 def rehearse_rule(study: Study, dimension: int) -> None:
-    """Ask a study's own rule or step once for the direction of made-up updates, before anybody trains: errors show."""
-    own = study.aggregation
+    """Ask a study's decoder, and a rule or step of its own, once for a made-up direction, before anybody trains."""
+    own, mechanism = study.aggregation, study.privacy.drawn_by
+    if study.decoder == "mean" and not needs_rows(study):
+        try:
+            mechanism.decode(np.zeros(1, np.int64), 1)
+        except FedprivError as error:
+            raise FedprivError(f"aggregation: no {own.kind} of a sum of messages: {error}") from None
     if not any(":" in kind for kind in [own.kind, *(step["kind"] for step in own.settings.get("before", []))]):
         return
     rule, rng = study.rule, stream(study.run.seed, "rehearsal")

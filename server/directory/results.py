@@ -76,6 +76,7 @@ def written_result(directory: Path, header: Line, end: Line, totals: Totals) -> 
         "delta": header["delta"],
         **{name: header[name] for name in ("epsilons", "left_out") if name in header},
         "unit": release["unit"] if release else "client",
+        **({"units": end["units"]} if "units" in end else {}),
         "trust": header["trust"],
         "masked": header["masked"],
         "adjacency": release["adjacency"] if release else None,

@@ -24,6 +24,7 @@ from server.progress.words import (
     small_delta,
     tally_words,
     unit_and_trust,
+    units_in_words,
 )
 
 REMEMBERED = 20  # rounds whose pace counts
@@ -123,6 +124,7 @@ def result_table(result: Mapping[str, Any]) -> str:
             )
         )
         rows.append(("", unit_and_trust(result["trust"], result["unit"], result["adjacency"]) + ", the worst client"))
+        rows += units_in_words(result.get("units"), result["unit"])
         hidden = MASKED_HERE if result.get("masked") else ASSUMED_HERE
         rows += [("", hidden)] * sums_only(result["trust"])
     else:

@@ -44,6 +44,24 @@ def epsilons_in_words(epsilons: Mapping[str, Any]) -> tuple[str, str]:
     )
 
 
+def units_in_words(units: Mapping[str, Any] | None, promised: str) -> list[tuple[str, str]]:
+    """A run's ε for the units beside the one that is promised, each a row of its tables: a client's beside a record's.
+
+    >>> cost = {"adjacency": "replace", "epsilon": {"lower": 40.0, "upper": 69.12848, "clt": None}}
+    >>> units_in_words({"record": {}, "client": cost}, "record")
+    [('of a client', 'ε at most 69.13, at least 40, replace adjacency')]
+    """
+    return [
+        (
+            f"of a {unit}",
+            f"ε at most {rounded_up(cost['epsilon']['upper'])}, at least {rounded_down(cost['epsilon']['lower'])}, "
+            f"{cost['adjacency']} adjacency",
+        )
+        for unit, cost in (units or {}).items()
+        if unit != promised
+    ]
+
+
 def rounded_up(value: float, digits: int = 4) -> str:
     """An ε or the like for tables and pages, rounded to no smaller a number: upper bounds stay upper bounds.
 

@@ -240,6 +240,8 @@ class Rounds:
             counts = counts.clip(max=1)  # of what is kept, all rounds are one release
         line = {"kind": "end", "why": why, "rounds": self.state.round, "worst_client": worst,
                 "releases_of_worst": int(counts.max(initial=0)), "epsilon": self._epsilon()}  # fmt: skip
+        if units := self.plan.epsilons(int(counts.max(initial=0))):
+            line["units"] = units
         if self.totals.why_no_attack is not None and not self.totals.acted:
             own = self.study.clients
             byzantine = byzantine_clients(own.count, own.attackers, self.study.run.seed)

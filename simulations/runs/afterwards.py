@@ -16,7 +16,7 @@ ENDS = 30.0  # seconds what was killed may take to be gone
 
 
 def main(scratch: str) -> None:
-    """Wait until whoever started this ends, then kill all at home in its scratch, or told of, and remove that."""
+    """Wait for the end of standard input, on which processes are told; then kill them and remove the scratch."""
     told = sys.stdin.read().split()
     for pid, _, since in (word.partition(":") for word in told):
         if since and process_began(int(pid)) == since:  # else another has that pid now

@@ -20,7 +20,7 @@ from fedpriv.errors import FedprivError
 from fedpriv.population.participation import rounds_of_each
 from fedpriv.studies.study import Study
 from server.directory.made_on import where_data_lie
-from server.progress.words import epsilons_in_words, kind_with_settings
+from server.progress.words import epsilons_in_words, kind_with_settings, units_in_words
 from server.rounds import planned, size_of
 from server.rounds.driver import Answer
 from server.rounds.inbox import Inbox
@@ -49,7 +49,7 @@ def run_forecast(study: Study) -> dict[str, Any]:
         "clients": study.clients.count, "byzantine": study.clients.attackers,
         "rounds": study.run.rounds, "dimension": plan.dimension, "mechanism": ", then ".join(carried),
         "epsilon": epsilon._asdict(),
-        "epsilons": plan.both_epsilons,
+        "epsilons": plan.both_epsilons, "units": plan.epsilons(plan.releases_of_worst),
         "delta": study.privacy.delta, "unit": event.unit if event else "client", "trust": study.privacy.trust,
         "adjacency": event.adjacency if event else None, "seen": event.seen if event else None,
         "client_bytes": size.whole, "client_bytes_are": size.word, "bytes_up": round(asked * size.bytes),
@@ -69,6 +69,7 @@ def run_forecast_table(found: Mapping[str, Any]) -> str:
         f"  {found['mechanism']}",
         f"  ε at δ = {found['delta']:g}     at most {epsilon['upper']:.7g}, at least {epsilon['lower']:.7g}",
         *(f"  {name:<18}{text}" for name, text in kept),
+        *(f"  {name:<18}{text}" for name, text in units_in_words(found["units"], found["unit"])),
         f"  guarantee         {found['unit']} level, {found['adjacency']}, {found['trust']} trust",
         f"  a client sends    {sent}{bytes_are[found['client_bytes_are']]}",
         f"  expected time     roughly {seconds:.1f} s on one core, and {start:.0f} s for Flower to start",

@@ -30,6 +30,7 @@ from server.progress.words import (
     small_delta,
     tally_words,
     unit_and_trust,
+    units_in_words,
 )
 from simulations.report.run import _robustness as robustness
 from simulations.report.run.runs import Run
@@ -84,6 +85,7 @@ def privacy_facts(run: Run) -> Rows:
     if cost is not None:
         at = f"ε at δ = {small_delta(run.header['delta'])}"
         rows.append((at, f"at most {rounded_up(cost['upper'])}, at least {rounded_down(cost['lower'])}, for {run.who}"))
+        rows += units_in_words((run.records.end or {}).get("units"), release["unit"])
         if run.kept:
             rows += zip(("records kept", ""), epsilons_in_words(run.header["epsilons"]), strict=True)
         if cost["clt"] is not None:

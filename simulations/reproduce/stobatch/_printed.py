@@ -51,7 +51,7 @@ class OneDraw:
         return np.asarray(x + self.kept.reshape(x.shape[1:]))
 
     def perturbed_labels(self, y: Labels, classes: int, rng: Generator) -> Vector:
-        """Labels as one-hot rows, without noise: [S] has it on the coefficients h·y, see `of_coefficients`."""
+        """One-hot rows of a kept batch's labels for a client's trainer; [S] has noise on h·y: `of_coefficients`."""
         return np.asarray(np.eye(classes)[y])
 
     def of_coefficients(self, count: int) -> Vector:
