@@ -16,10 +16,10 @@ from clients.data.splits import Uneven
 from clients.models.memory import Scratch
 from clients.models.stobatch import sizes_of
 from clients.training._batches import read, records_of_steps, used, widths
-from clients.training._chance import drawn_by_chance
 from clients.training._gathering import Gathered
 from clients.training._insight import Insight
 from clients.training.byzantine import Batches, Byzantine, Failures, Sent
+from clients.training.chance import drawn_by_chance
 from clients.training.corrupting import Corrupting
 from clients.training.prepared import Prepared, forget_prepared, prepared_before, prepared_study
 from clients.training.releasing import Releasing

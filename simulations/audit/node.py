@@ -60,6 +60,11 @@ def examined_node(
         raise FedprivError(f"{place}: lies in the node's directory, in which nothing is written: --out names another")
     with alone(place), copied(home, place) as copy, in_flower():
         subject = Subject.of(copy, named_study(home, study, overrides))
+        if subject.study.training.sampling is not None:
+            raise FedprivError(
+                f"{subject.study.name}: the node's batches are drawn in private, so what its messages should say of a "
+                "record cannot be worked out from beside it: fedpriv audit STUDY tries the same code with canary records"
+            )
         told("looking for the neighbour")
         pair = subject.beside(neighbour) if neighbour is not None else subject.changed()
         held = (held_by(copy, pair.worlds[0], subject.study), held_by(copy, pair.worlds[1], subject.study))

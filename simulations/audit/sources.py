@@ -43,11 +43,12 @@ def _by_trust(study: Study, rounds: int) -> Audit:
     """The audit of a study without releases: of messages, of their sums, or of a curator's means, by its trust."""
     privacy, seed, first = study.privacy, study.run.seed, study.clients.count
     event = guarantee.promised_event(study, net_of(study, pool_of(study)).dimension, rounds)
+    of_records = study if event.unit == "record" else None
     match event.trust:
         case Local():
-            return Audit(Messages(event, privacy.channel, privacy.noise, seed), "messages", seed, first)
+            return Audit(Messages(event, privacy.channel, privacy.noise, seed, of_records), "messages", seed, first)
         case Sums():
-            return Audit(Messages(event, privacy.channel, privacy.noise, seed), "sums", seed, first)
+            return Audit(Messages(event, privacy.channel, privacy.noise, seed, of_records), "sums", seed, first)
         case Central():
             return Audit(Means(study, rounds).checked, "means", seed, first)
         case _ as never:
