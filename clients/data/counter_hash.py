@@ -1,7 +1,7 @@
 """Random words by number instead of in order: splitmix64 of (key, client, place), for a block of clients at once.
 
 A `Philox` for every client costs 6 µs; this costs 2 ns a word. It chooses records, which is public knowledge here: it
-is no source of noise, and nothing that privacy rests on may come from it.
+is no source of noise, and nothing that a deployed client's privacy rests on may come from it.
 """
 
 from __future__ import annotations

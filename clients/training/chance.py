@@ -96,6 +96,6 @@ def _seeded(q: float, key: int, clients: Numbers, places: int) -> Mask:
     least, rest = int(whole), int((whole - int(whole)) * _WORD)
     if least == _WORD:
         return np.ones((len(clients), places), np.bool_)
-    words = hashed_words(key, clients, 2 * places).reshape(len(clients), 2, places)
-    first, second = words[:, 0], words[:, 1]
+    words = hashed_words(key, clients, 2 * places)  # in pairs, so that a place's do not depend on how many there are
+    first, second = words[:, 0::2], words[:, 1::2]
     return np.asarray((first < np.uint64(least)) | ((first == np.uint64(least)) & (second < np.uint64(rest))))

@@ -69,6 +69,11 @@ class Privacy:
             )
         if self.is_plain:
             raise FedprivError("unit 'record' needs a mechanism: a Plain message promises nothing to any record")
+        if self.adjacency == "add-remove" and self.sends_reals:
+            raise FedprivError(
+                f"a message through {self.mechanism.kind} noise is costed by replacement, which covers a record added "
+                "or removed: adjacency 'replace', or none given"
+            )
 
     def _check_release(self, release: Kind) -> None:
         """Refuse a study's release that its trust or its adjacency does not go with."""

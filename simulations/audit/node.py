@@ -63,7 +63,7 @@ def examined_node(
         if subject.study.training.sampling is not None:
             raise FedprivError(
                 f"{subject.study.name}: the node's batches are drawn in private, so what its messages should say of a "
-                "record cannot be worked out from beside it: fedpriv audit STUDY tries the same code with canary records"
+                "record cannot be worked out from beside it: fedpriv audit STUDY tries the same code with canaries"
             )
         told("looking for the neighbour")
         pair = subject.beside(neighbour) if neighbour is not None else subject.changed()

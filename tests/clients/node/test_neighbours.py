@@ -53,6 +53,7 @@ unit = "record"
 budget = { epsilon = 1e6, delta = 1e-5 }
 classes = 3
 """
+OF_CLIENTS = TERMS.replace('unit = "record"', "clients = 5")
 RECORDS = """
 name = "asked"
 data = { kind = "Synthetic", records = 3000, features = 5, classes = 3, held_out = 20 }
@@ -513,10 +514,12 @@ def written(mechanism: Mechanism) -> str:
     return "{" + ", ".join(f"{name}={value!r}" for name, value in words.items()) + "}"
 
 
+BY_CHANCE = ["privacy.unit=record", "training.sampling=0.3", "training.local_steps=2"]
 CHANGES = {"one in front": more(0), "one in the middle": more(77), "another": replaced(9)}
 STUDIES = {
-    **{mechanism: f"privacy.mechanism={mechanism}" for mechanism in map(written, ALL)},
-    **{kind: f"privacy.release={settings(kind, noise=4.0, sampling=0.5)}" for kind in SUMS},
+    **{mechanism: [f"privacy.mechanism={mechanism}"] for mechanism in map(written, ALL)},
+    **{f"{mechanism}, a record": [f"privacy.mechanism={mechanism}", *BY_CHANCE] for mechanism in map(written, ALL)},
+    **{kind: [f"privacy.release={settings(kind, noise=4.0, sampling=0.5)}"] for kind in SUMS},
 }
 
 
@@ -533,7 +536,7 @@ def shape(reply: str | bytes) -> Any:
 def test_neighbours_are_charged_the_same_and_look_the_same_whatever_is_asked(
     name: str, change: str, tmp_path: Path
 ) -> None:
-    text = study_file.study_text(study_file.parsed_study(BARE, overrides=[STUDIES[name]]))
+    text = study_file.study_text(study_file.parsed_study(BARE, overrides=STUDIES[name]))
     one, two = pair(tmp_path, CHANGES[change])
     for round in (1, 2):
         heard = [shape(asked(folder, text, round=round)) for folder in (one, two)]
@@ -619,6 +622,29 @@ def test_a_record_that_is_kept_in_anothers_place_is_charged_where_the_other_was_
     assert [each.rounds for each in released(folder)] == [1]
     assert isinstance(of_kept(folder), bytes)
     assert [each.rounds for each in released(folder) if each.unit == "client"] == [2]
+
+
+def test_a_message_of_records_is_charged_to_whichever_unit_the_budget_is_of(tmp_path: Path) -> None:
+    by_record, by_client = directory(tmp_path / "one"), directory(tmp_path / "two", terms=OF_CLIENTS, count=60)
+    own = "clients.count=5"
+    assert isinstance(asked(by_record, CLIENTS, *BY_CHANCE, own), bytes)
+    assert isinstance(asked(by_client, CLIENTS, *BY_CHANCE, own), bytes)
+    (of_record,), (of_client,) = released(by_record), released(by_client, "client")
+    assert (of_record.unit, of_record.sampling) == ("record", pytest.approx(1 - 0.7**2))
+    assert (of_client.unit, of_client.sampling) == ("client", 1.0)
+    # another record in its place is at another client: both messages are about it
+    assert (of_record.rounds, of_client.rounds) == (2, 1)
+    assert Account((of_record,)).upper_epsilon(1e-5) < Account((of_client,)).upper_epsilon(1e-5)
+
+
+def test_a_record_there_or_not_is_about_one_client_until_something_else_replaces_records(tmp_path: Path) -> None:
+    folder = directory(tmp_path / "node")
+    votes = "privacy.mechanism={kind='StochasticSign', clip=1.0, scale=4.0}"
+    assert isinstance(asked(folder, CLIENTS, *BY_CHANCE, votes, "privacy.adjacency=add-remove"), bytes)
+    assert [each.rounds for each in released(folder)] == [1]
+    assert isinstance(asked(folder, CLIENTS, *BY_CHANCE, votes, "name=other"), bytes)
+    assert [each.rounds for each in released(folder)] == [2, 2]
+    assert total_epsilon(released(folder), 1e-5) > 0
 
 
 def test_a_ledger_of_before_there_were_ways_of_dealing_is_read_and_each_study_is_a_way_of_its_own(

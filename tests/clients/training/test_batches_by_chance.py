@@ -1,0 +1,281 @@
+"""Batches that a record is in by chance: what a message is a function of, what it costs a record, and whole runs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import binom
+
+from clients.data.pool import Pool
+from clients.data.splits import Division, Uneven
+from clients.training.chance import drawn_by_chance
+from clients.training.cohort import Cohort, cohort_reply
+from clients.training.prepared import Prepared, prepared_study
+from fedpriv import wire
+from fedpriv.accounting.account import Account
+from fedpriv.errors import FedprivError
+from fedpriv.studies import file as study_file
+from fedpriv.studies.calibrating import calibrated_study
+from fedpriv.studies.plan import Plan
+from fedpriv.studies.study import Study
+from fedpriv.trust import Local
+from server.rounds import planned
+from simulations.audit.sources import source_of
+from simulations.audit.trials import Source
+
+STUDY = """
+data.kind = "Digits"
+clients = { count = 14, records = 100 }
+training.sampling = 0.01
+privacy = { unit = "record", mechanism = { kind = "Binomial", clip = 1.0, peak = 0.2, scale = 2.0, trials = 4 } }
+run.rounds = 16
+"""
+UNSAMPLED = STUDY.replace("training.sampling = 0.01\n", "")
+OFTEN = "training.sampling=0.3"
+WEIGHTS = np.random.default_rng(3).normal(0, 0.1, 650).astype(np.float32)
+MEETS = "tests.clients.training.test_release_in_client:normed"
+SPLITS = ["iid", "by-label", '{kind="Dirichlet", alpha=0.5}']
+
+
+def study(*overrides: str, text: str = STUDY) -> Study:
+    return study_file.parsed_study(text, overrides=overrides)
+
+
+def costs(*overrides: str) -> dict[str, tuple[float, float]]:
+    """ε of a run's rounds for each unit, from below and from above."""
+    own = calibrated_study(study(*overrides), 650)
+    found = Plan.of(own, 650).epsilons(own.run.rounds)
+    return {unit: (each["epsilon"]["lower"], each["epsilon"]["upper"]) for unit, each in found.items()}
+
+
+def messages(own: Study, prepared: Prepared | None = None, asked: Any = None, factor: float = 1.0) -> bytes:
+    cohort, weights = Cohort(prepared or prepared_study(own)), (factor * WEIGHTS).astype(np.float32)
+    return cohort.reply(weights, 1, np.arange(own.clients.count) if asked is None else np.asarray(asked))
+
+
+def with_pool(own: Study, change: Any) -> Prepared:
+    """A study's preparation, its records changed."""
+    before = prepared_study(own)
+    x, y = before.pool.x.astype(np.float32), before.pool.y.copy()
+    change(x, y)
+    kept = before.pool
+    pool = Pool(x, y, kept.x_test, kept.y_test, kept.classes, kept.divide, kept.subtract)
+    return Prepared(before.plan, pool, before.net, before.division)
+
+
+def absent(own: Study, division: Division) -> np.ndarray:
+    """The numbers of the records that nobody has drawn in any step of round 1."""
+    clients = np.arange(own.clients.count)
+    drawn = drawn_by_chance(own, division, "seeded", 1, clients)
+    mask = drawn.mask.any(axis=0)
+    if isinstance(division, Uneven):
+        sizes = division.sizes(clients)
+        held = [division.of(clients[[c]], np.arange(sizes[c])[None])[0][~mask[c, : sizes[c]]] for c in clients]
+        return np.concatenate(held)
+    return np.asarray(division.of(clients)[~mask])
+
+
+@pytest.mark.parametrize(
+    ("overrides", "epsilon"),
+    [
+        ([], 5.493048), (["privacy.adjacency=add-remove"], 5.462158),
+        (["training.local_steps=2"], 7.23409), (["training.local_steps=5"], 11.28590),
+    ],
+)  # fmt: skip
+def test_a_record_costs_what_theory_says_and_the_client_beside_it(overrides: list[str], epsilon: float) -> None:
+    found = costs(*overrides)
+    assert list(found) == ["record", "client"]
+    assert epsilon <= found["record"][1] * (1 + 1e-9) <= epsilon * 1.00001
+    assert found["record"][0] < found["record"][1] < found["client"][0]
+    assert found["client"][1] == pytest.approx(69.12848, rel=1e-5)
+
+
+def test_a_clients_promise_has_the_records_beside_it() -> None:
+    by_client, by_record = costs("privacy.unit=client"), costs()
+    assert list(by_client) == ["client", "record"]
+    assert by_client == {unit: by_record[unit] for unit in by_client}
+    assert costs("privacy.trust=secure-aggregation")["record"][1] < by_record["record"][1] / 2
+
+
+@given(q=st.floats(1e-6, 1.0), steps=st.integers(1, 50))
+def test_the_chance_of_a_part_in_a_message_is_rounded_up_and_no_further(q: float, steps: int) -> None:
+    from fractions import Fraction
+
+    met = study(f"training.sampling={q!r}", f"training.local_steps={steps}").training.met
+    exact = 1 - (1 - Fraction(q)) ** steps
+    assert exact <= Fraction(met) <= exact * (1 + Fraction(1, 10**12))
+
+
+@pytest.mark.parametrize("split", SPLITS)
+@pytest.mark.parametrize("more", [[], ["training.local_steps=3"], ['training.divisor="expected"']])
+def test_what_was_not_drawn_changes_no_bit_of_any_message(split: str, more: list[str]) -> None:
+    """The theorem's premise: a record that is not drawn leaves the message as it was, whatever the record is."""
+    own = planned(study(OFTEN, f"clients.split={split}", "clients.records=60", *more)).study
+    others = absent(own, prepared_study(own).division)
+    assert len(others) > 100
+
+    def spoil(x: np.ndarray, y: np.ndarray) -> None:
+        x[others], y[others] = 3e38, 9 - y[others]
+
+    assert messages(own, with_pool(own, spoil)) == messages(own)
+    drawn = np.setdiff1d(np.arange(len(prepared_study(own).pool)), others)
+
+    def move(x: np.ndarray, y: np.ndarray) -> None:
+        x[drawn] = 16 - x[drawn]
+
+    assert messages(own, with_pool(own, move)) != messages(own)
+
+
+def test_a_record_that_breaks_a_gradient_is_not_told_by_silence() -> None:
+    own = planned(study(OFTEN)).study
+
+    def spoil(x: np.ndarray, y: np.ndarray) -> None:
+        x[:] = 3e38
+
+    frames, failed = wire.frames_of(messages(own, with_pool(own, spoil), factor=1e6))
+    assert not failed
+    frames_of_zero, _ = wire.frames_of(Cohort(prepared_study(own)).reply(WEIGHTS * 0, 1, np.arange(14)))
+    assert len(frames[0]) == len(frames_of_zero[0])
+    by_client = planned(study(OFTEN, "privacy.unit=client")).study
+    assert wire.frames_of(messages(by_client, with_pool(by_client, spoil), factor=1e6))[
+        1
+    ]  # whose silence costs no more than it
+
+
+@pytest.mark.parametrize("split", SPLITS)
+def test_a_message_is_the_same_bits_whoever_else_is_asked(split: str) -> None:
+    own = planned(study(OFTEN, f"clients.split={split}", "training.local_steps=2", "aggregation.kind=Median")).study
+    shape = wire.Expected(own.id, 1, np.arange(14), 650, own.privacy.drawn_by, own.masked)
+    (whole,) = (wire.opened_frame(frame, shape) for frame in wire.frames_of(messages(own))[0])
+    assert isinstance(whole, wire.Messages)
+    for client in (0, 5, 13):
+        alone = wire.Expected(own.id, 1, np.array([client]), 650, own.privacy.drawn_by, own.masked)
+        (one,) = (wire.opened_frame(frame, alone) for frame in wire.frames_of(messages(own, asked=[client]))[0])
+        assert isinstance(one, wire.Messages)
+        np.testing.assert_array_equal(one.payload[0], whole.payload[client])
+
+
+@pytest.mark.parametrize("source", ["seeded", "cryptographic"])
+@pytest.mark.parametrize("q", [0.07, 0.5, 1.0])
+def test_each_record_is_drawn_with_its_chance_and_by_itself(source: Any, q: float) -> None:
+    own = study(f"training.sampling={q}", "training.local_steps=5")
+    division = prepared_study(planned(own).study).division
+    counts = np.concatenate([
+        drawn_by_chance(own, division, source, round, np.arange(14)).counts.ravel() for round in range(1, 31)
+    ])  # 2,100 batches of 100 records  # fmt: skip
+    if q == 1:
+        assert (counts == 100).all()
+        return
+    mean, variance = counts.mean(), counts.var()
+    assert abs(mean - 100 * q) < 5 * np.sqrt(100 * q * (1 - q) / counts.size)
+    assert variance == pytest.approx(100 * q * (1 - q), rel=0.2)
+    assert binom(100, q).sf(counts.max()) > 1e-9
+
+
+def test_private_draws_cannot_be_made_again_and_seeded_ones_can() -> None:
+    own = study(OFTEN)
+    division = prepared_study(planned(own).study).division
+    same = [drawn_by_chance(own, division, "seeded", 1, np.arange(14)).mask for _ in range(2)]
+    other = [drawn_by_chance(own, division, "cryptographic", 1, np.arange(14)).mask for _ in range(2)]
+    np.testing.assert_array_equal(*same)
+    assert (other[0] != other[1]).any()
+
+
+def test_a_batch_is_divided_by_its_number_or_by_what_is_expected() -> None:
+    """Two routes: the sum of the drawn records' gradients, one by one."""
+    own, alike = (study(OFTEN, f"training.divisor={word}", "privacy.unit=client") for word in ("drawn", "expected"))
+    found = {}
+    for each in (own, alike):
+        prepared = prepared_study(planned(each).study)
+        out = np.empty((14, 650), np.float32)
+        assert not Cohort(prepared)._train(WEIGHTS, 1, np.arange(14), out)
+        found[each.training.divisor] = out
+    drawn = drawn_by_chance(own, prepared.division, "seeded", 1, np.arange(14))
+    for client in range(14):
+        numbers = prepared.division.of(np.array([client]))[0][drawn.mask[0, client]]
+        x, y = prepared.pool.batch(numbers[None])
+        rows = np.empty((len(numbers), 650), np.float32)
+        prepared.net.each(WEIGHTS, x[0], y[0], rows)
+        np.testing.assert_allclose(found["drawn"][client], rows.mean(axis=0), rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(found["expected"][client], rows.sum(axis=0) / 30, rtol=1e-4, atol=1e-5)
+
+
+def test_an_empty_batch_is_a_message_like_any_other() -> None:
+    own = planned(study("training.sampling=1e-9")).study
+    frames, failed = wire.frames_of(cohort_reply(study_file.study_text(own), WEIGHTS, 1, np.arange(14)))
+    assert not failed
+    assert len(frames) == 1
+
+
+@pytest.mark.parametrize(
+    ("overrides", "why"),
+    [
+        (["drop"], "needs training.sampling"),
+        (["drop", "training.batch=10"], "training.batch = 10 is drawn from the seed"),
+        (["training.batch=10"], "batch = 10 and sampling = 0.01: give one of them"),
+        (["training.sampling=0.0"], "sampling"),
+        (["training.sampling=1.5"], "sampling"),
+        (["training.sampling=nan"], "sampling"),
+        (["training.divisor=mean"], "divisor"),
+        (["drop", "training.divisor=expected", "privacy.unit=client"], "divisor"),
+        (["privacy.unit=person"], "unit"),
+        (["privacy.unit=client", "privacy.adjacency=add-remove"], "adjacency 'add-remove' is not that of a client's"),
+        (["privacy.mechanism={kind='Plain'}"], "a Plain message promises nothing to any record"),
+        (["privacy.trust=central", "privacy.mechanism={kind='Plain', clip=1.0}",
+          "aggregation={kind='PrivateMean', epsilon=1.0}"], "hides clients"),
+        (["privacy.release={kind='DpSgd', clip=1.0, noise=1.0, sampling=0.1}"], "a release draws its own batch"),
+        (["privacy.release={kind='DpSgd', clip=1.0, noise=1.0, sampling=0.1}", "privacy.unit=client",
+          "drop"], "DpSgd protects records, not clients"),
+    ],
+)  # fmt: skip
+def test_what_promises_a_record_nothing_is_refused_in_one_line(overrides: list[str], why: str) -> None:
+    text = UNSAMPLED if "drop" in overrides else STUDY
+    with pytest.raises(FedprivError, match=why) as error:
+        study(*(each for each in overrides if each != "drop"), text=text)
+    assert "\n" not in str(error.value)
+
+
+def test_a_record_at_several_clients_and_models_in_which_records_meet_are_refused() -> None:
+    with pytest.raises(FedprivError, match="a record may be at several clients"):
+        planned(study("clients.split=pool"))
+    with pytest.raises(FedprivError, match="takes its statistics from the batch"):
+        planned(study(f"training.model={{kind='Module', path='{MEETS}', settings={{kept=false}}}}"))
+
+
+@pytest.mark.parametrize("kind", ["Gaussian", "Laplace"])
+def test_real_noise_is_costed_by_replacement_which_covers_a_record_that_is_there_or_not(kind: str) -> None:
+    """A message without a record may be any other one, where a sum of records without it lacks that record alone."""
+    norm = "coordinates" if kind == "Laplace" else "clip"
+    table = f"privacy.mechanism={{kind='{kind}', clip=1.0, noise=2.0}}"
+    about = table, f"privacy.norm={norm}"
+    with pytest.raises(FedprivError, match="costed by replacement, which covers a record added or removed"):
+        study(*about, "privacy.adjacency=add-remove")
+    event = study(*about).privacy.channel
+    with pytest.raises(FedprivError, match="costed by replacement"):
+        event.event(650, Local(), unit="record", adjacency="add-remove", sampling=0.1)
+
+
+def test_canary_records_stay_within_the_certificate_and_see_a_client_that_draws_everybody(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    own = planned(study("privacy.mechanism.scale=4.0", "training.sampling=0.1", "run.rounds=8")).study
+    audit = source_of(own)
+    assert audit.kind == "messages"
+    assert audit.source.event.unit == "record"
+
+    def told(source: Source) -> float:
+        held = np.arange(4000) % 2 == 0
+        scores = source.scored(held, audit.first + np.arange(4000)).scores
+        return float(np.mean(scores[held] > 0) - np.mean(scores[~held] > 0))
+
+    advantage = Account((audit.source.event,)).delta(0.0).bounds.upper
+    honest = told(audit.source)
+    assert 0 < honest < advantage + 4 / np.sqrt(4000)
+    monkeypatch.setattr(
+        "clients.training.chance._seeded", lambda q, key, clients, places: np.ones((len(clients), places), bool)
+    )
+    assert told(audit.source) > advantage + 0.1
