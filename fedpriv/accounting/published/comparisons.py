@@ -10,8 +10,8 @@ from typing import Any
 from fedpriv.accounting._witnesses import Witness
 from fedpriv.accounting.account import Account
 from fedpriv.accounting.published import _asymptotic as asymptotic
-from fedpriv.accounting.published._discrete import discrete_published
 from fedpriv.accounting.published._lecture import lecture_published
+from fedpriv.accounting.published.discrete import discrete_published
 from fedpriv.accounting.published.ptr import ptr_published
 from fedpriv.curves.tradeoff import Tradeoff
 from fedpriv.errors import FedprivError

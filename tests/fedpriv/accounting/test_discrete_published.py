@@ -13,7 +13,8 @@ from scipy.special import ndtr
 
 from fedpriv.accounting.account import Account
 from fedpriv.accounting.event import by_hand
-from fedpriv.accounting.published._discrete import (
+from fedpriv.accounting.published.comparisons import published_values
+from fedpriv.accounting.published.discrete import (
     AGARWAL,
     POISSON_BINOMIAL,
     agarwal_epsilon,
@@ -21,7 +22,6 @@ from fedpriv.accounting.published._discrete import (
     pure_epsilon,
     vote_sum_renyi,
 )
-from fedpriv.accounting.published.comparisons import published_values
 from fedpriv.curves.tradeoff import Tradeoff
 from fedpriv.mechanisms import (
     Binomial,
