@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 from scipy.special import log_ndtr
 
+from fedpriv._base.arrays import Vector
 from fedpriv.accounting.event import Event
 from fedpriv.accounting.published._asymptotic import subsampled_mu
 from fedpriv.accounting.routes import seen_as_one, share_at
 from fedpriv.bounds import Box, renyi, sums, vectors
-from fedpriv.bounds.coins import log_binomial
+from fedpriv.bounds.coins import likely_window, log_binomial
 from fedpriv.curves.compose import compose
 from fedpriv.curves.tradeoff import Tradeoff
 from fedpriv.mechanisms import Binomial, BinomialNoise, Cldp, NoisySign, StochasticSign, Ternary
@@ -20,8 +21,9 @@ from fedpriv.mechanisms.abilities import trials_of
 from fedpriv.trust import certain_contributors
 
 Found = dict[str, Any]
-ORDERS = range(2, 129)  # α of the Rényi divergences
-LONGEST = 1 << 27  # products of one convolution
+ORDERS = (*range(2, 129), *(1 << k for k in range(8, 15)))  # α of the Rényi divergences
+MANY = 1 << 12  # votes past which their law is cut
+FAR = 1e-300  # what is cut off
 AGARWAL = "Agarwal et al. 2018, Theorem 1"
 POISSON_BINOMIAL = "Poisson binomial, Rényi (Chen et al. 2022)"
 
@@ -114,12 +116,17 @@ def vote_sum_renyi(alpha: float, clients: int, trials: int, high: float) -> floa
     >>> round(vote_sum_renyi(2, 1, 1, 0.6), 6), round(vote_sum_renyi(2, 1000, 1, 0.6), 6)
     (0.154151, 0.000333)
     """
-    own, hidden = np.exp(log_binomial(trials, high, 0, trials)), ceil(trials * (clients - 1) / 2)
-    crowd = np.exp(log_binomial(hidden, high, 0, hidden)) if hidden else np.ones(1)
+    own, crowd = (_votes_law(count, high) for count in (trials, ceil(trials * (clients - 1) / 2)))
     p, q = np.convolve(crowd, own), np.convolve(crowd, own[::-1])  # the crowd at the other end: the same, mirrored
     seen = (p > 0) & (q > 0)
     logs = np.log(p[seen]), np.log(q[seen])
     return max(float(np.logaddexp.reduce(alpha * a + (1 - alpha) * b)) for a, b in (logs, logs[::-1])) / (alpha - 1)
+
+
+def _votes_law(count: int, p: float) -> Vector:
+    """Bin(count, p), without what is too rare to be seen in a sum."""
+    first, last = likely_window(count, p, FAR) if count > MANY else (0, count)
+    return np.exp(log_binomial(count, p, first, last))
 
 
 def _agarwal(event: Event, delta: float) -> Found:
@@ -140,8 +147,8 @@ def _by_renyi(clients: int, trials: int, high: float, times: int, delta: float) 
     """The least ε over whole orders, for θ within the paper's limits."""
     if not high - 0.5 <= 0.25:
         return {"refused": f"θ = r/2B must be at most 1/4, is {high - 0.5:.4g}"}
-    if trials * (trials * clients + 2) > LONGEST:
-        return {"refused": "more votes than are summed here"}
+    if trials > MANY:
+        return {"refused": f"more than {MANY:,} votes a client are not summed here"}
     divergences = ((alpha, vote_sum_renyi(alpha, clients, trials, high)) for alpha in ORDERS)
     epsilon, order = min((renyi.epsilon_at(alpha, times * d, delta), alpha) for alpha, d in divergences)
     return {"epsilon": max(epsilon, 0.0), "order": order}
