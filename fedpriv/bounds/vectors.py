@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from math import inf, log1p, sqrt
+from math import inf, sqrt
 from typing import Protocol
 
 import numpy as np
@@ -48,16 +48,17 @@ def theorem_a(*, clip: float, peak: float, scale: float, trials: int = 1) -> flo
     return 2 * sqrt(trials) * (clip / peak) * float(-ndtri((scale - peak) / (2 * scale))) * OUTWARD
 
 
-def published_theorem_7(*, clip: float, scale: float, trials: int, dimension: int) -> float:
-    """The μ that [F] Theorem 7 prints for d·M votes, shown beside ours: −2Φ⁻¹(1/(1 + ((B + c)/(B − c))^{dM})).
+def published_theorem_7(pure: float, dimension: int) -> float:
+    """The μ that [F] Theorem 7 prints for d coordinates, each ε-DP, shown beside ours: −2Φ⁻¹(1/(1 + e^{dε})).
 
     Worked out in logarithms.
 
-    >>> round(published_theorem_7(clip=0.1, scale=10, trials=1, dimension=100_000), 2)
+    For M votes of scale B it is ε = M·ln((B + c)/(B − c)).
+
+    >>> round(published_theorem_7(np.log(10.1 / 9.9), dimension=100_000), 2)  # c = .1, B = 10, M = 1
     126.33
     """
-    exponent = dimension * trials * (log1p(clip / scale) - log1p(-clip / scale))
-    return -2 * float(ndtri_exp(-np.logaddexp(0.0, exponent)))
+    return -2 * float(ndtri_exp(-np.logaddexp(0.0, dimension * pure)))
 
 
 @dataclass(frozen=True, kw_only=True)

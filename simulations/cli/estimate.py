@@ -14,6 +14,7 @@ from fedpriv.estimation import ESTIMATORS, method_of, spelled_name
 from fedpriv.randomness.cryptographic import cryptographic_generator
 from fedpriv.randomness.streams import stream
 from fedpriv.registry import built_kind
+from simulations.cli import _estimate_federated as federated
 from simulations.cli._command import JSON, Commands, add_command, flag, option
 from simulations.cli._estimate_data import FORMS, records_of
 from simulations.cli._estimate_out import target_of, written_to
@@ -25,6 +26,9 @@ The guarantee is for one record, replaced by any other, against whoever sees the
 Who runs this sees the records themselves. All of the plan is charged before the first access; a check that fails gives
 no mean, exit code 1, and costs the same. Further settings of a method are given as name=value (fedpriv list).
 
+With --mechanism each row is a client's vector, bounded, privatised by itself and sent once to a server that nobody
+trusts: the guarantee is for one client, against the server. Whoever runs this plays all of them, and sees the records.
+
 methods: {", ".join(spelled_name(name) for name in ESTIMATORS)}
 
 examples:
@@ -32,12 +36,14 @@ examples:
   fedpriv estimate sample.csv --method dp-mean --epsilon 1 --delta 1e-5 --out mean.csv
   fedpriv estimate sample.csv --method coinpress --epsilon 1 --delta 1e-5 --bound 100 steps=4
   fedpriv estimate sample.csv --method geometric-median
+  fedpriv estimate sample.npy --mechanism Binomial clip=1 peak=0.2 trials=4 --epsilon 4 --delta 1e-5 --rotate
+  fedpriv estimate sample.npy --mechanism Ternary clip=1 spread=4 scale=8 --delta 1e-5 --byzantine 50 --rule Median
 """
 SETTINGS = ("epsilon", "delta", "corruption", "bound")  # those of a method that are options
 OPTIONS = (
     option("data", "DATA", f"records, a row each: {FORMS}"),
-    option("settings", "name=value", "further settings of the method", nargs="*"),
-    option("--method", "METHOD", "default prime", default="prime"),
+    option("settings", "name=value", "further settings of the method, or of the mechanism", nargs="*"),
+    option("--method", "METHOD", "default prime"),
     option("--epsilon", "E", "the privacy to be kept to: ε", type=as_real),
     option("--delta", "D", "at this δ", type=as_real),
     option("--corruption", "A", "the share of records that may be anything", type=as_real),
@@ -46,6 +52,7 @@ OPTIONS = (
     option("--out", "FILE", "the mean as .npy or .csv"),
     option("--seed", "N", "noise that can be drawn again, and so taken off: to try things out", type=as_whole),
     flag("--quiet", "say nothing on the way"),
+    *federated.OPTIONS,
     JSON,
 )
 
@@ -61,6 +68,9 @@ def run(options: argparse.Namespace) -> int:
 
     Everything that can be refused is refused before anything is spent.
     """
+    federated.refuse_strangers(options)
+    if options.mechanism is not None:
+        return federated.run_federated(options)
     estimator = chosen_estimator(options)
     target = target_of(options.out, options.data)
     if options.seed is None:
@@ -93,7 +103,7 @@ def _say(options: argparse.Namespace, words: str) -> None:
 
 def chosen_estimator(options: argparse.Namespace) -> Any:
     """The estimator that `fedpriv estimate` was asked for, settings checked; faults name the option."""
-    cls = method_of(options.method)
+    cls = method_of(options.method or "prime")
     given = {name: getattr(options, name) for name in SETTINGS if getattr(options, name) is not None}
     settings: dict[str, Any] = dict(given)
     for word in options.settings:

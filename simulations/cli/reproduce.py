@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,11 +16,13 @@ from simulations.reproduce.ptr.tables_published import TABLES
 from simulations.reproduce.stobatch.published import FIGURES
 
 if TYPE_CHECKING:
-    from simulations.reproduce.catalogue import Reproduction
+    from simulations.figures.checks import Check
+    from simulations.reproduce.catalogue import Reproduction, Text
 
 HELP = """\
 A figure: writes NAME.png and NAME.csv, and prints each claim or number of the paper beside ours. A difference that is
 understood says why; any other makes the exit code 1.
+A text, fdp-claims: what no figure shows, claim by claim, and every slip, as NAME.md, NAME.csv and NAME.json.
 A table, or a figure stobatch-: trains for as long as --budget says, in fewer seeds and steps than the paper's, as
 NAME.md tells; NAME.csv and NAME.png lie beside it. The same command goes on where it stopped. Without a budget images
 take hours, digits minutes. Images in colour (x.npy, y.npy of bytes) are trained with CIFAR's network and settings.
@@ -28,6 +30,7 @@ take hours, digits minutes. Images in colour (x.npy, y.npy of bytes) are trained
 examples:
   fedpriv reproduce --list
   fedpriv reproduce fdp-figure-8
+  fedpriv reproduce fdp-claims
   fedpriv reproduce ptr-table-1 --budget 10
   fedpriv reproduce prime-figure-1 --budget 10
   fedpriv reproduce stobatch-figure-2 --budget 15
@@ -55,25 +58,27 @@ OPTIONS = (
 
 def add_to(commands: Commands) -> None:
     """Add `fedpriv reproduce` to the command's parser."""
-    about = "Reproduce a figure or a table of a paper from our own numbers; check what the paper says of it."
+    about = "Reproduce a figure, a table or the claims of a paper from our own numbers; check what the paper says."
     add_command(commands, "reproduce", run, OPTIONS, description=about, epilog=HELP)
 
 
 def run(options: argparse.Namespace) -> int:
     """Run `fedpriv reproduce NAME`: draw or train a paper's figure or table; 1 where a check or a cell failed."""
-    from simulations.reproduce.catalogue import CATALOGUE  # matplotlib only where something is drawn
+    from simulations.reproduce.catalogue import CATALOGUE, TEXTS  # matplotlib only where something is drawn
 
     if options.budget is not None:
         positive(budget=options.budget)
     if options.name is None or options.list:
-        print("\n".join(f"{name}  {each.about}" for name, each in (CATALOGUE | TABLES | FIGURES).items()))
+        print("\n".join(f"{name}  {each.about}" for name, each in (CATALOGUE | TEXTS | TABLES | FIGURES).items()))
         return 0
-    _check_asked(options, CATALOGUE)
+    _check_asked(options, CATALOGUE | TEXTS)
     out = Path(options.out) if options.out is not None else Path("runs") / options.name
     if options.name in TABLES:
         return _train(options.name, out, options.budget, options.data)
     if options.name in FIGURES:
         return _measure(options.name, out, options.budget, options.data, options.images)
+    if options.name in TEXTS:
+        return _claim(options.name, out, TEXTS[options.name])
     return _draw(options.name, out, options.budget, CATALOGUE[options.name])
 
 
@@ -97,6 +102,21 @@ def _draw(name: str, out: Path, minutes: float | None, chosen: Reproduction) -> 
     found, claims = chosen.make(minutes or chosen.minutes) if chosen.scales else chosen.make()
     content = {".png": panels.figure_bytes(found, chosen.note), ".csv": panels.points_csv(found).encode()}
     _write(out, name, content, checks.check_lines(claims))
+    return _verdict(claims)
+
+
+def _claim(name: str, out: Path, chosen: Text) -> int:
+    """Check a paper's text claim by claim."""
+    from simulations.reproduce.fdp import claims
+
+    found = chosen.make()
+    content = {".md": claims.claims_page(found), ".csv": claims.claims_csv(found), ".json": claims.claims_json(found)}
+    _write(out, name, {ending: each.encode() for ending, each in content.items()}, claims.claim_lines(found))
+    return _verdict([claim.check for claim in found])
+
+
+def _verdict(claims: Sequence[Check]) -> int:
+    """The exit code, and how many checks failed."""
     if failed := sum(not claim.passed for claim in claims):
         print(f"fedpriv: {failed} of {len(claims)} checks failed", file=sys.stderr)
     return 1 if failed else 0

@@ -35,6 +35,19 @@ class Check:
         return f"differs ({self.why})" if self.why else "FAILED: differs, and nobody knows why"
 
 
+@dataclass(frozen=True, kw_only=True)
+class Claim:
+    """A claim of a paper's text at its place, checked."""
+
+    where: str
+    check: Check
+
+    @property
+    def slip(self) -> bool:
+        """Whether the paper is wrong there."""
+        return bool(self.check.why)
+
+
 def check_lines(checks: list[Check]) -> list[str]:
     """The checks of a paper's claims as `fedpriv reproduce` prints them: claim, published, ours, verdict."""
     wide = [

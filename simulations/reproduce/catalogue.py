@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from simulations.reproduce.fdp import curves, resilience
+from simulations.figures.checks import Claim
+from simulations.reproduce.fdp import claims, curves, resilience
 from simulations.reproduce.prime import figures as prime_figures
 from simulations.reproduce.ptr import release as ptr_release
 from simulations.reproduce.ptr import sampled as ptr_sampled
@@ -20,6 +21,14 @@ class Reproduction:
     note: str = ""  # under the figure
     minutes: float = 0.1  # on one core, at most
     scales: bool = False  # to any budget: `make` is given the minutes there are
+
+
+@dataclass(frozen=True)
+class Text:
+    """What a paper says that no figure or table of it shows."""
+
+    about: str
+    make: Callable[[], list[Claim]]
 
 
 CATALOGUE = {
@@ -58,4 +67,8 @@ CATALOGUE = {
         minutes=10,
         scales=True,
     ),
+}
+
+TEXTS = {
+    "fdp-claims": Text("[F]: claims and numbers of its text that no figure shows, and its slips", claims.fdp_claims)
 }

@@ -11,16 +11,11 @@ from fedpriv.accounting._witnesses import Witness
 from fedpriv.accounting.account import Account
 from fedpriv.accounting.published import _asymptotic as asymptotic
 from fedpriv.accounting.published._lecture import lecture_published
+from fedpriv.accounting.published.discrete import discrete_published
 from fedpriv.accounting.published.ptr import ptr_published
-from fedpriv.accounting.routes import share_at
-from fedpriv.bounds import sums as secure_aggregation
-from fedpriv.bounds import vectors
-from fedpriv.curves.compose import compose
 from fedpriv.curves.tradeoff import Tradeoff
 from fedpriv.errors import FedprivError
-from fedpriv.mechanisms import Binomial, Cldp, Ptr, StochasticSign
-from fedpriv.mechanisms.abilities import trials_of
-from fedpriv.trust import sums_only, word_of
+from fedpriv.mechanisms import Ptr
 
 
 def published_values(account: Account, delta: float, target: float | None = None) -> dict[str, dict[str, Any]]:
@@ -33,27 +28,9 @@ def published_values(account: Account, delta: float, target: float | None = None
     if len(account.events) != 1:
         return {}
     event = account.events[0]
-    found = lecture_published(event, delta, target)
-    mechanism, rounds = event.mechanism, event.rounds
-    if isinstance(mechanism, Ptr):
-        return ptr_published(mechanism, rounds=rounds, rate=event.sampling, delta=delta)
-    source = mechanism.sign if isinstance(mechanism, Cldp) else mechanism
-    if isinstance(source, Binomial | StochasticSign):
-        trials = trials_of(source)
-        mu = vectors.published_theorem_7(clip=source.peak, scale=source.scale, trials=trials, dimension=event.dimension)
-        composed = mu * sqrt(rounds)
-        found["[F] Theorem 7"] = {"mu": composed, "epsilon": compose([(_gauss(composed), 1)]).epsilon(delta).upper}
-        if event.sampling < 1:
-            limit = asymptotic.subsampled_mu(mu, event.sampling, rounds)
-            found["[F] Lemma 2 (asymptotic)"] = {
-                "mu": limit,
-                "epsilon": compose([(_gauss(limit), 1)]).epsilon(delta).upper,
-            }
-        if sums_only(word_of(event.trust)) and trials == 1:
-            low, high = share_at(mechanism, -source.peak), share_at(mechanism, source.peak)
-            pure = secure_aggregation.published_epsilon(low, high)
-            found["[F] Theorem 9"] = {"epsilon": pure * event.dimension * rounds, "delta": 0.0}
-    return found
+    if isinstance(event.mechanism, Ptr):
+        return ptr_published(event.mechanism, rounds=event.rounds, rate=event.sampling, delta=delta)
+    return lecture_published(event, delta, target) | discrete_published(event, delta)
 
 
 def asymptotic_values(account: Account, delta: float) -> dict[str, float]:
@@ -110,8 +87,3 @@ def _loss_of(curve: Tradeoff) -> tuple[float, float]:
     except FedprivError:
         return inf, inf
     return forward.kl + backward.kl, forward.variance
-
-
-def _gauss(mu: float) -> Tradeoff:
-    """The Gaussian curve of a published μ, for an ε of it; of an infinite μ the curve that gives everything away."""
-    return Tradeoff.gaussian(mu) if mu < inf else Tradeoff.pure(inf)

@@ -146,16 +146,16 @@ def test_no_exact_product_passes_the_renyi_bound(mechanism: Any, alpha: float) -
 def test_golden_values_of_the_theory() -> None:
     assert theorem_a(clip=0.1, peak=0.1, scale=10) == approx(0.0250669390161, rel=1e-12)
     assert theorem_a(clip=1, peak=0.2, scale=0.911) == approx(2.78718281269, rel=1e-11)
-    published = {"clip": 0.1, "scale": 10, "trials": 1}
-    assert published_theorem_7(**published, dimension=100_000) == approx(126.33, abs=0.005)
-    assert published_theorem_7(**published, dimension=100) == approx(2.358, abs=0.0005)
+    once = log(10.1 / 9.9)  # c = .1, B = 10, M = 1
+    assert published_theorem_7(once, dimension=100_000) == approx(126.33, abs=0.005)
+    assert published_theorem_7(once, dimension=100) == approx(2.358, abs=0.0005)
     ternary = Ternary(clip=0.1, spread=0.25, scale=0.5)
     assert ternary.vector(1000).mu == approx(0.857784570975, rel=1e-11)
     assert NoisySign(clip=1, noise=4).vector(1000).mu == approx(0.5, rel=1e-12)
 
 
 def test_published_theorem_7_is_theorem_a_for_one_vote() -> None:
-    one = published_theorem_7(clip=0.3, scale=1, trials=1, dimension=1)
+    one = published_theorem_7(log(1.3 / 0.7), dimension=1)
     assert one == approx(theorem_a(clip=0.3, peak=0.3, scale=1), rel=1e-10)
 
 

@@ -16,7 +16,7 @@ from pytest import approx
 
 from simulations.command_line import main
 from simulations.figures.checks import Check, check_lines
-from simulations.reproduce.catalogue import CATALOGUE
+from simulations.reproduce.catalogue import CATALOGUE, TEXTS
 from simulations.reproduce.fdp import _formulas as formulas
 from simulations.reproduce.prime import _published as prime_published
 from simulations.reproduce.prime import _runs as prime_runs
@@ -98,7 +98,7 @@ def test_a_failed_check_is_exit_code_1_and_the_files_are_there_all_the_same(
 @pytest.mark.parametrize("line", ["reproduce", "reproduce --list"])
 def test_without_a_name_it_says_what_there_is(line: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(shlex.split(line)) == 0
-    assert [row.split()[0] for row in capsys.readouterr().out.splitlines()] == [*CATALOGUE, *TABLES, *FIGURES]
+    assert [row.split()[0] for row in capsys.readouterr().out.splitlines()] == [*CATALOGUE, *TEXTS, *TABLES, *FIGURES]
 
 
 REFUSED = [
