@@ -31,7 +31,7 @@ from fedpriv.settings import Family
 from fedpriv.studies.identity import id_of
 from fedpriv.studies.kinds import RULES
 from fedpriv.studies.tables import Clients, Decoder, Masking, Privacy, Run, Server, Training
-from fedpriv.tolerance.ballots import POLLED
+from fedpriv.tolerance.ballots import is_polled, polled_names
 from fedpriv.trust import curated, sums_only
 
 __all__ = ["Kind", "Study"]
@@ -197,10 +197,10 @@ class Study:
         return {**settings, "bound": clip}
 
     def _check_tolerance(self) -> None:
-        if self.server.tolerance and (self.rule.needs_rows or self.privacy.mechanism.kind not in POLLED):
+        if self.server.tolerance and (self.rule.needs_rows or not is_polled(self.privacy.mechanism.kind)):
             raise FedprivError(
                 "server.tolerance is of votes that are summed: aggregation must be Mean or MajorityVote, and the "
-                f"mechanism {', '.join(POLLED)}; got {self.aggregation.kind} of {self.privacy.mechanism.kind}"
+                f"mechanism {polled_names()}; got {self.aggregation.kind} of {self.privacy.mechanism.kind}"
             )
 
     @property
