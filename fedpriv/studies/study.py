@@ -202,6 +202,16 @@ class Study:
                 "server.tolerance is of votes that are summed: aggregation must be Mean or MajorityVote, and the "
                 f"mechanism {polled_names()}; got {self.aggregation.kind} of {self.privacy.mechanism.kind}"
             )
+        if self.run.measure_votes and self.decoder != "vote":
+            raise FedprivError(
+                "run.measure_votes is of directions that are votes: aggregation MajorityVote or server.decoder = "
+                f"'vote', got {self.aggregation.kind} with decoder '{self.decoder}'"
+            )
+        if self.run.measure_votes and self.privacy.release is not None:
+            raise FedprivError(
+                "run.measure_votes is of clients' own gradients, and here "
+                f"{self.privacy.release.kind} releases noised ones"
+            )
 
     @property
     def _sum(self) -> str | None:

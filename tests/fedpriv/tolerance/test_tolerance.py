@@ -356,9 +356,14 @@ def test_a_round_says_which_share_of_the_decoded_means_survives_all_attackers(
     with np.load(tmp_path / "checkpoint.npz") as file:
         means = file["weights"] / -study.server.step  # the first round starts at zero
     byzantine = ceil(4 * asked / 60)
-    share = covered_share(study.privacy.drawn_by, asked - byzantine, byzantine, means, "omniscient")
+    share = covered_share(study.privacy.drawn_by, asked - byzantine, byzantine, means, "blind")
     assert 0 < share < 1
     assert lines[0]["tolerance"] == result["tolerance"] == share
+    assert result["judged"] == "blind"  # what SignFlip is, and Alie is not
+    worst = covered_share(study.privacy.drawn_by, asked - byzantine, byzantine, means, "omniscient")
+    other, _ = ran(tmp_path / "other", "server.tolerance=true", "run.rounds=1", "attack={kind='Zero'}", *chosen)
+    assert other["judged"] == "omniscient"
+    assert worst < share
 
 
 def test_rounds_that_are_not_evaluated_or_were_not_asked_say_nothing_of_it(tmp_path: Path) -> None:
@@ -411,6 +416,8 @@ def test_a_person_sees_it_while_the_run_goes_and_at_its_end(tmp_path: Path) -> N
     assert "tolerance" not in result_table(result)
     words = result_table(result | {"tolerance": 0.834})
     assert "83% of coordinates' votes survive all 4 attackers voting against it (estimate)" in words
+    words = result_table(result | {"tolerance": 0.834, "judged": "blind"})
+    assert "votes survive all 4 blind attackers (estimate)" in words
 
 
 STUDIES = [
@@ -427,6 +434,14 @@ STUDIES = [
 def test_a_study_without_votes_to_sum_has_no_tolerance(changes: list[str], message: str) -> None:
     with pytest.raises(FedprivError, match=message):
         study_file.read_study("digits", ["server.tolerance=true", *changes])
+
+
+def test_noisy_signs_have_a_tolerance_in_a_run(tmp_path: Path) -> None:
+    signs = ["privacy.mechanism={kind='NoisySign', clip=1.0, noise=0.5}", "aggregation.kind=MajorityVote"]
+    local = ["privacy.trust=local", "server.step=0.01", "run.rounds=1"]
+    text = study_file.study_text(study_file.read_study("digits")).replace("epsilon = 4.0\n", "")
+    study = study_file.parsed_study(text, overrides=["server.tolerance=true", *FEW[2:], *FEW[:1], *signs, *local])
+    assert 0 < rounds.run_rounds(study, tmp_path, Here(1), quiet=True)["tolerance"] < 1
 
 
 def test_votes_too_many_to_count_are_refused_before_the_first_round(tmp_path: Path) -> None:
