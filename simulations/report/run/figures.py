@@ -23,7 +23,7 @@ from simulations.figures.style import (
     styled_picture,
 )
 from simulations.report.run._traffic import bytes_sent, participation, seconds
-from simulations.report.run._votes import votes_figure
+from simulations.report.run._votes_drawn import votes_figure
 from simulations.report.run.runs import Run
 
 POINTS = 14  # values of ε at which a tradeoff curve is asked for: a report is to be quick
