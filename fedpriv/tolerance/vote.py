@@ -219,7 +219,7 @@ class Vote:
         """Whether so many attackers, and every smaller number of them, are tolerated, each honest client at x̄."""
         natural(attackers=attackers)
         first = self._tried_from
-        if self.attack == "omniscient" and self.probability is None and self.sampling == 1:
+        if self.attack == "omniscient" and self.probability is None:
             first = max(first, attackers)  # fewer of them can only harm less: the honest votes outweigh them, or not
         return first > attackers or self._first_wrong(first, attackers + 1) is None
 

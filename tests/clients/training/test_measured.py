@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -18,8 +19,10 @@ from fedpriv.population.participation import byzantine_clients
 from fedpriv.studies import file as study_file
 from fedpriv.studies.judged import judged_attackers
 from server.rounds import planned, run_rounds
+from server.strategy import PrivateStrategy
 from simulations.command_line import main
 from simulations.report.run._votes import descent_of, votes_rows
+from simulations.report.run.figures import run_pictures
 from simulations.report.run.runs import read_run
 from simulations.runs.direct import Here
 
@@ -163,6 +166,24 @@ WRONG = [
 def test_a_study_without_votes_measures_none(changes: list[str], message: str) -> None:
     with pytest.raises(FedprivError, match=message):
         study_file.read_study("digits", [*VOTE, *changes])
+
+
+def test_a_deployment_is_refused_what_only_a_simulation_can_measure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deployed = SimpleNamespace(meet=lambda patience: None, deployed=True)
+    monkeypatch.setattr("server.strategy.GridDriver", lambda *settings, **named: deployed)
+    study = study_file.read_study("digits", [*VOTE, *FEW])
+    with pytest.raises(FedprivError, match=r"run\.measure_votes is for simulations"):
+        PrivateStrategy(study, tmp_path).start(cast(Any, None))
+
+
+def test_a_report_draws_what_was_measured_beside_what_was_expected(tmp_path: Path) -> None:
+    ran(tmp_path, "run.rounds=3")
+    picture = next(each for each in run_pictures(read_run(tmp_path)) if each.name == "votes")
+    assert "expected" in picture.alt
+    assert "blind attackers" in picture.note
+    assert "the mean of Λ" in picture.note
 
 
 def test_a_dry_run_warns_where_attackers_exceed_what_votes_survive(
