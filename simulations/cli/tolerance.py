@@ -10,7 +10,7 @@ from typing import Any
 
 from fedpriv._base.files import replace_file
 from fedpriv.errors import FedprivError
-from fedpriv.mechanisms import MECHANISMS, settings_of
+from fedpriv.mechanisms import MECHANISMS, NoisySign, settings_of
 from fedpriv.tolerance import Vote
 from simulations.cli._command import JSON, Commands, add_command, option
 from simulations.cli.account import COMPARED, as_real, as_whole, settings_from, show_found
@@ -103,6 +103,8 @@ def tolerance_report(vote: Vote) -> dict[str, Any]:
         proof["published"] = "[F] Theorem 8's (103) does not hold, and is not shown"
     elif vote.hoeffding is None and not vote.certifiable:
         proof["hoeffding"] = "nothing is certified: a symbol is not known to be a sum of coins"
+    elif isinstance(vote.mechanism, NoisySign) and vote.hoeffding is not None and attackers_words(vote) == WHO["blind"]:
+        proof["hoeffding"] += ", attackers' votes right as often before they are flipped"
     if (of_chance := vote.hoeffding_of_chance) != vote.hoeffding:
         numbers["hoeffding_of_chance"] = of_chance
         proof["hoeffding_of_chance"] = (
