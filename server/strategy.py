@@ -51,6 +51,8 @@ class PrivateStrategy(Strategy):
         driver.meet(PATIENCE)
         if driver.deployed and curated(self._study.privacy.trust):
             raise FedprivError("privacy.trust = 'central' is for simulations: deployed nodes show nobody their updates")
+        if driver.deployed and self._study.run.measure_votes:
+            raise FedprivError("run.measure_votes is for simulations: a deployed server knows no client's gradient")
         masked = masks_sums(self._study, driver.deployed)
         self.outcome = rounds.run_rounds(
             self._study, self._directory, MaskedSums(driver) if masked else driver,

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clients.data.splits import Uneven
+from clients.models.gradients import block_slices
 from clients.models.memory import Scratch
 from clients.models.stobatch import sizes_of
 from clients.training._batches import read, records_of_steps, used, widths
@@ -27,7 +28,7 @@ from clients.training.stobatch import Keeping
 from clients.training.stobatch_noise import Source as Kept
 from clients.training.stobatch_noise import seeded_source
 from fedpriv import wire
-from fedpriv._base.arrays import Numbers, Rows
+from fedpriv._base.arrays import Numbers, Rows, Vector
 from fedpriv.channel.encoding import Fresh, Noise, Seeded
 from fedpriv.errors import FedprivError
 from fedpriv.randomness.cryptographic import cryptographic_generator
@@ -119,6 +120,19 @@ class Cohort:
             who, settings = self.releasing.moved()
             frames.append(wire.adapted_frame(self.study.id, round, who, settings))
         return wire.reply_bytes(frames, dict.fromkeys(failed, FAILED) if self._answers else failed)
+
+    def honest_mean(self, weights: Rows, round: int, clients: Numbers) -> Vector:
+        """The mean of what the messages of these honest clients stand for in a round: their updates, as bounded."""
+        total, count = np.zeros(self.net.dimension), 0
+        for part in block_slices(len(clients), self.net.chunk):
+            updates = self._updates[: len(clients[part])]
+            failures = self._train(weights, round, clients[part], updates)
+            bounded = self.channel.bounded(updates)
+            good = bounded.finite
+            good[list(failures)] = False
+            total += bounded.only(good).applied.sum(axis=0, dtype=np.float64)
+            count += int(good.sum())
+        return total / max(count, 1)
 
     def _sent(self, seen: Insight, clients: Numbers) -> tuple[Sent, dict[int, str]]:
         """The messages of a chunk of clients, all drawn as honest ones are; which rows have none, and why."""

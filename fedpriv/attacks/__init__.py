@@ -35,8 +35,9 @@ _SHIPPED = (
 _LEVELS: tuple[Knowledge, ...] = get_args(Knowledge)
 
 __all__ = [
-    "ATTACKS", "Attack", "Knowledge", "Silent", "View", "attack_of", "check_attack", "knowledge_of", "settled_attack",
-    *(kind.__name__ for kind in _SHIPPED),
+    "ATTACKS", "Attack", "Knowledge", "SignFlip", "Silent", "View", "VoteAgainst",
+    "attack_of", "check_attack", "knowledge_of", "settled_attack",
+    *(kind.__name__ for kind in _SHIPPED if kind not in (SignFlip, VoteAgainst)),
 ]  # fmt: skip
 
 

@@ -35,6 +35,14 @@ class FiniteNoise(Protocol):
         """The values of the noise and the logarithms of their probabilities, for curves and for audits."""
 
 
+@runtime_checkable
+class FiniteLaw(Protocol):
+    """A symbol of a finite alphabet, whose probabilities can be written down for every input."""
+
+    def symbol_law(self, x: float) -> Vector:
+        """P(symbol | x) of each symbol of the alphabet, in its order, for a number within the peak."""
+
+
 def trials_of(mechanism: object) -> int:
     """M, how many votes a coordinate of a voting mechanism's message holds: its `trials`, or 1.
 

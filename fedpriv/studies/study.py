@@ -33,7 +33,7 @@ from fedpriv.studies.clients import Clients, Training
 from fedpriv.studies.identity import id_of
 from fedpriv.studies.kinds import RULES
 from fedpriv.studies.tables import Decoder, Masking, Privacy, Run, Server
-from fedpriv.tolerance.ballots import POLLED
+from fedpriv.tolerance.ballots import is_polled, polled_names
 from fedpriv.trust import curated, sums_only
 
 __all__ = ["Kind", "Study"]
@@ -216,11 +216,20 @@ class Study:
         return {**settings, "bound": clip}
 
     def _check_tolerance(self) -> None:
-        """Refuse a study that asks for the tolerance of votes where no votes are summed."""
-        if self.server.tolerance and (self.rule.needs_rows or self.privacy.mechanism.kind not in POLLED):
+        if self.server.tolerance and (self.rule.needs_rows or not is_polled(self.privacy.mechanism.kind)):
             raise FedprivError(
                 "server.tolerance is of votes that are summed: aggregation must be Mean or MajorityVote, and the "
-                f"mechanism {', '.join(POLLED)}; got {self.aggregation.kind} of {self.privacy.mechanism.kind}"
+                f"mechanism {polled_names()}; got {self.aggregation.kind} of {self.privacy.mechanism.kind}"
+            )
+        if self.run.measure_votes and self.decoder != "vote":
+            raise FedprivError(
+                "run.measure_votes is of directions that are votes: aggregation MajorityVote or server.decoder = "
+                f"'vote', got {self.aggregation.kind} with decoder '{self.decoder}'"
+            )
+        if self.run.measure_votes and self.privacy.release is not None:
+            raise FedprivError(
+                "run.measure_votes is of clients' own gradients, and here "
+                f"{self.privacy.release.kind} releases noised ones"
             )
 
     @property

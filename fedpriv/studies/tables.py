@@ -217,6 +217,9 @@ class Run:
     seed: Annotated[int, natural, limited("must be below 2**63", below=2**63), "what everything is drawn from"] = 1
     evaluate_every: Annotated[int, whole, "rounds between two looks at the accuracy"] = 1
     checkpoint_every: Annotated[int, whole, "rounds between two checkpoints"] = 1
+    measure_votes: Annotated[bool, "whether evaluated rounds of a simulation measure which votes came out wrong"] = (
+        False
+    )
 
     def __post_init__(self) -> None:
         settle_table(self)

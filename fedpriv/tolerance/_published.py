@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from math import expm1, log, sqrt
 
-from fedpriv.mechanisms import Ternarize, Ternary
+from fedpriv.mechanisms import Binomial, StochasticSign, Ternary
 from fedpriv.mechanisms.abilities import trials_of
 from fedpriv.tolerance.ballots import Attack, Polled
 
@@ -17,7 +17,9 @@ def published(
 ) -> tuple[str, float | None]:
     """[F]'s theorem about this vote, and how many attackers K, a real number, it tolerates: None if it fails."""
     omniscient = probability is None and attack == "omniscient"
-    if isinstance(mechanism, Ternarize) or (isinstance(mechanism, Ternary) and omniscient):
+    if not isinstance(mechanism, Binomial | StochasticSign | Ternary) or (
+        isinstance(mechanism, Ternary) and omniscient
+    ):
         return "none", None
     if isinstance(mechanism, Ternary):
         spread, scale = mechanism.spread, mechanism.scale

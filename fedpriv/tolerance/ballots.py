@@ -1,7 +1,8 @@
 """What honest clients and attackers vote on one coordinate, and how probably their sum has the right sign.
 
 Everybody's vote is counted in steps towards the right sign, that of the honest mean: a binomial count as 0 to M steps,
-a symbol −1, 0 or 1 as 0, 1 or 2. The sum is right when it has more than half of all steps; a tie is wrong.
+a symbol −1, 0 or 1 as 0, 1 or 2. The sum is right when it has more than half of all steps; a tie is wrong. Who is not
+drawn by lot sends no ballot, which is half of its steps.
 """
 
 from __future__ import annotations
@@ -15,25 +16,26 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedpriv._base.arrays import Vector
 from fedpriv.errors import FedprivError, real
-from fedpriv.mechanisms import Binomial, Cldp, Mechanism, StochasticSign, Ternarize, Ternary
-from fedpriv.mechanisms.abilities import trials_of
+from fedpriv.mechanisms import MECHANISMS, Cldp, Mechanism, Ternarize, Ternary
+from fedpriv.mechanisms.abilities import FiniteLaw, Voting, trials_of
 
 Attack = Literal["blind", "omniscient"]
-Polled = Binomial | StochasticSign | Ternary | Ternarize
-POLLED = ("Binomial", "StochasticSign", "Cldp", "Ternary", "Ternarize")
+Polled = Voting | Ternary | Ternarize | FiniteLaw
 
 ROUNDING = float(np.finfo(np.float64).eps)
 TAIL = 1e-16  # probability of sums outside the period of the transform
 FAINT = -45.0  # logarithm of what is left out of the transform
 BLOCK = 1 << 19  # complex numbers held at once
+MOST_STEPS = 1 << 16  # of a symbol from its alphabet's centre, in the unit that all distances are multiples of
 
 
 @dataclass(frozen=True)
 class Ballot:
-    """One client's vote: `trials` times 0, 1 (, 2) steps towards the right sign, with the probabilities of `law`."""
+    """One client's vote: `trials` times 0, 1 (, 2 …) steps towards the right sign, with the probabilities of `law`."""
 
     law: tuple[float, ...]  # of one trial: the probability of each number of steps
     trials: int = 1  # independent ones, added up
+    sampling: float = 1.0  # the probability that it is sent at all; below 1 the steps are even, so that half is whole
 
     @property
     def steps(self) -> int:
@@ -42,58 +44,119 @@ class Ballot:
 
     @property
     def mean(self) -> float:
-        """The expected steps of one client's vote towards the right sign."""
-        return self.trials * sum(step * chance for step, chance in enumerate(self.law))
+        """Expected steps."""
+        return (1 - self.sampling) * self.steps / 2 + self.sampling * self._sent[0]
+
+    def reach(self, count: int) -> tuple[float, float, float]:
+        """Of so many of them: the ranges of independent parts, squared and added up, the variance, and one range."""
+        mean, variance = self._sent
+        away = variance + (1 - self.sampling) * (mean - self.steps / 2) ** 2
+        part = self.steps if self.sampling < 1 else len(self.law) - 1
+        return count * part * self.steps, count * self.sampling * away, part
+
+    @property
+    def _sent(self) -> tuple[float, float]:
+        """Mean and variance of the steps of one that is sent."""
+        mean = sum(step * chance for step, chance in enumerate(self.law))
+        return self.trials * mean, self.trials * sum((step - mean) ** 2 * p for step, p in enumerate(self.law))
 
     def log_characteristic(self, angle: Vector) -> NDArray[np.complex128]:
-        """ln E[e^{iθ·steps}] of one vote, some branch of it, for the sum of votes; a zero is as good as e^−690."""
-        value = sum(chance * np.exp(1j * step * angle) for step, chance in enumerate(self.law))
-        found: NDArray[np.complex128] = np.log(np.where(np.abs(value) < 1e-300, 1e-300, value))
-        return self.trials * found
+        """ln E[e^{iθ·steps}], some branch of it; a zero is as good as e^−690."""
+        found = self.trials * _log(sum(chance * np.exp(1j * step * angle) for step, chance in enumerate(self.law)))
+        if self.sampling == 1:
+            return found
+        return _log((1 - self.sampling) * np.exp(0.5j * self.steps * angle) + self.sampling * np.exp(found))
+
+
+def _log(value: NDArray[np.complex128]) -> NDArray[np.complex128]:
+    found: NDArray[np.complex128] = np.log(np.where(np.abs(value) < 1e-300, 1e-300, value))
+    return found
+
+
+def is_polled(kind: str) -> bool:
+    """Whether votes of that kind of mechanism can be counted: coins, three symbols, or any law that is written down."""
+    return any(hasattr(MECHANISMS.get(kind), name) for name in ("chance", "plus", "symbol_law"))
+
+
+def polled_names() -> str:
+    """The kinds of mechanisms whose votes can be counted."""
+    return ", ".join(filter(is_polled, MECHANISMS))
 
 
 def polled_mechanism(mechanism: Mechanism) -> Polled:
-    """The voting mechanism whose tolerance is asked, its vote leaning by x/2B; an error where there is none."""
+    """The mechanism as one whose votes can be counted, or a line that says it is none."""
     if isinstance(mechanism, Cldp):
         return mechanism.sign
     if not isinstance(mechanism, Polled):
-        raise FedprivError(
-            f"{type(mechanism).__name__} has no tolerance here; mechanisms with one: {', '.join(POLLED)}"
-        )
+        raise FedprivError(f"{type(mechanism).__name__} has no tolerance here; mechanisms with one: {polled_names()}")
     return mechanism
 
 
-def honest_ballot(mechanism: Polled, mean: float) -> Ballot:
-    """The vote of an honest client, as chances of steps, whose coordinate is `mean` towards the right sign."""
-    x = np.array([mean])
+def client_ballot(mechanism: Polled, x: float, sampling: float = 1.0) -> Ballot:
+    """The vote towards plus of a client whose coordinate is x, cast with that probability.
+
+    >>> from fedpriv.mechanisms import Binomial
+    >>> client_ballot(Binomial(clip=1, scale=2, trials=3), 1.0)
+    Ballot(law=(0.25, 0.75), trials=3, sampling=1.0)
+    """
     if isinstance(mechanism, Ternary | Ternarize):
-        plus, minus = float(mechanism.plus(x)[0]), float(mechanism.minus(x)[0])
-        return Ballot((minus, 1 - plus - minus, plus))
-    right = float(mechanism.chance(x)[0])
-    return Ballot((1 - right, right), trials_of(mechanism))
+        at = np.array([x])
+        plus, minus = float(mechanism.plus(at)[0]), float(mechanism.minus(at)[0])
+        return _cast((minus, 1 - plus - minus, plus), 1, sampling)
+    if isinstance(mechanism, Voting):
+        right = float(mechanism.chance(np.array([x]))[0])
+        return _cast((1 - right, right), trials_of(mechanism), sampling)
+    return _cast(tuple(_placed(mechanism, mechanism.symbol_law(x))), 1, sampling)
 
 
-def attackers_ballot(mechanism: Polled, mean: float, attack: Attack, probability: float | None = None) -> Ballot:
-    """The vote of one attacker, as chances of steps towards the right sign, by what it knows or how often it errs.
+def _cast(law: tuple[float, ...], trials: int, sampling: float) -> Ballot:
+    """A ballot, in half steps where an absent one would not be a whole number of steps."""
+    if sampling < 1 and trials * (len(law) - 1) % 2:
+        law = tuple(np.insert(law, range(1, len(law)), 0.0).tolist())
+    return Ballot(law, trials, sampling)
+
+
+def _placed(mechanism: FiniteLaw, chances: Vector) -> Vector:
+    """The probabilities of the symbols at their distances from the centre, which is put in the middle."""
+    alphabet, centre = mechanism.alphabet, mechanism.centre  # type: ignore[attr-defined]  # a mechanism's
+    away = np.array([int((symbol - centre) * centre.denominator) for symbol in alphabet])
+    away //= np.gcd.reduce(away)
+    most = int(np.abs(away).max())
+    if most > MOST_STEPS:
+        raise FedprivError(f"{type(mechanism).__name__}: symbols lie more than {MOST_STEPS:,} units off their centre")
+    law = np.zeros(2 * most + 1)
+    law[most + away] = chances
+    return law
+
+
+def attackers_ballot(
+    mechanism: Polled, mean: float, attack: Attack, probability: float | None = None, sampling: float = 1.0
+) -> Ballot:
+    """What one attacker votes.
 
     Blind: its honest update −x through the mechanism, x being the mean too. Omniscient: the most extreme symbol against
     the right sign, for certain. With a probability p_att: each trial (symbol) is wrong with it, and otherwise right as
     [F] Theorems 10 and 11 have it: with 1 − p_att, for Ternary with A/B − p_att; for Ternarize with 0.
     """
-    honest = honest_ballot(mechanism, mean)
-    if probability is None:
-        law = (1.0, *(0.0 for _ in honest.law[1:])) if attack == "omniscient" else honest.law[::-1]
-        return Ballot(law, honest.trials)
-    low, high = attack_probabilities(mechanism)
-    real(probability=probability)
-    if not low < probability <= high:
-        raise FedprivError(
-            f"probability must be above {low:g}, where a vote begins to harm, and at most {high:g}, got {probability}"
-        )
-    if isinstance(mechanism, Ternary):
-        return Ballot((probability, 1 - high, high - probability), honest.trials)
-    never = (0.0,) * (len(honest.law) - 2)  # Ternarize's third symbol
-    return Ballot((probability, 1 - probability, *never), honest.trials)
+    if probability is None and attack == "blind":
+        return client_ballot(mechanism, -mean, sampling)
+    if probability is not None:
+        low, high = attack_probabilities(mechanism)
+        real(probability=probability)
+        if not low < probability <= high:
+            raise FedprivError(
+                f"probability must be above {low:g}, where a vote begins to harm, and at most {high:g}, got "
+                f"{probability}"
+            )
+    wrong = 1.0 if probability is None else probability
+    if isinstance(mechanism, Voting):
+        return _cast((wrong, 1 - wrong), trials_of(mechanism), sampling)
+    if isinstance(mechanism, Ternary | Ternarize):
+        right = high - wrong if isinstance(mechanism, Ternary) and probability is not None else 0.0
+        return _cast((wrong, 1 - wrong - right, right), 1, sampling)
+    extremes = np.zeros(len(mechanism.alphabet))  # type: ignore[attr-defined]  # a mechanism's
+    extremes[[0, -1]] = wrong, 1 - wrong
+    return _cast(tuple(_placed(mechanism, extremes)), 1, sampling)
 
 
 def attack_probabilities(mechanism: Polled) -> tuple[float, float]:
@@ -111,16 +174,15 @@ def majority_chances(honest: Ballot, attacker: Ballot, clients: int, attackers: 
 
     The convolution by discrete Fourier transform: the characteristic function of a sum is a product of powers, and the
     outcomes above one half add up to a geometric series at each angle. The period holds the sum but for a probability
-    of 10^−16 (Hoeffding's inequality), and angles at which all votes leave less than e^−45 are left out.
+    of 10^−16 (Hoeffding's or Bernstein's inequality), and angles at which all votes leave less than e^−45 are left out.
 
     >>> three = Ballot((0.4, 0.6))  # one, and three, voters that are right with probability .6
     >>> [round(float(majority_chances(three, three, n, [0])[0][0]), 12) for n in (1, 3)]
     [0.6, 0.648]
     """
     others = np.atleast_1d(np.asarray(attackers, dtype=np.int64))
-    most = clients + int(others.max(initial=0))
-    spread = most * honest.trials * (len(honest.law) - 1) ** 2
-    period = 2 * ceil(sqrt(spread * log(2 / TAIL) / 2)) + 3
+    most = int(others.max(initial=0))
+    period = 2 * ceil(_deviation(honest.reach(clients), attacker.reach(most))) + 3
     angle = 2 * pi / period * np.arange(1, period // 2 + 1)
     log_honest, log_attacker = clients * honest.log_characteristic(angle), attacker.log_characteristic(angle)
     kept = log_honest.real + int(others.min(initial=most)) * log_attacker.real > FAINT
@@ -135,5 +197,15 @@ def majority_chances(honest: Ballot, attacker: Ballot, clients: int, attackers: 
         powers = log_honest + np.multiply.outer(others[rows], log_attacker) - 1j * np.multiply.outer(first[rows], angle)
         series = np.expm1(-1j * np.multiply.outer(below[rows], angle)) / -np.expm1(-1j * angle)
         found[rows] += 2 / period * (np.exp(powers) * series).real.sum(axis=1)
-    turns = most * honest.steps * float(angle.max(initial=0.0))  # phases are rounded by so much, times ROUNDING
+    turns = (
+        (clients + most) * honest.steps * float(angle.max(initial=0.0))
+    )  # phases are rounded by so much, times ROUNDING
     return found, 4 * TAIL + period * exp(FAINT) + 64 * ROUNDING * (1 + turns)
+
+
+def _deviation(*reaches: tuple[float, float, float]) -> float:
+    """How far from its mean a sum of such ballots is with a probability of at most TAIL, by either inequality."""
+    squares, variance, part = (sum(each[0] for each in reaches), sum(each[1] for each in reaches), reaches[0][2])
+    rarity = log(2 / TAIL)
+    linear = part * rarity / 3
+    return min(sqrt(squares * rarity / 2), linear + sqrt(linear**2 + 2 * variance * rarity))

@@ -89,6 +89,7 @@ def written_result(directory: Path, header: Line, end: Line, totals: Totals) -> 
         "failed": dict(sorted(totals.failed.items())),
         "skipped": totals.skipped,
         "tolerance": totals.tolerance,
+        **({"judged": header["judged"]} if "judged" in header else {}),
         "not_tried": end.get("not_tried"),
         "why": end["why"],
     }

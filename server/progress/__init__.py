@@ -136,7 +136,9 @@ def result_table(result: Mapping[str, Any]) -> str:
     if result.get("left_out"):
         rows.append(("left out", result["left_out"]))
     if result.get("tolerance") is not None:
-        attackers = f"all {result['byzantine']:,} attackers voting against it"
+        who = result.get("judged", "omniscient")
+        kinds = {"omniscient": "attackers voting against it", "blind": "blind attackers"}
+        attackers = f"all {result['byzantine']:,} {kinds.get(who, f'attackers {who}')}"
         rows.append(("tolerance", f"{result['tolerance']:.0%} of coordinates' votes survive {attackers} (estimate)"))
     rows += [
         ("sent", f"{bytes_words(result['bytes_up'] / clients)} a client, {bytes_words(result['bytes_up'])} in all"),

@@ -11,10 +11,11 @@ import numpy as np
 
 from clients.models.gradients import torch_on_one_thread
 from clients.training.cohort import forget_all
+from clients.training.measured import Measuring
 from clients.training.prepared import Prepared
 from clients.training.root import root_update
 from fedpriv import records
-from fedpriv._base.arrays import Numbers
+from fedpriv._base.arrays import Numbers, Vector
 from fedpriv.errors import FedprivError
 from fedpriv.population.participation import byzantine_clients
 from fedpriv.studies.study import Study
@@ -79,6 +80,7 @@ class Rounds:
         self._masked = masked  # whether the driver masks sums
         self._name = name  # of this run of the study
         self._size = size_of(self.plan)
+        self._measuring = Measuring(prepared) if self.study.run.measure_votes else None
         path = directory / RECORDS
         if path.exists():
             records.Writer(path).close()  # half a line that a kill left there goes, the first one too
@@ -135,10 +137,12 @@ class Rounds:
         begun = time.perf_counter()
         inbox = self._gathered(driver, clients)
         asked = time.perf_counter()
-        state, skipped = self._stepped(inbox)
+        state, direction, skipped = self._stepped(inbox)
         state = state.adapted(inbox.settings)
         stepped = time.perf_counter()
         line = self._line(state, inbox, len(clients), skipped)
+        if self._measuring is not None:
+            line["votes"] = self._votes(state, inbox, direction)
         judged = time.perf_counter()
         due = state.round % self.study.run.checkpoint_every == 0 or state.round == self.study.run.rounds
         # Who did not answer may answer when the round is asked again, and what comes after it would be other messages
@@ -173,25 +177,26 @@ class Rounds:
                 break
         return inbox
 
-    def _stepped(self, inbox: Inbox) -> tuple[State, str | None]:
-        """The server's state after a round's answers, and why the round was skipped if it was."""
+    def _stepped(self, inbox: Inbox) -> tuple[State, Vector | None, str | None]:
+        """The state after the round, along which direction, and why it was skipped if it was."""
         needed = self.plan.fewest
         if inbox.answered < needed:
-            return self.state.skipped(), f"{inbox.answered} answers, {needed} needed"
+            return self.state.skipped(), None, f"{inbox.answered} answers, {needed} needed"
         try:
             weights = self.state.weights.astype(np.float32)
             direction = inbox.direction(root_update(self._prepared, weights))
         except FedprivError as error:
-            return self.state.skipped(), str(error)
+            return self.state.skipped(), None, str(error)
         state = self.state.stepped(direction, self.study.server.step, self.plan.optimiser)
         if not np.abs(state.weights).max() <= LARGEST:
-            return self.state.skipped(), "the step leads to weights that float32 cannot hold: server.step is too large"
-        return state, None
+            why = "the step leads to weights that float32 cannot hold: server.step is too large"
+            return self.state.skipped(), None, why
+        return state, direction, None
 
     def _line(self, state: State, inbox: Inbox, asked: int, skipped: str | None) -> dict[str, Any]:
         """The round's line of the records: who answered, accuracy, ε, bytes and what went wrong."""
         loss = accuracy = epsilon = tolerance = None
-        if state.round % self.study.run.evaluate_every == 0 or state.round == self.study.run.rounds:
+        if self._looked_at(state.round):
             accuracy, loss = self._evaluated(state)
             epsilon = self._epsilon(state.round)
             tolerance = inbox.tolerance() if self.study.server.tolerance and skipped is None else None
@@ -209,6 +214,16 @@ class Rounds:
         if inbox.broken is not None:
             line["attack_failed"] = inbox.broken
         return line
+
+    def _looked_at(self, round: int) -> bool:
+        """Whether the round is evaluated: every so many are, and the last."""
+        return round % self.study.run.evaluate_every == 0 or round == self.study.run.rounds
+
+    def _votes(self, state: State, inbox: Inbox, direction: Vector | None) -> dict[str, Any] | None:
+        """Which votes of the round came out wrong, at the weights it began with; None where it is not evaluated."""
+        if self._measuring is None or not self._looked_at(state.round):
+            return None
+        return self._measuring.votes(self.state.weights, state.round, inbox.who, direction)
 
     def _evaluated(self, state: State) -> tuple[float | None, float | None]:
         """The model's accuracy and loss on the study's held-out records; None for both where there are none."""
@@ -250,8 +265,9 @@ class Rounds:
         return line
 
     def header(self) -> dict[str, Any]:
-        """The first line of the run's records: what this run is, by its settings and its promise."""
-        return header_of(self._prepared, self._masked)
+        """The first line of the records: what this run is."""
+        measured = {} if self._measuring is None else {"votes": self._measuring.facts}
+        return header_of(self._prepared, self._masked) | measured
 
     def _check_header(self) -> None:
         """Refuse to go on with the records of another study: its file, or this version's defaults, may have changed."""

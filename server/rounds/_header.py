@@ -9,6 +9,7 @@ from clients.training.prepared import Prepared
 from clients.training.stobatch_checks import unused_records
 from fedpriv import records, wire
 from fedpriv.accounting.event import event_as_data
+from fedpriv.studies.judged import judged_attackers
 from fedpriv.studies.plan import Plan
 from server.rounds._planning import size_of
 
@@ -28,6 +29,7 @@ def header_of(prepared: Prepared, masked: bool) -> dict[str, Any]:
             "epsilons": prepared.plan.both_epsilons, "left_out": unused_records(study, prepared.pool, plan.kept),
             "releases": [event_as_data(each) for each in plan.events()],
         }  # fmt: skip
+    judged = study.server.tolerance or study.run.measure_votes
     return {
         "format": records.FORMAT, "kind": "run", "study": study.id.hex(), "name": study.name, "about": study.about,
         "clients": study.clients.count, "byzantine": study.clients.attackers,
@@ -45,6 +47,7 @@ def header_of(prepared: Prepared, masked: bool) -> dict[str, Any]:
         "bits": {"packed": packed, "entropy": float(mechanism.entropy), "masked": width},
         "model": study.training.model.kind, "test_examples": len(prepared.pool.y_test),
         "data": data_identity(study.data.kind, prepared.pool),
+        **({"judged": judged_attackers(study).words} if judged else {}),
     }  # fmt: skip
 
 

@@ -8,15 +8,18 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtri
 
 from fedpriv import wire
 from fedpriv._base.arrays import Numbers, Vector
 from fedpriv.errors import FedprivError
+from fedpriv.mechanisms import NoisySign
 from fedpriv.packed.symbols import packing_of
 from fedpriv.packed.tally import Tally
 from fedpriv.population.participation import byzantine_clients
 from fedpriv.releases import release_at
 from fedpriv.studies import directions
+from fedpriv.studies.judged import judged_attackers
 from fedpriv.studies.study import Study
 from fedpriv.tolerance import covered_share
 from fedpriv.trust import curated
@@ -52,6 +55,11 @@ class Inbox:
     def answered(self) -> int:
         """How many clients' messages were taken in, in this round."""
         return int(self._answered.sum())
+
+    @property
+    def who(self) -> Numbers:
+        """The clients whose messages were taken in."""
+        return self._clients[self._answered]
 
     @property
     def missing(self) -> Numbers:
@@ -189,18 +197,26 @@ class Inbox:
         return directions.of_rows(self._study, self._round, matrix, reference)
 
     def tolerance(self) -> float:
-        """An estimate: the share of coordinates' votes that survive the round's attackers, all voting against them.
+        """An estimate: how many coordinates' votes survive the study's attackers, or the worst where they are no votes.
 
         The decoded mean stands for the honest clients', which nobody knows. Of those asked, as large a share is taken
         to be Byzantine as of all clients, and to have answered.
         """
         total, count = self._sum()
-        own = self._study.clients
-        byzantine = ceil(own.attackers * len(self._clients) / own.count)
+        own, clients = self._study, self._study.clients
+        byzantine = ceil(clients.attackers * len(self._clients) / clients.count)
         if byzantine >= count:
             return 0.0
-        means = self._mechanism.decode(total, count)
-        return covered_share(self._mechanism, count - byzantine, byzantine, means, "omniscient")
+        return covered_share(
+            self._mechanism, count - byzantine, byzantine, self._apparent_means(total, count), *judged_attackers(own)
+        )
+
+    def _apparent_means(self, total: NDArray[np.int64], count: int) -> Vector:
+        """The decoded means; of noisy signs, at which the share of votes for plus would be the probability of one."""
+        if not isinstance(self._mechanism, NoisySign):
+            return self._mechanism.decode(total, count)
+        peak = self._mechanism.peak
+        return np.asarray(np.clip(self._mechanism.noise * ndtri((1 + total / count) / 2), -peak, peak))
 
     def _sum(self) -> tuple[NDArray[np.int64], int]:
         """The sum of all messages of the round, and how many these are, for a rule that needs no rows."""

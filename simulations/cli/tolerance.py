@@ -3,28 +3,34 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from fedpriv._base.files import replace_file
 from fedpriv.errors import FedprivError
-from fedpriv.mechanisms import MECHANISMS, settings_of
+from fedpriv.mechanisms import MECHANISMS, NoisySign, settings_of
 from fedpriv.tolerance import Vote
 from simulations.cli._command import JSON, Commands, add_command, option
-from simulations.cli.account import as_real, as_whole, settings_from, show_found
+from simulations.cli.account import COMPARED, as_real, as_whole, settings_from, show_found
 
 HELP = """\
 published   what the theorem of [F] that speaks of these attackers says: a Chernoff bound, for any honest data
 hoeffding   certified for any honest data of that mean
-exact       counted, every honest client being exactly at the mean
+chernoff    the same where clients vote by lot (--sampling)
+exact       counted, every honest client being exactly at the mean; -1 where the vote fails without attackers
 Each is the largest number of attackers up to which the sum of all votes has the sign of the honest mean with a
 probability above 1/2; a tie is wrong. Blind attackers send their honest update, whose mean is X too, with its sign
 flipped, through the mechanism. Omniscient ones skip it: the most extreme symbol against the sign of the mean. With
---probability each of an attacker's votes is wrong with that probability ([F] Theorems 10 and 11).
+--probability each of an attacker's votes is wrong with that probability ([F] Theorems 10 and 11). With --sampling
+every client, attackers too, votes with that probability.
 
 examples:
   fedpriv tolerance Binomial clip=0.1 scale=0.5 trials=1 --honest 100 --mean 0.1
+  fedpriv tolerance Binomial clip=0.1 scale=0.5 trials=1 --honest 100 --mean 0.1 --sampling 0.05
   fedpriv tolerance Ternary clip=0.1 spread=0.15 scale=0.5 --honest 1000 --mean 0.1 --attack omniscient
+  fedpriv tolerance NoisySign clip=1 noise=1 --honest 100 --mean 0.25 --compare Binomial clip=1 scale=2 trials=4
   fedpriv tolerance Binomial clip=0.1 scale=0.5 trials=16 --honest 100 --mean 0.1 --plot tolerance.png
 """
 WHO = {
@@ -34,22 +40,28 @@ WHO = {
 PROOF = {
     "published": "a Chernoff bound: any honest data of that mean",
     "hoeffding": "Hoeffding 1956, Jogdeo and Samuels 1968: any honest data of that mean",
+    "chernoff": "Theorem G, a Chernoff bound: any honest data of that mean, blind attackers at its opposite",
     "exact": "convolution of all votes: every honest client exactly at the mean",
 }
 NOTHING = {
     "published": "says nothing: its conditions fail",
     "hoeffding": "nothing is certified",
+    "chernoff": "nothing is certified: its bound is above 1/2 without attackers",
     "exact": "the vote is not right even without attackers",
 }
 
 
 OPTIONS = (
-    option("kind", "KIND", "Binomial, StochasticSign, Cldp, Ternary or Ternarize"),
+    option("kind", "KIND", "a mechanism whose votes can be counted: coins, three symbols, or a table of few"),
     option("settings", "name=value", "its settings", nargs="*"),
     option("--honest", "N", "honest clients", type=as_whole, required=True),
     option("--mean", "X", "their mean on the coordinate, turned to be positive", type=as_real, required=True),
     option("--attack", "blind|omniscient", "what the attackers know and do (default blind)"),
     option("--probability", "P", "instead: how often an attacker's vote is wrong", type=as_real),
+    option(
+        "--sampling", "P", "how probably a client votes at all, drawn for each (default 1)", type=as_real, default=1.0
+    ),
+    COMPARED,
     option("--plot", "FILE", "attackers survived by N and by a setting, as PNG, SVG or PDF"),
     JSON,
 )
@@ -62,33 +74,47 @@ def add_to(commands: Commands) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Run `fedpriv tolerance`: print how many attackers a vote survives, and draw it where --plot asks for that."""
+    """Print how many attackers are survived, of one mechanism or of several; draw it where that is asked for."""
     if options.attack is not None and options.probability is not None:
         raise FedprivError("give --attack or --probability, not both")
-    mechanism = MECHANISMS.made(options.kind, settings_from(options.settings))
     vote = Vote(
-        mechanism=mechanism, honest=options.honest, mean=options.mean, attack=options.attack or "blind",
-        probability=options.probability,
+        mechanism=MECHANISMS.made(options.kind, settings_from(options.settings)), honest=options.honest,
+        mean=options.mean, attack=options.attack or "blind", probability=options.probability, sampling=options.sampling,
     )  # fmt: skip
-    found = tolerance_report(vote)
+    compared = [
+        replace(vote, mechanism=MECHANISMS.made(kind, settings_from(words))) for kind, *words in options.compare
+    ]
+    reports = [tolerance_report(each) for each in (vote, *compared)]
     if options.plot is not None:
         tolerance_plot(vote, Path(options.plot))
-    show_found(found, tolerance_table(found), options.json)
+    found = reports[0] | ({"compared": reports[1:]} if compared else {})
+    show_found(found, tolerance_comparison(reports) if compared else tolerance_table(reports[0]), options.json)
 
 
 def tolerance_report(vote: Vote) -> dict[str, Any]:
     """What `fedpriv tolerance --json` prints of a vote: attackers survived by each proof, and the proofs."""
     theorem, published = vote.published
-    numbers = {"published": published, "hoeffding": vote.hoeffding, "exact": vote.exact}
-    proof = {name: PROOF[name] if value is not None else NOTHING[name] for name, value in numbers.items()}
+    certified = "hoeffding" if vote.sampling == 1 else "chernoff"
+    numbers = {"published": published, certified: vote.certified, "exact": vote.exact}
+    nothing = [name for name, value in numbers.items() if value is None or value < 0]
+    proof = {name: NOTHING[name] if name in nothing else PROOF[name] for name in numbers}
     proof["published"] = f"{theorem}, {proof['published']}" if theorem != "none" else "no theorem speaks of this"
-    if vote.hoeffding is None and not vote.certifiable:
-        proof["hoeffding"] = "nothing is certified: spread is above scale / 2, a symbol is no sum of two coins"
-    tried = [0] if vote.exact is None else [vote.exact, vote.exact + 1]
+    if vote.sampling < 1:
+        proof["published"] = "[F] Theorem 8's (103) does not hold, and is not shown"
+    elif vote.hoeffding is None and not vote.certifiable:
+        proof["hoeffding"] = "nothing is certified: a symbol is not known to be a sum of coins"
+    elif isinstance(vote.mechanism, NoisySign) and vote.hoeffding is not None and attackers_words(vote) == WHO["blind"]:
+        proof["hoeffding"] += ", attackers' votes right as often before they are flipped"
+    if (of_chance := vote.hoeffding_of_chance) != vote.hoeffding:
+        numbers["hoeffding_of_chance"] = of_chance
+        proof["hoeffding_of_chance"] = (
+            f"the same, of any votes right with a mean probability of {vote.ballots[0].law[-1]:.6g}"
+        )
+    tried = [max(vote.exact, 0), vote.exact + 1][: 2 if vote.exact >= 0 else 1]
     return {
         "kind": type(vote.mechanism).__name__, "settings": settings_of(vote.mechanism), "honest": vote.honest,
         "mean": vote.mean, "attack": vote.attack if vote.probability is None else "vote",
-        "probability": vote.probability, **numbers,
+        "probability": vote.probability, "sampling": vote.sampling, **numbers,
         "right": [{"attackers": k, "probability": p} for k, p in zip(tried, vote.chances(tried)[0], strict=True)],
         "assumptions": {"attackers": attackers_words(vote), "ties": "wrong", "votes": "independent"}, "proof": proof,
     }  # fmt: skip
@@ -102,15 +128,34 @@ def attackers_words(vote: Vote) -> str:
 
 
 def tolerance_table(found: dict[str, Any]) -> str:
-    """What `fedpriv tolerance` prints for people of a vote: attackers survived and by which proof, chances."""
-    settings = " ".join(f"{name}={value:.12g}" for name, value in found["settings"].items())
-    rows = [(name, found[name], found["proof"][name]) for name in ("published", "hoeffding", "exact")]
-    lines = [f"{found['kind']} {settings}", f"  {found['honest']:,} honest clients of mean {found['mean']:g}"]
-    lines.append(f"  {found['assumptions']['attackers']}")
+    """What `tolerance_report` says of a vote, for people."""
+    rows = [(name.replace("_", " "), found[name], proof) for name, proof in found["proof"].items()]
+    name_width = max(12, max(len(name) for name, _, _ in rows) + 2)
     width = max(len(_short(value)) for _, value, _ in rows) + 2
-    lines += [f"  {name:<12}{_short(value):<{width}}{proof}" for name, value, proof in rows]
+    lines = [_title(found), *_setting(found)]
+    lines += [f"  {name:<{name_width}}{_short(value):<{width}}{proof}" for name, value, proof in rows]
     chances = (f"with {each['attackers']:,} attackers {each['probability']:.6f}" for each in found["right"])
-    return "\n".join([*lines, f"  P(right)    {', '.join(chances)}; ties are wrong"])
+    return "\n".join([*lines, f"  {'P(right)':<{name_width}}{', '.join(chances)}; ties are wrong"])
+
+
+def tolerance_comparison(reports: Sequence[dict[str, Any]]) -> str:
+    """Several mechanisms in the same vote, a line each: what each survives, by which proof."""
+    names = [name for name in reports[0]["proof"] if name != "hoeffding_of_chance"]
+    width = max(len(_title(each)) for each in reports)
+    lines = [*_setting(reports[0]), "  " + " " * width + "".join(f"{name:>12}" for name in names)]
+    lines += [f"  {_title(each):<{width}}" + "".join(f"{_short(each[name]):>12}" for name in names) for each in reports]
+    return "\n".join([*lines, *(f"  {name:<12}{PROOF[name]}" for name in names)])
+
+
+def _setting(found: dict[str, Any]) -> list[str]:
+    """Who votes, and against whom."""
+    drawn = f", each voting with probability {found['sampling']:g}" if found["sampling"] < 1 else ""
+    honest = f"  {found['honest']:,} honest clients of mean {found['mean']:g}{drawn}"
+    return [honest, f"  {found['assumptions']['attackers']}"]
+
+
+def _title(found: dict[str, Any]) -> str:
+    return " ".join([found["kind"], *(f"{name}={value:.12g}" for name, value in found["settings"].items())])
 
 
 def _short(value: float | None) -> str:

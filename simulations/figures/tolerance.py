@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from fedpriv._base.arrays import Vector
 from fedpriv.errors import FedprivError
-from fedpriv.mechanisms import Binomial, Cldp, StochasticSign, Ternarize, Ternary
+from fedpriv.mechanisms import Binomial, Cldp, NoisySign, StochasticSign, Ternarize, Ternary
 from fedpriv.tolerance import Vote
 from simulations.figures.curves import COLOURS
 from simulations.figures.panels import DASHED, DOTTED, SOLID, Line, Panel
@@ -24,15 +24,21 @@ LEGEND = {
 Survived = Sequence[tuple[str, Sequence[Vote], str]]  # what is said of it, the votes, their colour
 SETTINGS = {  # the setting that pays for attackers survived, by the kind of mechanism
     "Binomial": "trials", "Ternary": "spread", "StochasticSign": "scale", "Ternarize": "scale", "Cldp": "epsilon",
+    "NoisySign": "noise",
 }  # fmt: skip
 
 
 def panels_of(vote: Vote) -> list[Panel]:
     """What `fedpriv tolerance --plot` draws: K/N by the number of honest clients, and by a setting."""
     kind, own = type(vote.mechanism).__name__, vote.mechanism
-    setting = SETTINGS[kind]
     clients = np.unique(np.geomspace(10, max(10_000, 2 * vote.honest), 60).astype(int)).tolist()
     by_number = _possible(vote, [{"honest": n} for n in clients])
+    honest = [each.honest for each in by_number]
+    by_numbers = resilience_lines(
+        f"{kind}, x̄ = {vote.mean:g}", "honest clients, N", honest, [("", by_number, COLOURS[0])], 10
+    )
+    if (setting := SETTINGS.get(kind)) is None:
+        return [by_numbers]
     at: Vector  # values on either side of its own
     match own:
         case Binomial():
@@ -41,18 +47,20 @@ def panels_of(vote: Vote) -> list[Panel]:
             at = np.linspace(own.peak, own.scale, 42)[1:-1]
         case Cldp():
             at = np.geomspace(min(0.1, own.epsilon), max(8.0, own.epsilon), 40)
+        case NoisySign():
+            at = np.geomspace(own.noise / 4, own.noise * 8, 40)
         case StochasticSign() | Ternarize():
             at = np.geomspace(1.02 * own.peak, 4 * max(own.scale, 5 * own.peak), 40)
     changed = [replace(own, **{setting: value}) for value in at.tolist()]  # type: ignore[type-var]
     by_setting = _possible(vote, [{"mechanism": each} for each in changed])
-    honest, values = [each.honest for each in by_number], [getattr(each.mechanism, setting) for each in by_setting]
+    values = [getattr(each.mechanism, setting) for each in by_setting]
     base = None if setting == "spread" else 2
     by_settings = resilience_lines(
         f"{kind}, N = {vote.honest:,}", setting, values, [("", by_setting, COLOURS[0])], base
     )
     return [
-        resilience_lines(f"{kind}, x̄ = {vote.mean:g}", "honest clients, N", honest, [("", by_number, COLOURS[0])], 10),
-        replace(by_settings, top=min(by_settings.top, 3 * max((vote.exact or 0) / vote.honest, 1 / vote.honest))),
+        by_numbers,
+        replace(by_settings, top=min(by_settings.top, 3 * max(vote.exact, 1) / vote.honest)),
     ]
 
 
@@ -79,8 +87,8 @@ def resilience_lines(title: str, x: str, at: ArrayLike, survived: Survived, log:
 
 
 def survived_shares(votes: Sequence[Vote]) -> tuple[Vector, Vector, Vector]:
-    """K/N that each vote survives, for drawing: exact, certified and published; nan where there is none."""
-    found = [(vote.exact, vote.hoeffding, vote.published[1]) for vote in votes]
+    """K/N of each: exact, certified and published; nan where there is nothing, or not even none is survived."""
+    found = [(vote.exact if vote.exact >= 0 else None, vote.certified, vote.published[1]) for vote in votes]
     honest = np.array([vote.honest for vote in votes])
     exact, certified, published = np.array(found, dtype=float).T / honest
     return exact, certified, published

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from math import ceil, inf, sqrt
 from time import perf_counter
 from typing import Any
 
@@ -18,13 +19,18 @@ from clients.training.prepared import Prepared
 from fedpriv._base.arrays import Numbers
 from fedpriv.errors import FedprivError
 from fedpriv.population.participation import rounds_of_each
+from fedpriv.studies.judged import judged_attackers
+from fedpriv.studies.plan import Plan
 from fedpriv.studies.study import Study
+from fedpriv.tolerance import least_mean
+from fedpriv.tolerance.ballots import is_polled
 from server.directory.made_on import where_data_lie
 from server.progress.words import epsilons_in_words, kind_with_settings, units_in_words
 from server.rounds import planned, size_of
 from server.rounds.driver import Answer
 from server.rounds.inbox import Inbox
 
+MOST_VOTES = 0.5  # of a model's coordinates: where fewer can survive the study's own attackers, it is said as a warning
 START = 6.0  # seconds Flower and Ray take, measured on two cores
 
 
@@ -52,6 +58,7 @@ def run_forecast(study: Study) -> dict[str, Any]:
         "epsilons": plan.both_epsilons, "units": plan.epsilons(plan.releases_of_worst),
         "delta": study.privacy.delta, "unit": event.unit if event else "client", "trust": study.privacy.trust,
         "adjacency": event.adjacency if event else None, "seen": event.seen if event else None,
+        "votes": _votes_survived(plan),
         "client_bytes": size.whole, "client_bytes_are": size.word, "bytes_up": round(asked * size.bytes),
         "seconds": seconds + looks * look, "start_seconds": START,
     }  # fmt: skip
@@ -73,7 +80,45 @@ def run_forecast_table(found: Mapping[str, Any]) -> str:
         f"  guarantee         {found['unit']} level, {found['adjacency']}, {found['trust']} trust",
         f"  a client sends    {sent}{bytes_are[found['client_bytes_are']]}",
         f"  expected time     roughly {seconds:.1f} s on one core, and {start:.0f} s for Flower to start",
+        *_vote_words(found["votes"], found["dimension"]),
     ])  # fmt: skip
+
+
+def _votes_survived(plan: Plan) -> dict[str, Any] | None:
+    """From which honest mean on a coordinate's vote survives the study's own attackers; None where nothing is voted.
+
+    Of coordinates with such a mean there are few: an honest mean is no longer than an input may be.
+    """
+    study, mechanism = plan.study, plan.mechanism
+    counted = study.decoder == "vote" and not study.rule.needs_rows and is_polled(study.privacy.mechanism.kind)
+    if not (counted and study.clients.attackers):
+        return None
+    asked = len(plan.participation.asked(study.clients.count, study.run.seed, 1))
+    byzantine = ceil(study.clients.attackers * asked / study.clients.count)
+    judged = judged_attackers(study)
+    least = inf
+    if asked > byzantine:
+        least = least_mean(mechanism, asked - byzantine, byzantine, *judged)  # type: ignore[arg-type] # hashable
+    longest = mechanism.peak * sqrt(plan.dimension)
+    if study.privacy.norm != "coordinates":
+        longest = min(longest, mechanism.clip)
+    most = int(min(plan.dimension, longest**2 / least**2)) if least <= mechanism.peak else 0
+    return {
+        "judged": judged.words, "asked": asked, "byzantine": byzantine,
+        "least_mean": least, "most_covered": most / plan.dimension,
+    }  # fmt: skip
+
+
+def _vote_words(votes: Mapping[str, Any] | None, dimension: int) -> list[str]:
+    """What the votes survive, and a warning where their own attackers are more than that."""
+    if votes is None:
+        return []
+    who = f"{votes['byzantine']:,} Byzantine of {votes['asked']:,} asked ({votes['judged']})"
+    if votes["least_mean"] == inf:
+        return [f"  warning           {who} are more than any vote survives, whatever the honest clients hold"]
+    covered = f"at most {votes['most_covered']:.0%} of {dimension:,} coordinates can have that"
+    name = "votes" if votes["most_covered"] >= MOST_VOTES else "warning"
+    return [f"  {name:<18}a vote survives {who} from an honest mean of {votes['least_mean']:.4g} on: {covered}"]
 
 
 def _seconds_a_client(ready: Prepared) -> float:

@@ -33,6 +33,7 @@ from server.progress.words import (
     units_in_words,
 )
 from simulations.report.run import _robustness as robustness
+from simulations.report.run._votes import votes_rows, votes_summary
 from simulations.report.run.runs import Run
 
 Rows = list[tuple[str, str]]
@@ -70,7 +71,7 @@ def outcome_facts(run: Run) -> Rows:
     if loss is not None:
         rows.append(("loss", f"{loss:.4g}"))
     rows += [row for summary in robustness.summaries(run) for row in robustness.rows(summary)]
-    rows += privacy_facts(run) + traffic_facts(run)
+    rows += votes_rows(run) + privacy_facts(run) + traffic_facts(run)
     return rows if took is None else [*rows, ("time", f"{duration_words(took)} in rounds")]
 
 
@@ -178,6 +179,7 @@ def run_summary(run: Run) -> dict[str, Any]:
         "worst_client": end.get("worst_client"), "releases_of_worst": end.get("releases_of_worst"),
         "bytes_up": run.bytes_up, "rejected": run.total("rejected"), "failed": run.total("failed"),
         "skipped": run.skipped, "seconds": run.seconds, "certified": robustness.summaries(run),
+        **({"votes": votes} if (votes := votes_summary(run)) is not None else {}),
     }  # fmt: skip
     return {name: header[name] for name in copied} | found
 

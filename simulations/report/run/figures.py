@@ -23,6 +23,7 @@ from simulations.figures.style import (
     styled_picture,
 )
 from simulations.report.run._traffic import bytes_sent, participation, seconds
+from simulations.report.run._votes_drawn import votes_figure
 from simulations.report.run.runs import Run
 
 POINTS = 14  # values of ε at which a tradeoff curve is asked for: a report is to be quick
@@ -35,6 +36,7 @@ def run_pictures(run: Run) -> list[Picture]:
         styled_picture("epsilon", "Privacy spent", lambda: epsilon_figure(run)),
         styled_picture("adapted", "What adapts", lambda: adapted_figure(run)),
         styled_picture("tradeoff", "What an attacker can do with it", lambda: tradeoff_figure(run)),
+        styled_picture("votes", "Votes that came out wrong", lambda: votes_figure(run)),
         styled_picture("bytes", "Bytes a client sends each round", lambda: bytes_sent(run)),
         styled_picture("participation", "Who answered", lambda: participation(run)),
         styled_picture("seconds", "Where the time went", lambda: seconds(run)),

@@ -63,7 +63,7 @@ def figure_8() -> Figure:
     ]
     checks = [_curve(each) for each in (*by_spread, *by_scale)]
     bounds = [vote.published[1] or 0.0 for vote in survived[0][1]]
-    counts = [vote.exact or 0 for vote in survived[0][1]]
+    counts = [max(vote.exact, 0) for vote in survived[0][1]]
     checks += [
         check_rising("privacy rises with A, at every α", [line.y for line in panels[0].lines]),
         check_rising("privacy rises with B, at every α", [line.y for line in panels[1].lines]),
@@ -139,7 +139,7 @@ def _tolerated(own: Own, honest: int) -> Check:
     theorem, bound = vote.published
     other = f"A = {own.spread:g}" if isinstance(own, Ternary) else f"M = {own.trials}"
     certified = "" if vote.hoeffding is None else f", {vote.hoeffding / honest:.3f} certified"
-    exact, least = vote.exact or 0, bound or 0.0
+    exact, least = max(vote.exact, 0), bound or 0.0
     claim = f"K/N at least {theorem[4:]}'s, {other}, B = {own.scale:g}, N = {honest:,}"
     return Check(claim=claim, published=f"{least / honest:.3f}", ours=f"{exact / honest:.3f} counted{certified}",
                  agrees=exact >= floor(least))  # fmt: skip

@@ -20,7 +20,7 @@ from pytest import approx
 
 from fedpriv import records
 from fedpriv.errors import FedprivError
-from fedpriv.mechanisms import Binomial, Cldp, Gaussian, Mechanism, NoisySign, StochasticSign, Ternarize, Ternary
+from fedpriv.mechanisms import Binomial, Cldp, Gaussian, Mechanism, StochasticSign, Ternarize, Ternary
 from fedpriv.studies import file as study_file
 from fedpriv.tolerance import Vote, covered_share, least_mean
 from fedpriv.tolerance._published import theorem_5, theorem_6, theorem_10, theorem_11
@@ -120,7 +120,7 @@ def test_theorem_6_with_its_printed_condition_alone_would_be_wrong() -> None:
     vote = Vote(mechanism=symbols(spread, scale, clip=0.00499), honest=honest, mean=mean)
     assert vote.chances(0)[0] == approx(0.390, abs=5e-4)
     assert vote.published == ("[F] Theorem 6", None)
-    assert vote.exact is None
+    assert vote.exact == -1
 
 
 # --- the exact number ---------------------------------------------------------------------------------------------
@@ -165,11 +165,11 @@ def test_the_chance_is_that_of_all_outcomes_added_up(vote, attackers):
 
 @given(vote=polls(most=7))
 def test_the_exact_number_is_the_largest_up_to_which_all_are_right(vote):
-    assume(vote.exact is None or vote.exact < 9)
+    assume(vote.exact < 9)
     attackers = 0
     while by_hand(vote.mechanism, vote.honest, attackers, vote.mean, vote.attack) > 0.5 + 1e-12:
         attackers += 1
-    assert vote.exact == (attackers - 1 if attackers else None)
+    assert vote.exact == attackers - 1
     assert all(vote.tolerates(k) == (k < attackers) for k in range(12))
 
 
@@ -219,13 +219,13 @@ def test_a_larger_mean_never_makes_omniscient_attackers_stronger(vote, more):
     )
     few = np.arange(6)
     assert (second.chances(few)[0] >= first.chances(few)[0] - 1e-12).all()
-    assert (second.exact if second.exact is not None else -1) >= (first.exact if first.exact is not None else -1)
+    assert second.exact >= first.exact
 
 
 @given(vote=polls(), more=st.floats(1, 3))
 def test_a_larger_mean_never_tolerates_fewer(vote, more):
     larger = Vote(mechanism=vote.mechanism, honest=vote.honest, mean=min(1.0, vote.mean * more), attack=vote.attack)
-    assert (larger.exact if larger.exact is not None else -1) >= (vote.exact if vote.exact is not None else -1)
+    assert larger.exact >= vote.exact
 
 
 @given(vote=polls(), attackers=st.integers(0, 30))
@@ -258,7 +258,7 @@ def test_what_is_certified_for_all_data_holds_where_all_are_at_the_mean(vote):
         assert (vote.chances(np.arange(certified + 1))[0] > 0.5).all()
         assert vote.exact >= certified
     published = vote.published[1]
-    if published is not None and vote.exact is not None:
+    if published is not None and vote.exact >= 0:
         assert vote.exact >= floor(published)
 
 
@@ -356,9 +356,14 @@ def test_a_round_says_which_share_of_the_decoded_means_survives_all_attackers(
     with np.load(tmp_path / "checkpoint.npz") as file:
         means = file["weights"] / -study.server.step  # the first round starts at zero
     byzantine = ceil(4 * asked / 60)
-    share = covered_share(study.privacy.drawn_by, asked - byzantine, byzantine, means, "omniscient")
+    share = covered_share(study.privacy.drawn_by, asked - byzantine, byzantine, means, "blind")
     assert 0 < share < 1
     assert lines[0]["tolerance"] == result["tolerance"] == share
+    assert result["judged"] == "blind"  # what SignFlip is, and Alie is not
+    worst = covered_share(study.privacy.drawn_by, asked - byzantine, byzantine, means, "omniscient")
+    other, _ = ran(tmp_path / "other", "server.tolerance=true", "run.rounds=1", "attack={kind='Zero'}", *chosen)
+    assert other["judged"] == "omniscient"
+    assert worst < share
 
 
 def test_rounds_that_are_not_evaluated_or_were_not_asked_say_nothing_of_it(tmp_path: Path) -> None:
@@ -411,6 +416,8 @@ def test_a_person_sees_it_while_the_run_goes_and_at_its_end(tmp_path: Path) -> N
     assert "tolerance" not in result_table(result)
     words = result_table(result | {"tolerance": 0.834})
     assert "83% of coordinates' votes survive all 4 attackers voting against it (estimate)" in words
+    words = result_table(result | {"tolerance": 0.834, "judged": "blind"})
+    assert "votes survive all 4 blind attackers (estimate)" in words
 
 
 STUDIES = [
@@ -427,6 +434,14 @@ STUDIES = [
 def test_a_study_without_votes_to_sum_has_no_tolerance(changes: list[str], message: str) -> None:
     with pytest.raises(FedprivError, match=message):
         study_file.read_study("digits", ["server.tolerance=true", *changes])
+
+
+def test_noisy_signs_have_a_tolerance_in_a_run(tmp_path: Path) -> None:
+    signs = ["privacy.mechanism={kind='NoisySign', clip=1.0, noise=0.5}", "aggregation.kind=MajorityVote"]
+    local = ["privacy.trust=local", "server.step=0.01", "run.rounds=1"]
+    text = study_file.study_text(study_file.read_study("digits")).replace("epsilon = 4.0\n", "")
+    study = study_file.parsed_study(text, overrides=["server.tolerance=true", *FEW[2:], *FEW[:1], *signs, *local])
+    assert 0 < rounds.run_rounds(study, tmp_path, Here(1), quiet=True)["tolerance"] < 1
 
 
 def test_votes_too_many_to_count_are_refused_before_the_first_round(tmp_path: Path) -> None:
@@ -454,7 +469,9 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"probability": float("nan")}, "probability must be finite"),
     ({"mechanism": symbols(0.25, 0.5), "probability": 0.6}, "above 0.25, where a vote begins to harm, and at most 0.5"),
     ({"mechanism": Gaussian(clip=1, noise=1)}, "Gaussian has no tolerance here; mechanisms with one: Binomial"),
-    ({"mechanism": NoisySign(clip=1, noise=1)}, "NoisySign has no tolerance here"),
+    ({"sampling": 0}, "sampling must be positive, got 0"),
+    ({"sampling": 1.5}, "sampling must be .*1.*, got 1.5"),
+    ({"sampling": float("nan")}, "sampling must be finite, got nan"),
 ]
 
 

@@ -170,17 +170,35 @@ ANSWERS = [
     ),
     ("tolerance Cldp clip=0.1 epsilon=1 --honest 1000 --mean 0.1", "blind", "[F] Theorem 5", 997),
     ("tolerance Binomial clip=1 scale=9 trials=1 --honest 9 --mean 1e-4", "blind", "[F] Theorem 5, says nothing", 0),
-    ("tolerance Binomial clip=1 scale=9 trials=1 --honest 8 --mean 1e-4", "blind", "[F] Theorem 5, says nothing", None),
+    ("tolerance Binomial clip=1 scale=9 trials=1 --honest 8 --mean 1e-4", "blind", "[F] Theorem 5, says nothing", -1),
+    (f"{VOTE} --sampling 0.05", "blind", "[F] Theorem 8's (103) does not hold", 48),
+    ("tolerance NoisySign clip=1 noise=1 --honest 100 --mean 0.25", "blind", "no theorem speaks of this", 95),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("line", "attack", "theorem", "exact"), ANSWERS, ids=lambda value: str(value)[:60])
 def test_tolerance_names_the_attack_and_the_theorem(
-    line: str, attack: str, theorem: str, exact: int | None, capsys: pytest.CaptureFixture[str]
+    line: str, attack: str, theorem: str, exact: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     found = asked(line, capsys)
     assert (found["attack"], found["exact"]) == (attack, exact)
     assert found["proof"]["published"].startswith(theorem)
+
+
+def test_mechanisms_side_by_side_are_as_they_are_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    other = "NoisySign clip=0.1 noise=0.5"
+    found = asked(f"{VOTE} --sampling 0.5 --compare {other} --compare Cldp clip=0.1 epsilon=1", capsys)
+    assert [each["kind"] for each in found["compared"]] == ["NoisySign", "Cldp"]
+    alone = asked(VOTE.replace("Binomial clip=0.1 scale=0.5 trials=1", other) + " --sampling 0.5", capsys)
+    assert found["compared"][0] == alone
+    assert main([*shlex.split(VOTE), "--compare", *other.split()]) == 0
+    out = capsys.readouterr().out
+    assert [line.split()[-1] for line in out.splitlines() if "clip=" in line] == ["95", str(_exact(other, capsys))]
+
+
+def _exact(mechanism: str, capsys: pytest.CaptureFixture[str]) -> int:
+    found: int = asked(VOTE.replace("Binomial clip=0.1 scale=0.5 trials=1", mechanism), capsys)["exact"]
+    return found
 
 
 def test_tolerance_tells_people_the_same(capsys: pytest.CaptureFixture[str]) -> None:
@@ -208,6 +226,8 @@ TERNARY = "tolerance Ternary clip=0.1 spread=0.25 scale=0.5 --honest 50 --mean 0
         "tolerance Ternarize clip=0.1 scale=0.5 --honest 50 --mean 0.01",
         "tolerance StochasticSign clip=0.1 scale=5 --honest 3 --mean 0.001",
         "tolerance Cldp clip=0.1 epsilon=20 --honest 50 --mean 0.05 --probability 0.9",
+        "tolerance NoisySign clip=1 noise=1 --honest 50 --mean 0.3",
+        "tolerance Binomial clip=0.1 scale=0.5 trials=2 --honest 50 --mean 0.1 --sampling 0.5",
     ],
 )
 def test_every_kind_can_be_drawn(line: str, tmp_path: Path, recwarn: pytest.WarningsRecorder) -> None:
@@ -227,7 +247,10 @@ NO = [
     (VOTE.replace("100", "1e30"), "honest must be at most"),
     (VOTE.replace("Binomial", "Binomal"), "did you mean 'Binomial'"),
     ("tolerance Gaussian clip=1 noise=1 --honest 10 --mean 0.1", "Gaussian has no tolerance here"),
-    ("tolerance NoisySign clip=1 noise=1 --honest 10 --mean 0.1", "NoisySign has no tolerance here"),
+    (f"{VOTE} --sampling 0", "sampling must be positive"),
+    (f"{VOTE} --sampling 1.5", "sampling must be"),
+    (f"{VOTE} --compare Binomal clip=1", "did you mean 'Binomial'"),
+    (f"{VOTE} --compare Binomial clip=0.01 scale=1 trials=1", "mean must be at most the mechanism's peak = 0.01"),
     (VOTE.replace("scale=0.5", "scale=0.05"), "scale must be larger than peak"),
     (VOTE.replace("scale=0.5", "scale=nan"), "scale must be finite"),
     (f"{VOTE} --attack blnd", "did you mean 'blind'"),
