@@ -94,6 +94,14 @@ def test_a_record_costs_what_theory_says_and_the_client_beside_it(overrides: lis
     assert found["client"][1] == pytest.approx(69.12848, rel=1e-5)
 
 
+@pytest.mark.parametrize("name", ["fashion-records", "examples/fashion_curator.toml"])
+def test_the_studies_that_show_what_locality_costs_promise_a_record_the_same(name: str) -> None:
+    own = calibrated_study(study_file.read_study(name), 7850)
+    plan = Plan.of(own, 7850)
+    assert plan.event().unit == "record"
+    assert 7.9 < plan.epsilon(plan.releases_of_worst).upper <= own.privacy.epsilon == 8.0
+
+
 def test_a_clients_promise_has_the_records_beside_it() -> None:
     by_client, by_record = costs("privacy.unit=client"), costs()
     assert list(by_client) == ["client", "record"]
