@@ -26,7 +26,9 @@ FORMAT = 1  # of its lines
 class Journal:
     """Which clients were asked for a message, and how often."""
 
-    def __init__(self, directory: Path, study: Study, release: dict[str, Any] | None) -> None:
+    def __init__(
+        self, directory: Path, study: Study, release: dict[str, Any] | None, beside: list[dict[str, Any]] | None = None
+    ) -> None:
         """Open a run's ledger, its charges read back, or begin one; refused where it is another study's."""
         self._study = study
         self._path = directory / FILE
@@ -36,7 +38,7 @@ class Journal:
         self._lines = Writer(self._path)
         if not (known and self._path.stat().st_size):
             head = {"format": FORMAT, "kind": "ledger", "study": study.id.hex(), "study_format": identity.FORMAT,
-                    "release": release}  # fmt: skip
+                    "release": release, **({"beside": beside} if beside else {})}  # fmt: skip
             self._lines.append(head, durable=True)
             return
         first, *lines = self._path.read_text(encoding="utf-8").splitlines()

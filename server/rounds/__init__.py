@@ -24,7 +24,7 @@ from server.directory.checkpoint import State
 from server.directory.journal import Journal
 from server.directory.results import NOTHING, Totals, written_result
 from server.progress import Progress
-from server.rounds._header import header_of, released
+from server.rounds._header import header_of, released, released_beside
 from server.rounds._planning import planned, size_of
 from server.rounds.driver import Driver, Task
 from server.rounds.inbox import Inbox
@@ -87,7 +87,7 @@ class Rounds:
         self._check_header()
         start = State.begun(self.study, self.net.initial())
         self.state = checkpoint.load_checkpoint(directory, self.study.id, start) or start
-        self._journal = Journal(directory, self.study, released(self.plan))
+        self._journal = Journal(directory, self.study, released(self.plan), released_beside(self.plan))
         files.callback(self._journal.close)
         self._journal.check(self.state.round)
         if self.state.round and not self._has_records:

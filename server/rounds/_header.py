@@ -11,6 +11,7 @@ from fedpriv import records, wire
 from fedpriv.accounting.event import event_as_data
 from fedpriv.studies.judged import judged_attackers
 from fedpriv.studies.plan import Plan
+from fedpriv.studies.promise import promised_events, units_of
 from server.rounds._planning import size_of
 
 
@@ -56,3 +57,9 @@ def released(plan: Plan) -> dict[str, Any] | None:
     if not plan.study.privacy.promises:
         return None
     return event_as_data(plan.event())
+
+
+def released_beside(plan: Plan) -> list[dict[str, Any]]:
+    """A round's event for a run's other unit, where there is one: the ledger has it beside the promised one."""
+    units = units_of(plan.study)[1:]
+    return [event_as_data(each) for unit in units for each in promised_events(plan.study, plan.dimension, unit=unit)]
