@@ -102,7 +102,10 @@ class Policy:
         """The study that a server sends, refused before anything it names is imported or made."""
         if (fault := untrusted.fault(text)) is not None:
             raise Refused(fault)
-        for path in _imported(study_file.study_tables(text, name=asked_by)):
+        tables = study_file.study_tables(text, name=asked_by)
+        if isinstance(own := tables.get("privacy"), dict) and "file" in (own.get("mechanism") or {}):
+            raise Refused("the study names a file for its mechanism: a server sends the numbers")
+        for path in _imported(tables):
             if path not in self.imports:
                 raise Refused(f"the study imports {path!r}, which this client's policy does not list in imports")
         return study_file.parsed_study(text, name=asked_by)

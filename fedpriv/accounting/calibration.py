@@ -67,6 +67,10 @@ def _free_setting(kind: str, settings: Mapping[str, Any], free: str | None) -> s
     """The setting that is sought; what no value of it could mend is refused."""
     known = [field.name for field in fields(COSTED.named(kind))]
     needed = [field.name for field in fields(COSTED.named(kind)) if field.default is MISSING]
+    if not COSTED.named(kind).effects:
+        raise FedprivError(
+            f"{kind} has no setting to calibrate: what it draws is given as it is; fedpriv account costs it"
+        )
     if not free:
         missing = [name for name in needed if name not in settings]
         if not missing:

@@ -23,7 +23,7 @@ from fedpriv.curves.joint import joint
 from fedpriv.curves.tilting import log_moment
 from fedpriv.curves.tradeoff import Tradeoff
 from fedpriv.mechanisms import Binomial, Cldp, Gaussian, Histogram, Laplace, NoisySign, Ptr, StochasticSign, Ternary
-from fedpriv.mechanisms.abilities import AddsUp, trials_of
+from fedpriv.mechanisms.abilities import AddsUp, Proved, trials_of
 from fedpriv.mechanisms.ptr_pairs import Seen
 from fedpriv.trust import Central, Local, Sums
 
@@ -181,7 +181,8 @@ def seen_of(event: Event) -> Seen:
 def _coordinate_routes(event: Event, curve: Tradeoff | None = None, proof: str = "") -> list[Route]:
     """The worst pair of one coordinate, composed over coordinates and rounds."""
     curve = curve or event.mechanism.tradeoff(event.adjacency)
-    proof = proof or "exact pair of one coordinate, composed"
+    own = event.mechanism.proof if isinstance(event.mechanism, Proved) else "exact pair of one coordinate"
+    proof = proof or f"{own}, composed{' over the box around the ball' * (geometry_of(event.bound) == 'l2')}"
     if event.sampling == 1:
         return [Route(proof, ((curve, event.dimension * event.rounds),))]
     found = []
@@ -205,7 +206,7 @@ def _vector_routes(event: Event) -> list[Route]:
     if divergence is not None:
         found.append(Route("Rényi divergences of vectors (docs/proofs/renyi.md)", (), divergence))
     if not found or event.dimension <= BOXED:
-        found += _coordinate_routes(event, proof="exact pair of one coordinate, composed over the box around the ball")
+        found += _coordinate_routes(event)
     return found
 
 

@@ -24,6 +24,7 @@ from fedpriv.mechanisms import (
     Ternarize,
     Ternary,
 )
+from fedpriv.mechanisms.abilities import FiniteLaw
 from fedpriv.mechanisms.votes import Votes
 
 SURE = 1e9  # in the place of an infinite ratio: no sum of finite ones comes near it
@@ -68,6 +69,8 @@ def symbol_law(mechanism: Costed, x: float) -> tuple[int, Vector]:
     (-1, array([0.1, 0.6, 0.3]))
     """
     match mechanism:
+        case FiniteLaw():
+            return mechanism.alphabet[0], mechanism.symbol_law(x)
         case Votes():
             trials, _ = votes_of(mechanism)
             mass = np.exp(log_binomial(trials, share_at(mechanism, x), 0, trials))

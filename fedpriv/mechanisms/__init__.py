@@ -20,6 +20,7 @@ from fedpriv.mechanisms._skellam import Skellam
 from fedpriv.mechanisms.additive import Gaussian, Laplace
 from fedpriv.mechanisms.cldp import Cldp
 from fedpriv.mechanisms.ptr import Ptr
+from fedpriv.mechanisms.table import Table
 from fedpriv.mechanisms.ternary import Ternarize, Ternary
 from fedpriv.mechanisms.votes import Binomial, NoisySign, StochasticSign
 from fedpriv.registry import UNPROVED, Registry
@@ -42,6 +43,7 @@ __all__ = [
     "Ptr",
     "Skellam",
     "StochasticSign",
+    "Table",
     "Ternarize",
     "Ternary",
     "settings_of",
@@ -98,7 +100,7 @@ MECHANISMS = Registry(
     Mechanism,
     (
         BinomialNoise, Binomial, StochasticSign, Cldp, NoisySign, Ternary, Ternarize,
-        DiscreteGaussian, Skellam, Gaussian, Laplace,
+        DiscreteGaussian, Skellam, Gaussian, Laplace, Table,
     ),
     proof=UNPROVED,
 )  # fmt: skip

@@ -35,6 +35,45 @@ class FiniteNoise(Protocol):
         """The values of the noise, and the logarithms of their probabilities."""
 
 
+@runtime_checkable
+class FiniteLaw(Protocol):
+    """A symbol of a finite alphabet, whose probabilities can be written down for every input."""
+
+    @property
+    def alphabet(self) -> range:
+        """What may be sent."""
+
+    def symbol_law(self, x: float) -> Vector:
+        """P(symbol | x) of each symbol of the alphabet, in its order, for a number within the peak."""
+
+
+@runtime_checkable
+class Gapped(Protocol):
+    """Of its alphabet only some numbers are ever sent: they are packed by their places."""
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """Those that are, rising."""
+
+
+@runtime_checkable
+class Paired(Protocol):
+    """The inputs that are told apart best are not always ±peak."""
+
+    @property
+    def worst_inputs(self) -> list[tuple[float, float]]:
+        """Pairs of inputs, each told apart best at some ε."""
+
+
+@runtime_checkable
+class Proved(Protocol):
+    """It says itself why no pair of inputs gives away more than its curve."""
+
+    @property
+    def proof(self) -> str:
+        """In words."""
+
+
 def trials_of(mechanism: object) -> int:
     """M, the votes a coordinate of a mechanism that votes.
 

@@ -85,7 +85,7 @@ def _family(family: Registry[Any]) -> Schema:
 
 def _member(family: Registry[Any], kind: str) -> Schema:
     cls = family[kind]
-    settings = (*settings_of(cls), *family.beside)
+    settings = (*settings_of(cls), *family.beside, *getattr(cls, "read_once", ()))
     filled = {own.name for own in settings} if family in (CARRIERS, RELEASES) else {getattr(cls, "assumes", None)}
     needed = [own.name for own in settings if own.needed and own.name not in filled]  # one may be calibrated
     return {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import tomllib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -20,6 +21,7 @@ from fedpriv.wire import packed_bits
 from simulations.cli._command import JSON, Commands, add_command, option
 
 SHOWN_DELTAS = (1e-3, 1e-5, 1e-6, 1e-8, 1e-10)  # at which ε is shown where neither δ nor ε is asked for
+LONGEST = 60  # characters of a list that is shown whole
 USUAL = 1e-5  # the δ at which theorems are compared where none is given
 
 ACCOUNT_HELP = """\
@@ -39,7 +41,7 @@ example:
 
 
 def settings_from(words: Iterable[str]) -> dict[str, Any]:
-    """name=value words as settings: whole numbers stay whole."""
+    """name=value words as settings: whole numbers stay whole, lists are written as in TOML, other words stay words."""
     found: dict[str, Any] = {}
     for word in words:
         name, equals, text = word.partition("=")
@@ -47,13 +49,42 @@ def settings_from(words: Iterable[str]) -> dict[str, Any]:
             raise FedprivError(f"settings are written name=value, got {word!r}")
         if name in found:
             raise FedprivError(f"{name} is given twice")
+        if text.startswith("["):
+            found[name] = _list_from(name, text)
+            continue
         try:
             value = int(text) if text.lstrip("+-").isdigit() else float(text)
         except ValueError:
-            raise FedprivError(f"{name} must be a number, got {text[:40]!r}") from None
+            found[name] = text
+            continue
         real = "." in text or "e" not in text.lower() or abs(value) >= 2**53  # 1e6 is whole; 1.0 and 1e-3 are not
         found[name] = value if real or value != int(value) else int(value)
     return found
+
+
+def _list_from(name: str, text: str) -> list[Any]:
+    """A list as in TOML."""
+    try:
+        found: list[Any] = tomllib.loads(f"own = {text}")["own"]
+    except (tomllib.TOMLDecodeError, RecursionError, ValueError):
+        raise FedprivError(f"{name} must be a list such as [0.5, 0.5], got {text[:40]!r}") from None
+    return found
+
+
+def settings_words(settings: Mapping[str, Any]) -> str:
+    """Settings in one line, numbers in as many digits as tell them; of long lists how long they are.
+
+    >>> settings_words({"clip": 0.1, "levels": (-1.0, 1.0)})
+    'clip=0.1 levels=[-1, 1]'
+    """
+    return " ".join(f"{name}={_value_words(value)}" for name, value in settings.items())
+
+
+def _value_words(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        inner = ", ".join(map(_value_words, value))
+        return f"[{inner}]" if len(inner) <= LONGEST else f"[{len(value)} of them]"
+    return f"{value:.12g}" if isinstance(value, float | int) else str(value)
 
 
 def as_whole(text: str) -> int:
@@ -213,8 +244,7 @@ def _account_of(mechanism: Mechanism | Ptr | Histogram | Exponential, options: a
 
 
 def _title(own: Mapping[str, Any]) -> str:
-    settings = " ".join(f"{name}={value:.12g}" for name, value in own["settings"].items())
-    return f"{own['kind']} {settings}"
+    return f"{own['kind']} {settings_words(own['settings'])}"
 
 
 def _table(own: Mapping[str, Any]) -> str:

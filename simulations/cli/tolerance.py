@@ -11,7 +11,7 @@ from fedpriv.errors import FedprivError
 from fedpriv.mechanisms import MECHANISMS, settings_of
 from fedpriv.tolerance import Vote
 from simulations.cli._command import JSON, Commands, add_command, option
-from simulations.cli.account import as_real, as_whole, settings_from, show_found
+from simulations.cli.account import as_real, as_whole, settings_from, settings_words, show_found
 
 HELP = """\
 published   what the theorem of [F] that speaks of these attackers says: a Chernoff bound, for any honest data
@@ -103,9 +103,11 @@ def attackers_words(vote: Vote) -> str:
 
 def tolerance_table(found: dict[str, Any]) -> str:
     """What `tolerance_report` says of a vote, for people."""
-    settings = " ".join(f"{name}={value:.12g}" for name, value in found["settings"].items())
     rows = [(name, found[name], found["proof"][name]) for name in ("published", "hoeffding", "exact")]
-    lines = [f"{found['kind']} {settings}", f"  {found['honest']:,} honest clients of mean {found['mean']:g}"]
+    lines = [
+        f"{found['kind']} {settings_words(found['settings'])}",
+        f"  {found['honest']:,} honest clients of mean {found['mean']:g}",
+    ]
     lines.append(f"  {found['assumptions']['attackers']}")
     width = max(len(_short(value)) for _, value, _ in rows) + 2
     lines += [f"  {name:<12}{_short(value):<{width}}{proof}" for name, value, proof in rows]
