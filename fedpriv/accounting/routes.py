@@ -24,7 +24,9 @@ from fedpriv.curves.tilting import log_moment
 from fedpriv.curves.tradeoff import Tradeoff
 from fedpriv.mechanisms import Binomial, Cldp, Gaussian, Histogram, Laplace, NoisySign, Ptr, StochasticSign, Ternary
 from fedpriv.mechanisms.abilities import AddsUp, Proved, trials_of
+from fedpriv.mechanisms.own import is_own
 from fedpriv.mechanisms.ptr_pairs import Seen
+from fedpriv.registry import kind_of
 from fedpriv.trust import Central, Local, Sums
 
 SET_ASIDE = 1e-12  # of δ: all that a secure-aggregation certificate may leave to an unlucky number of coins
@@ -182,6 +184,8 @@ def _coordinate_routes(event: Event, curve: Tradeoff | None = None, proof: str =
     """The worst pair of one coordinate, composed over coordinates and rounds."""
     curve = curve or event.mechanism.tradeoff(event.adjacency)
     own = event.mechanism.proof if isinstance(event.mechanism, Proved) else "exact pair of one coordinate"
+    if is_own(event.mechanism):
+        own = f"pair of one coordinate, the worst by the word of {kind_of(event.mechanism)} ({own})"
     proof = proof or f"{own}, composed{' over the box around the ball' * (geometry_of(event.bound) == 'l2')}"
     if event.sampling == 1:
         return [Route(proof, ((curve, event.dimension * event.rounds),))]

@@ -70,7 +70,10 @@ def symbol_law(mechanism: Costed, x: float) -> tuple[int, Vector]:
     """
     match mechanism:
         case FiniteLaw():
-            return mechanism.alphabet[0], mechanism.symbol_law(x)
+            alphabet = mechanism.alphabet
+            law = np.zeros(alphabet[-1] - alphabet[0] + 1)
+            law[:: alphabet.step] = mechanism.symbol_law(x)
+            return alphabet[0], law
         case Votes():
             trials, _ = votes_of(mechanism)
             mass = np.exp(log_binomial(trials, share_at(mechanism, x), 0, trials))

@@ -17,6 +17,7 @@ from fedpriv.bounds.clipping import Matrix
 from fedpriv.channel.encoding import Noise, encoded_packed
 from fedpriv.errors import FedprivError, one_of
 from fedpriv.mechanisms import Mechanism
+from fedpriv.mechanisms.own import try_own
 from fedpriv.trust import Adjacency, Trust, Unit
 
 How = Literal["clip", "normalise", "coordinates"]
@@ -40,6 +41,7 @@ class Channel:
     mechanism: Mechanism
 
     def __post_init__(self) -> None:
+        try_own(self.mechanism)
         check_same(self.bound, self.mechanism)
 
     @staticmethod

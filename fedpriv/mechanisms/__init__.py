@@ -23,7 +23,7 @@ from fedpriv.mechanisms.ptr import Ptr
 from fedpriv.mechanisms.table import Table
 from fedpriv.mechanisms.ternary import Ternarize, Ternary
 from fedpriv.mechanisms.votes import Binomial, NoisySign, StochasticSign
-from fedpriv.registry import UNPROVED, Registry
+from fedpriv.registry import Registry
 from fedpriv.trust import Adjacency
 
 __all__ = [
@@ -102,13 +102,10 @@ MECHANISMS = Registry(
         BinomialNoise, Binomial, StochasticSign, Cldp, NoisySign, Ternary, Ternarize,
         DiscreteGaussian, Skellam, Gaussian, Laplace, Table,
     ),
-    proof=UNPROVED,
 )  # fmt: skip
 Costed = Mechanism | Ptr | Histogram | Exponential
 # With releases of whole batches of records, which are costed and never sent as they are.
-COSTED: Registry[Costed] = Registry(
-    "mechanism", Mechanism, (*MECHANISMS.values(), Ptr, Histogram, Exponential), proof=UNPROVED
-)
+COSTED: Registry[Costed] = Registry("mechanism", Mechanism, (*MECHANISMS.values(), Ptr, Histogram, Exponential))
 
 
 def settings_of(mechanism: Costed) -> dict[str, Any]:

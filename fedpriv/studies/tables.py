@@ -167,7 +167,7 @@ class Privacy:
     @property
     def sends_reals(self) -> bool:
         """Whether a message is of reals, not of symbols."""
-        return self.is_plain or sends_reals(CARRIERS[self.mechanism.kind])
+        return self.is_plain or sends_reals(CARRIERS.named(self.mechanism.kind))
 
     @property
     def promises(self) -> bool:

@@ -127,7 +127,8 @@ def _log_chances(mechanism: Any, x: Rows) -> Callable[[Rows], Rows]:
     """ln P(symbol | x) of what is sent for each of these inputs; of what never is as of a chance of 1e−300."""
     inputs, place = np.unique(x, return_inverse=True)
     logs = np.log(np.maximum([mechanism.symbol_law(float(own)) for own in inputs], 1e-300))
-    return lambda seen: logs[place.reshape(np.shape(x)), np.asarray(seen, np.int64) - mechanism.alphabet[0]]
+    lowest, step = mechanism.alphabet[0], mechanism.alphabet.step
+    return lambda seen: logs[place.reshape(np.shape(x)), (np.asarray(seen, np.int64) - lowest) // step]
 
 
 def _total(terms: Rows) -> float:

@@ -6,9 +6,11 @@ import argparse
 import json
 import tomllib
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 from fedpriv import records
+from fedpriv._base.own_modules import look_for_modules
 from fedpriv.accounting.account import Account, Cost
 from fedpriv.accounting.calibration import calibrate
 from fedpriv.accounting.event import by_hand, event_as_data
@@ -153,6 +155,7 @@ def run_account(options: argparse.Namespace) -> None:
     """Print the account of one mechanism, or of several side by side."""
     if options.delta is not None and options.epsilon is not None:
         raise FedprivError("give --delta or --epsilon, not both")
+    look_for_modules(Path.cwd())  # for module:Class
     accounts = [
         _account_of(COSTED.made(kind, settings_from(words)), options)
         for kind, *words in ([options.kind, *options.settings], *options.compare)
@@ -171,6 +174,7 @@ def run_calibrate(options: argparse.Namespace) -> None:
     if options.epsilon is None or options.delta is None:
         raise FedprivError("calibrate needs a target: --epsilon and --delta")
     whole(rounds=options.rounds)
+    look_for_modules(Path.cwd())
     facts = _facts(options)
     mechanism, cost = calibrate(
         options.kind, settings_from(options.settings), lambda own: by_hand(own, **facts), epsilon=options.epsilon,
@@ -263,7 +267,8 @@ def _table(own: Mapping[str, Any]) -> str:
     else:
         rows.append((f"δ at ε = {own['at_epsilon']:g}", _span(own["delta"])))
     seen = ", were every message seen" * sums_only(own["trust"])
-    rows.append(("Gaussian DP", "none" if own["mu"] is None else f"μ = {own['mu']:.7g} certified{seen}"))
+    word = "by its word" if ":" in own["kind"] else "certified"
+    rows.append(("Gaussian DP", "none" if own["mu"] is None else f"μ = {own['mu']:.7g} {word}{seen}"))
     rows.append(("proof, upper", own["proof"]["upper"]))
     rows.append(("proof, lower", own["proof"]["lower"]))
     bits, words = own["bits"], {"exact": "", "expected": ", expected", "at most": " at most, expected"}

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from fedpriv._base.files import replace_file
+from fedpriv._base.own_modules import look_for_modules
 from fedpriv.errors import FedprivError
 from fedpriv.mechanisms import MECHANISMS, settings_of
 from fedpriv.tolerance import Vote
@@ -65,6 +66,7 @@ def run(options: argparse.Namespace) -> None:
     """Print how many attackers are survived, and draw it where that is asked for."""
     if options.attack is not None and options.probability is not None:
         raise FedprivError("give --attack or --probability, not both")
+    look_for_modules(Path.cwd())  # for module:Class
     mechanism = MECHANISMS.made(options.kind, settings_from(options.settings))
     vote = Vote(
         mechanism=mechanism, honest=options.honest, mean=options.mean, attack=options.attack or "blind",
