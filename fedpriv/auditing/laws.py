@@ -17,6 +17,7 @@ from fedpriv.mechanisms import (
     BinomialNoise,
     Costed,
     DiscreteGaussian,
+    DiscreteLaplace,
     Gaussian,
     Laplace,
     Mechanism,
@@ -49,6 +50,9 @@ def log_ratio(mechanism: Mechanism, x: float, y: float) -> Ratio:
             first, last = (int(each) for each in mechanism.grid.index([x, y]))
             rate = (first - last) / mechanism.sigma**2
             return lambda seen: (np.asarray(seen, float) - (first + last) / 2) * rate
+        case DiscreteLaplace():
+            first, last = (int(each) for each in mechanism.grid.index([x, y]))
+            return lambda seen: (np.abs(np.asarray(seen, float) - last) - np.abs(seen - first)) / mechanism.scale
         case BinomialNoise() | Skellam():
             k, mass = mechanism.law
             first, last = (int(each) for each in mechanism.grid.index([x, y]))

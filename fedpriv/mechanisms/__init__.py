@@ -16,10 +16,13 @@ from fedpriv.curves.tradeoff import Tradeoff
 from fedpriv.mechanisms._discrete import BinomialNoise, DiscreteGaussian
 from fedpriv.mechanisms._exponential import Exponential
 from fedpriv.mechanisms._histogram import Histogram
+from fedpriv.mechanisms._laplace import DiscreteLaplace
 from fedpriv.mechanisms._skellam import Skellam
 from fedpriv.mechanisms.additive import Gaussian, Laplace
 from fedpriv.mechanisms.cldp import Cldp
 from fedpriv.mechanisms.ptr import Ptr
+from fedpriv.mechanisms.response import RandomisedResponse, Sign
+from fedpriv.mechanisms.shaped import ShapedBinomial
 from fedpriv.mechanisms.table import Table
 from fedpriv.mechanisms.ternary import Ternarize, Ternary
 from fedpriv.mechanisms.votes import Binomial, NoisySign, StochasticSign
@@ -34,6 +37,7 @@ __all__ = [
     "Cldp",
     "Costed",
     "DiscreteGaussian",
+    "DiscreteLaplace",
     "Exponential",
     "Gaussian",
     "Histogram",
@@ -41,6 +45,9 @@ __all__ = [
     "Mechanism",
     "NoisySign",
     "Ptr",
+    "RandomisedResponse",
+    "ShapedBinomial",
+    "Sign",
     "Skellam",
     "StochasticSign",
     "Table",
@@ -100,7 +107,7 @@ MECHANISMS = Registry(
     Mechanism,
     (
         BinomialNoise, Binomial, StochasticSign, Cldp, NoisySign, Ternary, Ternarize,
-        DiscreteGaussian, Skellam, Gaussian, Laplace, Table,
+        DiscreteGaussian, Skellam, Gaussian, Laplace, Table, RandomisedResponse, ShapedBinomial, DiscreteLaplace, Sign,
     ),
 )  # fmt: skip
 Costed = Mechanism | Ptr | Histogram | Exponential

@@ -16,7 +16,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedpriv._base.arrays import Symbols, Vector, finite_floats
 from fedpriv.curves.atoms import ROUNDING, Atoms
-from fedpriv.curves.pair import hull_of
 from fedpriv.curves.tradeoff import Tradeoff
 from fedpriv.errors import FedprivError, at_most, finite_inputs, positive, probability, real
 from fedpriv.mechanisms._table_file import read_table
@@ -173,8 +172,7 @@ class Table:
         while len(curves) > 1:  # by twos, so that rounding adds up little
             pairs = zip(curves[::2], curves[1::2], strict=False)
             curves = [one.hull(two) for one, two in pairs] + curves[len(curves) // 2 * 2 :]
-        whole = curves[0]
-        return whole if whole.symmetric else Tradeoff(hull_of(whole.pair, whole.inverse.pair, balanced=True))
+        return curves[0] if curves[0].symmetric else curves[0].hull(curves[0].inverse)
 
     @cached_property
     def worst_inputs(self) -> list[tuple[float, float]]:

@@ -96,7 +96,7 @@ class Binomial:
     def between(self, x: float, y: float) -> Tradeoff:
         """The curve that separates two inputs of one coordinate."""
         finite_inputs(x, y)
-        return _votes_between(self.trials, self.chance(np.clip([float(x), float(y)], -self.peak, self.peak)))
+        return votes_between(self.trials, self.chance(np.clip([float(x), float(y)], -self.peak, self.peak)))
 
     def tradeoff(self, adjacency: Adjacency = "replace") -> Tradeoff:
         """The worst pair of one coordinate: r against −r.
@@ -146,7 +146,7 @@ class StochasticSign:
     def between(self, x: float, y: float) -> Tradeoff:
         """The curve that separates two inputs of one coordinate."""
         finite_inputs(x, y)
-        return _votes_between(1, self.chance(np.clip([float(x), float(y)], -self.peak, self.peak)))
+        return votes_between(1, self.chance(np.clip([float(x), float(y)], -self.peak, self.peak)))
 
     def tradeoff(self, adjacency: Adjacency = "replace") -> Tradeoff:
         """The worst pair of one coordinate: r against −r.
@@ -199,7 +199,7 @@ class NoisySign:
     def between(self, x: float, y: float) -> Tradeoff:
         """The curve that separates two inputs of one coordinate."""
         finite_inputs(x, y)
-        return _votes_between(1, self.chance(np.clip([float(x), float(y)], -self.peak, self.peak)))
+        return votes_between(1, self.chance(np.clip([float(x), float(y)], -self.peak, self.peak)))
 
     def tradeoff(self, adjacency: Adjacency = "replace") -> Tradeoff:
         """The worst pair of one coordinate: r against −r; 2r/s-GDP at most, as the Gaussian it comes from.
@@ -228,7 +228,7 @@ def _signs(chance: Probabilities, x: ArrayLike, peak: float, rng: Generator) -> 
     return 2 * sampling_exact.bernoulli(chance, rng, at=x, within=peak).view(np.int8) - 1
 
 
-def _votes_between(trials: int, chance: Vector) -> Tradeoff:
+def votes_between(trials: int, chance: Vector) -> Tradeoff:
     """Bin(M, p) against Bin(M, p'), with the losses by formula: k·ln(p'/p) + (M − k)·ln((1−p')/(1−p))."""
     p, q = float(chance[0]), float(chance[1])
     if p == q:

@@ -16,6 +16,7 @@ from fedpriv.mechanisms import (
     Binomial,
     BinomialNoise,
     DiscreteGaussian,
+    DiscreteLaplace,
     Gaussian,
     Laplace,
     Mechanism,
@@ -49,6 +50,9 @@ def of_messages(mechanism: Mechanism, x: Rows, y: Rows) -> Score:
         case DiscreteGaussian():
             i, j = mechanism.grid.index(x), mechanism.grid.index(y)
             return lambda seen: _total((np.asarray(seen, float) - (i + j) / 2) * ((i - j) / mechanism.sigma**2))
+        case DiscreteLaplace():
+            i, j = mechanism.grid.index(x), mechanism.grid.index(y)
+            return lambda seen: _total((np.abs(np.asarray(seen, float) - j) - np.abs(seen - i)) / mechanism.scale)
         case BinomialNoise() | Skellam():  # one law, moved by the grid point that is sent
             k, mass = mechanism.law
             table = np.concatenate(([-SURE], mass, [-SURE]))  # past either end is what cannot be sent

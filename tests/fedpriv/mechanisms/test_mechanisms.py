@@ -22,6 +22,7 @@ from fedpriv.mechanisms import (
     Gaussian,
     Laplace,
     NoisySign,
+    Sign,
     Skellam,
     StochasticSign,
     Ternarize,
@@ -130,7 +131,8 @@ def test_neither_shape_nor_dtype_nor_memory_order_change_a_bit(mechanism: Any) -
 def test_the_same_state_gives_the_same_bits_and_another_state_others(mechanism: Any) -> None:
     x = np.linspace(-1, 1, 4096)
     assert np.array_equal(mechanism.encode(x, rng(3)), mechanism.encode(x, rng(3)))
-    assert not np.array_equal(mechanism.encode(x, rng(3)), mechanism.encode(x, rng(4)))
+    other = mechanism.encode(x, rng(4))
+    assert np.array_equal(mechanism.encode(x, rng(3)), other) == isinstance(mechanism, Sign)  # which draws nothing
 
 
 @each(ALL)

@@ -27,6 +27,7 @@ from fedpriv.mechanisms import (
     Gaussian,
     Laplace,
     NoisySign,
+    Sign,
     Skellam,
     StochasticSign,
     Ternarize,
@@ -70,7 +71,7 @@ def messages(mechanism: Any, seed: int = 1) -> np.ndarray:
 
 
 def decoded(mechanism: Any, total: Any, count: int) -> np.ndarray:
-    return mechanism.decode(total, count) if decodes(mechanism) else np.asarray(total, float) / count
+    return mechanism.decode(total, count) if decodes(mechanism) else total / count - float(mechanism.centre)
 
 
 def test_every_kind_of_mechanism_is_in_the_table() -> None:
@@ -254,6 +255,7 @@ def test_a_majority_behind_a_step_that_chooses_rows_adds_up_the_trials_of_those(
     rows = messages(mechanism)
     seen = directions.rows_seen(asked, rows).astype(np.float32)
     kept = [row for row in range(CLIENTS) if (seen[row] == Shortest()(seen)).all(axis=1).any()]
-    assert len(kept) == 19
+    assert len(kept) == (CLIENTS if isinstance(mechanism, Sign) else 19)  # whose messages are all the same
+    kept = kept[:19]
     expected = directions.of_sum(study(mechanism, "aggregation.kind=MajorityVote"), 1, rows[kept].sum(axis=0), 19)
     assert (directions.of_rows(asked, 1, seen) == expected).all()
