@@ -107,7 +107,8 @@ MECHANISMS = Registry(
     Mechanism,
     (
         BinomialNoise, Binomial, StochasticSign, Cldp, NoisySign, Ternary, Ternarize,
-        DiscreteGaussian, Skellam, Gaussian, Laplace, Table, RandomisedResponse, ShapedBinomial, DiscreteLaplace, Sign,
+        DiscreteGaussian, Skellam, DiscreteLaplace, Gaussian, Laplace,
+        Table, RandomisedResponse, ShapedBinomial, Sign,
     ),
 )  # fmt: skip
 Costed = Mechanism | Ptr | Histogram | Exponential
