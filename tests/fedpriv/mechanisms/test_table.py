@@ -14,15 +14,17 @@ from hypothesis import strategies as st
 from numpy.random import PCG64, Generator
 from pytest import approx
 
+import fedpriv as fp
+from fedpriv._base.tables import inline_toml
 from fedpriv.accounting.account import Account
 from fedpriv.accounting.event import by_hand, event_as_data, event_of
 from fedpriv.auditing.laws import log_ratio
 from fedpriv.errors import FedprivError
-from fedpriv.mechanisms import MECHANISMS, Table, Ternary
+from fedpriv.mechanisms import MECHANISMS, Table, Ternary, settings_of
 from fedpriv.packed.symbols import packing_of
 from fedpriv.packed.tally import Tally
 from fedpriv.randomness.exact import Chosen
-from fedpriv.studies.file import parsed_study, study_text
+from fedpriv.studies.file import parsed_study, read_study, study_text
 
 ALPHA = np.linspace(0, 1, 401)
 TERNARY = Ternary(clip=0.1, spread=0.25, scale=0.5)
@@ -151,6 +153,22 @@ def test_an_audit_knows_the_likelihood_of_each_symbol() -> None:
     table = as_table(TERNARY, -0.1, 0.1)
     ratio, other = log_ratio(table, 0.1, -0.1), log_ratio(TERNARY, 0.1, -0.1)
     assert ratio(np.array([0, 1, 2])) == approx(other(np.array([-1, 0, 1])))
+
+
+def test_a_run_by_a_table_of_ternary_learns_as_much_at_the_same_cost(tmp_path: Path) -> None:
+    own = Ternary(clip=0.2, spread=0.4, scale=1.0)
+    small = ["clients.count=400", "clients.byzantine=0", "run.rounds=15", "run.evaluate_every=15"]
+    digits = study_text(read_study("digits")).replace("epsilon = 4.0\n", "")
+    found = []
+    for mechanism in (own, as_table(own, -0.2, 0.2)):
+        table = inline_toml({"kind": type(mechanism).__name__} | settings_of(mechanism))
+        changed = [f"privacy.mechanism={table}", "privacy.norm=coordinates", "privacy.trust=local", *small]
+        out = str(tmp_path / type(mechanism).__name__)
+        found.append(fp.run(parsed_study(digits, overrides=changed), out, quiet=True))
+    ternary, same = found
+    assert same.last("accuracy") == approx(ternary.last("accuracy"), abs=0.06)
+    assert same.last("accuracy") > 0.6
+    assert same.epsilon["upper"] == approx(ternary.epsilon["upper"], rel=1e-9)
 
 
 def test_a_symbol_that_only_one_level_sends_is_named() -> None:
