@@ -104,7 +104,9 @@ class Policy:
         if (fault := untrusted.fault(text)) is not None:
             raise Refused(fault)
         tables = study_file.study_tables(text, name=asked_by)
-        if isinstance(own := tables.get("privacy"), dict) and "file" in (own.get("mechanism") or {}):
+        privacy = tables.get("privacy")
+        mechanism = privacy.get("mechanism") if isinstance(privacy, dict) else None
+        if isinstance(mechanism, dict) and "file" in mechanism:
             raise Refused("the study names a file for its mechanism: a server sends the numbers")
         for path in _imported(tables):
             if path not in self.imports:

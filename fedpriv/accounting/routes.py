@@ -186,7 +186,8 @@ def _coordinate_routes(event: Event, curve: Tradeoff | None = None, proof: str =
     own = event.mechanism.proof if isinstance(event.mechanism, Proved) else "exact pair of one coordinate"
     if is_own(event.mechanism):
         own = f"pair of one coordinate, the worst by the word of {kind_of(event.mechanism)} ({own})"
-    proof = proof or f"{own}, composed{' over the box around the ball' * (geometry_of(event.bound) == 'l2')}"
+    around = " over the box around the ball" * (event.dimension > 1 and geometry_of(event.bound) == "l2")
+    proof = proof or f"{own}, composed{around}"
     if event.sampling == 1:
         return [Route(proof, ((curve, event.dimension * event.rounds),))]
     found = []

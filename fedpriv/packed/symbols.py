@@ -86,7 +86,7 @@ def sends_reals(kind: type[Any]) -> bool:
     >>> [name for name, kind in MECHANISMS.items() if sends_reals(kind)]
     ['Gaussian', 'Laplace']
     """
-    return kind.alphabet is None and not hasattr(kind, "grid")
+    return getattr(kind, "alphabet", kind) is None and not hasattr(kind, "grid")
 
 
 def whole_numbers(mechanism: Mechanism) -> range | None:
