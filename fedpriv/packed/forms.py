@@ -99,8 +99,8 @@ class Planes:
 class Places:
     """A few numbers with gaps between them, ⌈log₂ K⌉ bits a coordinate: the place of each among the K, by `Planes`.
 
-    >>> Places((0, 1, 7)).pack(np.array([[7, 0, 1]])), Places((0, 1, 7)).unpack(np.array([[0b10000100]], np.uint8), 3)
-    (array([[132]], dtype=uint8), array([[7, 0, 1]], dtype=uint8))
+    >>> Places((0, 1, 7)).pack(np.array([[7, 0, 1]])), Places((0, 1, 7)).unpack(np.array([[0b001_100_00]], np.uint8), 3)
+    (array([[48]], dtype=uint8), array([[7, 0, 1]], dtype=uint8))
     """
 
     numbers: tuple[int, ...]  # rising

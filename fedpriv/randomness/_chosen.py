@@ -22,7 +22,7 @@ class Chosen:
 
     >>> own = Chosen.of([[0.5, 0.5, 0.0], [0.0, 0.0, 3.0]])
     >>> own.draw(np.array([0, 0, 1, 0]), np.random.default_rng(1))
-    array([1, 0, 2, 0])
+    array([1, 1, 2, 1])
     """
 
     laws: tuple[Cumulative, ...]
