@@ -212,6 +212,8 @@ def fitted_settings(cls: type[Any] | None, settings: Mapping[str, Any]) -> dict[
     >>> fitted_settings(Poisson, {"rate": 1})
     {'rate': 1.0}
     """
+    if cls is not None and hasattr(cls, "filled"):  # it reads some of them from a file
+        settings = cls.filled(settings)
     types: dict[str, list[Any]] = {}
     with suppress(*FAULTS):  # somebody's own class may have types that are none of ours
         types = {} if cls is None else {own.name: [each.type for each in own.options] for own in settings_of(cls)}

@@ -52,6 +52,19 @@ def test_a_mechanism_of_ones_own_is_unbiased_and_has_a_price(capsys: pytest.Capt
     assert low <= high < 1.001 * low
 
 
+def test_messages_by_a_mechanism_of_ones_own_are_learnt_from(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert accuracy("own_mechanism", tmp_path / "own") > 0.7
+    result = json.loads((tmp_path / "own" / "result.json").read_text(encoding="utf-8"))
+    assert result["by_word_of"] == "own_mechanism:TwoVotes"
+    assert 0 < result["epsilon"]["lower"] <= result["epsilon"]["upper"] < float("inf")
+    assert main(["report", str(tmp_path / "own")]) == 0
+    assert "own_mechanism:TwoVotes, tried and not proved" in capsys.readouterr().out + "".join(
+        file.read_text(encoding="utf-8") for file in (tmp_path / "own").rglob("*.html")
+    )
+
+
 def test_every_example_is_in_the_list_and_is_run_here() -> None:
     listed = (EXAMPLES / "README.md").read_text(encoding="utf-8")
     here = Path(__file__).read_text(encoding="utf-8")

@@ -11,11 +11,16 @@ from fedpriv.mechanisms import (
     BinomialNoise,
     Cldp,
     DiscreteGaussian,
+    DiscreteLaplace,
     Gaussian,
     Laplace,
     NoisySign,
+    RandomisedResponse,
+    ShapedBinomial,
+    Sign,
     Skellam,
     StochasticSign,
+    Table,
     Ternarize,
     Ternary,
 )
@@ -33,6 +38,13 @@ TRIED: list[Any] = [  # of clip 1; a kind that stands in no other table has peak
     Skellam(clip=1.0, levels=4, noise=4),
     Gaussian(clip=1.0, noise=5),
     Laplace(clip=1.0, noise=10),
+    RandomisedResponse(clip=1.0, levels=3, epsilon=1.0),
+    ShapedBinomial(clip=1.0, peak=0.5, trials=4, low=0.4, high=0.6, shape="sine"),
+    DiscreteLaplace(clip=1.0, levels=8, noise=2.0),
+    Sign(clip=1.0),
+    Table(  # a vote that says how sure it is: twice as much as that weighs it
+        levels=(-1.0, 0.0, 1.0), chances=((0.4, 0.3, 0.15, 0.15), (0.25, 0.25, 0.25, 0.25), (0.15, 0.15, 0.3, 0.4))
+    ),
 ]
 
 

@@ -83,7 +83,8 @@ class Policy:
     def __post_init__(self) -> None:
         """Refuse a node's policy whose settings do not fit their kinds, or one another."""
         check_fields(self)
-        one_of([*MECHANISMS, *RELEASES], **{f"mechanisms: {kind}": kind for kind in self.mechanisms or ()})
+        shipped = [kind for kind in self.mechanisms or () if ":" not in kind]  # others are among its imports
+        one_of([*MECHANISMS, *RELEASES], **{f"mechanisms: {kind}": kind for kind in shipped})
         for name in ("budget", "round"):
             if (own := getattr(self, name)) is not None and not own.delta < 1:
                 raise FedprivError(f"{name}.delta must be below 1, got {own.delta}: 1 allows everything")
@@ -103,7 +104,12 @@ class Policy:
         """The study that a server sends a node, refused before anything it names is imported or made."""
         if (fault := untrusted.fault(text)) is not None:
             raise Refused(fault)
-        for path in _imported(study_file.study_tables(text, name=asked_by)):
+        tables = study_file.study_tables(text, name=asked_by)
+        privacy = tables.get("privacy")
+        mechanism = privacy.get("mechanism") if isinstance(privacy, dict) else None
+        if isinstance(mechanism, dict) and "file" in mechanism:
+            raise Refused("the study names a file for its mechanism: a server sends the numbers")
+        for path in _imported(tables):
             if path not in self.imports:
                 raise Refused(f"the study imports {path!r}, which this client's policy does not list in imports")
         return study_file.parsed_study(text, name=asked_by)

@@ -27,3 +27,10 @@ def look_for_modules(folder: Path) -> None:
         sys.path.append(own)
     if os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())
+
+
+def beside_study(name: str) -> Path:
+    """A file that a study names: as it stands in the directory one is in, else beside the study that was looked at."""
+    own = Path(name)
+    beside = Path(os.environ.get(MODULES) or ".") / own
+    return own if own.exists() or not beside.exists() else beside

@@ -7,7 +7,7 @@ from math import sqrt
 from typing import NamedTuple, assert_never
 
 from fedpriv.accounting.event import Event, levels_of
-from fedpriv.accounting.routes import JOINT, REPLACED, replaced_on_a_sum, seen_as_one, seen_of, share_at, votes_of
+from fedpriv.accounting.routes import JOINT, REPLACED, replaced_on_a_sum, seen_as_one, seen_of
 from fedpriv.bounds import geometry_of
 from fedpriv.bounds import sums as secure_aggregation
 from fedpriv.bounds.vectors import OUTWARD
@@ -15,7 +15,7 @@ from fedpriv.curves.compose import Part
 from fedpriv.curves.joint import joint
 from fedpriv.curves.tradeoff import Tradeoff
 from fedpriv.mechanisms import Gaussian, Histogram, Laplace, Mechanism, Ptr, Ternary
-from fedpriv.mechanisms.abilities import AddsUp
+from fedpriv.mechanisms.abilities import AddsUp, Paired, share_at, votes_of
 from fedpriv.mechanisms.ptr_pairs import ptr_attained
 from fedpriv.randomness.grid import FINE
 from fedpriv.trust import Central, Local, Sums
@@ -65,6 +65,14 @@ def _in_every_round(event: Event, proof: str, curve: Tradeoff) -> Witness:
 
 def _on_every_level(event: Event, mechanism: Mechanism) -> list[Witness]:
     """Witnesses ±level on as many coordinates as the event's bound allows, one or several for each level."""
+    if isinstance(mechanism, Paired) and (event.dimension == 1 or geometry_of(event.bound) != "l2"):
+        found = [_composed(event, mechanism.between(*pair), event.dimension) for pair in mechanism.worst_inputs]
+        told = [f"explicit pair {x:g} and {y:g}" for x, y in mechanism.worst_inputs]
+        return [
+            one._replace(proof=one.proof.replace("explicit pair ±peak", words))
+            for words, own in zip(told, found, strict=True)
+            for one in own
+        ]
     pairs = [(_ends(mechanism, event, level), count) for level, count in levels_of(event)]
     return [witness for pair, count in pairs for witness in _composed(event, pair, count)]
 

@@ -68,6 +68,10 @@ def _free_setting(kind: str, settings: Mapping[str, Any], free: str | None) -> s
     """The name of the setting to calibrate, the one left out unless said; refused where no value of it could help."""
     known = [field.name for field in fields(COSTED.named(kind))]
     needed = [field.name for field in fields(COSTED.named(kind)) if field.default is MISSING]
+    if not COSTED.named(kind).effects:
+        raise FedprivError(
+            f"{kind} has no setting to calibrate: what it draws is given as it is; fedpriv account costs it"
+        )
     if not free:
         missing = [name for name in needed if name not in settings]
         if not missing:
@@ -77,6 +81,7 @@ def _free_setting(kind: str, settings: Mapping[str, Any], free: str | None) -> s
             raise FedprivError(f"{kind} needs all settings but one, and {', '.join(missing)} are missing")
         free = missing[0]
     effects, others = COSTED.named(kind).effects, [name for name in settings if name != free]
+    words = [own.name for own in settings_of(COSTED.named(kind)) if own.options[0].type not in (int, float)]
     for name in (free, *others):
         if name not in known:
             raise FedprivError(
@@ -84,7 +89,7 @@ def _free_setting(kind: str, settings: Mapping[str, Any], free: str | None) -> s
             )
         if name == free and name not in effects:
             raise FedprivError(f"{free} of {kind} cannot be calibrated; these can: {', '.join(effects)}")
-        if name != free:
+        if name != free and name not in words:
             positive(**{name: settings[name]})
     if missing := [name for name in needed if name not in (free, *others)]:
         raise FedprivError(f"{kind} needs {', '.join(missing)} to calibrate {free}")
@@ -97,6 +102,8 @@ def _domain(free: str, given: Mapping[str, Any]) -> tuple[float, float]:
     above = [given[name] for name in ("spread", "scale") if name in given]
     if free == "scale":
         return float(given.get("spread", peak)), inf
+    if free in ("low", "high"):
+        return (0.0, float(given["high"])) if free == "low" else (float(given["low"]), 1.0)
     if free == "spread":
         return float(peak), float(given["scale"])
     if free == "peak":

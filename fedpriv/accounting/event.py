@@ -29,8 +29,10 @@ from fedpriv.mechanisms import (
     settings_of,
 )
 from fedpriv.mechanisms.abilities import AddsUp
+from fedpriv.mechanisms.own import is_own, try_own
 from fedpriv.mechanisms.ptr import check_adjacency
 from fedpriv.mechanisms.ptr_pairs import Seen
+from fedpriv.registry import kind_of
 from fedpriv.trust import (
     MOST,
     Adjacency,
@@ -116,16 +118,20 @@ class Event:
 
     def _check_trust(self) -> None:
         """Refuse an event whose mechanism has no proof under its trust, such as most under sums alone."""
+        own = is_own(self.mechanism)
         match self.trust:
             case Central():
-                pass
+                if own:
+                    raise FedprivError(
+                        f"{kind_of(self.mechanism)} is of messages: trust must be 'local', not 'central'"
+                    )
             case Local():
                 self._check_sent()
             case Sums():
                 self._check_sent()
-                if not isinstance(self.mechanism, (*Summed, AddsUp)):
+                if own or not isinstance(self.mechanism, (*Summed, AddsUp)):
                     kinds = ", ".join([*(kind.__name__ for kind in Summed), "BinomialNoise", "Skellam", "Gaussian"])
-                    name = type(self.mechanism).__name__
+                    name = kind_of(self.mechanism)
                     raise FedprivError(f"{name} has no certificate under secure aggregation; these have: {kinds}")
             case _ as never:
                 assert_never(never)
@@ -185,7 +191,7 @@ def by_hand(
 def event_as_data(event: Event) -> dict[str, Any]:
     """An event as plain data, words and numbers, that ledgers, run headers and reports keep as JSON."""
     return {
-        "kind": type(event.mechanism).__name__, "settings": settings_of(event.mechanism), "bound": _named(event.bound),
+        "kind": kind_of(event.mechanism), "settings": settings_of(event.mechanism), "bound": _named(event.bound),
         "dimension": event.dimension, "trust": word_of(event.trust), "clients": certain_contributors(event.trust),
         "unit": event.unit, "adjacency": event.adjacency, "sampling": event.sampling, "rounds": event.rounds,
         "seen": event.seen,
@@ -238,7 +244,9 @@ def _upgraded(entry: Mapping[str, Any]) -> dict[str, Any]:
 
 def _check_costed(mechanism: object) -> None:
     """Refuse as an event's mechanism whatever is none of those whose privacy is known."""
-    if type(mechanism) not in COSTED.values():
+    if is_own(mechanism) and hasattr(mechanism, "encode"):
+        try_own(mechanism)
+    elif type(mechanism) not in COSTED.values():
         raise FedprivError(f"mechanism must be one of {', '.join(COSTED)}, got {mechanism!r}")
 
 

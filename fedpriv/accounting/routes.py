@@ -11,8 +11,6 @@ from functools import lru_cache
 from math import inf, sqrt
 from typing import Any, NamedTuple, assert_never
 
-import numpy as np
-
 from fedpriv.accounting.event import Event
 from fedpriv.bounds import geometry_of, renyi
 from fedpriv.bounds import sums as secure_aggregation
@@ -23,8 +21,10 @@ from fedpriv.curves.joint import joint
 from fedpriv.curves.tilting import log_moment
 from fedpriv.curves.tradeoff import Tradeoff
 from fedpriv.mechanisms import Binomial, Cldp, Gaussian, Histogram, Laplace, NoisySign, Ptr, StochasticSign, Ternary
-from fedpriv.mechanisms.abilities import AddsUp, trials_of
+from fedpriv.mechanisms.abilities import AddsUp, Proved, votes_of
+from fedpriv.mechanisms.own import is_own
 from fedpriv.mechanisms.ptr_pairs import Seen
+from fedpriv.registry import kind_of
 from fedpriv.trust import Central, Local, Sums
 
 SET_ASIDE = 1e-12  # of δ: all that a secure-aggregation certificate may leave to an unlucky number of coins
@@ -186,7 +186,11 @@ def seen_of(event: Event) -> Seen:
 def _coordinate_routes(event: Event, curve: Tradeoff | None = None, proof: str = "") -> list[Route]:
     """Routes by the worst pair of one coordinate, or another `curve` of one, composed over coordinates, rounds."""
     curve = curve or event.mechanism.tradeoff(event.adjacency)
-    proof = proof or "exact pair of one coordinate, composed"
+    own = event.mechanism.proof if isinstance(event.mechanism, Proved) else "exact pair of one coordinate"
+    if is_own(event.mechanism):
+        own = f"pair of one coordinate, the worst by the word of {kind_of(event.mechanism)} ({own})"
+    around = " over the box around the ball" * (event.dimension > 1 and geometry_of(event.bound) == "l2")
+    proof = proof or f"{own}, composed{around}"
     if event.sampling == 1:
         return [Route(proof, ((curve, event.dimension * event.rounds),))]
     found = []
@@ -210,7 +214,7 @@ def _vector_routes(event: Event) -> list[Route]:
     if divergence is not None:
         found.append(Route("Rényi divergences of vectors (docs/proofs/renyi.md)", (), divergence))
     if not found or event.dimension <= BOXED:
-        found += _coordinate_routes(event, proof="exact pair of one coordinate, composed over the box around the ball")
+        found += _coordinate_routes(event)
     return found
 
 
@@ -259,16 +263,6 @@ def _pair_of_sums(event: Event, clients: int) -> Tradeoff:
         peak, spread, scale = mechanism.peak, mechanism.spread, mechanism.scale
         return Tradeoff.between(*secure_aggregation.ternary_pair(clients, peak, spread, scale, set_aside=set_aside))
     return Tradeoff.between(*secure_aggregation.scalar_pair(clients, *votes_of(mechanism), set_aside=set_aside))
-
-
-def votes_of(mechanism: Any) -> tuple[int, float]:
-    """(M, p_max) of a mechanism that votes: votes a coordinate, and the largest chance of a +, for bounds of sums."""
-    return trials_of(mechanism), share_at(mechanism, mechanism.peak)
-
-
-def share_at(mechanism: Any, level: float) -> float:
-    """The chance that a mechanism's vote is + at an input `level`."""
-    return float(mechanism.chance(np.array(level)))
 
 
 def seen_as_one(event: Event) -> Any:

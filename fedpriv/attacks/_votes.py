@@ -13,10 +13,9 @@ from fedpriv.attacks._view import Knowledge, View
 from fedpriv.errors import probability
 from fedpriv.mechanisms import Ternary
 from fedpriv.mechanisms.centre import votes_past_centre
-from fedpriv.packed.forms import smallest_type
+from fedpriv.packed.forms import Planes, smallest_type
+from fedpriv.packed.symbols import packing_of
 from fedpriv.settings import check_fields
-
-TERNARY = range(-1, 2)
 
 Chance = Annotated[float, probability, "p_att, how likely each vote is against sign μ"]
 
@@ -43,9 +42,9 @@ class VoteAgainst:
         """The attackers' messages, rows of symbols: votes drawn against the sign of the mean of known updates."""
         plus = np.where(view.mean >= 0, 1 - self.probability, self.probability)
         mechanism, alphabet = view.mechanism, view.mechanism.alphabet
-        if alphabet is not None and alphabet != TERNARY:
+        if alphabet is not None and isinstance(packing_of(mechanism), Planes):
             # Of a step up: by a coin that is fair the message lies at the mechanism's centre in the mean.
-            fair = float((mechanism.centre - alphabet[0]) / (alphabet[-1] - alphabet[0]))
+            fair = min(max(float((mechanism.centre - alphabet[0]) / (alphabet[-1] - alphabet[0])), 0.0), 1.0)
             chance = np.where(plus < 0.5, 2 * fair * plus, fair + (2 * plus - 1) * (1 - fair))
             steps = np.stack([rng.binomial(len(alphabet) - 1, chance) for rng in view.generators()])
             return np.asarray((alphabet.start + alphabet.step * steps).astype(smallest_type(alphabet)))

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedpriv._base.arrays import Vector
-from fedpriv.accounting.routes import share_at, votes_of
 from fedpriv.bounds.coins import log_binomial
 from fedpriv.errors import FedprivError
 from fedpriv.mechanisms import (
@@ -17,6 +16,7 @@ from fedpriv.mechanisms import (
     BinomialNoise,
     Costed,
     DiscreteGaussian,
+    DiscreteLaplace,
     Gaussian,
     Laplace,
     Mechanism,
@@ -24,6 +24,7 @@ from fedpriv.mechanisms import (
     Ternarize,
     Ternary,
 )
+from fedpriv.mechanisms.abilities import FiniteLaw, share_at, votes_of
 from fedpriv.mechanisms.votes import Votes
 
 SURE = 1e9  # in the place of an infinite ratio: no sum of finite ones comes near it
@@ -50,6 +51,9 @@ def log_ratio(mechanism: Mechanism, x: float, y: float) -> Ratio:
             first, last = (int(each) for each in mechanism.grid.index([x, y]))
             rate = (first - last) / mechanism.sigma**2
             return lambda seen: (np.asarray(seen, float) - (first + last) / 2) * rate
+        case DiscreteLaplace():
+            first, last = (int(each) for each in mechanism.grid.index([x, y]))
+            return lambda seen: (np.abs(np.asarray(seen, float) - last) - np.abs(seen - first)) / mechanism.scale
         case BinomialNoise() | Skellam():
             k, mass = mechanism.law
             first, last = (int(each) for each in mechanism.grid.index([x, y]))
@@ -70,6 +74,11 @@ def symbol_law(mechanism: Costed, x: float) -> tuple[int, Vector]:
     (-1, array([0.1, 0.6, 0.3]))
     """
     match mechanism:
+        case FiniteLaw():
+            alphabet = mechanism.alphabet
+            law = np.zeros(alphabet[-1] - alphabet[0] + 1)
+            law[:: alphabet.step] = mechanism.symbol_law(x)
+            return alphabet[0], law
         case Votes():
             trials, _ = votes_of(mechanism)
             mass = np.exp(log_binomial(trials, share_at(mechanism, x), 0, trials))

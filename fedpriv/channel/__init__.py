@@ -17,6 +17,7 @@ from fedpriv.bounds.clipping import Matrix
 from fedpriv.channel.encoding import Noise, encoded_packed
 from fedpriv.errors import FedprivError, one_of
 from fedpriv.mechanisms import Gaussian, Laplace, Mechanism
+from fedpriv.mechanisms.own import try_own
 from fedpriv.trust import Adjacency, Trust, Unit
 
 How = Literal["clip", "normalise", "coordinates"]
@@ -41,6 +42,7 @@ class Channel:
 
     def __post_init__(self) -> None:
         """Refuse a bound of another number than the mechanism's clip or peak, which is what is charged."""
+        try_own(self.mechanism)
         check_same(self.bound, self.mechanism)
 
     @staticmethod

@@ -1,4 +1,4 @@
-"""Counts of a few votes a coordinate, a whole matrix at once: Binomial of 2 to 64 trials."""
+"""Counts of a few votes a coordinate, a whole matrix at once: Binomial and ShapedBinomial of 2 to 64 trials."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from fedpriv._base.arrays import Vector, Words, finite_floats
 from fedpriv.channel._bulk import Places, following, reserve
+from fedpriv.mechanisms.shaped import ShapedBinomial
 from fedpriv.mechanisms.votes import Binomial
 from fedpriv.randomness.binomial import OPEN, Splits
 from fedpriv.randomness.bits import rest_after_byte
@@ -28,7 +29,7 @@ class Counts:
     for every round of ties that some coordinate needs; a byte for each tie that is left.
     """
 
-    mechanism: Binomial
+    mechanism: Binomial | ShapedBinomial
     splits: Splits
     rounds: int  # of ties, that a row has words for
 
@@ -36,8 +37,8 @@ class Counts:
     packed: ClassVar[bool] = False
 
     @classmethod
-    def of(cls, mechanism: Binomial, dimension: int) -> Counts | None:
-        """The encoder of Binomial messages, many short rows at once; None where rows one by one are as fast.
+    def of(cls, mechanism: Binomial | ShapedBinomial, dimension: int) -> Counts | None:
+        """The encoder of messages of counted votes, many short rows at once; None where rows one by one are as fast.
 
         That is, for many trials or long rows.
         """

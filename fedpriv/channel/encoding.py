@@ -30,6 +30,7 @@ from fedpriv.mechanisms import (
     Laplace,
     Mechanism,
     NoisySign,
+    ShapedBinomial,
     StochasticSign,
     Ternarize,
     Ternary,
@@ -169,7 +170,9 @@ def _bulk(mechanism: Mechanism, rows: int, dimension: int) -> Bulk | None:
             return Coins.of(mechanism)
         case Ternary() | Ternarize():
             return Signs.of(mechanism)
-        case Binomial():
+        case ShapedBinomial(trials=1):
+            return None
+        case Binomial() | ShapedBinomial():
             return Counts.of(mechanism, dimension)
         case Gaussian() | Laplace():
             return Additive.of(mechanism, dimension)

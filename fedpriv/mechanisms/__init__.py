@@ -16,13 +16,17 @@ from fedpriv.curves.tradeoff import Tradeoff
 from fedpriv.mechanisms._discrete import BinomialNoise, DiscreteGaussian
 from fedpriv.mechanisms._exponential import Exponential
 from fedpriv.mechanisms._histogram import Histogram
+from fedpriv.mechanisms._laplace import DiscreteLaplace
 from fedpriv.mechanisms._skellam import Skellam
 from fedpriv.mechanisms.additive import Gaussian, Laplace
 from fedpriv.mechanisms.cldp import Cldp
 from fedpriv.mechanisms.ptr import Ptr
+from fedpriv.mechanisms.response import RandomisedResponse, Sign
+from fedpriv.mechanisms.shaped import ShapedBinomial
+from fedpriv.mechanisms.table import Table
 from fedpriv.mechanisms.ternary import Ternarize, Ternary
 from fedpriv.mechanisms.votes import Binomial, NoisySign, StochasticSign
-from fedpriv.registry import UNPROVED, Registry
+from fedpriv.registry import Registry
 from fedpriv.trust import Adjacency
 
 __all__ = [
@@ -33,6 +37,7 @@ __all__ = [
     "Cldp",
     "Costed",
     "DiscreteGaussian",
+    "DiscreteLaplace",
     "Exponential",
     "Gaussian",
     "Histogram",
@@ -40,8 +45,12 @@ __all__ = [
     "Mechanism",
     "NoisySign",
     "Ptr",
+    "RandomisedResponse",
+    "ShapedBinomial",
+    "Sign",
     "Skellam",
     "StochasticSign",
+    "Table",
     "Ternarize",
     "Ternary",
     "settings_of",
@@ -98,15 +107,13 @@ MECHANISMS = Registry(
     Mechanism,
     (
         BinomialNoise, Binomial, StochasticSign, Cldp, NoisySign, Ternary, Ternarize,
-        DiscreteGaussian, Skellam, Gaussian, Laplace,
+        DiscreteGaussian, Skellam, DiscreteLaplace, Gaussian, Laplace,
+        Table, RandomisedResponse, ShapedBinomial, Sign,
     ),
-    proof=UNPROVED,
 )  # fmt: skip
 Costed = Mechanism | Ptr | Histogram | Exponential
 # With releases of whole batches of records, which are costed and never sent as they are.
-COSTED: Registry[Costed] = Registry(
-    "mechanism", Mechanism, (*MECHANISMS.values(), Ptr, Histogram, Exponential), proof=UNPROVED
-)
+COSTED: Registry[Costed] = Registry("mechanism", Mechanism, (*MECHANISMS.values(), Ptr, Histogram, Exponential))
 
 
 def settings_of(mechanism: Costed) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Protocol, runtime_checkable
 
+import numpy as np
 from numpy.typing import NDArray
 
 from fedpriv._base.arrays import Vector
@@ -39,8 +40,39 @@ class FiniteNoise(Protocol):
 class FiniteLaw(Protocol):
     """A symbol of a finite alphabet, whose probabilities can be written down for every input."""
 
+    @property
+    def alphabet(self) -> range:
+        """What may be sent."""
+
     def symbol_law(self, x: float) -> Vector:
         """P(symbol | x) of each symbol of the alphabet, in its order, for a number within the peak."""
+
+
+@runtime_checkable
+class Gapped(Protocol):
+    """Of its alphabet only some numbers are ever sent: they are packed by their places."""
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """Those that are, rising."""
+
+
+@runtime_checkable
+class Paired(Protocol):
+    """The inputs that are told apart best are not always ±peak."""
+
+    @property
+    def worst_inputs(self) -> list[tuple[float, float]]:
+        """Pairs of inputs, each told apart best at some ε."""
+
+
+@runtime_checkable
+class Proved(Protocol):
+    """It says itself why no pair of inputs gives away more than its curve."""
+
+    @property
+    def proof(self) -> str:
+        """In words."""
 
 
 def trials_of(mechanism: object) -> int:
@@ -51,3 +83,13 @@ def trials_of(mechanism: object) -> int:
     (1, 4)
     """
     return mechanism.trials if isinstance(mechanism, Binomial) else 1
+
+
+def votes_of(mechanism: Any) -> tuple[int, float]:
+    """(M, p_max) of a mechanism that votes: votes a coordinate, and the largest chance of a +, for bounds of sums."""
+    return trials_of(mechanism), share_at(mechanism, mechanism.peak)
+
+
+def share_at(mechanism: Any, level: float) -> float:
+    """The chance that a mechanism's vote is + at an input `level`."""
+    return float(mechanism.chance(np.array(level)))

@@ -96,7 +96,7 @@ class Binomial:
     def between(self, x: float, y: float) -> Tradeoff:
         """The tradeoff curve between messages for x and for y, one coordinate: what witnesses and audits ask."""
         finite_inputs(x, y)
-        return _votes_between(self.trials, self.chance(np.clip([float(x), float(y)], -self.peak, self.peak)))
+        return votes_between(self.trials, self.chance(np.clip([float(x), float(y)], -self.peak, self.peak)))
 
     def tradeoff(self, adjacency: Adjacency = "replace") -> Tradeoff:
         """The worst pair of one coordinate, r against −r: the curve that certifies a message's ε.
@@ -146,7 +146,7 @@ class StochasticSign:
     def between(self, x: float, y: float) -> Tradeoff:
         """The tradeoff curve between messages for x and for y, one coordinate: what witnesses and audits ask."""
         finite_inputs(x, y)
-        return _votes_between(1, self.chance(np.clip([float(x), float(y)], -self.peak, self.peak)))
+        return votes_between(1, self.chance(np.clip([float(x), float(y)], -self.peak, self.peak)))
 
     def tradeoff(self, adjacency: Adjacency = "replace") -> Tradeoff:
         """The worst pair of one coordinate, r against −r: the curve that certifies a message's ε.
@@ -199,7 +199,7 @@ class NoisySign:
     def between(self, x: float, y: float) -> Tradeoff:
         """The tradeoff curve between messages for x and for y, one coordinate: what witnesses and audits ask."""
         finite_inputs(x, y)
-        return _votes_between(1, self.chance(np.clip([float(x), float(y)], -self.peak, self.peak)))
+        return votes_between(1, self.chance(np.clip([float(x), float(y)], -self.peak, self.peak)))
 
     def tradeoff(self, adjacency: Adjacency = "replace") -> Tradeoff:
         """The worst pair of one coordinate, r against −r: the curve that certifies a message's ε; 2r/s-GDP at most.
@@ -230,7 +230,7 @@ def _signs(chance: Probabilities, x: ArrayLike, peak: float, rng: Generator) -> 
     return 2 * sampling_exact.bernoulli(chance, rng, at=x, within=peak).view(np.int8) - 1
 
 
-def _votes_between(trials: int, chance: Vector) -> Tradeoff:
+def votes_between(trials: int, chance: Vector) -> Tradeoff:
     """The curve between M votes of chance p and of p': Bin(M, p) against Bin(M, p'), for a message's coordinate.
 
     Losses are by formula: k·ln(p'/p) + (M − k)·ln((1−p')/(1−p)).

@@ -96,6 +96,44 @@ class Planes:
 
 
 @dataclass(frozen=True)
+class Places:
+    """A few numbers with gaps between them, ⌈log₂ K⌉ bits a coordinate: the place of each among the K, by `Planes`.
+
+    >>> Places((0, 1, 7)).pack(np.array([[7, 0, 1]])), Places((0, 1, 7)).unpack(np.array([[0b001_100_00]], np.uint8), 3)
+    (array([[48]], dtype=uint8), array([[7, 0, 1]], dtype=uint8))
+    """
+
+    numbers: tuple[int, ...]  # rising
+
+    @property
+    def _places(self) -> Planes:
+        return Planes(range(len(self.numbers)))
+
+    def size(self, dimension: int) -> int:
+        """Bytes a row."""
+        return self._places.size(dimension)
+
+    def pack(self, symbols: Symbols) -> Bytes:
+        """Rows of numbers as rows of bytes."""
+        symbols, numbers = matrix_of(symbols), np.array(self.numbers)
+        check_alphabet(symbols, range(self.numbers[0], self.numbers[-1] + 1))
+        place = np.searchsorted(numbers, symbols)
+        if not np.array_equal(numbers[place], symbols):
+            raise FedprivError(f"symbols must be among {len(numbers)} of the numbers {numbers[0]} … {numbers[-1]}")
+        return self._places.pack(place)
+
+    def unpack(self, payload: Bytes, dimension: int) -> Symbols:
+        """Rows of bytes as rows of numbers; of a payload that is not valid, some of them."""
+        kind = smallest_type(range(self.numbers[0], self.numbers[-1] + 1))
+        place = self._places.unpack(payload, dimension)
+        return np.array(self.numbers, kind)[np.minimum(place, len(self.numbers) - 1)]
+
+    def valid(self, payload: Bytes, dimension: int) -> Mask:
+        """Which rows have zero padding and no place past the last number."""
+        return self._places.valid(payload, dimension)
+
+
+@dataclass(frozen=True)
 class Trits:
     """−1, 0 and 1, five to a byte: byte i holds the coordinates i, i + m, … i + 4m as digits of 1, 3, 9, 27, 81.
 

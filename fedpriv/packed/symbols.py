@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from fedpriv._base.arrays import Bytes, Mask
 from fedpriv.mechanisms import Mechanism
-from fedpriv.packed.forms import Planes, Trits, check_alphabet, matrix_of, payload_of
+from fedpriv.mechanisms.abilities import Gapped
+from fedpriv.packed.forms import Places, Planes, Trits, check_alphabet, matrix_of, payload_of
 
 
 class Packing(Protocol):
@@ -76,6 +77,8 @@ def packing_of(mechanism: Mechanism) -> Packing:
     """
     if mechanism.alphabet is None:
         return REAL if sends_reals(type(mechanism)) else WHOLE
+    if isinstance(mechanism, Gapped) and len(mechanism.numbers) < len(mechanism.alphabet):
+        return Places(mechanism.numbers)
     return Trits() if mechanism.alphabet == range(-1, 2) else Planes(mechanism.alphabet)
 
 
@@ -86,7 +89,7 @@ def sends_reals(kind: type[Any]) -> bool:
     >>> [name for name, kind in MECHANISMS.items() if sends_reals(kind)]
     ['Gaussian', 'Laplace']
     """
-    return kind.alphabet is None and not hasattr(kind, "grid")
+    return getattr(kind, "alphabet", kind) is None and not hasattr(kind, "grid")
 
 
 def whole_numbers(mechanism: Mechanism) -> range | None:

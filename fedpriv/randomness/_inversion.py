@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from decimal import Context, Decimal
 from fractions import Fraction
 from functools import lru_cache, partial
-from itertools import accumulate
+from itertools import accumulate, repeat
 from typing import Literal, Protocol
 
 import numpy as np
@@ -45,7 +45,7 @@ class Bounds(Protocol):
 # b ↦ first k, and F(k)·2ᵇ to within one unit for k = first, …; in a table the first is 0 and the last 2ᵇ − 1
 Cumulative = Callable[[int], tuple[int, Bounds]]
 Ratios = Callable[[int], Iterable[int]]  # b ↦ ratios of neighbouring probabilities, times 2ᵇ
-Law = Literal["gaussian", "poisson", "binomial"]
+Law = Literal["gaussian", "laplace", "poisson", "binomial"]
 
 
 def discrete_gaussian(sigma: float, size: Size, rng: Generator) -> Numbers:
@@ -56,6 +56,16 @@ def discrete_gaussian(sigma: float, size: Size, rng: Generator) -> Numbers:
     """
     positive(sigma=sigma)
     return _table("gaussian", float(sigma)).draw(size, rng)
+
+
+def discrete_laplace(scale: float, size: Size, rng: Generator) -> Numbers:
+    """k with probability proportional to exp(−|k|/b), b = scale the very number the float is.
+
+    >>> discrete_laplace(2.0, 5, np.random.default_rng(1))
+    array([3, 0, 1, 0, 1])
+    """
+    positive(scale=scale)
+    return _table("laplace", float(scale)).draw(size, rng)
 
 
 def skellam(variance: float, size: Size, rng: Generator) -> Numbers:
@@ -187,15 +197,18 @@ def draw_on(cumulative: Cumulative, digits: int, bits: int, rng: Generator) -> i
 
 @lru_cache(maxsize=96)
 def _table(law: Law, setting: float, trials: int = 0) -> Table:
-    """The table of a law of exact noise, kept: its setting is σ, the mean λ, or the p of a binomial law of n trials.
+    """The table of a law of exact noise, kept: its setting is σ, b, the mean λ, or p of a binomial law.
 
-    Going up, p(k + 1)/p(k) is exp(−(2k+1)/2σ²), λ/(k + 1) or (n − k)/(k + 1)·p/(1 − p).
+    Going up, p(k + 1)/p(k) is exp(−(2k+1)/2σ²), exp(−1/b), λ/(k + 1) or (n − k)/(k + 1)·p/(1 − p).
     """
     exact = Fraction(setting)
     match law:
         case "gaussian":
             deviation, mode = setting, 0
             up = down = partial(_gaussian_ratios, 1 / (2 * exact**2))
+        case "laplace":  # its tail is long: a ladder of 133 b steps
+            deviation, mode = 16 * setting, 0
+            up = down = partial(_same_ratio, 1 / exact)
         case "poisson":
             deviation, mode = setting**0.5, int(setting)
             up = partial(_ratios, lambda k: exact / k, range(mode + 1, 1 << 62))  # a ladder ends long before
@@ -230,6 +243,11 @@ def _gaussian_ratios(half: Fraction, bits: int) -> Iterator[int]:
     while True:
         yield ratio
         ratio = ratio * square >> bits
+
+
+def _same_ratio(rate: Fraction, bits: int) -> Iterator[int]:
+    """exp(−rate), again and again."""
+    return repeat(fixed_exp(rate, bits))
 
 
 def _ratios(ratio: Callable[[int], Fraction], numbers: range, bits: int) -> Iterator[int]:

@@ -4,8 +4,19 @@
 be. Everything here draws the digits of a uniform number U, as many as the comparison needs, from any generator.
 """
 
-from fedpriv.randomness._inversion import binomial_fixed, discrete_gaussian, poisson, skellam
+from fedpriv.randomness._chosen import Chosen
+from fedpriv.randomness._inversion import binomial_fixed, discrete_gaussian, discrete_laplace, poisson, skellam
 from fedpriv.randomness.binomial import binomial
 from fedpriv.randomness.bits import bernoulli, ternary
 
-__all__ = ["bernoulli", "binomial", "binomial_fixed", "discrete_gaussian", "poisson", "skellam", "ternary"]
+__all__ = [
+    "Chosen",
+    "bernoulli",
+    "binomial",
+    "binomial_fixed",
+    "discrete_gaussian",
+    "discrete_laplace",
+    "poisson",
+    "skellam",
+    "ternary",
+]

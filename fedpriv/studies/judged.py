@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from fedpriv.attacks import SignFlip, VoteAgainst
 from fedpriv.mechanisms import Ternary
-from fedpriv.mechanisms.abilities import Voting
+from fedpriv.mechanisms.abilities import FiniteLaw, Voting
 from fedpriv.studies.study import Study
 from fedpriv.tolerance.ballots import Attack, attack_probabilities
 
@@ -33,7 +33,9 @@ def judged_attackers(study: Study) -> Judged:
     match study.attacker:
         case SignFlip(factor=factor) if factor == 1 or study.privacy.norm == "normalise":
             return Judged("blind")
-        case VoteAgainst(probability=p) if isinstance(mechanism, Voting | Ternary):
+        case VoteAgainst(probability=p) if isinstance(mechanism, Voting | Ternary) and not isinstance(
+            mechanism, FiniteLaw
+        ):
             low, high = attack_probabilities(mechanism)
             return Judged("blind", p * high) if p * high > low else Judged("omniscient")
     return Judged("omniscient")

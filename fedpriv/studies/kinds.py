@@ -11,7 +11,7 @@ from fedpriv.registry import UNPROVED, Registry
 from fedpriv.releases import SUMS, PrivateSum
 from fedpriv.releases.kept import KEPT, Kept
 
-CARRIERS = Registry("mechanism", Mechanism, (*MECHANISMS.values(), Plain), proof=UNPROVED)
+CARRIERS = Registry("mechanism", Mechanism, (*MECHANISMS.values(), Plain))
 RELEASES: Registry[PrivateSum | Kept] = Registry(
     "release", PrivateSum, (*SUMS.values(), *KEPT.values()), proof=UNPROVED
 )

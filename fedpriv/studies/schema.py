@@ -88,7 +88,7 @@ def _family(family: Registry[Any]) -> Schema:
 def _member(family: Registry[Any], kind: str) -> Schema:
     """The JSON Schema of a study's table where its kind is this class: its settings, and those it needs."""
     cls = family[kind]
-    settings = (*settings_of(cls), *family.beside)
+    settings = (*settings_of(cls), *family.beside, *getattr(cls, "read_once", ()))
     filled = {own.name for own in settings} if family in (CARRIERS, RELEASES) else {getattr(cls, "assumes", None)}
     needed = [own.name for own in settings if own.needed and own.name not in filled]  # one may be calibrated
     return {

@@ -122,7 +122,7 @@ class Privacy:
     @property
     def sends_reals(self) -> bool:
         """Whether a study's messages are of reals, not of symbols."""
-        return self.is_plain or sends_reals(CARRIERS[self.mechanism.kind])
+        return self.is_plain or sends_reals(CARRIERS.named(self.mechanism.kind))
 
     @property
     def promises(self) -> bool:

@@ -103,10 +103,10 @@ def client_ballot(mechanism: Polled, x: float, sampling: float = 1.0) -> Ballot:
         at = np.array([x])
         plus, minus = float(mechanism.plus(at)[0]), float(mechanism.minus(at)[0])
         return _cast((minus, 1 - plus - minus, plus), 1, sampling)
-    if isinstance(mechanism, Voting):
-        right = float(mechanism.chance(np.array([x]))[0])
-        return _cast((1 - right, right), trials_of(mechanism), sampling)
-    return _cast(tuple(_placed(mechanism, mechanism.symbol_law(x))), 1, sampling)
+    if isinstance(mechanism, FiniteLaw):  # asked before its votes: their centre need not be one half
+        return _cast(tuple(_placed(mechanism, mechanism.symbol_law(x))), 1, sampling)
+    right = float(mechanism.chance(np.array([x]))[0])
+    return _cast((1 - right, right), trials_of(mechanism), sampling)
 
 
 def _cast(law: tuple[float, ...], trials: int, sampling: float) -> Ballot:
@@ -149,12 +149,12 @@ def attackers_ballot(
                 f"{probability}"
             )
     wrong = 1.0 if probability is None else probability
-    if isinstance(mechanism, Voting):
-        return _cast((wrong, 1 - wrong), trials_of(mechanism), sampling)
     if isinstance(mechanism, Ternary | Ternarize):
         right = high - wrong if isinstance(mechanism, Ternary) and probability is not None else 0.0
         return _cast((wrong, 1 - wrong - right, right), 1, sampling)
-    extremes = np.zeros(len(mechanism.alphabet))  # type: ignore[attr-defined]  # a mechanism's
+    if not isinstance(mechanism, FiniteLaw):
+        return _cast((wrong, 1 - wrong), trials_of(mechanism), sampling)
+    extremes = np.zeros(len(mechanism.alphabet))
     extremes[[0, -1]] = wrong, 1 - wrong
     return _cast(tuple(_placed(mechanism, extremes)), 1, sampling)
 

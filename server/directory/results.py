@@ -75,6 +75,7 @@ def written_result(directory: Path, header: Line, end: Line, totals: Totals) -> 
         "epsilon": end["epsilon"],
         "delta": header["delta"],
         **{name: header[name] for name in ("epsilons", "left_out") if name in header},
+        **({"by_word_of": release["kind"]} if release and ":" in release["kind"] else {}),
         "unit": release["unit"] if release else "client",
         **({"units": end["units"]} if "units" in end else {}),
         "trust": header["trust"],

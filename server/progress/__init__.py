@@ -25,6 +25,7 @@ from server.progress.words import (
     tally_words,
     unit_and_trust,
     units_in_words,
+    word_of_author,
 )
 
 REMEMBERED = 20  # rounds whose pace counts
@@ -125,6 +126,7 @@ def result_table(result: Mapping[str, Any]) -> str:
         )
         rows.append(("", unit_and_trust(result["trust"], result["unit"], result["adjacency"]) + ", the worst client"))
         rows += units_in_words(result.get("units"), result["unit"])
+        rows += [("", word_of_author(result["by_word_of"]))] if "by_word_of" in result else []
         hidden = MASKED_HERE if result.get("masked") else ASSUMED_HERE
         rows += [("", hidden)] * sums_only(result["trust"])
     else:

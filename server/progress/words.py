@@ -202,6 +202,15 @@ def value_of(value: Any) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
+def word_of_author(kind: str) -> str:
+    """What a guarantee rests on where its mechanism is somebody's own; empty of those that ship.
+
+    >>> word_of_author("mine:Four")
+    'its worst pair is the word of mine:Four, tried and not proved'
+    """
+    return f"its worst pair is the word of {kind}, tried and not proved" * (":" in kind)
+
+
 def unit_and_trust(trust: str | None, unit: str | None, adjacency: str | None) -> str:
     """A guarantee's unit, adjacency and trust in one phrase, for a run's table and page.
 

@@ -16,6 +16,7 @@ from fedpriv.mechanisms import (
     Binomial,
     BinomialNoise,
     DiscreteGaussian,
+    DiscreteLaplace,
     Gaussian,
     Laplace,
     Mechanism,
@@ -24,6 +25,7 @@ from fedpriv.mechanisms import (
     Ternarize,
     Ternary,
 )
+from fedpriv.mechanisms.abilities import FiniteLaw
 from fedpriv.mechanisms.votes import Votes
 
 Rows = NDArray[Any]
@@ -48,6 +50,9 @@ def of_messages(mechanism: Mechanism, x: Rows, y: Rows) -> Score:
         case DiscreteGaussian():
             i, j = mechanism.grid.index(x), mechanism.grid.index(y)
             return lambda seen: _total((np.asarray(seen, float) - (i + j) / 2) * ((i - j) / mechanism.sigma**2))
+        case DiscreteLaplace():
+            i, j = mechanism.grid.index(x), mechanism.grid.index(y)
+            return lambda seen: _total((np.abs(np.asarray(seen, float) - j) - np.abs(seen - i)) / mechanism.scale)
         case BinomialNoise() | Skellam():  # one law, moved by the grid point that is sent
             k, mass = mechanism.law
             table = np.concatenate(([-SURE], mass, [-SURE]))  # past either end is what cannot be sent
@@ -55,6 +60,9 @@ def of_messages(mechanism: Mechanism, x: Rows, y: Rows) -> Score:
             return lambda seen: _total(
                 np.subtract(*(table.take(seen.astype(np.int64) - own, mode="clip") for own in (i, j)))
             )
+        case FiniteLaw():
+            of_x, of_y = (_log_chances(mechanism, own) for own in (x, y))
+            return lambda seen: _total(of_x(seen) - of_y(seen))
         case Votes():  # a message is −1 or 1; of Binomial it is how many of its trials are 1
             trials, lowest, step = (mechanism.trials, 0, 1) if isinstance(mechanism, Binomial) else (1, -1, 2)
             plus, minus = _logs(mechanism.chance(x.copy()), mechanism.chance(y.copy()))
@@ -118,6 +126,14 @@ def log_drawn(sampling: float, steps: int) -> Vector:
     with np.errstate(divide="ignore", invalid="ignore"):
         chances = gammaln(steps + 1) - gammaln(j + 1) - gammaln(steps - j + 1)
         return np.asarray(chances + j * np.log(sampling) + np.where(j == steps, 0.0, (steps - j) * np.log1p(-sampling)))
+
+
+def _log_chances(mechanism: Any, x: Rows) -> Callable[[Rows], Rows]:
+    """ln P(symbol | x) of what is sent for each of these inputs; of what never is as of a chance of 1e−300."""
+    inputs, place = np.unique(x, return_inverse=True)
+    logs = np.log(np.maximum([mechanism.symbol_law(float(own)) for own in inputs], 1e-300))
+    lowest, step = mechanism.alphabet[0], mechanism.alphabet.step
+    return lambda seen: logs[place.reshape(np.shape(x)), (np.asarray(seen, np.int64) - lowest) // step]
 
 
 def _total(terms: Rows) -> float:

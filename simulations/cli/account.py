@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import argparse
 import json
+import tomllib
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 from fedpriv import records
+from fedpriv._base.own_modules import look_for_modules
 from fedpriv.accounting.account import Account, Cost
 from fedpriv.accounting.calibration import calibrate
 from fedpriv.accounting.event import by_hand, event_as_data
@@ -20,6 +23,7 @@ from fedpriv.wire import packed_bits
 from simulations.cli._command import JSON, Commands, add_command, option
 
 SHOWN_DELTAS = (1e-3, 1e-5, 1e-6, 1e-8, 1e-10)  # at which ε is shown where neither δ nor ε is asked for
+LONGEST = 60  # characters of a list that is shown whole
 USUAL = 1e-5  # the δ at which theorems are compared where none is given
 
 ACCOUNT_HELP = """\
@@ -39,7 +43,7 @@ example:
 
 
 def settings_from(words: Iterable[str]) -> dict[str, Any]:
-    """The settings of a mechanism from a command's words `name=value`: 2 and 1e6 are whole, 1.0 is real."""
+    """The settings of a mechanism from words `name=value`: 2 and 1e6 are whole, 1.0 is real, lists are as in TOML."""
     found: dict[str, Any] = {}
     for word in words:
         name, equals, text = word.partition("=")
@@ -47,13 +51,42 @@ def settings_from(words: Iterable[str]) -> dict[str, Any]:
             raise FedprivError(f"settings are written name=value, got {word!r}")
         if name in found:
             raise FedprivError(f"{name} is given twice")
+        if text.startswith("["):
+            found[name] = _list_from(name, text)
+            continue
         try:
             value = int(text) if text.lstrip("+-").isdigit() else float(text)
         except ValueError:
-            raise FedprivError(f"{name} must be a number, got {text[:40]!r}") from None
+            found[name] = text
+            continue
         real = "." in text or "e" not in text.lower() or abs(value) >= 2**53  # 1e6 is whole; 1.0 and 1e-3 are not
         found[name] = value if real or value != int(value) else int(value)
     return found
+
+
+def _list_from(name: str, text: str) -> list[Any]:
+    """A list as in TOML."""
+    try:
+        found: list[Any] = tomllib.loads(f"own = {text}")["own"]
+    except (tomllib.TOMLDecodeError, RecursionError, ValueError):
+        raise FedprivError(f"{name} must be a list such as [0.5, 0.5], got {text[:40]!r}") from None
+    return found
+
+
+def settings_words(settings: Mapping[str, Any]) -> str:
+    """Settings in one line, numbers in as many digits as tell them; of long lists how long they are.
+
+    >>> settings_words({"clip": 0.1, "levels": (-1.0, 1.0)})
+    'clip=0.1 levels=[-1, 1]'
+    """
+    return " ".join(f"{name}={_value_words(value)}" for name, value in settings.items())
+
+
+def _value_words(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        inner = ", ".join(map(_value_words, value))
+        return f"[{inner}]" if len(inner) <= LONGEST else f"[{len(value)} of them]"
+    return f"{value:.12g}" if isinstance(value, float | int) else str(value)
 
 
 def as_whole(text: str) -> int:
@@ -122,6 +155,7 @@ def run_account(options: argparse.Namespace) -> None:
     """Run `fedpriv account`: print what one mechanism costs, or several side by side, and draw their curves."""
     if options.delta is not None and options.epsilon is not None:
         raise FedprivError("give --delta or --epsilon, not both")
+    look_for_modules(Path.cwd())  # for module:Class
     accounts = [
         _account_of(COSTED.made(kind, settings_from(words)), options)
         for kind, *words in ([options.kind, *options.settings], *options.compare)
@@ -140,6 +174,7 @@ def run_calibrate(options: argparse.Namespace) -> None:
     if options.epsilon is None or options.delta is None:
         raise FedprivError("calibrate needs a target: --epsilon and --delta")
     whole(rounds=options.rounds)
+    look_for_modules(Path.cwd())
     facts = _facts(options)
     mechanism, cost = calibrate(
         options.kind, settings_from(options.settings), lambda own: by_hand(own, **facts), epsilon=options.epsilon,
@@ -218,8 +253,7 @@ def _account_of(mechanism: Mechanism | Ptr | Histogram | Exponential, options: a
 
 def _title(own: Mapping[str, Any]) -> str:
     """The mechanism of an account in a line, its kind and settings: the table's heading, the curve's name."""
-    settings = " ".join(f"{name}={value:.12g}" for name, value in own["settings"].items())
-    return f"{own['kind']} {settings}"
+    return f"{own['kind']} {settings_words(own['settings'])}"
 
 
 def _table(own: Mapping[str, Any]) -> str:
@@ -238,7 +272,8 @@ def _table(own: Mapping[str, Any]) -> str:
     else:
         rows.append((f"δ at ε = {own['at_epsilon']:g}", _span(own["delta"])))
     seen = ", were every message seen" * sums_only(own["trust"])
-    rows.append(("Gaussian DP", "none" if own["mu"] is None else f"μ = {own['mu']:.7g} certified{seen}"))
+    word = "by its word" if ":" in own["kind"] else "certified"
+    rows.append(("Gaussian DP", "none" if own["mu"] is None else f"μ = {own['mu']:.7g} {word}{seen}"))
     rows.append(("proof, upper", own["proof"]["upper"]))
     rows.append(("proof, lower", own["proof"]["lower"]))
     bits, words = own["bits"], {"exact": "", "expected": ", expected", "at most": " at most, expected"}

@@ -131,7 +131,7 @@ def _named(name: str) -> list[dict[str, Any]]:
 
 def kind_entry(family: str, kind: str, cls: type[Any], beside: Sequence[Setting]) -> dict[str, Any]:
     """A kind as `fedpriv list --json` has it: settings with defaults, and of each what it is and must be."""
-    settings = (*settings_of(cls), *beside)
+    settings = (*settings_of(cls), *beside, *getattr(cls, "read_once", ()))
     levels = tuple(getattr(cls, "knowledge", ()))  # what an attack can work with, the default first
     defaults: dict[str, Any] = {}  # as they would be written in a study
     for own in settings:

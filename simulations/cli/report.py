@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from fedpriv._base.own_modules import look_for_modules
 from simulations.cli._command import JSON, Commands, add_command, flag, option
 from simulations.cli.account import show_found
 from simulations.report.run import audit_facts, facts
@@ -15,6 +16,7 @@ from simulations.report.run.runs import Run, run_labels
 from simulations.report.sweep import cells as sweep_cells
 from simulations.report.sweep import report as sweep_report
 from simulations.report.written import runs_of, sweep_of, write_report
+from simulations.runs.directory import modules_of
 
 HELP = """\
 examples:
@@ -41,6 +43,7 @@ def add_to(commands: Commands) -> None:
 
 def run_report(options: argparse.Namespace) -> None:
     """Run `fedpriv report`: print a run's table, and others' beside it, or a sweep's answer; write the first's page."""
+    look_for_modules(modules_of(Path(options.directories[0])))  # a mechanism of one's own is costed anew
     if any(map(sweep_cells.is_sweep, options.directories)):
         grid = sweep_of(options.directories)
         files = [] if options.no_html else sweep_report.write_sweep_report(grid)

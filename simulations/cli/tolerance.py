@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from fedpriv._base.files import replace_file
+from fedpriv._base.own_modules import look_for_modules
 from fedpriv.errors import FedprivError
 from fedpriv.mechanisms import MECHANISMS, NoisySign, settings_of
 from fedpriv.tolerance import Vote
 from simulations.cli._command import JSON, Commands, add_command, option
-from simulations.cli.account import COMPARED, as_real, as_whole, settings_from, show_found
+from simulations.cli.account import COMPARED, as_real, as_whole, settings_from, settings_words, show_found
 
 HELP = """\
 published   what the theorem of [F] that speaks of these attackers says: a Chernoff bound, for any honest data
@@ -77,6 +78,7 @@ def run(options: argparse.Namespace) -> None:
     """Print how many attackers are survived, of one mechanism or of several; draw it where that is asked for."""
     if options.attack is not None and options.probability is not None:
         raise FedprivError("give --attack or --probability, not both")
+    look_for_modules(Path.cwd())  # for module:Class
     vote = Vote(
         mechanism=MECHANISMS.made(options.kind, settings_from(options.settings)), honest=options.honest,
         mean=options.mean, attack=options.attack or "blind", probability=options.probability, sampling=options.sampling,
@@ -155,7 +157,7 @@ def _setting(found: dict[str, Any]) -> list[str]:
 
 
 def _title(found: dict[str, Any]) -> str:
-    return " ".join([found["kind"], *(f"{name}={value:.12g}" for name, value in found["settings"].items())])
+    return f"{found['kind']} {settings_words(found['settings'])}"
 
 
 def _short(value: float | None) -> str:

@@ -25,7 +25,7 @@ from fedpriv.studies.study import Study
 from fedpriv.tolerance import least_mean
 from fedpriv.tolerance.ballots import is_polled
 from server.directory.made_on import where_data_lie
-from server.progress.words import epsilons_in_words, kind_with_settings, units_in_words
+from server.progress.words import epsilons_in_words, kind_with_settings, units_in_words, word_of_author
 from server.rounds import planned, size_of
 from server.rounds.driver import Answer
 from server.rounds.inbox import Inbox
@@ -54,6 +54,7 @@ def run_forecast(study: Study) -> dict[str, Any]:
         "name": study.name, "data": data_identity(study.data.kind, ready.pool) | {"path": where_data_lie(study)},
         "clients": study.clients.count, "byzantine": study.clients.attackers,
         "rounds": study.run.rounds, "dimension": plan.dimension, "mechanism": ", then ".join(carried),
+        "mechanisms": [each.kind for each in (own.release, own.mechanism) if each is not None],
         "epsilon": epsilon._asdict(),
         "epsilons": plan.both_epsilons, "units": plan.epsilons(plan.releases_of_worst),
         "delta": study.privacy.delta, "unit": event.unit if event else "client", "trust": study.privacy.trust,
@@ -78,6 +79,7 @@ def run_forecast_table(found: Mapping[str, Any]) -> str:
         *(f"  {name:<18}{text}" for name, text in kept),
         *(f"  {name:<18}{text}" for name, text in units_in_words(found["units"], found["unit"])),
         f"  guarantee         {found['unit']} level, {found['adjacency']}, {found['trust']} trust",
+        *[f"                    {word_of_author(own)}" for own in found["mechanisms"] if ":" in own],
         f"  a client sends    {sent}{bytes_are[found['client_bytes_are']]}",
         f"  expected time     roughly {seconds:.1f} s on one core, and {start:.0f} s for Flower to start",
         *_vote_words(found["votes"], found["dimension"]),

@@ -11,13 +11,13 @@ from scipy.special import log_ndtr
 from fedpriv._base.arrays import Vector
 from fedpriv.accounting.event import Event
 from fedpriv.accounting.published._asymptotic import subsampled_mu
-from fedpriv.accounting.routes import seen_as_one, share_at
+from fedpriv.accounting.routes import seen_as_one
 from fedpriv.bounds import Box, renyi, sums, vectors
 from fedpriv.bounds.coins import likely_window, log_binomial
 from fedpriv.curves.compose import compose
 from fedpriv.curves.tradeoff import Tradeoff
 from fedpriv.mechanisms import Binomial, BinomialNoise, Cldp, NoisySign, StochasticSign, Ternary
-from fedpriv.mechanisms.abilities import trials_of
+from fedpriv.mechanisms.abilities import share_at, trials_of
 from fedpriv.trust import certain_contributors
 
 Found = dict[str, Any]

@@ -31,6 +31,7 @@ from server.progress.words import (
     tally_words,
     unit_and_trust,
     units_in_words,
+    word_of_author,
 )
 from simulations.report.run import _robustness as robustness
 from simulations.report.run._votes import votes_rows, votes_summary
@@ -126,6 +127,8 @@ def promise_sentences(run: Run) -> list[str]:
             f"Each message is a release of its client's records by {kind_alone(run.released)}, and private as it is: "
             f"{kind_alone(run.header['mechanism'])} carries it, which costs nothing."
         )
+    if own := word_of_author(release["kind"]):
+        said.append(f"This holds if the mechanism is as it says: {own}.")
     if sums_only(release["trust"]):
         kept = MASKED if run.header.get("masked") else ASSUMED
         said.append(f"{kept} Noise is counted from {release['clients']:,} contributors that drew it for certain.")

@@ -32,6 +32,7 @@ from clients.node.policy import Policy, total_epsilon
 from clients.training.cohort import Cohort
 from clients.training.prepared import prepared_study
 from fedpriv import wire
+from fedpriv._base.tables import inline_toml
 from fedpriv.accounting.account import Account
 from fedpriv.accounting.event import Event, by_hand
 from fedpriv.accounting.ledger import Budget
@@ -510,8 +511,7 @@ def test_nobodys_own_data_are_corrupted_or_attackers_whatever_the_policy_lets_st
 
 
 def written(mechanism: Mechanism) -> str:
-    words = {"kind": type(mechanism).__name__} | settings_of(mechanism)
-    return "{" + ", ".join(f"{name}={value!r}" for name, value in words.items()) + "}"
+    return inline_toml({"kind": type(mechanism).__name__} | settings_of(mechanism))
 
 
 BY_CHANCE = ["privacy.unit=record", "training.sampling=0.3", "training.local_steps=2"]

@@ -152,6 +152,8 @@ def test_clients_asked_one_by_one_cost_no_more_than_asked_together(tmp_path: Pat
         ("", ["name=mine", 'attack={kind="subprocess:Popen", args=["true"]}', "clients.byzantine=1"],
          "imports 'subprocess:Popen', which this client's policy does not list"),
         ("", ['training.model={kind="Module", path="os:system"}'], "imports 'os:system'"),
+        ("", ["privacy.mechanism={kind='subprocess:Popen', clip=1}"], "imports 'subprocess:Popen'"),
+        ("", ["privacy.mechanism={kind='Table', file='/etc/passwd'}"], "names a file for its mechanism"),
         ("largest_model = 17", [], "at most 17 float32"),
         ("largest_model = 1000", ['training.model={kind="Mlp", hidden=[5000]}'], "more than 1,000 coordinates"),
         ("", ["clients.count=30"], "holds clients 0 to 14|round"),

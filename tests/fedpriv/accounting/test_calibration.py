@@ -53,12 +53,15 @@ REAL: list[Case] = [
     ("Laplace", {"clip": 1}, "noise", {"rounds": 1000}),
     ("Laplace", {"clip": 1}, "noise", {"rounds": 20, **BOX}),
     ("Laplace", {"noise": 50}, "clip", {"rounds": 1000}),
+    ("ShapedBinomial", {"clip": 1, "trials": 4, "high": 0.6, "shape": "sine"}, "low", {"rounds": 1000}),
+    ("ShapedBinomial", {"clip": 1, "trials": 4, "low": 0.4}, "high", {"rounds": 1000}),
 ]
 # Ternarize reaches no ε at all until its δ falls below the target's and then ε = 0: its ε jumps from ∞ to 0, so no
 # scale comes close to a target. It is tested for staying under it.
 WHOLE: list[Case] = [
     ("Binomial", {"clip": 1, "scale": 1000}, "trials", {"rounds": 1000}),
     ("Binomial", {"clip": 1, "scale": 100}, "trials", {"rounds": 100, **VECTOR}),
+    ("ShapedBinomial", {"clip": 1, "low": 0.4995, "high": 0.501, "shape": "root"}, "trials", {"rounds": 100}),
     ("BinomialNoise", {"clip": 1, "levels": 2}, "trials", {"rounds": 100}),
     ("BinomialNoise", {"clip": 1, "levels": 2, "bias": 0.3}, "trials", {"rounds": 10}),
     ("BinomialNoise", {"clip": 1, "trials": 200_000}, "levels", {"rounds": 100}),

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tried import others
 
 from fedpriv.accounting.account import Account
 from fedpriv.accounting.course import Course
@@ -54,6 +55,7 @@ EVERY: list[Any] = [
     Gaussian(clip=1.0, noise=5),
     Laplace(clip=1.0, noise=10),
 ]
+EVERY += others(EVERY)
 DIGITS = by_hand(
     Binomial(clip=1.0, peak=0.2, scale=0.903, trials=4), geometry="l2", dimension=650, trust="secure-aggregation",
     clients=1294,

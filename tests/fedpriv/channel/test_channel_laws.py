@@ -25,6 +25,7 @@ from fedpriv.mechanisms import (
     BinomialNoise,
     Gaussian,
     Laplace,
+    Sign,
     Ternarize,
 )
 from fedpriv.mechanisms.plain import Plain
@@ -35,7 +36,7 @@ from fedpriv.trust import Central, Local, Sums
 
 ROOT = Path(__file__).parents[3]
 EVERY = TRIED
-BOUNDLESS = (Ternarize, BinomialNoise)  # an outcome gives a client away for certain: ε = ∞ below their δ
+BOUNDLESS = (Ternarize, BinomialNoise, Sign)  # an outcome gives a client away for certain: ε = ∞ below their δ
 HOWS: list[Any] = ["clip", "normalise", "coordinates"]
 SIZES = [0.0, 1e-42, 1e-3, 0.2, 1.0, 7.0, 3e38]
 

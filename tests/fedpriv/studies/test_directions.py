@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from numpy.random import default_rng
 from tried import decodes, others
 
-from fedpriv._base.tables import toml_text
+from fedpriv._base.tables import inline_toml
 from fedpriv.aggregation import RULES, Aid, ClientVote, MajorityVote
 from fedpriv.attacks import OmniscientVote, View, VoteAgainst
 from fedpriv.attacks._votes import honest_vote
@@ -27,6 +27,7 @@ from fedpriv.mechanisms import (
     Gaussian,
     Laplace,
     NoisySign,
+    Sign,
     Skellam,
     StochasticSign,
     Ternarize,
@@ -57,10 +58,7 @@ each = pytest.mark.parametrize("mechanism", SENT, ids=str)
 
 
 def study(mechanism: Any, *overrides: str) -> Study:
-    written = toml_text({"v": {"kind": type(mechanism).__name__, **settings_of(mechanism)}}).partition("=")[2].strip()
-    if "\n" in written or not written.startswith("{"):  # a table of its own
-        settings = ", ".join(f"{name} = {value!r}" for name, value in settings_of(mechanism).items())
-        written = f'{{ kind = "{type(mechanism).__name__}", {settings} }}'
+    written = inline_toml({"kind": type(mechanism).__name__, **settings_of(mechanism)})
     text = study_file.study_text(study_file.read_study("digits")).replace("epsilon = 4.0\n", "")
     chosen = ["privacy.trust=local", f"privacy.mechanism={written}", "server.step=0.01", *overrides]
     return study_file.parsed_study(text, overrides=chosen)
@@ -72,7 +70,7 @@ def messages(mechanism: Any, seed: int = 1) -> np.ndarray:
 
 
 def decoded(mechanism: Any, total: Any, count: int) -> np.ndarray:
-    return mechanism.decode(total, count) if decodes(mechanism) else np.asarray(total, float) / count
+    return mechanism.decode(total, count) if decodes(mechanism) else total / count - float(mechanism.centre)
 
 
 def test_every_kind_of_mechanism_is_in_the_table() -> None:
@@ -81,7 +79,7 @@ def test_every_kind_of_mechanism_is_in_the_table() -> None:
 
 @each
 def test_the_centre_is_the_mean_symbol_of_an_update_of_0(mechanism: Any) -> None:
-    odd = getattr(mechanism, "levels", 0) % 2  # a grid without 0: its two middle points
+    odd = mechanism.grid.levels % 2 if hasattr(mechanism, "grid") else 0  # a grid without 0: its two middle points
     ends = [0.0] if not odd else [-mechanism.clip / mechanism.levels, mechanism.clip / mechanism.levels]
     symbols = np.concatenate([mechanism.encode(np.full(200_000, x), default_rng(1)) for x in ends]).astype(float)
     assert abs(symbols.mean() - float(mechanism.centre)) <= 4 * symbols.std() / len(symbols) ** 0.5 + 1e-12
@@ -256,6 +254,7 @@ def test_a_majority_behind_a_step_that_chooses_rows_adds_up_the_trials_of_those(
     rows = messages(mechanism)
     seen = directions.rows_seen(asked, rows).astype(np.float32)
     kept = [row for row in range(CLIENTS) if (seen[row] == Shortest()(seen)).all(axis=1).any()]
-    assert len(kept) == 19
+    assert len(kept) == (CLIENTS if isinstance(mechanism, Sign) else 19)  # whose messages are all the same
+    kept = kept[:19]
     expected = directions.of_sum(study(mechanism, "aggregation.kind=MajorityVote"), 1, rows[kept].sum(axis=0), 19)
     assert (directions.of_rows(asked, 1, seen) == expected).all()

@@ -17,6 +17,10 @@ from simulations.command_line import main
 ACCEPTED = [
     ("account Ternary clip=0.1 spread=0.25 scale=0.5 --epsilon 0.6931471805599453", "delta", 0.05, 1e-12),
     (
+        "account Table levels=[-0.1,0.1] chances=[[0.35,0.5,0.15],[0.15,0.5,0.35]] --epsilon 0.6931471805599453",
+        "delta", 0.05, 1e-12,
+    ),
+    (
         "account StochasticSign clip=0.1 scale=10 --dimension 100000 --geometry l2 --rounds 100 --delta 1e-5",
         "epsilon", 0.79438, 1e-4,
     ),
@@ -37,7 +41,18 @@ KEYS = {
     "kind", "settings", "unit", "trust", "adjacency", "geometry", "dimension", "rounds", "mu", "proof", "published",
 }  # fmt: skip
 SIGN = "account StochasticSign clip=0.1 scale=1"
+HALVES = "account Table levels=[-1,1]"
 REFUSED = [
+    (f"{HALVES} chances=[[0.5,0.5],[0.5,0.4]]", "Table: chances: row 2 adds up to 0.9, not to 1"),
+    (f"{HALVES} chances=[[0.5,0.5]", "chances must be a list such as [0.5, 0.5], got '[[0.5,0.5]'"),
+    (f"{HALVES} chances=[[0.6,0.4],[0.4,0.6]] file=t.csv", "give a file, or levels and chances, not both"),
+    ("account Table file=nowhere.csv", "nowhere.csv: cannot be read"),
+    (
+        f"calibrate{HALVES[7:]} chances=[[0.6,0.4],[0.4,0.6]] --epsilon 1 --delta 1e-5",
+        "Table has no setting to calibrate",
+    ),
+    (f"{HALVES} chances=[[0.6,0.4],[0.4,0.6]] --trust secure-aggregation --clients 9", "no certificate under secure"),
+    ("account nowhere:Mine clip=1", "mechanism 'nowhere:Mine' cannot be imported"),
     ("account StochasticSign clip=0.1 scale=0.05", "scale must be larger than peak = 0.1, got 0.05"),
     ("account StochasticSign clip=0.1 peak=0.2 scale=1", "peak must be at most clip = 0.1"),
     ("account Ternary clip=1 spread=4 scale=2", "scale must be larger than spread = 4"),
