@@ -10,14 +10,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from math import exp, expm1, floor, log, sqrt
+from math import exp, floor, log, sqrt
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtri
 
+from fedpriv._base.arrays import Vector
+from fedpriv.curves._error_rates import Tails
 from fedpriv.curves.atoms import ROUNDING
 
+Index = NDArray[np.int64]
+Number = TypeVar("Number", float, Vector)
 STEPS = 100  # of Newton's method, at most: about five are needed
+COARSE = 33  # points at which a tradeoff curve is looked at first
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,6 +98,34 @@ class Spectrum:
         scale = exp(min(self.log_total - self.tilt * loss + self.sign * rounding, 700.0))
         return max(ours - share * theirs + self.sign * doubt, 0.0) * scale + self.impossible, share * theirs * scale
 
+    def tails(self, places: Index, safe: int = 1) -> Tails:
+        """What lies from each of these points on; as it is, with no room for errors, where `safe` is 0."""
+        loss, left = self.start + places * self.step, (self.size - places).astype(float)
+        at_first = np.exp(self._turn * (places[:, None] * self.frequency % self.size))
+        rounding = self.rounding + 8 * ROUNDING * (abs(self.log_total) + self.tilt * np.abs(loss))
+        found = []
+        for own, sign in ((self._theirs, -self.sign * safe), (self._ours, self.sign * safe)):
+            value, moduli = own.tail((own.wave * at_first).real.sum(axis=1), left)
+            doubt = self.error * own.series(left) * (1 + 64 * ROUNDING) + (64 + self.wave.size) * ROUNDING * moduli
+            steepness = self.log_total - own.rate / self.step * loss + sign * rounding
+            found.append(np.maximum(value + sign * doubt, 0.0) * np.exp(np.minimum(steepness, 700.0)))
+        p, q = found
+        return Tails(loss + self.shift, p * exp(-self.shift), q + self.impossible)
+
+    def around(self, alpha: Vector) -> Index:
+        """Points near where P gives each type I error to the losses from there on: nearly straight in Φ⁻¹."""
+        wanted, places = ndtri(alpha), self.spaced(COARSE)
+        for near in (max(self.size // 256, 1), 1):
+            height = ndtri(np.clip(self.tails(places, safe=0).p, 1e-300, 1 - 1e-16))
+            found = np.rint(np.interp(wanted, height[::-1], places[::-1])).astype(np.int64)
+            places = np.unique(np.concatenate((places, found - near, found, found + near)))
+            places = places[(places >= 0) & (places < self.size)]
+        return places
+
+    def spaced(self, count: int) -> Index:
+        """So many points, from the first to the last."""
+        return np.unique(np.linspace(0, self.size - 1, count).astype(np.int64))
+
     @cached_property
     def _ours(self) -> Series:
         """Masses of Q: tilted ones times e^{−θ·loss}."""
@@ -130,11 +165,11 @@ class Series:
         found = np.divide(wave, ratio, out=np.zeros_like(wave), where=ratio != 0)
         return Series(rate, found, float(found.real.sum()), float(np.abs(found).sum()), flat)
 
-    def tail(self, turned: float, left: int) -> tuple[float, float]:
+    def tail(self, turned: Number, left: Number) -> tuple[Number, Number]:
         """The sum over so many points, its waves turned to the first, and that of the moduli of its terms."""
-        rest = exp(-self.rate * left)
-        return float(turned) - rest * self.still + self.flat * left, (1 + rest) * self.moduli + abs(self.flat) * left
+        rest = np.exp(-self.rate * left)
+        return turned - rest * self.still + self.flat * left, (1 + rest) * self.moduli + abs(self.flat) * left
 
-    def series(self, left: int) -> float:
+    def series(self, left: Number) -> Number:
         """The sum where all masses are 1."""
-        return float(left) if self.rate == 0 else expm1(-self.rate * left) / expm1(-self.rate)
+        return left if self.rate == 0 else np.expm1(-self.rate * left) / np.expm1(-self.rate)

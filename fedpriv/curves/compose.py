@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from fedpriv.curves._direction import (
     FINE,
@@ -26,11 +27,13 @@ from fedpriv.curves._direction import (
     heavy_losses,
     source,
 )
+from fedpriv.curves._untilted import Band, Mu, least_type_two, smallest_mu
 from fedpriv.curves.atoms import ROUNDING
+from fedpriv.curves.pair import error_rates
 from fedpriv.curves.tradeoff import Tradeoff
 from fedpriv.errors import at_least_zero, natural, probability
 
-__all__ = ["FINE", "QUICK", "ROUGH", "Bounds", "Composition", "Part", "compose", "heavy_losses", "source"]
+__all__ = ["FINE", "QUICK", "ROUGH", "Band", "Bounds", "Composition", "Mu", "Part", "compose", "heavy_losses", "source"]
 
 
 def compose(parts: Iterable[Part]) -> Composition:
@@ -69,6 +72,11 @@ class Composition:
             return (forward,)
         return forward, Direction(tuple((curve.inverse, count) for curve, count in self.parts))
 
+    @property
+    def _both_ways(self) -> Iterable[tuple[Direction, Direction]]:
+        """Each direction, and the other."""
+        return zip(self.directions, self.directions[::-1], strict=True)
+
     @cached_property
     def mu(self) -> float:
         """A certified Gaussian-DP parameter of the composition, ∞ where some curve has none."""
@@ -93,6 +101,41 @@ class Composition:
         """The lower bound of ε(δ) alone."""
         probability(delta=delta)
         return max((side.epsilon(float(delta), tolerance, LOWER).lower for side in self.directions), default=0.0)
+
+    def tradeoff(self, alpha: ArrayLike, tolerance: float = FINE) -> Band:
+        """The least type II error at a type I error, or at each of several, from both sides; the worse direction.
+
+        >>> low, high = compose([(Tradeoff.between([0.55, 0.45], [0.45, 0.55]), 100)]).tradeoff(0.05)
+        >>> round(low, 7), round(high, 7)
+        (0.3607909, 0.3607909)
+        """
+        levels = error_rates(alpha)
+        flat = np.atleast_1d(levels)
+        found = [least_type_two(*sides, flat, tolerance) for sides in self._both_ways]
+        both = (np.min([[1 - flat], *([own[at]] for own in found)], axis=0)[0] for at in (0, 1))
+        return Band(*(float(own[0]) if levels.ndim == 0 else own for own in both))
+
+    def true_positive_rate(self, false_positive_rate: ArrayLike, tolerance: float = FINE) -> Band:
+        """The largest rate at which an attacker finds the unit, at a given rate of false alarms: 1 − `tradeoff`."""
+        low, high = self.tradeoff(false_positive_rate, tolerance)
+        return Band(1 - high, 1 - low)
+
+    @property
+    def advantage(self) -> Bounds:
+        """max (1 − α − β) = δ(0), from both sides: an attacker's best edge over guessing."""
+        return self.delta(0.0)
+
+    def mu_between(self, up_to: float = 0.0, tolerance: float = FINE) -> Mu:
+        """The smallest μ with T ≥ G_μ − up_to, from both sides: `mu`, or where δ₀ = `up_to` is left, what that saves.
+
+        >>> low, high, _ = compose([(Tradeoff.between([0.55, 0.45], [0.45, 0.55]), 100)]).mu_between()
+        >>> round(low, 7), round(high, 7)
+        (2.0100336, 2.0100336)
+        """
+        probability(up_to=up_to)
+        found = [smallest_mu(*sides, up_to, tolerance) for sides in self._both_ways]
+        upper = min(self.mu, max((own.upper for own in found), default=0.0))
+        return Mu(min(max((own.lower for own in found), default=0.0), upper), upper, up_to)
 
     def _worst(self, ask: Callable[[Direction, float], Bounds], tolerance: float) -> Bounds:
         """The larger answer of the directions; one that a rough look shows to be smaller is not looked at again."""
