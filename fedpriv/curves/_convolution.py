@@ -25,7 +25,7 @@ FAINT = -60.0  # ln of a coefficient that is taken for 0, and counted as an erro
 WAVES = 512  # coefficients up to which δ(ε) is read off them
 SPARSE = 16  # points for each of these coefficients, at least
 TIGHT = 2e-11  # of ε, within which an answer need not be narrowed further
-CORNERS = 512  # of a tradeoff curve, at most, that μ is read off
+CORNERS = 256  # of a tradeoff curve, at most, that μ is read off
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,25 +52,23 @@ class Masses:
         value = float(hockey.hockey_stick(self.profile, self.impossible, epsilon))
         return value * (1 + self.sign * ROUNDING * (64 + self.profile[0].size))
 
-    def tails(self, places: NDArray[np.int64]) -> Tails:
-        """What lies from each of these corners on; Q's mass there is the hockey stick and e^loss times P's."""
-        loss, at_loss, log_above = (each[places] for each in self.profile)
+    def tails_near(self, alpha: Vector, close: bool) -> Tails:  # noqa: ARG002: these are as close as can be anyway
+        """What lies from the corners on either side of each type I error on."""
+        with np.errstate(divide="ignore"):
+            at = np.searchsorted(self.profile[2], np.log(alpha))
+        return self._tails(np.concatenate((at - 1, at)))
+
+    def tails_apart(self, count: int) -> Tails:
+        """What lies from so many corners on, from the first to the last; all, where there are no more."""
+        return self._tails(np.linspace(0, self.profile[0].size - 1, count).astype(np.int64))
+
+    def _tails(self, places: NDArray[np.int64]) -> Tails:
+        """Rounded to the safe side of the bound; Q's mass is the hockey stick and e^loss times P's."""
+        kept = np.unique(places[(places >= 0) & (places < self.profile[0].size)])
+        loss, at_loss, log_above = (each[kept] for each in self.profile)
         doubt = self.sign * ROUNDING * (64 + self.profile[0].size + np.abs(loss))
         beyond = at_loss + np.exp(np.minimum(loss + log_above, 1.0))
         return Tails(loss, np.exp(log_above) * (1 - doubt), beyond * (1 + 2 * doubt))
-
-    def around(self, alpha: Vector) -> NDArray[np.int64]:
-        """The corners on either side of each type I error."""
-        with np.errstate(divide="ignore"):
-            at = np.searchsorted(self.profile[2], np.log(alpha))
-        return self._among(np.concatenate((at - 1, at)))
-
-    def spaced(self, count: int) -> NDArray[np.int64]:
-        """So many corners, from the first to the last; all, where there are no more."""
-        return self._among(np.linspace(0, self.profile[0].size - 1, count).astype(np.int64))
-
-    def _among(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
-        return np.unique(places[(places >= 0) & (places < self.profile[0].size)])
 
     def guess(self, delta: float, correction: Callable[[float], float]) -> float:
         """The profile's own answer, which is nearly the bound's: `correction` is small, and left out here."""
@@ -137,17 +135,20 @@ class Convolution:
         self.closed = self.complete or (closed and low >= self.stick.lowest)
         return high if self.sign > 0 else low
 
-    def tails_at(self, alpha: Vector) -> Tails:
+    def tails_near(self, alpha: Vector, close: bool = True) -> Tails:
         """What lies from points near each type I error on, the bound's own errors counted with Q; untilted."""
-        return self._widened(self.stick.tails(self.stick.around(alpha)))
+        return self._widened(self.stick.tails_near(alpha, close))
 
     @property
     def tails(self) -> Tails:
         """What lies from each point on, or from so many of them; untilted."""
-        return self._widened(self.stick.tails(self.stick.spaced(CORNERS)))
+        return self._widened(self.stick.tails_apart(CORNERS))
 
     def _widened(self, found: Tails) -> Tails:
-        return found._replace(q=found.q + self.sign * self._correction(0.0))
+        """With what P never gives, of a lower bound: a test by itself."""
+        more = [(np.inf, 0.0, self.impossible)] * (self.sign < 0)
+        loss, p, q = (np.append(own, new) for own, new in zip(found, np.reshape(more, (-1, 3)).T, strict=True))
+        return Tails(loss, p, q + self.sign * self._correction(0.0))
 
     def _correction(self, epsilon: float) -> float:
         """What lies outside the window, and the chance of a larger drift: at most e^{K(θ) − θ·(ε − shift)} of each."""

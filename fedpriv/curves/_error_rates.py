@@ -46,9 +46,9 @@ def type_two_at_most(tails: Tails, alpha: Vector) -> Vector:
     """The least type II error of mixtures of two tests, of a lower bound, at each type I error."""
     order = np.argsort(tails.p)
     kept = order[(tails.p[order] >= 0) & (tails.p[order] < 1)]
-    level = np.concatenate(([0.0], tails.p[kept] + 16 * ROUNDING, [1.0]))
-    error = np.concatenate(([1.0], 1 - np.maximum(tails.q[kept], 0.0) + 16 * ROUNDING, [0.0]))
-    return np.minimum(np.interp(alpha, level, error), 1 - alpha)
+    level = np.concatenate(([0.0], tails.p[kept], [1.0]))
+    error = np.concatenate(([1.0], 1 - np.maximum(tails.q[kept], 0.0), [0.0]))
+    return np.minimum(np.interp(alpha, level, error) + 64 * ROUNDING, 1 - alpha)
 
 
 def mu_at_most(own: Tails, other: Tails, up_to: float) -> float:
@@ -75,6 +75,8 @@ def mu_at_most(own: Tails, other: Tails, up_to: float) -> float:
 def mu_at_least(tails: Tails, up_to: float) -> float:
     """No smaller μ has T ≥ G_μ − up_to, for some test of a lower bound has more power than that."""
     power = tails.q - up_to - 16 * ROUNDING
+    if (power[tails.loss == np.inf] > 0).any():
+        return np.inf
     seen = (tails.p > 0) & (tails.p < 1) & (power > 0) & (power < 1)
     found = ndtri(power[seen]) - ndtri(tails.p[seen])
     return max(float(found.max(initial=0.0)) * (1 - 64 * ROUNDING) - 64 * ROUNDING, 0.0)

@@ -24,7 +24,7 @@ from fedpriv.curves.atoms import ROUNDING
 Index = NDArray[np.int64]
 Number = TypeVar("Number", float, Vector)
 STEPS = 100  # of Newton's method, at most: about five are needed
-COARSE = 33  # points at which a tradeoff curve is looked at first
+COARSE = 21  # points at which a tradeoff curve is looked at first
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,33 +98,43 @@ class Spectrum:
         scale = exp(min(self.log_total - self.tilt * loss + self.sign * rounding, 700.0))
         return max(ours - share * theirs + self.sign * doubt, 0.0) * scale + self.impossible, share * theirs * scale
 
-    def tails(self, places: Index, safe: int = 1) -> Tails:
-        """What lies from each of these points on; as it is, with no room for errors, where `safe` is 0."""
+    def tails_near(self, alpha: Vector, close: bool) -> Tails:
+        """What lies from points near each type I error on, next to it if `close`: in Φ⁻¹ P's mass is nearly straight."""
+        wanted, found = ndtri(alpha), self._tails(self._spread_out(COARSE))
+        for near in (max(self.size // 256, 1), 1)[: 1 + close]:
+            order = np.argsort(found[0])[::-1]
+            height = ndtri(np.clip(found[2][order], 1e-300, 1 - 1e-16))
+            middle = np.rint(np.interp(wanted, height, found[0][order])).astype(np.int64)
+            places = np.concatenate((middle - near, middle, middle + near))
+            more = self._tails(np.unique(places[(places >= 0) & (places < self.size)]))
+            found = np.concatenate((found, more), axis=1)
+        return self._safe(found)
+
+    def tails_apart(self, count: int) -> Tails:
+        """What lies from so many points on, from the first to the last."""
+        return self._safe(self._tails(self._spread_out(count)))
+
+    def _spread_out(self, count: int) -> Index:
+        return np.unique(np.linspace(0, self.size - 1, count).astype(np.int64))
+
+    def _safe(self, found: Vector) -> Tails:
+        """Rounded to the safe side of the bound."""
+        _, loss, p, q, doubt_p, doubt_q = found
+        return Tails(loss, np.maximum(p - self.sign * doubt_p, 0.0), q + self.sign * doubt_q + self.impossible)
+
+    def _tails(self, places: Index) -> Vector:
+        """In columns: the points, their losses, the masses of P and of Q from there on, and the errors of these."""
         loss, left = self.start + places * self.step, (self.size - places).astype(float)
         at_first = np.exp(self._turn * (places[:, None] * self.frequency % self.size))
-        rounding = self.rounding + 8 * ROUNDING * (abs(self.log_total) + self.tilt * np.abs(loss))
-        found = []
-        for own, sign in ((self._theirs, -self.sign * safe), (self._ours, self.sign * safe)):
+        rounding = self.rounding + 8 * ROUNDING * (abs(self.log_total) + (1 + self.tilt) * np.abs(loss))
+        masses, doubts = [], []
+        for own, moved in ((self._theirs, self.shift), (self._ours, 0.0)):
             value, moduli = own.tail((own.wave * at_first).real.sum(axis=1), left)
             doubt = self.error * own.series(left) * (1 + 64 * ROUNDING) + (64 + self.wave.size) * ROUNDING * moduli
-            steepness = self.log_total - own.rate / self.step * loss + sign * rounding
-            found.append(np.maximum(value + sign * doubt, 0.0) * np.exp(np.minimum(steepness, 700.0)))
-        p, q = found
-        return Tails(loss + self.shift, p * exp(-self.shift), q + self.impossible)
-
-    def around(self, alpha: Vector) -> Index:
-        """Points near where P gives each type I error to the losses from there on: nearly straight in Φ⁻¹."""
-        wanted, places = ndtri(alpha), self.spaced(COARSE)
-        for near in (max(self.size // 256, 1), 1):
-            height = ndtri(np.clip(self.tails(places, safe=0).p, 1e-300, 1 - 1e-16))
-            found = np.rint(np.interp(wanted, height[::-1], places[::-1])).astype(np.int64)
-            places = np.unique(np.concatenate((places, found - near, found, found + near)))
-            places = places[(places >= 0) & (places < self.size)]
-        return places
-
-    def spaced(self, count: int) -> Index:
-        """So many points, from the first to the last."""
-        return np.unique(np.linspace(0, self.size - 1, count).astype(np.int64))
+            scale = np.exp(np.minimum(self.log_total - own.rate / self.step * loss - moved, 700.0))
+            masses.append(value * scale)
+            doubts.append((doubt + 2 * rounding * (np.abs(value) + doubt)) * scale)
+        return np.array([places, loss + self.shift, *masses, *doubts])
 
     @cached_property
     def _ours(self) -> Series:

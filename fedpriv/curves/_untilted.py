@@ -10,7 +10,7 @@ from scipy.special import ndtr, ndtri
 
 from fedpriv._base.arrays import Vector
 from fedpriv.curves._convolution import Convolution
-from fedpriv.curves._direction import BOTH, LOWER, UPPER, Direction
+from fedpriv.curves._direction import BOTH, LOWER, QUICK, UPPER, Direction
 from fedpriv.curves._error_rates import mu_at_least, mu_at_most, type_two_at_least, type_two_at_most
 from fedpriv.curves._transforms import Counts, TooLarge
 
@@ -50,12 +50,14 @@ def least_type_two(
     try:
         for own, its in _asked(side, other, tolerance, wanted, counts):
             bound = type_two_at_least if own.sign > 0 else type_two_at_most
-            found = bound(own.tails_at(alpha), alpha)
+            found = bound(own.tails_near(alpha, close=tolerance < QUICK), alpha)
             if other is not side:
                 better = np.maximum if own.sign > 0 else np.minimum
-                found = better(found, bound(its.tails_at(found).mirrored(), alpha))
+                found = better(found, bound(its.tails_near(found).mirrored(), alpha))
             low, high = (found, high) if own.sign > 0 else (low, found)
     except TooLarge:
+        if counts is not None:
+            raise
         low = gaussian_type_two(side.mu, alpha, -1)
         if wanted != UPPER and (fewer := side.fewer).rounds < side.rounds:
             high = least_type_two(fewer, fewer, alpha, tolerance, LOWER).upper
@@ -91,6 +93,8 @@ def smallest_mu(
             else:
                 low = max(mu_at_least(tails, up_to) for tails in (own.tails, its.tails.mirrored()))
     except TooLarge:
+        if counts is not None:
+            raise
         if wanted != UPPER and (fewer := side.fewer).rounds < side.rounds:
             low = smallest_mu(fewer, fewer, up_to, tolerance, LOWER).lower
     return Mu(min(low, high), high, up_to)

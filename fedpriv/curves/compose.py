@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedpriv.curves._direction import (
+    BOTH,
     FINE,
     LOWER,
     QUICK,
@@ -27,13 +28,29 @@ from fedpriv.curves._direction import (
     heavy_losses,
     source,
 )
-from fedpriv.curves._untilted import Band, Mu, least_type_two, smallest_mu
+from fedpriv.curves._untilted import Band, Mu, gaussian_type_two, least_type_two, smallest_mu
 from fedpriv.curves.atoms import ROUNDING
 from fedpriv.curves.pair import error_rates
 from fedpriv.curves.tradeoff import Tradeoff
 from fedpriv.errors import at_least_zero, natural, probability
 
-__all__ = ["FINE", "QUICK", "ROUGH", "Band", "Bounds", "Composition", "Mu", "Part", "compose", "heavy_losses", "source"]
+__all__ = [
+    "BOTH",
+    "FINE",
+    "LOWER",
+    "QUICK",
+    "ROUGH",
+    "UPPER",
+    "Band",
+    "Bounds",
+    "Composition",
+    "Mu",
+    "Part",
+    "compose",
+    "gaussian_type_two",
+    "heavy_losses",
+    "source",
+]
 
 
 def compose(parts: Iterable[Part]) -> Composition:
@@ -102,8 +119,10 @@ class Composition:
         probability(delta=delta)
         return max((side.epsilon(float(delta), tolerance, LOWER).lower for side in self.directions), default=0.0)
 
-    def tradeoff(self, alpha: ArrayLike, tolerance: float = FINE) -> Band:
+    def tradeoff(self, alpha: ArrayLike, tolerance: float = FINE, wanted: int = BOTH) -> Band:
         """The least type II error at a type I error, or at each of several, from both sides; the worse direction.
+
+        Where only δ's `UPPER` bound is wanted, which gives the lower one of errors, or the `LOWER`, the other is open.
 
         >>> low, high = compose([(Tradeoff.between([0.55, 0.45], [0.45, 0.55]), 100)]).tradeoff(0.05)
         >>> round(low, 7), round(high, 7)
@@ -111,9 +130,10 @@ class Composition:
         """
         levels = error_rates(alpha)
         flat = np.atleast_1d(levels)
-        found = [least_type_two(*sides, flat, tolerance) for sides in self._both_ways]
-        both = (np.min([[1 - flat], *([own[at]] for own in found)], axis=0)[0] for at in (0, 1))
-        return Band(*(float(own[0]) if levels.ndim == 0 else own for own in both))
+        found = [Band(1 - flat, 1 - flat)]
+        found += [least_type_two(*sides, flat, tolerance, wanted) for sides in self._both_ways]
+        low, high = np.min(found, axis=0)
+        return Band(low, high) if levels.ndim else Band(float(low[0]), float(high[0]))
 
     def true_positive_rate(self, false_positive_rate: ArrayLike, tolerance: float = FINE) -> Band:
         """The largest rate at which an attacker finds the unit, at a given rate of false alarms: 1 − `tradeoff`."""
@@ -125,7 +145,7 @@ class Composition:
         """max (1 − α − β) = δ(0), from both sides: an attacker's best edge over guessing."""
         return self.delta(0.0)
 
-    def mu_between(self, up_to: float = 0.0, tolerance: float = FINE) -> Mu:
+    def mu_between(self, up_to: float = 0.0, tolerance: float = FINE, wanted: int = BOTH) -> Mu:
         """The smallest μ with T ≥ G_μ − up_to, from both sides: `mu`, or where δ₀ = `up_to` is left, what that saves.
 
         >>> low, high, _ = compose([(Tradeoff.between([0.55, 0.45], [0.45, 0.55]), 100)]).mu_between()
@@ -133,9 +153,11 @@ class Composition:
         (2.0100336, 2.0100336)
         """
         probability(up_to=up_to)
-        found = [smallest_mu(*sides, up_to, tolerance) for sides in self._both_ways]
-        upper = min(self.mu, max((own.upper for own in found), default=0.0))
-        return Mu(min(max((own.lower for own in found), default=0.0), upper), upper, up_to)
+        found = [smallest_mu(*sides, up_to, tolerance, wanted) for sides in self._both_ways]
+        lower, upper = (max((own[at] for own in found), default=0.0) for at in (0, 1))
+        if wanted != LOWER:
+            upper = min(upper, self.mu)
+        return Mu(min(lower, upper), upper, up_to)
 
     def _worst(self, ask: Callable[[Direction, float], Bounds], tolerance: float) -> Bounds:
         """The larger answer of the directions; one that a rough look shows to be smaller is not looked at again."""

@@ -16,7 +16,7 @@ from typing import Any, Self
 
 from fedpriv._base.files import replace_file
 from fedpriv.errors import FedprivError, natural
-from fedpriv.records._lines import END, FORMAT, TIMING, WORDS, Line, check, check_round, check_run
+from fedpriv.records._lines import END, FORMAT, IN_SOME_ENDS, TIMING, WORDS, Line, check, check_round, check_run
 
 __all__ = [
     "FORMAT",
@@ -100,6 +100,7 @@ def read_records(path: File) -> Records:
         check_round(f"{path}:{number + 1}", line, number)
     if end is not None:
         check(f"{path}:{len(lines)}", end, END)
+        check(f"{path}:{len(lines)}", end, {name: fits for name, fits in IN_SOME_ENDS.items() if name in end})
     header = lines[0] | {"bits": _numbers(lines[0]["bits"])}
     return Records(header, [_numbers(line) for line in rounds], end and end | {"epsilon": _numbers(end["epsilon"])})
 

@@ -73,6 +73,16 @@ def is_epsilon(value: Any) -> bool:
     return _each(_or_null(is_number), "lower", "upper", "clt")(value) and None not in (value["lower"], value["upper"])
 
 
+def is_mu(value: Any) -> bool:
+    """μ from both sides, and up to what."""
+    return _each(is_number, "lower", "upper", "up_to")(value)
+
+
+def is_beta(value: Any) -> bool:
+    """Type II errors from both sides, by the type I error."""
+    return _each(_each(is_share, "lower", "upper"))(value)
+
+
 RUN: Mapping[str, Check] = {
     "study": is_word, "name": is_word, "clients": is_count, "byzantine": is_count, "dimension": is_count,
     "mechanism": is_table, "aggregation": is_table, "attack": _or_null(is_table), "release": _or_null(is_table),
@@ -86,6 +96,7 @@ ROUND: Mapping[str, Check] = {
     "epsilon": _or_null(is_epsilon), "bytes_up": is_count,
 }  # fmt: skip
 IN_SOME_ROUNDS: Mapping[str, Check] = {
+    "mu": _or_null(is_mu), "beta": _or_null(is_beta),
     "tolerance": _or_null(is_share), "adapted": _each(is_finite),
     "attack_failed": lambda value: is_table(value) and is_count(value.get("acted")) and is_word(value.get("why")),
 }  # fmt: skip
@@ -93,6 +104,7 @@ END: Mapping[str, Check] = {
     "why": is_word, "rounds": is_count, "worst_client": _or_null(is_count), "releases_of_worst": is_count,
     "epsilon": is_epsilon,
 }  # fmt: skip
+IN_SOME_ENDS: Mapping[str, Check] = {"mu": is_mu, "beta": is_beta}
 TIMING: Mapping[str, Check] = {"round": is_count, "seconds": is_finite, "parts": _each(is_finite)}
 
 
