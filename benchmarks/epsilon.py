@@ -1,4 +1,4 @@
-"""What ε, μ, β and evaluation after every round cost a run, beside runs without them: interleaved, each a process of its own.
+"""What ε, μ, β and evaluation after every round cost a run, beside runs without them: interleaved, in own processes.
 
     python -m benchmarks.epsilon [--times 5] [STUDY ...]
 

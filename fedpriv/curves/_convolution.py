@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +26,7 @@ FAINT = -60.0  # ln of a coefficient that is taken for 0, and counted as an erro
 WAVES = 512  # coefficients up to which δ(ε) is read off them
 SPARSE = 16  # points for each of these coefficients, at least
 TIGHT = 2e-11  # of ε, within which an answer need not be narrowed further
-CORNERS = 256  # of a tradeoff curve, at most, that μ is read off
+CORNERS = 160  # of a tradeoff curve, at most, that μ is read off
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,8 +53,8 @@ class Masses:
         value = float(hockey.hockey_stick(self.profile, self.impossible, epsilon))
         return value * (1 + self.sign * ROUNDING * (64 + self.profile[0].size))
 
-    def tails_near(self, alpha: Vector, close: bool) -> Tails:  # noqa: ARG002: these are as close as can be anyway
-        """What lies from the corners on either side of each type I error on."""
+    def tails_near(self, alpha: Vector, close: bool) -> Tails:
+        """What lies from the corners on either side of each type I error on, which is next to it, `close` or not."""
         with np.errstate(divide="ignore"):
             at = np.searchsorted(self.profile[2], np.log(alpha))
         return self._tails(np.concatenate((at - 1, at)))
@@ -139,7 +140,7 @@ class Convolution:
         """What lies from points near each type I error on, the bound's own errors counted with Q; untilted."""
         return self._widened(self.stick.tails_near(alpha, close))
 
-    @property
+    @cached_property
     def tails(self) -> Tails:
         """What lies from each point on, or from so many of them; untilted."""
         return self._widened(self.stick.tails_apart(CORNERS))

@@ -51,6 +51,7 @@ class Direction:
 
     parts: tuple[Part, ...]  # curves, each with the number of times it is released
     _taken: dict[tuple[float, float, int], Transforms] = field(default_factory=dict)  # by tilt, tolerance and sign
+    _asked: dict[tuple[float, ...], list[Convolution]] = field(default_factory=dict)  # the untilted ones asked last
 
     @cached_property
     def single(self) -> Tradeoff | None:
@@ -194,7 +195,11 @@ class Direction:
     def untilted(self, tolerance: float, wanted: int = BOTH, counts: Counts | None = None) -> list[Convolution]:
         """The wanted sides at tilt 0, of so many rounds: an error of a mass is one of an error rate there, at any ε."""
         own = [count for _, count in self.parts] if counts is None else counts
-        return [Convolution(one, own) for one in self._transforms(0.0, tolerance, wanted)]
+        key = (tolerance, wanted, *own)
+        if key not in self._asked:  # μ and β are asked for one after the other
+            self._asked.clear()
+            self._asked[key] = [Convolution(one, own) for one in self._transforms(0.0, tolerance, wanted)]
+        return self._asked[key]
 
     def _transforms(self, tilt: float, tolerance: float, wanted: int) -> list[Transforms]:
         """The wanted sides at one tilt, each taken once: on the lattice of all losses, where it has few points."""

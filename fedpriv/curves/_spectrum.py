@@ -99,7 +99,7 @@ class Spectrum:
         return max(ours - share * theirs + self.sign * doubt, 0.0) * scale + self.impossible, share * theirs * scale
 
     def tails_near(self, alpha: Vector, close: bool) -> Tails:
-        """What lies from points near each type I error on, next to it if `close`: in Φ⁻¹ P's mass is nearly straight."""
+        """What lies from points near each type I error on, or next to it; Φ⁻¹ of P's mass is nearly straight."""
         wanted, found = ndtri(alpha), self._tails(self._spread_out(COARSE))
         for near in (max(self.size // 256, 1), 1)[: 1 + close]:
             order = np.argsort(found[0])[::-1]

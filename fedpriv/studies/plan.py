@@ -107,8 +107,8 @@ class Plan:
             every = self.study.run.evaluate_every if isinstance(self.participation, All) else self.study.run.rounds
             last = min(rounds + (AT_ONCE - 1) * every, self.study.run.rounds)
             wanted = (rounds, *range(rounds + every, last + 1, every))
-            epsilons, tracked = ([ask(each) for each in wanted] for ask in self._spending)
-            self._known.update(zip(wanted, zip(epsilons, tracked, strict=True), strict=True))
+            epsilon, tracked = self._spending
+            self._known.update((each, (epsilon(each), tracked(each))) for each in wanted)
         return self._known[rounds]
 
     @cached_property

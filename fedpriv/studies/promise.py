@@ -9,7 +9,6 @@ from typing import Any, NamedTuple, assert_never
 
 import numpy as np
 
-from fedpriv._base.arrays import Vector
 from fedpriv.accounting.account import Account
 from fedpriv.accounting.course import LEVELS, UP_TO, Course
 from fedpriv.accounting.event import Event

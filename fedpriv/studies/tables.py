@@ -8,7 +8,17 @@ from typing import Annotated, Literal, assert_never
 
 from fedpriv.aggregation.optimisers import OPTIMISERS, Optimiser, optimiser_of
 from fedpriv.channel import Channel, How
-from fedpriv.errors import FedprivError, at_least_zero, limited, natural, positive, probability, real, whole
+from fedpriv.errors import (
+    FedprivError,
+    at_least_zero,
+    limited,
+    natural,
+    positive,
+    probability,
+    real,
+    whole,
+    words_among,
+)
 from fedpriv.mechanisms import Mechanism
 from fedpriv.packed.symbols import sends_reals
 from fedpriv.population.dealing import SPLITS, Dealing
@@ -262,6 +272,10 @@ class Run:
     seed: Annotated[int, natural, limited("must be below 2**63", below=2**63), "what everything is drawn from"] = 1
     evaluate_every: Annotated[int, whole, "rounds between two looks at the accuracy"] = 1
     checkpoint_every: Annotated[int, whole, "rounds between two checkpoints"] = 1
+    shown: Annotated[
+        tuple[str, ...], words_among(("epsilon", "mu", "beta")), "what is told of privacy while it runs"
+    ] = ("epsilon",)
 
     def __post_init__(self) -> None:
         _settle(self)
+        object.__setattr__(self, "shown", tuple(self.shown))

@@ -50,7 +50,8 @@ def run_rounds(
         place = made_on.where_data_lie(study)
         name = open_files.enter_context(prepare_directory(directory, prepared.study, resume, place))
         rounds = Rounds(prepared, directory, open_files, masked, name)
-        progress = Progress(prepared.study.run.rounds, prepared.study.clients.count, quiet)
+        own = prepared.study
+        progress = Progress(own.run.rounds, own.clients.count, quiet, shown=own.run.shown)
         open_files.enter_context(progress)
         why = "interrupted"
         try:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from fedpriv import records
 from fedpriv.accounting.account import Account, Cost
 from fedpriv.accounting.calibration import calibrate
+from fedpriv.accounting.course import UP_TO
 from fedpriv.accounting.event import by_hand, event_as_data
 from fedpriv.accounting.published.comparisons import asymptotic_values, published_values
 from fedpriv.bounds import geometry_of
@@ -17,6 +18,7 @@ from fedpriv.errors import FedprivError, whole
 from fedpriv.mechanisms import COSTED, Exponential, Histogram, Mechanism, Ptr
 from fedpriv.trust import sums_only
 from fedpriv.wire import packed_bits
+from server.progress.words import small_delta
 from simulations.cli._command import JSON, Commands, add_command, option
 
 SHOWN_DELTAS = (1e-3, 1e-5, 1e-6, 1e-8, 1e-10)  # at which ε is shown where neither δ nor ε is asked for
@@ -27,6 +29,7 @@ examples:
   fedpriv account Ternary clip=0.1 spread=0.25 scale=0.5 --rounds 200 --delta 1e-5
   fedpriv account StochasticSign clip=0.1 scale=10 --dimension 100000 --geometry l2 --rounds 100 --delta 1e-5
   fedpriv account Gaussian clip=1 noise=1 --sampling 0.01 --rounds 1000 --delta 1e-5 --plot curve.png
+  fedpriv account StochasticSign clip=0.1 scale=1 --rounds 100 --alpha 0.01,0.05
   fedpriv account Binomial clip=1 scale=5 trials=2 --compare Ternary clip=1 spread=4 scale=8 --delta 1e-5
 """
 CALIBRATE_HELP = """\
@@ -77,6 +80,14 @@ def as_real(text: str) -> float:
         raise argparse.ArgumentTypeError(f"must be a number, got {text!r}") from None
 
 
+def as_rates(text: str) -> tuple[float, ...]:
+    """Numbers between 0 and 1, with commas between them."""
+    rates = tuple(map(as_real, text.split(",")))
+    if not all(0 < rate < 1 for rate in rates):
+        raise argparse.ArgumentTypeError(f"must be numbers above 0 and below 1, commas between them, got {text!r}")
+    return rates
+
+
 RELEASE = (  # what describes a release: of both commands
     option("kind", "KIND", "a mechanism; see fedpriv list"),
     option("settings", "name=value", "its settings", nargs="*"),
@@ -100,13 +111,17 @@ RELEASE = (  # what describes a release: of both commands
     option("--clients", "N", "contributors certain to have drawn noise (secure aggregation)", type=as_whole),
     option("--delta", "D", "the δ at which ε is asked for", type=as_real),
     option("--epsilon", "E", "the ε at which δ is asked for", type=as_real),
+    option(
+        "--alpha", "A,A…", "type I errors at which the least type II error, β, is told: numbers between 0 and 1",
+        type=as_rates, default=(),
+    ),
     JSON,
 )  # fmt: skip
 COMPARED = option(
     "--compare", ("KIND", "name=value"), "another mechanism in the same setting, beside the first; may be repeated",
     nargs="+", action="append", default=[],
 )  # fmt: skip
-PLOT = option("--plot", "FILE", "the tradeoff curve against the Gaussian one, as PNG, SVG or PDF")
+PLOT = option("--plot", "FILE", "the tradeoff curve against the Gaussian one, as PNG, SVG or PDF; a CSV beside it")
 FREE = option("--free", "NAME", "the setting to find, where more than one could be")
 
 
@@ -126,7 +141,7 @@ def run_account(options: argparse.Namespace) -> None:
         _account_of(COSTED.made(kind, settings_from(words)), options)
         for kind, *words in ([options.kind, *options.settings], *options.compare)
     ]
-    reports = [account_report(account, options.delta, options.epsilon) for account in accounts]
+    reports = [account_report(account, options.delta, options.epsilon, alpha=options.alpha) for account in accounts]
     if options.plot is not None:
         from simulations.figures.curves import plot_tradeoff  # matplotlib only where a plot is wanted
 
@@ -145,9 +160,9 @@ def run_calibrate(options: argparse.Namespace) -> None:
         options.kind, settings_from(options.settings), lambda own: by_hand(own, **facts), epsilon=options.epsilon,
         delta=options.delta, free=options.free,
     )  # fmt: skip
-    found = account_report(_account_of(mechanism, options), options.delta, None, cost, target=options.epsilon) | {
-        "target": {"epsilon": options.epsilon, "delta": options.delta}
-    }
+    found = account_report(
+        _account_of(mechanism, options), options.delta, None, cost, options.epsilon, options.alpha
+    ) | {"target": {"epsilon": options.epsilon, "delta": options.delta}}
     show_found(found, _table(found), options.json)
 
 
@@ -157,6 +172,7 @@ def account_report(
     epsilon: float | None,  # at which δ is asked for; of neither, ε is told at several δ
     cost: Cost | None = None,  # of this account at `delta`, where it is known already
     target: float | None = None,  # the ε that a calibration was to meet
+    alpha: Sequence[float] = (),  # at which β is told
 ) -> dict[str, Any]:
     """One account as plain data: the release, the bounds asked for, what proves them, and the papers' values."""
     event = account.events[0]
@@ -172,6 +188,10 @@ def account_report(
         result |= {"points": [{"delta": at, "epsilon": _bounds(cost)} for at, cost in costs.items()]}
         result["proof"] = _proof(costs[USUAL])
     result["mu"] = account.mu
+    result["mu_between"] = account.mu_between(UP_TO * (delta if delta is not None else USUAL))._asdict()
+    if alpha:
+        bounds = zip(alpha, *(own.tolist() for own in account.tradeoff(alpha)), strict=True)
+        result["beta"] = {f"{level:g}": {"lower": low, "upper": high} for level, low, high in bounds}
     packed, word = float(event.mechanism.bits), "exact"
     if not sums_only(result["trust"]):  # where each message is sent as it is
         packed, word = packed_bits(event.mechanism, event.dimension, boxed=result["geometry"] != "l2")
@@ -233,7 +253,13 @@ def _table(own: Mapping[str, Any]) -> str:
     else:
         rows.append((f"δ at ε = {own['at_epsilon']:g}", _span(own["delta"])))
     seen = ", were every message seen" * sums_only(own["trust"])
-    rows.append(("Gaussian DP", "none" if own["mu"] is None else f"μ = {own['mu']:.7g} certified{seen}"))
+    between = own["mu_between"]
+    exact = "none" if own["mu"] is None else f"μ = {own['mu']:.7g} certified{seen}"
+    rows.append(("Gaussian DP", exact + f", at least {_short(between['lower'])}" * (not between["up_to"])))
+    if between["up_to"]:
+        rows.append((f"  up to δ₀ = {small_delta(between['up_to'])}", f"μ {_span(between)}"))
+    rows += [(f"β at α = {level}", f"at least {bound['lower']:.7g}, at most {bound['upper']:.7g}")
+             for level, bound in own.get("beta", {}).items()]  # fmt: skip
     rows.append(("proof, upper", own["proof"]["upper"]))
     rows.append(("proof, lower", own["proof"]["lower"]))
     bits, words = own["bits"], {"exact": "", "expected": ", expected", "at most": " at most, expected"}

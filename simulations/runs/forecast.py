@@ -20,7 +20,7 @@ from fedpriv.errors import FedprivError
 from fedpriv.population.participation import rounds_of_each
 from fedpriv.studies.study import Study
 from server.directory.made_on import where_data_lie
-from server.progress.words import epsilons_in_words, kind_with_settings
+from server.progress.words import epsilons_in_words, finding_words, kind_with_settings
 from server.rounds import planned, size_of
 from server.rounds.driver import Answer
 from server.rounds.inbox import Inbox
@@ -48,7 +48,7 @@ def run_forecast(study: Study) -> dict[str, Any]:
         "name": study.name, "data": data_identity(study.data.kind, ready.pool) | {"path": where_data_lie(study)},
         "clients": study.clients.count, "byzantine": study.clients.attackers,
         "rounds": study.run.rounds, "dimension": plan.dimension, "mechanism": ", then ".join(carried),
-        "epsilon": epsilon._asdict(),
+        "epsilon": epsilon._asdict(), **plan.tracked(plan.releases_of_worst).lines(),
         "epsilons": plan.both_epsilons,
         "delta": study.privacy.delta, "unit": event.unit if event else "client", "trust": study.privacy.trust,
         "adjacency": event.adjacency if event else None, "seen": event.seen if event else None,
@@ -63,12 +63,14 @@ def run_forecast_table(found: Mapping[str, Any]) -> str:
     seconds, start = found["seconds"], found["start_seconds"]
     sent = f"{found['client_bytes']:,} bytes a round, {found['bytes_up']:,} bytes all clients in all"
     kept = zip(("records kept", ""), epsilons_in_words(found["epsilons"]), strict=True) if found["epsilons"] else ()
+    words = finding_words(found["beta"], found["unit"]) if found["adjacency"] else None
     return "\n".join([
         f"{found['name']}: {found['clients']} clients, {found['byzantine']} Byzantine, {found['rounds']} rounds",
         f"  {in_words(found['data'], found['data']['path'])}",
         f"  {found['mechanism']}",
         f"  ε at δ = {found['delta']:g}     at most {epsilon['upper']:.7g}, at least {epsilon['lower']:.7g}",
         *(f"  {name:<18}{text}" for name, text in kept),
+        *([f"  in words          {words}"] if words else []),
         f"  guarantee         {found['unit']} level, {found['adjacency']}, {found['trust']} trust",
         f"  a client sends    {sent}{bytes_are[found['client_bytes_are']]}",
         f"  expected time     roughly {seconds:.1f} s on one core, and {start:.0f} s for Flower to start",

@@ -7,9 +7,10 @@ from math import isfinite, nan
 import numpy as np
 from matplotlib.ticker import MaxNLocator
 
+from fedpriv.curves.compose import ROUGH
 from fedpriv.curves.tradeoff import Tradeoff
 from server.progress.words import ASYMPTOTIC, rounded_down, rounded_up, small_delta
-from simulations.figures.curves import gaussian_beside, tradeoff_bounds
+from simulations.figures.curves import gaussian_beside
 from simulations.figures.style import (
     BLUE,
     MUTED,
@@ -25,14 +26,13 @@ from simulations.figures.style import (
 from simulations.report.run._traffic import bytes_sent, participation, seconds
 from simulations.report.run.runs import Run
 
-POINTS = 14  # values of ε at which a tradeoff curve is asked for: a report is to be quick
-
 
 def run_pictures(run: Run) -> list[Picture]:
     """All figures of one run that it has the records for."""
     made = [
         styled_picture("accuracy", "Accuracy and loss", lambda: accuracy_figure(run)),
         styled_picture("epsilon", "Privacy spent", lambda: epsilon_figure(run)),
+        styled_picture("beta", "Attackers over rounds", lambda: beta_figure(run)),
         styled_picture("adapted", "What adapts", lambda: adapted_figure(run)),
         styled_picture("tradeoff", "What an attacker can do with it", lambda: tradeoff_figure(run)),
         styled_picture("bytes", "Bytes a client sends each round", lambda: bytes_sent(run)),
@@ -107,6 +107,27 @@ def epsilon_figure(run: Run) -> Drawn | None:
     return figure, f"ε over {x[-1]} rounds; at the end {said}.", note
 
 
+def beta_figure(run: Run) -> Drawn | None:
+    """How many clients, or records, an attacker finds at each share of false alarms, over rounds: 1 − β, certified."""
+    lines = [line for line in run.rounds if line.get("beta")]
+    if not lines:
+        return None
+    figure, (axes,) = new_figure(3.2)
+    x, ends = [line["round"] for line in lines], []
+    for level, colour in zip(lines[-1]["beta"], (BLUE, RED, MUTED, BLUE), strict=False):
+        most, least = ([1 - line["beta"][level][side] for line in lines] for side in ("lower", "upper"))
+        axes.fill_between(x, least, most, color=colour, alpha=0.15, lw=0)
+        draw_curve(axes, x, most, colour)
+        ends.append((x[-1], most[-1], f"{rounded_up(most[-1])} at α = {level}", colour))
+    axes.set_title("share found, at most, at false alarms α")
+    axes.set_ylim(0, 1)
+    over_rounds(axes, x)
+    label_ends(axes, ends, size=8)
+    said = "; ".join(words for _, _, words, _ in ends)
+    note = "Certified: no attacker finds more. Shaded: as far as explicit data reach."
+    return figure, f"Share found by an attacker over {x[-1]} rounds, at the end at most {said}.", note
+
+
 def adapted_figure(run: Run) -> Drawn | None:
     """The settings of a release that move from step to step, over rounds."""
     lines = [line for line in run.rounds if line.get("adapted")]
@@ -130,7 +151,7 @@ def tradeoff_figure(run: Run) -> Drawn | None:
     if run.account is None:
         return None
     alpha = np.unique(np.concatenate((np.linspace(0, 1, 301), np.geomspace(1e-5, 0.05, 100))))
-    below, above = tradeoff_bounds(run.account, alpha, POINTS)
+    below, above = run.account.tradeoff(alpha, ROUGH)
     mu, proven = gaussian_beside(run.account, below, alpha)
     figure, (axes,) = new_figure(4.6)
     axes.plot(alpha, 1 - alpha, color=MUTED, lw=0.8)

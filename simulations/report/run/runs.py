@@ -50,7 +50,7 @@ class Run:
 
     def last(self, name: str) -> Any:
         """The last value of a name that is not there in every round, None where it never was."""
-        return next((line[name] for line in reversed(self.rounds) if line[name] is not None), None)
+        return next((line[name] for line in reversed(self.rounds) if line.get(name) is not None), None)
 
     def total(self, name: str) -> dict[str, int]:
         """What is counted by reason under a name in every round, over all rounds."""
@@ -142,8 +142,12 @@ class Run:
     @property
     def epsilon(self) -> dict[str, Any] | None:
         """ε at the end of the run; where it was cut short, ε as it was last recorded."""
+        return self.spent("epsilon")
+
+    def spent(self, name: str) -> dict[str, Any] | None:
+        """`epsilon`, `mu` or `beta` at the end of the run, or as last recorded; records of old hold ε alone."""
         end = self.records.end
-        recorded: dict[str, Any] | None = end["epsilon"] if end else self.last("epsilon")
+        recorded: dict[str, Any] | None = end.get(name) if end else self.last(name)
         return recorded
 
     @property
