@@ -192,7 +192,7 @@ class Course:
     @cached_property
     def _apart(self) -> float:
         """μ of one round, as if every message were seen."""
-        return sqrt(sum(event.rounds * min(mu_of(event), 1e150) ** 2 for event in self.events)) * OUTWARD
+        return sqrt(sum(event.rounds * mu_of(event) ** 2 for event in self.events if event.rounds)) * OUTWARD
 
     def upper(self, rounds: int) -> float:
         """The upper bound of ε(δ) alone."""

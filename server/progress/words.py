@@ -59,7 +59,7 @@ def finding_words(beta: Mapping[str, Any] | None, unit: str) -> str | None:
 def mu_words(mu: Mapping[str, Any]) -> str:
     """μ from both sides.
 
-    >>> mu_words({"lower": 0.7987, "upper": 0.92438, "up_to": 1e-8}), mu_words({"lower": 2, "upper": 2, "up_to": 0})
+    >>> mu_words({"lower": 0.79875, "upper": 0.92438, "up_to": 1e-8}), mu_words({"lower": 2, "upper": 2, "up_to": 0})
     ('μ at most 0.9244, at least 0.7987, up to δ₀ = 1e-8', 'μ at most 2, at least 2')
     """
     if mu["upper"] == inf:

@@ -13,6 +13,7 @@ from server.progress.words import ASYMPTOTIC, rounded_down, rounded_up, small_de
 from simulations.figures.curves import gaussian_beside
 from simulations.figures.style import (
     BLUE,
+    GREEN,
     MUTED,
     RED,
     Drawn,
@@ -32,9 +33,9 @@ def run_pictures(run: Run) -> list[Picture]:
     made = [
         styled_picture("accuracy", "Accuracy and loss", lambda: accuracy_figure(run)),
         styled_picture("epsilon", "Privacy spent", lambda: epsilon_figure(run)),
-        styled_picture("beta", "Attackers over rounds", lambda: beta_figure(run)),
         styled_picture("adapted", "What adapts", lambda: adapted_figure(run)),
         styled_picture("tradeoff", "What an attacker can do with it", lambda: tradeoff_figure(run)),
+        styled_picture("beta", "Attackers over rounds", lambda: beta_figure(run)),
         styled_picture("bytes", "Bytes a client sends each round", lambda: bytes_sent(run)),
         styled_picture("participation", "Who answered", lambda: participation(run)),
         styled_picture("seconds", "Where the time went", lambda: seconds(run)),
@@ -107,27 +108,6 @@ def epsilon_figure(run: Run) -> Drawn | None:
     return figure, f"ε over {x[-1]} rounds; at the end {said}.", note
 
 
-def beta_figure(run: Run) -> Drawn | None:
-    """How many clients, or records, an attacker finds at each share of false alarms, over rounds: 1 − β, certified."""
-    lines = [line for line in run.rounds if line.get("beta")]
-    if not lines:
-        return None
-    figure, (axes,) = new_figure(3.2)
-    x, ends = [line["round"] for line in lines], []
-    for level, colour in zip(lines[-1]["beta"], (BLUE, RED, MUTED, BLUE), strict=False):
-        most, least = ([1 - line["beta"][level][side] for line in lines] for side in ("lower", "upper"))
-        axes.fill_between(x, least, most, color=colour, alpha=0.15, lw=0)
-        draw_curve(axes, x, most, colour)
-        ends.append((x[-1], most[-1], f"{rounded_up(most[-1])} at α = {level}", colour))
-    axes.set_title("share found, at most, at false alarms α")
-    axes.set_ylim(0, 1)
-    over_rounds(axes, x)
-    label_ends(axes, ends, size=8)
-    said = "; ".join(words for _, _, words, _ in ends)
-    note = "Certified: no attacker finds more. Shaded: as far as explicit data reach."
-    return figure, f"Share found by an attacker over {x[-1]} rounds, at the end at most {said}.", note
-
-
 def adapted_figure(run: Run) -> Drawn | None:
     """The settings of a release that move from step to step, over rounds."""
     lines = [line for line in run.rounds if line.get("adapted")]
@@ -173,3 +153,24 @@ def tradeoff_figure(run: Run) -> Drawn | None:
     alt = f"Tradeoff curve of {run.releases} releases: who makes both errors equally often makes each at {meets:.3f}."
     note = f"Who guesses which of two data sets it was errs this often; for {run.who}."
     return figure, alt + f" Beside it the Gaussian curve with μ = {mu:.4g}.", note
+
+
+def beta_figure(run: Run) -> Drawn | None:
+    """How many clients, or records, an attacker finds at each share of false alarms, over rounds: 1 − β, certified."""
+    lines = [line for line in run.rounds if line.get("beta")]
+    if not lines:
+        return None
+    figure, (axes,) = new_figure(3.2)
+    x, ends = [line["round"] for line in lines], []
+    for level, colour in zip(lines[-1]["beta"], (MUTED, BLUE, GREEN, RED), strict=False):
+        most, least = ([1 - line["beta"][level][side] for line in lines] for side in ("lower", "upper"))
+        axes.fill_between(x, least, most, color=colour, alpha=0.15, lw=0)
+        draw_curve(axes, x, most, colour)
+        ends.append((x[-1], most[-1], f"{rounded_up(most[-1])} at α = {level}", colour))
+    axes.set_title("share found, at most, at false alarms α")
+    axes.set_ylim(0, 1)
+    over_rounds(axes, x)
+    label_ends(axes, ends, size=8)
+    said = "; ".join(words for _, _, words, _ in ends)
+    note = "Certified: no attacker finds more. Shaded: as far as explicit data reach."
+    return figure, f"Share found by an attacker over {x[-1]} rounds, at the end at most {said}.", note
