@@ -1,8 +1,8 @@
-"""What ε and evaluation after every round cost a run, beside runs without them: interleaved, each a process of its own.
+"""What ε, μ, β and evaluation after every round cost a run, beside runs without them: interleaved, in own processes.
 
     python -m benchmarks.epsilon [--times 5] [STUDY ...]
 
-Times are CPU seconds. A run's rounds are counted with all that is prepared for ε in them, in a process that has
+Times are CPU seconds. A run's rounds are counted with all that is prepared for them in them, in a process that has
 prepared nothing but what any run begins with. Clients' work varies by more than ε takes on a busy machine, so the same
 ratio is also given of one run: all of its rounds over what is left of them without ε and evaluation.
 """
@@ -28,8 +28,8 @@ STUDIES = {"digits": (), "digits, local trust": ("privacy.trust=local",), "ptr":
 
 
 def run_once(name: str, *overrides: str) -> dict[str, Any]:
-    """CPU seconds of all rounds, of each round, and of each ε."""
-    spent: dict[str, list[float]] = {"go": [], "_round": [], "_epsilon": [], "_evaluated": []}
+    """CPU seconds of all rounds, of each round, and of each ε with its μ and β."""
+    spent: dict[str, list[float]] = {"go": [], "_round": [], "_spent": [], "_evaluated": []}
     for method, found in spent.items():
         setattr(rounds.Rounds, method, _timed(getattr(rounds.Rounds, method), found))
     with tempfile.TemporaryDirectory() as home:
@@ -58,12 +58,10 @@ def measured(label: str, times: int) -> str:
             asked += overrides
             found.append(json.loads(subprocess.run(asked, capture_output=True, text=True, check=True).stdout))
     whole, without = (median(one["go"][0] for one in each[every]) for every in (1, 1000))
-    later = median(
-        mean(one["_epsilon"][-LAST - 2 : -2]) for one in each[1]
-    )  # the last line asks once more, and the end
-    prepared = median(sum(one["_epsilon"]) - len(one["_round"]) * later for one in each[1])
-    share = median(mean(one["_epsilon"][-LAST - 2 : -2]) / mean(one["_round"][-LAST:]) for one in each[1])
-    own = median(one["go"][0] / (one["go"][0] - sum(one["_epsilon"]) - sum(one["_evaluated"])) for one in each[1])
+    later = median(mean(one["_spent"][-LAST - 2 : -2]) for one in each[1])  # the last line asks once more, and the end
+    prepared = median(sum(one["_spent"]) - len(one["_round"]) * later for one in each[1])
+    share = median(mean(one["_spent"][-LAST - 2 : -2]) / mean(one["_round"][-LAST:]) for one in each[1])
+    own = median(one["go"][0] / (one["go"][0] - sum(one["_spent"]) - sum(one["_evaluated"])) for one in each[1])
     cells = [f"{without:.3f}", f"{whole:.3f}", f"{whole / without:.2f}", f"{own:.2f}", f"{1e3 * prepared:.0f}"]
     return " | ".join(["", label, *cells, f"{1e3 * later:.2f}", f"{share:.1%}", ""]).strip()
 
@@ -77,7 +75,9 @@ def main() -> None:
     if given.one:
         print(json.dumps(run_once(*given.one)))
         return
-    print("| study | rounds without, s | with, s | ratio | of one run | prepared, ms | a later ε, ms | of its round |")
+    print(
+        "| study | rounds without, s | with, s | ratio | of one run | prepared, ms | later ε, μ, β, ms | of its round |"
+    )
     print("|---|" + 7 * "---:|")
     for label in given.studies:
         print(measured(label, given.times), flush=True)

@@ -210,6 +210,22 @@ def word_among(choices: Iterable[str]) -> Constraint:
     return Constraint(" or ".join(f'"{word}"' for word in known), {"enum": list(known)}, fault)
 
 
+def words_among(choices: Iterable[str]) -> Constraint:
+    """A list of a few words, at least one and none twice.
+
+    >>> words_among(["epsilon", "mu"])(shown=["mu", "epsilon"])
+    """
+    known = tuple(choices)
+
+    def fault(value: Any) -> str:
+        if not isinstance(value, list | tuple) or not value or len({*map(repr, value)}) < len(value):
+            return f"must be a list of {' or '.join(known)}, none twice, got {value!r}"
+        return next((told for told in map(word_among(known).fault, value) if told), "")
+
+    schema = {"minItems": 1, "uniqueItems": True, "items": {"enum": list(known)}}
+    return Constraint("a list of " + " or ".join(f'"{word}"' for word in known), schema, fault)
+
+
 def nearest_hint(word: str, choices: Iterable[str]) -> str:
     """The end of an error about an unknown word, ' (did you mean ...?)'; empty where no choice is near."""
     lower = {choice.lower(): choice for choice in choices}

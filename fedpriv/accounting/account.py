@@ -11,6 +11,10 @@ from functools import cached_property
 from math import inf, log, sqrt
 from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fedpriv.accounting._attackers import checked_band, chosen_mu, reached_type_two, route_mu, route_type_two
 from fedpriv.accounting._witnesses import Witness, witnesses_of
 from fedpriv.accounting.event import Event
 from fedpriv.accounting.routes import (
@@ -24,7 +28,8 @@ from fedpriv.accounting.routes import (
 )
 from fedpriv.bounds import vectors
 from fedpriv.bounds.renyi import Curve
-from fedpriv.curves.compose import FINE, QUICK, ROUGH, Bounds, Part, compose
+from fedpriv.curves.compose import FINE, LOWER, QUICK, ROUGH, Band, Bounds, Mu, Part, compose, gaussian_type_two
+from fedpriv.curves.pair import error_rates
 from fedpriv.errors import FedprivError, at_least_zero, probability
 
 __all__ = ["Account", "Cost", "Event", "chosen_epsilon", "spent_epsilon"]
@@ -86,6 +91,46 @@ class Account:
     def upper_delta(self, epsilon: float, tolerance: float = QUICK) -> float:
         """The certified δ at ε of the account's events, an upper bound alone: quicker, and hardly larger."""
         return min((route_delta(route, epsilon, tolerance) for route in self.routes), default=0.0)
+
+    def tradeoff(self, alpha: ArrayLike, tolerance: float = FINE) -> Band:
+        """The least type II error at a type I error, or at each of several: no attack gets below, some data get so far.
+
+        >>> from fedpriv.accounting.event import by_hand
+        >>> from fedpriv.mechanisms import StochasticSign
+        >>> low, high = Account((by_hand(StochasticSign(clip=0.1, scale=1), rounds=100),)).tradeoff(0.01)
+        >>> round(low, 6), round(high, 6)
+        (0.62671, 0.62671)
+        """
+        levels = error_rates(alpha)
+        flat = np.atleast_1d(levels)
+        found = Band(1 - flat, 1 - flat)
+        if self.spent:
+            above = [route_type_two(route, flat, tolerance) for route in self.routes]
+            gaussian = gaussian_type_two(inf if self.mu is None else self.mu, flat, -1)
+            reached = [reached_type_two(own.parts, flat, tolerance) for own in self.witnesses]
+            found = checked_band([gaussian, *above], reached)
+        return found if levels.ndim else Band(*(float(own[0]) for own in found))
+
+    def true_positive_rate(self, false_positive_rate: ArrayLike, tolerance: float = FINE) -> Band:
+        """The largest share of units that an attacker finds, at a given share of false alarms: 1 − `tradeoff`."""
+        low, high = self.tradeoff(false_positive_rate, tolerance)
+        return Band(1 - high, 1 - low)
+
+    @property
+    def advantage(self) -> Bounds:
+        """max (1 − α − β) = δ(0), from both sides: an attacker's best edge over guessing."""
+        return self.delta(0.0).bounds
+
+    def mu_between(self, up_to: float = 0.0, tolerance: float = FINE) -> Mu:
+        """μ of everything from both sides: exactly, or up to so much of every error, where that makes it smaller."""
+        if not self.spent:
+            return Mu(0.0, 0.0, 0.0)
+        return chosen_mu(
+            inf if self.mu is None else self.mu,
+            lambda aside: max(compose(own.parts).mu_between(aside, tolerance, LOWER).lower for own in self.witnesses),
+            lambda aside: min(route_mu(own, aside, tolerance) for own in self.routes),
+            up_to,
+        )
 
     def _cost(
         self,

@@ -8,21 +8,29 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from math import inf
+from math import inf, sqrt
 
+import numpy as np
+from scipy.special import ndtri
+
+from fedpriv._base.arrays import Vector
+from fedpriv.accounting._attackers import checked_band, chosen_mu
 from fedpriv.accounting._witnesses import Witness
 from fedpriv.accounting.account import Account
 from fedpriv.accounting.event import Event
-from fedpriv.accounting.routes import Route
+from fedpriv.accounting.routes import Route, mu_of
 from fedpriv.bounds import renyi
+from fedpriv.bounds.renyi_errors import renyi_type_two
 from fedpriv.bounds.vectors import OUTWARD
-from fedpriv.curves.compose import FINE, Bounds
+from fedpriv.curves.compose import FINE, LOWER, UPPER, Band, Bounds, Mu, gaussian_type_two
 from fedpriv.curves.repeated import Repeated, first_of_block, last_of_block, scaled_parts
 from fedpriv.errors import natural, probability
 
 NEAR = 1.2  # routes whose ε is about so many times the best are asked in every round
 COARSE = 1e-4  # relative error of ε that a lower bound aims at where it lies far below the upper one
 APART = 0.1  # of ε, which is far
+LEVELS = (0.001, 0.01, 0.05, 0.1)  # type I errors at which a course tells what is left of the other
+UP_TO = 1e-3  # of δ, what μ may set aside
 FEW = last_of_block(2)  # rounds for which witnesses are made that serve any more rounds
 
 
@@ -48,6 +56,23 @@ class _Upper:
         if self.curves is not None:
             return self.curves.upper(rounds, aside=aside)
         return renyi.renyi_epsilon(self._divergence(rounds), delta - aside)
+
+    def type_two(self, rounds: int, alpha: Vector) -> Vector:
+        """The lower bound of the type II error at each type I error."""
+        aside = self.route.aside * rounds / self.base * OUTWARD
+        if self.curves is not None:
+            found = self.curves.tradeoff(rounds, alpha, UPPER).lower
+        else:
+            found = renyi_type_two(self._divergence(rounds), alpha)
+        return np.asarray(np.maximum(found - aside, 0.0))
+
+    def mu(self, rounds: int, up_to: float) -> float:
+        """A μ, up to so much; ∞ where there is none."""
+        aside = self.route.aside * rounds / self.base * OUTWARD
+        if self.curves is None or aside > up_to:
+            return inf
+        exact = self.curves.mu(rounds)
+        return exact if up_to == aside else min(exact, self.curves.mu_up_to(rounds, up_to - aside))
 
     def nearly(self, rounds: int, delta: float) -> float:
         """A quick number near `epsilon`, never above it, to choose routes by: limits for votes' divergences."""
@@ -109,6 +134,7 @@ class Course:
     delta: float
     _uppers: dict[int, list[_Upper]] = field(default_factory=dict)  # by the last round of a block
     _lowers: dict[int, _Lower] = field(default_factory=dict)  # by the last round of a block
+    _worst: dict[int, Repeated] = field(default_factory=dict)  # by the last round of a block
     _known: dict[int, float] = field(default_factory=dict)  # upper bounds, by rounds
 
     def __post_init__(self) -> None:
@@ -128,6 +154,49 @@ class Course:
         if lower > upper * (1 + 1e-6) + 1e-9:  # a proof or its code is wrong: no number would be right
             raise RuntimeError(f"after {rounds} rounds a lower bound of {lower} lies past an upper one of {upper}")
         return Bounds(min(lower, upper), upper)
+
+    def tradeoff(self, rounds: int) -> Band:
+        """The least type II error at each of `LEVELS` after so many rounds, between two bounds."""
+        certified = self.type_two(rounds)
+        if not self.upper(rounds):
+            return Band(certified, certified)
+        reached = self._reaching(rounds).tradeoff(rounds, np.array(LEVELS), LOWER).upper
+        return checked_band([certified], [reached])
+
+    def type_two(self, rounds: int) -> Vector:
+        """The lower bound of the type II error at each of `LEVELS` alone."""
+        levels = np.array(LEVELS)
+        if not self.upper(rounds):
+            return 1 - levels
+        gaussian = gaussian_type_two(self._apart * sqrt(rounds), levels, -1)
+        above = [one.type_two(rounds, levels) for one in self._uppers[last_of_block(rounds)]]
+        return np.asarray(np.max([gaussian, *above], axis=0))
+
+    def _reaching(self, rounds: int) -> Repeated:
+        """The witness that leaves the least errors at the end of a block."""
+        last = last_of_block(rounds)
+        if last not in self._worst:
+            self.epsilon(rounds)
+            left = [one.tradeoff(last, np.array(LEVELS), LOWER).upper.sum() for one in self._lowers[last].curves]
+            self._worst[last] = self._lowers[last].curves[int(np.argmin(left))]
+        return self._worst[last]
+
+    def mu(self, rounds: int, reached: Vector) -> Mu:
+        """μ after so many rounds, between two bounds; up to a share of δ where that helps. `reached`: β at `LEVELS`."""
+        if not self.upper(rounds):
+            return Mu(0.0, 0.0, 0.0)
+        routes = self._uppers[last_of_block(rounds)]
+        return chosen_mu(
+            min(self._apart * sqrt(rounds), *(one.mu(rounds, 0.0) for one in routes)),
+            lambda aside: max(float((-ndtri(LEVELS) - ndtri(np.minimum(reached + aside, 1.0))).max()), 0.0),
+            lambda aside: min(one.mu(rounds, aside) for one in routes),
+            UP_TO * self.delta,
+        )
+
+    @cached_property
+    def _apart(self) -> float:
+        """μ of one round, as if every message were seen."""
+        return sqrt(sum(event.rounds * mu_of(event) ** 2 for event in self.events if event.rounds)) * OUTWARD
 
     def upper(self, rounds: int) -> float:
         """The certified ε(δ) after so many rounds, kept once worked out: what a study promises, its budget counts."""

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.fft import irfft
 
 from fedpriv._base.arrays import Vector
 from fedpriv.curves import atoms as hockey
+from fedpriv.curves._error_rates import Tails
 from fedpriv.curves._spectrum import Spectrum
 from fedpriv.curves._transforms import OUTSIDE, Counts, TooLarge, Transforms, norm
 from fedpriv.curves.atoms import ROUNDING
@@ -23,6 +26,7 @@ FAINT = -60.0  # ln of a coefficient that is taken for 0, and counted as an erro
 WAVES = 512  # coefficients up to which δ(ε) is read off them
 SPARSE = 16  # points for each of these coefficients, at least
 TIGHT = 2e-11  # of ε, within which an answer need not be narrowed further
+CORNERS = 160  # of a tradeoff curve, at most, that μ is read off
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +52,24 @@ class Masses:
         """The bound on δ(ε) of the composed masses, for `Convolution`, with room for the sums of `corners`."""
         value = float(hockey.hockey_stick(self.profile, self.impossible, epsilon))
         return value * (1 + self.sign * ROUNDING * (64 + self.profile[0].size))
+
+    def tails_near(self, alpha: Vector, close: bool) -> Tails:
+        """What lies from the corners on either side of each type I error on, which is next to it, `close` or not."""
+        with np.errstate(divide="ignore"):
+            at = np.searchsorted(self.profile[2], np.log(alpha))
+        return self._tails(np.concatenate((at - 1, at)))
+
+    def tails_apart(self, count: int) -> Tails:
+        """What lies from so many corners on, from the first to the last; all, where there are no more."""
+        return self._tails(np.linspace(0, self.profile[0].size - 1, count).astype(np.int64))
+
+    def _tails(self, places: NDArray[np.int64]) -> Tails:
+        """Rounded to the safe side of the bound; Q's mass is the hockey stick and e^loss times P's."""
+        kept = np.unique(places[(places >= 0) & (places < self.profile[0].size)])
+        loss, at_loss, log_above = (each[kept] for each in self.profile)
+        doubt = self.sign * ROUNDING * (64 + self.profile[0].size + np.abs(loss))
+        beyond = at_loss + np.exp(np.minimum(loss + log_above, 1.0))
+        return Tails(loss, np.exp(log_above) * (1 - doubt), beyond * (1 + 2 * doubt))
 
     def guess(self, delta: float, correction: Callable[[float], float]) -> float:
         """The masses' own ε for a δ, where `Convolution.epsilon` starts; the small `correction` is left out here."""
@@ -113,6 +135,21 @@ class Convolution:
             low, high = (low, middle) if self.delta(middle) <= delta else (middle, high)
         self.closed = self.complete or (closed and low >= self.stick.lowest)
         return high if self.sign > 0 else low
+
+    def tails_near(self, alpha: Vector, close: bool = True) -> Tails:
+        """What lies from points near each type I error on, the bound's own errors counted with Q; untilted."""
+        return self._widened(self.stick.tails_near(alpha, close))
+
+    @cached_property
+    def tails(self) -> Tails:
+        """What lies from each point on, or from so many of them; untilted."""
+        return self._widened(self.stick.tails_apart(CORNERS))
+
+    def _widened(self, found: Tails) -> Tails:
+        """With what P never gives, of a lower bound: a test by itself."""
+        more = [(np.inf, 0.0, self.impossible)] * (self.sign < 0)
+        loss, p, q = (np.append(own, new) for own, new in zip(found, np.reshape(more, (-1, 3)).T, strict=True))
+        return Tails(loss, p, q + self.sign * self._correction(0.0))
 
     def _correction(self, epsilon: float) -> float:
         """Room in δ(ε) for losses outside the window and a larger drift: ≤ e^{K(θ) − θ·(ε − shift)} for each."""

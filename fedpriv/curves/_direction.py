@@ -51,6 +51,7 @@ class Direction:
 
     parts: tuple[Part, ...]  # curves, each with the number of times it is released
     _taken: dict[tuple[float, float, int], Transforms] = field(default_factory=dict)  # by tilt, tolerance and sign
+    _asked: dict[tuple[float, ...], list[Convolution]] = field(default_factory=dict)  # the untilted ones asked last
 
     @cached_property
     def single(self) -> Tradeoff | None:
@@ -58,6 +59,11 @@ class Direction:
         if len(self.parts) == 1 and self.parts[0][1] == 1 and not isinstance(self.parts[0][0].pair, Enclosure):
             return self.parts[0][0]
         return None
+
+    @property
+    def gaussian_mu(self) -> float | None:
+        """μ where there is nothing to compose and the curve is exactly G_μ."""
+        return self.single.gaussian_mu if self.single else None
 
     @property
     def rounds(self) -> int:
@@ -158,10 +164,15 @@ class Direction:
         except TooLarge:
             by_gaussian = _rounded(ceiling[1](Tradeoff.gaussian(self.mu))).upper if self.mu < np.inf else np.inf
             upper = min(ceiling[0], by_gaussian)
-        fewer = Direction(tuple((curve, -(-count // 64)) for curve, count in self.parts))
+        fewer = self.fewer
         if wanted == UPPER or fewer.rounds == self.rounds:
             return Bounds(0.0, upper)
         return Bounds(min(fewer._answer(tilt_of, ask, ceiling, tolerance).lower, upper), upper)
+
+    @property
+    def fewer(self) -> Direction:
+        """A part of all rounds, which gives away no more: what is looked at where all are too many."""
+        return Direction(tuple((curve, -(-count // 64)) for curve, count in self.parts))
 
     def closed_in(
         self, tilt: float, ask: Callable[[Convolution], float], ceiling: float, tolerance: float, wanted: int = BOTH,
@@ -180,6 +191,15 @@ class Direction:
             if all(side.closed for side in sides):
                 break
         return Bounds(float(min(low, high)), float(high))
+
+    def untilted(self, tolerance: float, wanted: int = BOTH, counts: Counts | None = None) -> list[Convolution]:
+        """The wanted sides at tilt 0, of so many rounds: an error of a mass is one of an error rate there, at any ε."""
+        own = [count for _, count in self.parts] if counts is None else counts
+        key = (tolerance, wanted, *own)
+        if key not in self._asked:  # μ and β are asked for one after the other
+            self._asked.clear()
+            self._asked[key] = [Convolution(one, own) for one in self._transforms(0.0, tolerance, wanted)]
+        return self._asked[key]
 
     def _transforms(self, tilt: float, tolerance: float, wanted: int) -> list[Transforms]:
         """Transforms of the curves for the wanted bounds at a tilt, made once; on one lattice of all if small."""

@@ -10,14 +10,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from math import exp, expm1, floor, log, sqrt
+from math import exp, floor, log, sqrt
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtri
 
+from fedpriv._base.arrays import Vector
+from fedpriv.curves._error_rates import Tails
 from fedpriv.curves.atoms import ROUNDING
 
+Index = NDArray[np.int64]
+Number = TypeVar("Number", float, Vector)
 STEPS = 100  # of Newton's method, at most: about five are needed
+COARSE = 21  # points at which a tradeoff curve is looked at first
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,6 +98,44 @@ class Spectrum:
         scale = exp(min(self.log_total - self.tilt * loss + self.sign * rounding, 700.0))
         return max(ours - share * theirs + self.sign * doubt, 0.0) * scale + self.impossible, share * theirs * scale
 
+    def tails_near(self, alpha: Vector, close: bool) -> Tails:
+        """What lies from points near each type I error on, or next to it; Φ⁻¹ of P's mass is nearly straight."""
+        wanted, found = ndtri(alpha), self._tails(self._spread_out(COARSE))
+        for near in (max(self.size // 256, 1), 1)[: 1 + close]:
+            order = np.argsort(found[0])[::-1]
+            height = ndtri(np.clip(found[2][order], 1e-300, 1 - 1e-16))
+            middle = np.rint(np.interp(wanted, height, found[0][order])).astype(np.int64)
+            places = np.concatenate((middle - near, middle, middle + near))
+            more = self._tails(np.unique(places[(places >= 0) & (places < self.size)]))
+            found = np.concatenate((found, more), axis=1)
+        return self._safe(found)
+
+    def tails_apart(self, count: int) -> Tails:
+        """What lies from so many points on, from the first to the last."""
+        return self._safe(self._tails(self._spread_out(count)))
+
+    def _spread_out(self, count: int) -> Index:
+        return np.unique(np.linspace(0, self.size - 1, count).astype(np.int64))
+
+    def _safe(self, found: Vector) -> Tails:
+        """Rounded to the safe side of the bound."""
+        _, loss, p, q, doubt_p, doubt_q = found
+        return Tails(loss, np.maximum(p - self.sign * doubt_p, 0.0), q + self.sign * doubt_q + self.impossible)
+
+    def _tails(self, places: Index) -> Vector:
+        """In columns: the points, their losses, the masses of P and of Q from there on, and the errors of these."""
+        loss, left = self.start + places * self.step, (self.size - places).astype(float)
+        at_first = np.exp(self._turn * (places[:, None] * self.frequency % self.size))
+        rounding = self.rounding + 8 * ROUNDING * (abs(self.log_total) + (1 + self.tilt) * np.abs(loss))
+        masses, doubts = [], []
+        for own, moved in ((self._theirs, self.shift), (self._ours, 0.0)):
+            value, moduli = own.tail((own.wave * at_first).real.sum(axis=1), left)
+            doubt = self.error * own.series(left) * (1 + 64 * ROUNDING) + (64 + self.wave.size) * ROUNDING * moduli
+            scale = np.exp(np.minimum(self.log_total - own.rate / self.step * loss - moved, 700.0))
+            masses.append(value * scale)
+            doubts.append((doubt + 2 * rounding * (np.abs(value) + doubt)) * scale)
+        return np.array([places, loss + self.shift, *masses, *doubts])
+
     @cached_property
     def _ours(self) -> Series:
         """The series of Q's masses (tilted ones times e^{−θ·loss}), the first of two whose difference is δ(ε)."""
@@ -132,11 +177,11 @@ class Series:
         found = np.divide(wave, ratio, out=np.zeros_like(wave), where=ratio != 0)
         return Series(rate, found, float(found.real.sum()), float(np.abs(found).sum()), flat)
 
-    def tail(self, turned: float, left: int) -> tuple[float, float]:
+    def tail(self, turned: Number, left: Number) -> tuple[Number, Number]:
         """A composition's mass, P's or Q's, on its last `left` points, for δ(ε); and Σ |terms|, for its rounding."""
-        rest = exp(-self.rate * left)
-        return float(turned) - rest * self.still + self.flat * left, (1 + rest) * self.moduli + abs(self.flat) * left
+        rest = np.exp(-self.rate * left)
+        return turned - rest * self.still + self.flat * left, (1 + rest) * self.moduli + abs(self.flat) * left
 
-    def series(self, left: int) -> float:
+    def series(self, left: Number) -> Number:
         """What `tail` is where all masses are 1: how much an error in every mass adds to a composition's δ(ε)."""
-        return float(left) if self.rate == 0 else expm1(-self.rate * left) / expm1(-self.rate)
+        return left if self.rate == 0 else np.expm1(-self.rate * left) / np.expm1(-self.rate)

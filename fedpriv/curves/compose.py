@@ -13,8 +13,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from fedpriv.curves._direction import (
+    BOTH,
     FINE,
     LOWER,
     QUICK,
@@ -26,11 +28,29 @@ from fedpriv.curves._direction import (
     heavy_losses,
     source,
 )
+from fedpriv.curves._untilted import Band, Mu, gaussian_type_two, least_type_two, smallest_mu
 from fedpriv.curves.atoms import ROUNDING
+from fedpriv.curves.pair import error_rates
 from fedpriv.curves.tradeoff import Tradeoff
 from fedpriv.errors import at_least_zero, natural, probability
 
-__all__ = ["FINE", "QUICK", "ROUGH", "Bounds", "Composition", "Part", "compose", "heavy_losses", "source"]
+__all__ = [
+    "BOTH",
+    "FINE",
+    "LOWER",
+    "QUICK",
+    "ROUGH",
+    "UPPER",
+    "Band",
+    "Bounds",
+    "Composition",
+    "Mu",
+    "Part",
+    "compose",
+    "gaussian_type_two",
+    "heavy_losses",
+    "source",
+]
 
 
 def compose(parts: Iterable[Part]) -> Composition:
@@ -69,6 +89,11 @@ class Composition:
             return (forward,)
         return forward, Direction(tuple((curve.inverse, count) for curve, count in self.parts))
 
+    @property
+    def _both_ways(self) -> Iterable[tuple[Direction, Direction]]:
+        """Each direction, and the other."""
+        return zip(self.directions, self.directions[::-1], strict=True)
+
     @cached_property
     def mu(self) -> float:
         """A certified Gaussian-DP parameter of the composition, ∞ where some curve has none."""
@@ -93,6 +118,46 @@ class Composition:
         """The lower bound alone of all releases' ε(δ), at half the cost of both: what a witness reaches."""
         probability(delta=delta)
         return max((side.epsilon(float(delta), tolerance, LOWER).lower for side in self.directions), default=0.0)
+
+    def tradeoff(self, alpha: ArrayLike, tolerance: float = FINE, wanted: int = BOTH) -> Band:
+        """The least type II error at a type I error, or at each of several, from both sides; the worse direction.
+
+        Where only δ's `UPPER` bound is wanted, which gives the lower one of errors, or the `LOWER`, the other is open.
+
+        >>> low, high = compose([(Tradeoff.between([0.55, 0.45], [0.45, 0.55]), 100)]).tradeoff(0.05)
+        >>> round(low, 7), round(high, 7)
+        (0.3607909, 0.3607909)
+        """
+        levels = error_rates(alpha)
+        flat = np.atleast_1d(levels)
+        found = [Band(1 - flat, 1 - flat)]
+        found += [least_type_two(*sides, flat, tolerance, wanted) for sides in self._both_ways]
+        low, high = np.min(found, axis=0)
+        return Band(low, high) if levels.ndim else Band(float(low[0]), float(high[0]))
+
+    def true_positive_rate(self, false_positive_rate: ArrayLike, tolerance: float = FINE) -> Band:
+        """The largest rate at which an attacker finds the unit, at a given rate of false alarms: 1 − `tradeoff`."""
+        low, high = self.tradeoff(false_positive_rate, tolerance)
+        return Band(1 - high, 1 - low)
+
+    @property
+    def advantage(self) -> Bounds:
+        """max (1 − α − β) = δ(0), from both sides: an attacker's best edge over guessing."""
+        return self.delta(0.0)
+
+    def mu_between(self, up_to: float = 0.0, tolerance: float = FINE, wanted: int = BOTH) -> Mu:
+        """The smallest μ with T ≥ G_μ − up_to, from both sides: `mu`, or where δ₀ = `up_to` is left, what that saves.
+
+        >>> low, high, _ = compose([(Tradeoff.between([0.55, 0.45], [0.45, 0.55]), 100)]).mu_between()
+        >>> round(low, 7), round(high, 7)
+        (2.0100336, 2.0100336)
+        """
+        probability(up_to=up_to)
+        found = [smallest_mu(*sides, up_to, tolerance, wanted) for sides in self._both_ways]
+        lower, upper = (max((own[at] for own in found), default=0.0) for at in (0, 1))
+        if wanted != LOWER:
+            upper = min(upper, self.mu)
+        return Mu(min(lower, upper), upper, up_to)
 
     def _worst(self, ask: Callable[[Direction, float], Bounds], tolerance: float) -> Bounds:
         """What the worse direction answers, for `delta` and `epsilon`; the better one is asked only roughly."""

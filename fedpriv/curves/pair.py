@@ -77,6 +77,14 @@ def checked_distributions(p: ArrayLike, q: ArrayLike) -> tuple[Vector, Vector]:
     return first, second
 
 
+def error_rates(alpha: ArrayLike) -> Vector:
+    """One rate of errors or several, checked: numbers between 0 and 1."""
+    levels = np.asarray(alpha, dtype=float)
+    if not np.all((levels >= 0) & (levels <= 1)):
+        raise FedprivError(f"alpha must be between 0 and 1, got {alpha!r}")
+    return levels
+
+
 def normal_quantile(log_mass: Vector, log_rest: Vector) -> Vector:
     """Φ⁻¹ of masses, each from the smaller of it and its complement: a curve's corners become its Gaussian-DP μ."""
     small = np.minimum(np.minimum(log_mass, log_rest), np.log(0.5))

@@ -8,21 +8,27 @@ and transforms; each then takes a power and one transform back. Both bounds hold
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import inf, log2
 from typing import NamedTuple
 
+import numpy as np
+
+from fedpriv._base.arrays import Vector
 from fedpriv.curves._convolution import any_of
 from fedpriv.curves._densities import Density
 from fedpriv.curves._direction import LOWER, ROUGH, UPPER, Direction, Part
 from fedpriv.curves._transforms import TooLarge
-from fedpriv.curves.compose import Composition, compose
+from fedpriv.curves._untilted import least_type_two, smallest_mu
+from fedpriv.curves.compose import QUICK, Band, Composition, compose
 from fedpriv.curves.tilting import Estimate, Ladder, Sketch
 
 CLOSE = 2e-6  # relative error of ε
 STEADY = 1.6  # by how much a block's tilt may differ from that which suits its first or its last number
 TILTS = 4  # between one and its double, where it differs by more
+ALONE = 32  # releases up to twice as many of which are composed as they are
 WIDER = 4  # the most repetitions of a block over those of the block before
 
 
@@ -59,6 +65,19 @@ def scaled_parts(parts: Iterable[Part], times: int, base: int) -> list[Part]:
         found.append((curve, -(-seen * times // base) - given))
         given += found[-1][1]
     return found
+
+
+def powers_of_two(count: int) -> list[int]:
+    """A number as a sum of powers of two and of less than `ALONE`.
+
+    >>> powers_of_two(1000), powers_of_two(40)
+    ([512, 256, 128, 64, 40], [40])
+    """
+    found = []
+    while count >= 2 * ALONE:
+        found.append(1 << (count.bit_length() - 1))
+        count -= found[-1]
+    return [*found, count] if count else found
 
 
 class _Side(NamedTuple):
@@ -110,6 +129,36 @@ class Repeated:
             return max(self._asked(side, times, self.delta, LOWER, tolerance) for side in near)
         except TooLarge:
             return compose(scaled_parts(self.parts, times, self.base)).lower_epsilon(self.delta, tolerance)
+
+    def tradeoff(self, times: int, alpha: Vector, wanted: int) -> Band:
+        """The least type II error at each type I error after so many repetitions: one bound, the other left open.
+
+        What data reach is looked at in the direction alone in which they give away more.
+        """
+        if not self._by_itself(times, self.delta):
+            counts = [count for _, count in _distinct(scaled_parts(self.parts, times, self.base))]
+            sides = [own.direction for own in self._block(times)[: 1 if wanted == LOWER else None]]
+            with suppress(TooLarge):
+                found = [least_type_two(side, side, alpha, QUICK, wanted, counts) for side in sides]
+                return Band(*np.min(found, axis=0))
+        return compose(scaled_parts(self.parts, times, self.base)).tradeoff(alpha, QUICK, wanted)
+
+    def mu_up_to(self, times: int, up_to: float) -> float:
+        """A μ after so many repetitions with T ≥ G_μ − up_to."""
+        if not self._by_itself(times, self.delta):
+            counts = [count for _, count in _distinct(scaled_parts(self.parts, times, self.base))]
+            sides = [own.direction for own in self._block(times)]
+            with suppress(TooLarge):
+                both = zip(sides, sides[::-1], strict=True)
+                return max(smallest_mu(*pair, up_to, QUICK, UPPER, counts).upper for pair in both)
+        return compose(scaled_parts(self.parts, times, self.base)).mu_between(up_to, QUICK, UPPER).upper
+
+    def mu(self, times: int) -> float:
+        """A μ after so many repetitions, ∞ where there is none: a few powers of two are composed for all numbers."""
+        parts = [
+            (curve, n) for curve, count in scaled_parts(self.parts, times, self.base) for n in powers_of_two(count)
+        ]
+        return max(Direction(tuple(own)).mu for own in (parts, [(curve.inverse, n) for curve, n in parts]))
 
     def estimate(self, times: int) -> Estimate:
         """About what ε(δ) is after so many repetitions: to choose between routes by, proof of nothing."""

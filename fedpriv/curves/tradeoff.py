@@ -25,6 +25,7 @@ from fedpriv.curves.pair import (
     Enclosure,
     Pair,
     checked_distributions,
+    error_rates,
     finite_above,
     finite_below,
     hull_of,
@@ -174,9 +175,7 @@ class Tradeoff:
 
     def __call__(self, alpha: ArrayLike) -> Any:
         """The least type II error β of an attacker's test of level α: a number for a number, an array for an array."""
-        levels = np.asarray(alpha, dtype=float)
-        if not np.all((levels >= 0) & (levels <= 1)):
-            raise FedprivError(f"alpha must be between 0 and 1, got {alpha!r}")
+        levels = error_rates(alpha)
         flat, own = np.atleast_1d(levels), self.pair
         if not isinstance(own, Density):
             beta = np.interp(flat, *self.breakpoints)

@@ -80,6 +80,16 @@ def is_units(value: Any) -> bool:
     )
 
 
+def is_mu(value: Any) -> bool:
+    """μ from both sides, and up to what."""
+    return _each(is_number, "lower", "upper", "up_to")(value)
+
+
+def is_beta(value: Any) -> bool:
+    """Type II errors from both sides, by the type I error."""
+    return _each(_each(is_share, "lower", "upper"))(value)
+
+
 RUN: Mapping[str, Check] = {
     "study": is_word, "name": is_word, "clients": is_count, "byzantine": is_count, "dimension": is_count,
     "mechanism": is_table, "aggregation": is_table, "attack": _or_null(is_table), "release": _or_null(is_table),
@@ -93,6 +103,7 @@ ROUND: Mapping[str, Check] = {
     "epsilon": _or_null(is_epsilon), "bytes_up": is_count,
 }  # fmt: skip
 IN_SOME_ROUNDS: Mapping[str, Check] = {
+    "mu": _or_null(is_mu), "beta": _or_null(is_beta),
     "tolerance": _or_null(is_share), "votes": _or_null(_each(_or_null(is_finite))), "adapted": _each(is_finite),
     "attack_failed": lambda value: is_table(value) and is_count(value.get("acted")) and is_word(value.get("why")),
 }  # fmt: skip
@@ -100,7 +111,9 @@ END: Mapping[str, Check] = {
     "why": is_word, "rounds": is_count, "worst_client": _or_null(is_count), "releases_of_worst": is_count,
     "epsilon": is_epsilon,
 }  # fmt: skip
-IN_SOME_ENDS: Mapping[str, Check] = {"units": is_units}  # of runs whose messages are costed for several units
+IN_SOME_ENDS: Mapping[str, Check] = {  # units: of runs whose messages are costed for several
+    "mu": is_mu, "beta": is_beta, "units": is_units,
+}  # fmt: skip
 TIMING: Mapping[str, Check] = {"round": is_count, "seconds": is_finite, "parts": _each(is_finite)}
 
 

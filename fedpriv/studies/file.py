@@ -206,6 +206,8 @@ def _fitting(setting: Setting, value: Any, path: str) -> Any:
     if type(value) is int and not abs(value) < 2**1000:
         raise FedprivError(f"{path} must be a number that can be meant")
     for each in types:
+        if get_origin(each) is tuple:
+            return value
         if get_origin(each) is Literal and not (isinstance(value, dict) and Kind in types):
             return value
         if isinstance(each, type) and is_dataclass(each):

@@ -19,7 +19,7 @@ from fedpriv.releases import PrivateSum
 from fedpriv.releases.kept import Kept
 from fedpriv.studies import file as study_file
 from fedpriv.studies import promise
-from fedpriv.studies.promise import Epsilon
+from fedpriv.studies.promise import Epsilon, Tracked
 from fedpriv.studies.study import Study
 
 AT_ONCE = 8  # rounds whose ε are worked out together
@@ -90,7 +90,15 @@ class Plan:
         return promise.promised_events(self.study, self.dimension, rounds)
 
     def epsilon(self, rounds: int) -> Epsilon:
-        """The certified ε at the study's δ after so many rounds of one client, for a run's records.
+        """The certified ε at the study's δ after so many rounds of one client, for a run's records."""
+        return self._spent(rounds)[0]
+
+    def tracked(self, rounds: int) -> Tracked:
+        """The certified μ and β after so many rounds of one client, for a run's records."""
+        return self._spent(rounds)[1]
+
+    def _spent(self, rounds: int) -> tuple[Epsilon, Tracked]:
+        """What so many rounds of one client cost: ε, and μ and β beside it.
 
         Where everybody takes part in every round, the schedule says what will be asked for next: some of it is worked
         out along with this, for right after training no code and no table is in the processor's caches.
@@ -98,14 +106,14 @@ class Plan:
         if rounds not in self._known:
             every = self.study.run.evaluate_every if isinstance(self.participation, All) else self.study.run.rounds
             last = min(rounds + (AT_ONCE - 1) * every, self.study.run.rounds)
-            self._known.update(
-                (each, self._spending(each)) for each in (rounds, *range(rounds + every, last + 1, every))
-            )
+            wanted = (rounds, *range(rounds + every, last + 1, every))
+            epsilon, tracked = self._spending
+            self._known.update((each, (epsilon(each), tracked(each))) for each in wanted)
         return self._known[rounds]
 
     @cached_property
-    def _known(self) -> dict[int, Epsilon]:
-        """The ε already worked out, by the number of one client's rounds."""
+    def _known(self) -> dict[int, tuple[Epsilon, Tracked]]:
+        """What is already worked out, by the number of one client's rounds."""
         return {}
 
     def epsilons(self, rounds: int) -> dict[str, dict[str, Any]]:
@@ -121,9 +129,10 @@ class Plan:
         return found
 
     @cached_property
-    def _spending(self) -> Callable[[int], Epsilon]:
-        """What `Plan.epsilon` asks: ε at the study's δ as a function of one client's rounds, prepared once."""
-        return promise.epsilon_by_rounds(self.study, self.dimension)
+    def _spending(self) -> tuple[Callable[[int], Epsilon], Callable[[int], Tracked]]:
+        """What `_spent` asks: ε, and μ and β, as functions of one client's rounds, prepared once."""
+        own = self.study, self.dimension
+        return promise.epsilon_by_rounds(*own), promise.tracked_by_rounds(*own)
 
     @property
     def both_epsilons(self) -> dict[str, Any] | None:

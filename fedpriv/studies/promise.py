@@ -7,11 +7,14 @@ from functools import lru_cache
 from math import ceil, inf
 from typing import Any, NamedTuple, assert_never
 
+import numpy as np
+
 from fedpriv.accounting.account import Account
-from fedpriv.accounting.course import Course
+from fedpriv.accounting.course import LEVELS, UP_TO, Course
 from fedpriv.accounting.event import Event
 from fedpriv.accounting.published.comparisons import clt_epsilon
 from fedpriv.channel import Channel
+from fedpriv.curves.compose import Band, Mu
 from fedpriv.errors import FedprivError
 from fedpriv.estimation.private_mean import PrivateMean
 from fedpriv.population.participation import rounds_of_each
@@ -30,6 +33,25 @@ class Epsilon(NamedTuple):
 
 
 NOTHING = Epsilon(0.0, 0.0, 0.0)
+LEFT = 1 - np.array(LEVELS)  # of errors, where nothing is given away
+
+
+class Tracked(NamedTuple):
+    """What so many messages of one client come to in the words of f-DP: μ, and β at each of `LEVELS`."""
+
+    mu: Mu
+    beta: Band
+
+    def lines(self) -> dict[str, Any]:
+        """As plain data, for a line of a run's records."""
+        bounds = zip(LEVELS, *(own.tolist() for own in self.beta), strict=True)
+        return {
+            "mu": self.mu._asdict(),
+            "beta": {f"{level:g}": {"lower": low, "upper": high} for level, low, high in bounds},
+        }
+
+
+UNTOUCHED = Tracked(Mu(0.0, 0.0, 0.0), Band(LEFT, LEFT))
 
 
 def fewest_answers(study: Study) -> int:
@@ -206,6 +228,29 @@ def epsilon_by_rounds(study: Study, dimension: int, unit: Unit | None = None) ->
             alone = _upper_of_all(promised_events(study, dimension, rounds), delta)
             found = found._replace(upper=min(found.upper, alone))
         return found
+
+    return after
+
+
+def tracked_by_rounds(study: Study, dimension: int) -> Callable[[int], Tracked]:
+    """μ and β as a function of how many messages one client has sent; from the preparations of `epsilon_by_rounds`."""
+    own, delta = study.privacy, study.privacy.delta
+    if not own.promises:
+        gone = Tracked(Mu(inf, inf, 0.0), Band(0 * LEFT, 0 * LEFT))
+        return lambda rounds: gone if rounds else UNTOUCHED
+    each = promised_events(study, dimension)
+    if own.kept is not None:
+        once = Account(each)
+        beta, mu = once.tradeoff(LEVELS), once.mu_between(UP_TO * delta)
+        kept = Tracked(mu._replace(lower=0.0), beta._replace(upper=LEFT))
+        return lambda rounds: kept if rounds else UNTOUCHED
+    course, shown = _course(each, delta), own.release is None or own.is_plain
+
+    def after(rounds: int) -> Tracked:
+        if not rounds:
+            return UNTOUCHED
+        beta = course.tradeoff(rounds) if shown else Band(course.type_two(rounds), LEFT)
+        return Tracked(course.mu(rounds, beta.upper), beta)
 
     return after
 

@@ -8,7 +8,17 @@ from typing import Annotated, Literal, assert_never
 
 from fedpriv.aggregation.optimisers import OPTIMISERS, Optimiser, optimiser_of
 from fedpriv.channel import Channel, How
-from fedpriv.errors import FedprivError, at_least_zero, limited, natural, positive, probability, real, whole
+from fedpriv.errors import (
+    FedprivError,
+    at_least_zero,
+    limited,
+    natural,
+    positive,
+    probability,
+    real,
+    whole,
+    words_among,
+)
 from fedpriv.mechanisms import Mechanism
 from fedpriv.packed.symbols import sends_reals
 from fedpriv.registry import Kind
@@ -220,6 +230,10 @@ class Run:
     measure_votes: Annotated[bool, "whether evaluated rounds of a simulation measure which votes came out wrong"] = (
         False
     )
+    shown: Annotated[
+        tuple[str, ...], words_among(("epsilon", "mu", "beta")), "what is told of privacy while it runs"
+    ] = ("epsilon",)
 
     def __post_init__(self) -> None:
         settle_table(self)
+        object.__setattr__(self, "shown", tuple(self.shown))

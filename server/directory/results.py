@@ -72,7 +72,7 @@ def written_result(directory: Path, header: Line, end: Line, totals: Totals) -> 
         "clients": header["clients"],
         "byzantine": header["byzantine"],
         "seconds": totals.seconds,
-        "epsilon": end["epsilon"],
+        **{name: end[name] for name in ("epsilon", "mu", "beta") if name in end},
         "delta": header["delta"],
         **{name: header[name] for name in ("epsilons", "left_out") if name in header},
         **({"by_word_of": release["kind"]} if release and ":" in release["kind"] else {}),

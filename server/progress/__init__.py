@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from shlex import quote
 from statistics import median
 from typing import Any, Self, TextIO
@@ -18,6 +18,7 @@ from server.progress.words import (
     bytes_words,
     duration_words,
     epsilons_in_words,
+    finding_words,
     rounded_down,
     rounded_up,
     share_words,
@@ -41,13 +42,15 @@ class Progress:
         quiet: bool,
         stream: TextIO | None = None,
         clock: Callable[[], float] = time.monotonic,
+        shown: Sequence[str] = ("epsilon",),
     ) -> None:
         self.total = total_rounds
         self.clients = clients
         self._line = LiveLine(quiet, stream, clock)
         self._round = 0
         self._accuracy: float | None = None
-        self._epsilon: float | None = None
+        self._shown = shown  # of what is given away
+        self._spent: list[str] = []  # that, in words
         self._tolerance: float | None = None
         self._rejected = self._failed = 0
         self._noted = False  # whether a reason was shown
@@ -73,7 +76,7 @@ class Progress:
         if line.get("tolerance") is not None:
             self._tolerance = line["tolerance"]
         if line["epsilon"] is not None:
-            self._epsilon = line["epsilon"]["upper"]
+            self._spent = [spent_words(name, line[name]) for name in self._shown if line.get(name) is not None]
         note = line.get("note")
         if note and not self._noted:
             self._noted = True
@@ -94,8 +97,7 @@ class Progress:
         facts = []
         if self._accuracy is not None:
             facts.append(f"accuracy {share_words(self._accuracy)}")
-        if self._epsilon is not None:
-            facts.append(f"ε ≤ {rounded_up(self._epsilon):<6}")
+        facts += self._spent
         if self._tolerance is not None:
             facts.append(f"tolerance covers {self._tolerance:.0%} of votes".ljust(30))
         typical = median(seconds for seconds, _ in self._paces) if self._paces else 0.0  # the first may be slow
@@ -110,6 +112,17 @@ class Progress:
             facts.append(f"{pace:,.0f} clients/s".rjust(16))
         counted = f"round {self._round:{len(str(self.total))}}/{self.total}"
         return counted, self._round / max(1, self.total), facts
+
+
+def spent_words(name: str, value: Mapping[str, Any]) -> str:
+    """One measure of what is given away, short and of one width: ε, μ, or β where one attack in a thousand is wrong.
+
+    >>> spent_words("epsilon", {"upper": 3.95222}), spent_words("beta", {"0.001": {"lower": 0.98486}})
+    ('ε ≤ 3.953 ', 'β(0.001) ≥ 0.9848')
+    """
+    if name == "beta":
+        return f"β(0.001) ≥ {rounded_down(value['0.001']['lower']):<6}"
+    return f"{'ε' if name == 'epsilon' else 'μ'} ≤ {rounded_up(value['upper']):<6}"
 
 
 def result_table(result: Mapping[str, Any]) -> str:
@@ -127,6 +140,7 @@ def result_table(result: Mapping[str, Any]) -> str:
         rows.append(("", unit_and_trust(result["trust"], result["unit"], result["adjacency"]) + ", the worst client"))
         rows += units_in_words(result.get("units"), result["unit"])
         rows += [("", word_of_author(result["by_word_of"]))] if "by_word_of" in result else []
+        rows += [("", said) for said in [finding_words(result.get("beta"), result["unit"])] if said]
         hidden = MASKED_HERE if result.get("masked") else ASSUMED_HERE
         rows += [("", hidden)] * sums_only(result["trust"])
     else:

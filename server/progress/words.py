@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
-from math import isfinite
+from math import ceil, inf, isfinite
 from typing import Any, assert_never
 
 from fedpriv.trust import Word
@@ -60,6 +60,39 @@ def units_in_words(units: Mapping[str, Any] | None, promised: str) -> list[tuple
         for unit, cost in (units or {}).items()
         if unit != promised
     ]
+
+
+def finding_words(beta: Mapping[str, Any] | None, unit: str) -> str | None:
+    """What β at a type I error of .001 says of an attacker; None where it was not worked out, as in older records.
+
+    >>> finding_words({"0.001": {"lower": 0.98486, "upper": 0.9915}}, "client")
+    'an attacker wrong once in 1,000 finds a client at most 2 times in 100'
+    """
+    if not beta or "0.001" not in beta:
+        return None
+    most = min(ceil(100 * (1 - beta["0.001"]["lower"])), 100)
+    return f"an attacker wrong once in 1,000 finds a {unit} at most {most} time{'s' * (most != 1)} in 100"
+
+
+def mu_words(mu: Mapping[str, Any]) -> str:
+    """μ from both sides.
+
+    >>> mu_words({"lower": 0.79875, "upper": 0.92438, "up_to": 1e-8}), mu_words({"lower": 2, "upper": 2, "up_to": 0})
+    ('μ at most 0.9244, at least 0.7987, up to δ₀ = 1e-8', 'μ at most 2, at least 2')
+    """
+    if mu["upper"] == inf:
+        return "μ: none is certified"
+    up_to = f", up to δ₀ = {small_delta(mu['up_to'])}" if mu["up_to"] else ""
+    return f"μ at most {rounded_up(mu['upper'])}, at least {rounded_down(mu['lower'])}{up_to}"
+
+
+def beta_words(beta: Mapping[str, Any]) -> str:
+    """β at each type I error, as it is certified.
+
+    >>> beta_words({"0.001": {"lower": 0.98486, "upper": 0.9915}, "0.1": {"lower": 0.6397, "upper": 0.7}})
+    'at least 0.9848 at α = 0.001, 0.6397 at α = 0.1'
+    """
+    return "at least " + ", ".join(f"{rounded_down(own['lower'])} at α = {level}" for level, own in beta.items())
 
 
 def rounded_up(value: float, digits: int = 4) -> str:

@@ -51,7 +51,8 @@ def run_rounds(
         place = made_on.where_data_lie(study)
         name = open_files.enter_context(prepare_directory(directory, prepared.study, resume, place))
         rounds = Rounds(prepared, directory, open_files, masked, name)
-        progress = Progress(prepared.study.run.rounds, prepared.study.clients.count, quiet)
+        own = prepared.study
+        progress = Progress(own.run.rounds, own.clients.count, quiet, shown=own.run.shown)
         open_files.enter_context(progress)
         why = "interrupted"
         try:
@@ -194,16 +195,17 @@ class Rounds:
         return state, direction, None
 
     def _line(self, state: State, inbox: Inbox, asked: int, skipped: str | None) -> dict[str, Any]:
-        """The round's line of the records: who answered, accuracy, ε, bytes and what went wrong."""
-        loss = accuracy = epsilon = tolerance = None
+        """The round's line of the records: who answered, accuracy, what was spent, bytes and what went wrong."""
+        loss = accuracy = tolerance = None
+        spent: dict[str, Any] = dict.fromkeys(("epsilon", "mu", "beta"))
         if self._looked_at(state.round):
             accuracy, loss = self._evaluated(state)
-            epsilon = self._epsilon(state.round)
+            spent = self._spent(state.round)
             tolerance = inbox.tolerance() if self.study.server.tolerance and skipped is None else None
         line = {
             "kind": "round", "round": state.round, "asked": asked, "answered": inbox.answered,
             "rejected": dict(sorted(inbox.rejected.items())), "failed": dict(sorted(inbox.failed.items())),
-            "skipped": skipped, "loss": loss, "accuracy": accuracy, "epsilon": epsilon,
+            "skipped": skipped, "loss": loss, "accuracy": accuracy, **spent,
             "bytes_up": inbox.sent(self._size.whole), "note": inbox.note,
         }  # fmt: skip
         if self.study.server.tolerance:
@@ -231,10 +233,10 @@ class Rounds:
             return None, None
         return self.net.evaluate(state.weights.astype(np.float32), self.pool.x_test, self.pool.y_test)
 
-    def _epsilon(self, last: int | None = None) -> dict[str, Any]:
-        """ε, at most and at least, of the client that has released most, up to a round or in all, for the records."""
-        counts = self._journal.counts(last)
-        return self.plan.epsilon(int(counts.max(initial=0)))._asdict()
+    def _spent(self, last: int | None = None) -> dict[str, Any]:
+        """ε, μ and β of the client that has released most, up to a round or in all, for the records."""
+        most = int(self._journal.counts(last).max(initial=0))
+        return {"epsilon": self.plan.epsilon(most)._asdict(), **self.plan.tracked(most).lines()}
 
     def end(self, why: str) -> None:
         """Close the run's records and save its state: what is there is whole, and says how it ended."""
@@ -254,7 +256,7 @@ class Rounds:
         if self.plan.kept is not None:
             counts = counts.clip(max=1)  # of what is kept, all rounds are one release
         line = {"kind": "end", "why": why, "rounds": self.state.round, "worst_client": worst,
-                "releases_of_worst": int(counts.max(initial=0)), "epsilon": self._epsilon()}  # fmt: skip
+                "releases_of_worst": int(counts.max(initial=0)), **self._spent()}  # fmt: skip
         if units := self.plan.epsilons(int(counts.max(initial=0))):
             line["units"] = units
         if self.totals.why_no_attack is not None and not self.totals.acted:

@@ -11,8 +11,8 @@ from fedpriv.accounting.account import Account
 from fedpriv.accounting.event import Event
 from fedpriv.auditing.statistic import Trials
 from fedpriv.auditing.verdict import as_level
+from fedpriv.curves.compose import ROUGH
 from fedpriv.curves.tradeoff import Tradeoff
-from simulations.figures.curves import tradeoff_bounds
 from simulations.figures.panels import DASHED, DOTTED, Line, figure_bytes, tradeoff_panel
 from simulations.figures.style import BLUE, RED
 
@@ -23,7 +23,7 @@ TITLE = 46  # letters that fit over a panel
 def audit_curves(trials: Trials, event: Event, mu: float) -> dict[str, Any]:
     """An audit's error curves, for audit.json: certified, reached by data, G_μ of the audited `mu`, and the trials'."""
     alpha = np.unique(np.concatenate((np.linspace(0, 1, 101), np.geomspace(1e-4, 0.01, 12))))
-    below, above = tradeoff_bounds(Account((event,)), alpha, points=14)
+    below, above = Account((event,)).tradeoff(alpha, ROUGH)
     shown = Tradeoff.gaussian(mu)(alpha) if mu > 0 else 1 - alpha
     thresholds = np.concatenate(
         [[np.inf], np.unique(np.quantile(trials.scores, np.linspace(0, 1, 120)))[::-1], [-np.inf]]

@@ -28,7 +28,7 @@ from simulations.cli._command import Option, option
 from simulations.cli._estimate_data import records_of
 from simulations.cli._estimate_out import target_of, written_to
 from simulations.cli._estimate_table import CRYPTOGRAPHIC, REPLAYABLE, SHOWN
-from simulations.cli.account import as_real, as_whole, settings_from, show_found
+from simulations.cli._words import as_real, as_whole, settings_from, show_found
 from simulations.report.run.facts import aligned_table
 
 WHO = "one client, all of whose data are replaced; for whoever sees {seen} and all that follows from it"

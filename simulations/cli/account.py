@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import json
-import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from fedpriv import records
 from fedpriv._base.own_modules import look_for_modules
 from fedpriv.accounting.account import Account, Cost
 from fedpriv.accounting.calibration import calibrate
+from fedpriv.accounting.course import UP_TO
 from fedpriv.accounting.event import by_hand, event_as_data
 from fedpriv.accounting.published.comparisons import asymptotic_values, published_values
 from fedpriv.bounds import geometry_of
@@ -20,10 +18,11 @@ from fedpriv.errors import FedprivError, whole
 from fedpriv.mechanisms import COSTED, Exponential, Histogram, Mechanism, Ptr
 from fedpriv.trust import sums_only
 from fedpriv.wire import packed_bits
+from server.progress.words import small_delta
 from simulations.cli._command import JSON, Commands, add_command, option
+from simulations.cli._words import as_rates, as_real, as_whole, settings_from, settings_words, show_found
 
 SHOWN_DELTAS = (1e-3, 1e-5, 1e-6, 1e-8, 1e-10)  # at which ε is shown where neither δ nor ε is asked for
-LONGEST = 60  # characters of a list that is shown whole
 USUAL = 1e-5  # the δ at which theorems are compared where none is given
 
 ACCOUNT_HELP = """\
@@ -31,6 +30,7 @@ examples:
   fedpriv account Ternary clip=0.1 spread=0.25 scale=0.5 --rounds 200 --delta 1e-5
   fedpriv account StochasticSign clip=0.1 scale=10 --dimension 100000 --geometry l2 --rounds 100 --delta 1e-5
   fedpriv account Gaussian clip=1 noise=1 --sampling 0.01 --rounds 1000 --delta 1e-5 --plot curve.png
+  fedpriv account StochasticSign clip=0.1 scale=1 --rounds 100 --alpha 0.01,0.05
   fedpriv account Binomial clip=1 scale=5 trials=2 --compare Ternary clip=1 spread=4 scale=8 --delta 1e-5
 """
 CALIBRATE_HELP = """\
@@ -40,74 +40,6 @@ closely as it can.
 example:
   fedpriv calibrate Ternary clip=1 spread=4 --epsilon 2 --delta 1e-5 --rounds 100 --dimension 10000 --geometry l2
 """
-
-
-def settings_from(words: Iterable[str]) -> dict[str, Any]:
-    """The settings of a mechanism from words `name=value`: 2 and 1e6 are whole, 1.0 is real, lists are as in TOML."""
-    found: dict[str, Any] = {}
-    for word in words:
-        name, equals, text = word.partition("=")
-        if not equals:
-            raise FedprivError(f"settings are written name=value, got {word!r}")
-        if name in found:
-            raise FedprivError(f"{name} is given twice")
-        if text.startswith("["):
-            found[name] = _list_from(name, text)
-            continue
-        try:
-            value = int(text) if text.lstrip("+-").isdigit() else float(text)
-        except ValueError:
-            found[name] = text
-            continue
-        real = "." in text or "e" not in text.lower() or abs(value) >= 2**53  # 1e6 is whole; 1.0 and 1e-3 are not
-        found[name] = value if real or value != int(value) else int(value)
-    return found
-
-
-def _list_from(name: str, text: str) -> list[Any]:
-    """A list as in TOML."""
-    try:
-        found: list[Any] = tomllib.loads(f"own = {text}")["own"]
-    except (tomllib.TOMLDecodeError, RecursionError, ValueError):
-        raise FedprivError(f"{name} must be a list such as [0.5, 0.5], got {text[:40]!r}") from None
-    return found
-
-
-def settings_words(settings: Mapping[str, Any]) -> str:
-    """Settings in one line, numbers in as many digits as tell them; of long lists how long they are.
-
-    >>> settings_words({"clip": 0.1, "levels": (-1.0, 1.0)})
-    'clip=0.1 levels=[-1, 1]'
-    """
-    return " ".join(f"{name}={_value_words(value)}" for name, value in settings.items())
-
-
-def _value_words(value: Any) -> str:
-    if isinstance(value, list | tuple):
-        inner = ", ".join(map(_value_words, value))
-        return f"[{inner}]" if len(inner) <= LONGEST else f"[{len(value)} of them]"
-    return f"{value:.12g}" if isinstance(value, float | int) else str(value)
-
-
-def as_whole(text: str) -> int:
-    """The type of a command's options that are whole numbers: the text as one, 1e9 included, or argparse's error."""
-    try:
-        value = float(text)
-        if text.lstrip("+-").isdigit():
-            return int(text)
-        if value != int(value):
-            raise ValueError
-        return int(value)
-    except (ValueError, OverflowError):
-        raise argparse.ArgumentTypeError(f"must be a whole number, got {text!r}") from None
-
-
-def as_real(text: str) -> float:
-    """The type of a command's options that are real numbers: the text as one, or argparse's error."""
-    try:
-        return float(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"must be a number, got {text!r}") from None
 
 
 RELEASE = (  # what describes a release: of both commands
@@ -133,13 +65,17 @@ RELEASE = (  # what describes a release: of both commands
     option("--clients", "N", "contributors certain to have drawn noise (secure aggregation)", type=as_whole),
     option("--delta", "D", "the δ at which ε is asked for", type=as_real),
     option("--epsilon", "E", "the ε at which δ is asked for", type=as_real),
+    option(
+        "--alpha", "A,A…", "type I errors at which the least type II error, β, is told: numbers between 0 and 1",
+        type=as_rates, default=(),
+    ),
     JSON,
 )  # fmt: skip
 COMPARED = option(
     "--compare", ("KIND", "name=value"), "another mechanism in the same setting, beside the first; may be repeated",
     nargs="+", action="append", default=[],
 )  # fmt: skip
-PLOT = option("--plot", "FILE", "the tradeoff curve against the Gaussian one, as PNG, SVG or PDF")
+PLOT = option("--plot", "FILE", "the tradeoff curve against the Gaussian one, as PNG, SVG or PDF; a CSV beside it")
 FREE = option("--free", "NAME", "the setting to find, where more than one could be")
 
 
@@ -160,7 +96,7 @@ def run_account(options: argparse.Namespace) -> None:
         _account_of(COSTED.made(kind, settings_from(words)), options)
         for kind, *words in ([options.kind, *options.settings], *options.compare)
     ]
-    reports = [account_report(account, options.delta, options.epsilon) for account in accounts]
+    reports = [account_report(account, options.delta, options.epsilon, alpha=options.alpha) for account in accounts]
     if options.plot is not None:
         from simulations.figures.curves import plot_tradeoff  # matplotlib only where a plot is wanted
 
@@ -180,9 +116,9 @@ def run_calibrate(options: argparse.Namespace) -> None:
         options.kind, settings_from(options.settings), lambda own: by_hand(own, **facts), epsilon=options.epsilon,
         delta=options.delta, free=options.free,
     )  # fmt: skip
-    found = account_report(_account_of(mechanism, options), options.delta, None, cost, target=options.epsilon) | {
-        "target": {"epsilon": options.epsilon, "delta": options.delta}
-    }
+    found = account_report(
+        _account_of(mechanism, options), options.delta, None, cost, options.epsilon, options.alpha
+    ) | {"target": {"epsilon": options.epsilon, "delta": options.delta}}
     show_found(found, _table(found), options.json)
 
 
@@ -192,6 +128,7 @@ def account_report(
     epsilon: float | None,  # at which δ is asked for; of neither, ε is told at several δ
     cost: Cost | None = None,  # of this account at `delta`, where it is known already
     target: float | None = None,  # the ε that a calibration was to meet
+    alpha: Sequence[float] = (),  # at which β is told
 ) -> dict[str, Any]:
     """An account as `fedpriv account --json` prints it: release, bounds asked for, proofs, papers' values."""
     event = account.events[0]
@@ -207,6 +144,10 @@ def account_report(
         result |= {"points": [{"delta": at, "epsilon": _bounds(cost)} for at, cost in costs.items()]}
         result["proof"] = _proof(costs[USUAL])
     result["mu"] = account.mu
+    result["mu_between"] = account.mu_between(UP_TO * (delta if delta is not None else USUAL))._asdict()
+    if alpha:
+        bounds = zip(alpha, *(own.tolist() for own in account.tradeoff(alpha)), strict=True)
+        result["beta"] = {f"{level:g}": {"lower": low, "upper": high} for level, low, high in bounds}
     packed, word = float(event.mechanism.bits), "exact"
     if not sums_only(result["trust"]):  # where each message is sent as it is
         packed, word = packed_bits(event.mechanism, event.dimension, boxed=result["geometry"] != "l2")
@@ -215,19 +156,6 @@ def account_report(
         result["asymptotic"] = asymptotic_values(account, delta if delta is not None else USUAL)
     result["published"] = published_values(account, delta if delta is not None else USUAL, target)
     return result
-
-
-def print_json(value: Any) -> None:
-    """Print a command's result as JSON on standard output, infinities being words."""
-    print(json.dumps(records.plain_values(value), indent=1, ensure_ascii=False, allow_nan=False))
-
-
-def show_found(found: Mapping[str, Any], words: str, as_json: bool) -> None:
-    """Print what a command found: `found` as a JSON object under --json, else `words` for people."""
-    if as_json:
-        print_json(found)
-    else:
-        print(words)
 
 
 def _bounds(cost: Cost) -> dict[str, float]:
@@ -272,8 +200,13 @@ def _table(own: Mapping[str, Any]) -> str:
     else:
         rows.append((f"δ at ε = {own['at_epsilon']:g}", _span(own["delta"])))
     seen = ", were every message seen" * sums_only(own["trust"])
-    word = "by its word" if ":" in own["kind"] else "certified"
-    rows.append(("Gaussian DP", "none" if own["mu"] is None else f"μ = {own['mu']:.7g} {word}{seen}"))
+    between, word = own["mu_between"], "by its word" if ":" in own["kind"] else "certified"
+    exact = "none" if own["mu"] is None else f"μ = {own['mu']:.7g} {word}{seen}"
+    rows.append(("Gaussian DP", exact + f", at least {_short(between['lower'])}" * (not between["up_to"])))
+    if between["up_to"]:
+        rows.append((f"  up to δ₀ = {small_delta(between['up_to'])}", f"μ {_span(between)}"))
+    rows += [(f"β at α = {level}", f"at least {bound['lower']:.7g}, at most {bound['upper']:.7g}")
+             for level, bound in own.get("beta", {}).items()]  # fmt: skip
     rows.append(("proof, upper", own["proof"]["upper"]))
     rows.append(("proof, lower", own["proof"]["lower"]))
     bits, words = own["bits"], {"exact": "", "expected": ", expected", "at most": " at most, expected"}

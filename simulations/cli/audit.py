@@ -12,7 +12,7 @@ from fedpriv.errors import FedprivError
 from server.progress.live_line import LiveLine
 from simulations.audit.audited import audit, check_confidence, concluded_audit
 from simulations.cli._command import JSON, QUIET, Commands, add_command, option
-from simulations.cli.account import as_real, show_found
+from simulations.cli._words import as_real, show_found
 from simulations.cli.run import whole_number
 from simulations.report.run import audit_words as words
 

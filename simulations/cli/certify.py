@@ -12,7 +12,7 @@ from fedpriv.releases.kept import mechanism_of
 from fedpriv.studies import file as study_file
 from server.directory import STUDY
 from simulations.cli._command import JSON, QUIET, Commands, add_command, flag, option
-from simulations.cli.account import as_real, as_whole, show_found
+from simulations.cli._words import as_real, as_whole, show_found
 from simulations.flower.surroundings import usable_cores
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from fedpriv.errors import FedprivError, whole
 from simulations.cli._command import JSON, Commands, add_command, flag, option
-from simulations.cli.account import show_found
+from simulations.cli._words import show_found
 
 HELP = """\
 Separate processes on loopback: a SuperLink, and N SuperNodes with a policy and a ledger each. With --tls they prove who

@@ -19,7 +19,7 @@ from simulations.cli._command import JSON, Commands, add_command, flag, option
 from simulations.cli._estimate_data import FORMS, records_of
 from simulations.cli._estimate_out import target_of, written_to
 from simulations.cli._estimate_table import report, table
-from simulations.cli.account import as_real, as_whole, show_found
+from simulations.cli._words import as_real, as_whole, show_found
 
 HELP = f"""\
 The guarantee is for one record, replaced by any other, against whoever sees the mean and every noisy number on the way.

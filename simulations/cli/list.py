@@ -31,7 +31,7 @@ from fedpriv.studies.kinds import CARRIERS, RELEASES, RULES
 from fedpriv.studies.schema import study_schema
 from fedpriv.studies.study import Study
 from simulations.cli._command import JSON, Commands, add_command, option
-from simulations.cli.account import print_json, show_found
+from simulations.cli._words import print_json, show_found
 
 FAMILIES: Mapping[str, Registry[Any]] = {
     "mechanisms": CARRIERS,

@@ -9,7 +9,7 @@ from typing import Any
 
 from fedpriv._base.own_modules import look_for_modules
 from simulations.cli._command import JSON, Commands, add_command, flag, option
-from simulations.cli.account import show_found
+from simulations.cli._words import show_found
 from simulations.report.run import audit_facts, facts
 from simulations.report.run.facts import aligned_table
 from simulations.report.run.runs import Run, run_labels

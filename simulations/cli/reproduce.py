@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from fedpriv._base.files import replace_file
 from fedpriv.errors import FedprivError, nearest_hint, positive
 from simulations.cli._command import Commands, add_command, flag, option
-from simulations.cli.account import as_real, as_whole
+from simulations.cli._words import as_real, as_whole
 from simulations.reproduce.ptr.tables_published import TABLES
 from simulations.reproduce.stobatch.published import FIGURES
 

@@ -11,7 +11,7 @@ from fedpriv.errors import whole
 from server.directory.results import NOTHING
 from server.progress.words import NOT_TRIED
 from simulations.cli._command import JSON, QUIET, Commands, add_command, flag, option
-from simulations.cli.account import print_json, show_found
+from simulations.cli._words import print_json, show_found
 from simulations.runs.directory import taken_directory
 from simulations.runs.running import Way, begun_study, interrupted_words, ran_result, study_of
 

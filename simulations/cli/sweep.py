@@ -8,7 +8,7 @@ from pathlib import Path
 
 from fedpriv._base.own_modules import look_for_modules
 from simulations.cli._command import JSON, QUIET, Commands, add_command, flag, option
-from simulations.cli.account import print_json, show_found
+from simulations.cli._words import print_json, show_found
 from simulations.cli.run import whole_number
 from simulations.flower.surroundings import usable_cores
 from simulations.sweep.directory import check_sweep_directory

@@ -14,7 +14,8 @@ from fedpriv.errors import FedprivError
 from fedpriv.mechanisms import MECHANISMS, NoisySign, settings_of
 from fedpriv.tolerance import Vote
 from simulations.cli._command import JSON, Commands, add_command, option
-from simulations.cli.account import COMPARED, as_real, as_whole, settings_from, settings_words, show_found
+from simulations.cli._words import as_real, as_whole, settings_from, settings_words, show_found
+from simulations.cli.account import COMPARED
 
 HELP = """\
 published   what the theorem of [F] that speaks of these attackers says: a Chernoff bound, for any honest data

@@ -25,7 +25,7 @@ from fedpriv.studies.study import Study
 from fedpriv.tolerance import least_mean
 from fedpriv.tolerance.ballots import is_polled
 from server.directory.made_on import where_data_lie
-from server.progress.words import epsilons_in_words, kind_with_settings, units_in_words, word_of_author
+from server.progress.words import epsilons_in_words, finding_words, kind_with_settings, units_in_words, word_of_author
 from server.rounds import planned, size_of
 from server.rounds.driver import Answer
 from server.rounds.inbox import Inbox
@@ -55,7 +55,7 @@ def run_forecast(study: Study) -> dict[str, Any]:
         "clients": study.clients.count, "byzantine": study.clients.attackers,
         "rounds": study.run.rounds, "dimension": plan.dimension, "mechanism": ", then ".join(carried),
         "mechanisms": [each.kind for each in (own.release, own.mechanism) if each is not None],
-        "epsilon": epsilon._asdict(),
+        "epsilon": epsilon._asdict(), **plan.tracked(plan.releases_of_worst).lines(),
         "epsilons": plan.both_epsilons, "units": plan.epsilons(plan.releases_of_worst),
         "delta": study.privacy.delta, "unit": event.unit if event else "client", "trust": study.privacy.trust,
         "adjacency": event.adjacency if event else None, "seen": event.seen if event else None,
@@ -71,6 +71,7 @@ def run_forecast_table(found: Mapping[str, Any]) -> str:
     seconds, start = found["seconds"], found["start_seconds"]
     sent = f"{found['client_bytes']:,} bytes a round, {found['bytes_up']:,} bytes all clients in all"
     kept = zip(("records kept", ""), epsilons_in_words(found["epsilons"]), strict=True) if found["epsilons"] else ()
+    words = finding_words(found["beta"], found["unit"]) if found["adjacency"] else None
     return "\n".join([
         f"{found['name']}: {found['clients']} clients, {found['byzantine']} Byzantine, {found['rounds']} rounds",
         f"  {in_words(found['data'], found['data']['path'])}",
@@ -78,6 +79,7 @@ def run_forecast_table(found: Mapping[str, Any]) -> str:
         f"  ε at δ = {found['delta']:g}     at most {epsilon['upper']:.7g}, at least {epsilon['lower']:.7g}",
         *(f"  {name:<18}{text}" for name, text in kept),
         *(f"  {name:<18}{text}" for name, text in units_in_words(found["units"], found["unit"])),
+        *([f"  in words          {words}"] if words else []),
         f"  guarantee         {found['unit']} level, {found['adjacency']}, {found['trust']} trust",
         *[f"                    {word_of_author(own)}" for own in found["mechanisms"] if ":" in own],
         f"  a client sends    {sent}{bytes_are[found['client_bytes_are']]}",

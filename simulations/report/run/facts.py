@@ -16,12 +16,15 @@ from server.progress.words import (
     MASKED,
     MASKED_HERE,
     NOT_TRIED,
+    beta_words,
     bytes_words,
     duration_words,
     epsilons_in_words,
+    finding_words,
     guarantee_sentence,
     kind_alone,
     kind_with_settings,
+    mu_words,
     part_of_whole,
     ranges_words,
     rounded_down,
@@ -90,6 +93,8 @@ def privacy_facts(run: Run) -> Rows:
         rows += units_in_words((run.records.end or {}).get("units"), release["unit"])
         if run.kept:
             rows += zip(("records kept", ""), epsilons_in_words(run.header["epsilons"]), strict=True)
+        rows += [("Gaussian DP", mu_words(own)) for own in [run.spent("mu")] if own]
+        rows += [("type II error, β", beta_words(own)) for own in [run.spent("beta")] if own]
         if cost["clt"] is not None:
             rows.append(("central limit", f"ε = {cost['clt']:.4g}, {ASYMPTOTIC}"))
     return rows
@@ -132,6 +137,7 @@ def promise_sentences(run: Run) -> list[str]:
     if sums_only(release["trust"]):
         kept = MASKED if run.header.get("masked") else ASSUMED
         said.append(f"{kept} Noise is counted from {release['clients']:,} contributors that drew it for certain.")
+    said += [f"In words: {found}." for found in [finding_words(run.spent("beta"), release["unit"])] if found]
     if cost["lower"]:
         said.append(f"No proof can bring ε below {rounded_down(cost['lower'])}: explicit data reach it.")
     if cost["clt"] is not None:
@@ -177,6 +183,7 @@ def run_summary(run: Run) -> dict[str, Any]:
         "private_sum": run.released, "client_bytes": run.client_bytes, "corruption": header.get("corruption"),
         "directory": str(run.directory), "ended": end.get("why"), "rounds": len(run.rounds),
         "accuracy": run.last("accuracy"), "loss": run.last("loss"), "epsilon": run.epsilon,
+        **{name: own for name in ("mu", "beta") if (own := run.spent(name)) is not None},
         **{name: header[name] for name in ("epsilons", "left_out") if name in header},
         **{name: release.get(name) for name in ("unit", "trust", "adjacency")},
         "worst_client": end.get("worst_client"), "releases_of_worst": end.get("releases_of_worst"),

@@ -7,11 +7,13 @@ from math import isfinite, nan
 import numpy as np
 from matplotlib.ticker import MaxNLocator
 
+from fedpriv.curves.compose import ROUGH
 from fedpriv.curves.tradeoff import Tradeoff
 from server.progress.words import ASYMPTOTIC, rounded_down, rounded_up, small_delta
-from simulations.figures.curves import gaussian_beside, tradeoff_bounds
+from simulations.figures.curves import gaussian_beside
 from simulations.figures.style import (
     BLUE,
+    GREEN,
     MUTED,
     RED,
     Drawn,
@@ -26,8 +28,6 @@ from simulations.report.run._traffic import bytes_sent, participation, seconds
 from simulations.report.run._votes_drawn import votes_figure
 from simulations.report.run.runs import Run
 
-POINTS = 14  # values of ε at which a tradeoff curve is asked for: a report is to be quick
-
 
 def run_pictures(run: Run) -> list[Picture]:
     """All pictures of a run's report that its records have something for, in the page's order."""
@@ -37,6 +37,7 @@ def run_pictures(run: Run) -> list[Picture]:
         styled_picture("adapted", "What adapts", lambda: adapted_figure(run)),
         styled_picture("tradeoff", "What an attacker can do with it", lambda: tradeoff_figure(run)),
         styled_picture("votes", "Votes that came out wrong", lambda: votes_figure(run)),
+        styled_picture("beta", "Attackers over rounds", lambda: beta_figure(run)),
         styled_picture("bytes", "Bytes a client sends each round", lambda: bytes_sent(run)),
         styled_picture("participation", "Who answered", lambda: participation(run)),
         styled_picture("seconds", "Where the time went", lambda: seconds(run)),
@@ -132,7 +133,7 @@ def tradeoff_figure(run: Run) -> Drawn | None:
     if run.account is None:
         return None
     alpha = np.unique(np.concatenate((np.linspace(0, 1, 301), np.geomspace(1e-5, 0.05, 100))))
-    below, above = tradeoff_bounds(run.account, alpha, POINTS)
+    below, above = run.account.tradeoff(alpha, ROUGH)
     mu, proven = gaussian_beside(run.account, below, alpha)
     figure, (axes,) = new_figure(4.6)
     axes.plot(alpha, 1 - alpha, color=MUTED, lw=0.8)
@@ -154,3 +155,24 @@ def tradeoff_figure(run: Run) -> Drawn | None:
     alt = f"Tradeoff curve of {run.releases} releases: who makes both errors equally often makes each at {meets:.3f}."
     note = f"Who guesses which of two data sets it was errs this often; for {run.who}."
     return figure, alt + f" Beside it the Gaussian curve with μ = {mu:.4g}.", note
+
+
+def beta_figure(run: Run) -> Drawn | None:
+    """How many clients, or records, an attacker finds at each share of false alarms, over rounds: 1 − β, certified."""
+    lines = [line for line in run.rounds if line.get("beta")]
+    if not lines:
+        return None
+    figure, (axes,) = new_figure(3.2)
+    x, ends = [line["round"] for line in lines], []
+    for level, colour in zip(lines[-1]["beta"], (MUTED, BLUE, GREEN, RED), strict=False):
+        most, least = ([1 - line["beta"][level][side] for line in lines] for side in ("lower", "upper"))
+        axes.fill_between(x, least, most, color=colour, alpha=0.15, lw=0)
+        draw_curve(axes, x, most, colour)
+        ends.append((x[-1], most[-1], f"{rounded_up(most[-1])} at α = {level}", colour))
+    axes.set_title("share found, at most, at false alarms α")
+    axes.set_ylim(0, 1)
+    over_rounds(axes, x)
+    label_ends(axes, ends, size=8)
+    said = "; ".join(words for _, _, words, _ in ends)
+    note = "Certified: no attacker finds more. Shaded: as far as explicit data reach."
+    return figure, f"Share found by an attacker over {x[-1]} rounds, at the end at most {said}.", note

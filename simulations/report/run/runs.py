@@ -50,7 +50,7 @@ class Run:
 
     def last(self, name: str) -> Any:
         """The last value that the run's rounds have under a name, such as accuracy; None where there never was one."""
-        return next((line[name] for line in reversed(self.rounds) if line[name] is not None), None)
+        return next((line[name] for line in reversed(self.rounds) if line.get(name) is not None), None)
 
     def total(self, name: str) -> dict[str, int]:
         """What all rounds of the run count under a name, such as rejected: how many for each reason."""
@@ -142,8 +142,12 @@ class Run:
     @property
     def epsilon(self) -> dict[str, Any] | None:
         """The bounds of ε at the end of the run; where it was cut short, those that were last recorded."""
+        return self.spent("epsilon")
+
+    def spent(self, name: str) -> dict[str, Any] | None:
+        """`epsilon`, `mu` or `beta` at the end of the run, or as last recorded; records of old hold ε alone."""
         end = self.records.end
-        recorded: dict[str, Any] | None = end["epsilon"] if end else self.last("epsilon")
+        recorded: dict[str, Any] | None = end.get(name) if end else self.last(name)
         return recorded
 
     @property

@@ -7,11 +7,12 @@ import io
 from collections.abc import Sequence
 from typing import Any
 
+from fedpriv.accounting.course import LEVELS
 from server.progress.words import bytes_words, rounded_down, rounded_up, share_words, tally_words
 from simulations.report.sweep._answer import plus_minus
 from simulations.report.sweep._axes import ROLES, Role
 from simulations.report.sweep._spots import Spot
-from simulations.report.sweep.cells import WORDS
+from simulations.report.sweep.cells import WORDS, Ran
 from simulations.report.sweep.grid import Grid
 
 Table = tuple[Sequence[str], Sequence[Sequence[Any]]]  # what the columns are called, and the rows
@@ -38,15 +39,23 @@ def cells(grid: Grid) -> Table:
     """The table cells.csv of a sweep: every cell with its place, seed, state and numbers in full."""
     paths, rows = _paths(grid), []
     names = ["accuracy", "epsilon_lower", "epsilon_upper", "client_bytes", "bytes_up", "rejected", "failed", "rounds",
-             "clients", "byzantine"]  # fmt: skip
+             "clients", "byzantine", "mu_lower", "mu_upper", "mu_up_to",
+             *(f"beta_{level:g}_{side}" for level in LEVELS for side in ("lower", "upper"))]  # fmt: skip
     for cell in grid.sweep.cells:
         ran, place = cell.ran, [cell.place[path] for path in paths]
         numbers = [None] * len(names) if ran is None else [
             ran.accuracy, ran.lower, ran.upper, ran.client_bytes, ran.bytes_up, sum(ran.rejected.values()),
-            sum(ran.failed.values()), ran.rounds, ran.clients, ran.byzantine,
+            sum(ran.failed.values()), ran.rounds, ran.clients, ran.byzantine, *_tracked(ran),
         ]  # fmt: skip
         rows.append([cell.id, *place, cell.seed, cell.state, *numbers, cell.why])
     return ["cell", *paths, "seed", "state", *names, "why"], rows
+
+
+def _tracked(ran: Ran) -> list[float | None]:
+    """μ and β of a cell; nothing where its records are too old to have them."""
+    beta = ran.beta or {}
+    found = [(ran.mu or {}).get(name) for name in ("lower", "upper", "up_to")]
+    return found + [beta.get(f"{level:g}", {}).get(side) for level in LEVELS for side in ("lower", "upper")]
 
 
 def summary(grid: Grid) -> Table:

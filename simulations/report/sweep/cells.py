@@ -39,6 +39,8 @@ class Ran:
     accuracy: float | None  # the last that was measured
     curve: tuple[tuple[int, float], ...]  # accuracy by round, where it was measured
     lower: float | None  # bound of ε at its end; None where nothing was costed
+    mu: dict[str, float] | None  # μ at its end, from both sides
+    beta: dict[str, dict[str, float]] | None  # β at its end by α, from both sides
     upper: float | None
     guarantee: tuple[str, Word, str, float] | None  # unit, trust, adjacency, δ; None without noise
     client_bytes: int  # of one client in one round
@@ -168,6 +170,7 @@ def _ran(run: Run) -> Ran:
     cost = (run.epsilon or {}) if run.private else {"lower": inf, "upper": inf}
     return Ran(
         accuracy=curve[-1][1] if curve else None, curve=curve, lower=cost.get("lower"), upper=cost.get("upper"),
+        mu=run.spent("mu") if run.private else None, beta=run.spent("beta") if run.private else None,
         guarantee=(release["unit"], release["trust"], release["adjacency"], header["delta"]) if run.private else None,
         client_bytes=run.client_bytes, bytes_up=run.bytes_up,
         rejected=run.total("rejected"), failed=run.total("failed"), rounds=len(run.rounds),

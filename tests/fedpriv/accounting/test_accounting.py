@@ -500,3 +500,31 @@ def test_an_account_of_a_million_rounds_has_its_mu_in_seconds() -> None:
     for mechanism in (WIDE, Ternary(clip=0.1, spread=0.25, scale=0.5), Gaussian(clip=1, noise=1)):
         assert Account((by_hand(mechanism, rounds=10**6, dimension=3, geometry="linf"),)).mu is not None
     assert perf_counter() - start < 20
+
+
+def test_an_account_knows_errors_and_mu_from_both_sides() -> None:
+    account = Account((by_hand(StochasticSign(clip=0.1, scale=1), rounds=100),))
+    for alpha, beta in ((0.01, 0.626709825857), (0.05, 0.360790895789)):
+        low, high = account.tradeoff(alpha)
+        assert low - 1e-10 <= beta <= high + 1e-10
+        assert high - low < 1e-6
+    low, high = account.true_positive_rate(0.01)
+    assert low <= 1 - 0.626709825857 + 1e-10
+    assert high >= 1 - 0.626709825857 - 1e-10
+    assert account.mu_between(1e-8) == (approx(2.01003355263, abs=1e-8), approx(2.01003355263, abs=1e-10), 0)
+    low, high = account.advantage
+    assert low <= high < low + 1e-6
+
+
+def test_mu_is_told_up_to_a_share_where_that_makes_it_small() -> None:
+    sampled = Account((by_hand(Gaussian(clip=1, noise=1), sampling=0.05, rounds=100),))
+    assert sampled.mu == approx(10)
+    found = sampled.mu_between(1e-8)
+    assert found.up_to == 1e-8
+    assert 0.89 < found.lower <= found.upper < 0.9
+    assert sampled.mu_between().up_to == 0
+
+
+def test_nothing_released_leaves_every_error() -> None:
+    assert Account(()).tradeoff(0.25) == (0.75, 0.75)
+    assert Account(()).mu_between(1e-8) == (0, 0, 0)

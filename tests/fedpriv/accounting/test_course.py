@@ -11,13 +11,15 @@ from itertools import product
 from math import inf
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.testing import assert_allclose
 from tried import others
 
 from fedpriv.accounting.account import Account
-from fedpriv.accounting.course import Course
+from fedpriv.accounting.course import LEVELS, Course
 from fedpriv.accounting.event import Event, by_hand
 from fedpriv.bounds import Box, Norm, Normalised
 from fedpriv.curves.compose import FINE, compose
@@ -42,6 +44,7 @@ from fedpriv.mechanisms import (
 )
 from fedpriv.trust import Central, Local, Sums
 
+approx = pytest.approx
 EVERY: list[Any] = [
     StochasticSign(clip=1.0, peak=0.25, scale=2),
     Binomial(clip=1.0, peak=0.5, scale=2, trials=4),
@@ -92,6 +95,41 @@ def events_of(mechanism: Any) -> list[Event]:
 
 def test_every_mechanism_there_is_has_a_course() -> None:
     assert {type(each).__name__ for each in EVERY} == set(MECHANISMS)
+
+
+@pytest.mark.parametrize("mechanism", EVERY, ids=repr)
+def test_errors_and_mu_after_any_round_agree_with_those_rounds_costed_alone(mechanism: Any) -> None:
+    event = by_hand(mechanism, dimension=3, geometry="linf")
+    course = Course((event,), 1e-5)
+    for rounds in (1, 3, 17):
+        low, high = course.tradeoff(rounds)
+        least, most = Account((replace(event, rounds=rounds),)).tradeoff(LEVELS)
+        assert (low <= most + 1e-9).all()
+        assert (least <= high + 1e-9).all()
+        assert_allclose(low, least, atol=1e-3)
+        assert_allclose(high, most, atol=1e-3)
+        mu, exact = course.mu(rounds, high), Account((replace(event, rounds=rounds),)).mu_between(1e-8)
+        assert mu.lower <= mu.upper
+        assert mu.lower <= exact.upper * (1 + 1e-9)
+        assert exact.lower <= mu.upper * (1 + 1e-9) or exact.up_to < mu.up_to
+
+
+def test_errors_fall_and_mu_grows_with_the_rounds() -> None:
+    course, before, mu = Course((DIGITS,), 1e-5), np.ones(4), 0.0
+    for rounds in (1, 2, 3, 5, 16, 17, 40):
+        low, high = course.tradeoff(rounds)
+        found = course.mu(rounds, high)
+        assert (low < before).all()
+        assert found.upper > mu
+        assert found.up_to == approx(1e-8)  # Theorem B sets an unlucky number of coins aside
+        before, mu = low, found.upper
+    assert_allclose(Course((DIGITS,), 1e-5).tradeoff(40), (low, high), rtol=0)
+
+
+def test_nothing_is_lost_before_the_first_round() -> None:
+    course = Course((DIGITS,), 1e-5)
+    assert_allclose(course.tradeoff(0), [[0.999, 0.99, 0.95, 0.9]] * 2)
+    assert course.mu(0, course.tradeoff(0).upper) == (0, 0, 0)
 
 
 @pytest.mark.slow
@@ -185,7 +223,7 @@ def test_nothing_is_spent_before_the_first_round() -> None:
 
 ASKED = """
 import json
-from fedpriv.accounting.course import Course
+from fedpriv.accounting.course import LEVELS, Course
 from fedpriv.accounting.event import by_hand
 from fedpriv.accounting.published.comparisons import clt_epsilon
 from fedpriv.mechanisms import Gaussian

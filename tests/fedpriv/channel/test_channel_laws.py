@@ -15,10 +15,12 @@ import pytest
 from tried import TRIED
 
 from fedpriv.accounting.account import Account
+from fedpriv.accounting.course import LEVELS
 from fedpriv.accounting.event import Event, by_hand, event_as_data, event_of
 from fedpriv.bounds import Bound, Box, Norm, Normalised
 from fedpriv.channel import Channel
 from fedpriv.channel.encoding import Seeded
+from fedpriv.curves.compose import ROUGH
 from fedpriv.errors import FedprivError
 from fedpriv.mechanisms import (
     MECHANISMS,
@@ -110,6 +112,11 @@ def test_every_row_of_the_table_is_certified_or_refused(mechanism: Any, dimensio
         low, high = cost.bounds
         assert 0 <= low <= high
         assert not isinf(high) or isinstance(mechanism, BOUNDLESS)
+        if sampling == 1:  # of samples it takes long; tests/fedpriv/accounting/test_course.py has some
+            errors = Account((event,)).tradeoff(LEVELS, ROUGH)
+            assert ((errors.lower >= 0) & (errors.lower <= errors.upper) & (errors.upper < 1)).all()
+            least, most, _ = Account((event,)).mu_between(1e-6, ROUGH)
+            assert 0 <= least <= most
         assert event_of(event_as_data(event)) == event
         by_itself = unit == "client" and not isinstance(trust, Central)
         assert not by_itself or (adjacency == "replace" and sampling == 1)

@@ -330,3 +330,28 @@ def test_bounds_that_floating_point_cannot_bring_together_say_why(capsys: pytest
     assert "(loose: floating point follows 1e+10 rounds at most)" in capsys.readouterr().out
     assert main(shlex.split("account Binomial clip=1 scale=10 trials=4 --delta 1e-5 --rounds 1000")) == 0
     assert "loose" not in capsys.readouterr().out
+
+
+def test_account_tells_errors_at_the_rates_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    sign = "account StochasticSign clip=0.1 scale=1 --rounds 100 --alpha 0.01,0.05"
+    assert main(shlex.split(f"{sign} --json")) == 0
+    answer = parsed(capsys.readouterr().out)
+    assert answer["beta"]["0.01"]["lower"] == approx(0.6267098, abs=1e-7)
+    assert answer["beta"]["0.05"]["upper"] == approx(0.3607909, abs=1e-7)
+    assert answer["mu_between"] == {"lower": approx(2.0100336), "upper": approx(2.0100336), "up_to": 0.0}
+    assert main(shlex.split(sign)) == 0
+    assert "β at α = 0.01              at least 0.6267098, at most 0.6267098" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("rates", ["0", "1", "0.1,1.5", "nan", "-0.1", "", "0.1,,0.2", "a"])
+def test_a_rate_of_errors_that_is_none_is_refused(rates: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["account", "StochasticSign", "clip=0.1", "scale=1", f"--alpha={rates}"]) == 2
+    assert "--alpha" in capsys.readouterr().err
+
+
+def test_a_plot_has_its_numbers_beside_it(tmp_path: Path) -> None:
+    assert main(shlex.split(f"account StochasticSign clip=1 scale=2 --plot {tmp_path / 'curve.svg'}")) == 0
+    head, *rows = (tmp_path / "curve.csv").read_text().splitlines()
+    assert head == 'alpha,"StochasticSign clip=1 scale=2 peak=1, lower","StochasticSign clip=1 scale=2 peak=1, upper"'
+    alpha, low, high = map(float, rows[300].split(","))
+    assert 0 < low <= high < 1 - alpha
