@@ -85,7 +85,7 @@ def test_no_more_is_loaded_than_is_used(program: str, kept_out: tuple[str, ...])
 def test_a_command_loads_its_own_module_alone() -> None:
     rooms = {f"simulations.cli.{module}" for module, _ in COMMANDS.values()}
     found = loaded("from simulations.command_line import parser_of\nparser_of('tolerance')")
-    assert found & rooms == {"simulations.cli.tolerance", "simulations.cli.account"}  # whose readers of words it uses
+    assert found & rooms == {"simulations.cli.tolerance", "simulations.cli.account"}  # whose --compare it has
 
 
 @pytest.mark.parametrize("name", COMMANDS)
