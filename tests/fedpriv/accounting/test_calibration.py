@@ -69,7 +69,7 @@ WHOLE: list[Case] = [
 for own in TRIED:  # each setting with an effect of a kind that no case above names
     kept = {name: value for name, value in settings_of(own).items() if name != "peak"}
     if type(own).__name__ not in {kind for kind, *_ in REAL + WHOLE} | {"Ternarize"}:
-        for free in own.effects.keys() & kept.keys():
+        for free in sorted(own.effects.keys() & kept.keys()):
             given = {name: value for name, value in kept.items() if name != free}
             cases = WHOLE if isinstance(kept[free], int) else REAL
             cases.append((type(own).__name__, given, free, {"rounds": 1000}))
