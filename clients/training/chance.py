@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,13 +29,20 @@ Mask = NDArray[np.bool_]
 _WORD = 1 << 64
 
 
+class Step(NamedTuple):
+    """The records drawn in one step: client after client, those of a client in rising order."""
+
+    rows: Numbers  # whose they are, among the clients
+    places: Numbers  # where they stand, from 0, in what each has
+
+
 @dataclass(frozen=True, eq=False)
 class Drawn:
-    """Which of its records each client uses in each step: True at the places of those that are drawn."""
+    """Which of its records each client uses in each step."""
 
     clients: Numbers
-    mask: Mask  # (steps, clients, places)
-    counts: Numbers  # how many they are, (steps, clients)
+    steps: tuple[Step, ...]
+    counts: Numbers  # how many each client has drawn, (steps, clients)
 
     @property
     def widths(self) -> Numbers:
@@ -43,16 +51,31 @@ class Drawn:
         return np.where(most > 0, widths(most, 0), 0)
 
     def only(self, rows: Numbers) -> Drawn:
-        """Some of the clients."""
-        return Drawn(self.clients[rows], self.mask[:, rows], self.counts[:, rows])
+        """What some of the clients have drawn, by their rising rows."""
+        own = (np.isin(step.rows, rows) for step in self.steps)
+        steps = (
+            Step(np.searchsorted(rows, step.rows[kept]), step.places[kept])
+            for step, kept in zip(self.steps, own, strict=True)
+        )
+        return Drawn(self.clients[rows], tuple(steps), self.counts[:, rows])
+
+    def drew(self, place: int) -> Mask:
+        """Whether each client has drawn the record at that place, in any of its steps: an audit's canary."""
+        found = np.zeros(len(self.clients), np.bool_)
+        for step in self.steps:
+            found[step.rows[step.places == place]] = True
+        return found
 
     def records(self, division: Division, width: int) -> Iterator[Numbers]:
-        """The numbers of each step's records, (clients, width): the drawn ones first, then any others."""
-        for mask in self.mask:
-            places = np.argsort(~mask, axis=1, kind="stable")[:, :width]
+        """The numbers of each step's records, (clients, width): the drawn ones, then each client's first as filling.
+
+        The width is that of the largest batch, whatever a client has: by its product's bits nobody is told how much.
+        """
+        for step, counts in zip(self.steps, self.counts, strict=True):
+            places = np.zeros((len(self.clients), width), np.int64)
+            places[step.rows, np.arange(len(step.rows)) - (np.cumsum(counts) - counts)[step.rows]] = step.places
             if isinstance(division, Uneven):
-                own = np.minimum(places, division.sizes(self.clients)[:, None] - 1)
-                yield division.of(self.clients, own)
+                yield division.of(self.clients, places)
             else:
                 yield np.take_along_axis(division.of(self.clients), places, axis=1)
 
@@ -67,20 +90,22 @@ class Drawn:
 
 def drawn_by_chance(study: Study, division: Division, source: Noise, round: int, clients: Numbers) -> Drawn:
     """Each record of these clients in each step with the chance `training.sampling`, whatever the others do."""
-    q, steps = study.training.sampling, study.training.local_steps
+    q, number = study.training.sampling, study.training.local_steps
     if q is None:
         raise FedprivError("training.sampling: this study's batches are not drawn by chance")
     sizes = sizes_in(division, clients)
     shape = (len(clients), int(sizes.max(initial=0)))
     rng = cryptographic_generator() if source == "cryptographic" else None
-    mask = np.empty((steps, *shape), np.bool_)
-    for step in range(steps):
+    steps, counts = [], np.empty((number, len(clients)), np.int64)
+    for step in range(number):
         if rng is not None:
-            mask[step] = bernoulli(np.full(shape, q), rng)
+            mask: Mask = bernoulli(np.full(shape, q), rng).astype(np.bool_)
         else:
-            mask[step] = _seeded(q, key_of(stream(study.run.seed, "drawn", round, client=step)), clients, shape[1])
-    mask &= np.arange(shape[1]) < sizes[:, None]
-    return Drawn(clients, mask, mask.sum(axis=2))
+            mask = _seeded(q, key_of(stream(study.run.seed, "drawn", round, client=step)), clients, shape[1])
+        mask &= np.arange(shape[1]) < sizes[:, None]
+        steps.append(Step(*np.nonzero(mask)))
+        counts[step] = mask.sum(axis=1)
+    return Drawn(clients, tuple(steps), counts)
 
 
 def sizes_in(division: Division, clients: Numbers) -> Numbers:

@@ -107,7 +107,7 @@ class Cohort:
         seen = self._insight  # what attackers can know in this round, kept for the other cohorts of this process
         if seen is None or seen.round != round or not np.array_equal(seen.weights, weights):
             byzantine = self.byzantine.clients
-            self._insight = seen = Insight(self._prepared, weights, round, byzantine, self._train)
+            self._insight = seen = Insight(self._prepared, weights, round, byzantine, self._foreseen)
         for start in range(0, len(clients), self.net.chunk):
             chunk = clients[start : start + self.net.chunk]
             sent, failures = self._sent(seen, chunk)
@@ -159,6 +159,13 @@ class Cohort:
         if self.study.training.sampling is None or self.study.privacy.protected != "record":
             return []
         return [row for row in failures if clients[row] not in self.byzantine.clients]
+
+    def _foreseen(self, weights: Rows, round: int, clients: Numbers, out: Rows) -> Failures:
+        """Clients' updates as attackers may know them, those sent as 0 among them; which rows have none, and why."""
+        failures = self._train(weights, round, clients, out)
+        silent = self._zeroed(failures, clients)
+        out[silent] = 0.0
+        return {row: why for row, why in failures.items() if row not in silent}
 
     def _train(self, weights: Rows, round: int, clients: Numbers, out: Rows) -> Failures:
         """Clients' updates of a round into `out`: by releases, kept records or gradients; which rows failed, why."""

@@ -106,7 +106,9 @@ class Releasing:
 
 def check_release(study: Study, net: Net, division: Division) -> None:
     """Refuse a study that promises anything to records which several clients hold, or which meet within the model."""
-    release = study.privacy.release
+    release, model = study.privacy.release, study.training.model.kind
+    if study.privacy.promises and (":" in model or model == "Module"):
+        _check_apart(net)
     if study.privacy.protected != "record":
         return
     if not division.disjoint:
@@ -125,6 +127,20 @@ def check_release(study: Study, net: Net, division: Division) -> None:
         )
     if release is not None:
         _check_alone(net)
+
+
+def _check_apart(net: Net) -> None:
+    """Refuse, for `check_release`, a model of one's own whose gradient of a client depends on the clients before it."""
+    x = np.random.default_rng(2).random((2, 2, *net.shape)).astype(np.float32)
+    y, weights = np.zeros((2, 2), np.int64), net.initial()
+    rows, last = np.empty((2, net.dimension), np.float32), np.empty((1, net.dimension), np.float32)
+    net.gradients(weights, x, y, rows)
+    net.gradients(weights, x[1:], y[1:], last)
+    if not np.array_equal(rows[1:], last, equal_nan=True):
+        raise FedprivError(
+            "training.model: a client's gradient depends on the clients before it: no ε would hold. A module must keep "
+            "nothing between calls but buffers"
+        )
 
 
 def _check_alone(net: Net) -> None:

@@ -112,14 +112,23 @@ def _finite(curve: Tradeoff, alpha: float) -> float:
 
 
 def routes_of(event: Event) -> list[Route]:
-    """Every route to an upper bound of what one event gives away, as its trust has it seen."""
+    """Every upper bound of one event: what an account composes, and takes the best of.
+
+    Of a sampled message also those of one that is always sent whole: sampling only helps, if not every bound of it.
+    """
     match event.trust:
         case Sums(certain):
-            return _sum_routes(event, certain)
+            found = _sum_routes(event, certain)
         case Local() | Central():  # whatever is sent, or given out, is seen as it is
-            return _seen_routes(event)
+            found = _seen_routes(event)
         case _ as never:
             assert_never(never)
+    if event.sampling == 1 or isinstance(event.mechanism, Ptr | Histogram) or isinstance(event.trust, Central):
+        return found
+    if event.adjacency == "add-remove" and isinstance(event.mechanism, Gaussian | Laplace):
+        return found  # of a sum, which is exact
+    whole = routes_of(replace(event, sampling=1.0))
+    return found + [route._replace(proof=f"{route.proof}, sampling left aside") for route in whole]
 
 
 def _seen_routes(event: Event) -> list[Route]:
@@ -252,7 +261,7 @@ def _sum_routes(event: Event, clients: int) -> list[Route]:
         failure=SET_ASIDE / max(event.rounds, 1), tolerance=1e-5,
     )  # fmt: skip
     proof = f"Theorem B with {bound.coins} coins (docs/proofs/secure-aggregation.md)"
-    return [_gaussian_route(event, bound.mu, proof, SET_ASIDE), *alone]
+    return [_gaussian_route(event, bound.mu, proof, SET_ASIDE), *alone] if bound.mu < inf else alone
 
 
 @lru_cache(maxsize=128)

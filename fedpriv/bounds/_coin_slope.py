@@ -26,6 +26,7 @@ MOST_CELLS = 512  # of [0, r]; fewer where a table has many rows
 MOST_WORK = 1_000_000  # rows · cells
 UNSEEN = 1e-20  # share of what is negligible that tables leave out
 OUTWARD = 1 + 2.0**-40
+CERTAIN = 1e-12  # chance of a vote against, below which one is as good as certain and hides behind no coin
 HAZARD = sqrt(2 / pi)  # the least d ln Φ(z)/dz over z ≤ 0, reached at 0; it also exceeds |z|
 
 
@@ -58,6 +59,8 @@ def coin_slope(
     above("peak", peak, scale=scale)
     probability(negligible=negligible)
     p_min = (scale - peak) / (2 * scale)
+    if p_min < CERTAIN:
+        return 0.0, float(-sqrt(trials) * ndtri(p_min) / peak * OUTWARD)  # `most`, below: no table shows less
     bundles = 1  # all votes together if the table allows it, else one vote each, else fewer coins too
     small = _rows(coins, negligible) * (trials + 1) <= LARGEST_TABLE
     if not (small and trials * log(1 / p_min) <= LARGEST_EXPONENT):

@@ -132,7 +132,8 @@ class VoteCurve:
 
     def floor(self, alpha: float) -> float:
         """The least that the votes' D_α is ever certified to be at this order, by the limit u → v: quick."""
-        return min(self.gaussian * alpha, self.distance * self.keep * alpha / (2 * (1 - self.rho) * (1 + self.rho)))
+        spread = 2 * (1 - self.rho) * (1 + self.rho)
+        return min(self.gaussian * alpha, self.distance * self.keep * alpha / spread if spread else inf)
 
     def _at(self, alpha: float, tolerance: float) -> tuple[float, float]:
         """The votes' D_α at an order, between a lower and an upper bound as close as the tolerance."""

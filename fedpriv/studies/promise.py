@@ -21,7 +21,7 @@ from fedpriv.population.participation import rounds_of_each
 from fedpriv.releases import event_of_sum
 from fedpriv.releases.kept import NORM, mechanism_of
 from fedpriv.studies.study import Study
-from fedpriv.trust import Central, Local, Sums, Trust, Unit, curated
+from fedpriv.trust import Central, Local, Sums, Trust, Unit
 
 
 class Epsilon(NamedTuple):
@@ -115,13 +115,11 @@ def releases_in_message(study: Study) -> int:
 def units_of(study: Study) -> tuple[Unit, ...]:
     """The units that the study's messages can be costed for, the one that is promised first.
 
-    A message of a client hides the records in its batch too, which it may not even hold: both are known of messages
-    whose batches are drawn by chance. A release is of records, and a curator's noise of clients.
+    Messages that promise a record something through their batches hide their client too. Not the other way round: of a
+    study that promises clients nobody has checked what a record's promise needs. A release is of records alone.
     """
     own = study.privacy.protected
-    if study.training.sampling is None or study.privacy.is_plain or curated(study.privacy.trust):
-        return (own,)
-    return ("record", "client") if own == "record" else ("client", "record")
+    return ("record", "client") if own == "record" and study.privacy.release is None else (own,)
 
 
 def promised_events(study: Study, dimension: int, rounds: int = 1, unit: Unit | None = None) -> tuple[Event, ...]:

@@ -13,7 +13,7 @@ UNITS = ("B", "KB", "MB", "GB", "TB", "PB")
 NEIGHBOURS = {
     ("client", "replace"): "Replacing all the data of one client",
     ("client", "add-remove"): "Adding or removing one client",
-    ("record", "replace"): "Replacing one record",
+    ("record", "replace"): "Replacing one record of a client's by another",
     ("record", "add-remove"): "Adding or removing one record",
 }
 ASSUMED = (

@@ -156,8 +156,8 @@ class Messages:
         """Whether the canary record, the last of each client's, is drawn in any step of a round, as clients draw."""
         if self.study is None:
             return np.ones(len(numbers), np.bool_)
-        mask = drawn_by_chance(self.study, _Alike(self.study.clients.records), self.source, round, numbers).mask
-        return np.asarray(mask[:, :, -1].any(axis=0))
+        records = self.study.clients.records
+        return drawn_by_chance(self.study, _Alike(records), self.source, round, numbers).drew(records - 1)
 
     def _messages(self, updates: Matrix | Bounded, round: int, numbers: Numbers) -> NDArray[np.uint8]:
         """The packed messages that the study's channel draws from updates, for clients of these numbers."""

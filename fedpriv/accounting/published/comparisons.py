@@ -72,7 +72,7 @@ def clt_epsilon(witnesses: Sequence[Witness], delta: float) -> float | None:
             divergences, spread = _loss_of(curve)
             drift, variance = drift + count * divergences, variance + count * spread
         if 0 < variance < inf and drift < inf:
-            mus.append(drift / sqrt(variance))
+            mus.append(max(drift, 0.0) / sqrt(variance))  # of hardly anything, rounding may be more
     return Tradeoff.gaussian(max(mus)).epsilon(delta) if mus and 0 < delta < 1 else None
 
 

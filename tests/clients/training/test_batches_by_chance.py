@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom
+from torch import Tensor, nn
 
 from clients.data.pool import Pool
-from clients.data.splits import Division, Uneven
-from clients.training.chance import drawn_by_chance
+from clients.data.splits import Division, Uneven, records_of
+from clients.training.chance import Drawn, Step, drawn_by_chance
 from clients.training.cohort import Cohort, cohort_reply
 from clients.training.prepared import Prepared, prepared_study
 from fedpriv import wire
@@ -71,12 +72,11 @@ def absent(own: Study, division: Division) -> np.ndarray:
     """The numbers of the records that nobody has drawn in any step of round 1."""
     clients = np.arange(own.clients.count)
     drawn = drawn_by_chance(own, division, "seeded", 1, clients)
-    mask = drawn.mask.any(axis=0)
-    if isinstance(division, Uneven):
-        sizes = division.sizes(clients)
-        held = [division.of(clients[[c]], np.arange(sizes[c])[None])[0][~mask[c, : sizes[c]]] for c in clients]
-        return np.concatenate(held)
-    return np.asarray(division.of(clients)[~mask])
+    held = [records_of(division, client) for client in clients.tolist()]
+    missed = [~drawn.drew(place) for place in range(max(map(len, held)))]
+    return np.array(
+        [own[place] for client, own in enumerate(held) for place in range(len(own)) if missed[place][client]]
+    )
 
 
 @pytest.mark.parametrize(
@@ -102,10 +102,9 @@ def test_the_studies_that_show_what_locality_costs_promise_a_record_the_same(nam
     assert 7.9 < plan.epsilon(plan.releases_of_worst).upper <= own.privacy.epsilon == 8.0
 
 
-def test_a_clients_promise_has_the_records_beside_it() -> None:
-    by_client, by_record = costs("privacy.unit=client"), costs()
-    assert list(by_client) == ["client", "record"]
-    assert by_client == {unit: by_record[unit] for unit in by_client}
+def test_a_clients_promise_says_nothing_of_records_which_nobody_has_checked() -> None:
+    by_record = costs()
+    assert costs("privacy.unit=client") == {}
     assert costs("privacy.trust=secure-aggregation")["record"][1] < by_record["record"][1] / 2
 
 
@@ -136,6 +135,65 @@ def test_what_was_not_drawn_changes_no_bit_of_any_message(split: str, more: list
         x[drawn] = 16 - x[drawn]
 
     assert messages(own, with_pool(own, move)) != messages(own)
+
+
+@pytest.mark.parametrize("more", [1, 2, 5])
+def test_how_many_records_were_not_drawn_changes_no_bit(more: int) -> None:
+    """A product as wide as what a client has would round otherwise: its width is that of the batch alone."""
+    own = planned(study("training.sampling=0.9", "clients.count=1", "clients.records=100")).study
+    prepared = prepared_study(own)
+    found = []
+    for count in (15, 15 + more):
+        division = Uneven(np.arange(count), np.array([0, count]))
+        drawn = Drawn(np.zeros(1, np.int64), (Step(np.zeros(15, np.int64), np.arange(15)),), np.array([[15]]))
+        (numbers,) = drawn.records(division, int(drawn.widths[0]))
+        (x, y), *_ = drawn.alone(iter([prepared.pool.batch(numbers)]))
+        out = np.empty((1, 650), np.float32)
+        prepared.net.updates(WEIGHTS, [(x, y)], 0.1, out, None, drawn.counts)
+        found.append((x.shape, out))
+    assert found[0][0] == found[1][0]
+    np.testing.assert_array_equal(found[0][1], found[1][1])
+
+
+class Keeps(nn.Linear):
+    """Adds to a client's scores what it has seen of the client before."""
+
+    def __init__(self) -> None:
+        super().__init__(64, 10)
+        self.last = None
+
+    def forward(self, x: Tensor) -> Tensor:
+        out = super().forward(x.flatten(1))
+        out, self.last = out if self.last is None else out + self.last, x.detach().sum()
+        return out
+
+
+@pytest.mark.parametrize("unit", ["client", "record"])
+def test_a_model_that_remembers_the_clients_before_is_refused(unit: str) -> None:
+    path = "tests.clients.training.test_batches_by_chance:Keeps"
+    with pytest.raises(FedprivError, match="depends on the clients before it: no ε would hold"):
+        planned(study(f"training.model={{kind='Module', path='{path}'}}", f"privacy.unit={unit}"))
+
+
+def test_attackers_foresee_what_clients_without_a_gradient_send() -> None:
+    own = planned(study(OFTEN, "clients.byzantine=2", "attack={kind='Ipm', knowledge='everything'}")).study
+
+    def spoil(x: np.ndarray, y: np.ndarray) -> None:
+        x[:] = 3e38
+
+    cohort = Cohort(with_pool(own, spoil))
+    frames, failed = wire.frames_of(cohort.reply((1e6 * WEIGHTS).astype(np.float32), 1, np.arange(14)))
+    assert frames
+    assert set(failed) == set(cohort.byzantine.clients.tolist())  # an attacker's own silence tells of nobody else
+    assert len(cohort._insight.known) == 12  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("q", [1e-300, 1e-12, 1e-9, 0.9999999999999999])
+@pytest.mark.parametrize("kind", ["Binomial", "DiscreteGaussian"])
+def test_a_record_never_costs_more_than_its_client(kind: str, q: float) -> None:
+    other = "privacy.mechanism={kind='DiscreteGaussian', clip=1.0, levels=4, noise=20.0}"
+    found = costs(f"training.sampling={q}", *([other] if kind == "DiscreteGaussian" else []))
+    assert found["record"][0] <= found["record"][1] <= found["client"][1] * (1 + 1e-9)
 
 
 def test_a_record_that_breaks_a_gradient_is_not_told_by_silence() -> None:
@@ -187,8 +245,8 @@ def test_each_record_is_drawn_with_its_chance_and_by_itself(source: Any, q: floa
 def test_private_draws_cannot_be_made_again_and_seeded_ones_can() -> None:
     own = study(OFTEN)
     division = prepared_study(planned(own).study).division
-    same = [drawn_by_chance(own, division, "seeded", 1, np.arange(14)).mask for _ in range(2)]
-    other = [drawn_by_chance(own, division, "cryptographic", 1, np.arange(14)).mask for _ in range(2)]
+    same = [drawn_by_chance(own, division, "seeded", 1, np.arange(14)).steps[0].places for _ in range(2)]
+    other = [drawn_by_chance(own, division, "cryptographic", 1, np.arange(14)).counts for _ in range(2)]
     np.testing.assert_array_equal(*same)
     assert (other[0] != other[1]).any()
 
@@ -204,7 +262,8 @@ def test_a_batch_is_divided_by_its_number_or_by_what_is_expected() -> None:
         found[each.training.divisor] = out
     drawn = drawn_by_chance(own, prepared.division, "seeded", 1, np.arange(14))
     for client in range(14):
-        numbers = prepared.division.of(np.array([client]))[0][drawn.mask[0, client]]
+        step = drawn.steps[0]
+        numbers = records_of(prepared.division, client)[step.places[step.rows == client]]
         x, y = prepared.pool.batch(numbers[None])
         rows = np.empty((len(numbers), 650), np.float32)
         prepared.net.each(WEIGHTS, x[0], y[0], rows)
