@@ -137,7 +137,8 @@ class OneShot:
         messages = self._messages(vectors * sign, rng)
         own = self.channel.mechanism
         if isinstance(self.rule, Mean):
-            found = own.decode(sum(block.sum(axis=0, dtype=_wide(block)) for block in messages), self.clients)
+            wide = (block.astype(np.float64 if block.dtype.kind == "f" else np.int64) for block in messages)
+            found = own.decode(sum(block.sum(axis=0) for block in wide), self.clients)
         else:
             found = self.rule(np.concatenate([own.decode(block, 1) for block in messages]), Aid(rng=rng))
         return found if self.rotation is None else self.rotation.undone(found[None])[0]
@@ -149,7 +150,3 @@ class OneShot:
             rows = self.sent(vectors[start : start + step])
             messages = self.channel.messages(rows, Fresh(rng, rows=len(rows)))
             yield packing_of(self.channel.mechanism).unpack(messages, self.width)
-
-
-def _wide(block: NDArray[Any]) -> type[np.int64] | type[np.float64]:
-    return np.float64 if block.dtype.kind == "f" else np.int64

@@ -208,7 +208,7 @@ def _table(law: Law, setting: float, trials: int = 0) -> Table:
             up = down = partial(_gaussian_ratios, 1 / (2 * exact**2))
         case "laplace":  # its tail is long: a ladder of 133 b steps
             deviation, mode = 16 * setting, 0
-            up = down = partial(_same_ratio, 1 / exact)
+            up = down = partial(_ratios_alike, 1 / exact)
         case "poisson":
             deviation, mode = setting**0.5, int(setting)
             up = partial(_ratios, lambda k: exact / k, range(mode + 1, 1 << 62))  # a ladder ends long before
@@ -237,17 +237,17 @@ def _ladder(ratios: Iterable[int], precision: int) -> list[int]:
     return weights
 
 
+def _ratios_alike(rate: Fraction, bits: int) -> Iterator[int]:
+    """exp(−rate), again and again, as whole numbers ⌊ratio·2ᵇ⌋: what the table of a Laplace law comes of."""
+    return repeat(fixed_exp(rate, bits))
+
+
 def _gaussian_ratios(half: Fraction, bits: int) -> Iterator[int]:
     """Ratios of the discrete Gaussian's neighbouring probabilities, times 2^bits: exp(−(2k+1)/2σ²), half = 1/2σ²."""
     ratio, square = fixed_exp(half, bits), fixed_exp(2 * half, bits)
     while True:
         yield ratio
         ratio = ratio * square >> bits
-
-
-def _same_ratio(rate: Fraction, bits: int) -> Iterator[int]:
-    """exp(−rate), again and again."""
-    return repeat(fixed_exp(rate, bits))
 
 
 def _ratios(ratio: Callable[[int], Fraction], numbers: range, bits: int) -> Iterator[int]:

@@ -93,7 +93,7 @@ class Training:
         """The chance that a record has any part in its client's message, 1 − (1 − q)^s of s local steps, rounded up.
 
         >>> Training(sampling=0.01, local_steps=2).met
-        0.019900000000000004
+        0.01990000000000002
         """
         if self.sampling is None or self.sampling == 1:
             return 1.0

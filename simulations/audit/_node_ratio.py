@@ -62,7 +62,13 @@ def of_messages(mechanism: Mechanism, x: Rows, y: Rows) -> Score:
             )
         case FiniteLaw():
             of_x, of_y = (_log_chances(mechanism, own) for own in (x, y))
-            return lambda seen: _total(of_x(seen) - of_y(seen))
+
+            def between(seen: Rows) -> float:
+                """The log ratio of a whole answer: symbols that one input alone can send count as certain."""
+                with np.errstate(invalid="ignore"):
+                    return _total(np.nan_to_num(of_x(seen) - of_y(seen), nan=0.0, posinf=SURE, neginf=-SURE))
+
+            return between
         case Votes():  # a message is −1 or 1; of Binomial it is how many of its trials are 1
             trials, lowest, step = (mechanism.trials, 0, 1) if isinstance(mechanism, Binomial) else (1, -1, 2)
             plus, minus = _logs(mechanism.chance(x.copy()), mechanism.chance(y.copy()))
@@ -129,9 +135,10 @@ def log_drawn(sampling: float, steps: int) -> Vector:
 
 
 def _log_chances(mechanism: Any, x: Rows) -> Callable[[Rows], Rows]:
-    """ln P(symbol | x) of what is sent for each of these inputs; of what never is as of a chance of 1e−300."""
+    """ln P(symbol | x) of what is sent for each of these inputs, −∞ of what never is: of node audits' likelihoods."""
     inputs, place = np.unique(x, return_inverse=True)
-    logs = np.log(np.maximum([mechanism.symbol_law(float(own)) for own in inputs], 1e-300))
+    with np.errstate(divide="ignore"):
+        logs = np.log([mechanism.symbol_law(float(own)) for own in inputs])
     lowest, step = mechanism.alphabet[0], mechanism.alphabet.step
     return lambda seen: logs[place.reshape(np.shape(x)), (np.asarray(seen, np.int64) - lowest) // step]
 

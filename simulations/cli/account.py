@@ -18,7 +18,6 @@ from fedpriv.errors import FedprivError, whole
 from fedpriv.mechanisms import COSTED, Exponential, Histogram, Mechanism, Ptr
 from fedpriv.trust import sums_only
 from fedpriv.wire import packed_bits
-from server.progress.words import small_delta
 from simulations.cli._command import JSON, Commands, add_command, option
 from simulations.cli._words import as_rates, as_real, as_whole, settings_from, settings_words, show_found
 
@@ -204,7 +203,7 @@ def _table(own: Mapping[str, Any]) -> str:
     exact = "none" if own["mu"] is None else f"μ = {own['mu']:.7g} {word}{seen}"
     rows.append(("Gaussian DP", exact + f", at least {_short(between['lower'])}" * (not between["up_to"])))
     if between["up_to"]:
-        rows.append((f"  up to δ₀ = {small_delta(between['up_to'])}", f"μ {_span(between)}"))
+        rows.append((f"  up to δ₀ = {between['up_to']:g}", f"μ {_span(between)}"))
     rows += [(f"β at α = {level}", f"at least {bound['lower']:.7g}, at most {bound['upper']:.7g}")
              for level, bound in own.get("beta", {}).items()]  # fmt: skip
     rows.append(("proof, upper", own["proof"]["upper"]))

@@ -43,10 +43,15 @@ SCALARS = st.one_of(
 SCHEMA = study_schema(FAMILIES.values())
 
 
+LISTS: dict[Any, Any] = {tuple[float, ...]: [0.0, 1.0], tuple[tuple[float, ...], ...]: [[0.5, 0.5], [0.5, 0.5]]}
+
+
 def fine(setting: Setting) -> Any:
     """A value that its own declaration allows."""
     if setting.options[0].type is str:
         return "torch.nn:Linear"
+    if setting.options[0].type in LISTS:
+        return LISTS[setting.options[0].type]
     if setting.options[0].type is Budget:
         return Budget(epsilon=1.0, delta=1e-5)
     tried = [*([] if setting.needed else [setting.default]), 1, 2, 0.1, 0.5, 1.0, "word"]
