@@ -25,7 +25,7 @@ from simulations.report.run.facts import aligned_table
 
 HELP = """\
 Every mechanism that a client's message can have is calibrated to the target, its other settings being those of least
-error among a few: peaks from clip/√d to clip, up to 64 votes, up to 512 levels, spreads to 8·clip. Inputs have norm 1.
+error among a few: peaks from clip/√d to clip, up to 63 votes, up to 512 levels, spreads to 8·clip. Inputs have norm 1.
 ε         certified, at most: of all rounds, a client's data replaced
 bits      of entropy; and as a coordinate is sent, headers aside: packed, sparse where that is shorter, masked in sums
 error     root mean square (ℓ2) of the mean of all messages, where all clients hold one vector, uniform on the sphere;
