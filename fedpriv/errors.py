@@ -25,6 +25,11 @@ class BudgetExceeded(FedprivError):
 class Unreachable(FedprivError):
     """No value of the free setting reaches the target; the message names the best that can be had."""
 
+    def __init__(self, message: str, best: float = inf) -> None:
+        """The line that is shown, and the smallest ε that was found, to choose among several that are out of reach."""
+        super().__init__(message)
+        self.best = best
+
 
 def reason(error: BaseException | None) -> str:
     """An exception as one line of at most 200 characters, for errors and records that name what failed.

@@ -24,6 +24,7 @@ COMMANDS = {  # in the order of `fedpriv --help`: the module in simulations/cli/
     "schema": ("list", "the JSON Schema of a study, for editors"),
     "audit": ("audit", "what an attacker really learns, beside what is certified"),
     "tolerance": ("tolerance", "how many attackers a vote survives"),
+    "compare": ("compare", "privacy, bits, error and attackers of every mechanism at one ε"),
     "estimate": ("estimate", "the private and robust mean of a file's records"),
     "certify": ("certify", "how far inputs may be moved before a run's predictions change"),
     "reproduce": ("reproduce", "a figure or a table of a paper from our own numbers"),

@@ -21,7 +21,7 @@ ORDER = {  # the packages and modules on each landing: each may import those bef
     "fedpriv": (
         "errors", "settings", "_base", "registry", "bounds", "trust", "curves", "randomness", "mechanisms", "packed",
         "accounting", "channel", "records", "tolerance", "population", "certified", "releases", "aggregation",
-        "attacks", "estimation", "studies", "wire", "auditing",
+        "attacks", "estimation", "studies", "wire", "frontier", "auditing",
     ),
     "clients": ("data", "models", "masking", "robustness", "training", "node", "flower", "app"),
     "server": ("directory", "progress", "rounds", "nodes", "strategy", "app"),

@@ -61,7 +61,9 @@ def calibrate(
     else:
         value = _real_number(cost_at, epsilon, effect, free, _domain(free, given))
     mechanism = COSTED.made(kind, given | {free: value})
-    return mechanism, Account((event_of(mechanism),)).epsilon(delta)
+    account = Account((event_of(mechanism),))
+    cost = account.epsilon(delta)  # of a very small ε a fine lattice may be further off than the quick one that chose
+    return mechanism, cost if cost.bounds.upper <= epsilon else account.epsilon(delta, QUICK)
 
 
 def _free_setting(kind: str, settings: Mapping[str, Any], free: str | None) -> str:
@@ -132,12 +134,13 @@ def _real_number(
         """ln(ε/target) at a place t of the search: at most 0 where the target is met."""
         return log(max(cost_at(setting(t)), 1e-300) / epsilon)
 
-    safe, unsafe = 0.0, 0.0
+    safe, unsafe, nearest = 0.0, 0.0, 0.0
     step = 1.0
     while excess(safe) > 0:
         unsafe, safe, step = safe, safe + step, 2 * step
+        nearest = min(nearest, unsafe, key=excess)  # very large noise is rounded, so that ε may grow again
         if safe > WIDEST:
-            _refuse(epsilon * exp(excess(unsafe)), epsilon, f"{free} towards {setting(unsafe):.6g}")
+            _refuse(epsilon * exp(excess(nearest)), epsilon, f"{free} towards {setting(nearest):.6g}")
     while safe == unsafe or excess(unsafe) <= 0:
         safe, unsafe, step = unsafe if safe != unsafe else safe, unsafe - step, 2 * step
         if unsafe < -WIDEST:
@@ -145,7 +148,7 @@ def _real_number(
     value = setting(_false_position(excess, safe, unsafe))
     scale = 10.0 ** (DIGITS - 1 - floor(log10(value)))  # few digits, rounded to the side where ε is smaller
     short = (floor(value * scale) if effect > 0 else -floor(-value * scale)) / scale
-    return short if low < short < high else value
+    return short if low < short < high and cost_at(short) <= epsilon else value
 
 
 def _false_position(excess: Callable[[float], float], safe: float, unsafe: float) -> float:
@@ -220,4 +223,4 @@ def _narrowed(
 def _refuse(best: float, epsilon: float, what: str) -> NoReturn:
     """Raise that no value of the setting reaches the target ε, naming the best ε that `what` gives."""
     reached = "no finite ε" if best == inf else f"ε = {best:.6g}"
-    raise Unreachable(f"ε = {epsilon:g} is out of reach: the best that {what} gives is {reached}")
+    raise Unreachable(f"ε = {epsilon:g} is out of reach: the best that {what} gives is {reached}", best)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from math import inf, sqrt
+from math import inf, pi, sqrt
 from typing import Protocol
 
 import numpy as np
@@ -45,7 +45,8 @@ def theorem_a(*, clip: float, peak: float, scale: float, trials: int = 1) -> flo
     >>> round(theorem_a(clip=0.1, peak=0.1, scale=10), 13)
     0.0250669390161
     """
-    return 2 * sqrt(trials) * (clip / peak) * float(-ndtri((scale - peak) / (2 * scale))) * OUTWARD
+    steep = max(float(-ndtri((scale - peak) / (2 * scale))), sqrt(2 * pi) * peak / (2 * scale))  # Φ⁻¹(½ + y) ≥ √(2π)·y
+    return 2 * sqrt(trials) * (clip / peak) * steep * OUTWARD  # though ½ + y be rounded to ½
 
 
 def published_theorem_7(pure: float, dimension: int) -> float:

@@ -164,6 +164,22 @@ def test_a_target_out_of_reach_names_the_best_there_is(
     assert "\n" not in str(error.value)
 
 
+def test_the_best_there_is_is_the_least_that_was_found() -> None:
+    """Enormous noise is rounded, so that ε grows again: the last one tried is not the best."""
+    with pytest.raises(Unreachable, match=r"gives is ε = 0\.005") as error:
+        calibrate(
+            "Ternary", {"clip": 1, "peak": 0.1, "spread": 8}, epsilon=1e-4, delta=1e-5, rounds=100, dimension=650,
+            geometry="l2",
+        )  # fmt: skip
+    assert 0.005 < error.value.best < 0.006
+
+
+def test_a_tiny_target_is_not_passed_by_rounding_the_setting() -> None:
+    wanted = {"delta": 1e-5, "rounds": 100, "dimension": 650, "geometry": "l2", "trust": "local"}
+    _, found = calibrate("Laplace", {"clip": 1}, epsilon=1e-4, **wanted)
+    assert found.bounds.upper <= 1e-4
+
+
 BAD: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
     ("StochasticSign", {"clip": 1}, {"epsilon": 0}, "epsilon must be positive"),
     ("StochasticSign", {"clip": 1}, {"epsilon": -1}, "epsilon must be positive"),

@@ -105,6 +105,13 @@ def test_theorem_a_is_reached_by_one_coordinate_at_its_peak(scale: float) -> Non
     assert exact / theorem_a(clip=1, peak=1, scale=scale) == approx(1, rel=1e-9)
 
 
+@pytest.mark.parametrize("scale", [1e6, 1e12, 1e15, 1e16, 1e18])
+def test_theorem_a_of_nearly_fair_coins_does_not_vanish(scale: float) -> None:
+    """Of one half less 10⁻¹⁷ nothing is left in a float: Φ⁻¹(½ + y) is √(2π)·y there, and never less."""
+    assert theorem_a(clip=1, peak=0.1, scale=scale) >= sqrt(2 * np.pi) / scale
+    assert theorem_a(clip=1, peak=0.1, scale=scale) < 3.9 / scale
+
+
 def test_theorem_a_is_never_violated_by_large_random_pairs() -> None:
     """Per coordinate μ is known exactly and squares add: thousands of coordinates cost nothing."""
     for _ in range(2000):

@@ -24,6 +24,8 @@ from fedpriv.wire.replies import Rejected, frames_of
 from server import rounds
 from server.rounds import planned, size_of
 from simulations.command_line import main
+from simulations.report.run.runs import read_run
+from simulations.report.sweep.cells import _ran as ran_of
 from simulations.runs.direct import Here
 
 RARE = "privacy.mechanism={kind='Ternary', clip=1.0, peak=0.2, spread=0.5, scale=20.0}"
@@ -121,6 +123,14 @@ def test_a_dry_run_expects_what_is_sent(mechanism: str, tmp_path: Path, capsys: 
     assert said["bytes_up"] == pytest.approx(result["bytes_up"], rel=0 if mechanism == COUNTS else 0.02)
     assert said["client_bytes"] == result["client_bytes"]
     assert result.get("client_bytes_are", "exact") == said["client_bytes_are"]
+
+
+def test_a_report_and_a_sweep_have_the_bytes_that_were_sent(tmp_path: Path) -> None:
+    """Not those of messages in full: what of them is on an axis of costs is counted."""
+    result = rounds.run_rounds(study(RARE), tmp_path, Here(4), quiet=True)
+    run = read_run(tmp_path)
+    assert run.client_bytes == ran_of(run).client_bytes == round(result["bytes_up"] / 160)
+    assert run.client_bytes < wire.HEADER + 60  # in full 130 bytes, header aside
 
 
 @pytest.mark.parametrize("norm", ["normalise", "coordinates"])
