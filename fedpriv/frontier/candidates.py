@@ -106,7 +106,11 @@ class Candidate:
 
 
 def candidate_of(target: Target, mechanism: Mechanism, word: Word, cost: Cost) -> Candidate:
-    """A mechanism of that ε under a trust, with what it sends and what its mean is off by."""
+    """A mechanism of that ε under a trust, with what it sends and what its mean is off by; refused where none is known.
+
+    A noise too wide to write its law down has no entropy, and is refused by its own line.
+    """
+    assert mechanism.entropy >= 0
     bits, word_of_bits = target.bits(mechanism, word)
     error = mean_error(mechanism, target.dimension, target.clients)
     return Candidate(mechanism=mechanism, trust=word, cost=cost, error=error, bits=bits, bits_are=word_of_bits)

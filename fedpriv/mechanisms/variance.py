@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import sqrt
+from math import sinh, sqrt
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from fedpriv._base.arrays import Vector, finite_floats
 from fedpriv.mechanisms._discrete import BinomialNoise, DiscreteGaussian
+from fedpriv.mechanisms._laplace import DiscreteLaplace
 from fedpriv.mechanisms._skellam import Skellam
 from fedpriv.mechanisms.additive import Gaussian, Laplace
 from fedpriv.mechanisms.cldp import Cldp
@@ -73,6 +74,8 @@ def message_spread(mechanism: Any) -> Spread | None:
             return Spread(still=mechanism.grid.step**2 * mechanism.trials * mechanism.bias * (1 - mechanism.bias))
         case DiscreteGaussian():
             return Spread(still=mechanism.noise**2)  # at most: Canonne, Kamath, Steinke 2020, Corollary 9
+        case DiscreteLaplace():
+            return Spread(still=(mechanism.grid.step / (2 * sinh(0.5 / mechanism.scale))) ** 2 * 2)
         case Skellam() | Gaussian():
             return Spread(still=mechanism.noise**2)
         case Laplace():

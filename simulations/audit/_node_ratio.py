@@ -62,13 +62,7 @@ def of_messages(mechanism: Mechanism, x: Rows, y: Rows) -> Score:
             )
         case FiniteLaw():
             of_x, of_y = (_log_chances(mechanism, own) for own in (x, y))
-
-            def between(seen: Rows) -> float:
-                """The log ratio of a whole answer: symbols that one input alone can send count as certain."""
-                with np.errstate(invalid="ignore"):
-                    return _total(np.nan_to_num(of_x(seen) - of_y(seen), nan=0.0, posinf=SURE, neginf=-SURE))
-
-            return between
+            return lambda seen: _total(of_x(seen), of_y(seen))
         case Votes():  # a message is −1 or 1; of Binomial it is how many of its trials are 1
             trials, lowest, step = (mechanism.trials, 0, 1) if isinstance(mechanism, Binomial) else (1, -1, 2)
             plus, minus = _logs(mechanism.chance(x.copy()), mechanism.chance(y.copy()))
@@ -143,9 +137,13 @@ def _log_chances(mechanism: Any, x: Rows) -> Callable[[Rows], Rows]:
     return lambda seen: logs[place.reshape(np.shape(x)), (np.asarray(seen, np.int64) - lowest) // step]
 
 
-def _total(terms: Rows) -> float:
-    """The log likelihood ratio of a whole answer: its symbols' summed, none of them beyond what counts as certain."""
-    return float(np.clip(terms, -SURE, SURE).sum())
+def _total(terms: Rows, less: Rows | float = 0.0) -> float:
+    """The log likelihood ratio of a whole answer: its symbols' summed, none of them beyond what counts as certain.
+
+    Of what neither input sends it says nothing.
+    """
+    with np.errstate(invalid="ignore"):
+        return float(np.clip(np.nan_to_num(terms - less, posinf=SURE, neginf=-SURE), -SURE, SURE).sum())
 
 
 def _logs(of_x: Rows, of_y: Rows) -> tuple[Rows, Rows]:

@@ -20,7 +20,7 @@ from fedpriv.mechanisms.plain import Plain
 from fedpriv.tolerance.ballots import Attack
 from server.progress.words import rounded_up, small_delta
 from simulations.cli._command import JSON, Commands, add_command, option
-from simulations.cli.account import as_real, as_whole, show_found
+from simulations.cli._words import as_real, as_whole, show_found
 from simulations.report.run.facts import aligned_table
 
 HELP = """\
@@ -148,7 +148,7 @@ def candidate_row(own: Mapping[str, Any]) -> list[str]:
     return [
         " ".join([own["kind"], *(f"{name}={value:.12g}" for name, value in own["settings"].items() if name != "clip")]),
         rounded_up(max(own["epsilon"]["upper"], LEAST)), f"{bits['entropy']:.3g}", f"{about}{bits['sent']:.3g}",
-        *(["no mean", "–"] if error is None else [f"{error['total']:.4g}", f"{error['bias']:.2g}"]),
+        *(["not known", "–"] if error is None else [f"{error['total']:.4g}", f"{error['bias']:.2g}"]),
         *(survived_words(own["attackers"][attack]) for attack in get_args(Attack)),
     ]  # fmt: skip
 

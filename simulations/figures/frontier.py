@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Mapping, Sequence
 from itertools import cycle
+from textwrap import wrap
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -18,6 +19,7 @@ from simulations.figures.style import CARD, INK, MUTED, WIDTH, house_style
 
 SHOWN = 2.0  # times the least error: what is further off is named below the picture
 WIDE = 8.0  # times the fewest bits: past it their axis is logarithmic
+LETTERS = 100  # of a line below the picture
 CLOSE = 40  # parts of the upright axis: points in the same one have one name
 TITLES = {
     "local": "The server sees every message",
@@ -50,7 +52,8 @@ def frontier_bytes(compared: Sequence[Compared], attackers: Attackers, about: st
         off = [f"{each.kind} {each.distance:,.4g}" for each in own.best if most < each.distance and each.error]
         notes += [f"Further up, {'above' if axes is rows[0] else 'below'}: {', '.join(off)}."] if off else []
     rows[-1].set_xlabel("bits a coordinate, as they are sent")
-    figure.supxlabel("\n".join(notes), fontsize=7, color=MUTED, x=0.02, ha="left")
+    wrapped = [line for note in notes for line in wrap(note, LETTERS)]
+    figure.supxlabel("\n".join(wrapped), fontsize=7, color=MUTED, x=0.02, ha="left")
     content = io.BytesIO()
     figure.savefig(content, format=form, facecolor=CARD)
     return content.getvalue()

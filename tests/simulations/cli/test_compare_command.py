@@ -70,7 +70,7 @@ def test_people_are_told_the_same(found: dict[str, Any], capsys: pytest.CaptureF
         (line,) = [
             line for line in said.split("secure aggregation,")[0].splitlines() if line.startswith(own["kind"] + " ")
         ]
-        assert "no mean" in line if own["error"] is None else f"{own['error']['total']:.4g}" in line
+        assert "not known" in line if own["error"] is None else f"{own['error']['total']:.4g}" in line
 
 
 REFUSED = [
