@@ -19,7 +19,7 @@ from simulations.figures.style import CARD, INK, MUTED, WIDTH, house_style
 
 SHOWN = 2.0  # times the least error: what is further off is named below the picture
 WIDE = 8.0  # times the fewest bits: past it their axis is logarithmic
-LETTERS = 100  # of a line below the picture
+LETTERS = 84  # of a line below the picture
 CLOSE = 40  # parts of the upright axis: points in the same one have one name
 TITLES = {
     "local": "The server sees every message",
