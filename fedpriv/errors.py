@@ -223,6 +223,7 @@ def words_among(choices: Iterable[str]) -> Constraint:
     known = tuple(choices)
 
     def fault(value: Any) -> str:
+        """What is wrong with a list of words, for the setting's line; nothing where it is right."""
         if not isinstance(value, list | tuple) or not value or len({*map(repr, value)}) < len(value):
             return f"must be a list of {' or '.join(known)}, none twice, got {value!r}"
         return next((told for told in map(word_among(known).fault, value) if told), "")

@@ -115,6 +115,7 @@ class Spectrum:
         return self._safe(self._tails(self._spread_out(count)))
 
     def _spread_out(self, count: int) -> Index:
+        """So many places spread over a composition's points, where β's tests are looked for first."""
         return np.unique(np.linspace(0, self.size - 1, count).astype(np.int64))
 
     def _safe(self, found: Vector) -> Tails:

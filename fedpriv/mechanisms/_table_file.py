@@ -37,6 +37,7 @@ def read_table(name: object) -> dict[str, Any]:
 
 
 def _is_number(cell: str) -> bool:
+    """Whether a cell of a Table's CSV file is a number."""
     try:
         float(cell)
     except ValueError:
@@ -45,6 +46,7 @@ def _is_number(cell: str) -> bool:
 
 
 def _number(cell: str, where: str) -> float:
+    """A cell of a Table's CSV file as a number, refused by its line and column."""
     if not _is_number(cell):
         raise FedprivError(f"{where}: must hold numbers, got {cell.strip()[:40]!r}")
     return float(cell)

@@ -112,6 +112,7 @@ class Table:
 
     @cached_property
     def _drawn(self) -> sampling_exact.Chosen:
+        """What a Table's symbols are drawn from: the probabilities of each level, in the order of the values."""
         return sampling_exact.Chosen.of([[row[symbol] for symbol in self._order] for row in self.chances])
 
     def encode(self, x: ArrayLike, rng: Generator) -> Symbols:
@@ -168,6 +169,7 @@ class Table:
 
     @cached_property
     def _worst(self) -> Tradeoff:
+        """The certified curve of a Table: the hull of those of every pair of levels, both ways round."""
         curves = list(self._pairs.values())
         while len(curves) > 1:  # by twos, so that rounding adds up little
             pairs = zip(curves[::2], curves[1::2], strict=False)
@@ -252,6 +254,7 @@ def _most_entropy(row: Vector, following: Vector) -> float:
     low, high = 0.0, 1.0
 
     def bits(share: float) -> float:
+        """The entropy of a Table's symbol that far between two levels, negated for the search of the most."""
         mass = (1 - share) * row + share * following
         mass = mass[mass > 0]
         return float(-(mass * np.log2(mass)).sum())

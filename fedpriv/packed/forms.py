@@ -107,6 +107,7 @@ class Places:
 
     @property
     def _places(self) -> Planes:
+        """How a message of gapped symbols is packed: each by its place among those that may be sent."""
         return Planes(range(len(self.numbers)))
 
     def size(self, dimension: int) -> int:

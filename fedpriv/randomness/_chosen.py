@@ -54,6 +54,7 @@ def _cumulative(weights: Sequence[float]) -> Cumulative:
     shares = [each / sums[-1] for each in sums]
 
     def cumulative(bits: int) -> tuple[int, list[int]]:
+        """Cumulative probabilities of a row to that many bits, by which a symbol of a Table is drawn exactly."""
         most = (1 << bits) - 1
         return 0, [min((share.numerator << bits) // share.denominator, most) for share in shares]
 

@@ -245,6 +245,7 @@ def tracked_by_rounds(study: Study, dimension: int) -> Callable[[int], Tracked]:
     course, shown = _course(each, delta), own.release is None or own.is_plain
 
     def after(rounds: int) -> Tracked:
+        """μ and β of so many messages of one client, for a run's records."""
         if not rounds:
             return UNTOUCHED
         beta = course.tradeoff(rounds) if shown else Band(course.type_two(rounds), LEFT)

@@ -216,6 +216,7 @@ class Study:
         return {**settings, "bound": clip}
 
     def _check_tolerance(self) -> None:
+        """Refuse a study that asks for the tolerance of votes, or to measure them, where no votes are summed."""
         if self.server.tolerance and (self.rule.needs_rows or not is_polled(self.privacy.mechanism.kind)):
             raise FedprivError(
                 "server.tolerance is of votes that are summed: aggregation must be Mean or MajorityVote, and the "

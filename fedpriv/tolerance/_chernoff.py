@@ -24,6 +24,7 @@ def least_bound(honest: int, of_honest: Exponent, attackers: int, of_attacker: E
     """P(wrong or tie) ≤ exp(N·ψ(a) + K·ψ′(a)), at the a that makes it least: any a is valid, and the sum is convex."""
 
     def total(log_a: float) -> float:
+        """The exponent of Theorem G's bound at a tilt, of honest votes and attackers' together."""
         a = exp(log_a)
         return honest * of_honest(a) + attackers * of_attacker(a) + SLACK * (honest + attackers) * (1 + a)
 
@@ -55,6 +56,7 @@ def enveloped_exponent(mechanism: Polled, mean: float, sampling: float) -> Expon
     values = np.linspace(-1, 1, laws.shape[1])
 
     def exponent(a: float) -> float:
+        """The concave envelope of a client's exponent at the honest mean, at a tilt, its grid's error added."""
         found = _exponents(laws, values, a, trials, sampling)
         error = float((np.diff(found) ** 2).max()) / 8
         if isinstance(mechanism, NoisySign):

@@ -30,6 +30,7 @@ def least_mean(
     """
 
     def survived(mean: float) -> bool:
+        """Whether a vote of that mean survives the attackers: what `least_mean` bisects."""
         vote = Vote(mechanism=mechanism, honest=honest, mean=mean, attack=attack, probability=probability)
         return vote.tolerates(byzantine)
 

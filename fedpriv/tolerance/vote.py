@@ -69,6 +69,7 @@ class Vote:
 
     @property
     def _polled(self) -> Polled:
+        """The voting mechanism whose tolerance is asked; raises for one that does not vote."""
         return polled_mechanism(self.mechanism)
 
     def chances(self, attackers: ArrayLike) -> tuple[Vector, float]:
@@ -170,6 +171,7 @@ class Vote:
         attacker = exponent_of(self.ballots[1])
 
         def wrong(attackers: int) -> bool:
+            """Whether so many attackers may turn the vote, as far as Theorem G's bound knows."""
             return least_bound(self.honest, honest, attackers, attacker) >= 0.5
 
         if wrong(0):

@@ -118,6 +118,7 @@ def shot_of(options: argparse.Namespace, dimension: int, clients: int, **changed
     rotation = None if rotate is None else Rotation(dimension=dimension, seed=rotate)
 
     def made(mechanism: Any) -> OneShot:
+        """The estimate that `fedpriv estimate --mechanism` makes with this mechanism, as its options say."""
         return OneShot(
             channel=Channel.of(how, mechanism), clients=clients, dimension=dimension, trust=options.trust or "local",
             rule=rule, byzantine=byzantine, rotation=rotation,

@@ -55,6 +55,7 @@ def settings_words(settings: Mapping[str, Any]) -> str:
 
 
 def _value_words(value: Any) -> str:
+    """One setting of a mechanism as a command's table shows it."""
     if isinstance(value, list | tuple):
         inner = ", ".join(map(_value_words, value))
         return f"[{inner}]" if len(inner) <= LONGEST else f"[{len(value)} of them]"

@@ -158,6 +158,7 @@ def _setting(found: dict[str, Any]) -> list[str]:
 
 
 def _title(found: dict[str, Any]) -> str:
+    """A mechanism in a line, for the tables of `fedpriv tolerance`."""
     return f"{found['kind']} {settings_words(found['settings'])}"
 
 

@@ -48,11 +48,13 @@ def binomial_law(trials: int, p: float) -> Vector:
 
 
 def _theorem_1() -> list[Claim]:
+    """The claims of [F]'s Theorem 1 and Remarks 1 to 3, each checked by numbers of ours."""
     p, q = binomial_law(2, 0.3), binomial_law(2, 0.6)  # Q/P rises: part (2)
     above, up_to = 1 - np.cumsum(p), np.cumsum(p)
     curve, at = Tradeoff.between(p, q), 0.2
 
     def line(k: int, alpha: float) -> float:
+        """One of Theorem 1's lines under the tradeoff curve, by its k."""
         return float(q[: k + 1].sum() + q[k] / p[k] * (above[k] - alpha))
 
     printed = [k for k in range(3) if above[k] < at <= up_to[k]]
@@ -85,6 +87,7 @@ def _discrete_gaussian(same: Tradeoff, moved: Tradeoff) -> tuple[str, bool]:
 
 
 def _remark_4() -> list[Claim]:
+    """The claims of [F]'s Corollary 1 and Remark 4, on binomial noise of any bias."""
     fair = BinomialNoise(clip=1, levels=8, trials=40).between(-1, 1)
     gap = float(np.abs(fair(ALPHA) - fair.inverse(ALPHA)).max())
     cases = []
@@ -124,6 +127,7 @@ def _corollary_1() -> Claim:
 
 
 def _section_4_2() -> list[Claim]:
+    """The claims of [F]'s section 4.2, on binomial noise beside Agarwal et al. 2018."""
     least = agarwal_trials(1.0, 0.5, 1, 8)
     delta = 10 * exp(-500 / 4 / 23)  # from M/4 = 23 ln(10/δ)
     theirs, one = (agarwal_epsilon(500, 0.5, 0.044, shift=(level,) * 3) for level in (8, 1))
@@ -161,6 +165,7 @@ def _summed_delta(trials: int, levels: int, epsilon: float) -> float:
 
 
 def _section_4_3() -> list[Claim]:
+    """The claims of [F]'s section 4.3, on votes: Remarks 5 and 6, Examples 1 and 2."""
     mirrored = Binomial(clip=0.1, scale=1, trials=16).tradeoff()
     gap = float(np.abs(mirrored(ALPHA) - mirrored.inverse(ALPHA)).max())
     theta, clip, votes, n = 0.1, 1.0, 16, 7
@@ -197,6 +202,7 @@ def _section_4_3() -> list[Claim]:
 
 
 def _section_4_4() -> list[Claim]:
+    """The claims of [F]'s section 4.4, on three symbols: Examples 3 and 4, Remarks 7 and 8."""
     sparse, sign = SPARSE.tradeoff(), SIGN.tradeoff()
     gain = sparse(ALPHA) - sign(ALPHA)
     inside = (ALPHA > 0.15 / 1 + 1e-9) & (ALPHA < 1 - 0.35 - 1e-9)
@@ -245,6 +251,7 @@ def _terngrad_between(*inputs: tuple[float, float]) -> Tradeoff:
 
 
 def _section_4_5() -> list[Claim]:
+    """The claims of [F]'s section 4.5, on signs with noise and without."""
     plain = Tradeoff.between(*([x > 0, x <= 0] for x in (0.1, -0.1)))
     one, printed, meant = Tradeoff.gaussian(1.0), NoisySign(clip=1, noise=1), NoisySign(clip=1, noise=2)
     below = float((printed.tradeoff()(ALPHA) - one(ALPHA)).min())

@@ -25,6 +25,7 @@ def vector_claims() -> list[Claim]:
 
 
 def _theorem_7() -> list[Claim]:
+    """The claims of [F]'s Theorem 7 and Remark 12, on vectors."""
     once = log(10.1 / 9.9)  # one vote of c = .1, B = 10
     few, many = published_theorem_7(once, 100), published_theorem_7(once, 100_000)
     curve = StochasticSign(clip=0.1, scale=10).tradeoff()
@@ -44,6 +45,7 @@ def _theorem_7() -> list[Claim]:
 
 
 def _many_rounds() -> list[Claim]:
+    """The claims of [F]'s Remark 13 and Lemma 2, on many rounds."""
     limit = clt_mu([0.55, 0.45], [0.45, 0.55], 100)
     low, high = binomial_law(100, 0.45), binomial_law(100, 0.55)  # the number of votes says all
     whole = Tradeoff.between(low, high)
@@ -62,6 +64,7 @@ def _many_rounds() -> list[Claim]:
 
 
 def _sum_law(chances: Vector) -> Vector:
+    """The law of a sum of votes, one client's chance given and the others', by convolution."""
     law = np.ones(1)
     for p in chances:
         law = np.convolve(law, [1 - p, p])
@@ -69,6 +72,7 @@ def _sum_law(chances: Vector) -> Vector:
 
 
 def _theorem_9() -> list[Claim]:
+    """The claims of [F]'s Theorem 9 and Appendix B, on votes in a sum."""
     low, high = 0.2, 0.6
     chords = Tradeoff.between([low, 1 - low], [high, 1 - high])
     least = min(

@@ -21,14 +21,17 @@ def vote_claims() -> list[Claim]:
 
 
 def _votes(scale: float, trials: int, clip: float = 0.1) -> Binomial:
+    """The vote of binomial messages that [F]'s theorems on attackers are checked on."""
     return Binomial(clip=clip, scale=scale, trials=trials)
 
 
 def _exact(mechanism: Binomial | Ternary, honest: int = 100, probability: float | None = None) -> int:
+    """The attackers that such a vote survives, counted exactly."""
     return Vote(mechanism=mechanism, honest=honest, mean=0.1, probability=probability).exact or 0
 
 
 def _section_5() -> list[Claim]:
+    """The claims of [F]'s section 5 on bits and blind attackers: Theorems 5 and 6."""
     x = np.array([-1.0, -1.0, 5.0])
     spread, scale, mean, honest = 0.005, 1.0, 0.0049, 100
     sparse = Ternary(clip=mean, spread=spread, scale=scale)
@@ -63,6 +66,7 @@ def _three_symbols(plus: float, minus: float, honest: int) -> float:
 
 
 def _remarks_9_to_11() -> list[Claim]:
+    """The claims of [F]'s Remarks 9 to 11, on what more noise does to the attackers survived."""
     by_scale = [_exact(_votes(b, 16)) for b in (0.5, 1.0, 2.0)]
     by_trials = [_exact(_votes(1.0, m)) for m in (1, 4, 16)]
     by_spread = [_exact(Ternary(clip=0.1, spread=a, scale=0.5)) for a in (0.105, 0.2, 0.3, 0.4, 0.495)]
@@ -113,6 +117,7 @@ def client_bound(honest: int, attackers: int, sampled: float, trials: int, lean:
     """min over a of (1 − p_s + p_s·h^M)^N·(1 − p_s + p_s·k^M)^K: a client's votes are there together or not at all."""
 
     def exponent(a: float) -> float:
+        """The exponent of a sound bound in Theorem 8's place, at a tilt."""
         own = [(np.cosh(a) - side * lean * np.sinh(a)) ** trials for side in (1, -1)]
         return float(sum(n * np.log1p(sampled * (h - 1)) for n, h in zip((honest, attackers), own, strict=True)))
 
@@ -120,6 +125,7 @@ def client_bound(honest: int, attackers: int, sampled: float, trials: int, lean:
 
 
 def _theorem_8() -> list[Claim]:
+    """The claims of [F]'s Theorem 8 on votes cast by lot, its condition (103) beside the exact count."""
     found = []
     for case in ((100, 10, 0.05, 64, 0.3), (20, 2, 0.2, 64, 0.5), (5, 0, 0.2, 100, 0.9), (20, 0, 0.1, 16, 0.6)):
         exact, printed, mended = (f(*case) for f in (wrong_or_tied, printed_103, client_bound))
@@ -139,6 +145,7 @@ def _theorem_8() -> list[Claim]:
 
 
 def _convergence() -> list[Claim]:
+    """The claims of [F]'s Theorem 8 on convergence: its last term, and (107)."""
     dimension, rounds = 100, 100
     step = 1 / sqrt(rounds)  # F = ‖w‖²/2, L = 1, F* = 0, and every vote right
     w: Vector = np.full(dimension, step / 2)
@@ -176,6 +183,7 @@ def _dependent_votes() -> tuple[float, float, float]:
 
 
 def _appendix_d() -> list[Claim]:
+    """The claims of [F]'s Theorems 10 and 11 and Remarks 14 and 15, on attackers by probability."""
     honest, trials, scale, mean = 100, 16, 0.5, 0.1
     own, lean = _votes(scale, trials), mean / scale
     gap = 1 - 0.25 ** (1 / (trials * honest))

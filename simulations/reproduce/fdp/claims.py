@@ -61,5 +61,6 @@ def claims_json(claims: list[Claim]) -> str:
 
 
 def _cells(claim: Claim) -> list[str]:
+    """A claim as a row of the page and of the CSV of `fedpriv reproduce fdp-claims`."""
     check = claim.check
     return [claim.where, check.claim, check.published, check.ours, check.verdict]
