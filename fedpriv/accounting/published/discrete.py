@@ -24,6 +24,7 @@ Found = dict[str, Any]
 ORDERS = (*range(2, 129), *(1 << k for k in range(8, 15)))  # α of the Rényi divergences
 MANY = 1 << 12  # votes past which their law is cut
 FAR = 1e-300  # what is cut off
+LEMMA_2 = "[F] Lemma 2 (asymptotic)"
 AGARWAL = "Agarwal et al. 2018, Theorem 1"
 POISSON_BINOMIAL = "Poisson binomial, Rényi (Chen et al. 2022)"
 
@@ -45,7 +46,7 @@ def discrete_published(event: Event, delta: float) -> dict[str, Found]:
     mu = vectors.published_theorem_7(pure, event.dimension)
     found = {"[F] Theorem 7": _gaussian(mu * sqrt(rounds), delta)}
     if event.sampling < 1:
-        found["[F] Lemma 2 (asymptotic)"] = _gaussian(subsampled_mu(mu, event.sampling, rounds), delta)
+        found[LEMMA_2] = _gaussian(subsampled_mu(mu, event.sampling, rounds), delta)
     certain = certain_contributors(event.trust)
     if certain is not None and not isinstance(mechanism, Ternary):
         trials, low, high = trials_of(mechanism), *(share_at(mechanism, r) for r in (-mechanism.peak, mechanism.peak))
