@@ -101,7 +101,7 @@ def privacy_facts(run: Run) -> Rows:
             rows.append(("central limit", f"ε = {cost['clt']:.4g}, {ASYMPTOTIC}"))
         published = {} if run.account is None else published_values(run.account, run.header["delta"])
         if (lemma := published.get(LEMMA_2)) is not None:
-            rows.append(("[F] Lemma 2", f"ε = {rounded_up(lemma['epsilon'])} as published, of Theorem 7's μ: {ASYMPTOTIC}"))
+            rows.append(("[F] Lemma 2", f"ε = {rounded_up(lemma['epsilon'])} as published, {ASYMPTOTIC}"))
     return rows
 
 
