@@ -107,7 +107,7 @@ class Releasing:
 def check_release(study: Study, net: Net, division: Division) -> None:
     """Refuse a study that promises anything to records which several clients hold, or which meet within the model."""
     release, model = study.privacy.release, study.training.model.kind
-    if study.privacy.promises and (":" in model or model == "Module"):
+    if study.privacy.promises and release is None and (":" in model or model == "Module"):
         _check_apart(net)
     if study.privacy.protected != "record":
         return
