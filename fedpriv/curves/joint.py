@@ -43,6 +43,8 @@ def joint(parts: Sequence[Part]) -> Tradeoff:
     width, deepest, hidden = 0.0, 0.0, []
     for curve, count in parts:
         own = source(curve, +1)
+        if isinstance(own, Atoms) and not own.finite.loss.size:
+            return curve  # which tells one side from the other by itself
         low, high = (own.finite.loss[-1], own.finite.loss[0]) if isinstance(own, Atoms) else own.reach
         width, deepest = width + count * float(high - low), deepest + count * float(low)
         hidden.append((float(own.swapped.impossible) if isinstance(own, Atoms) else 0.0, count))
