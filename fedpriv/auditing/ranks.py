@@ -28,6 +28,7 @@ from fedpriv.randomness.streams import stream
 DRAWS = 499  # simulated audits, at least
 MOST_DRAWS = 20_000  # simulated audits, at most: where more confidence is asked for, right guesses are counted
 LARGEST = 16.0  # μ that is looked for
+SLACK = 1e-12  # of the sum of all weights' sizes
 HALVINGS = 20  # of the range in which a shift is looked for
 
 
@@ -80,10 +81,13 @@ class Ranks:
 
     @cached_property
     def score(self) -> float:
-        """The audit's statistic W: weights of the ranks of trials that held x; equal scores in an order by coins."""
+        """The audit's statistic W: weights of the ranks of trials that held x; equal scores in an order by coins.
+
+        Rounded down by more than sums of the same weights in another order may differ: that shows a little less.
+        """
         coins = stream(self._seed, "audit ties").random(len(self.trials))
         held = self.trials.held[np.lexsort((coins, self.trials.scores))]
-        return float(self.weights[held].sum())
+        return float(self.weights[held].sum()) - SLACK * float(np.abs(self.weights).sum())
 
     def mu(self, confidence: float) -> float:
         """The μ that an audit shows of its mechanism with that confidence: it is μ-GDP for no smaller one."""

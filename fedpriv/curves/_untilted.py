@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import inf
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -74,6 +75,8 @@ def _asked(
 
 def gaussian_type_two(mu: float, alpha: Vector, sign: int) -> Vector:
     """G_μ(α) = Φ(Φ⁻¹(1−α) − μ), with room for its rounding above or below."""
+    if mu == inf:
+        return np.zeros_like(alpha)
     return np.clip(ndtr(-ndtri(alpha) - mu) * (1 + sign * 1e-11) + sign * 1e-15, 0.0, 1 - alpha)
 
 

@@ -101,7 +101,8 @@ def read_records(path: File) -> Records:
     if end is not None:
         check_end(f"{path}:{len(lines)}", end)
     header = lines[0] | {"bits": _numbers(lines[0]["bits"])}
-    return Records(header, [_numbers(line) for line in rounds], end and end | {"epsilon": _numbers(end["epsilon"])})
+    spent = {name: _numbers(end[name]) for name in ("epsilon", "mu", "beta", "units") if name in end} if end else {}
+    return Records(header, [_numbers(line) for line in rounds], end and end | spent)
 
 
 def read_timings(path: File) -> dict[int, Line]:

@@ -71,6 +71,8 @@ def finding_words(beta: Mapping[str, Any] | None, unit: str) -> str | None:
     if not beta or "0.001" not in beta:
         return None
     most = min(ceil(100 * (1 - beta["0.001"]["lower"])), 100)
+    if most == 100:
+        return f"nothing is certified against an attacker who is wrong once in 1,000 and looks for a {unit}"
     return f"an attacker wrong once in 1,000 finds a {unit} at most {most} time{'s' * (most != 1)} in 100"
 
 

@@ -7,14 +7,16 @@ import sys
 import time
 from collections.abc import Mapping
 from math import hypot, inf
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from fedpriv._base.arrays import Vector
+from fedpriv._base.own_modules import look_for_modules
 from fedpriv.accounting.account import Account
 from fedpriv.accounting.calibration import calibrate
-from fedpriv.aggregation import RULES, rule_of, with_assumed_attackers
+from fedpriv.aggregation import RULES, Mean, rule_of, with_assumed_attackers
 from fedpriv.channel import Channel, How
 from fedpriv.errors import FedprivError, natural, probability, whole
 from fedpriv.estimation.one_shot import OneShot
@@ -22,13 +24,14 @@ from fedpriv.estimation.rotation import Rotation
 from fedpriv.mechanisms import MECHANISMS, settings_of
 from fedpriv.randomness.cryptographic import cryptographic_generator
 from fedpriv.randomness.streams import stream
-from fedpriv.wire import packed_bits
+from fedpriv.trust import sums_only
+from fedpriv.wire import masked_bits, packed_bits
 from server.progress.words import rounded_down, rounded_up, small_delta
 from simulations.cli._command import Option, option
 from simulations.cli._estimate_data import records_of
 from simulations.cli._estimate_out import target_of, written_to
 from simulations.cli._estimate_table import CRYPTOGRAPHIC, REPLAYABLE, SHOWN
-from simulations.cli._words import as_real, as_whole, settings_from, show_found
+from simulations.cli._words import as_real, as_whole, settings_from, settings_words, show_found
 from simulations.report.run.facts import aligned_table
 
 WHO = "one client, all of whose data are replaced; for whoever sees {seen} and all that follows from it"
@@ -75,6 +78,8 @@ def run_federated(options: argparse.Namespace) -> int:
         natural(seed=options.seed)
     if options.peaks is not None and (target is not None or options.seed is not None):
         raise FedprivError("--peaks draws nothing and gives no mean: leave --out and --seed out")
+    look_for_modules(Path.cwd())  # for module:Class
+    MECHANISMS.named(options.mechanism)
     data, names = _clients_of(options)
     if options.peaks is not None:
         found = [_at_peak(options, data, peak) for peak in options.peaks]
@@ -170,9 +175,11 @@ def _report(shot: OneShot, options: argparse.Namespace) -> dict[str, Any]:
         "mechanism": type(own).__name__, "settings": settings_of(own), "norm": options.norm or "clip",
         "trust": shot.trust, "unit": "client", "adjacency": "replace", "clients": shot.clients,
         "byzantine": shot.byzantine, "dimension": shot.dimension, "rotation": turned, "rule": str(shot.rule),
-        "bits": packed_bits(own, shot.width, boxed=options.norm == "coordinates")[0],
-        "standard_error": None if shot.errors is None else shot.errors._asdict(),
-        "attackers_reach": shot.reach, "seed": options.seed,
+        "bits": masked_bits(own, shot.clients) if sums_only(shot.trust) else
+        packed_bits(own, shot.width, boxed=options.norm == "coordinates")[0],
+        "stated": isinstance(shot.rule, Mean),  # whether error and reach are known of this rule
+        "standard_error": shot.errors._asdict() if shot.errors is not None and isinstance(shot.rule, Mean) else None,
+        "attackers_reach": shot.reach if isinstance(shot.rule, Mean) else None, "seed": options.seed,
         "generator": CRYPTOGRAPHIC if options.seed is None else f"seed {options.seed}",
     }  # fmt: skip
 
@@ -180,14 +187,13 @@ def _report(shot: OneShot, options: argparse.Namespace) -> dict[str, Any]:
 def _table(result: Mapping[str, Any]) -> str:
     """For people: who sent what, the mean, the guarantee, what error to expect."""
     cost, mean, turned = result["epsilon"], result["mean"], result["rotation"]
-    settings = " ".join(f"{name}={value:.6g}" for name, value in result["settings"].items())
     attackers = f", {result['byzantine']} of them Byzantine (blind)" * bool(result["byzantine"])
     many = f"  … ({len(mean):,} in all; --out or --json gives them)" * (len(mean) > SHOWN)
     rotated = "" if turned is None else f", rotated to {turned['coordinates']:,} coordinates by seed {turned['seed']}"
     bracket = f"ε at most {rounded_up(cost['upper'])}, at least {rounded_down(cost['lower'])}"
     rows = [
         ("clients", f"{result['clients']:,}, a vector of {result['dimension']:,} each{attackers}"),
-        ("mechanism", f"{result['mechanism']} {settings}"),
+        ("mechanism", f"{result['mechanism']} {settings_words(result['settings'])}"),
         ("sent", f"{result['bits']:.4g} bits a coordinate, {result['trust']} trust{rotated}; {result['rule']}"),
         ("mean", f"{'  '.join(f'{value:.6g}' for value in mean[:SHOWN])}{many}"),
         *([("", f"in {result['out']}")] if result["out"] is not None else []),
@@ -207,6 +213,8 @@ def _error_rows(result: Mapping[str, Any]) -> list[tuple[str, str]]:
     if errors is not None:
         own = f"{errors['coordinate']:.4g} of a coordinate, {errors['vector']:.4g} of the vector (ℓ2)"
         words = f"of the noise in Mean(): at most {own}, known beforehand"
+    if not result["stated"]:
+        return [("std. error", f"known beforehand of a Mean, as is what attackers can do; not of {result['rule']}")]
     rows = [("std. error", words)]
     if result["byzantine"]:
         rows.append(("attackers", f"move Mean() by at most {result['attackers_reach']:.4g} (ℓ2)"))

@@ -21,6 +21,7 @@ from fedpriv.curves.tradeoff import Tradeoff
 from fedpriv.errors import FedprivError
 from fedpriv.trust import sums_only, word_of
 
+FAR = 2.0  # times the μ that meets the curve: one that bounds it from further off is no picture of it
 COLOURS = ("#0b3de0", "#d5650e", "#33a08b", "#bb6bdd", "#623b14")  # told apart by colour-blind eyes too
 
 
@@ -65,7 +66,8 @@ def _write_curves(path: Path, alpha: Vector, tables: Sequence[tuple[str, Vector,
 def gaussian_beside(account: Account, beta: Vector, alpha: Vector) -> tuple[float, bool]:
     """μ of the Gaussian curve drawn beside an account's, and whether that bounds it (else it only meets it)."""
     summed = any(sums_only(word_of(event.trust)) for event in account.events)  # μ holds for messages seen
-    if account.mu is not None and not summed:
-        return account.mu, True
     crossing = float(np.interp(0.0, alpha - beta, alpha))
-    return -2 * float(ndtri(min(max(crossing, 1e-300), 0.5))), False
+    meeting = -2 * float(ndtri(min(max(crossing, 1e-300), 0.5)))
+    if account.mu is not None and not summed and account.mu <= FAR * meeting:
+        return account.mu, True
+    return meeting, False
