@@ -146,11 +146,7 @@ class Course:
         upper = self.upper(rounds)
         if not upper:
             return Bounds(0.0, 0.0)
-        first, last = first_of_block(rounds), last_of_block(rounds)
-        if last not in self._lowers:
-            curves = [curve for _, curve in self._made[min(last, FEW)]]
-            self._lowers[last] = _Lower.of(curves, first, last, self.upper(last))
-        lower = self._lowers[last].epsilon(rounds)
+        lower = self._lower_of(rounds).epsilon(rounds)
         if lower > upper * (1 + 1e-6) + 1e-9:  # a proof or its code is wrong: no number would be right
             raise RuntimeError(f"after {rounds} rounds a lower bound of {lower} lies past an upper one of {upper}")
         return Bounds(min(lower, upper), upper)
@@ -158,7 +154,7 @@ class Course:
     def tradeoff(self, rounds: int) -> Band:
         """The least type II error at each of `LEVELS` after so many rounds, between two bounds."""
         certified = self.type_two(rounds)
-        if not self.upper(rounds):
+        if not self._happened(rounds):
             return Band(certified, certified)
         reached = self._reaching(rounds).tradeoff(rounds, np.array(LEVELS), LOWER).upper
         return checked_band([certified], [reached])
@@ -166,8 +162,9 @@ class Course:
     def type_two(self, rounds: int) -> Vector:
         """The lower bound of the type II error at each of `LEVELS` alone."""
         levels = np.array(LEVELS)
-        if not self.upper(rounds):
+        if not self._happened(rounds):
             return 1 - levels
+        self.upper(rounds)  # which makes the block's routes
         gaussian = gaussian_type_two(self._apart * sqrt(rounds), levels, -1)
         above = [one.type_two(rounds, levels) for one in self._uppers[last_of_block(rounds)]]
         return np.asarray(np.max([gaussian, *above], axis=0))
@@ -176,15 +173,28 @@ class Course:
         """The witness that leaves the least errors at the end of a block."""
         last = last_of_block(rounds)
         if last not in self._worst:
-            self.epsilon(rounds)
-            left = [one.tradeoff(last, np.array(LEVELS), LOWER).upper.sum() for one in self._lowers[last].curves]
-            self._worst[last] = self._lowers[last].curves[int(np.argmin(left))]
+            curves = self._lower_of(rounds).curves
+            left = [one.tradeoff(last, np.array(LEVELS), LOWER).upper.sum() for one in curves]
+            self._worst[last] = curves[int(np.argmin(left))]
         return self._worst[last]
+
+    def _lower_of(self, rounds: int) -> _Lower:
+        """The witnesses asked for so many rounds, those of their block."""
+        first, last = first_of_block(rounds), last_of_block(rounds)
+        if last not in self._lowers:
+            curves = [curve for _, curve in self._made[min(last, FEW)]]
+            self._lowers[last] = _Lower.of(curves, first, last, self.upper(last))
+        return self._lowers[last]
+
+    def _happened(self, rounds: int) -> bool:
+        """Whether anything was released: an ε of 0 at δ says no more than that δ is enough."""
+        return bool(rounds) and any(event.rounds for event in self.events)
 
     def mu(self, rounds: int, reached: Vector) -> Mu:
         """μ after so many rounds, between two bounds; up to a share of δ where that helps. `reached`: β at `LEVELS`."""
-        if not self.upper(rounds):
+        if not self._happened(rounds):
             return Mu(0.0, 0.0, 0.0)
+        self.upper(rounds)  # which makes the block's routes
         routes = self._uppers[last_of_block(rounds)]
         return chosen_mu(
             min(self._apart * sqrt(rounds), *(one.mu(rounds, 0.0) for one in routes)),
@@ -201,7 +211,7 @@ class Course:
     def upper(self, rounds: int) -> float:
         """The certified ε(δ) after so many rounds, kept once worked out: what a study promises, its budget counts."""
         natural(rounds=rounds)
-        if not rounds or not any(event.rounds for event in self.events):
+        if not self._happened(rounds):
             return 0.0
         if rounds not in self._known:
             first, last = first_of_block(rounds), last_of_block(rounds)

@@ -92,6 +92,20 @@ class Direction:
         return float(sum(count * curve.largest_loss for curve, count in self.parts))
 
     @cached_property
+    def _pure(self) -> Bounds:
+        """The pure ε from both sides: the largest losses of the pairs above and below the curves, errors added."""
+        low = high = 0.0
+        for curve, count in self.parts:
+            if isinstance(curve.pair, Density):
+                slack = 1e-13 * abs(curve.largest_loss)
+                low, high = low + count * (curve.largest_loss - slack), high + count * (curve.largest_loss + slack)
+            else:
+                above, below = curve.above, curve.below
+                low += count * (below.largest_loss - 4 * below.error)
+                high += count * (above.largest_loss + 4 * above.error)
+        return Bounds(max(low * (1 - 1e-13), 0.0) if low < np.inf else low, max(high * (1 + 1e-13), 0.0))
+
+    @cached_property
     def sketch(self) -> Sketch:
         """The composed curves in outline, from which the tilt and the window of their lattices are chosen."""
         return Sketch.of([(curve.outline, count) for curve, count in self.parts])
@@ -141,7 +155,7 @@ class Direction:
             return Bounds(np.inf if self.told_apart else 0.0, np.inf)
         pure = _rounded(max(self.largest_loss, 0.0), 1e-13)
         if delta == 0:
-            return pure
+            return self._pure
         return self._answer(
             lambda some: some.sketch.tilt_for_delta(delta),
             lambda side: max(side.epsilon(delta), 0.0),

@@ -93,9 +93,9 @@ def _fault_of_curves(own: Any, inputs: list[float], laws: list[Vector]) -> str:
         told, found = Tradeoff.between(p, q), own.between(x, y)
         for one, other in ((told, found), (told.inverse, found.inverse)):
             for epsilon in LOSSES:
-                if abs(one.delta(epsilon) - other.delta(epsilon)) > NEAR:
+                if not abs(one.delta(epsilon) - other.delta(epsilon)) <= NEAR:
                     return f"has a curve between {x:g} and {y:g} that is not that of its symbol_law"
-                if one.delta(epsilon) > most[epsilon] + NEAR:
+                if not one.delta(epsilon) <= most[epsilon] + NEAR:
                     return f"tells {x:g} and {y:g} apart better, at ε = {epsilon:g}, than its tradeoff says of any two"
     return ""
 
