@@ -97,7 +97,7 @@ class Direction:
         low = high = 0.0
         for curve, count in self.parts:
             if isinstance(curve.pair, Density):
-                slack = 1e-13 * abs(curve.largest_loss)
+                slack = 1e-13 * abs(curve.largest_loss) if curve.largest_loss < np.inf else 0.0
                 low, high = low + count * (curve.largest_loss - slack), high + count * (curve.largest_loss + slack)
             else:
                 above, below = curve.above, curve.below

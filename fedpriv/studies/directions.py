@@ -15,6 +15,7 @@ from fedpriv.mechanisms.centre import votes_past_centre
 from fedpriv.packed.symbols import REAL, packing_of
 from fedpriv.randomness.streams import stream
 from fedpriv.studies.study import Study
+from fedpriv.tolerance import check_mirrored
 
 
 def needs_rows(study: Study) -> bool:
@@ -48,6 +49,8 @@ def of_rows(study: Study, round: int, matrix: Vector, reference: Vector | None =
 def rehearse_rule(study: Study, dimension: int) -> None:
     """Ask a study's decoder, and a rule or step of its own, once for a made-up direction, before anybody trains."""
     own, mechanism = study.aggregation, study.privacy.drawn_by
+    if study.server.tolerance or study.run.measure_votes:
+        check_mirrored(mechanism)
     if study.decoder == "mean" and not needs_rows(study):
         try:
             mechanism.decode(np.zeros(1, np.int64), 1)

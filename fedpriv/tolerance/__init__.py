@@ -5,7 +5,7 @@ them. The vote is *right* when the sum of all votes has the sign of x̄, and K a
 probable than not: P(right) > ½, as in [F] section 5. A tie is not right.
 """
 
-from fedpriv.tolerance.shares import covered_share, expected_wrong, least_mean
+from fedpriv.tolerance.shares import check_mirrored, covered_share, expected_wrong, is_mirrored, least_mean
 from fedpriv.tolerance.vote import Vote
 
-__all__ = ["Vote", "covered_share", "expected_wrong", "least_mean"]
+__all__ = ["Vote", "check_mirrored", "covered_share", "expected_wrong", "is_mirrored", "least_mean"]

@@ -9,11 +9,31 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedpriv._base.arrays import finite_floats
+from fedpriv.errors import FedprivError
 from fedpriv.mechanisms import Mechanism
-from fedpriv.tolerance.ballots import Attack
+from fedpriv.mechanisms.abilities import FiniteLaw
+from fedpriv.tolerance.ballots import Attack, client_ballot, polled_mechanism
 from fedpriv.tolerance.vote import Vote
 
 PLACES = 64  # coordinates, evenly spaced in the order of their means, that stand for all
+
+
+def is_mirrored(mechanism: Mechanism) -> bool:
+    """Whether a mechanism's votes of −x are those of x turned round, so that one count serves means of both signs."""
+    own = polled_mechanism(mechanism)
+    if not isinstance(own, FiniteLaw):
+        return True
+    laws = [[client_ballot(own, sign * part * mechanism.peak).law for part in (1.0, 0.3)] for sign in (1, -1)]
+    return all(np.allclose(law, other[::-1], rtol=0, atol=1e-12) for law, other in zip(*laws, strict=True))
+
+
+def check_mirrored(mechanism: Mechanism) -> None:
+    """Refuse to say of coordinates of either sign what holds of positive means alone."""
+    if not is_mirrored(mechanism):
+        raise FedprivError(
+            f"the votes of {type(mechanism).__name__} for + and for − are no mirror images, so no one tolerance holds "
+            "for coordinates of both signs: fedpriv tolerance counts those of a positive mean"
+        )
 
 
 @lru_cache(maxsize=64)
@@ -28,6 +48,8 @@ def least_mean(
     >>> round(least_mean(Binomial(clip=0.1, scale=0.5, trials=1), 100, 95), 3)
     0.083
     """
+
+    check_mirrored(mechanism)
 
     def survived(mean: float) -> bool:
         """Whether a vote of that mean survives the attackers: what `least_mean` bisects."""
@@ -78,6 +100,7 @@ def expected_wrong(
     >>> round(expected_wrong(Binomial(clip=1, scale=2, trials=1), 1, 0, [1.0, -1.0, 0.0]), 12)
     0.25
     """
+    check_mirrored(mechanism)
     values = np.sort(np.abs(finite_floats(means)))
     values = values[values > 0]
     places = np.unique((np.arange(PLACES) + 0.5) * values.size // PLACES).astype(int) if values.size > PLACES else ...

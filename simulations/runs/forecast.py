@@ -22,7 +22,7 @@ from fedpriv.population.participation import rounds_of_each
 from fedpriv.studies.judged import judged_attackers
 from fedpriv.studies.plan import Plan
 from fedpriv.studies.study import Study
-from fedpriv.tolerance import least_mean
+from fedpriv.tolerance import is_mirrored, least_mean
 from fedpriv.tolerance.ballots import is_polled
 from server.directory.made_on import where_data_lie
 from server.progress.words import epsilons_in_words, finding_words, kind_with_settings, units_in_words, word_of_author
@@ -95,7 +95,7 @@ def _votes_survived(plan: Plan) -> dict[str, Any] | None:
     """
     study, mechanism = plan.study, plan.mechanism
     counted = study.decoder == "vote" and not study.rule.needs_rows and is_polled(study.privacy.mechanism.kind)
-    if not (counted and study.clients.attackers):
+    if not (counted and study.clients.attackers and is_mirrored(mechanism)):
         return None
     asked = len(plan.participation.asked(study.clients.count, study.run.seed, 1))
     byzantine = ceil(study.clients.attackers * asked / study.clients.count)

@@ -98,7 +98,7 @@ def privacy_facts(run: Run) -> Rows:
         rows += [("Gaussian DP", mu_words(own)) for own in [run.spent("mu")] if own]
         rows += [("type II error, β", beta_words(own)) for own in [run.spent("beta")] if own]
         if cost["clt"] is not None:
-            rows.append(("central limit", f"ε = {cost['clt']:.4g}, {ASYMPTOTIC}"))
+            rows.append(("central limit", f"of the explicit data ε = {cost['clt']:.4g}, {ASYMPTOTIC}"))
         published = {} if run.account is None else published_values(run.account, run.header["delta"])
         if (lemma := published.get(LEMMA_2)) is not None:
             rows.append(("[F] Lemma 2", f"ε = {rounded_up(lemma['epsilon'])} as published, {ASYMPTOTIC}"))
@@ -147,7 +147,7 @@ def promise_sentences(run: Run) -> list[str]:
         said.append(f"No proof can bring ε below {rounded_down(cost['lower'])}: explicit data reach it.")
     if cost["clt"] is not None:
         said.append(
-            f"The central limit theorem estimates ε = {cost['clt']:.4g}; this is asymptotic and bounds nothing."
+            f"Of those data the central limit theorem estimates ε = {cost['clt']:.4g}: asymptotic, and no bound."
         )
     if run.records.end is None:
         said.append(
