@@ -251,3 +251,24 @@ def test_a_route_that_sets_aside_more_than_delta_hides_none_that_does_not() -> N
     event = by_hand(noise, dimension=650, geometry="l2", trust="secure-aggregation", clients=1294)
     for delta, rounds in ((1e-12, 40), (2e-12, 4)):
         assert Course((event,), delta).epsilon(rounds).upper <= alone(event, rounds, delta)[1] * (1 + NEAR)
+
+
+@pytest.mark.parametrize("scale", [200.0, 20.0])
+def test_an_epsilon_of_nothing_at_delta_is_no_mu_of_nothing(scale: float) -> None:
+    """δ may be enough by itself: then ε(δ) = 0, and the curve is still what it is."""
+    own = by_hand(StochasticSign(clip=1, scale=scale))
+    course = Course((own,), 0.5)
+    assert course.epsilon(1).upper == 0
+    beta = course.tradeoff(1)
+    exact = own.mechanism.tradeoff()
+    assert (beta.lower <= exact(np.array(LEVELS)) * (1 + 1e-9)).all()
+    assert (beta.upper >= exact(np.array(LEVELS)) * (1 - 1e-9)).all()
+    assert 0.5 * exact.mu < course.mu(1, beta.upper).upper <= exact.mu * (1 + 1e-9)  # up to a little of δ
+
+
+@pytest.mark.parametrize("mechanism", [StochasticSign(clip=1, scale=2), Laplace(clip=1, noise=1)])
+def test_without_delta_the_lower_bound_is_of_explicit_data(mechanism: Any) -> None:
+    """What a joint release puts aside in floats is certain to nobody."""
+    found = Account((by_hand(mechanism, geometry="linf", dimension=2, sampling=0.5),)).epsilon(0.0).bounds
+    assert found.lower <= found.upper
+    assert found.lower < 2.5

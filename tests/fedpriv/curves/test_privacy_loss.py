@@ -513,6 +513,7 @@ def test_the_upper_bound_alone_is_a_bound_too(pair, count, delta):
     assert composition.upper_epsilon(delta, 1e-4) >= composition.epsilon(delta).lower
 
 
+@pytest.mark.slow
 def test_the_order_of_parts_does_not_matter():
     one = compose([(VOTE, 10), (TERNARY, 5), (SAMPLED, 3)]).epsilon(1e-5)
     two = compose([(SAMPLED, 3), (VOTE, 10), (TERNARY, 5)]).epsilon(1e-5)

@@ -120,6 +120,7 @@ def test_rates_and_shifts_at_their_ends(noise):
             curve(1.0, rate)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("shift", "rate"), [(1e-9, 0.5), (30.0, 1e-12), (300.0, 0.1), (1.0, 1e-200), (1e-3, 1 - 1e-12)]
 )

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from pytest import approx
 from scipy.special import ndtr, ndtri
 
-from fedpriv.mechanisms import Binomial, NoisySign, StochasticSign, Ternarize, Ternary
-from fedpriv.tolerance import Vote
+from fedpriv.errors import FedprivError
+from fedpriv.mechanisms import Binomial, NoisySign, ShapedBinomial, StochasticSign, Ternarize, Ternary
+from fedpriv.tolerance import Vote, covered_share, expected_wrong
 from fedpriv.tolerance._chernoff import exponent_of, least_bound
 from fedpriv.tolerance._leaning import least_chance
 from fedpriv.tolerance.ballots import attackers_ballot, client_ballot, majority_chances
@@ -276,3 +277,12 @@ def test_symbols_about_a_centre_of_their_own_are_counted_from_there() -> None:
     ballots = client_ballot(mechanism, 0.5), attackers_ballot(mechanism, 0.5, "blind")
     by_hand = right_by_hand(honest, attackers, 7, 3)
     assert majority_chances(*ballots, 7, 3)[0][0] == approx(by_hand, abs=1e-12)
+
+
+def test_votes_that_are_no_mirror_images_have_no_tolerance_for_both_signs() -> None:
+    lopsided = ShapedBinomial(clip=1.0, trials=1, low=0.5, high=0.9)
+    assert Vote(mechanism=lopsided, honest=21, mean=0.3).exact >= 0
+    for ask in (covered_share, expected_wrong):
+        with pytest.raises(FedprivError, match="no mirror images"):
+            ask(lopsided, 21, 3, [-0.3])
+    assert covered_share(ShapedBinomial(clip=1.0, trials=3, low=0.3, high=0.7, shape="cube"), 21, 0, [-0.9, 0.9]) == 1.0

@@ -162,6 +162,7 @@ def test_an_audit_of_a_node_that_is_killed_goes_on_with_the_blocks_it_has(here: 
     assert counted[0] == 20
 
 
+@pytest.mark.slow
 def test_a_copy_of_a_killed_audit_goes_with_the_next_one_wherever_that_writes(here: Path) -> None:
     """The key too: it stands in memory, and is found there though the killed one's own place is gone."""
     own = node(here / "own")
@@ -391,6 +392,7 @@ def test_with_hardly_any_noise_every_coin_is_told_so_that_scores_mean_something(
 # neighbours
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", [SHORT, CLIENTS.replace("run.rounds = 10", "run.rounds = 2")])
 @pytest.mark.parametrize("change", [more(0), more(50)])
 def test_neighbours_that_somebody_names_are_alike_in_all_but_messages(here: Path, text: str, change: Change) -> None:

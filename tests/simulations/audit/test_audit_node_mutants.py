@@ -28,6 +28,7 @@ from tests.clients.node.test_neighbours import BARE, CLIENTS, TERMS
 from tests.simulations.audit.test_audit_node import SHORT, faults, here, looked_at, node, study
 
 __all__ = ["here"]
+pytestmark = pytest.mark.slow  # each a node audited whole
 MESSAGES = CLIENTS.replace("run.rounds = 10", "run.rounds = 1")
 ADAPTS = BARE.replace("run.rounds = 10", "run.rounds = 2") + (
     "privacy.release = { kind='AdaptiveDpSgd', clip=0.5, noise=4.0, sampling=1.0, count_noise=4.0 }\n"
