@@ -140,7 +140,7 @@ class Net:
         are of each step; they and `divisor` are as in `gradients`.
         """
         positive(learning_rate=learning_rate)
-        losses, steps, failures, start = np.zeros(1), 0, Failures(), _tensor(weights)
+        losses, steps, failures = np.zeros(1), 0, Failures()
         for x, y in batches:
             now_own = None if counts is None else counts[steps]
             if not steps:
@@ -148,7 +148,7 @@ class Net:
             else:  # what was summed up in `out` says where each client's weights are now
                 check_arrays(self, weights, x, y, out, keys, now_own)
                 self.failures = {}
-                found = np.empty(len(x))
+                found, start = np.empty(len(x)), _tensor(weights)
                 for part in block_slices(len(x), self.chunk):
                     total = torch.from_numpy(out[part])
                     now, step = (self._scratch(name, *total.shape) for name in ("now", "step"))

@@ -23,7 +23,6 @@ from fedpriv._base.files import replace_file, sync_directory
 from fedpriv.accounting.event import Event, event_as_data, event_of
 from fedpriv.accounting.ledger import Ledger
 from fedpriv.errors import FedprivError
-from fedpriv.mechanisms import Gaussian, Ptr
 from fedpriv.records import Writer, record_bytes
 from fedpriv.trust import Central, Local, Sums, Unit
 
@@ -201,8 +200,7 @@ def _apart(charges: Sequence[Charge], unit: Unit) -> bool:
 
 def _is_message(event: Event) -> bool:
     """Whether an event in a ledger is of what a client sends through a channel, not of a noisy sum of its records."""
-    of_sum = event.adjacency == "add-remove" and isinstance(event.mechanism, Gaussian | Ptr)
-    return event.unit == "client" or not of_sum
+    return event.unit == "client" or not event.of_sum
 
 
 def event_alone(event: Event) -> Event:

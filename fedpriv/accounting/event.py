@@ -101,6 +101,11 @@ class Event:
                 f"{type(self.mechanism).__name__} has no test"
             )
 
+    @property
+    def of_sum(self) -> bool:
+        """Whether real noise hides a record in a sum in which an absent one is 0: a message of it may be any other."""
+        return self.adjacency == "add-remove" and isinstance(self.mechanism, Gaussian | Laplace | Ptr)
+
     def _check_bound(self) -> None:
         """Refuse an event whose inputs are bounded otherwise than its mechanism says, or than its proof needs."""
         match self.bound:

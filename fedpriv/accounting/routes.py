@@ -125,8 +125,8 @@ def routes_of(event: Event) -> list[Route]:
             assert_never(never)
     if event.sampling == 1 or isinstance(event.mechanism, Ptr | Histogram) or isinstance(event.trust, Central):
         return found
-    if event.adjacency == "add-remove" and isinstance(event.mechanism, Gaussian | Laplace):
-        return found  # of a sum, which is exact
+    if event.of_sum:
+        return found  # which is exact
     whole = routes_of(replace(event, sampling=1.0))
     return found + [route._replace(proof=f"{route.proof}, sampling left aside") for route in whole]
 

@@ -153,13 +153,12 @@ class Direction:
             return Bounds(0.0, 0.0)
         if self.nothing_shared:
             return Bounds(np.inf if self.told_apart else 0.0, np.inf)
-        pure = _rounded(max(self.largest_loss, 0.0), 1e-13)
         if delta == 0:
             return self._pure
         return self._answer(
             lambda some: some.sketch.tilt_for_delta(delta),
             lambda side: max(side.epsilon(delta), 0.0),
-            (pure.upper, lambda curve: curve.epsilon(delta)),
+            (_rounded(max(self.largest_loss, 0.0), 1e-13).upper, lambda curve: curve.epsilon(delta)),
             tolerance,
             wanted,
         )

@@ -91,6 +91,7 @@ class Candidate:
     trust: Word
     cost: Cost  # ε at the target's δ, from both sides, with proofs
     error: MeanError | None  # of the mean of N messages; None where no decoder is known
+    entropy: float  # bits of information in a coordinate, the most there are
     bits: float  # a coordinate, as it is sent
     bits_are: str  # exact, expected, or at most what is expected
 
@@ -110,10 +111,11 @@ def candidate_of(target: Target, mechanism: Mechanism, word: Word, cost: Cost) -
 
     A noise too wide to write its law down has no entropy, and is refused by its own line.
     """
-    assert mechanism.entropy >= 0
     bits, word_of_bits = target.bits(mechanism, word)
-    error = mean_error(mechanism, target.dimension, target.clients)
-    return Candidate(mechanism=mechanism, trust=word, cost=cost, error=error, bits=bits, bits_are=word_of_bits)
+    return Candidate(
+        mechanism=mechanism, trust=word, cost=cost, error=mean_error(mechanism, target.dimension, target.clients),
+        entropy=mechanism.entropy, bits=bits, bits_are=word_of_bits,
+    )  # fmt: skip
 
 
 def attackers_survived(target: Target, mechanism: Mechanism, attack: Attack) -> Survived | None:

@@ -19,8 +19,7 @@ from fedpriv.curves.tradeoff import Tradeoff
 from fedpriv.errors import FedprivError, above, finite_inputs, limited, positive, whole
 from fedpriv.mechanisms._grid import information
 from fedpriv.mechanisms._settings import Peak, fill_peak
-from fedpriv.mechanisms.votes import MOST_TRIALS, votes_between
-from fedpriv.randomness import exact as sampling_exact
+from fedpriv.mechanisms.votes import MOST_TRIALS, votes_between, votes_drawn
 from fedpriv.settings import check_fields
 from fedpriv.trust import Adjacency
 
@@ -80,9 +79,7 @@ class ShapedBinomial:
 
     def encode(self, x: ArrayLike, rng: Generator) -> Symbols:
         """The counts, in the smallest unsigned type."""
-        if self.trials == 1:
-            return sampling_exact.bernoulli(self.chance, rng, at=x, within=self.peak)
-        return sampling_exact.binomial(self.trials, self.chance, rng, at=x, within=self.peak)
+        return votes_drawn(self.trials, self.chance, self.peak, x, rng)
 
     def decode(self, total: ArrayLike, n: int) -> Vector:
         """The unbiased mean of n inputs from the sum of their messages, where the chance is a straight line."""

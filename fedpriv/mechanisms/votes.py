@@ -85,9 +85,7 @@ class Binomial:
 
     def encode(self, x: ArrayLike, rng: Generator) -> Symbols:
         """A client's message for x: the number of its votes for + in each coordinate, in the smallest unsigned type."""
-        if self.trials == 1:
-            return sampling_exact.bernoulli(self.chance, rng, at=x, within=self.peak)
-        return sampling_exact.binomial(self.trials, self.chance, rng, at=x, within=self.peak)
+        return votes_drawn(self.trials, self.chance, self.peak, x, rng)
 
     def decode(self, total: ArrayLike, n: int) -> Vector:
         """The server's unbiased mean of n clients' updates, from their votes' sum: B·(2Z/M − 1), Z a client's mean."""
@@ -228,6 +226,13 @@ def _norm_of_votes(mechanism: Binomial | StochasticSign | NoisySign, scale: floa
 def _signs(chance: Probabilities, x: ArrayLike, peak: float, rng: Generator) -> Symbols:
     """A client's message of signs: +1 with these chances at each coordinate of x within ±peak, else −1, as int8."""
     return 2 * sampling_exact.bernoulli(chance, rng, at=x, within=peak).view(np.int8) - 1
+
+
+def votes_drawn(trials: int, chance: Probabilities, peak: float, x: ArrayLike, rng: Generator) -> Symbols:
+    """A message's counts of M votes a coordinate, each + with the chance at x held to ±peak, smallest unsigned type."""
+    if trials == 1:
+        return sampling_exact.bernoulli(chance, rng, at=x, within=peak)
+    return sampling_exact.binomial(trials, chance, rng, at=x, within=peak)
 
 
 def votes_between(trials: int, chance: Vector) -> Tradeoff:

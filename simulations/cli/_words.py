@@ -54,6 +54,11 @@ def settings_words(settings: Mapping[str, Any]) -> str:
     return " ".join(f"{name}={_value_words(value)}" for name, value in settings.items())
 
 
+def mechanism_words(found: Mapping[str, Any]) -> str:
+    """A mechanism of a command's findings in a line, its kind and settings: headings, rows, the names of curves."""
+    return f"{found['kind']} {settings_words(found['settings'])}"
+
+
 def _value_words(value: Any) -> str:
     """One setting of a mechanism as a command's table shows it."""
     if isinstance(value, list | tuple):

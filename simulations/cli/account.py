@@ -19,7 +19,14 @@ from fedpriv.mechanisms import COSTED, Exponential, Histogram, Mechanism, Ptr
 from fedpriv.trust import sums_only
 from fedpriv.wire import packed_bits
 from simulations.cli._command import JSON, Commands, add_command, option
-from simulations.cli._words import as_rates, as_real, as_whole, settings_from, settings_words, show_found
+from simulations.cli._words import (
+    as_rates,
+    as_real,
+    as_whole,
+    mechanism_words,
+    settings_from,
+    show_found,
+)
 
 SHOWN_DELTAS = (1e-3, 1e-5, 1e-6, 1e-8, 1e-10)  # at which ε is shown where neither δ nor ε is asked for
 USUAL = 1e-5  # the δ at which theorems are compared where none is given
@@ -99,7 +106,9 @@ def run_account(options: argparse.Namespace) -> None:
     if options.plot is not None:
         from simulations.figures.curves import plot_tradeoff  # matplotlib only where a plot is wanted
 
-        plot_tradeoff([(_title(own), account) for own, account in zip(reports, accounts, strict=True)], options.plot)
+        plot_tradeoff(
+            [(mechanism_words(own), account) for own, account in zip(reports, accounts, strict=True)], options.plot
+        )
     found = reports[0] | ({"compared": reports[1:]} if len(reports) > 1 else {})
     show_found(found, "\n\n".join(map(_table, reports)), options.json)
 
@@ -178,11 +187,6 @@ def _account_of(mechanism: Mechanism | Ptr | Histogram | Exponential, options: a
     return Account((by_hand(mechanism, **_facts(options)),))
 
 
-def _title(own: Mapping[str, Any]) -> str:
-    """The mechanism of an account in a line, its kind and settings: the table's heading, the curve's name."""
-    return f"{own['kind']} {settings_words(own['settings'])}"
-
-
 def _table(own: Mapping[str, Any]) -> str:
     """An account as `fedpriv account` prints it for people: what was released, bounds, proofs, papers' values."""
     setting = [f"{own['unit']} level", own["adjacency"], f"{own['trust']} trust", f"{own['rounds']} round(s)"]
@@ -191,7 +195,7 @@ def _table(own: Mapping[str, Any]) -> str:
     setting += [f"sampled at {own['sampling']:g}"] if own["sampling"] < 1 else []
     setting += [f"{own['seen']} seen"] if own["seen"] is not None else []
     setting += [f"{own['clients']} honest contributors"] if own["clients"] is not None else []
-    lines, rows = [_title(own), f"  {', '.join(setting)}"], list[tuple[str, str]]()
+    lines, rows = [mechanism_words(own), f"  {', '.join(setting)}"], list[tuple[str, str]]()
     if "points" in own:
         rows += [(f"ε at δ = {point['delta']:g}", _span(point["epsilon"])) for point in own["points"]]
     elif "epsilon" in own:

@@ -93,7 +93,7 @@ def candidate_report(target: Target, found: Candidate) -> dict[str, Any]:
     return {
         "trust": found.trust, "kind": found.kind, "settings": settings_of(found.mechanism),
         "epsilon": found.cost.bounds._asdict(), "proof": found.cost.upper_proof,
-        "bits": {"entropy": found.mechanism.entropy, "sent": found.bits, "sent_is": found.bits_are},
+        "bits": {"entropy": found.entropy, "sent": found.bits, "sent_is": found.bits_are},
         "error": None if error is None else {"total": error.total, **error._asdict()},
         "attackers": {name: None if own is None else own._asdict() for name, own in attackers.items()},
     }  # fmt: skip

@@ -14,7 +14,7 @@ from fedpriv.errors import FedprivError
 from fedpriv.mechanisms import MECHANISMS, NoisySign, settings_of
 from fedpriv.tolerance import Vote
 from simulations.cli._command import JSON, Commands, add_command, option
-from simulations.cli._words import as_real, as_whole, settings_from, settings_words, show_found
+from simulations.cli._words import as_real, as_whole, mechanism_words, settings_from, show_found
 from simulations.cli.account import COMPARED
 
 HELP = """\
@@ -135,7 +135,7 @@ def tolerance_table(found: dict[str, Any]) -> str:
     rows = [(name.replace("_", " "), found[name], proof) for name, proof in found["proof"].items()]
     name_width = max(12, max(len(name) for name, _, _ in rows) + 2)
     width = max(len(_short(value)) for _, value, _ in rows) + 2
-    lines = [_title(found), *_setting(found)]
+    lines = [mechanism_words(found), *_setting(found)]
     lines += [f"  {name:<{name_width}}{_short(value):<{width}}{proof}" for name, value, proof in rows]
     chances = (f"with {each['attackers']:,} attackers {each['probability']:.6f}" for each in found["right"])
     return "\n".join([*lines, f"  {'P(right)':<{name_width}}{', '.join(chances)}; ties are wrong"])
@@ -144,9 +144,12 @@ def tolerance_table(found: dict[str, Any]) -> str:
 def tolerance_comparison(reports: Sequence[dict[str, Any]]) -> str:
     """Several mechanisms in the same vote, a line each: what each survives, by which proof."""
     names = [name for name in reports[0]["proof"] if name != "hoeffding_of_chance"]
-    width = max(len(_title(each)) for each in reports)
+    width = max(len(mechanism_words(each)) for each in reports)
     lines = [*_setting(reports[0]), "  " + " " * width + "".join(f"{name:>12}" for name in names)]
-    lines += [f"  {_title(each):<{width}}" + "".join(f"{_short(each[name]):>12}" for name in names) for each in reports]
+    lines += [
+        f"  {mechanism_words(each):<{width}}" + "".join(f"{_short(each[name]):>12}" for name in names)
+        for each in reports
+    ]
     return "\n".join([*lines, *(f"  {name:<12}{PROOF[name]}" for name in names)])
 
 
@@ -155,11 +158,6 @@ def _setting(found: dict[str, Any]) -> list[str]:
     drawn = f", each voting with probability {found['sampling']:g}" if found["sampling"] < 1 else ""
     honest = f"  {found['honest']:,} honest clients of mean {found['mean']:g}{drawn}"
     return [honest, f"  {found['assumptions']['attackers']}"]
-
-
-def _title(found: dict[str, Any]) -> str:
-    """A mechanism in a line, for the tables of `fedpriv tolerance`."""
-    return f"{found['kind']} {settings_words(found['settings'])}"
 
 
 def _short(value: float | None) -> str:

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from clients.data.identity import data_title, in_words
-from fedpriv.accounting.published.comparisons import published_values
-from fedpriv.accounting.published.discrete import LEMMA_2
+from fedpriv.accounting.published.discrete import LEMMA_2, discrete_published
 from fedpriv.mechanisms import MECHANISMS
 from fedpriv.studies.kinds import RELEASES
 from fedpriv.trust import sums_only
@@ -99,9 +98,9 @@ def privacy_facts(run: Run) -> Rows:
         rows += [("type II error, β", beta_words(own)) for own in [run.spent("beta")] if own]
         if cost["clt"] is not None:
             rows.append(("central limit", f"of the explicit data ε = {cost['clt']:.4g}, {ASYMPTOTIC}"))
-        published = {} if run.account is None else published_values(run.account, run.header["delta"])
-        if (lemma := published.get(LEMMA_2)) is not None:
-            rows.append(("[F] Lemma 2", f"ε = {rounded_up(lemma['epsilon'])} as published, {ASYMPTOTIC}"))
+        for event in run.account.events if run.account is not None and release["sampling"] < 1 else ():
+            if (lemma := discrete_published(event, run.header["delta"]).get(LEMMA_2)) is not None:
+                rows.append(("[F] Lemma 2", f"ε = {rounded_up(lemma['epsilon'])} as published, {ASYMPTOTIC}"))
     return rows
 
 

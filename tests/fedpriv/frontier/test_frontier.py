@@ -170,7 +170,7 @@ def test_the_frontier_holds_what_nothing_beats() -> None:
     def point(bits: float, noise: float) -> Candidate:
         own = Ternary(clip=1, spread=2, scale=4)
         error = MeanError(noise, 0)
-        return Candidate(mechanism=own, trust="local", cost=cost, error=error, bits=bits, bits_are="exact")
+        return Candidate(mechanism=own, trust="local", cost=cost, error=error, entropy=1.0, bits=bits, bits_are="exact")
 
     points = [point(4, 1.0), point(1, 3.0), point(2, 3.0), point(2, 2.0), point(3, 2.5), point(4, 1.5)]
     assert [(each.bits, each.distance) for each in unbeaten_candidates(points)] == [(1, 3.0), (2, 2.0), (4, 1.0)]
