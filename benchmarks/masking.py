@@ -1,7 +1,7 @@
 """A masked sum of 100,000 coordinates of 13 bits, a tenth of the nodes gone after they have shared their secrets.
 
 CPU time of the protocol alone, in one process, without Flower's messages: the nodes work one after the other, and
-*a node* is one node's part of it. Neighbours are as many as `clients.masking._graph` finds safe where a fifth of the
+*a node* is one node's part of it. Neighbours are as many as `fedpriv.masking._graph` finds safe where a fifth of the
 nodes work with the server. Bytes are what one node sends in all four phases and what it is sent, without the model;
 plain is the same vector at the same width without masks. Under 10 s for 50 nodes is asked for.
 """
@@ -13,10 +13,10 @@ from time import process_time
 
 import numpy as np
 
-from clients.masking import masks, member
-from clients.masking.identity import Identity
-from clients.masking.roster import Terms
-from server.rounds.masking import Session
+from fedpriv.masking import masks, member
+from fedpriv.masking.identity import Identity
+from fedpriv.masking.roster import Terms
+from fedpriv.masking.session import Session
 
 DIMENSION, WIDTH, MODEL = 100_000, 13, b"weights"
 

@@ -333,7 +333,7 @@ def attacks(messages: int) -> Iterator[tuple[str, int, Callable[[Random, int, Fo
     """What is attacked, by how many messages, and how: studies, and the phases of a masked sum from both sides."""
     import fuzz_masked
 
-    from clients.masking.node import PHASES as phases
+    from clients.flower.masking import PHASES as phases
 
     each = messages // 10 // len(phases)
     first, more = divmod(messages - 2 * each * len(phases), len(STUDIES))

@@ -1,10 +1,10 @@
 """Masked sums under fire: a malicious node in each phase against the real server, and bodies against the real node.
 
-Part of `tests/fuzz.py`. Against the server (`server.rounds.masked_sums`, `server.rounds.masking`): four nodes run the
+Part of `tests/fuzz.py`. Against the server (`server.rounds.masked_sums`, `fedpriv.masking.session`): four nodes run the
 clients' own code, and what one of them answers in one phase is changed. What must hold: the server raises nothing;
 the sum is the exact one of those in it, or there is none and the reason is said; only by its vector, into which it
 may put what it likes (or by a mask that is not the one it has shared out, which is the same), does a node move a sum.
-Against the node (`clients.masking.node.answered_phase`): the server's words are changed. It answers or refuses in one
+Against the node (`clients.flower.masking.answered_phase`): the server's words are changed. It answers or refuses in one
 line; it never answers one state twice, and never opens a sum of fewer than the study asks for.
 """
 
@@ -24,13 +24,13 @@ import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from flwr.app import ConfigRecord, RecordDict
 
-from clients.masking import member, node, roster, shamir, survivors
-from clients.masking.identity import SIGNATURE, Identity
-from clients.masking.node import PHASES, Ask
+from clients.flower.masking import PHASES, Ask
 from clients.training.cohort import cohort_reply
 from clients.training.prepared import net_of, pool_of
 from fedpriv import wire
 from fedpriv.errors import FedprivError, reason
+from fedpriv.masking import member, node, roster, shamir, survivors
+from fedpriv.masking.identity import SIGNATURE, Identity
 from fedpriv.studies import file as study_file
 from server.rounds.driver import Answer, Task
 from server.rounds.inbox import Inbox

@@ -9,11 +9,11 @@ import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from numpy.typing import NDArray
 
-from clients.masking import keys, masks, member, shamir
-from clients.masking.identity import Identity
-from clients.masking.member import context_of, own_key
-from clients.masking.survivors import SIGNED, SPEAKS
 from fedpriv.errors import FedprivError
+from fedpriv.masking import keys, masks, member, shamir
+from fedpriv.masking.identity import Identity
+from fedpriv.masking.member import context_of, own_key
+from fedpriv.masking.survivors import SIGNED, SPEAKS
 from tests.masked_sums import MODEL, Sum
 
 Members = frozenset[int]

@@ -2,7 +2,7 @@
 
     python tests/masked_cuts.py [--rosters 10000] [--seed 1]
 
-`opened` is exact: `tests/clients/masking/test_masking_attacks.py` holds it against the real state machines, and
+`opened` is exact: `tests/fedpriv/masking/test_masking_attacks.py` holds it against the real state machines, and
 against every choice that a server has on small circles. The search draws rosters of 5 to 1,000 nodes, and on each
 looks for the dropouts by which the fewest clients' messages come out: all pairs of gaps in the circle, several
 circles a roster, the fewest who may sign. Exit code 1 where a sum opens of fewer clients than are charged.
@@ -22,9 +22,9 @@ from random import Random
 
 sys.path.append(str(Path(__file__).resolve().parent.parent))
 
-from clients.masking._graph import Arrangement, arranged
-from clients.masking.roster import Entry, Roster, Terms
 from fedpriv.errors import FedprivError
+from fedpriv.masking._graph import Arrangement, arranged
+from fedpriv.masking.roster import Entry, Roster, Terms
 
 CIRCLES = 4  # that the server tries for each roster, by whom it leaves out or by its colluders' keys
 STARTS = 12  # gaps that a search begins with, where there are more

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from clients.masking import masks, member
-from clients.masking.identity import Identity
-from clients.masking.roster import Terms
+from fedpriv.masking import masks, member
+from fedpriv.masking.identity import Identity
+from fedpriv.masking.roster import Terms
+from fedpriv.masking.session import Session
 from fedpriv.wire import Rejected
-from server.rounds.masking import Session
 
 Change = Callable[[int, bytes], bytes | None]  # what becomes of a member's answer; None: it never arrives
 MODEL = b"weights"

@@ -21,9 +21,9 @@ ORDER = {  # the packages and modules on each landing: each may import those bef
     "fedpriv": (
         "errors", "settings", "_base", "registry", "bounds", "trust", "curves", "randomness", "mechanisms", "packed",
         "accounting", "channel", "records", "tolerance", "population", "certified", "releases", "aggregation",
-        "attacks", "estimation", "studies", "wire", "frontier", "auditing",
+        "attacks", "estimation", "studies", "wire", "masking", "frontier", "auditing",
     ),
-    "clients": ("data", "models", "masking", "robustness", "training", "node", "flower", "app"),
+    "clients": ("data", "models", "robustness", "training", "node", "flower", "app"),
     "server": ("directory", "progress", "rounds", "nodes", "strategy", "app"),
     "simulations": (
         "figures", "report", "flower", "runs", "audit", "certify", "sweep", "reproduce", "cli", "command_line",
@@ -31,7 +31,17 @@ ORDER = {  # the packages and modules on each landing: each may import those bef
 }  # fmt: skip
 LANDINGS = 50  # names directly in the four folders: more than that nobody overlooks
 NOBODY_IMPORTS = {"tests", "benchmarks", "examples", "tools"}
-MATHEMATICS = {"numpy", "scipy", "numba", "llvmlite", "randomgen", "threadpoolctl", "fedpriv", *sys.stdlib_module_names}
+MATHEMATICS = {
+    "numpy",
+    "scipy",
+    "numba",
+    "llvmlite",
+    "randomgen",
+    "threadpoolctl",
+    "cryptography",
+    "fedpriv",
+    *sys.stdlib_module_names,
+}
 SOURCES = [path for room in ROOMS for path in sorted((ROOT / room).rglob("*.py"))]
 DRAWERS = {  # what makes events: what draws what they are charged for, and whoever reads or writes one down in words
     "Event": {
@@ -123,7 +133,7 @@ def forbidden(room: str, module: str) -> str | None:
     if room == "fedpriv" and module.startswith("scipy.stats"):
         return "scipy.stats takes half a second to load: scipy.special has the functions"
     if room == "fedpriv" and top not in MATHEMATICS:
-        return "fedpriv/ uses numpy, scipy, numba, randomgen, threadpoolctl and the standard library only"
+        return "fedpriv/ uses numpy, scipy, numba, randomgen, threadpoolctl, cryptography and the standard library only"
     return None
 
 

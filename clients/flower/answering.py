@@ -23,7 +23,7 @@ from clients.flower.code import code_identity
 from fedpriv.errors import FAULTS, reason
 
 if TYPE_CHECKING:
-    from clients.masking.node import Seal
+    from clients.flower.masking import Seal
     from clients.node.guard import Node
 
 RAW = "bytes"  # how a reply travels: as it is, where Flower's own arrays are wrapped by numpy.save
@@ -66,9 +66,9 @@ def answer_of(node: Node | None, task: Mapping[str, Any]) -> Callable[..., bytes
 
 def _masked(context: Context, node: Node | None, task: Any, arrays: ArrayRecord) -> bytes:
     """A node's bytes in answer to one phase of a masked sum, once its policy has let the study pass."""
-    from clients.masking import node as masked
-    from clients.masking.identity import Identity
-    from clients.masking.once import Marker
+    from clients.flower import masking as masked
+    from fedpriv.masking.identity import Identity
+    from fedpriv.masking.once import Marker
     from fedpriv.studies import file as study_file
     from fedpriv.studies.identity import identity_text
 

@@ -114,7 +114,7 @@ def answer_message(connection: socket.socket) -> None:
 
 def load_everything() -> None:
     """Load all that a worker's answers may need; a rehearsed round uses what is loaded by its first use."""
-    import clients.masking.node
+    import clients.flower.masking
     import clients.training.releasing  # noqa: F401
     from clients.node.policy import total_epsilon
     from fedpriv.studies import file as study_file

@@ -17,12 +17,12 @@ from typing import Annotated, Any, Literal, assert_never, get_args
 
 from clients.data import DATA_SETS
 from clients.data.pool import MOST_CLASSES
-from clients.masking.roster import Owner
 from clients.node import _untrusted as untrusted
 from fedpriv.accounting.account import Account, spent_epsilon
 from fedpriv.accounting.event import Event
 from fedpriv.accounting.ledger import Budget
 from fedpriv.errors import FedprivError, limited, natural, one_of, positive, whole, whole_from
+from fedpriv.masking.roster import Owner
 from fedpriv.mechanisms import MECHANISMS
 from fedpriv.registry import built_kind
 from fedpriv.settings import check_fields

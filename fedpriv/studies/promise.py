@@ -57,7 +57,7 @@ UNTOUCHED = Tracked(Mu(0.0, 0.0, 0.0), Band(LEFT, LEFT))
 def fewest_answers(study: Study) -> int:
     """How many answers a round of a study needs to count: of masked sums those that the certificate is made for.
 
-    Masks (`clients.masking`) give no sum of fewer, so they are counted before anything leaves, whoever answers then.
+    Masks (`fedpriv.masking`) give no sum of fewer, so they are counted before anything leaves, whoever answers then.
     """
     if study.server.fewest is not None:
         return study.server.fewest

@@ -1,4 +1,4 @@
-"""Rounds whose sums nobody sees the parts of: the phases of `server.rounds.masking`, over whoever carries messages."""
+"""Rounds whose sums nobody sees the parts of: `fedpriv.masking.session` over whoever carries its phases' messages."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Protocol
 
 import numpy as np
 
-from clients.masking import vector
-from clients.masking.roster import terms_of
 from fedpriv import wire
 from fedpriv._base.arrays import Numbers
 from fedpriv.errors import FedprivError
+from fedpriv.masking import vector
+from fedpriv.masking.roster import terms_of
+from fedpriv.masking.session import Session
 from fedpriv.studies import file as study_file
 from fedpriv.studies.study import Study
 from fedpriv.trust import sums_only
 from server.rounds.driver import Answer, Driver, Task
-from server.rounds.masking import Session
 
 Take = Callable[[int, bytes], None]  # of a node, what it sent; `Rejected` where it does not fit
 

@@ -43,7 +43,7 @@ from fedpriv.studies import file as study_file
 from fedpriv.studies.study import Kind
 from fedpriv.trust import Local, Sums
 from server.rounds import planned
-from tests.clients.masking.test_masking_once import Deployed
+from tests.fedpriv.masking.test_masking_once import Deployed
 from tests.fedpriv.mechanisms.test_mechanisms import ALL
 
 REFUSAL = f"refused: {UNUSABLE}"

@@ -16,7 +16,7 @@ from flwr.supercore.task_identity import TaskIdentity
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clients.masking.node import PHASES
+from clients.flower.masking import PHASES
 from fedpriv import wire
 from server.nodes import _reason
 from server.rounds.driver import Answer

@@ -20,8 +20,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import load_ssh_private_key, load_ssh_public_key
 
-from clients.masking.identity import Identity
 from clients.node.guard import UNUSABLE
+from fedpriv.masking.identity import Identity
 from fedpriv.studies import file as study_file
 from fedpriv.studies.study import Study
 from server import rounds

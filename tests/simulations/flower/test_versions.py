@@ -23,7 +23,7 @@ MINORS = [f"{LEAST[0]}.{minor}" for minor in range(LEAST[1], MOST[1])]
 INSTALLED = ".".join(version("flwr").split(".")[:2])
 RELIED_ON = [  # what of Flower the project stands on, met by functions and by real processes
     "tests/server/test_nodes.py",
-    "tests/clients/masking/test_masking_flower.py",
+    "tests/clients/flower/test_masking_flower.py",
     "tests/simulations/flower/test_flower.py",
 ]
 

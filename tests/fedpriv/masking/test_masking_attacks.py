@@ -16,12 +16,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clients.masking import _graph as graph
-from clients.masking import member
-from clients.masking._graph import Arrangement
-from clients.masking.roster import Owner
-from clients.masking.survivors import SIGNED
 from fedpriv.errors import FedprivError
+from fedpriv.masking import _graph as graph
+from fedpriv.masking import member
+from fedpriv.masking._graph import Arrangement
+from fedpriv.masking.roster import Owner
+from fedpriv.masking.survivors import SIGNED
 from tests.lying_server import LyingSum, known
 from tests.masked_cuts import Circle, Setting, Told, opened, searched, smallest, those, weaker
 from tests.masked_sums import terms

@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from clients.masking import masks
-from clients.masking.masks import Residues
 from fedpriv import wire
 from fedpriv._base.arrays import Numbers
+from fedpriv.masking import masks
+from fedpriv.masking.masks import Residues
 from fedpriv.mechanisms import Mechanism
 from fedpriv.packed.symbols import whole_numbers
 from fedpriv.studies.study import Study

@@ -13,9 +13,9 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Error, Message, 
 from flwr.supercore.task_identity import TaskIdentity
 
 from clients.flower import answering
-from clients.masking import node as masked
-from clients.masking.identity import Identity
+from clients.flower import masking as masked
 from fedpriv.errors import FedprivError
+from fedpriv.masking.identity import Identity
 from fedpriv.studies import file as study_file
 from fedpriv.studies import promise as guarantee
 from fedpriv.studies.calibrating import calibrated_study

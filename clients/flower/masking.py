@@ -17,13 +17,13 @@ import numpy as np
 from flwr.app import ConfigRecord, RecordDict
 from numpy.typing import NDArray
 
-from clients.masking import member, vector
-from clients.masking.identity import Identity
-from clients.masking.member import State
-from clients.masking.once import Marker
-from clients.masking.roster import Owner, Terms, hosted_clients, terms_of
 from fedpriv._base.arrays import Numbers
 from fedpriv.errors import FedprivError
+from fedpriv.masking import member, vector
+from fedpriv.masking.identity import Identity
+from fedpriv.masking.member import State
+from fedpriv.masking.once import Marker
+from fedpriv.masking.roster import Owner, Terms, hosted_clients, terms_of
 from fedpriv.studies.study import Study
 from fedpriv.trust import sums_only
 

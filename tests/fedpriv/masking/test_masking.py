@@ -18,13 +18,13 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy.stats import hypergeom
 
-from clients.masking import _graph as graph
-from clients.masking import keys, masks, member, shamir
-from clients.masking._graph import arranged
-from clients.masking.identity import SIGNATURE, UNSIGNED, Identity
-from clients.masking.roster import Entry, Roster
-from clients.masking.survivors import SIGNED, SPEAKS
 from fedpriv.errors import FedprivError
+from fedpriv.masking import _graph as graph
+from fedpriv.masking import keys, masks, member, shamir
+from fedpriv.masking._graph import arranged
+from fedpriv.masking.identity import SIGNATURE, UNSIGNED, Identity
+from fedpriv.masking.roster import Entry, Roster
+from fedpriv.masking.survivors import SIGNED, SPEAKS
 from fedpriv.wire import Rejected
 from tests.masked_sums import MODEL, Sum, terms
 

@@ -21,15 +21,15 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, Context, RecordDict
 
 from clients.flower import answering
 from clients.flower.code import code_identity
-from clients.masking import once, vector
-from clients.masking.once import Marker
-from clients.masking.roster import hosted_clients, terms_of
-from clients.masking.survivors import SIGNED, SPEAKS
 from clients.node.policy import Policy, Refused, read_policy
 from fedpriv.accounting.ledger import Budget
 from fedpriv.errors import FedprivError
+from fedpriv.masking import once, vector
+from fedpriv.masking.once import Marker
+from fedpriv.masking.roster import hosted_clients, terms_of
+from fedpriv.masking.session import Session
+from fedpriv.masking.survivors import SIGNED, SPEAKS
 from fedpriv.studies import file as study_file
-from server.rounds.masking import Session
 
 NODES, OWN = 5, 8
 STUDY = """

@@ -14,12 +14,12 @@ from hashlib import sha256
 
 import numpy as np
 
-from clients.masking import keys, masks, shamir, survivors
-from clients.masking.identity import Identity
-from clients.masking.masks import Residues
-from clients.masking.roster import Owner, Roster, Terms
-from clients.masking.survivors import SIGNED, Survivors
 from fedpriv.errors import FedprivError
+from fedpriv.masking import keys, masks, shamir, survivors
+from fedpriv.masking.identity import Identity
+from fedpriv.masking.masks import Residues
+from fedpriv.masking.roster import Owner, Roster, Terms
+from fedpriv.masking.survivors import SIGNED, Survivors
 
 SEALED = 2 * shamir.SHARE + keys.SEALED  # a share of each secret, on its way
 COMMITMENT = 32  # bytes: SHA-256's

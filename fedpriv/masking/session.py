@@ -14,10 +14,11 @@ from itertools import chain, pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from clients.masking import keys, masks, shamir
-from clients.masking.identity import SIGNATURE
-from clients.masking.masks import Residues
-from clients.masking.member import (
+from fedpriv.errors import FedprivError
+from fedpriv.masking import keys, masks, shamir
+from fedpriv.masking.identity import SIGNATURE
+from fedpriv.masking.masks import Residues
+from fedpriv.masking.member import (
     COMMITMENT,
     SEALED,
     context_of,
@@ -25,9 +26,8 @@ from clients.masking.member import (
     seed_commitment,
     wards_of,
 )
-from clients.masking.roster import Entry, Roster, Terms
-from clients.masking.survivors import SIGNED, SPEAKS
-from fedpriv.errors import FedprivError
+from fedpriv.masking.roster import Entry, Roster, Terms
+from fedpriv.masking.survivors import SIGNED, SPEAKS
 from fedpriv.wire import Rejected
 
 _PARTS = (0, keys.KEY, 2 * keys.KEY, 2 * keys.KEY + SIGNATURE)  # of what a member advertises

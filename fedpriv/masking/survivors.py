@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from clients.masking.identity import SIGNATURE, Identity
-from clients.masking.roster import Roster
 from fedpriv.errors import FedprivError
+from fedpriv.masking.identity import SIGNATURE, Identity
+from fedpriv.masking.roster import Roster
 
 SPEAKS = np.dtype([("member", "<u4"), ("clients", "<u4")])  # one that survives
 SIGNED = np.dtype([("member", "<u4"), ("signature", f"V{SIGNATURE}")])  # one that has signed

@@ -13,10 +13,10 @@ from hashlib import sha256
 
 import numpy as np
 
-from clients.masking import _graph as graph
-from clients.masking.identity import SIGNATURE, UNSIGNED
-from clients.masking.keys import KEY
 from fedpriv.errors import FedprivError
+from fedpriv.masking import _graph as graph
+from fedpriv.masking.identity import SIGNATURE, UNSIGNED
+from fedpriv.masking.keys import KEY
 from fedpriv.studies.promise import fewest_answers
 from fedpriv.studies.study import Study
 
