@@ -43,8 +43,12 @@ endef
 	$(BIN)/python -m compileall -q fedpriv clients server simulations
 	@touch $@
 
+# What is there already makes the list of what is to be there: a new dependency must not be installed first.
+.venv/bin/uv:
+	$(MAKE) install
+
 # Versions stay as they are where pyproject.toml still allows them; UPGRADE=1 takes the newest.
-constraints: install ## renew constraints.txt after a change of the dependencies in pyproject.toml (UPGRADE=1: newest versions)
+constraints: | .venv/bin/uv ## renew constraints.txt after a change of the dependencies in pyproject.toml (UPGRADE=1: newest versions)
 	sed 's/+.*//' .venv/torch.txt > .venv/torch-anywhere.txt
 	$(BIN)/uv pip compile pyproject.toml --extra dev --extra docs --universal --generate-hashes --quiet --no-header \
 	  --no-annotate $(if $(UPGRADE),--upgrade) --constraint .venv/torch-anywhere.txt --output-file constraints.txt
