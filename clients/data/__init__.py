@@ -5,16 +5,16 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any, ClassVar, Protocol
 
 from clients.data import idx, reading
 from clients.data.idx import FOUR_FILES
-from clients.data.pool import Classes, Divide, Pool, Subtract
-from fedpriv.errors import FedprivError, natural, whole, whole_from
+from clients.data.pool import Classes, Divide, Labels, Pool, Subtract
+from fedpriv.errors import FedprivError, at_least_zero, natural, real, whole, whole_from
 from fedpriv.registry import Registry
 from fedpriv.settings import check_fields
 
-__all__ = ["DATA_SETS", "Arrays", "Data", "Digits", "Hub", "Idx", "Pool", "Synthetic"]
+__all__ = ["DATA_SETS", "Arrays", "Data", "Digits", "Hub", "Idx", "Linear", "Pool", "Synthetic"]
 
 DEBIAN = Path("/usr/share/datasets/fashion-mnist")
 
@@ -108,16 +108,19 @@ class Arrays:
     divide: Divide = 1.0
     subtract: Subtract = 0.0
     classes: Classes = None
+    labels: Labels = "classes"
 
     def __post_init__(self) -> None:
         _fill_path(self)
         check_fields(self)
+        _check_classes(self)
 
     def load(self) -> Pool:
         """The directory's .npy files as a study's pool, checked; x stays on disk if rows are stored in one piece."""
         folder = Path(self.resolved().path)
         stamp = reading.files_stamp(folder / name for name in reading.NPY)
-        return reading.read_arrays(folder, stamp, self.held_out, self.divide, self.subtract, self.classes)
+        held = self.held_out
+        return reading.read_arrays(folder, stamp, held, self.divide, self.subtract, self.classes, self.labels)
 
     def resolved(self) -> Arrays:
         """The choice with its directory's path in full, for workers that run in other directories."""
@@ -143,6 +146,7 @@ class Hub:
     divide: Divide = 255.0
     subtract: Subtract = 0.0
     classes: Classes = None
+    labels: Labels = "classes"
 
     def __post_init__(self) -> None:
         for name in ("name", "subset", "revision", "features", "label", "train", "test"):
@@ -150,13 +154,14 @@ class Hub:
             if (value is not None or name not in ("subset", "revision")) and not (isinstance(value, str) and value):
                 raise FedprivError(f"{name} must be a word, got {value!r}")
         check_fields(self)
+        _check_classes(self)
 
     def load(self) -> Pool:
         """Two splits of the hub's set as a study's pool, one to train on and one held out, checked."""
         columns, splits = (self.features, self.label), (self.train, self.test)
         name = self.resolved().name
         return reading.read_hub(
-            name, self.subset, self.revision, columns, splits, self.divide, self.subtract, self.classes
+            name, self.subset, self.revision, columns, splits, self.divide, self.subtract, self.classes, self.labels
         )
 
     def resolved(self) -> Hub:
@@ -201,7 +206,46 @@ class Synthetic:
         """None: blobs are drawn, so a run's files name no place that its data lie in."""
 
 
-DATA_SETS = Registry("data set", Data, (Digits, Idx, Arrays, Hub, Synthetic), optional=["resolved"])
+@dataclass(frozen=True)
+class Linear:
+    """Labels that are numbers: one seeded direction of Gaussian features, of variance 1, and noise; for trying."""
+
+    records: Annotated[int, whole, "records to train on"] = 1000
+    features: Annotated[int, whole, "numbers a record"] = 20
+    deviation: Annotated[float, real, at_least_zero, "of the noise on a label"] = 0.1
+    held_out: Annotated[int, whole, "records that nobody trains on: R² is measured on them"] = 200
+    seed: Annotated[int, natural, "what they are drawn from"] = 0
+
+    labels: ClassVar = "numbers"
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+    def load(self) -> Pool:
+        """Records along a line, drawn from the seed, as a study's pool: `records` to train on, `held_out` others.
+
+        >>> pool = Linear(records=6, features=2).load()
+        >>> pool.y.dtype.name, pool.classes, pool.outputs
+        ('float32', 0, 1)
+        """
+        return reading.linear_numbers(self.records, self.features, self.deviation, self.held_out, self.seed)
+
+    def resolved(self) -> Linear:
+        """Itself, in any process: its records have no path to write out."""
+        return self
+
+    @property
+    def where(self) -> None:
+        """None: its records are drawn, so a run's files name no place that they lie in."""
+
+
+DATA_SETS = Registry("data set", Data, (Digits, Idx, Arrays, Hub, Synthetic, Linear), optional=["resolved"])
+
+
+def _check_classes(data: Arrays | Hub) -> None:
+    """Refuse a number of classes for labels that are numbers."""
+    if data.labels == "numbers" and data.classes is not None:
+        raise FedprivError(f'classes = {data.classes} and labels = "numbers": give one of them')
 
 
 def _fill_path(data: Any) -> None:

@@ -60,8 +60,8 @@ PUBLISHED = {
 
 
 def data_identity(kind: str, pool: Pool) -> Line:
-    """What a run's records say of its data (size, classes, digest): nothing of the machine, or of where they lie."""
-    absent = np.flatnonzero(np.bincount(pool.y, minlength=pool.classes) == 0)
+    """What a run's records say of its data (size, classes, digest; 0 classes where labels are numbers): not where."""
+    absent = np.flatnonzero(np.bincount(pool.y, minlength=pool.classes) == 0) if pool.classes else pool.y[:0]
     return {
         "kind": kind, "shape": list(pool.shape), "records": len(pool), "held_out": len(pool.y_test),
         "classes": pool.classes, "classes_absent": len(absent), "absent": absent[:FIRST].tolist(),
@@ -123,7 +123,7 @@ def in_words(data: Mapping[str, Any], where: str | None = None) -> str:
     named = f"{known}: " if known else ""
     shape = " × ".join(map(str, data["shape"])) + " features" * (len(data["shape"]) == 1)
     place = f" from {where}" if where else ""
-    classes = f"{data['classes']:,} classes"
+    classes = f"{data['classes']:,} classes" if data["classes"] else "labels that are numbers"
     if data["classes_absent"]:
         more = data["classes_absent"] - len(data["absent"])
         classes += f" (none of {_runs_words(data['absent'])}{f' and {more:,} more' if more else ''})"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,10 +32,10 @@ class Pool:
     """
 
     x: Stored  # features to train on as they are stored, (records, *shape)
-    y: Numbers  # their labels, from 0 to below `classes`
+    y: Stored  # their labels: class numbers, int64 from 0 to below `classes`; or numbers, float32
     x_test: Features  # held-out features as a model sees them
-    y_test: Numbers  # their labels
-    classes: int
+    y_test: Stored  # their labels
+    classes: int  # 0 where labels are numbers
     divide: float  # public constants, not worked out from the data
     subtract: float
     held: Stored | None = None  # held-out features as they are stored; None where nobody stored them otherwise
@@ -46,11 +46,16 @@ class Pool:
         """The shape of one training record, for which a study's model is built."""
         return self.x.shape[1:]
 
+    @property
+    def outputs(self) -> int:
+        """How many outputs a study's model has for these labels: one a class, or one where they are numbers."""
+        return self.classes or 1
+
     def __len__(self) -> int:
         """How many records there are to train on, those held out aside."""
         return len(self.y)
 
-    def batch(self, indices: Numbers, out: Features | None = None) -> tuple[Features, Numbers]:
+    def batch(self, indices: Numbers, out: Features | None = None) -> tuple[Features, Stored]:
         """A cohort's batch: the records of those numbers as a model sees them, (clients, records, *shape), and labels.
 
         Into `out` where it is given, unless they stand one after another as the model wants them: then where they are.
@@ -120,12 +125,16 @@ Classes = Annotated[
     limited(most=MOST_CLASSES),
     "how many classes there are, where labels do not say; one more than the largest if not given",
 ]
+Labels = Annotated[Literal["classes", "numbers"], "what labels are: class numbers from 0, or numbers of any kind"]
 
 
-def pool_of(training: Records, held_out: Records, divide: float, subtract: float, classes: int | None = None) -> Pool:
+def pool_of(
+    training: Records, held_out: Records, divide: float, subtract: float,
+    classes: int | None = None, labels: Labels = "classes",
+) -> Pool:  # fmt: skip
     """The pool of a data set just read, for a study: every value and label checked, or refused in one line.
 
-    Labels are class numbers. There are as many classes as are said, else one more than the largest label.
+    Of class numbers there are as many classes as are said, else one more than the largest label.
     """
     for records in (training, held_out):
         _check_features(records, divide, subtract)
@@ -134,8 +143,10 @@ def pool_of(training: Records, held_out: Records, divide: float, subtract: float
             f"{held_out.x_name}: records of shape {held_out.x.shape[1:]}, "
             f"where those of {training.x_name} have {training.x.shape[1:]}"
         )
-    y, y_test = (_labels(records) for records in (training, held_out))
-    if classes is None:
+    y, y_test = (checked_labels(records, labels) for records in (training, held_out))
+    if labels == "numbers":
+        classes = 0
+    elif classes is None:
         classes = _counted(training, held_out, y, y_test)
     else:
         _check_below(training, y, classes)
@@ -211,17 +222,26 @@ def _check_values(records: Records, divide: float, subtract: float) -> None:
         )
 
 
-def _labels(records: Records) -> Numbers:
-    """A data set's labels as int64; refused where one is no class number 0, 1, 2, …."""
+def checked_labels(records: Records, labels: Labels) -> Stored:
+    """A data set's labels as int64, refused where one is no class number 0, 1, 2, …; numbers as float32, if finite."""
     y = records.y
     if y.dtype.kind not in "fiub":
-        raise FedprivError(f"{records.y_name}: labels must be whole numbers from 0, got {y.dtype}")
+        kinds = "numbers" if labels == "numbers" else "whole numbers from 0"
+        raise FedprivError(f"{records.y_name}: labels must be {kinds}, got {y.dtype}")
+    if labels == "numbers":
+        with np.errstate(over="ignore"):
+            found = y.astype(np.float32)
+        if not (finite := np.isfinite(found)).all():
+            place = int(np.argmin(finite))
+            raise FedprivError(f"{records.y_name}: label {place} is {y[place]}, and float32 must hold it, finite")
+        return found
     with np.errstate(invalid="ignore"):
         wrong = ~((y >= 0) & (y < MOST_CLASSES) & (np.floor(y) == y))
     if wrong.any():
         place = int(np.argmax(wrong))
         raise FedprivError(
-            f"{records.y_name}: label {place} is {y[place]}; labels are class numbers 0, 1, 2, … below {MOST_CLASSES}"
+            f"{records.y_name}: label {place} is {y[place]}; labels are class numbers 0, 1, 2, … below {MOST_CLASSES}, "
+            'unless the data set says labels = "numbers"'
         )
     return y.astype(np.int64)
 
@@ -230,12 +250,12 @@ def own_pool(training: Records, divide: float, subtract: float, classes: int) ->
     """The pool of a node's own training records: each is checked by itself, and nothing is told from all of them.
 
     How many there are, which classes occur and what is held out says something of each record. So there may be none,
-    the labels of a few classes only, and no test set.
+    the labels of a few classes only, and no test set. `classes` is 0 where labels are numbers.
     """
     if len(training.x) or len(training.y) or training.x.ndim < 2:
         _check_features(training, divide, subtract)
-    y = _labels(training)
-    if (wrong := y >= classes).any():
+    y = checked_labels(training, "classes" if classes else "numbers")
+    if classes and (wrong := y >= classes).any():
         place = int(np.argmax(wrong))
         raise FedprivError(
             f"{training.y_name}: record {place} has label {y[place]}, and this node's policy says classes = {classes}: "

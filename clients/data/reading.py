@@ -13,7 +13,7 @@ from zipfile import BadZipFile
 import numpy as np
 
 from clients.data.idx import IdxFiles, read_idx
-from clients.data.pool import Pool, Records, Stored, pool_of
+from clients.data.pool import Labels, Pool, Records, Stored, pool_of
 from fedpriv._base.arrays import Numbers
 from fedpriv.errors import FedprivError, nearest_hint, reason
 from fedpriv.randomness.streams import stream
@@ -71,18 +71,19 @@ def read_idx_folder(files: IdxFiles, stamp: Stamp, divide: float, subtract: floa
 
 @lru_cache(maxsize=4)
 def read_arrays(
-    folder: Path, stamp: Stamp, held_out: int | None, divide: float, subtract: float, classes: int | None = None
-) -> Pool:
+    folder: Path, stamp: Stamp, held_out: int | None, divide: float, subtract: float,
+    classes: int | None = None, labels: Labels = "classes",
+) -> Pool:  # fmt: skip
     """A study's `Arrays` as a pool, from a directory's .npy files; kept in the process while `stamp` is the same."""
     apart = (folder / "x_test.npy").exists() or (folder / "y_test.npy").exists()
     if apart and held_out is not None:
         raise FedprivError(f"{folder} holds x_test.npy or y_test.npy: leave out held_out, or remove them")
     training = _npy(folder, "x.npy", "y.npy")
     if apart:
-        return pool_of(training, _npy(folder, "x_test.npy", "y_test.npy"), divide, subtract, classes)
+        return pool_of(training, _npy(folder, "x_test.npy", "y_test.npy"), divide, subtract, classes, labels)
     if held_out is None:
         raise FedprivError(f"{folder} holds no x_test.npy and y_test.npy: add them, or say how many are held_out")
-    return pool_of(*_parted(training, held_out), divide, subtract, classes)
+    return pool_of(*_parted(training, held_out), divide, subtract, classes, labels)
 
 
 def _parted(records: Records, held_out: int) -> tuple[Records, Records]:
@@ -92,7 +93,7 @@ def _parted(records: Records, held_out: int) -> tuple[Records, Records]:
         raise FedprivError(f"{x_name}: held_out must be below its {len(x)} records, got {held_out}")
     if y.ndim == 1 and y.dtype.kind in "fiub" and y[0] < y[-1] and (y[1:] >= y[:-1]).all():
         raise FedprivError(
-            f"{y_name} is sorted, so the last {held_out} are of the last classes only: shuffle both files"
+            f"{y_name} is sorted, so the last {held_out} are of the last labels only: shuffle both files"
         )
     last = Records(x[-held_out:], y[-held_out:], x_name, y_name)
     return Records(x[:-held_out], y[:-held_out], x_name, y_name), last
@@ -121,11 +122,11 @@ def mapped_array(path: Path) -> Stored:
 @lru_cache(maxsize=4)
 def read_hub(
     name: str, subset: str | None, revision: str | None, columns: tuple[str, str], splits: tuple[str, str],
-    divide: float, subtract: float, classes: int | None = None,
+    divide: float, subtract: float, classes: int | None = None, labels: Labels = "classes",
 ) -> Pool:  # fmt: skip
     """A study's `Hub` data as a pool: two splits of a set on the hub, (train, test), in the order they are stored."""
     training, held_out = hub_splits(name, subset, revision, columns, splits)
-    return pool_of(training, held_out, divide, subtract, classes)
+    return pool_of(training, held_out, divide, subtract, classes, labels)
 
 
 def hub_splits(
@@ -175,3 +176,22 @@ def synthetic_blobs(records: int, features: int, classes: int, held_out: int, se
     except (MemoryError, ValueError, OverflowError) as error:  # past what an array can hold
         raise FedprivError(f"{records} records of {features} features do not fit into memory ({error})") from None
     return pool_of(*halves, divide=1.0, subtract=0.0)
+
+
+@lru_cache(maxsize=4)
+def linear_numbers(records: int, features: int, deviation: float, held_out: int, seed: int) -> Pool:
+    """A study's `Linear` data as a pool: labels lie along a seeded direction of Gaussian features, and noise."""
+    direction = stream(seed, "linear direction").standard_normal(features) / features**0.5
+
+    def drawn(purpose: str, count: int) -> Records:
+        """`count` records along the same direction, drawn for one purpose: training, or held out."""
+        rng = stream(seed, purpose)
+        x = rng.standard_normal((count, features))
+        y = x @ direction + deviation * rng.standard_normal(count)
+        return Records(x.astype(np.float32), y, "linear", "linear")
+
+    try:
+        halves = drawn("linear training", records), drawn("linear held out", held_out)
+    except (MemoryError, ValueError, OverflowError) as error:  # past what an array can hold
+        raise FedprivError(f"{records} records of {features} features do not fit into memory ({error})") from None
+    return pool_of(*halves, divide=1.0, subtract=0.0, labels="numbers")

@@ -12,12 +12,12 @@ from copy import deepcopy
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy
 
 from clients.models import per_record
 from clients.models._training_noise import keys_of, noisy_layers
 from clients.models.arrays import Counts, Floats, Keys, Labels
 from clients.models.gradients import Failures, Losses, Prepare
+from clients.models.losses import CrossEntropy, Loss, is_shipped, record_losses
 from clients.models.memory import Scratch, aligned_zeros
 from fedpriv.errors import FAULTS, FedprivError, reason
 
@@ -26,6 +26,7 @@ class Autograd:
     """A module whose trainable parameters are views of one vector. See `clients.models.gradients.Engine`."""
 
     chunk = 32  # clients at once; here it changes nothing
+    loss: Loss = CrossEntropy()
 
     def __init__(self, module: nn.Module, prepare: Prepare = lambda x: x) -> None:
         """`prepare` brings records (records, *shape) into the form the module takes.
@@ -72,7 +73,8 @@ class Autograd:
                     continue
                 try:
                     self._reset(weights[row], train=True)
-                    loss = cross_entropy(self._module(self._inputs(x[row, own])), torch.from_numpy(y[row, own]))
+                    outputs = self._module(self._inputs(x[row, own]))
+                    loss = record_losses(self.loss, outputs, torch.from_numpy(y[row, own])).mean()
                     found = torch.autograd.grad(loss, self._parameters, materialize_grads=True)
                     torch.cat([gradient.reshape(-1) for gradient in found], out=out[row])
                     losses[row] = loss.item()
@@ -83,7 +85,8 @@ class Autograd:
 
     def each(self, x: Floats, y: Labels, out: Tensor) -> None:
         """Every record's own gradient into `out` (records, d), for releases: layers in a row in blocks, else singly."""
-        noisy, together = noisy_layers(self._module), per_record.has_record_gradients(self._module)
+        noisy = noisy_layers(self._module)
+        together = is_shipped(self.loss) and per_record.has_record_gradients(self._module)
         keys = np.zeros(len(x), np.int64) if together and not noisy else keys_of(self._weights[0], x)
         if not together:
             self.rows(x[:, None], y[:, None], out, keys, None)
@@ -91,7 +94,7 @@ class Autograd:
         self._reset(self._weights[0], train=True)
         size = per_record.block_size(out.shape[1])
         inputs, rows = self._scratch("records", size, *x.shape[1:]), self._scratch("rows", size, out.shape[1])
-        labels = self._scratch("labels", size, dtype=np.int64)
+        labels = self._scratch("labels", size, dtype=y.dtype)
         for start in range(0, len(x), size):
             count = len(x[start : start + size])
             inputs[:count], labels[:count] = (
@@ -101,7 +104,7 @@ class Autograd:
             for layer in noisy:
                 layer.keys = np.resize(keys[start : start + count], size).tolist()
             whole = out[start : start + size] if count == size else rows
-            per_record.record_gradients(self._module, self.prepare(inputs), labels, whole)
+            per_record.record_gradients(self._module, self.loss, self.prepare(inputs), labels, whole)
             if count < size:
                 out[start:] = rows[:count]
         for layer in noisy:

@@ -15,11 +15,14 @@ from math import gcd, lcm
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from clients.models.arrays import Counts, Floats, Keys, Labels
 from clients.models.gradients import Failures, Losses, Prepare, block_slices
+from clients.models.losses import CrossEntropy, Loss, is_shipped, record_losses
 from clients.models.memory import LINE, Scratch, whole_lines
+from fedpriv.errors import FAULTS, reason
 
 _GROUP = 32  # records evaluated in one product
 
@@ -71,6 +74,8 @@ def fastest_chunk(dimension: int) -> int:
 class Dense:
     """Dense layers with ReLU between them, none for a logistic regression. See `clients.models.gradients.Engine`."""
 
+    loss: Loss = CrossEntropy()
+
     def __init__(self, layers: list[Layer]) -> None:
         """For records of any shape that, taken flat, fit the first layer."""
         self._layers, self._classes = layers, layers[-1].outputs
@@ -92,20 +97,23 @@ class Dense:
     def rows(
         self, x: Floats, y: Labels, out: Tensor, keys: Keys | None, counts: Counts | None
     ) -> tuple[Losses, Failures]:
-        """Clients' gradients of a dense net into the rows of `out`, and losses; nothing is random and nothing fails."""
+        """Clients' gradients of a dense net into the rows of `out`, and losses; only a loss of one's own may fail."""
         if len(x) == 1:  # goes twice: a batch of one matrix and one column takes another kernel, with other bits
             twice = self._scratch("twice", 2, out.shape[1])
             both = None if counts is None else counts.repeat(2)
             pair, failures = self.rows(x.repeat(2, 0), y.repeat(2, 0), twice, None, both)
             out.copy_(twice[:1])
-            return pair[:1], failures
+            return pair[:1], {row: why for row, why in failures.items() if row == 0}
         seen, logits = self._forward(x)
+        if self.loss != CrossEntropy():
+            judged = self._judged(logits, y, counts)
+            self._back(logits, seen, out)
+            return judged
         chances = torch.log_softmax(logits[:, : self._classes], 1)
         labels = torch.from_numpy(y)[:, None]
         shares: Tensor | float = 1 / y.shape[1]  # what each record counts for
-        if counts is not None:  # 1/n for the first n, which are the client's own, nothing for the rest
-            own = np.arange(y.shape[1]) < counts[:, None]
-            shares = torch.from_numpy(own / np.maximum(counts, 1)[:, None])[:, None]
+        if counts is not None:
+            shares = torch.from_numpy(_shares(y, counts))[:, None]
         losses = chances.gather(1, labels).double().mul_(shares).sum((1, 2)).neg_()
         errors = logits  # their memory serves again; the padding is zero already
         torch.exp(chances, out=errors[:, : self._classes])
@@ -113,6 +121,33 @@ class Dense:
         errors.mul_(shares if isinstance(shares, float) else shares.float())
         self._back(errors, seen, out)
         return losses.numpy(), {}
+
+    def _judged(self, logits: Tensor, y: Labels, counts: Counts | None) -> tuple[Losses, Failures]:
+        """Clients' losses other than the plain cross entropy, by autograd; `logits` become errors, but for padding.
+
+        Somebody's own may do anything, with what the records of several clients have in common even: it sees those of
+        one client alone.
+        """
+        failures, errors = Failures(), logits[:, : self._classes].transpose(1, 2)  # (clients, records, classes)
+        outputs, labels = errors.clone(memory_format=torch.contiguous_format).requires_grad_(), torch.from_numpy(y)
+        numbers = np.full(len(y), y.shape[1]) if counts is None else counts
+        shares, losses = torch.from_numpy(_shares(y, numbers)).float(), np.zeros(len(y))
+        with torch.enable_grad():
+            if is_shipped(self.loss):
+                found = record_losses(self.loss, outputs.flatten(0, 1), labels.flatten()).view(y.shape) * shares
+                errors.copy_(torch.autograd.grad(found.sum(), outputs)[0])
+                return found.detach().double().sum(1).numpy(), failures
+            errors.zero_()
+            for row in map(int, np.flatnonzero(numbers)):
+                own = slice(int(numbers[row]))
+                mine = outputs[row, own].detach().clone().requires_grad_()
+                try:
+                    loss = record_losses(self.loss, mine, labels[row, own]).mean()
+                    errors[row, own] = torch.autograd.grad(loss, mine)[0]
+                    losses[row] = loss.item()
+                except FAULTS as error:
+                    failures[row] = reason(error)
+        return losses, failures
 
     def each(self, x: Floats, y: Labels, out: Tensor) -> None:
         """Every record's own gradient into `out` (records, d), for releases: as of clients with one record each."""
@@ -182,6 +217,11 @@ class Dense:
     def where_records_meet(self) -> str:
         """Nowhere in a dense net, so "": each record is a column of its own, and no release is refused."""
         return ""
+
+
+def _shares(y: Labels, counts: Counts) -> NDArray[np.float64]:
+    """What each record of uneven clients counts for: 1/n of the first n, which are its client's own, 0 of the rest."""
+    return (np.arange(y.shape[1]) < counts[:, None]) / np.maximum(counts, 1)[:, None]
 
 
 def _matrices_in(rows: Tensor, layer: Layer) -> Tensor:

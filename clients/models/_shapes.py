@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 
 from clients.models.arrays import Floats
-from fedpriv.errors import FedprivError, natural, whole, whole_from
+from fedpriv.errors import FedprivError, natural, whole
 from fedpriv.randomness.streams import stream
 
 Place = Literal["input", "first layer"]  # where noise is added in training
@@ -49,10 +49,10 @@ def kaiming_uniform(sizes: Sequence[tuple[int, ...]], seed: int) -> Floats:
 
 
 def check_sizes(shape: tuple[int, ...], classes: int, seed: int) -> None:
-    """Refuse a shape of records, a number of classes or a seed that no study's model is built from."""
+    """Refuse a shape of records, a number of classes (1 for a number) or a seed that no model is built from."""
     if not isinstance(shape, tuple) or not shape:
         raise FedprivError(f"shape must be a tuple of at least one size, got {shape!r}")
     for size in shape:
         whole(shape=size)
-    whole_from(2)(classes=classes)
+    whole(classes=classes)
     natural(seed=seed)

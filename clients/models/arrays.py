@@ -10,7 +10,7 @@ from numpy.typing import DTypeLike, NDArray
 from fedpriv.errors import FedprivError
 
 Floats = NDArray[np.float32]
-Labels = NDArray[np.int64]
+Labels = NDArray[np.int64 | np.float32]  # class numbers, or numbers
 Keys = NDArray[np.int64]
 Counts = NDArray[np.int64]
 
@@ -20,6 +20,7 @@ class Sizes(Protocol):
 
     shape: tuple[int, ...]  # of one record
     classes: int
+    label_type: np.dtype[Any]  # int64 of classes, float32 of numbers
     dimension: int  # the number of weights
 
 
@@ -29,7 +30,7 @@ def check_arrays(
     """Refuse arrays of the wrong type or shape for the gradients of clients, before a net computes any."""
     check_array("weights", weights, np.float32, (model.dimension,))
     _check_inputs(x, ("clients", "records"), model.shape)
-    check_array("y", y, np.int64, x.shape[:2])
+    check_array("y", y, model.label_type, x.shape[:2])
     check_array("out", out, np.float32, (len(x), model.dimension))
     if not out.flags.writeable or (out.size and out.strides[1] != out.itemsize):
         raise FedprivError("out must be writable, with each row in one piece")
@@ -45,8 +46,8 @@ def check_records(model: Sizes, weights: Floats, x: Floats, y: Labels) -> None:
     """Refuse arrays of the wrong type or shape, or labels beyond the classes, before a net's accuracy is measured."""
     check_array("weights", weights, np.float32, (model.dimension,))
     _check_inputs(x, ("records",), model.shape)
-    check_array("y", y, np.int64, x.shape[:1])
-    if not (y.min() >= 0 and y.max() < model.classes):
+    check_array("y", y, model.label_type, x.shape[:1])
+    if y.dtype == np.int64 and not (y.min() >= 0 and y.max() < model.classes):
         raise FedprivError(f"y must be in 0 to {model.classes - 1}, got {y.min()} to {y.max()}")
 
 

@@ -7,7 +7,8 @@ A client's row is the same bits whoever shares its block, wherever it stands in 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Protocol
+from math import nan
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from clients.models.arrays import Counts, Floats, Keys, Labels, check_arrays, check_records
+from clients.models.losses import Loss, record_losses
 from clients.models.memory import Scratch
 from fedpriv.errors import FAULTS, FedprivError, positive, reason
 
@@ -33,6 +35,7 @@ class Engine(Protocol):
 
     chunk: int  # clients at once that were found fastest
     prepare: Prepare  # brings records (records, *shape) into the form that its module takes
+    loss: Loss  # of a record; the plain cross entropy until a study says otherwise
 
     def load(self, weights: Tensor) -> None:
         """Take the weights under which gradients or logits come next: (1, d) for all clients, or (clients, d)."""
@@ -61,6 +64,7 @@ class Net:
     def __init__(self, shape: tuple[int, ...], classes: int, start: Floats, engine: Engine) -> None:
         """`start` is the vector of initial weights (d,)."""
         self.shape, self.classes, self.dimension = shape, classes, start.size
+        self.label_type: np.dtype[Any] = np.dtype(np.int64)  # of classes; float32 where labels are numbers
         self.failures: Failures = {}  # why a row of the last call is nan
         self._start, self._engine, self._scratch = start, engine, Scratch()
 
@@ -82,6 +86,16 @@ class Net:
         """The first layer with statistics of a batch, in words, for which a release is refused; "" if none."""
         return self._engine.where_records_meet()
 
+    @property
+    def numbers(self) -> bool:
+        """Whether the labels that the net learns are numbers, not those of classes."""
+        return self.label_type == np.float32
+
+    def learning(self, loss: Loss, numbers: bool = False) -> Net:
+        """The net itself, which makes a study's loss small from now on, of labels that are numbers or classes'."""
+        self.label_type, self._engine.loss = np.dtype(np.float32 if numbers else np.int64), loss
+        return self
+
     def initial(self) -> Floats:
         """The weights (d,) that a study's run starts from, the same in every process."""
         return self._start.copy()
@@ -96,7 +110,7 @@ class Net:
         counts: Counts | None = None,
         divisor: float | None = None,
     ) -> Losses:
-        """A cohort's updates of one step: clients' mean cross-entropy gradients into `out` (clients, d); mean losses.
+        """A cohort's updates of one step: clients' mean gradients into `out` (clients, d); mean losses.
 
         x is (clients, records, *shape) and y (clients, records). A client whose gradient cannot be had gets a row and a
         loss of nan, and a reason in `failures`. Where a model draws randomness, `keys` (clients,) seeds it for each
@@ -120,8 +134,8 @@ class Net:
         """
         check_arrays(self, weights, x[:, None], y[:, None], out, None, None)
         self._engine.load(_tensor(weights)[None])
-        wrong = (y < 0) | (y >= self.classes)
-        self._engine.each(x, np.where(wrong, 0, y), torch.from_numpy(out))
+        wrong = self._wrong(y)
+        self._engine.each(x, np.where(wrong, y.dtype.type(0), y), torch.from_numpy(out))
         out[wrong] = np.nan
 
     def updates(
@@ -172,14 +186,15 @@ class Net:
     ) -> Losses:  # fmt: skip
         """The gradients and losses of one block of a cohort; whatever is wrong with one client stays with it."""
         labels = y[part]
-        wrong = (labels < 0) | (labels >= self.classes)
+        wrong = self._wrong(labels)
         some, own = (None if each is None else each[part] for each in (keys, counts))
-        losses, failures = self._engine.rows(x[part], np.where(wrong, 0, labels), out, some, own)
+        losses, failures = self._engine.rows(x[part], np.where(wrong, labels.dtype.type(0), labels), out, some, own)
         if divisor is not None:  # from a mean to a sum that is divided by what everybody knows
             number = np.full(len(labels), y.shape[1]) if own is None else own
             out.mul_(torch.from_numpy((number / divisor).astype(np.float32))[:, None])
         for row in map(int, np.flatnonzero(wrong.any(axis=1))):
-            failures[row] = f"its label {labels[row][wrong[row]][0]} is not one of the classes 0 to {self.classes - 1}"
+            kinds = "finite" if self.numbers else f"one of the classes 0 to {self.classes - 1}"
+            failures[row] = f"its label {labels[row][wrong[row]][0]} is not {kinds}"
         finite = np.isfinite(losses) & torch.isfinite(out.sum(1)).numpy()  # one pass over memory still in cache
         for row in map(int, np.flatnonzero(~finite)):
             failures.setdefault(row, NOT_FINITE)
@@ -189,22 +204,34 @@ class Net:
             self.failures[part.start + failed] = why
         return losses
 
+    def _wrong(self, labels: Labels) -> NDArray[np.bool_]:
+        """Which labels are none that the net can learn: numbers that are not finite, or no class's."""
+        return ~np.isfinite(labels) if self.numbers else (labels < 0) | (labels >= self.classes)
+
     def evaluate(self, weights: Floats, x: Floats, y: Labels) -> tuple[float, float]:
-        """A model's accuracy and mean loss on x (records, *shape) and y (records,), as on the server's own records."""
+        """A model's accuracy, of numbers R², and mean loss on x (records, *shape) and y (records,), the server's own.
+
+        R² is 1 − Σ(y − ŷ)²/Σ(y − ȳ)²: 1 of a model that is always right, 0 of one that always says the mean.
+        """
         check_records(self, weights, x, y)
         self._engine.load(_tensor(weights)[None])
-        right, loss = 0, 0.0
+        right, loss = 0.0, 0.0  # of numbers the squared errors are counted
         for part in block_slices(len(x), _EVALUATED):
             labels = torch.tensor(y[part])
             try:
                 logits = self._engine.logits(x[part])
-                scores = torch.log_softmax(logits.float(), 1).gather(1, labels[:, None])
+                if logits.shape != (len(labels), self.classes):
+                    raise FedprivError(f"it gives outputs of shape {tuple(logits.shape)} for {len(labels)} records")
+                losses = record_losses(self._engine.loss, logits.float(), labels)
             except FAULTS as error:
-                raise FedprivError(f"the model cannot be evaluated: {reason(error)}") from error
-            if logits.shape != (len(labels), self.classes):
-                raise FedprivError(f"the model gives outputs of shape {tuple(logits.shape)} for {len(labels)} records")
-            right += int((logits.argmax(1) == labels).sum())
-            loss -= float(scores.double().sum())
+                why = str(error) if isinstance(error, FedprivError) else reason(error)
+                raise FedprivError(f"the model cannot be evaluated: {why}") from error
+            hits = (logits[:, 0].double() - labels) ** 2 if self.numbers else logits.argmax(1) == labels
+            right += float(hits.sum())
+            loss += float(losses.double().sum())
+        if self.numbers:
+            spread = float(((y - y.mean(dtype=np.float64)) ** 2).sum(dtype=np.float64))
+            return 1 - right / spread if spread else nan, loss / len(x)
         return right / len(x), loss / len(x)
 
 

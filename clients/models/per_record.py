@@ -12,11 +12,12 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy, pad, unfold
+from torch.nn.functional import pad, unfold
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from clients.models._training_noise import TrainingNoise
 from clients.models.first_layer import FirstLayer
+from clients.models.losses import Loss, record_losses
 
 BLOCK = 64  # records at once: what is in between stays in cache
 WEIGHTS = 2**26  # of all their rows: 256 MB
@@ -148,7 +149,7 @@ def where_records_meet(network: nn.Module) -> str:
     return next((f"{name} ({type(layer).__name__})" for name, layer in norms), "")
 
 
-def record_gradients(network: nn.Module, x: Tensor, y: Tensor, out: Tensor) -> None:
+def record_gradients(network: nn.Module, loss: Loss, x: Tensor, y: Tensor, out: Tensor) -> None:
     """A network's gradient of each record of x with label y, a row each of `out`, for a release: one pass back."""
     layers, inputs, outputs, now = list[Any](), list[Tensor](), list[Tensor](), x
     with torch.enable_grad():
@@ -159,8 +160,7 @@ def record_gradients(network: nn.Module, x: Tensor, y: Tensor, out: Tensor) -> N
                 outputs.append(now := layer(now))
             else:  # one that works in place would put its own output where errors are asked for
                 now = layer(now.clone() if getattr(layer, "inplace", False) else now)
-        loss = cross_entropy(now, y, reduction="sum")
-        errors = torch.autograd.grad(loss, outputs)
+        errors = torch.autograd.grad(record_losses(loss, now, y).sum(), outputs)
     start = 0
     for layer, seen, error in zip(layers, inputs, errors, strict=True):
         start = _write(layer, seen, error, out, start)

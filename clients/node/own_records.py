@@ -65,7 +65,7 @@ def pool_of_policy(policy: Policy) -> Pool | None:
     """The node's own records that its policy names, checked, as a pool; None where studies bring theirs."""
     if policy.data is None:
         return None
-    assert policy.classes is not None  # or there were no such policy
+    classes = policy.classes or 0  # 0 where the policy's data say that labels are numbers
     data = DATA_SETS.made(policy.data.kind, policy.data.settings).resolved()
     match data:
         case Arrays():
@@ -79,8 +79,8 @@ def pool_of_policy(policy: Policy) -> Pool | None:
         case _:  # sets that come with fedpriv, and classes of whoever wrote the policy, whose own checks they are
             pool = data.load()
             own = Records(pool.x, pool.y, policy.data.kind, policy.data.kind)
-            return own_pool(own, pool.divide, pool.subtract, policy.classes)
-    return own_pool(own, data.divide, data.subtract, policy.classes)
+            return own_pool(own, pool.divide, pool.subtract, classes)
+    return own_pool(own, data.divide, data.subtract, classes)
 
 
 def node_records(folder: Path, held_out: int | None) -> Records:
@@ -174,7 +174,7 @@ def owners_of(pool: Pool, key: bytes, many: int) -> Numbers:
         some = slice(start, start + AT_ONCE)
         x = scaled_features(np.asarray(pool.x[some]), pool.divide, pool.subtract) + np.float32(0)  # -0.0 is 0.0
         rows = np.ascontiguousarray(x.reshape(len(x), -1), "<f4")
-        labels = np.ascontiguousarray(pool.y[some], "<i8")
+        labels = np.ascontiguousarray(pool.y[some], pool.y.dtype.newbyteorder("<"))
         for at, (row, label) in enumerate(zip(rows, labels, strict=True), start):
             word = blake2b(label.tobytes() + row.tobytes(), key=key, digest_size=8, person=b"dealing").digest()
             owners[at] = int.from_bytes(word, "little") % many

@@ -93,8 +93,11 @@ class Policy:
         if self.trust == "local" and self.contributors != 1:
             raise FedprivError("contributors counts only where trust is secure-aggregation (or simulated)")
         if self.data is not None:
-            DATA_SETS.made(self.data.kind, self.data.settings)
-            if self.classes is None:
+            own = DATA_SETS.made(self.data.kind, self.data.settings)
+            numbers = getattr(own, "labels", "classes") == "numbers"
+            if numbers and self.classes is not None:
+                raise FedprivError(f'classes = {self.classes}, where data has labels = "numbers": leave classes out')
+            if self.classes is None and not numbers:
                 raise FedprivError(
                     "data needs classes, how many there are, whichever of them occur here: add a line such as "
                     "classes = 10"

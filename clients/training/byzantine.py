@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from clients.data.pool import Pool
 from clients.training._gathering import Gathered
 from clients.training._insight import Insight, Own
-from clients.training.corrupting import ActsOnData
+from clients.training.corrupting import ActsOnData, check_labels
 from fedpriv import wire
 from fedpriv._base.arrays import Numbers, Rows
 from fedpriv.aggregation import ClientVote, rule_alone
@@ -162,6 +162,7 @@ def check_records(study: Study, pool: Pool) -> None:
     attack = cast(ActsOnData, study.attacker)
     if hasattr(attack, "on_data"):
         try:
+            check_labels(attack, pool)
             attack.on_data(np.zeros((0, 1, *pool.shape), np.float32), np.zeros((0, 1), np.int64), pool.classes, [])
         except FedprivError as error:
             raise FedprivError(f"attack: {error}") from None

@@ -221,7 +221,7 @@ class Cohort:
         training, records = self.study.training, self.study.clients.records
         keys = int(stream(self.study.run.seed, "model", round).integers(2**62)) + clients  # models' own randomness
         failures: Failures = {}
-        batches = self.byzantine.poisoned(batches, round, clients, counts, self.net.classes, failures)
+        batches = self.byzantine.poisoned(batches, round, clients, counts, self.pool.classes, failures)
         expected = training.sampling * records if training.sampling and training.divisor == "expected" else None
         self.net.updates(weights, batches, training.learning_rate, out, keys, counts, expected)
         return self.net.failures | failures

@@ -82,10 +82,17 @@ class _Known:
     known: Vector
 
 
+def check_labels(act: object, pool: Pool) -> None:
+    """Refuse an attack on data, or a corruption, that changes one class for another where labels are numbers."""
+    if not pool.classes and getattr(act, "of_classes", False):
+        raise FedprivError(f"{type(act).__name__} is of classes, and labels here are numbers: FeatureNoise is of both")
+
+
 def check_corruption(study: Study, pool: Pool) -> None:
     """Refuse a study whose corruption is for other classes than the pool's: it is tried on no records."""
     if study.corrupted is not None and not study.corrupted.of_gradients:
         try:
+            check_labels(study.corrupted.act, pool)
             cast(ActsOnData, study.corrupted.act).on_data(
                 np.zeros((0, 1, *pool.shape), np.float32), np.zeros((0, 1), np.int64), pool.classes, []
             )

@@ -78,7 +78,8 @@ class Measuring:
         """
         own = self._prepared.study
         plain = own.server.optimiser.kind == "Sgd" and own.server.momentum == 0
-        if plain and own.training.model.kind == "Logistic" and self._smoothness is None:
+        convex = own.training.model.kind == "Logistic" and own.training.loss.kind == "CrossEntropy"
+        if plain and convex and self._smoothness is None:
             self._smoothness = self._curvature()
         return {"step": own.server.step, "smoothness": self._smoothness}
 

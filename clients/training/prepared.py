@@ -11,6 +11,7 @@ from clients.data.pool import Pool
 from clients.data.splits import Division, divided_records
 from clients.models import MODELS
 from clients.models.gradients import Net
+from clients.models.losses import fitting_loss
 from fedpriv.errors import FAULTS, FedprivError, reason
 from fedpriv.studies.plan import Plan
 from fedpriv.studies.study import Study
@@ -65,11 +66,13 @@ def pool_of(study: Study) -> Pool:
 
 
 def net_of(study: Study, pool: Pool) -> Net:
-    """A study's model as a net, built by its [training] table for the pool's records and classes."""
-    own = study.training.model
-    return _given(
-        "training.model", own.kind, lambda: MODELS.of(own).build(pool.shape, pool.classes, study.run.seed), Net
+    """A study's model and its loss as a net, built by its [training] table for the pool's records and labels."""
+    own, loss = study.training.model, study.training.loss
+    net = _given(
+        "training.model", own.kind, lambda: MODELS.of(own).build(pool.shape, pool.outputs, study.run.seed), Net
     )
+    numbers = not pool.classes
+    return _given("training.loss", loss.kind, lambda: net.learning(fitting_loss(loss, pool.classes), numbers), Net)
 
 
 def _given(table: str, kind: str, make: Callable[[], Any], wanted: type[Given]) -> Given:
@@ -91,6 +94,9 @@ def _given(table: str, kind: str, make: Callable[[], Any], wanted: type[Given]) 
 def division_of(study: Study, pool: Pool) -> Division:
     """Which of a study's clients holds which of the pool's records, by its [clients] table."""
     clients = study.clients
+    if not pool.classes and (clients.split == "by-label" or getattr(clients.division, "by_label", False)):
+        kind = clients.split if isinstance(clients.split, str) else clients.split.kind
+        raise FedprivError(f"clients.split: {kind} is by classes, and labels here are numbers: iid, PowerSizes, …")
     try:
         return divided_records(clients.division, pool.y, clients.count, clients.records, study.run.seed)
     except FedprivError as error:

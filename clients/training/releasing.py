@@ -75,7 +75,7 @@ class Releasing:
         chances = np.full(len(own), self._sum.sampling)
         samples = [own[bernoulli(chances, rng).astype(bool)] for _ in range(training.local_steps)]
         clean = read((chosen[None] for chosen in samples), self._pool, self._corrupting, self._scratch)
-        batches = self._byzantine.poisoned(clean, round, np.array([client]), None, self._net.classes, why)
+        batches = self._byzantine.poisoned(clean, round, np.array([client]), None, self._pool.classes, why)
         total, now, settings = np.zeros(self._net.dimension), weights, self._settings.get(client, self._first)
         for step, (chosen, (x, y)) in enumerate(zip(samples, batches, strict=True)):
             release = release_at(self._sum, settings)
@@ -106,8 +106,8 @@ class Releasing:
 
 def check_release(study: Study, net: Net, division: Division) -> None:
     """Refuse a study that promises anything to records which several clients hold, or which meet within the model."""
-    release, model = study.privacy.release, study.training.model.kind
-    if study.privacy.promises and release is None and (":" in model or model == "Module"):
+    release, model, loss = study.privacy.release, study.training.model.kind, study.training.loss.kind
+    if study.privacy.promises and release is None and (":" in model + loss or model == "Module"):
         _check_apart(net)
     if study.privacy.protected != "record":
         return
@@ -130,23 +130,23 @@ def check_release(study: Study, net: Net, division: Division) -> None:
 
 
 def _check_apart(net: Net) -> None:
-    """Refuse, for `check_release`, a model of one's own whose gradient of a client depends on the clients before it."""
+    """Refuse, for `check_release`, a model or loss of one's own whose client's gradient depends on clients before."""
     x = np.random.default_rng(2).random((2, 2, *net.shape)).astype(np.float32)
-    y, weights = np.zeros((2, 2), np.int64), net.initial()
+    y, weights = np.zeros((2, 2), net.label_type), net.initial()
     rows, last = np.empty((2, net.dimension), np.float32), np.empty((1, net.dimension), np.float32)
     net.gradients(weights, x, y, rows)
     net.gradients(weights, x[1:], y[1:], last)
     if not np.array_equal(rows[1:], last, equal_nan=True):
         raise FedprivError(
             "training.model: a client's gradient depends on the clients before it: no ε would hold. A module must keep "
-            "nothing between calls but buffers"
+            "nothing between calls but buffers, and a loss nothing"
         )
 
 
 def _check_alone(net: Net) -> None:
     """Refuse, for `check_release`, a model whose gradient of one record fails or depends on records seen before."""
     x = np.stack([np.zeros(net.shape), np.random.default_rng(1).random(net.shape)]).astype(np.float32)
-    y, weights = np.zeros(2, np.int64), net.initial()
+    y, weights = np.zeros(2, net.label_type), net.initial()
     rows, last = np.empty((2, net.dimension), np.float32), np.empty((1, net.dimension), np.float32)
     net.gradients(weights, x[:, None], y[:, None], rows)
     for why in net.failures.values():
@@ -156,5 +156,5 @@ def _check_alone(net: Net) -> None:
     if not np.array_equal(rows[1:], last):
         raise FedprivError(
             "training.model: the gradient of a record depends on the records before it: no ε would hold. A module must "
-            "keep nothing between calls but buffers"
+            "keep nothing between calls but buffers, and a loss nothing"
         )

@@ -23,6 +23,7 @@ class LabelFlip:
     """y → L − 1 − y on every record, L the number of classes. Fang et al. 2020, section 5."""
 
     knowledge: ClassVar = OWN
+    of_classes: ClassVar = True
 
     def on_data(self, x: Features, y: Labels, classes: int, generators: Sequence[Generator]) -> tuple[Features, Labels]:
         """The attackers' batches, or corrupted records, with every label y flipped to L − 1 − y; features as they are.
@@ -38,6 +39,7 @@ class RandomLabel:
     """Each label replaced by one of the others, all alike. [P] appendix B.1.1."""
 
     knowledge: ClassVar = OWN
+    of_classes: ClassVar = True
 
     def on_data(self, x: Features, y: Labels, classes: int, generators: Sequence[Generator]) -> tuple[Features, Labels]:
         """The attackers' batches, or corrupted records, with another label each, drawn; features as they are.
@@ -58,6 +60,7 @@ class TargetedFlip:
     target: Annotated[int, natural, "the label they get"]
 
     knowledge: ClassVar = OWN
+    of_classes: ClassVar = True
 
     def __post_init__(self) -> None:
         """Refuse, in a study's table of its attack, a source and a target that are no classes, or the same."""

@@ -8,7 +8,7 @@ those of Flower Datasets' partitioners, without its dependencies; draws are func
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, NamedTuple, Protocol
+from typing import Annotated, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 from numpy.random import Generator
@@ -60,6 +60,8 @@ class Dirichlet:
     ]
     least: Least = 1
 
+    by_label: ClassVar = True
+
     def __post_init__(self) -> None:
         check_fields(self)
 
@@ -97,6 +99,8 @@ class Shards:
     """
 
     each: Annotated[int, whole, "shards a client"]
+
+    by_label: ClassVar = True
 
     def __post_init__(self) -> None:
         check_fields(self)

@@ -103,7 +103,7 @@ ROUND: Mapping[str, Check] = {
     "epsilon": _or_null(is_epsilon), "bytes_up": is_count,
 }  # fmt: skip
 IN_SOME_ROUNDS: Mapping[str, Check] = {
-    "mu": _or_null(is_mu), "beta": _or_null(is_beta),
+    "mu": _or_null(is_mu), "beta": _or_null(is_beta), "r2": _or_null(is_number),
     "tolerance": _or_null(is_share), "votes": _or_null(_each(_or_null(is_finite))), "adapted": _each(is_finite),
     "attack_failed": lambda value: is_table(value) and is_count(value.get("acted")) and is_word(value.get("why")),
 }  # fmt: skip

@@ -70,6 +70,9 @@ class Training:
     """What a client computes: the gradient of its batch, or the sum of its gradients along several local steps."""
 
     model: Annotated[Kind, Family("model"), "what is trained"] = field(default_factory=lambda: Kind("Logistic"))
+    loss: Annotated[Kind, Family("loss"), "what is made small, of each record"] = field(
+        default_factory=lambda: Kind("CrossEntropy")
+    )
     batch: Annotated[int, natural, "records a step; 0 for all the client has"] = 0
     sampling: Annotated[
         Annotated[float, probability, positive] | None,

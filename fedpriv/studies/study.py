@@ -88,6 +88,8 @@ class Study:
         self._check_sampling()
         if kept is not None and self.training.local_steps != 1:
             raise FedprivError(f"training.local_steps must be 1 with {type(kept).__name__}: a message is one gradient")
+        if kept is not None and self.training.loss != Kind("CrossEntropy"):
+            raise FedprivError(f"training.loss: {type(kept).__name__} has a loss of its own: leave it out")
 
     def _check_sampling(self) -> None:
         """Refuse a record's promise without a batch that hides who is in it, and two draws of one batch."""

@@ -23,6 +23,7 @@ class Totals:
     counted: int = 0  # rounds that were not skipped
     skipped: int = 0  # rounds that were not used
     accuracy: float | None = None  # when it was last looked at
+    r2: float | None = None  # in its place where labels are numbers
     tolerance: float | None = None  # of attackers, when it was last looked at: the share of votes that survive
     bytes_up: int = 0  # of clients' messages
     bytes_transport: int = 0  # that travelled for them, both ways
@@ -46,6 +47,7 @@ class Totals:
         self.counted += line["skipped"] is None
         self.skipped += line["skipped"] is not None
         self.accuracy = self.accuracy if line["accuracy"] is None else line["accuracy"]
+        self.r2 = self.r2 if line.get("r2") is None else line["r2"]
         self.tolerance = self.tolerance if line.get("tolerance") is None else line["tolerance"]
         self.bytes_up += line["bytes_up"]
         self.rejected.update(line["rejected"])
@@ -68,6 +70,7 @@ def written_result(directory: Path, header: Line, end: Line, totals: Totals) -> 
         "name": header["name"],
         "data": header["data"] | {"path": data_place(directory)},
         "accuracy": totals.accuracy,
+        **({} if header["data"]["classes"] else {"r2": totals.r2}),
         "rounds": end["rounds"],
         "clients": header["clients"],
         "byzantine": header["byzantine"],

@@ -19,9 +19,9 @@ from server.progress.words import (
     duration_words,
     epsilons_in_words,
     finding_words,
+    measured_words,
     rounded_down,
     rounded_up,
-    share_words,
     small_delta,
     tally_words,
     unit_and_trust,
@@ -48,7 +48,7 @@ class Progress:
         self.clients = clients
         self._line = LiveLine(quiet, stream, clock)
         self._round = 0
-        self._accuracy: float | None = None
+        self._measured = ""  # of the held-out records, in words
         self._shown = shown  # of what is given away
         self._spent: list[str] = []  # that, in words
         self._tolerance: float | None = None
@@ -71,8 +71,8 @@ class Progress:
         self._paces.append((float(timing["seconds"]), line["answered"]))
         self._rejected += sum(line["rejected"].values())
         self._failed += sum(line["failed"].values())
-        if line["accuracy"] is not None:
-            self._accuracy = line["accuracy"]
+        if line["accuracy"] is not None or line.get("r2") is not None:
+            self._measured = " ".join(measured_words(line))
         if line.get("tolerance") is not None:
             self._tolerance = line["tolerance"]
         if line["epsilon"] is not None:
@@ -94,10 +94,7 @@ class Progress:
 
         Facts that change are of one width, so that the bar stands still.
         """
-        facts = []
-        if self._accuracy is not None:
-            facts.append(f"accuracy {share_words(self._accuracy)}")
-        facts += self._spent
+        facts = [self._measured] * bool(self._measured) + self._spent
         if self._tolerance is not None:
             facts.append(f"tolerance covers {self._tolerance:.0%} of votes".ljust(30))
         typical = median(seconds for seconds, _ in self._paces) if self._paces else 0.0  # the first may be slow
@@ -129,7 +126,7 @@ def result_table(result: Mapping[str, Any]) -> str:
     """A finished run's result.json as the table that `fedpriv run` prints: accuracy, ε, bytes, failures."""
     cost, delta, clients = result["epsilon"], small_delta(result["delta"]), max(1, result["clients"])
     private = cost is not None and result["adjacency"] is not None
-    rows = [("accuracy", share_words(result["accuracy"])), ("rounds", f"{result['rounds']:,}, {result['why']}")]
+    rows = [measured_words(result), ("rounds", f"{result['rounds']:,}, {result['why']}")]
     if private:
         rows.append(
             (

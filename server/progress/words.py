@@ -132,8 +132,17 @@ def small_delta(delta: float) -> str:
     return f"{delta:g}".replace("e-0", "e-")
 
 
+def measured_words(line: Mapping[str, Any]) -> tuple[str, str]:
+    """What a run's round or result says of the held-out records, by its name: accuracy, or of numbers R².
+
+    >>> measured_words({"accuracy": 0.91239}), measured_words({"accuracy": None, "r2": -0.5})
+    (('accuracy', '0.912'), ('R²', '-0.500'))
+    """
+    return ("R²", share_words(line["r2"])) if "r2" in line else ("accuracy", share_words(line["accuracy"]))
+
+
 def share_words(value: float | None) -> str:
-    """An accuracy for tables and pages, in three places; '–' where there is none."""
+    """An accuracy, or R², for tables and pages, in three places; '–' where there is none."""
     return "–" if value is None else f"{value:.3f}"
 
 

@@ -196,18 +196,20 @@ class Rounds:
 
     def _line(self, state: State, inbox: Inbox, asked: int, skipped: str | None) -> dict[str, Any]:
         """The round's line of the records: who answered, accuracy, what was spent, bytes and what went wrong."""
-        loss = accuracy = tolerance = None
+        loss = figure = tolerance = None
         spent: dict[str, Any] = dict.fromkeys(("epsilon", "mu", "beta"))
         if self._looked_at(state.round):
-            accuracy, loss = self._evaluated(state)
+            figure, loss = self._evaluated(state)
             spent = self._spent(state.round)
             tolerance = inbox.tolerance() if self.study.server.tolerance and skipped is None else None
         line = {
             "kind": "round", "round": state.round, "asked": asked, "answered": inbox.answered,
             "rejected": dict(sorted(inbox.rejected.items())), "failed": dict(sorted(inbox.failed.items())),
-            "skipped": skipped, "loss": loss, "accuracy": accuracy, **spent,
+            "skipped": skipped, "loss": loss, "accuracy": figure, **spent,
             "bytes_up": inbox.sent(self._size.whole), "note": inbox.note,
         }  # fmt: skip
+        if self.net.numbers:
+            line |= {"accuracy": None, "r2": figure}
         if self.study.server.tolerance:
             line["tolerance"] = tolerance
         private = self.plan.private_sum
@@ -228,7 +230,7 @@ class Rounds:
         return self._measuring.votes(self.state.weights, state.round, inbox.who, direction)
 
     def _evaluated(self, state: State) -> tuple[float | None, float | None]:
-        """The model's accuracy and loss on the study's held-out records; None for both where there are none."""
+        """The model's accuracy, or R², and loss on the study's held-out records; None for both where there are none."""
         if not len(self.pool.y_test):
             return None, None
         return self.net.evaluate(state.weights.astype(np.float32), self.pool.x_test, self.pool.y_test)

@@ -9,6 +9,7 @@ from clients.training.prepared import Prepared
 from clients.training.stobatch_checks import unused_records
 from fedpriv import records, wire
 from fedpriv.accounting.event import event_as_data
+from fedpriv.registry import Kind
 from fedpriv.studies.judged import judged_attackers
 from fedpriv.studies.plan import Plan
 from fedpriv.studies.promise import promised_events, units_of
@@ -46,6 +47,7 @@ def header_of(prepared: Prepared, masked: bool) -> dict[str, Any]:
         "rounds": study.run.rounds, "seed": study.run.seed, "client_bytes": size.whole,
         **({} if size.word == "exact" else {"client_bytes_are": size.word}),
         "bits": {"packed": packed, "entropy": float(mechanism.entropy), "masked": width},
+        **({} if study.training.loss == Kind("CrossEntropy") else {"loss": study.training.loss.table()}),
         "model": study.training.model.kind, "test_examples": len(prepared.pool.y_test),
         "data": data_identity(study.data.kind, prepared.pool),
         **({"judged": judged_attackers(study).words} if judged else {}),

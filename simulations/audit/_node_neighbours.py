@@ -50,7 +50,7 @@ class Change:
             return replace(pool, x=x, y=y)
         x, y = np.array(pool.x), np.array(pool.y)
         for each in self.records.tolist():
-            x[each], y[each] = turned(x[each]), (y[each] + 1) % pool.classes
+            x[each], y[each] = turned(x[each]), (y[each] + 1) % pool.classes if pool.classes else -y[each]
         return replace(pool, x=x, y=y)
 
     def of_study(self, pool: Pool, division: Division) -> Held:

@@ -55,6 +55,8 @@ def load_certified(directory: Path, data: Path | None, images: int | None) -> Tr
     if data is None and (was := made_on.data_told(directory)) and was.data:
         made_on.check_same(str(directory), was, study)
     pool = pool_of(study)
+    if not pool.classes:
+        raise FedprivError(f"{directory}: its labels are numbers, and what is certified is a class")
     net = net_of(study, pool)
     named = id_of(directory, study)
     state = checkpoint.load_checkpoint(directory, named, State.begun(study, net.initial()))

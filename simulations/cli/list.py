@@ -12,6 +12,7 @@ from typing import Any
 
 from clients.data import DATA_SETS
 from clients.models import MODELS
+from clients.models.losses import LOSSES
 from clients.robustness.input_attacks import INPUT_ATTACKS
 from fedpriv._base.own_modules import look_for_modules
 from fedpriv._base.tables import inline_toml
@@ -42,6 +43,7 @@ FAMILIES: Mapping[str, Registry[Any]] = {
     "pre-aggregators": STEPS,
     "optimisers": OPTIMISERS,
     "models": MODELS,
+    "losses": LOSSES,
     "data sets": DATA_SETS,
     "splits": SPLITS,
     "participations": PARTICIPATIONS,

@@ -25,12 +25,12 @@ from server.progress.words import (
     guarantee_sentence,
     kind_alone,
     kind_with_settings,
+    measured_words,
     mu_words,
     part_of_whole,
     ranges_words,
     rounded_down,
     rounded_up,
-    share_words,
     small_delta,
     tally_words,
     unit_and_trust,
@@ -58,6 +58,7 @@ def study_facts(run: Run) -> Rows:
         *([("corruption", kind_with_settings(header["corruption"]))] if header.get("corruption") else []),
         ("model", f"{header['model']}, {header['dimension']:,} coordinates"),
         *([("release", kind_with_settings(header["private_sum"]))] if header.get("private_sum") else []),
+        *([("loss of a record", kind_with_settings(header["loss"]))] if header.get("loss") else []),
         *((name, kind_with_settings(header[name])) for name in ("mechanism", "aggregation")),
         *([("left out", header["left_out"])] if header.get("left_out") else []),
         ("rounds", f"{len(run.rounds):,} of {header['rounds']:,}"), ("ended", run.ended),
@@ -72,7 +73,8 @@ def _attack(run: Run) -> str:
 def outcome_facts(run: Run) -> Rows:
     """Rows of a run's report on what came of it: what was learnt, certified, given away, sent, and its time."""
     loss, took = run.last("loss"), run.seconds
-    rows = [("accuracy", f"{share_words(run.last('accuracy'))} of {run.header['test_examples']:,} examples held out")]
+    name, measured = measured_words(run.measured)
+    rows = [(name, f"{measured} of {run.header['test_examples']:,} examples held out")]
     if loss is not None:
         rows.append(("loss", f"{loss:.4g}"))
     rows += [row for summary in robustness.summaries(run) for row in robustness.rows(summary)]
@@ -186,7 +188,7 @@ def run_summary(run: Run) -> dict[str, Any]:
         "data": (own := header.get("data")) and own | {"name": data_title(own["sha256"]), "path": run.where},
         "private_sum": run.released, "client_bytes": run.client_bytes, "corruption": header.get("corruption"),
         "directory": str(run.directory), "ended": end.get("why"), "rounds": len(run.rounds),
-        "accuracy": run.last("accuracy"), "loss": run.last("loss"), "epsilon": run.epsilon,
+        "accuracy": None, **run.measured, "loss": run.last("loss"), "epsilon": run.epsilon,
         **{name: own for name in ("mu", "beta") if (own := run.spent(name)) is not None},
         **{name: header[name] for name in ("epsilons", "left_out") if name in header},
         **{name: release.get(name) for name in ("unit", "trust", "adjacency")},
@@ -208,7 +210,7 @@ def comparison_row(run: Run) -> Rows:
         ),
         ("attack", _attack(run)),
         ("Byzantine", f"{run.header['byzantine']:,} of {run.header['clients']:,}"),
-        ("accuracy", share_words(run.last("accuracy"))),
+        ("accuracy", " ".join(measured_words(run.measured)).removeprefix("accuracy ")),
         ("ε at most", "–" if cost is None else rounded_up(cost["upper"])),
         ("a client, a round", bytes_words(run.client_bytes)),
     ]

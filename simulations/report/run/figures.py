@@ -46,22 +46,22 @@ def run_pictures(run: Run) -> list[Picture]:
 
 
 def evaluated_rounds(run: Run, name: str) -> tuple[list[int], list[float]]:
-    """The rounds of a run in which accuracy, or loss, was measured, and its values; nan if one ran away."""
-    lines = [line for line in run.rounds if line[name] is not None]
+    """The rounds of a run in which accuracy, R² or loss was measured, and its values; nan if one ran away."""
+    lines = [line for line in run.rounds if line.get(name) is not None]
     return [line["round"] for line in lines], [line[name] if isfinite(line[name]) else nan for line in lines]
 
 
 def accuracy_figure(run: Run) -> Drawn | None:
-    """The report's figure of a run's accuracy over rounds, loss below it; None where none was measured."""
-    kept = {name: evaluated_rounds(run, name) for name in ("accuracy", "loss")}
+    """The report's figure of a run's accuracy, or R², over rounds, loss below it; None where none was measured."""
+    kept = {name: evaluated_rounds(run, name) for name in ("accuracy", "r2", "loss")}
     kept = {name: series for name, series in kept.items() if np.isfinite(series[1]).any()}
     if not kept:
         return None
     figure, axes = new_figure(1.6 + 1.1 * len(kept), [1.6, 1][: len(kept)])
     for place, (name, (x, y)) in zip(axes, kept.items(), strict=True):
-        colour = BLUE if name == "accuracy" else RED
+        colour = RED if name == "loss" else BLUE
         draw_curve(place, x, y, colour)
-        place.set_title(name)
+        place.set_title("R²" if name == "r2" else name)
         over_rounds(place, x)
         low, high = np.nanmin(y), np.nanmax(y)
         if high - low < 0.05:  # a line that hardly moves looks so
@@ -74,7 +74,8 @@ def accuracy_figure(run: Run) -> Drawn | None:
     last = run.last("accuracy")
     error = f"{100 * (last * (1 - last) / examples) ** 0.5:.1f}" if last is not None and examples else "?"
     words = [f"{name} {y[0]:.3f} in round {x[0]}, {y[-1]:.3f} in round {x[-1]}" for name, (x, y) in kept.items()]
-    note = f"On {examples:,} examples held out; one standard error is {error} percentage points."
+    note = f"On {examples:,} examples held out"
+    note += "." if "r2" in kept else f"; one standard error is {error} percentage points."
     return figure, "Over rounds: " + "; ".join(words) + ".", note if examples else ""
 
 

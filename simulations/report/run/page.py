@@ -10,9 +10,9 @@ from server.progress.words import (
     LETTERS,
     bytes_words,
     kind_alone,
+    measured_words,
     part_of_whole,
     rounded_up,
-    share_words,
     small_delta,
 )
 from simulations.figures.style import ON_PAGE, Picture
@@ -72,7 +72,8 @@ def comparison_section(runs: Sequence[Run], names: Sequence[str], drawn: Sequenc
 def _tiles(run: Run) -> Iterable[str]:
     """HTML of the numbers that matter on top of a run's page: accuracy, ε, bytes, rounds."""
     header, cost = run.header, run.epsilon if run.private else None
-    yield tile(share_words(run.last("accuracy")), f"accuracy on {header['test_examples']:,} examples")
+    name, measured = measured_words(run.measured)
+    yield tile(measured, f"{name} on {header['test_examples']:,} examples")
     if cost is None:
         yield tile("–", "ε: nothing was costed") if run.private else tile("none", "privacy: updates sent as they are")
     else:

@@ -48,6 +48,12 @@ class Run:
         """The lines of the run's records, one a round: what happened in it."""
         return self.records.rounds
 
+    @property
+    def measured(self) -> dict[str, float | None]:
+        """The last accuracy of the run, or R² where labels are numbers, by its name in the records."""
+        name = "r2" if any("r2" in line for line in self.rounds) else "accuracy"
+        return {name: self.last(name)}
+
     def last(self, name: str) -> Any:
         """The last value that the run's rounds have under a name, such as accuracy; None where there never was one."""
         return next((line[name] for line in reversed(self.rounds) if line.get(name) is not None), None)

@@ -464,7 +464,7 @@ def test_as_many_classes_as_are_said_hold_whatever_labels_there_are(tmp_path: Pa
 
 def test_sorted_labels_cannot_be_held_out_from_the_end(tmp_path: Path) -> None:
     write_arrays(tmp_path, X, np.sort(Y))
-    with pytest.raises(FedprivError, match=r"y\.npy is sorted, so the last 4 are of the last classes only: shuffle"):
+    with pytest.raises(FedprivError, match=r"y\.npy is sorted, so the last 4 are of the last labels only: shuffle"):
         Arrays(str(tmp_path), held_out=4).load()
 
 
