@@ -97,7 +97,7 @@ class OwnLedger:
         together = Ledger()  # in which what is alike is one event of more rounds
         for each, own, kept in _counted(charges):
             times, seen = max(own.values()), each
-            if apart and not kept and _is_message(each):
+            if apart and not kept and (each.unit == "client" or not each.of_sum):  # a message, no sum of its records
                 times = sum(count for _, count in own.most_common(None if unit == "client" else 2))
                 seen = event_alone(each)
             together = together.add(replace(seen, rounds=each.rounds * times))
@@ -196,11 +196,6 @@ def _apart(charges: Sequence[Charge], unit: Unit) -> bool:
         for charge in charges
     )
     return replaced and any(charge.shares.moves for charge in charges)
-
-
-def _is_message(event: Event) -> bool:
-    """Whether an event in a ledger is of what a client sends through a channel, not of a noisy sum of its records."""
-    return event.unit == "client" or not event.of_sum
 
 
 def event_alone(event: Event) -> Event:

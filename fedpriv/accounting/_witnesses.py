@@ -52,7 +52,14 @@ def witnesses_of(event: Event) -> list[Witness]:
         shift = mechanism.shift(event.adjacency) / OUTWARD * sqrt(event.dimension)
         return [_in_every_round(event, "explicit records: full bins, one changes", Tradeoff.gaussian(shift))]
     if (replaced := replaced_on_a_sum(event, 1 / REACHED)) is not None:
-        return _replaced_witnesses(event, mechanism, replaced)
+        if isinstance(mechanism, Gaussian):  # a record c made −c, of Laplace in one coordinate
+            return [_in_every_round(event, f"explicit records: {REPLACED}", replaced)]
+        nearly = "the grid to first order (docs/proofs/grid.md)"
+        if event.dimension == 1:
+            return [_in_every_round(event, f"explicit records: {REPLACED}; {nearly}", replaced)]
+        alone = replaced_on_a_sum(replace(event, dimension=1), 1 / REACHED) or replaced
+        proof = f"explicit records: {REPLACED}, in one coordinate; {nearly}"
+        return [_in_every_round(event, proof, alone), *_on_every_level(event, mechanism)]
     if isinstance(mechanism, Gaussian) and geometry_of(event.bound) != "linf":
         return _composed(event, _ends(mechanism, event, mechanism.clip), 1)
     return _on_every_level(event, mechanism)
@@ -75,18 +82,6 @@ def _on_every_level(event: Event, mechanism: Mechanism) -> list[Witness]:
         ]
     pairs = [(_ends(mechanism, event, level), count) for level, count in levels_of(event)]
     return [witness for pair, count in pairs for witness in _composed(event, pair, count)]
-
-
-def _replaced_witnesses(event: Event, mechanism: Mechanism, curve: Tradeoff) -> list[Witness]:
-    """Witnesses of a curator's noisy sum on a Poisson sample: a record c made −c, of Laplace in one coordinate."""
-    if isinstance(mechanism, Gaussian):
-        return [_in_every_round(event, f"explicit records: {REPLACED}", curve)]
-    nearly = "the grid to first order (docs/proofs/grid.md)"
-    if event.dimension == 1:
-        return [_in_every_round(event, f"explicit records: {REPLACED}; {nearly}", curve)]
-    alone = replaced_on_a_sum(replace(event, dimension=1), 1 / REACHED) or curve
-    found = _in_every_round(event, f"explicit records: {REPLACED}, in one coordinate; {nearly}", alone)
-    return [found, *_on_every_level(event, mechanism)]
 
 
 def _ends(mechanism: Mechanism, event: Event, level: float) -> Tradeoff:

@@ -156,7 +156,11 @@ class Course:
         certified = self.type_two(rounds)
         if not self._happened(rounds):
             return Band(certified, certified)
-        reached = self._reaching(rounds).tradeoff(rounds, np.array(LEVELS), LOWER).upper
+        last, levels = last_of_block(rounds), np.array(LEVELS)
+        if last not in self._worst:  # the witness that leaves the least errors at the end of a block
+            curves = self._lower_of(rounds).curves
+            self._worst[last] = min(curves, key=lambda one: float(one.tradeoff(last, levels, LOWER).upper.sum()))
+        reached = self._worst[last].tradeoff(rounds, levels, LOWER).upper
         return checked_band([certified], [reached])
 
     def type_two(self, rounds: int) -> Vector:
@@ -168,15 +172,6 @@ class Course:
         gaussian = gaussian_type_two(self._apart * sqrt(rounds), levels, -1)
         above = [one.type_two(rounds, levels) for one in self._uppers[last_of_block(rounds)]]
         return np.asarray(np.max([gaussian, *above], axis=0))
-
-    def _reaching(self, rounds: int) -> Repeated:
-        """The witness that leaves the least errors at the end of a block."""
-        last = last_of_block(rounds)
-        if last not in self._worst:
-            curves = self._lower_of(rounds).curves
-            left = [one.tradeoff(last, np.array(LEVELS), LOWER).upper.sum() for one in curves]
-            self._worst[last] = curves[int(np.argmin(left))]
-        return self._worst[last]
 
     def _lower_of(self, rounds: int) -> _Lower:
         """The witnesses asked for so many rounds, those of their block."""

@@ -52,7 +52,15 @@ def audit_verdict(
         allowed = mu_of_share((1 + min(account.upper_delta(0.0), 1.0)) / 2)
         told = f"{trials.right:,} of {len(trials):,} fair coins told by the likelihood ratio"
         found = [Found(trials.mu(each), allowed, f"{told}, Clopper–Pearson at {as_level(each)}")]
-        found += [_beyond(trials, account, each)] if in_a_tail else []
+        if in_a_tail:  # the most that the certificate allows beyond a threshold that half of the trials chose
+            point, lines = by_threshold(trials, each), lines_of(account)
+            most = float(min((lines.intercepts + lines.slopes * point.false_positive).min(), 1.0))
+            allowed = float(ndtri(most) - ndtri(point.false_positive)) if point.false_positive < 1 else 0.0
+            told = (
+                f"true and false positives beyond a threshold that one half of {len(trials):,} trials chose and the "
+                f"other judged, Clopper–Pearson at {as_level(each)}"
+            )
+            found.append(Found(point.mu, max(allowed, 0.0), told))
     shown, audited = max(found), epsilon_lower(trials, delta, confidence)
     return {
         "canaries": len(trials), "confidence": confidence, "right": trials.right,
@@ -64,18 +72,6 @@ def audit_verdict(
         "stands": all(own.mu <= own.allowed for own in found) and audited <= upper,
         "proof": {"audited": shown.proof, "certified": cost.upper_proof, "lower": cost.lower_proof},
     }  # fmt: skip
-
-
-def _beyond(trials: Trials, account: Account, confidence: float) -> Found:
-    """The μ shown by an audit's rates at a threshold that half of the trials chose; the most the certificate allows."""
-    point, lines = by_threshold(trials, confidence), lines_of(account)
-    most = float(min((lines.intercepts + lines.slopes * point.false_positive).min(), 1.0))
-    proof = (
-        f"true and false positives beyond a threshold that one half of {len(trials):,} trials chose and the other "
-        f"judged, Clopper–Pearson at {as_level(confidence)}"
-    )
-    allowed = float(ndtri(most) - ndtri(point.false_positive)) if point.false_positive < 1 else 0.0  # of few trials
-    return Found(point.mu, max(allowed, 0.0), proof)
 
 
 def more_than_held(trials: Trials, most: float) -> str:

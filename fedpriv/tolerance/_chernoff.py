@@ -52,7 +52,13 @@ def enveloped_exponent(mechanism: Polled, mean: float, sampling: float) -> Expon
     if not isinstance(mechanism, Known):
         return None
     at = np.linspace(-mechanism.peak, mechanism.peak, CELLS + 1)
-    laws, trials = _laws(mechanism, at), trials_of(mechanism)
+    trials = trials_of(mechanism)  # of which each has, at each input, this law:
+    if isinstance(mechanism, Ternary | Ternarize):
+        plus, minus = mechanism.plus(at), mechanism.minus(at)
+        laws = np.stack([minus, 1 - plus - minus, plus], axis=1)
+    else:
+        right = mechanism.chance(at)
+        laws = np.stack([1 - right, right], axis=1)
     values = np.linspace(-1, 1, laws.shape[1])
 
     def exponent(a: float) -> float:
@@ -65,15 +71,6 @@ def enveloped_exponent(mechanism: Polled, mean: float, sampling: float) -> Expon
         return _line_above(at - mean, found) + error
 
     return exponent
-
-
-def _laws(mechanism: Known, at: Vector) -> Vector:
-    """The law of one trial at each input, a row each."""
-    if isinstance(mechanism, Ternary | Ternarize):
-        plus, minus = mechanism.plus(at), mechanism.minus(at)
-        return np.stack([minus, 1 - plus - minus, plus], axis=1)
-    right = mechanism.chance(at)
-    return np.stack([1 - right, right], axis=1)
 
 
 def _exponents(laws: Vector, values: Vector, a: float, trials: int, sampling: float) -> Vector:

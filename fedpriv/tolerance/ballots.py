@@ -183,7 +183,11 @@ def majority_chances(honest: Ballot, attacker: Ballot, clients: int, attackers: 
     """
     others = np.atleast_1d(np.asarray(attackers, dtype=np.int64))
     most = int(others.max(initial=0))
-    period = 2 * ceil(_deviation(honest.reach(clients), attacker.reach(most))) + 3
+    (own, spread, part), (others_own, others_spread, _) = honest.reach(clients), attacker.reach(most)
+    rarity = log(2 / TAIL)
+    linear = part * rarity / 3  # how far the sum is from its mean, with a probability of at most TAIL, by either
+    bernstein = linear + sqrt(linear**2 + 2 * (spread + others_spread) * rarity)
+    period = 2 * ceil(min(sqrt((own + others_own) * rarity / 2), bernstein)) + 3
     angle = 2 * pi / period * np.arange(1, period // 2 + 1)
     log_honest, log_attacker = clients * honest.log_characteristic(angle), attacker.log_characteristic(angle)
     kept = log_honest.real + int(others.min(initial=most)) * log_attacker.real > FAINT
@@ -202,11 +206,3 @@ def majority_chances(honest: Ballot, attacker: Ballot, clients: int, attackers: 
         (clients + most) * honest.steps * float(angle.max(initial=0.0))
     )  # phases are rounded by so much, times ROUNDING
     return found, 4 * TAIL + period * exp(FAINT) + 64 * ROUNDING * (1 + turns)
-
-
-def _deviation(*reaches: tuple[float, float, float]) -> float:
-    """How far from its mean a sum of such ballots is with a probability of at most TAIL, by either inequality."""
-    squares, variance, part = (sum(each[0] for each in reaches), sum(each[1] for each in reaches), reaches[0][2])
-    rarity = log(2 / TAIL)
-    linear = part * rarity / 3
-    return min(sqrt(squares * rarity / 2), linear + sqrt(linear**2 + 2 * variance * rarity))

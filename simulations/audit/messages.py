@@ -142,7 +142,12 @@ class Messages:
         scores, keys = np.zeros(len(held)), []
         seen, ratio = self._seen
         for round in range(1, self.event.rounds + 1):
-            updates = canaries.updates(held & self._drawn(round, numbers))
+            if self.study is not None:  # the canary record, the last of each client's, is where a step has drawn it
+                records = self.study.clients.records
+                chance = drawn_by_chance(self.study, _Alike(records), self.source, round, numbers)
+                updates = canaries.updates(held & chance.drew(records - 1))
+            else:
+                updates = canaries.updates(held)
             payload = self._messages(self.channel.bounded(updates), round, numbers)
             symbols = self._symbols(payload)
             for place in range(1, self._few + 1):
@@ -151,13 +156,6 @@ class Messages:
             scores += said if self.study is None else said_by_chance(said, self.event.sampling)
             keys.append(keys_of(payload))
         return Scored(scores, np.concatenate(keys))
-
-    def _drawn(self, round: int, numbers: Numbers) -> NDArray[np.bool_]:
-        """Whether the canary record, the last of each client's, is drawn in any step of a round, as clients draw."""
-        if self.study is None:
-            return np.ones(len(numbers), np.bool_)
-        records = self.study.clients.records
-        return drawn_by_chance(self.study, _Alike(records), self.source, round, numbers).drew(records - 1)
 
     def _messages(self, updates: Matrix | Bounded, round: int, numbers: Numbers) -> NDArray[np.uint8]:
         """The packed messages that the study's channel draws from updates, for clients of these numbers."""

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from fedpriv import records
+from fedpriv._base.spelling import short_number
 from fedpriv.errors import FedprivError
 
 LONGEST = 60  # characters of a list that is shown whole
@@ -24,24 +25,18 @@ def settings_from(words: Iterable[str]) -> dict[str, Any]:
         if name in found:
             raise FedprivError(f"{name} is given twice")
         if text.startswith("["):
-            found[name] = _list_from(name, text)
+            try:
+                found[name] = tomllib.loads(f"own = {text}")["own"]
+            except (tomllib.TOMLDecodeError, RecursionError, ValueError):
+                raise FedprivError(f"{name} must be a list such as [0.5, 0.5], got {text[:40]!r}") from None
             continue
         try:
-            value = int(text) if text.lstrip("+-").isdigit() else float(text)
+            value = int(text) if text.lstrip("+-").isdigit() else float(text.replace("∞", "inf"))
         except ValueError:
             found[name] = text
             continue
         real = "." in text or "e" not in text.lower() or abs(value) >= 2**53  # 1e6 is whole; 1.0 and 1e-3 are not
         found[name] = value if real or value != int(value) else int(value)
-    return found
-
-
-def _list_from(name: str, text: str) -> list[Any]:
-    """A list as in TOML."""
-    try:
-        found: list[Any] = tomllib.loads(f"own = {text}")["own"]
-    except (tomllib.TOMLDecodeError, RecursionError, ValueError):
-        raise FedprivError(f"{name} must be a list such as [0.5, 0.5], got {text[:40]!r}") from None
     return found
 
 
@@ -64,7 +59,7 @@ def _value_words(value: Any) -> str:
     if isinstance(value, list | tuple):
         inner = ", ".join(map(_value_words, value))
         return f"[{inner}]" if len(inner) <= LONGEST else f"[{len(value)} of them]"
-    return f"{value:.12g}" if isinstance(value, float | int) else str(value)
+    return short_number(value, 12) if isinstance(value, float | int) else str(value)
 
 
 def as_whole(text: str) -> int:

@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fedpriv._base.files import replace_file
 from fedpriv.errors import FedprivError, nearest_hint, positive
@@ -17,7 +17,7 @@ from simulations.reproduce.stobatch.published import FIGURES
 
 if TYPE_CHECKING:
     from simulations.figures.checks import Check
-    from simulations.reproduce.catalogue import Reproduction, Text
+    from simulations.reproduce.catalogue import Reproduction
 
 HELP = """\
 A figure: writes NAME.png and NAME.csv, and prints each claim or number of the paper beside ours. A difference that is
@@ -65,32 +65,31 @@ def add_to(commands: Commands) -> None:
 def run(options: argparse.Namespace) -> int:
     """Run `fedpriv reproduce NAME`: draw or train a paper's figure or table; 1 where a check or a cell failed."""
     from simulations.reproduce.catalogue import CATALOGUE, TEXTS  # matplotlib only where something is drawn
+    from simulations.reproduce.fdp import claims
 
     if options.budget is not None:
         positive(budget=options.budget)
     if options.name is None or options.list:
         print("\n".join(f"{name}  {each.about}" for name, each in (CATALOGUE | TEXTS | TABLES | FIGURES).items()))
         return 0
-    _check_asked(options, CATALOGUE | TEXTS)
+    if options.images is not None and options.name not in FIGURES:
+        raise FedprivError(f"--images: {options.name} attacks none")
+    if options.name not in (names := [*CATALOGUE, *TEXTS, *TABLES, *FIGURES]):
+        hint = nearest_hint(options.name, names)
+        raise FedprivError(f"nothing to reproduce is called {options.name!r}{hint}; there are: {', '.join(names)}")
+    if options.data is not None and options.name in CATALOGUE | TEXTS:
+        raise FedprivError(f"--data: {options.name} trains on nothing")
     out = Path(options.out) if options.out is not None else Path("runs") / options.name
     if options.name in TABLES:
         return _train(options.name, out, options.budget, options.data)
     if options.name in FIGURES:
         return _measure(options.name, out, options.budget, options.data, options.images)
     if options.name in TEXTS:
-        return _claim(options.name, out, TEXTS[options.name])
+        made = TEXTS[options.name].make()
+        pages = {".md": claims.claims_page(made), ".csv": claims.claims_csv(made), ".json": claims.claims_json(made)}
+        _write(out, options.name, {end: each.encode() for end, each in pages.items()}, claims.claim_lines(made))
+        return _verdict([claim.check for claim in made])
     return _draw(options.name, out, options.budget, CATALOGUE[options.name])
-
-
-def _check_asked(options: argparse.Namespace, catalogue: Mapping[str, Any]) -> None:
-    """Refuse a name that `fedpriv reproduce` does not know, and options of which its figure or table makes nothing."""
-    if options.images is not None and options.name not in FIGURES:
-        raise FedprivError(f"--images: {options.name} attacks none")
-    if options.name not in (names := [*catalogue, *TABLES, *FIGURES]):
-        hint = nearest_hint(options.name, names)
-        raise FedprivError(f"nothing to reproduce is called {options.name!r}{hint}; there are: {', '.join(names)}")
-    if options.data is not None and options.name in catalogue:
-        raise FedprivError(f"--data: {options.name} trains on nothing")
 
 
 def _draw(name: str, out: Path, minutes: float | None, chosen: Reproduction) -> int:
@@ -103,16 +102,6 @@ def _draw(name: str, out: Path, minutes: float | None, chosen: Reproduction) -> 
     content = {".png": panels.figure_bytes(found, chosen.note), ".csv": panels.points_csv(found).encode()}
     _write(out, name, content, checks.check_lines(claims))
     return _verdict(claims)
-
-
-def _claim(name: str, out: Path, chosen: Text) -> int:
-    """Check a paper's text claim by claim."""
-    from simulations.reproduce.fdp import claims
-
-    found = chosen.make()
-    content = {".md": claims.claims_page(found), ".csv": claims.claims_csv(found), ".json": claims.claims_json(found)}
-    _write(out, name, {ending: each.encode() for ending, each in content.items()}, claims.claim_lines(found))
-    return _verdict([claim.check for claim in found])
 
 
 def _verdict(claims: Sequence[Check]) -> int:

@@ -61,7 +61,12 @@ def _theorem_1() -> list[Claim]:
     meant = [k for k in range(3) if above[k] < at <= above[k] + p[k]]
     lines = np.array([[line(k, alpha) for alpha in ALPHA] for k in range(3)])
     gap = float(np.abs(np.maximum(lines.max(axis=0), 0) - curve(ALPHA)).max())
-    x, y = (DiscreteGaussian(clip=1, levels=2, noise=2).between(0, end) for end in (0, 1))
+    same, moved = (DiscreteGaussian(clip=1, levels=2, noise=2).between(0, end) for end in (0, 1))
+    v = np.arange(-60, 62)  # its curve for inputs a step apart is that of sums of its law, by definition
+    noise, shifted = (np.exp(-((v - end) ** 2) / (2 * 2.0**2)) for end in (0, 1))
+    alpha, beta = 1 - np.cumsum(noise) / noise.sum(), np.cumsum(shifted) / shifted.sum()
+    inside = (alpha > 0) & (alpha < 1)
+    apart = float(np.abs(moved(alpha[inside]) - beta[inside]).max())
     return [
         slip_found(
             "Theorem 1, (8)", "α ∈ (P(X > k), P(X ≤ k)] names one k for each α",
@@ -72,18 +77,8 @@ def _theorem_1() -> list[Claim]:
         held_claim("Remark 2", "each k's line bounds β from below, and the highest of them is β",
                    f"within {max(gap, 1e-16):.0e}", gap < SAME),
         held_claim("Remark 3", "the discrete Gaussian's ratio rises: β = P(Y ≤ v) at α = P(X > v)",
-                   *_discrete_gaussian(x, y)),
+                   f"within {max(apart, 1e-16):.0e}", apart < 1e-10 and same.advantage < SAME),
     ]  # fmt: skip
-
-
-def _discrete_gaussian(same: Tradeoff, moved: Tradeoff) -> tuple[str, bool]:
-    """Its curve for inputs a step apart, beside sums of its law by definition."""
-    v = np.arange(-60, 62)
-    noise, shifted = (np.exp(-((v - end) ** 2) / (2 * 2.0**2)) for end in (0, 1))
-    alpha, beta = 1 - np.cumsum(noise) / noise.sum(), np.cumsum(shifted) / shifted.sum()
-    inside = (alpha > 0) & (alpha < 1)
-    gap = float(np.abs(moved(alpha[inside]) - beta[inside]).max())
-    return f"within {max(gap, 1e-16):.0e}", gap < 1e-10 and same.advantage < SAME
 
 
 def _remark_4() -> list[Claim]:
@@ -133,6 +128,9 @@ def _section_4_2() -> list[Claim]:
     theirs, one = (agarwal_epsilon(500, 0.5, 0.044, shift=(level,) * 3) for level in (8, 1))
     noise = {level: BinomialNoise(clip=1, levels=level, trials=500).tradeoff() for level in (8, 10, 11, 12)}
     own, few = noise[8], BinomialNoise(clip=1, levels=8, trials=9).tradeoff()
+    law = np.array([comb(500, k) / 2**500 for k in range(501)])  # outcome by outcome, from ratios of whole numbers
+    p, q = np.concatenate([law, np.zeros(8)]), np.concatenate([np.zeros(8), law])
+    summed = float(np.maximum(q - exp(1.67) * p, 0).sum())
     near = ", ".join(f"{noise[level].delta(1.67):.4f} at l = {level}" for level in (10, 11, 12))
     return [
         printed_number("Section 4.2", "trials that Agarwal et al. 2018 need at p = ½, whatever δ", "212",
@@ -149,19 +147,12 @@ def _section_4_2() -> list[Claim]:
         slip_found(
             "Section 4.2", "δ at ε = 1.67, M = 500, l = 8", published="0.039", ours=f"{own.delta(1.67):.6f}",
             right=f"no l has it: {near}", false=abs(own.delta(1.67) - 0.039) > 5e-4,
-            proved=abs(own.delta(1.67) - _summed_delta(500, 8, 1.67)) < SAME,
+            proved=abs(own.delta(1.67) - summed) < SAME,
         ),
         held_claim("Section 4.2", "some (ε, δ) for every M > l: M = 9, l = 8",
                    f"δ = {few.delta(np.inf):.4f} at a finite ε",
                    few.delta(np.inf) < 1),
     ]  # fmt: skip
-
-
-def _summed_delta(trials: int, levels: int, epsilon: float) -> float:
-    """δ(ε) of binomial noise, outcome by outcome, its chances ratios of whole numbers."""
-    law = np.array([comb(trials, k) / 2**trials for k in range(trials + 1)])
-    p, q = np.concatenate([law, np.zeros(levels)]), np.concatenate([np.zeros(levels), law])
-    return float(np.maximum(q - exp(epsilon) * p, 0).sum())
 
 
 def _section_4_3() -> list[Claim]:

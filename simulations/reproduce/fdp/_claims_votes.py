@@ -37,7 +37,11 @@ def _section_5() -> list[Claim]:
     sparse = Ternary(clip=mean, spread=spread, scale=scale)
     bound = _theorem_11_bound(honest, mean / scale, spread / scale, mean / scale)
     right = float(Vote(mechanism=sparse, honest=honest, mean=mean).chances([0])[0][0])
-    own = _three_symbols(float(sparse.plus(np.array([mean]))[0]), float(sparse.minus(np.array([mean]))[0]), honest)
+    plus, minus = (float(each(np.array([mean]))[0]) for each in (sparse.plus, sparse.minus))
+    law = np.ones(1)
+    for _ in range(honest):
+        law = np.convolve(law, [minus, 1 - plus - minus, plus])
+    own = float(law[honest + 1 :].sum())  # P(more +1 than −1), by repeated convolution
     step = 1 - 0.5 ** (1 / honest)
     return [
         slip_found(
@@ -55,14 +59,6 @@ def _section_5() -> list[Claim]:
             false=bound > 0 and right < 0.5, proved=abs(own - right) < 1e-10 and spread / scale < step,
         ),
     ]  # fmt: skip
-
-
-def _three_symbols(plus: float, minus: float, honest: int) -> float:
-    """P(more +1 than −1) among so many, by repeated convolution."""
-    law = np.ones(1)
-    for _ in range(honest):
-        law = np.convolve(law, [minus, 1 - plus - minus, plus])
-    return float(law[honest + 1 :].sum())
 
 
 def _remarks_9_to_11() -> list[Claim]:
@@ -155,7 +151,12 @@ def _convergence() -> list[Claim]:
         w = w - step * np.sign(w)
     left = float(np.mean(slopes))
     printed, meant = (start / sqrt(rounds) + d / (2 * sqrt(rounds)) for d in (1, dimension))
-    chance, product_form, both = _dependent_votes()
+    cases = [(0.6 * 0.55, 0.4, +1), (0.6 * 0.45, 0.4, -1), (0.4, -0.5, -1)]  # chance, g, vote
+    truth = np.sign(sum(p * g for p, g, _ in cases))
+    one = sum(p for p, g, _ in cases if np.sign(g) != truth)
+    two = sum(p for p, g, vote in cases if vote != np.sign(g))
+    chance = sum(p for p, _, vote in cases if vote != truth)  # P(vote ≠ sign of E g), counted case by case
+    product_form, both = one * (1 - 2 * two) + two, one + two  # what (107) makes of ρ₁ and ρ₂; their sum
     return [
         slip_found(
             "Theorem 8, (26), (108), (110)", "the last term is √L/2√T: F = ‖w‖²/2, d = T = 100, no vote wrong",
@@ -171,15 +172,6 @@ def _convergence() -> list[Claim]:
             false=chance > product_form + SAME, proved=chance <= both + SAME,
         ),
     ]  # fmt: skip
-
-
-def _dependent_votes() -> tuple[float, float, float]:
-    """P(vote ≠ sign of E g), counted case by case; what (107) makes of ρ₁ and ρ₂; and their sum."""
-    cases = [(0.6 * 0.55, 0.4, +1), (0.6 * 0.45, 0.4, -1), (0.4, -0.5, -1)]  # chance, g, vote
-    truth = np.sign(sum(p * g for p, g, _ in cases))
-    one = sum(p for p, g, _ in cases if np.sign(g) != truth)
-    two = sum(p for p, g, vote in cases if vote != np.sign(g))
-    return sum(p for p, _, vote in cases if vote != truth), one * (1 - 2 * two) + two, one + two
 
 
 def _appendix_d() -> list[Claim]:
