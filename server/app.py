@@ -11,6 +11,7 @@ from flwr.serverapp import Grid, ServerApp
 from clients.flower.place import at_home
 from fedpriv.studies import file as study_file
 from server.directory.outcome import STOP, Job, begin_job, fail_job, job_ended
+from server.progress.listening import OnRound
 from server.strategy import PrivateStrategy
 
 app = ServerApp()
@@ -32,7 +33,7 @@ def main(grid: Grid, context: Context) -> None:
     )
 
 
-def serve_study(grid: Grid, job: Job, *, restarted: bool = False) -> None:
+def serve_study(grid: Grid, job: Job, *, restarted: bool = False, on_round: OnRound | None = None) -> None:
     """Run a job's study on the nodes of Flower's grid; how it ended is in the run's directory, for the launcher."""
     at_home()
     directory = Path(job.directory)
@@ -40,8 +41,9 @@ def serve_study(grid: Grid, job: Job, *, restarted: bool = False) -> None:
     try:
         study = study_file.read_study(job.study, job.overrides)
         strategy = PrivateStrategy(
-            study, directory, resume=job.resume, quiet=job.quiet, restarted=restarted, stop=(directory / STOP).exists
-        )
+            study, directory, resume=job.resume, quiet=job.quiet, restarted=restarted,
+            stop=(directory / STOP).exists, on_round=on_round,
+        )  # fmt: skip
         strategy.start(grid)
     except BaseException as error:
         fail_job(directory, error)

@@ -15,6 +15,7 @@ from fedpriv.studies.study import Study
 from fedpriv.trust import curated
 from server import rounds
 from server.nodes import GridDriver
+from server.progress.listening import OnRound
 from server.rounds.masked_sums import MaskedSums, masks_sums
 
 PATIENCE = 120.0  # seconds until every node must be there
@@ -36,6 +37,7 @@ class PrivateStrategy(Strategy):
         quiet: bool = False,  # show nothing of its progress
         restarted: bool = False,  # a process of a node that ends is started again at once
         stop: Callable[[], bool] = lambda: False,  # whether somebody wants the run to end
+        on_round: OnRound | None = None,  # who listens to its rounds
     ) -> None:
         self.outcome: dict[str, Any] = {}  # what result.json says, when `start` has returned
         self._study = study
@@ -44,6 +46,7 @@ class PrivateStrategy(Strategy):
         self._quiet = quiet
         self._restarted = restarted
         self._stop = stop
+        self._on_round = on_round
 
     def start(self, grid: Grid, *_: Any, **__: Any) -> Result:
         """What Flower's server calls: meet the nodes and run every round, all by the study's own settings."""
@@ -56,7 +59,7 @@ class PrivateStrategy(Strategy):
         masked = masks_sums(self._study, driver.deployed)
         self.outcome = rounds.run_rounds(
             self._study, self._directory, MaskedSums(driver) if masked else driver,
-            resume=self._resume, quiet=self._quiet, masked=masked,
+            resume=self._resume, quiet=self._quiet, masked=masked, on_round=self._on_round,
         )  # fmt: skip
         return Result()
 

@@ -23,6 +23,7 @@ __all__ = [
     "Line",
     "Records",
     "Writer",
+    "parsed_line",
     "plain_values",
     "read_records",
     "read_timings",
@@ -31,6 +32,7 @@ __all__ = [
 ]
 
 File = str | os.PathLike[str]
+SPENT = ("epsilon", "mu", "beta", "units", "of_rounds_done")  # what an end says of privacy
 
 
 @dataclass(frozen=True)
@@ -88,6 +90,16 @@ def record_bytes(line: Mapping[str, Any]) -> bytes:
     return text.encode() + b"\n"
 
 
+def parsed_line(text: bytes) -> Line:
+    """One line of a run's records, as `record_bytes` writes it, with its numbers as numbers: for who listens to a run.
+
+    >>> parsed_line(b'{"round":1,"epsilon":{"upper":"inf"}}\\n')
+    {'round': 1, 'epsilon': {'upper': inf}}
+    """
+    line: Line = _numbers(json.loads(text))
+    return line
+
+
 def read_records(path: File) -> Records:
     """A run's records.jsonl, checked, for reports and resuming; only a last line cut in half is no error."""
     lines = _lines_of(path)
@@ -101,7 +113,7 @@ def read_records(path: File) -> Records:
     if end is not None:
         check_end(f"{path}:{len(lines)}", end)
     header = lines[0] | {"bits": _numbers(lines[0]["bits"])}
-    spent = {name: _numbers(end[name]) for name in ("epsilon", "mu", "beta", "units") if name in end} if end else {}
+    spent = {name: _numbers(end[name]) for name in SPENT if name in end} if end else {}
     return Records(header, [_numbers(line) for line in rounds], end and end | spent)
 
 

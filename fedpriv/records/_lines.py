@@ -113,6 +113,8 @@ END: Mapping[str, Check] = {
 }  # fmt: skip
 IN_SOME_ENDS: Mapping[str, Check] = {  # units: of runs whose messages are costed for several
     "mu": is_mu, "beta": is_beta, "units": is_units,
+    "releases_possible": is_count,  # of those that ended early, and
+    "of_rounds_done": lambda value: is_table(value) and is_epsilon(value.get("epsilon")),
 }  # fmt: skip
 TIMING: Mapping[str, Check] = {"round": is_count, "seconds": is_finite, "parts": _each(is_finite)}
 

@@ -220,6 +220,25 @@ class Masking:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Stop:
+    """When a run ends before its last round, by the accuracy on the server's held-out records alone.
+
+    Its ε stays that of all rounds planned: when it stopped tells of what was sent (docs/proofs/composition.md, 13).
+    """
+
+    accuracy: Annotated[
+        float | None, probability, positive, "the accuracy, or R² where labels are numbers, that is enough"
+    ] = None
+    patience: Annotated[int | None, whole, "evaluated rounds without a better one that are enough"] = None
+
+    def __post_init__(self) -> None:
+        """Refuse a study's run.stop that says nothing, or what no accuracy can be."""
+        settle_table(self)
+        if self.accuracy is None and self.patience is None:
+            raise FedprivError("stop needs accuracy or patience")
+
+
+@dataclass(frozen=True, kw_only=True)
 class Run:
     """How long, from which seed, and how often the run looks and saves."""
 
@@ -233,6 +252,7 @@ class Run:
     shown: Annotated[
         tuple[str, ...], words_among(("epsilon", "mu", "beta")), "what is told of privacy while it runs"
     ] = ("epsilon",)
+    stop: Annotated[Stop | None, "what ends it before its last round"] = None
 
     def __post_init__(self) -> None:
         settle_table(self)

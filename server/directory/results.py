@@ -10,9 +10,14 @@ from typing import Any
 
 from fedpriv import records
 from fedpriv._base.files import replace_file
+from fedpriv.studies.tables import Stop
 from server.directory import data_place
 
 NOTHING = "no round counted"  # why a run has ended whose every round was skipped
+REACHED = "accuracy reached"  # or that its study's run.stop has ended
+WAITED = "accuracy no better"  # likewise
+STOPPED = "stopped"  # or that its caller's on_round has ended, and that can go on
+EARLY = ("interrupted", STOPPED, REACHED, WAITED)  # what came out may have had a part in when
 Line = Mapping[str, Any]
 
 
@@ -24,6 +29,8 @@ class Totals:
     skipped: int = 0  # rounds that were not used
     accuracy: float | None = None  # when it was last looked at
     r2: float | None = None  # in its place where labels are numbers
+    best: float | None = None  # of either, so far
+    since: int = 0  # evaluated rounds since then
     tolerance: float | None = None  # of attackers, when it was last looked at: the share of votes that survive
     bytes_up: int = 0  # of clients' messages
     bytes_transport: int = 0  # that travelled for them, both ways
@@ -48,6 +55,9 @@ class Totals:
         self.skipped += line["skipped"] is not None
         self.accuracy = self.accuracy if line["accuracy"] is None else line["accuracy"]
         self.r2 = self.r2 if line.get("r2") is None else line["r2"]
+        if (figure := line["accuracy"] if line.get("r2") is None else line["r2"]) is not None:
+            better = self.best is None or figure > self.best
+            self.best, self.since = (figure, 0) if better else (self.best, self.since + 1)
         self.tolerance = self.tolerance if line.get("tolerance") is None else line["tolerance"]
         self.bytes_up += line["bytes_up"]
         self.rejected.update(line["rejected"])
@@ -60,6 +70,14 @@ class Totals:
         if timing is not None:
             self.seconds += timing["seconds"]
             self.bytes_transport += timing["bytes_transport"]
+
+    def enough(self, stop: Stop | None) -> str | None:
+        """Why a run's rounds so far are enough by its study's run.stop; None where it goes on."""
+        if stop is None or self.best is None:
+            return None
+        if stop.accuracy is not None and self.best >= stop.accuracy:
+            return REACHED
+        return WAITED if stop.patience is not None and self.since >= stop.patience else None
 
 
 def written_result(directory: Path, header: Line, end: Line, totals: Totals) -> dict[str, Any]:
@@ -75,7 +93,7 @@ def written_result(directory: Path, header: Line, end: Line, totals: Totals) -> 
         "clients": header["clients"],
         "byzantine": header["byzantine"],
         "seconds": totals.seconds,
-        **{name: end[name] for name in ("epsilon", "mu", "beta") if name in end},
+        **{name: end[name] for name in ("epsilon", "mu", "beta", "of_rounds_done") if name in end},
         "delta": header["delta"],
         **{name: header[name] for name in ("epsilons", "left_out") if name in header},
         **({"by_word_of": release["kind"]} if release and ":" in release["kind"] else {}),

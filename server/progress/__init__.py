@@ -1,4 +1,4 @@
-"""What a person sees of a run while it goes: one line that is drawn anew, and at the end a table."""
+"""What a person sees of a run: while it goes one line that is drawn anew, and at its end a table."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from server.progress.words import (
     NOT_TRIED,
     bytes_words,
     duration_words,
+    early_words,
     epsilons_in_words,
     finding_words,
     measured_words,
@@ -85,10 +86,6 @@ class Progress:
             self._line.say(f"round {line['round']} skipped: {line['skipped']}")
         self._line.show(*self._standing(), at_once=self._round >= self.total)
 
-    def finish(self, result: Mapping[str, Any]) -> None:
-        """Print the table of a whole run, from what its result.json holds."""
-        self._line.say(result_table(result))
-
     def _standing(self) -> tuple[str, float, list[str]]:
         """What a run's line shows: what is done, in words and as a share, and facts, the most important first.
 
@@ -135,6 +132,8 @@ def result_table(result: Mapping[str, Any]) -> str:
             )
         )
         rows.append(("", unit_and_trust(result["trust"], result["unit"], result["adjacency"]) + ", the worst client"))
+        if done := result.get("of_rounds_done"):
+            rows += [("", said) for said in early_words(done["epsilon"])]
         rows += units_in_words(result.get("units"), result["unit"])
         rows += [("", word_of_author(result["by_word_of"]))] if "by_word_of" in result else []
         rows += [("", said) for said in [finding_words(result.get("beta"), result["unit"])] if said]

@@ -17,13 +17,14 @@ from clients.training.root import root_update
 from fedpriv import records
 from fedpriv._base.arrays import Numbers, Vector
 from fedpriv.errors import FedprivError
-from fedpriv.population.participation import byzantine_clients
 from fedpriv.studies.study import Study
 from server.directory import STUDY, check_format, checkpoint, made_on, prepare_directory
 from server.directory.checkpoint import State
 from server.directory.journal import Journal
-from server.directory.results import NOTHING, Totals, written_result
+from server.directory.results import NOTHING, STOPPED, Totals, written_result
 from server.progress import Progress
+from server.progress.listening import OnRound, tell_round
+from server.rounds._ending import end_of, spent_after
 from server.rounds._header import header_of, released, released_beside
 from server.rounds._planning import planned, size_of
 from server.rounds.driver import Driver, Task
@@ -37,9 +38,16 @@ LARGEST = float(np.finfo(np.float32).max)  # a weight that a message to clients 
 
 
 def run_rounds(
-    study: Study, directory: Path, driver: Driver, *, resume: bool = False, quiet: bool = False, masked: bool = False
+    study: Study,
+    directory: Path,
+    driver: Driver,
+    *,
+    resume: bool = False,
+    quiet: bool = False,
+    masked: bool = False,  # whether the driver masks sums
+    on_round: OnRound | None = None,
 ) -> dict[str, Any]:
-    """Run a study, or go on with one, and return what `fedpriv run --json` prints; `masked`: its driver masks sums."""
+    """Run a study, or go on with one, and return what `fedpriv run --json` prints; each round's line to `on_round`."""
     torch_on_one_thread()  # the same bits on any machine with the same libraries, and no fight over cores
     forget_all()
     if resume and (directory / STUDY).exists():
@@ -56,11 +64,10 @@ def run_rounds(
         open_files.enter_context(progress)
         why = "interrupted"
         try:
-            why = rounds.go(driver, progress)
+            why = rounds.go(driver, progress, on_round)
         finally:
             rounds.end(why)
             result = written_result(directory, rounds.header(), rounds.ending(why), rounds.totals)
-        progress.finish(result)
     return result
 
 
@@ -101,13 +108,18 @@ class Rounds:
         if not path.stat().st_size:
             self._records.append(self.header(), durable=True)
 
-    def go(self, driver: Driver, progress: Progress) -> str:
+    def go(self, driver: Driver, progress: Progress, on_round: OnRound | None = None) -> str:
         """Run all rounds that are left, asking by the driver; why they ended, such as "budget" or "finished"."""
-        while self.state.round < self.study.run.rounds:
+        while self.state.round < (planned := self.study.run.rounds):
+            if enough := self.totals.enough(self.study.run.stop):
+                return enough
             clients = self._asked(self.state.round + 1)
             if not self._affords(self.state.round + 1, clients):
                 return "budget"
-            progress.update(*self._round(driver, clients))
+            line, timing = self._round(driver, clients)
+            progress.update(line, timing)
+            if on_round is not None and tell_round(on_round, line, self.directory) and self.state.round < planned:
+                return STOPPED
         return "finished" if self.totals.counted else NOTHING
 
     def _on_disk(self) -> Totals:
@@ -200,7 +212,7 @@ class Rounds:
         spent: dict[str, Any] = dict.fromkeys(("epsilon", "mu", "beta"))
         if self._looked_at(state.round):
             figure, loss = self._evaluated(state)
-            spent = self._spent(state.round)
+            spent = spent_after(self.plan, int(self._journal.counts(state.round).max(initial=0)))
             tolerance = inbox.tolerance() if self.study.server.tolerance and skipped is None else None
         line = {
             "kind": "round", "round": state.round, "asked": asked, "answered": inbox.answered,
@@ -235,11 +247,6 @@ class Rounds:
             return None, None
         return self.net.evaluate(state.weights.astype(np.float32), self.pool.x_test, self.pool.y_test)
 
-    def _spent(self, last: int | None = None) -> dict[str, Any]:
-        """ε, μ and β of the client that has released most, up to a round or in all, for the records."""
-        most = int(self._journal.counts(last).max(initial=0))
-        return {"epsilon": self.plan.epsilon(most)._asdict(), **self.plan.tracked(most).lines()}
-
     def end(self, why: str) -> None:
         """Close the run's records and save its state: what is there is whole, and says how it ended."""
         if why == "interrupted":  # perhaps between a record and the state it belongs to
@@ -253,20 +260,7 @@ class Rounds:
 
     def ending(self, why: str) -> dict[str, Any]:
         """The last line of the run's records: why it ended, after how many rounds, and the worst client's ε."""
-        counts = self._journal.counts()
-        worst = int(counts.argmax()) if counts.any() else None
-        if self.plan.kept is not None:
-            counts = counts.clip(max=1)  # of what is kept, all rounds are one release
-        line = {"kind": "end", "why": why, "rounds": self.state.round, "worst_client": worst,
-                "releases_of_worst": int(counts.max(initial=0)), **self._spent()}  # fmt: skip
-        if units := self.plan.epsilons(int(counts.max(initial=0))):
-            line["units"] = units
-        if self.totals.why_no_attack is not None and not self.totals.acted:
-            own = self.study.clients
-            byzantine = byzantine_clients(own.count, own.attackers, self.study.run.seed)
-            if not any(np.isin(self._asked(number), byzantine).any() for number in self.totals.others):
-                line["not_tried"] = self.totals.why_no_attack  # by any Byzantine client in any round
-        return line
+        return end_of(self.plan, self._journal, self.totals, self.state.round, why)
 
     def header(self) -> dict[str, Any]:
         """The first line of the records: what this run is."""

@@ -29,6 +29,8 @@ def _check_tolerance(plan: Plan) -> None:
 def planned(study: Study) -> Prepared:
     """A study made ready for its run, a free setting calibrated: everything that can be refused is refused here."""
     pool = pool_of(study)
+    if study.run.stop is not None and not len(pool.y_test):
+        raise FedprivError("run.stop goes by the accuracy on held-out records, and the data have none: data.held_out")
     net, division = net_of(study, pool), division_of(study, pool)
     study = settled_sizes(study, pool, net, division)
     check_release(study, net, division)

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from fedpriv import records
 from fedpriv.errors import whole
 from server.directory.results import NOTHING
+from server.progress import result_table
 from server.progress.words import NOT_TRIED
 from simulations.cli._command import JSON, QUIET, Commands, add_command, flag, option
-from simulations.cli._words import print_json, show_found
+from simulations.cli._words import show_found
 from simulations.runs.directory import taken_directory
 from simulations.runs.running import Way, begun_study, interrupted_words, ran_result, study_of
 
@@ -86,8 +89,7 @@ def run(options: argparse.Namespace) -> int:
         return 0
     directory, made = taken_directory(options.study or "digits", options.out, options.resume)
     result = ran_result(study, directory, made, way, resume=options.resume is not None, quiet=options.quiet)
-    if options.json:
-        print_json(result)
+    show_found(result, _told(result), options.json)
     if result["why"] == "interrupted":
         raise interrupted_words(directory)
     if result["why"] == NOTHING:
@@ -95,9 +97,16 @@ def run(options: argparse.Namespace) -> int:
         note = f" ({lines[0]['note']})" if lines[0].get("note") else ""
         why = f"all {len(lines):,} were skipped, the first for {lines[0]['skipped']}{note}"
         return _failed(directory, f"{NOTHING}: {why}")
-    if result["not_tried"]:
+    if result.get("not_tried"):
         return _failed(directory, f"the attack was {NOT_TRIED}: {result['not_tried']}")
     return 0
+
+
+def _told(result: Mapping[str, Any]) -> str:
+    """A run's result as `fedpriv run` prints it for people: a table, or where it is if that is another machine."""
+    if "elsewhere" in result:
+        return f"{result['why']}; its directory is {result['directory']} where the SuperLink {result['elsewhere']} runs"
+    return result_table(result)
 
 
 def _failed(directory: Path, why: str) -> int:

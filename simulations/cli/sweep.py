@@ -8,11 +8,12 @@ from pathlib import Path
 
 from fedpriv._base.own_modules import look_for_modules
 from simulations.cli._command import JSON, QUIET, Commands, add_command, flag, option
-from simulations.cli._words import print_json, show_found
+from simulations.cli._words import show_found
 from simulations.cli.run import whole_number
 from simulations.flower.surroundings import usable_cores
 from simulations.sweep.directory import check_sweep_directory
 from simulations.sweep.grid import grid_of
+from simulations.sweep.progress import sweep_table
 from simulations.sweep.stop import Stop
 from simulations.sweep.sweeping import resolved_cells, swept_grid
 
@@ -69,8 +70,7 @@ def run(options: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         again = "the same command goes on" if out else "the same command with --out and its directory goes on"
         raise KeyboardInterrupt(again) from None
-    if options.json:
-        print_json(result)
+    show_found(result, sweep_table(result), options.json)
     if failed := result["failed"]:
         tell = f"fedpriv: {failed:,} of {result['cells']:,} cells failed: the same command tries them again"
         print(tell, file=sys.stderr)

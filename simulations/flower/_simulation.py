@@ -14,21 +14,28 @@ import os
 import shutil
 import signal
 import sys
+from contextlib import suppress
+from functools import partial
 from importlib import import_module
 from pathlib import Path
+from queue import Queue
 from threading import Thread
 
+from fedpriv.records import Line, record_bytes
 from server.directory import KEPT
 from server.directory.outcome import STOP, Job, fail_job
+from server.progress.listening import OnRound
 from simulations.flower.surroundings import init_ray, kill_what_it_started
 
 
 def main() -> None:
     """The simulation's process: run the job in standard input's first line; stop it where its starter is gone."""
     told = json.loads(sys.stdin.readline())
-    os.set_inheritable(int(os.environ[KEPT]), False)  # what Ray starts keeps nothing
+    for kept in (int(os.environ[KEPT]), told["heard"]):
+        os.set_inheritable(kept, False)  # what Ray starts keeps nothing
     directory = Path(told["job"]["directory"])
-    Thread(target=_watch_whoever_started_this, args=(directory,), daemon=True).start()
+    answers = Queue[str]()
+    Thread(target=_hear_whoever_started_this, args=(directory, answers), daemon=True).start()
     try:
         # The screen is progress's alone: it stays Python's standard error, and the descriptors 1 and 2, where Ray and
         # Flower write, become a log.
@@ -40,7 +47,7 @@ def main() -> None:
         logging.getLogger("py.warnings").addHandler(logging.FileHandler(told["log"]))
         import_module("flwr.supercore.logger")  # it keeps the standard error that it finds
         sys.stderr = screen
-        _simulate(Job(**told["job"]), told["cohorts"], told["workers"])
+        _simulate(Job(**told["job"]), told["cohorts"], told["workers"], partial(_ask, told["heard"], answers))
     except BaseException as error:
         first = error  # what went wrong before all else
         while first.__cause__ is not None:
@@ -50,7 +57,7 @@ def main() -> None:
         _end()
 
 
-def _simulate(job: Job, cohorts: int, workers: int) -> None:
+def _simulate(job: Job, cohorts: int, workers: int, on_round: OnRound) -> None:
     """Start Ray, and on it Flower's simulation of the job's study: one node a cohort, its server in this process."""
     loading = Thread(target=import_module, args=("server.app",))  # torch, while Ray's processes start
     loading.start()
@@ -69,7 +76,7 @@ def _simulate(job: Job, cohorts: int, workers: int) -> None:
     def main(grid: Grid, context: Context) -> None:
         """What Flower calls in a thread of its own: serve all rounds of the study, then end the process."""
         try:
-            serve_study(grid, job, restarted=True)
+            serve_study(grid, job, restarted=True, on_round=on_round)
         finally:
             _end()
 
@@ -80,10 +87,19 @@ def _simulate(job: Job, cohorts: int, workers: int) -> None:
     run_simulation(server, clients.app.app, cohorts, backend_config={"client_resources": {**worker}})
 
 
-def _watch_whoever_started_this(directory: Path) -> None:
-    """Wait for the end of the process that started the simulation, then ask its run to stop."""
-    sys.stdin.read()  # until nobody holds the other end
-    (directory / STOP).touch()
+def _ask(heard: int, answers: Queue[str], line: Line) -> bool:
+    """Hand a round's line to the process that started the simulation, and wait for it; whether it ends the run."""
+    with suppress(BrokenPipeError), os.fdopen(heard, "wb", closefd=False) as pipe:
+        pipe.write(record_bytes(line))
+    return answers.get() == STOP
+
+
+def _hear_whoever_started_this(directory: Path, answers: Queue[str]) -> None:
+    """Pass on what the process that started the simulation says of each round; at its end, ask the run to stop."""
+    for answer in sys.stdin:
+        answers.put(answer.strip())
+    (directory / STOP).touch()  # nobody holds the other end
+    answers.put("")
 
 
 def _end() -> None:

@@ -19,6 +19,8 @@ from fedpriv.errors import FedprivError
 from fedpriv.studies import file as study_file
 from fedpriv.studies.study import Study
 from server.directory.outcome import ERROR, Job, expect_failure, is_over, outcome_of
+from server.directory.results import REACHED, WAITED
+from server.progress import result_table
 from simulations.flower._flwr import followed, status_of
 from simulations.flower._own_superlink import own_superlink
 from simulations.flower.deploy_state import NAME, home_of
@@ -140,12 +142,13 @@ def main() -> int:
         names = (f"{study.name}-flwr{number}" for number in ("", *(f"-{each}" for each in range(2, 1_000_000))))
         place = chosen.out or next(free for free in map(Path("runs").joinpath, names) if not free.exists())
         result = flower_run(app_directory(place), study, place, nodes=chosen.nodes)
+        print(result_table(result))
     except FedprivError as error:
         print(f"fedpriv: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         return 130
-    return 0 if result["why"] == "finished" else 1
+    return 0 if result["why"] in ("finished", REACHED, WAITED) else 1
 
 
 if __name__ == "__main__":

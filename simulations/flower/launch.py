@@ -14,14 +14,18 @@ import json
 import os
 import subprocess
 import sys
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
+from fedpriv.errors import FedprivError
+from fedpriv.records import parsed_line
 from fedpriv.studies import file as study_file
 from fedpriv.studies.study import Study
 from server.directory import KEPT, kept_alone
-from server.directory.outcome import ERROR, LOG, STOP, Job, expect_failure, outcome_of
+from server.directory.outcome import ERROR, LOG, STOP, Job, expect_failure, job_ended, outcome_of
+from server.progress.listening import OnRound, tell_round
 from simulations.flower.command import app_directory, flower_run, superlink_run
 from simulations.flower.surroundings import end_all, flower_environment, scratch_directory, start_ray, usable_cores
 
@@ -36,6 +40,7 @@ def simulate_study(
     cohorts: int | None = None,
     resume: bool = False,
     quiet: bool = False,
+    on_round: OnRound | None = None,
 ) -> dict[str, Any]:
     """Run a study by Flower's simulation on Ray, the driver `flower` of `fedpriv run`; what result.json says.
 
@@ -48,27 +53,40 @@ def simulate_study(
     expect_failure(place)
     log = place / LOG
     told = {"job": asdict(job), "workers": workers, "cohorts": cohorts or workers, "log": str(log)}
+    failed: FedprivError | None = None
     with kept_alone(place) as lock, scratch_directory() as scratch:
         log.unlink(missing_ok=True)
+        rounds, heard = os.pipe()
         process = subprocess.Popen(
             [sys.executable, "-m", "simulations.flower._simulation"],
             stdin=subprocess.PIPE,
             env=flower_environment(scratch) | {KEPT: str(lock)},
-            pass_fds=[lock],  # that process keeps the directory where this one is killed
+            pass_fds=[lock, heard],  # that process keeps the directory where this one is killed
             cwd=scratch / "empty",
             start_new_session=True,  # the terminal's Ctrl-C reaches this process alone
             text=True,
         )
+        os.close(heard)
+        assert process.stdin is not None
         try:
-            assert process.stdin is not None
-            process.stdin.write(json.dumps(told) + "\n")
-            process.stdin.flush()
+            _say(process.stdin, json.dumps(told | {"heard": heard}))
+            with os.fdopen(rounds, "rb") as lines:
+                for line in lines:
+                    stops = on_round is not None and tell_round(on_round, parsed_line(line), place)
+                    _say(process.stdin, STOP if stops else "on")
             process.wait()
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, FedprivError) as error:
+            failed = error if isinstance(error, FedprivError) else None
             (place / STOP).touch()
+            with suppress(BrokenPipeError):
+                process.stdin.close()  # it waits for no more answers
             process.wait()
         finally:
             end_all(process)
+        if failed is not None:
+            job_ended(place)
+            log.unlink(missing_ok=True)
+            raise failed
         try:
             result = outcome_of(place)
         except BaseException:
@@ -78,3 +96,10 @@ def simulate_study(
         if not result["failed"]:
             log.unlink(missing_ok=True)
     return result
+
+
+def _say(simulation: IO[str], words: str) -> None:
+    """Say something in a line to the process in which Flower's simulation runs; nothing where it has ended."""
+    with suppress(BrokenPipeError):
+        simulation.write(words + "\n")
+        simulation.flush()

@@ -14,6 +14,7 @@ from fedpriv.errors import FedprivError, one_of
 from fedpriv.studies import file as study_file
 from fedpriv.studies.study import Study
 from server.directory import STUDY
+from server.progress.listening import OnRound, logged_rounds
 from simulations.report.run.runs import Run, read_run
 from simulations.runs.directory import modules_of, next_free, take_back, taken_directory
 
@@ -39,7 +40,7 @@ class Way:
         if self.superlink and (self.driver != "flower" or self.workers or self.cohorts):
             raise FedprivError("--superlink names nodes that exist: no --driver direct, --workers or --cohorts with it")
 
-    def _direct(self, study: Study, directory: Path, *, resume: bool, quiet: bool) -> dict[str, Any]:
+    def _direct(self, study: Study, directory: Path, *, resume: bool, quiet: bool, on_round: OnRound) -> dict[str, Any]:
         """Run a study by the direct driver, in this process or on Ray; what its result.json says."""
         from server import rounds  # torch, only where it is needed
         from simulations.runs.direct import Here, OnRay
@@ -47,20 +48,28 @@ class Way:
         many = self.ray or (self.workers or 1) > 1
         driver = OnRay(self.workers, self.cohorts, self.ray) if many else Here(self.cohorts or 1)
         try:
-            return rounds.run_rounds(study, directory, driver, resume=resume, quiet=quiet)
+            return rounds.run_rounds(study, directory, driver, resume=resume, quiet=quiet, on_round=on_round)
         finally:
             driver.close()
 
-    def go(self, study: Study, directory: Path, *, resume: bool, quiet: bool) -> dict[str, Any]:
-        """Run a study in a directory by the driver chosen here; what its result.json says."""
+    def go(
+        self, study: Study, directory: Path, *, resume: bool, quiet: bool, on_round: OnRound | None = None
+    ) -> dict[str, Any]:
+        """Run a study in a directory by the driver chosen here, its rounds logged and told; what result.json says."""
+        heard = logged_rounds(on_round, study.run.rounds)
         if self.driver == "direct":
-            return self._direct(study, directory, resume=resume, quiet=quiet)
+            return self._direct(study, directory, resume=resume, quiet=quiet, on_round=heard)
         from simulations.flower import launch
 
         if self.superlink:
+            if on_round is not None:
+                raise FedprivError(
+                    "--superlink: its rounds run in another process, which tells nobody here of them: no on_round and "
+                    "no --track with it"
+                )
             return launch.superlink_run(study, directory, self.superlink, resume=resume, quiet=quiet)
         return launch.simulate_study(
-            study, directory, workers=self.workers, cohorts=self.cohorts, resume=resume, quiet=quiet
+            study, directory, workers=self.workers, cohorts=self.cohorts, resume=resume, quiet=quiet, on_round=heard
         )
 
 
@@ -73,13 +82,15 @@ def run(
     workers: int | None = None,
     cohorts: int | None = None,
     quiet: bool = False,
+    on_round: OnRound | None = None,
 ) -> Run:
     """Train a study, account for every message, and give what `read_run` gives of its directory (fp.run).
 
     `study` is a file, the name of one that ships, TOML text, or a `Study`; `overrides` are changes to it, each
     "table.key=value". `directory` must be new: runs/NAME, or the next number free, where none is given. `driver` is
     "direct" (in this process; with `workers`, in as many of Ray's) or "flower"; `cohorts` are the nodes that clients
-    are divided over. `quiet` shows no progress.
+    are divided over. `quiet` shows no progress. `on_round` is called with each round's line of the records once that is
+    on disk: what is true ends the run there ("stopped"), and `resume` goes on; what it raises ends it in one line.
 
     From here on torch has one thread in this process. Ctrl-C leaves records that `resume` goes on from. A class of
     one's own that the study names is looked for in files: one that is defined in a notebook, or in the script that
@@ -94,7 +105,7 @@ def run(
     way = Way(driver=driver, workers=workers, cohorts=cohorts)
     own = study_of(study, overrides)
     place, made = next_free(own.name) if directory is None else taken_directory(own.name, str(directory), None)
-    return read_run(_ended(ran_result(own, place, made, way, quiet=quiet)))
+    return read_run(_ended(ran_result(own, place, made, way, quiet=quiet, on_round=on_round)))
 
 
 def resume(
@@ -104,10 +115,11 @@ def resume(
     workers: int | None = None,
     cohorts: int | None = None,
     quiet: bool = False,
+    on_round: OnRound | None = None,
 ) -> Run:
     """Go on with the run in a directory, to the same bits as if it had never stopped (fp.resume).
 
-    `driver`, `workers`, `cohorts` and `quiet` are those of `run`, and need not be what they were.
+    `driver`, `workers`, `cohorts`, `quiet` and `on_round` are those of `run`, and need not be what they were.
 
     >>> import fedpriv as fp, tempfile
     >>> with tempfile.TemporaryDirectory() as place:
@@ -116,7 +128,8 @@ def resume(
     1
     """
     way, place = Way(driver=driver, workers=workers, cohorts=cohorts), Path(directory)
-    return read_run(_ended(ran_result(begun_study(place), place, [], way, resume=True, quiet=quiet)))
+    result = ran_result(begun_study(place), place, [], way, resume=True, quiet=quiet, on_round=on_round)
+    return read_run(_ended(result))
 
 
 def study_of(source: Study | File, overrides: Iterable[str] = ()) -> Study:
@@ -140,11 +153,18 @@ def begun_study(directory: Path, overrides: Iterable[str] = ()) -> Study:
 
 
 def ran_result(
-    study: Study, directory: Path, made: list[Path], way: Way, *, resume: bool = False, quiet: bool = False
+    study: Study,
+    directory: Path,
+    made: list[Path],
+    way: Way,
+    *,
+    resume: bool = False,
+    quiet: bool = False,
+    on_round: OnRound | None = None,
 ) -> dict[str, Any]:
     """What result.json says of a run in that directory; what was `made` for it goes where it did not begin."""
     try:
-        return way.go(study, directory, resume=resume, quiet=quiet)
+        return way.go(study, directory, resume=resume, quiet=quiet, on_round=on_round)
     except BaseException as error:
         take_back(directory, made)
         if isinstance(error, KeyboardInterrupt):

@@ -1,4 +1,4 @@
-"""What a person sees of a sweep while it goes: one line that is drawn anew, what failed, and at the end a table."""
+"""What a person sees of a sweep: while it goes one line that is drawn anew and what failed, at its end a table."""
 
 from __future__ import annotations
 
@@ -62,17 +62,6 @@ class SweepProgress:
         """Draw the sweep's line anew, as a while has passed without news."""
         self._line.show(*self._standing())
 
-    def finish(self, result: Mapping[str, Any]) -> None:
-        """Print the table of the whole sweep, from what `swept_grid` says of it."""
-        earlier = f", {result['already']:,} of them before" if result["already"] else ""
-        failed = f", {result['failed']:,} failed" if result["failed"] else ""
-        rows = [("cells", f"{result['finished']:,} of {result['cells']:,} finished{earlier}{failed}")]
-        if result["workers"]:
-            rows.append(("time", f"{duration_words(result['seconds'])}, {result['workers']} workers"))
-        rows += [("directory", result["directory"]), ("", f"fedpriv report {quote(result['directory'])}")]
-        width = max(len(name) for name, _ in rows)
-        self._line.say("\n".join(f"{name:<{width}}  {text}" for name, text in rows))
-
     def _standing(self) -> tuple[str, float, list[str]]:
         """What the sweep's line shows: cells done in words, their share, and facts, the most important first."""
         ended = self.done + self.failed
@@ -81,3 +70,15 @@ class SweepProgress:
             at_once = min(self._workers, self.left)
             facts.append(f"{self.left:,} left, {duration_words(self._busy / ended * self.left / at_once)}".ljust(20))
         return f"cell {self.total - self.left:{len(str(self.total))}}/{self.total}", 1 - self.left / self.total, facts
+
+
+def sweep_table(result: Mapping[str, Any]) -> str:
+    """What `fedpriv sweep` prints for people of the whole sweep, from what `swept_grid` says of it."""
+    earlier = f", {result['already']:,} of them before" if result["already"] else ""
+    failed = f", {result['failed']:,} failed" if result["failed"] else ""
+    rows = [("cells", f"{result['finished']:,} of {result['cells']:,} finished{earlier}{failed}")]
+    if result["workers"]:
+        rows.append(("time", f"{duration_words(result['seconds'])}, {result['workers']} workers"))
+    rows += [("directory", result["directory"]), ("", f"fedpriv report {quote(result['directory'])}")]
+    width = max(len(name) for name, _ in rows)
+    return "\n".join(f"{name:<{width}}  {text}" for name, text in rows)

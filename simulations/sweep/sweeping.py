@@ -95,13 +95,11 @@ def _worked(grid: Grid, missing: list[Cell], out: Path, crew: Crew | None, quiet
                 cell = cells[done.job.id]
                 where = {"place": dict(cell.place), "seed": cell.study.run.seed}
                 failures.append({"id": cell.id, **where, "why": done.fault})
-        result = {
+        return {
             "directory": str(out), "name": grid.name, "cells": len(grid.cells), "skipped": grid.skipped,
             "finished": there + progress.done, "already": there, "failed": progress.failed,
             "seconds": progress.seconds, "workers": workers, "failures": failures,
         }  # fmt: skip
-        progress.finish(result)
-    return result
 
 
 def resolved_cells(grid: Grid, quiet: bool, stop: Stop) -> Grid:

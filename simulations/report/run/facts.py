@@ -20,6 +20,7 @@ from server.progress.words import (
     beta_words,
     bytes_words,
     duration_words,
+    early_words,
     epsilons_in_words,
     finding_words,
     guarantee_sentence,
@@ -93,6 +94,8 @@ def privacy_facts(run: Run) -> Rows:
     if cost is not None:
         at = f"ε at δ = {small_delta(run.header['delta'])}"
         rows.append((at, f"at most {rounded_up(cost['upper'])}, at least {rounded_down(cost['lower'])}, for {run.who}"))
+        if done := (run.records.end or {}).get("of_rounds_done"):
+            rows += [("", said) for said in early_words(done["epsilon"])]
         rows += units_in_words((run.records.end or {}).get("units"), release["unit"])
         if run.kept:
             rows += zip(("records kept", ""), epsilons_in_words(run.header["epsilons"]), strict=True)
@@ -192,6 +195,7 @@ def run_summary(run: Run) -> dict[str, Any]:
         **{name: own for name in ("mu", "beta") if (own := run.spent(name)) is not None},
         **{name: header[name] for name in ("epsilons", "left_out") if name in header},
         **{name: release.get(name) for name in ("unit", "trust", "adjacency")},
+        **({"of_rounds_done": end["of_rounds_done"]} if "of_rounds_done" in end else {}),
         "worst_client": end.get("worst_client"), "releases_of_worst": end.get("releases_of_worst"),
         "bytes_up": run.bytes_up, "rejected": run.total("rejected"), "failed": run.total("failed"),
         "skipped": run.skipped, "seconds": run.seconds, "certified": robustness.summaries(run),

@@ -17,12 +17,16 @@ from fedpriv.mechanisms import COSTED, MECHANISMS
 from fedpriv.records import Line, Records, read_records, read_timings
 from fedpriv.releases import SUMS
 from server.directory import data_place
+from server.directory.results import REACHED, STOPPED, WAITED
 from server.progress.words import kind_alone, kind_with_settings, settings_beside, value_of
 
 ENDS = {
     "finished": "finished",
     "budget": "stopped at its privacy budget",
     "interrupted": "interrupted; it can be resumed",
+    STOPPED: "stopped by whoever ran it; it can be resumed",
+    REACHED: "stopped: its accuracy reached run.stop.accuracy",
+    WAITED: "stopped: no better accuracy in as many evaluated rounds as run.stop.patience says",
     "no round counted": "no round counted: none had enough answers to step by",
 }
 BARE = ("study", "release", "mechanism", "model")  # facts of a run whose value says by itself what it is of
@@ -123,9 +127,13 @@ class Run:
 
     @cached_property
     def releases(self) -> int:
-        """How many releases the worst client of the run made; where cut short, as if in every round recorded."""
+        """How many releases of its worst client the run is costed for: all that were planned where it ended early.
+
+        Of a run that was cut short they are taken to be as many as rounds are recorded.
+        """
         end = self.records.end
-        found = int(end["releases_of_worst"]) if end else len(self.rounds)
+        name = "releases_possible" if end and "releases_possible" in end else "releases_of_worst"
+        found = int(end[name]) if end else len(self.rounds)
         return min(found, 1) if self.kept else found
 
     @cached_property
@@ -163,8 +171,12 @@ class Run:
         if self.kept:
             return "a client that noised its records once, for all rounds"
         if end is None or end["worst_client"] is None:
-            return f"a client asked in all of the {self.releases} rounds recorded"
-        return f"the worst client, number {end['worst_client']}, charged for {self.releases} releases"
+            rounds = f"a client asked in all of the {self.releases} rounds recorded"
+            return f"{rounds}, if nothing that was sent had a part in where they end"
+        planned = f", with all rounds planned {self.releases}" if "releases_possible" in end else ""
+        return (
+            f"the worst client, number {end['worst_client']}, charged for {end['releases_of_worst']} releases{planned}"
+        )
 
 
 def read_run(directory: str | Path) -> Run:

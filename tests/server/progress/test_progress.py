@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from server.progress import Progress
+from server.progress import Progress, result_table
 from server.progress.live_line import REPEATED
 
 
@@ -154,29 +154,31 @@ RESULT: dict[str, Any] = {
 
 
 def test_the_last_table_says_what_was_reached_what_it_cost_and_what_to_do_next() -> None:
-    file = io.StringIO()
-    Progress(40, 1437, False, file).finish(RESULT)
     for words in ("0.913", "40, finished", "at most 3.953, at least 3.344", "δ = 1e-5", "client level",
                   "replace adjacency", "secure-aggregation trust", "assumes", "44.2 KB a client, 63.5 MB in all",
                   "2 (2 checksum)", "1 min 23 s", "fedpriv report 'runs/my digits'"):  # fmt: skip
-        assert words in file.getvalue()
+        assert words in result_table(RESULT)
 
 
 def test_under_local_trust_the_last_table_assumes_nothing_and_without_noise_it_promises_nothing() -> None:
-    local, plain = io.StringIO(), io.StringIO()
-    Progress(40, 1437, False, local).finish(RESULT | {"trust": "local"})
-    assert "assumes" not in local.getvalue()
+    assert "assumes" not in result_table(RESULT | {"trust": "local"})
     endless = {"lower": float("inf"), "upper": float("inf"), "clt": None}
-    Progress(40, 1437, False, plain).finish(RESULT | {"epsilon": endless, "adjacency": None, "accuracy": None})
-    assert "none: updates were sent as they are" in plain.getvalue()
-    assert "ε" not in plain.getvalue()
+    plain = result_table(RESULT | {"epsilon": endless, "adjacency": None, "accuracy": None})
+    assert "none: updates were sent as they are" in plain
+    assert "ε" not in plain
+
+
+def test_the_last_table_of_a_run_that_ended_early_has_the_epsilon_of_all_its_rounds_and_of_those_done_alone() -> None:
+    done = {"epsilon": {"lower": 1.04, "upper": 1.0432, "clt": 1.0}}
+    table = result_table(RESULT | {"why": "stopped", "of_rounds_done": done})
+    assert "ε at most 3.953" in table
+    assert "of all rounds planned: when it ended may tell of what was sent" in table
+    assert "of those done ε at most 1.044, at least 1.04, if nothing that was sent had a part in when it ended" in table
 
 
 @pytest.mark.usefixtures("width")
-def test_the_live_line_is_gone_before_the_table_and_at_the_end() -> None:
+def test_the_live_line_is_gone_at_the_end() -> None:
     screen = Terminal()
-    after(screen, line(40)).finish(RESULT)
-    assert screen.getvalue().split("\n")[0].split("\r")[-1].startswith("accuracy")
     with Progress(40, 1437, False, screen):
         assert "round  0/40" in screen.shown
     assert screen.shown == ""
@@ -184,7 +186,7 @@ def test_the_live_line_is_gone_before_the_table_and_at_the_end() -> None:
 
 def test_quiet_is_quiet() -> None:
     for stream in (Terminal(), io.StringIO()):
-        after(stream, line(1), line(40, skipped="why"), quiet=True).finish(RESULT)
+        after(stream, line(1), line(40, skipped="why"), quiet=True)
         assert stream.getvalue() == ""
 
 
@@ -194,7 +196,7 @@ def test_a_terminal_without_greek_letters_gets_plain_ones() -> None:
         encoding = "ascii"  # type: ignore[assignment]
 
     screen = Ascii()
-    after(screen, line(20, epsilon=SPENT)).finish(RESULT)
+    after(screen, line(20, epsilon=SPENT))
     screen.getvalue().encode("ascii")
     assert "eps <= 1.235" in screen.getvalue()
     assert "#" in screen.getvalue()

@@ -59,12 +59,17 @@ def test_runs_are_never_written_over(capsys: pytest.CaptureFixture[str]) -> None
     assert "--resume runs/digits goes on with a run" in capsys.readouterr().err
 
 
-def test_progress_and_the_final_table_go_to_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
+def test_progress_goes_to_standard_error_and_the_result_to_standard_output(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", *[word for word in QUICK if word != "--quiet"]]) == 0
-    printed = capsys.readouterr()
-    assert printed.out == ""
-    for word in ("round 2/2", "accuracy", "ε at most", "secure-aggregation trust", "fedpriv report runs/digits"):
-        assert word in printed.err
+    loud = capsys.readouterr()
+    assert loud.err.startswith("round 2/2  accuracy")
+    assert loud.err.count("\n") == 1
+    for word in ("accuracy", "ε at most", "secure-aggregation trust", "fedpriv report runs/digits"):
+        assert word in loud.out
+    assert main(["run", *QUICK]) == 0
+    quiet = capsys.readouterr()
+    assert quiet.err == ""
+    assert [line for line in quiet.out.splitlines()[:5]] == loud.out.splitlines()[:5]
 
 
 def test_a_dry_run_says_what_it_would_cost_and_leaves_nothing(capsys: pytest.CaptureFixture[str]) -> None:

@@ -144,6 +144,30 @@ def test_flower_leaves_the_files_of_a_function_call_also_where_a_worker_is_kille
 
 
 @pytest.mark.flower
+@pytest.mark.usefixtures("marked")
+def test_a_listener_in_this_process_is_told_each_round_of_flowers_simulation_and_stops_it(tmp_path: Path) -> None:
+    heard: list[dict[str, Any]] = []
+
+    def listen(line: dict[str, Any]) -> bool:
+        assert lines(tmp_path / "run")[line["round"]]["bytes_up"] == line["bytes_up"]
+        heard.append(line)
+        return line["round"] == 3
+
+    study = tiny("run.rounds=5")
+    result = launch.simulate_study(study, tmp_path / "run", workers=1, quiet=True, on_round=listen)
+    assert (result["why"], result["rounds"], [line["round"] for line in heard]) == ("stopped", 3, [1, 2, 3])
+
+    def fail(line: dict[str, Any]) -> None:
+        raise ValueError(line["round"])
+
+    with pytest.raises(FedprivError, match=r"^on_round failed in round 4 \(ValueError: 4\)"):
+        launch.simulate_study(study, tmp_path / "run", workers=1, resume=True, quiet=True, on_round=fail)
+    assert lines(tmp_path / "run")[-1]["why"] == "interrupted"
+    assert not {"error.json", "stop"} & {file.name for file in (tmp_path / "run").iterdir()}
+    assert directly(study, tmp_path / "run", resume=True) == directly(study, tmp_path / "whole")
+
+
+@pytest.mark.flower
 @pytest.mark.slow
 @pytest.mark.usefixtures("marked")
 def test_clients_that_raise_or_hang_cost_their_own_cohort_some_rounds(tmp_path: Path, troubled: str) -> None:
