@@ -24,12 +24,13 @@ import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from flwr.app import ConfigRecord, RecordDict
 
+from clients.flower import masking as node
 from clients.flower.masking import PHASES, Ask
 from clients.training.cohort import cohort_reply
 from clients.training.prepared import net_of, pool_of
 from fedpriv import wire
 from fedpriv.errors import FedprivError, reason
-from fedpriv.masking import member, node, roster, shamir, survivors
+from fedpriv.masking import member, roster, shamir, survivors
 from fedpriv.masking.identity import SIGNATURE, Identity
 from fedpriv.studies import file as study_file
 from server.rounds.driver import Answer, Task
