@@ -114,6 +114,5 @@ def _counts(row: dict[str, Any]) -> str:
     name = f"{row['name']}, " if row["name"] else ""
     shape = " × ".join(map(str, row["shape"])) + " features" * (len(row["shape"]) == 1)
     where = f", in {row['path']}" if row.get("path") else ""
-    return (
-        f"{name}{row['records']:,} records and {row['held_out']:,} held out, {shape}, {row['classes']} classes{where}"
-    )
+    labels = f"{row['classes']} classes" if row["classes"] else "labels that are numbers"
+    return f"{name}{row['records']:,} records and {row['held_out']:,} held out, {shape}, {labels}{where}"
