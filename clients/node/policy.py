@@ -18,6 +18,7 @@ from typing import Annotated, Any, Literal, assert_never, get_args
 from clients.data import DATA_SETS
 from clients.data.pool import MOST_CLASSES
 from clients.node import _untrusted as untrusted
+from fedpriv._base.spelling import rounded_up, short_number
 from fedpriv.accounting.account import Account, spent_epsilon
 from fedpriv.accounting.event import Event
 from fedpriv.accounting.ledger import Budget
@@ -184,10 +185,10 @@ class Policy:
         Whoever sees an answer may choose what to ask for next by it, so a budget counts what adds up under any choice.
         """
         if self.round is not None and not (cost := total_epsilon(new, self.round.delta)) <= self.round.epsilon:
-            raise Refused(f"one message would cost ε = {cost:.6g}, at most {self.round.epsilon:g} a round")
+            raise Refused(f"one message would cost ε = {rounded_up(cost, 6)}, at most {self.round.epsilon:g} a round")
         if not (cost := _spent(after, self.budget.delta, alike)) <= self.budget.epsilon:
             raise Refused(
-                f"it would take ε to {cost:.6g} at δ = {self.budget.delta:g}, "
+                f"it would take ε to {rounded_up(cost, 6)} at δ = {short_number(self.budget.delta)}, "
                 f"past the budget of {self.budget.epsilon:g} in this client's policy"
             )
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from fedpriv._base.files import replace_file
+from fedpriv._base.spelling import rounded_up, short_number
 from fedpriv.accounting.account import Account, spent_epsilon
 from fedpriv.accounting.event import Event, event_as_data, event_of
 from fedpriv.curves.compose import Bounds
@@ -83,7 +84,7 @@ class Ledger:
             cost = spent_epsilon(own.events, self.budget.delta, fixed)
             if not cost <= self.budget.epsilon:
                 raise BudgetExceeded(
-                    f"this would take ε to {cost:.6g} at δ = {self.budget.delta:g}, "
+                    f"this would take ε to {rounded_up(cost, 6)} at δ = {short_number(self.budget.delta)}, "
                     f"past the budget of {self.budget.epsilon:g}"
                 )
         return grown

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.random import Generator
 
 from fedpriv._base.arrays import Vector
+from fedpriv._base.spelling import short_number
 from fedpriv.accounting.event import Event
 from fedpriv.errors import FedprivError, whole
 from fedpriv.estimation import _range as ranges
@@ -91,8 +92,8 @@ def planned_estimate(settings: Settings, accesses: Sequence[Access], extents: Ex
     plan = _drawn(settings, accesses, extents, n, d)
     if why := _lacking(settings, plan):
         enough = _enough(settings, accesses, extents, n, d)
-        raise FedprivError(f"n = {n:,} records are too few for ε = {settings.epsilon:g} and δ = {settings.delta:g} at "
-                           f"d = {d}: {why}; {enough}")  # fmt: skip
+        raise FedprivError(f"n = {n:,} records are too few for ε = {settings.epsilon:g} and "
+                           f"δ = {short_number(settings.delta)} at d = {d}: {why}; {enough}")  # fmt: skip
     return plan
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
-from math import ceil, inf, isfinite
+from math import ceil, inf
 from typing import Any, assert_never
 
+from fedpriv._base.spelling import rounded_down as rounded_down  # beside the words that numbers stand in
+from fedpriv._base.spelling import rounded_up as rounded_up
+from fedpriv._base.spelling import short_number
 from fedpriv.trust import Word
 
 UNITS = ("B", "KB", "MB", "GB", "TB", "PB")
@@ -111,39 +113,13 @@ def beta_words(beta: Mapping[str, Any]) -> str:
     return "at least " + ", ".join(f"{rounded_down(own['lower'])} at α = {level}" for level, own in beta.items())
 
 
-def rounded_up(value: float, digits: int = 4) -> str:
-    """An ε or the like for tables and pages, rounded to no smaller a number: upper bounds stay upper bounds.
-
-    >>> rounded_up(3.95222), rounded_up(2), rounded_up(float("inf"))
-    ('3.953', '2', '∞')
-    """
-    return _rounded(value, digits, ROUND_CEILING)
-
-
-def rounded_down(value: float, digits: int = 4) -> str:
-    """An ε or the like for tables and pages, rounded to no larger a number: lower bounds stay lower bounds.
-
-    >>> rounded_down(3.34466)
-    '3.344'
-    """
-    return _rounded(value, digits, ROUND_FLOOR)
-
-
-def _rounded(value: float, digits: int, rounding: str) -> str:
-    """A number of a table or page in so many digits, rounded one way, without zeros at its end."""
-    if not isfinite(value):
-        return "∞" if value > 0 else str(value)
-    exact = Context(prec=digits, rounding=rounding).create_decimal(Decimal(value))
-    return f"{exact:f}".rstrip("0").rstrip(".") if "." in f"{exact:f}" else f"{exact:f}"
-
-
 def small_delta(delta: float) -> str:
-    """δ for tables and pages, without the zero that Python writes.
+    """δ for tables and pages, as all numbers are spelt.
 
     >>> small_delta(1e-5), small_delta(0.001)
     ('1e-5', '0.001')
     """
-    return f"{delta:g}".replace("e-0", "e-")
+    return short_number(delta)
 
 
 def measured_words(line: Mapping[str, Any]) -> tuple[str, str]:
@@ -257,7 +233,7 @@ def kind_with_settings(entry: Mapping[str, Any] | None) -> str:
 
 def value_of(value: Any) -> str:
     """A setting of a run in as few digits as tell it, for reports' tables."""
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
+    return short_number(value) if isinstance(value, float) else str(value)
 
 
 def word_of_author(kind: str) -> str:
@@ -282,9 +258,9 @@ def seen_under(trust: Word) -> str:
     """Who sees what under a trust, in words for the sentence of a run's guarantee."""
     match trust:
         case "local":
-            return "what a server sees that reads every message"
+            return "the view of a server that reads every message"
         case "secure-aggregation":
-            return "what a server sees that learns sums only"
+            return "the view of a server that learns sums only"
         case "central":
             return "what a trusted server gives out"
         case _ as never:

@@ -11,6 +11,7 @@ import numpy as np
 from scipy.special import chdtr
 
 from fedpriv._base.arrays import Rows
+from fedpriv._base.spelling import rounded_down
 from fedpriv.accounting.account import Account
 from fedpriv.accounting.event import Event, event_of
 from fedpriv.node.asks import Ask as Line
@@ -66,8 +67,9 @@ def overspent(copy: Copy, world: World, asked: Asked, weights: Rows) -> Fault | 
     with world.at(copy, budget):
         copy.begin()
         answers = sum(bool(heard(copy, asked.ask(n, weights, asked.first)).content) for n in range(1, many + 1))
-    words = f"all {many} messages of a client leave, whose ε is at least {_at_least(event, many, delta):.4g}, with a "
-    return Fault("the budget", f"{words}budget of {budget:.4g}") if answers == many else None
+    least = rounded_down(_at_least(event, many, delta))
+    words = f"all {many} messages of a client leave, whose ε is at least {least}, with a budget of {budget:.4g}"
+    return Fault("the budget", words) if answers == many else None
 
 
 def _at_least(event: Event, messages: int, delta: float) -> float:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from fedpriv import records
 from fedpriv._base.files import replace_file
+from fedpriv._base.spelling import short_number
 from fedpriv.accounting.account import Account
 from fedpriv.auditing.verdict import audit_verdict, more_than_held
 from fedpriv.errors import FedprivError, real
@@ -137,8 +138,8 @@ def concluded_audit(
     source, state = own.source, directory / BLOCKS
     if not isfinite(Account((source.event,)).upper_epsilon(delta)):  # nothing that an audit finds is above that
         raise FedprivError(
-            f"{source.event.mechanism}: no finite ε is certified at δ = {delta:g}, so there is nothing that an audit "
-            "could refute: more noise, or another δ"
+            f"{source.event.mechanism}: no finite ε is certified at δ = {short_number(delta)}, so there is nothing "
+            "that an audit could refute: more noise, or another δ"
         )
     canaries = canaries or USUAL.get(own.kind) or min(max(ASKED // source.event.rounds, 100), 1_000)
     started = time.monotonic()

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from fedpriv._base.spelling import rounded_down
 from fedpriv.accounting.account import Account
 from fedpriv.accounting.event import Event
 from fedpriv.auditing.statistic import Trials
@@ -47,7 +48,7 @@ def audit_picture(found: dict[str, Any]) -> bytes:
         Line("certified: no attacker gets below", alpha, np.array(own["certified"]), BLUE),
         Line("explicit data get here", alpha, np.array(own["explicit"]), BLUE, DOTTED),
         Line(f"{found['canaries']:,} canaries, as they came", np.array(trials["alpha"]), np.array(trials["beta"]), RED),
-        Line(f"G_μ, μ = {found['mu']['audited']:.4g}", alpha, np.array(own["audited"]), RED, DASHED),
+        Line(f"G_μ, μ = {rounded_down(found['mu']['audited'])}", alpha, np.array(own["audited"]), RED, DASHED),
     )
     title = "\n".join(wrap(f"{found['name']}, {found['kind']}", TITLE))
     sure = as_level(found["confidence"])

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from fedpriv._base.own_modules import look_for_modules
+from fedpriv._base.spelling import rounded_down, rounded_up, short_number
 from fedpriv.accounting.account import Account, Cost
 from fedpriv.accounting.calibration import calibrate
 from fedpriv.accounting.course import UP_TO
@@ -192,32 +193,35 @@ def _table(own: Mapping[str, Any]) -> str:
     setting = [f"{own['unit']} level", own["adjacency"], f"{own['trust']} trust", f"{own['rounds']} round(s)"]
     if own["dimension"] > 1:
         setting.insert(0, f"{own['dimension']} coordinates under {own['geometry']}")
-    setting += [f"sampled at {own['sampling']:g}"] if own["sampling"] < 1 else []
+    setting += [f"sampled at {own['sampling']:.12g}"] if own["sampling"] < 1 else []
     setting += [f"{own['seen']} seen"] if own["seen"] is not None else []
     setting += [f"{own['clients']} honest contributors"] if own["clients"] is not None else []
     lines, rows = [mechanism_words(own), f"  {', '.join(setting)}"], list[tuple[str, str]]()
     if "points" in own:
-        rows += [(f"ε at δ = {point['delta']:g}", _span(point["epsilon"])) for point in own["points"]]
+        rows += [(f"ε at δ = {short_number(point['delta'])}", _span(point["epsilon"])) for point in own["points"]]
     elif "epsilon" in own:
-        rows.append((f"ε at δ = {own['at_delta']:g}", _span(own["epsilon"])))
+        rows.append((f"ε at δ = {short_number(own['at_delta'])}", _span(own["epsilon"])))
     else:
-        rows.append((f"δ at ε = {own['at_epsilon']:g}", _span(own["delta"])))
+        rows.append((f"δ at ε = {short_number(own['at_epsilon'])}", _span(own["delta"])))
     seen = ", were every message seen" * sums_only(own["trust"])
     between, word = own["mu_between"], "by its word" if ":" in own["kind"] else "certified"
-    exact = "none" if own["mu"] is None else f"μ = {own['mu']:.7g} {word}{seen}"
-    rows.append(("Gaussian DP", exact + f", at least {_short(between['lower'])}" * (not between["up_to"])))
+    exact = "none" if own["mu"] is None else f"μ = {rounded_up(own['mu'], 7)} {word}{seen}"
+    rows.append(("Gaussian DP", exact + f", at least {rounded_down(between['lower'], 7)}" * (not between["up_to"])))
     if between["up_to"]:
-        rows.append((f"  up to δ₀ = {between['up_to']:g}", f"μ {_span(between)}"))
-    rows += [(f"β at α = {level}", f"at least {bound['lower']:.7g}, at most {bound['upper']:.7g}")
-             for level, bound in own.get("beta", {}).items()]  # fmt: skip
+        rows.append((f"  up to δ₀ = {short_number(between['up_to'])}", f"μ {_span(between)}"))
+    for level, bound in own.get("beta", {}).items():
+        least, most = rounded_down(bound["lower"], 7), rounded_up(bound["upper"], 7)
+        rows.append((f"β at α = {level}", f"at least {least}, at most {most}"))
     rows.append(("proof, upper", own["proof"]["upper"]))
     rows.append(("proof, lower", own["proof"]["lower"]))
     bits, words = own["bits"], {"exact": "", "expected": ", expected", "at most": " at most, expected"}
     packed = f"{bits['packed']:.4g} packed{words[bits['packed_is']]}"
     rows.append(("bits a coordinate", f"{packed}, {bits['entropy']:.4g} of entropy"))
-    rows += [(f"asymptotic, {name}", f"ε = {_short(value)}") for name, value in own.get("asymptotic", {}).items()]
+    rows += [
+        (f"asymptotic, {name}", f"ε = {short_number(value, 7)}") for name, value in own.get("asymptotic", {}).items()
+    ]
     for name, values in own["published"].items():  # of each a number of the theorem, or in words why there is none
-        said = [each if isinstance(each, str) else f"{key} = {_short(each)}" for key, each in values.items()]
+        said = [each if isinstance(each, str) else f"{key} = {short_number(each, 7)}" for key, each in values.items()]
         rows.append((f"published, {name}", ", ".join(said)))
     width = max(len(name) for name, _ in rows)
     return "\n".join(lines + [f"  {name:<{width}}  {text}" for name, text in rows])
@@ -225,9 +229,4 @@ def _table(own: Mapping[str, Any]) -> str:
 
 def _span(bounds: Mapping[str, float]) -> str:
     """An upper and a lower bound in words, for the table of an account."""
-    return f"at most {_short(bounds['upper'])}, at least {_short(bounds['lower'])}"
-
-
-def _short(value: float) -> str:
-    """A number with seven digits, for the table of an account."""
-    return f"{value:.7g}"
+    return f"at most {rounded_up(bounds['upper'], 7)}, at least {rounded_down(bounds['lower'], 7)}"

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from fedpriv._base.own_modules import look_for_modules
+from server.progress.words import LETTERS
 from simulations.cli._command import JSON, Commands, add_command, flag, option
 from simulations.cli._words import show_found
 from simulations.report.run import audit_facts, facts
@@ -85,7 +86,7 @@ def runs_compared(runs: Sequence[Run]) -> str:
     return aligned_table(
         head,
         [
-            [name, *(text for _, text in facts.comparison_row(run))]
-            for name, run in zip(run_labels(runs), runs, strict=True)
+            [f"{letter}  {name}", *(text for _, text in facts.comparison_row(run))]
+            for letter, name, run in zip(LETTERS, run_labels(runs), runs, strict=False)
         ],
     )

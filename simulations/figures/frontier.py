@@ -20,6 +20,8 @@ from simulations.figures.style import CARD, INK, MUTED, WIDTH, house_style
 SHOWN = 2.0  # times the least error: what is further off is named below the picture
 WIDE = 8.0  # times the fewest bits: past it their axis is logarithmic
 LETTERS = 84  # of a line below the picture
+LETTER = 5.2  # points that a letter beside a point takes at most, on the mean
+RISES = (0, 10, -16, 20, 30, 40)  # points by which a name is moved up until it is over no other
 CLOSE = 40  # parts of the upright axis: points in the same one have one name
 TITLES = {
     "local": "The server sees every message",
@@ -77,10 +79,16 @@ def name_best(axes: Axes, own: Compared, colours: Mapping[str, str], most: float
     places: dict[tuple[float, int], list[Candidate]] = {}
     for each in best:
         places.setdefault((each.bits, round(CLOSE * each.distance / most)), []).append(each)
-    for together in places.values():
-        first = together[0]
+    axes.figure.draw_without_rendering()  # type: ignore[union-attr] # so that places are known
+    taken = list[tuple[float, float, float]]()  # left and right end of each name so far, and its foot, in points
+    for (bits, _), together in sorted(places.items()):
+        first, names = together[0], ", ".join(each.kind for each in together)
+        left, foot = axes.transData.transform((bits, first.distance)) / axes.figure.dpi * 72 + 6
+        right = left + LETTER * len(names)
+        rises = (up for up in RISES if not any(a < right and left < b and abs(foot + up - y) < 9 for a, b, y in taken))
+        taken.append((left, right, foot + (up := next(rises, 0))))
         axes.annotate(
-            ", ".join(each.kind for each in together), (first.bits, first.distance), xytext=(6, 5),
-            textcoords="offset points", fontsize=8, color=colours[first.kind] if len(together) == 1 else INK,
+            names, (bits, first.distance), xytext=(6, 5 + up), textcoords="offset points", fontsize=8,
+            color=colours[first.kind] if len(together) == 1 else INK,
             path_effects=[withStroke(linewidth=2.5, foreground=CARD)],
         )  # fmt: skip

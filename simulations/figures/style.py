@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from textwrap import wrap
 from typing import Any
 
 import matplotlib as mpl
@@ -27,6 +28,7 @@ ON_PAGE = {  # what a colour is called on the page, which says what it is there 
     **{colour: f"var(--c{place})" for place, colour in enumerate(COLOURS)},
     INK: "var(--ink)", MUTED: "var(--muted)", GRID: "var(--grid)", CARD: "var(--card)",
 }  # fmt: skip
+KEY = 56  # letters of a line in a figure's key
 WIDTH = 4.8  # inches: on a telephone its letters are still letters
 INLINE = {  # what an SVG file loses or changes, in this order, to be a part of a page; {0} is the name of the figure
     r"^.*?(?=<svg)|<metadata>.*?</metadata>": "",
@@ -120,9 +122,10 @@ def draw_curve(axes: Axes, x: Sequence[float], y: Sequence[float], colour: str, 
 
 
 def draw_key(axes: Axes, lines: Sequence[tuple[str, str]]) -> None:
-    """Write a figure's key below its axes, words in their colours, in two columns where they are short."""
+    """Write a figure's key below its axes, words in their colours, in two columns if short; long ones go on below."""
     below, rows = axes.xaxis.label, key_rows([words for words, _ in lines])
-    for place, (words, colour) in enumerate(lines):
+    written = [(line, colour) for words, colour in lines for line in _key_lines(words)]
+    for place, (words, colour) in enumerate(written):
         axes.annotate(
             words, (0.5 * (place // rows), 0), xycoords=("axes fraction", below),
             xytext=(0, -14 - 12.2 * (place % rows)), textcoords="offset points", va="baseline", fontsize=8.5,
@@ -133,7 +136,12 @@ def draw_key(axes: Axes, lines: Sequence[tuple[str, str]]) -> None:
 def key_rows(names: Sequence[str]) -> int:
     """How many rows the key of these names takes below a figure, which is made so much higher."""
     narrow = len(names) > 2 and max(map(len, names)) <= 24
-    return -(-len(names) // 2) if narrow else len(names)
+    return -(-len(names) // 2) if narrow else sum(len(_key_lines(name)) for name in names)
+
+
+def _key_lines(words: str) -> list[str]:
+    """A name in a figure's key, in lines no wider than the figure, so that no name takes room from its axes."""
+    return wrap(words, KEY, subsequent_indent="     ") or [words]
 
 
 def label_ends(axes: Axes, ends: Sequence[tuple[float, float, str, str]], size: float = 8.5) -> None:

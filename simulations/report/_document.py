@@ -9,6 +9,8 @@ from html import escape
 from simulations.figures.style import Picture
 
 Row = Sequence[str | tuple[str, str]]  # words, or words and their class
+WHOLE = 18  # letters of the longest word that a table never breaks
+MOST = 9  # columns of a table that has room for that
 
 STYLE = """
 :root { color-scheme: light dark; --ink: #22262b; --muted: #626a76; --grid: #e3e6ea; --card: #fff; --page: #f5f6f8;
@@ -30,12 +32,15 @@ h3 { font-size: 1rem; margin: 0 0 .5rem; } p { margin: .4rem 0; }
 .tile span { font-size: .88rem; color: var(--muted); }
 .promise { padding: .7rem 1.1rem; border-left: 4px solid var(--c0); } .promise p:first-child { font-size: 1.08rem; }
 .promise p + p { color: var(--muted); } .promise p.said { color: inherit; }
-.figures { columns: 2; column-gap: 1rem; } figure { margin: 0 0 1rem; padding: 1rem; break-inside: avoid; }
+.figures { columns: 2; column-gap: 1rem; }
+.figures > figure:only-child { column-span: all; max-width: 44rem; }
+figure { margin: 0 0 1rem; padding: 1rem; break-inside: avoid; }
 figure svg { display: block; width: 100%; height: auto; } figcaption { font-size: .85rem; margin-top: .4rem; }
 .table { padding: .2rem 1rem; margin-bottom: 1rem; }
 table { border-collapse: collapse; width: 100%; font-size: .92rem; font-variant-numeric: tabular-nums; }
 th, td { text-align: left; padding: .5rem .8rem .5rem 0; border-bottom: 1px solid var(--grid); vertical-align: top; }
 tr:last-child > * { border-bottom: 0; } th { font-weight: 600; } thead th { color: var(--muted); font-weight: 500; }
+.fit { overflow-wrap: normal; }
 .rows th { color: var(--muted); font-weight: 500; width: 11rem; }
 pre { white-space: pre-wrap; font-size: .85rem; }
 details { margin: .8rem 0; } summary { cursor: pointer; margin-bottom: .6rem; }
@@ -89,25 +94,34 @@ def figure(drawn: Picture) -> str:
 def table(head: Sequence[str], rows: Iterable[Row]) -> str:
     """HTML of a table on a report's page, whose rows become lists where it is narrow; a row's first cell is HTML."""
     names = [escape(name) for name in head]
-    top = "".join(f"<th>{name}</th>" for name in names)
+    fit = "fit" if len(names) <= MOST else ""
+    top = "".join(f"<th{_class(name, fit)}>{name}</th>" for name in names)
     body = ""
     for first, *rest in rows:
-        body += f"<tr><th>{first}</th>"
+        body += f"<tr><th{_class(re.sub('<.*?>', '', str(first)), fit)}>{first}</th>"
         for name, cell in zip(names[1:], rest, strict=True):
             words = escape(cell) if isinstance(cell, str) else f'<span class="{cell[1]}">{escape(cell[0])}</span>'
-            body += f'<td data-name="{name}">{words}</td>'
+            body += f'<td data-name="{name}"{_class(cell if isinstance(cell, str) else cell[0], fit)}>{words}</td>'
         body += "</tr>\n"
     return f'<table class="stack"><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>'
 
 
+def _class(words: str, fit: str) -> str:
+    """The class of a cell that a page breaks between words alone, if at all: one whose words are all short."""
+    return f' class="{fit}"' if fit and max(map(len, words.split()), default=0) <= WHOLE else ""
+
+
 def explained(rows: Iterable[tuple[str, str]], meanings: Mapping[str, str]) -> str:
     """HTML of a report's table of names and values; what a name means stands below its value, muted."""
-    made = ""
+    made = list[str]()
     for name, text in rows:
         meaning = meanings.get(name)
         more = f'<br><span class="muted">{escape(meaning)}</span>' if meaning else ""
-        made += f"<tr><th>{escape(name)}</th><td>{escape(text)}{more}</td></tr>"
-    return f'<table class="rows">{made}</table>'
+        if made and not name:  # a value of several lines
+            made[-1] += f"<br>{escape(text)}"
+        else:
+            made.append(f"<tr><th>{escape(name)}</th><td>{escape(text)}{more}")
+    return f'<table class="rows">{"</td></tr>".join([*made, ""])}</table>'
 
 
 def folded(title: str, content: str) -> str:

@@ -17,6 +17,7 @@ from clients.models.gradients import torch_on_one_thread
 from clients.training.cohort import Cohort
 from clients.training.prepared import Prepared
 from fedpriv._base.arrays import Numbers
+from fedpriv._base.spelling import rounded_down, rounded_up, short_number
 from fedpriv.errors import FedprivError
 from fedpriv.population.participation import rounds_of_each
 from fedpriv.studies.judged import judged_attackers
@@ -76,7 +77,8 @@ def run_forecast_table(found: Mapping[str, Any]) -> str:
         f"{found['name']}: {found['clients']} clients, {found['byzantine']} Byzantine, {found['rounds']} rounds",
         f"  {in_words(found['data'], found['data']['path'])}",
         f"  {found['mechanism']}",
-        f"  ε at δ = {found['delta']:g}     at most {epsilon['upper']:.7g}, at least {epsilon['lower']:.7g}",
+        f"  {'ε at δ = ' + short_number(found['delta']):<18}at most {rounded_up(epsilon['upper'], 7)}, at least "
+        f"{rounded_down(epsilon['lower'], 7)}",
         *(f"  {name:<18}{text}" for name, text in kept),
         *(f"  {name:<18}{text}" for name, text in units_in_words(found["units"], found["unit"])),
         *([f"  in words          {words}"] if words else []),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from fedpriv._base.spelling import rounded_down, rounded_up, short_number
 from fedpriv.auditing.verdict import as_level
 
 Rows = list[tuple[str, str]]
@@ -24,18 +25,18 @@ MEANINGS = {
 def audit_rows(found: Mapping[str, Any]) -> Rows:
     """What an audit found, row by row for a terminal or a page: the name of a number, and what came of it."""
     mu, epsilon, sure = found["mu"], found["epsilon"], confidence_words(found["confidence"])
-    of = mu["of_epsilon"]
+    of, delta = mu["of_epsilon"], short_number(found["delta"])
     beside = f"of μ = {of:.6g}, at which G_μ costs the certified ε, audited {mu['audited'] / of:.0%}"
     if mu["pair"] is not None:
         beside += f", held by these inputs {mu['pair'] / of:.0%}"
     told = [
         ("trial", found["trial"]),
         ("guesses", f"{found['right']:,} of {found['canaries']:,} right"),
-        ("μ, audited", f"at least {mu['audited']:.6g} {sure}"),
-        ("μ, certified", f"at most {mu['certified']:.6g}; {beside}"),
-        ("ε, audited", f"at least {epsilon['audited']:.6g} at δ = {found['delta']:g} {sure}, whatever the shape"),
-        ("ε, by the shape", f"{epsilon['shape']:.6g}, were the mechanism's shape that of G_μ: no proof"),
-        ("ε, certified", f"at most {epsilon['upper']:.6g}, at least {epsilon['lower']:.6g}"),
+        ("μ, audited", f"at least {rounded_down(mu['audited'], 6)} {sure}"),
+        ("μ, certified", f"at most {rounded_up(mu['certified'], 6)}; {beside}"),
+        ("ε, audited", f"at least {rounded_down(epsilon['audited'], 6)} at δ = {delta} {sure}, whatever the shape"),
+        ("ε, by the shape", f"{short_number(epsilon['shape'])}, were the mechanism's shape that of G_μ: no proof"),
+        ("ε, certified", f"at most {rounded_up(epsilon['upper'], 6)}, at least {rounded_down(epsilon['lower'], 6)}"),
         ("proof, audited", found["proof"]["audited"]),
         ("proof, certified", found["proof"]["certified"]),
     ]
@@ -70,8 +71,8 @@ def in_a_line(found: Mapping[str, Any]) -> str:
     if found["repeated"]:
         beside.append(f"{found['repeated']:,} messages are the same as another")
     return "; ".join([
-        f"μ at least {mu['audited']:.4g} {confidence_words(found['confidence'])} of {found['canaries']:,} canaries, "
-        f"certified at most {mu['certified']:.4g}: {verdict_words(found)}", *beside,
+        f"μ at least {rounded_down(mu['audited'])} {confidence_words(found['confidence'])} of {found['canaries']:,} "
+        f"canaries, certified at most {rounded_up(mu['certified'])}: {verdict_words(found)}", *beside,
     ])  # fmt: skip
 
 

@@ -7,6 +7,7 @@ from html import escape
 
 import numpy as np
 
+from fedpriv._base.spelling import rounded_down
 from simulations.figures.style import BLUE, MUTED, RED, Picture, draw_key, house_style, new_figure, saved_figure
 from simulations.report._document import explained, figure
 from simulations.report.run.audit_facts import found_of
@@ -31,7 +32,7 @@ def audit_pictures(run: Run) -> list[Picture]:
     axes.grid(axis="x")
     draw_key(axes, [("certified: no attacker below", BLUE), ("canaries, as they came", RED),
                ("dashed: the Gaussian curve of the audited μ", RED)])  # fmt: skip
-    least, sure = f"μ = {found['mu']['audited']:.4g} at least", confidence_words(found["confidence"])
+    least, sure = f"μ = {rounded_down(found['mu']['audited'])} at least", confidence_words(found["confidence"])
     alt = f"Errors of both kinds: certified, and of {found['canaries']:,} canaries, of {least}."
     note = (
         f"Shaded: as far as explicit data reach. Dashed: the mechanism hides no more than this, {sure}. The canaries' "

@@ -13,6 +13,7 @@ from simulations.figures.style import (
     Drawn,
     Picture,
     draw_key,
+    key_rows,
     label_ends,
     new_figure,
     over_rounds,
@@ -38,13 +39,20 @@ def accuracies_figure(runs: Sequence[Run], names: Sequence[str]) -> Drawn | None
     curves = [each for each in curves if np.isfinite(each[2]).any()]
     if not curves:
         return None
-    figure, (axes,) = new_figure(3.2 + 0.17 * len(runs))
+    key = _letters(names)
+    figure, (axes,) = new_figure(3.2 + 0.17 * key_rows([words for words, _ in key]))
+    last = max(x[-1] for _, x, _ in curves)
     for at, x, y in curves:
         axes.plot(x, y, color=run_colour(at), ls="-" if at < len(COLOURS) else "--", clip_on=False)
     axes.set(title="accuracy", ylim=(0, None))
     over_rounds(axes, sorted({each for _, x, _ in curves for each in x}))
-    draw_key(axes, _letters(names))
-    ends = [(x[-1], y[-1], f"{LETTERS[at]} {y[-1]:.3f}", run_colour(at)) for at, x, y in curves if isfinite(y[-1])]
+    draw_key(axes, key)
+    early = [f", round {x[-1]}" * (x[-1] < last) for _, x, _ in curves]  # beside the axes, where no line goes on
+    ends = [
+        (last, y[-1], f"{LETTERS[at]} {y[-1]:.3f}{when}", run_colour(at))
+        for (at, _, y), when in zip(curves, early, strict=True)
+        if isfinite(y[-1])
+    ]
     label_ends(axes, ends)
     said = "; ".join(f"{names[at]} {y[-1]:.3f}" for at, _, y in curves)
     return figure, f"Accuracy over rounds of {len(curves)} runs, at the end: {said}.", ""
@@ -56,13 +64,14 @@ def bought_figure(runs: Sequence[Run], names: Sequence[str]) -> Drawn | None:
     points = [each for each in points if each[2] is not None]
     if not points:
         return None
-    figure, (axes,) = new_figure(3.2 + 0.17 * len(runs))
+    key = _letters(names)
+    figure, (axes,) = new_figure(3.2 + 0.17 * key_rows([words for words, _ in key]))
     for at, sent, reached in points:
         axes.plot(sent, reached, "o", color=run_colour(at), ms=8, clip_on=False, zorder=3)
     axes.set(title="accuracy at the end", ylim=(0, max(0.05, *(reached for *_, reached in points)) * 1.12))
     axes.set(xlabel="bytes of one client in one round", xlim=(0, max(sent for _, sent, _ in points) * 1.12))
     thousands_axis(axes.xaxis)
-    draw_key(axes, _letters(names))
+    draw_key(axes, key)
     label_ends(axes, [(sent, reached, LETTERS[at], run_colour(at)) for at, sent, reached in points])
     said = "; ".join(f"{names[at]} {share_words(reached)} with {bytes_words(sent)}" for at, sent, reached in points)
     return figure, f"Accuracy at the end against bytes of one client in one round: {said}.", ""

@@ -205,7 +205,7 @@ def run_summary(run: Run) -> dict[str, Any]:
 
 
 def comparison_row(run: Run) -> Rows:
-    """A run as a row of the table that compares several: mechanism, attack, accuracy, ε, bytes."""
+    """A run as a row of the table that compares several: mechanism, attack, rounds, trust, accuracy, ε, bytes."""
     cost = run.epsilon if run.private else None
     return [
         (
@@ -214,6 +214,8 @@ def comparison_row(run: Run) -> Rows:
         ),
         ("attack", _attack(run)),
         ("Byzantine", f"{run.header['byzantine']:,} of {run.header['clients']:,}"),
+        ("rounds", f"{len(run.rounds):,}"),
+        ("trust", run.header["release"]["trust"] if run.private else "–"),
         ("accuracy", " ".join(measured_words(run.measured)).removeprefix("accuracy ")),
         ("ε at most", "–" if cost is None else rounded_up(cost["upper"])),
         ("a client, a round", bytes_words(run.client_bytes)),
