@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from clients.data import DATA_SETS
 from clients.data.pool import Pool
-from clients.data.splits import Division, divided_records
+from clients.data.splits import Division, Part, Uneven, divided_records
 from clients.models import MODELS
 from clients.models.gradients import Net
 from fedpriv.errors import FAULTS, FedprivError, reason
@@ -28,6 +28,11 @@ class Prepared:
     pool: Pool
     net: Net
     division: Division  # which client holds which records
+
+    @property
+    def asked_about(self) -> Division:
+        """Which records each client answers about in an evaluation: those it keeps out of training, or else all."""
+        return self.division.rest if isinstance(self.division, Part) else self.division
 
     @property
     def study(self) -> Study:
@@ -90,8 +95,10 @@ def _given(table: str, kind: str, make: Callable[[], Any], wanted: type[Given]) 
 
 def division_of(study: Study, pool: Pool) -> Division:
     """Which of a study's clients holds which of the pool's records, by its [clients] table."""
-    clients = study.clients
+    clients, apart = study.clients, study.evaluation.held_out if study.evaluation else 0
     try:
-        return divided_records(clients.division, pool.y, clients.count, clients.records, study.run.seed)
+        each = clients.records + apart
+        found = divided_records(clients.division, pool.y, clients.count, each, study.run.seed)
+        return Part(found, 0, clients.records) if apart and not isinstance(found, Uneven) else found
     except FedprivError as error:
         raise FedprivError(f"clients: {error}") from None

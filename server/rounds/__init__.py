@@ -18,13 +18,17 @@ from fedpriv import records
 from fedpriv._base.arrays import Numbers, Vector
 from fedpriv.errors import FedprivError
 from fedpriv.population.participation import byzantine_clients
+from fedpriv.studies.evaluating import model_digest
+from fedpriv.studies.plan import Plan
+from fedpriv.studies.spending import most_given
 from fedpriv.studies.study import Study
 from server.directory import STUDY, check_format, checkpoint, made_on, prepare_directory
 from server.directory.checkpoint import State
 from server.directory.journal import Journal
 from server.directory.results import NOTHING, Totals, written_result
 from server.progress import Progress
-from server.rounds._header import header_of, released, released_beside
+from server.rounds._answers import evaluated_line
+from server.rounds._header import check_header, header_of, released, released_beside
 from server.rounds._planning import planned, size_of
 from server.rounds.driver import Driver, Task
 from server.rounds.inbox import Inbox
@@ -127,21 +131,33 @@ class Rounds:
         own = self.study.clients
         return self.plan.participation.asked(own.count, self.study.run.seed, round)
 
-    def _affords(self, round: int, clients: Numbers) -> bool:
-        """Whether the run's budget lets a round ask each of them, once more where that round has been charged."""
-        if self.study.privacy.budget is None or self._journal.paid(round):
+    def _affords(self, round: int, clients: Numbers, model: str = "") -> bool:
+        """Whether the run's budget lets a round ask each of them, once more where that round has been charged.
+
+        Who is asked for a message will be asked about the model that comes of it, where the round has an evaluation.
+        """
+        if self.study.privacy.budget is None or self._journal.paid(round, model):
             return True
-        return int(self._journal.counts()[clients].max(initial=0)) < self.plan.affordable
+        messages, answers = (own[clients] for own in self._journal.given())
+        given = most_given(messages + (not model), answers + (bool(model) or self._evaluates(round)))
+        return all(map(self.plan.affords, given))
+
+    def _evaluates(self, round: int) -> bool:
+        """Whether clients are asked about the model that a round leads to."""
+        return bool((own := self.study.evaluation) and own.due(round, self.study.run.rounds))
 
     def _round(self, driver: Driver, clients: Numbers) -> tuple[dict[str, Any], dict[str, Any]]:
         """One round, from the charge to the checkpoint: its line of the records, and its line of the timings."""
         begun = time.perf_counter()
-        inbox = self._gathered(driver, clients)
+        inbox = self._gathered(driver, clients, self.plan, self.state)
         asked = time.perf_counter()
         state, direction, skipped = self._stepped(inbox)
         state = state.adapted(inbox.settings)
         stepped = time.perf_counter()
+        answers = self._answered(driver, clients, state)
         line = self._line(state, inbox, len(clients), skipped)
+        if self.plan.asking is not None:
+            line |= evaluated_line(self.plan.asking, answers, line["bytes_up"])
         if self._measuring is not None:
             line["votes"] = self._votes(state, inbox, direction)
         judged = time.perf_counter()
@@ -156,27 +172,35 @@ class Rounds:
         done = time.perf_counter()
         parts = {"clients": asked - begun, "aggregate": stepped - asked, "evaluate": judged - stepped,
                  "save": done - judged}  # fmt: skip
-        timing = {"round": state.round, "seconds": done - begun, "parts": parts, "bytes_transport": inbox.transport}
+        moved = sum(each.transport for each in (inbox, answers) if each)
+        timing = {"round": state.round, "seconds": done - begun, "parts": parts, "bytes_transport": moved}
         self._timings.append(timing)
         self.totals.add(line, timing)
         return line, timing
 
-    def _gathered(self, driver: Driver, clients: Numbers) -> Inbox:
-        """A round's answers: charge and ask; ask the missing again where too few answered and budgets allow."""
-        round = self.state.round + 1
-        inbox = Inbox(self.study, self.plan.dimension, round, clients)
-        weights = self.state.weights.astype(np.float32)
+    def _gathered(self, driver: Driver, clients: Numbers, plan: Plan, state: State) -> Inbox:
+        """A round's messages, or answers by the plan of these: charge and ask, once more where too few have come."""
+        round, evaluates = self.state.round + 1, plan is not self.plan
+        inbox = Inbox(plan.study, plan.dimension, round, clients)
+        weights = state.weights.astype(np.float32)
+        model = model_digest(weights) if evaluates else ""
         for attempt in range(1 + self.study.server.retries):
-            if not (missing := inbox.missing).size or not self._affords(round, missing):
+            if not (missing := inbox.missing).size or not self._affords(round, missing, model):
                 break
-            self._journal.charge(round, missing, again=attempt > 0)
-            settings = self.state.settings[missing] if self.study.first_settings else None
-            task = Task(round, weights, missing, self.plan.text, self.study.server.timeout, settings, self._name)
-            for answer in driver.ask(task):
+            self._journal.charge(round, missing, attempt > 0, model)
+            settings = state.settings[missing] if plan.study.first_settings else None
+            own = self.plan.text, self.study.server.timeout, settings, self._name, evaluates
+            for answer in driver.ask(Task(round, weights, missing, *own)):
                 inbox.take(answer)
-            if inbox.answered >= self.plan.fewest:
+            if inbox.answered >= plan.fewest:
                 break
         return inbox
+
+    def _answered(self, driver: Driver, clients: Numbers, state: State) -> Inbox | None:
+        """What a round's clients answer about the model that it has led to; None where they are not asked."""
+        if self.plan.asking is None or not self._evaluates(state.round):
+            return None
+        return self._gathered(driver, clients, self.plan.asking, state)
 
     def _stepped(self, inbox: Inbox) -> tuple[State, Vector | None, str | None]:
         """The state after the round, along which direction, and why it was skipped if it was."""
@@ -228,15 +252,14 @@ class Rounds:
         return self._measuring.votes(self.state.weights, state.round, inbox.who, direction)
 
     def _evaluated(self, state: State) -> tuple[float | None, float | None]:
-        """The model's accuracy and loss on the study's held-out records; None for both where there are none."""
-        if not len(self.pool.y_test):
+        """The model's accuracy and loss on the held-out records; None for both without any, or where none is told."""
+        if not len(self.pool.y_test) or (self.study.evaluation is not None and not self.study.evaluation.public):
             return None, None
         return self.net.evaluate(state.weights.astype(np.float32), self.pool.x_test, self.pool.y_test)
 
     def _spent(self, last: int | None = None) -> dict[str, Any]:
         """ε, μ and β of the client that has released most, up to a round or in all, for the records."""
-        most = int(self._journal.counts(last).max(initial=0))
-        return {"epsilon": self.plan.epsilon(most)._asdict(), **self.plan.tracked(most).lines()}
+        return self.plan.spent(most_given(*self._journal.given(last)))
 
     def end(self, why: str) -> None:
         """Close the run's records and save its state: what is there is whole, and says how it ended."""
@@ -251,13 +274,15 @@ class Rounds:
 
     def ending(self, why: str) -> dict[str, Any]:
         """The last line of the run's records: why it ended, after how many rounds, and the worst client's ε."""
-        counts = self._journal.counts()
-        worst = int(counts.argmax()) if counts.any() else None
-        if self.plan.kept is not None:
-            counts = counts.clip(max=1)  # of what is kept, all rounds are one release
-        line = {"kind": "end", "why": why, "rounds": self.state.round, "worst_client": worst,
-                "releases_of_worst": int(counts.max(initial=0)), **self._spent()}  # fmt: skip
-        if units := self.plan.epsilons(int(counts.max(initial=0))):
+        messages, answers = self._journal.given()
+        worst = self.plan.worst(most_given(messages, answers))
+        who = int(((messages == worst.messages) & (answers == worst.answers)).argmax()) if any(worst) else None
+        releases = min(worst.messages, 1) if self.plan.kept is not None else worst.messages  # one, of what is kept
+        line = {"kind": "end", "why": why, "rounds": self.state.round, "worst_client": who,
+                "releases_of_worst": releases, **self._spent()}  # fmt: skip
+        if self.plan.asking is not None:
+            line["answers_of_worst"] = worst.answers
+        if units := self.plan.epsilons(releases):
             line["units"] = units
         if self.totals.why_no_attack is not None and not self.totals.acted:
             own = self.study.clients
@@ -273,16 +298,5 @@ class Rounds:
 
     def _check_header(self) -> None:
         """Refuse to go on with the records of another study: its file, or this version's defaults, may have changed."""
-        own = self.header()
-        was = records.read_records(self.directory / RECORDS).header if self._has_records else own
-        if was["study"] != own["study"]:
-            names = [
-                name
-                for name in own
-                if name != "study" and records.plain_values(own[name]) != records.plain_values(was.get(name))
-            ]
-            where = f"what differs: {', '.join(names)}" if names else "in what the records do not show"
-            raise FedprivError(
-                f"{self.directory / STUDY} is not the study of the records beside it ({where}): bring that back, or "
-                "begin another run"
-            )
+        if self._has_records:
+            check_header(self.directory / STUDY, self.header(), records.read_records(self.directory / RECORDS).header)

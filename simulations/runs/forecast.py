@@ -21,6 +21,7 @@ from fedpriv.errors import FedprivError
 from fedpriv.population.participation import rounds_of_each
 from fedpriv.studies.judged import judged_attackers
 from fedpriv.studies.plan import Plan
+from fedpriv.studies.spending import given_in_all
 from fedpriv.studies.study import Study
 from fedpriv.tolerance import is_mirrored, least_mean
 from fedpriv.tolerance.ballots import is_polled
@@ -45,7 +46,7 @@ def run_forecast(study: Study) -> dict[str, Any]:
     event = plan.event() if study.privacy.promises else None
     seconds = asked * _seconds_a_client(ready)
     # what is looked at after a round: of ε, all that is prepared for many rounds is ready by the end of the run
-    epsilon = plan.epsilon(plan.releases_of_worst)
+    spent = plan.spent(given_in_all(study))
     look = _timed(lambda: plan.epsilon(max(plan.releases_of_worst - 1, 0)))
     if len(ready.pool.y_test):
         look += _timed(lambda: ready.net.evaluate(ready.net.initial(), ready.pool.x_test, ready.pool.y_test))
@@ -55,7 +56,7 @@ def run_forecast(study: Study) -> dict[str, Any]:
         "clients": study.clients.count, "byzantine": study.clients.attackers,
         "rounds": study.run.rounds, "dimension": plan.dimension, "mechanism": ", then ".join(carried),
         "mechanisms": [each.kind for each in (own.release, own.mechanism) if each is not None],
-        "epsilon": epsilon._asdict(), **plan.tracked(plan.releases_of_worst).lines(),
+        **spent,
         "epsilons": plan.both_epsilons, "units": plan.epsilons(plan.releases_of_worst),
         "delta": study.privacy.delta, "unit": event.unit if event else "client", "trust": study.privacy.trust,
         "adjacency": event.adjacency if event else None, "seen": event.seen if event else None,
