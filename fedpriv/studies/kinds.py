@@ -14,8 +14,9 @@ from fedpriv.releases.kept import KEPT, Kept
 CARRIERS = Registry("mechanism", Mechanism, (*MECHANISMS.values(), Plain))
 # Of these the error of an answer's mean is known exactly: unbiased, of few symbols, drawn on no grid of their own.
 ANSWERS: Registry[Mechanism] = Registry(
-    "mechanism of answers", Mechanism, (RandomisedResponse, StochasticSign, Cldp, Binomial, Ternary)
-)
+    "mechanism", Mechanism, (RandomisedResponse, StochasticSign, Cldp, Binomial, Ternary),
+    proof="how far off the mean of answers through it may be is not known here",
+)  # fmt: skip
 RELEASES: Registry[PrivateSum | Kept] = Registry(
     "release", PrivateSum, (*SUMS.values(), *KEPT.values()), proof=UNPROVED
 )

@@ -11,6 +11,7 @@ from typing import Any
 from fedpriv import records
 from fedpriv._base.files import replace_file
 from server.directory import data_place
+from server.progress.accuracy_words import public_words
 
 NOTHING = "no round counted"  # why a run has ended whose every round was skipped
 Line = Mapping[str, Any]
@@ -23,6 +24,7 @@ class Totals:
     counted: int = 0  # rounds that were not skipped
     skipped: int = 0  # rounds that were not used
     accuracy: float | None = None  # when it was last looked at
+    evaluated: Line | None = None  # the same by clients' answers, when they were last asked
     tolerance: float | None = None  # of attackers, when it was last looked at: the share of votes that survive
     bytes_up: int = 0  # of clients' messages
     bytes_transport: int = 0  # that travelled for them, both ways
@@ -46,6 +48,7 @@ class Totals:
         self.counted += line["skipped"] is None
         self.skipped += line["skipped"] is not None
         self.accuracy = self.accuracy if line["accuracy"] is None else line["accuracy"]
+        self.evaluated = line.get("evaluated") or self.evaluated
         self.tolerance = self.tolerance if line.get("tolerance") is None else line["tolerance"]
         self.bytes_up += line["bytes_up"]
         self.rejected.update(line["rejected"])
@@ -68,6 +71,8 @@ def written_result(directory: Path, header: Line, end: Line, totals: Totals) -> 
         "name": header["name"],
         "data": header["data"] | {"path": data_place(directory)},
         "accuracy": totals.accuracy,
+        "accuracy_is": public_words(header["test_examples"], header.get("evaluation")),
+        **({"evaluated": totals.evaluated} if "evaluation" in header else {}),
         "rounds": end["rounds"],
         "clients": header["clients"],
         "byzantine": header["byzantine"],
