@@ -183,6 +183,39 @@ class Drawn:
         return out
 
 
+@dataclass(frozen=True)
+class Part:
+    """Of what each client holds, the records from one place up to another: so that some are kept out of training."""
+
+    whole: Even
+    first: int
+    last: int
+
+    @property
+    def disjoint(self) -> bool:
+        """Whether no record is at two clients, in the whole of what they hold."""
+        return self.whole.disjoint
+
+    @property
+    def clients(self) -> int:
+        """How many clients a study's records are divided among."""
+        return self.whole.clients
+
+    @property
+    def records_each(self) -> int:
+        """How many records of each client are in this part."""
+        return self.last - self.first
+
+    @property
+    def rest(self) -> Part:
+        """What each client holds from where this part ends: what it is asked about, where it trains on this one."""
+        return Part(self.whole, self.last, self.whole.records_each)
+
+    def of(self, clients: Numbers) -> Numbers:
+        """The pool's record numbers in this part of what these clients hold: (clients, records_each)."""
+        return np.ascontiguousarray(self.whole.of(clients)[:, self.first : self.last])
+
+
 def records_of(division: Division, client: int) -> Numbers:
     """The pool's record numbers of one client under any division: what its release, or what it keeps, is made of."""
     who = np.array([client])

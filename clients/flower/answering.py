@@ -48,7 +48,8 @@ def answered_message(action: str, content: RecordDict, context: Context) -> Outc
                 return _masked(context, node, task, arrays), ""
             weights, asked = arrays["weights"].numpy(), arrays["clients"].numpy()
             settings = arrays["settings"].numpy() if "settings" in arrays else None
-            return answer_of(node, task)(task["study"], weights, task["round"], asked, settings), ""
+            own = {"evaluates": "evaluates" in task}
+            return answer_of(node, task)(task["study"], weights, task["round"], asked, settings, **own), ""
     except Refused as error:
         return b"", f"{REFUSED}: {error}"
     except FAULTS as error:

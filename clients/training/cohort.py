@@ -12,7 +12,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from clients.data.splits import Uneven
+from clients.data.splits import Uneven, records_of
 from clients.models.gradients import block_slices
 from clients.models.memory import Scratch
 from clients.models.stobatch import sizes_of
@@ -30,11 +30,12 @@ from clients.training.stobatch_noise import seeded_source
 from fedpriv import wire
 from fedpriv._base.arrays import Numbers, Rows, Vector
 from fedpriv.channel.encoding import Fresh, Noise, Seeded
-from fedpriv.errors import FedprivError
+from fedpriv.errors import FAULTS, FedprivError, reason
 from fedpriv.randomness.cryptographic import cryptographic_generator
 from fedpriv.randomness.streams import stream
 from fedpriv.releases.kept import filled_kept, mechanism_of
 from fedpriv.studies import file as study_file
+from fedpriv.studies.evaluating import answers_seed
 from fedpriv.studies.tables import Noise as Source
 from fedpriv.wire.replies import NOT_FINITE
 
@@ -43,10 +44,12 @@ FAILED = "attack: it failed"  # all that a node says of an attacker's exception,
 
 
 def cohort_reply(
-    study_text: str, weights: Rows, round: int, clients: Numbers, settings: Settings | None = None
-) -> bytes:
-    """A simulated node's reply for these clients in a round; `settings` are their adapting releases', a row each."""
-    return _cohort(study_text).reply(weights, round, clients, settings)
+    study_text: str, weights: Rows, round: int, clients: Numbers, settings: Settings | None = None,
+    evaluates: bool = False,
+) -> bytes:  # fmt: skip
+    """A simulated node's reply for these clients in a round, or in its evaluation; `settings` as their releases'."""
+    own = _cohort(study_text)
+    return own.answers(weights, round, clients) if evaluates else own.reply(weights, round, clients, settings)
 
 
 @lru_cache(maxsize=2)
@@ -120,6 +123,36 @@ class Cohort:
             who, settings = self.releasing.moved()
             frames.append(wire.adapted_frame(self.study.id, round, who, settings))
         return wire.reply_bytes(frames, dict.fromkeys(failed, FAILED) if self._answers else failed)
+
+    def answers(self, weights: Rows, round: int, clients: Numbers) -> bytes:
+        """A node's reply to an evaluation: each client's share of records that are right, through its mechanism.
+
+        Byzantine clients answer as honest ones do. Where all answer, whose records allow no share answers 0.
+        """
+        asking = self.plan.asking
+        if asking is None:
+            raise FedprivError("the study has no [evaluation]: nobody answers about a model")
+        told, failed = np.zeros((len(clients), 1)), Failures()
+        for row, client in enumerate(clients.tolist()):
+            try:
+                told[row] = self._share_right(weights, client)
+            except FAULTS as error:
+                failed[row] = reason(error)
+        kept = np.arange(len(clients)) if self._answers else np.setdiff1d(np.arange(len(clients)), list(failed))
+        who = clients[kept]
+        noise = noise_of(self.source, answers_seed(self.study.run.seed, weights), round, who)
+        gathered = Gathered(asking, len(clients), round)
+        gathered.add(who, asking.channel.messages(told[kept], noise))
+        silent = {} if self._answers else {int(clients[row]): why for row, why in failed.items()}
+        return wire.reply_bytes(list(gathered.frames()), silent)
+
+    def _share_right(self, weights: Rows, client: int) -> float:
+        """2s − 1 for the share s of one client's records that the model gets right; 0 where it has none."""
+        numbers = records_of(self._prepared.asked_about, client)[None]
+        if not numbers.size:
+            return 0.0
+        [(x, y)] = self._read(iter([numbers]))
+        return 2 * self.net.evaluate(weights, x[0], y[0])[0] - 1
 
     def honest_mean(self, weights: Rows, round: int, clients: Numbers) -> Vector:
         """The mean of what the messages of these honest clients stand for in a round: their updates, as bounded."""

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from clients.data import DATA_SETS
 from clients.data.pool import Pool
-from clients.data.splits import Division, divided_records
+from clients.data.splits import Division, Part, Uneven, divided_records
 from clients.models import MODELS
 from clients.models.gradients import Net
 from clients.models.losses import fitting_loss
@@ -29,6 +29,11 @@ class Prepared:
     pool: Pool
     net: Net
     division: Division  # which client holds which records
+
+    @property
+    def asked_about(self) -> Division:
+        """Which records each client answers about in an evaluation: those it keeps out of training, or else all."""
+        return self.division.rest if isinstance(self.division, Part) else self.division
 
     @property
     def study(self) -> Study:
@@ -93,11 +98,15 @@ def _given(table: str, kind: str, make: Callable[[], Any], wanted: type[Given]) 
 
 def division_of(study: Study, pool: Pool) -> Division:
     """Which of a study's clients holds which of the pool's records, by its [clients] table."""
-    clients = study.clients
+    clients, apart = study.clients, study.evaluation.held_out if study.evaluation else 0
+    if not pool.classes and study.evaluation:
+        raise FedprivError("evaluation: clients answer which share of their labels is right, and labels are numbers")
     if not pool.classes and (clients.split == "by-label" or getattr(clients.division, "by_label", False)):
         kind = clients.split if isinstance(clients.split, str) else clients.split.kind
         raise FedprivError(f"clients.split: {kind} is by classes, and labels here are numbers: iid, PowerSizes, …")
     try:
-        return divided_records(clients.division, pool.y, clients.count, clients.records, study.run.seed)
+        each = clients.records + apart
+        found = divided_records(clients.division, pool.y, clients.count, each, study.run.seed)
+        return Part(found, 0, clients.records) if apart and not isinstance(found, Uneven) else found
     except FedprivError as error:
         raise FedprivError(f"clients: {error}") from None

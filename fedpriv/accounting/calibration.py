@@ -31,6 +31,7 @@ def calibrate(
     epsilon: float,
     delta: float,
     free: str | None = None,  # the setting that is sought; the one that is needed and not given, unless said
+    beside: tuple[Event, ...] = (),  # what else the same ε has to pay for
 ) -> tuple[Any, Cost]:
     """The mechanism whose free setting, such as its noise, just meets (ε, δ) in an event made of it; and what it costs.
 
@@ -54,14 +55,14 @@ def calibrate(
             mechanism = COSTED.made(kind, given | {free: value})
         except FedprivError:  # the search may try what the mechanism refuses; what the event refuses is an error
             return inf
-        return Account((event_of(mechanism),)).upper_epsilon(delta, tolerance)
+        return Account((event_of(mechanism), *beside)).upper_epsilon(delta, tolerance)
 
     if any(own.name == free and own.options[0].type is int for own in settings_of(cls)):
         value: float = _whole_number(cost_at, epsilon, effect, free)
     else:
         value = _real_number(cost_at, epsilon, effect, free, _domain(free, given))
     mechanism = COSTED.made(kind, given | {free: value})
-    account = Account((event_of(mechanism),))
+    account = Account((event_of(mechanism), *beside))
     cost = account.epsilon(delta)  # of a very small ε a fine lattice may be further off than the quick one that chose
     return mechanism, cost if cost.bounds.upper <= epsilon else account.epsilon(delta, QUICK)
 

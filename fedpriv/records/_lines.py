@@ -90,20 +90,30 @@ def is_beta(value: Any) -> bool:
     return _each(_each(is_share, "lower", "upper"))(value)
 
 
+def is_found(value: Any) -> bool:
+    """Whether a value in a record line is what clients' answers came to: an accuracy, and between what it lies."""
+    return (
+        _each(is_finite, "accuracy", "error", "low", "high", "answered")(value)
+        and is_share(value["low"]) and is_share(value["high"]) and is_count(value["answered"])
+    )  # fmt: skip
+
+
 RUN: Mapping[str, Check] = {
     "study": is_word, "name": is_word, "clients": is_count, "byzantine": is_count, "dimension": is_count,
     "mechanism": is_table, "aggregation": is_table, "attack": _or_null(is_table), "release": _or_null(is_table),
     "trust": is_word, "delta": is_number, "rounds": is_count, "client_bytes": is_count,
     "bits": _each(_or_null(is_number), "packed", "entropy", "masked"), "model": is_word, "test_examples": is_count,
 }  # fmt: skip
-IN_SOME_RUNS: Mapping[str, Check] = {"data": is_data}  # those of earlier versions do not say
+IN_SOME_RUNS: Mapping[str, Check] = {  # of the data those of earlier versions do not say
+    "data": is_data, "evaluation": lambda value: is_table(value) and is_table(value.get("release")),
+}  # fmt: skip
 ROUND: Mapping[str, Check] = {
     "round": is_count, "asked": is_count, "answered": is_count, "rejected": _each(is_count), "failed": _each(is_count),
     "skipped": _or_null(is_word), "loss": _or_null(is_number), "accuracy": _or_null(is_number),
     "epsilon": _or_null(is_epsilon), "bytes_up": is_count,
 }  # fmt: skip
 IN_SOME_ROUNDS: Mapping[str, Check] = {
-    "mu": _or_null(is_mu), "beta": _or_null(is_beta), "r2": _or_null(is_number),
+    "mu": _or_null(is_mu), "beta": _or_null(is_beta), "r2": _or_null(is_number), "evaluated": _or_null(is_found),
     "tolerance": _or_null(is_share), "votes": _or_null(_each(_or_null(is_finite))), "adapted": _each(is_finite),
     "attack_failed": lambda value: is_table(value) and is_count(value.get("acted")) and is_word(value.get("why")),
 }  # fmt: skip
@@ -112,8 +122,8 @@ END: Mapping[str, Check] = {
     "epsilon": is_epsilon,
 }  # fmt: skip
 IN_SOME_ENDS: Mapping[str, Check] = {  # units: of runs whose messages are costed for several
-    "mu": is_mu, "beta": is_beta, "units": is_units,
-    "releases_possible": is_count,  # of those that ended early, and
+    "mu": is_mu, "beta": is_beta, "units": is_units, "answers_of_worst": is_count,
+    "releases_possible": is_count, "answers_possible": is_count,  # of those that ended early, and
     "of_rounds_done": lambda value: is_table(value) and is_epsilon(value.get("epsilon")),
 }  # fmt: skip
 TIMING: Mapping[str, Check] = {"round": is_count, "seconds": is_finite, "parts": _each(is_finite)}

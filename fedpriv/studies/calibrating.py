@@ -18,14 +18,17 @@ from fedpriv.releases.kept import calibrated_kept as kept_calibrated
 from fedpriv.releases.kept import settings_of as kept_settings
 from fedpriv.studies.promise import (
     affordable_rounds,
+    answer_events,
     curator_of,
     epsilon_after,
+    epsilon_in_all,
     event_of_messages,
     fewest_answers,
     releases_in_message,
     releases_of_worst,
     trust_in,
 )
+from fedpriv.studies.spending import given_in_all
 from fedpriv.studies.study import Kind, Study
 from fedpriv.studies.tables import Privacy
 from fedpriv.trust import curated, sums_only
@@ -37,6 +40,7 @@ def calibrated_study(study: Study, dimension: int) -> Study:
     """A study with its free setting calibrated and its promises checked, before a run; refused if one is not kept."""
     _check_numbers(study)
     trust_in(study)
+    answer_events(study)
     if not study.privacy.delta < 1:
         raise FedprivError("privacy: delta must be below 1: whatever is sent is (0, 1)-private")
     if not study.privacy.promises:
@@ -88,7 +92,7 @@ def _with_free_setting(study: Study, dimension: int) -> Study:
     study = replace(study, privacy=privacy)
     if target is None:
         return study
-    if not (found := epsilon_after(study, dimension, most).upper) <= target:
+    if not (found := epsilon_in_all(study, dimension).upper) <= target:
         remedy = "leave one of them out to have it calibrated"
         if curated(study.privacy.trust):
             remedy = "a smaller aggregation.epsilon"
@@ -127,10 +131,11 @@ def _filled(study: Study, dimension: int, rounds: int, target: float) -> Privacy
     privacy, delta = study.privacy, study.privacy.delta
     if privacy.release is None:
         how = privacy.norm
+        beside = answer_events(study, max(given.answers for given in given_in_all(study)))
         facts = (how, trust_in(study), privacy.protected, privacy.adjacency, study.training.met, dimension, rounds)
         mechanism = _sought(
-            privacy.mechanism, facts, target, delta,
-            lambda own: event_of_messages(study, Channel.of(how, own), dimension, rounds),
+            privacy.mechanism, (*facts, beside), target, delta,
+            lambda own: event_of_messages(study, Channel.of(how, own), dimension, rounds), beside=beside,
         )  # fmt: skip
         return replace(privacy, mechanism=Kind(privacy.mechanism.kind, settings_of(mechanism)))
     privacy.check_whole()  # the release is what is calibrated
@@ -153,12 +158,14 @@ _FOUND: dict[str, Mechanism] = {}  # many studies of a sweep promise the same
 
 def _sought(
     kind: Kind, facts: tuple[Any, ...], target: float, delta: float, event_of: Callable[[Any], Event],
-    free: str | None = None,
+    free: str | None = None, beside: tuple[Event, ...] = (),
 ) -> Mechanism:  # fmt: skip
     """The mechanism whose free setting meets a study's ε, sought once in a process; `facts` tell events apart."""
     asked = repr((kind, facts, target, delta))
     if asked not in _FOUND:
-        _FOUND[asked], _ = calibrate(kind.kind, kind.settings, event_of, epsilon=target, delta=delta, free=free)
+        _FOUND[asked], _ = calibrate(
+            kind.kind, kind.settings, event_of, epsilon=target, delta=delta, free=free, beside=beside
+        )
     return _FOUND[asked]
 
 

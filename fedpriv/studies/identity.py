@@ -21,7 +21,7 @@ from fedpriv.errors import FedprivError
 from fedpriv.population.dealing import SPLITS
 from fedpriv.population.participation import PARTICIPATIONS
 from fedpriv.registry import Kind, Registry, fitted_settings
-from fedpriv.studies.kinds import CARRIERS, RELEASES, RULES
+from fedpriv.studies.kinds import ANSWERS, CARRIERS, RELEASES, RULES
 
 FORMAT = 1  # of ids; 0 hashed every setting, its default or not, in the order of the tables
 Table = dict[str, Any]
@@ -36,6 +36,7 @@ KNOWN: Mapping[str, Registry[Any]] = {  # by path: families whose defaults are k
     "aggregation": RULES,
     "aggregation.before": STEPS,
     "server.optimiser": OPTIMISERS,
+    "evaluation.mechanism": ANSWERS,
 }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -17,9 +17,9 @@ from fedpriv.mechanisms import Mechanism
 from fedpriv.population.participation import All, Participation
 from fedpriv.releases import PrivateSum
 from fedpriv.releases.kept import Kept
+from fedpriv.studies import evaluating, promise
 from fedpriv.studies import file as study_file
-from fedpriv.studies import promise
-from fedpriv.studies.promise import Epsilon, Tracked
+from fedpriv.studies.spending import Epsilon, Given, Tracked, worst_epsilon, worst_tracked
 from fedpriv.studies.study import Study
 
 AT_ONCE = 8  # rounds whose ε are worked out together
@@ -81,6 +81,12 @@ class Plan:
         """How many rounds of one client its budget pays for, of those the study plans: there the run stops."""
         return promise.affordable_rounds(self.study, self.dimension)
 
+    @cached_property
+    def asking(self) -> Plan | None:
+        """The plan of the rounds in which a run's clients are asked about the model; None without an [evaluation]."""
+        study = evaluating.asking_study(self.study)
+        return None if study is None else Plan.of(study, 1)
+
     def event(self, rounds: int = 1) -> Event:
         """The ledger's event for so many rounds of one client; of kept noise, that of its coordinates alone."""
         return promise.promised_event(self.study, self.dimension, rounds)
@@ -89,31 +95,51 @@ class Plan:
         """All events that so many rounds of one client give away, as a run's header and costs name them."""
         return promise.promised_events(self.study, self.dimension, rounds)
 
-    def epsilon(self, rounds: int) -> Epsilon:
-        """The certified ε at the study's δ after so many rounds of one client, for a run's records."""
-        return self._spent(rounds)[0]
+    def affords(self, given: Given) -> bool:
+        """Whether a run's budget, where it has one, pays for so many messages and answers of one client."""
+        budget = self.study.privacy.budget
+        if given.answers and budget is not None:
+            return self.epsilon(*given).upper <= budget
+        return given.messages <= self.affordable
 
-    def tracked(self, rounds: int) -> Tracked:
-        """The certified μ and β after so many rounds of one client, for a run's records."""
-        return self._spent(rounds)[1]
+    def epsilon(self, rounds: int, answers: int = 0) -> Epsilon:
+        """The certified ε at the study's δ after so many rounds, and answers, of one client, for a run's records."""
+        return self._spent(rounds, answers)[0]
 
-    def _spent(self, rounds: int) -> tuple[Epsilon, Tracked]:
-        """What so many rounds of one client cost: ε, and μ and β beside it.
+    def tracked(self, rounds: int, answers: int = 0) -> Tracked:
+        """The certified μ and β after so many rounds, and answers, of one client, for a run's records."""
+        return self._spent(rounds, answers)[1]
+
+    def spent(self, given: Sequence[Given]) -> dict[str, Any]:
+        """ε, μ and β of whichever of these clients is worst off, by what they have given, as a record line has them."""
+        epsilon = worst_epsilon([self.epsilon(*each) for each in given])
+        return {"epsilon": epsilon._asdict(), **worst_tracked([self.tracked(*each) for each in given]).lines()}
+
+    def worst(self, given: Sequence[Given]) -> Given:
+        """What the client has given that has the largest certified ε, of these."""
+        return given[0] if len(given) == 1 else max(given, key=lambda each: self.epsilon(*each).upper)
+
+    def _spent(self, rounds: int, answers: int = 0) -> tuple[Epsilon, Tracked]:
+        """What so many rounds, and answers, of one client cost: ε, and μ and β beside it.
 
         Where everybody takes part in every round, the schedule says what will be asked for next: some of it is worked
         out along with this, for right after training no code and no table is in the processor's caches.
         """
-        if rounds not in self._known:
+        epsilon, tracked = self._spending
+        if answers:
+            if (rounds, answers) not in self._known:
+                self._known[rounds, answers] = epsilon(rounds, answers), tracked(rounds, answers)
+            return self._known[rounds, answers]
+        if (rounds, 0) not in self._known:
             every = self.study.run.evaluate_every if isinstance(self.participation, All) else self.study.run.rounds
             last = min(rounds + (AT_ONCE - 1) * every, self.study.run.rounds)
             wanted = (rounds, *range(rounds + every, last + 1, every))
-            epsilon, tracked = self._spending
-            self._known.update((each, (epsilon(each), tracked(each))) for each in wanted)
-        return self._known[rounds]
+            self._known.update(((each, 0), (epsilon(each), tracked(each))) for each in wanted)
+        return self._known[rounds, 0]
 
     @cached_property
-    def _known(self) -> dict[int, tuple[Epsilon, Tracked]]:
-        """What is already worked out, by the number of one client's rounds."""
+    def _known(self) -> dict[tuple[int, int], tuple[Epsilon, Tracked]]:
+        """What is already worked out, by the numbers of one client's rounds and answers."""
         return {}
 
     def epsilons(self, rounds: int) -> dict[str, dict[str, Any]]:
@@ -129,7 +155,7 @@ class Plan:
         return found
 
     @cached_property
-    def _spending(self) -> tuple[Callable[[int], Epsilon], Callable[[int], Tracked]]:
+    def _spending(self) -> tuple[Callable[..., Epsilon], Callable[..., Tracked]]:
         """What `_spent` asks: ε, and μ and β, as functions of one client's rounds, prepared once."""
         own = self.study, self.dimension
         return promise.epsilon_by_rounds(*own), promise.tracked_by_rounds(*own)

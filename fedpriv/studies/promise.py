@@ -5,53 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import lru_cache
 from math import ceil, inf
-from typing import Any, NamedTuple, assert_never
-
-import numpy as np
+from typing import Any, assert_never
 
 from fedpriv.accounting.account import Account
 from fedpriv.accounting.course import LEVELS, UP_TO, Course
 from fedpriv.accounting.event import Event
 from fedpriv.accounting.published.comparisons import clt_epsilon
 from fedpriv.channel import Channel
-from fedpriv.curves.compose import Band, Mu
+from fedpriv.curves.compose import FINE, QUICK, Band, Mu
 from fedpriv.errors import FedprivError
 from fedpriv.estimation.private_mean import PrivateMean
 from fedpriv.population.participation import rounds_of_each
 from fedpriv.releases import event_of_sum
 from fedpriv.releases.kept import NORM, mechanism_of
+from fedpriv.studies.evaluating import asking_study
+from fedpriv.studies.spending import LEFT, NOTHING, UNTOUCHED, Epsilon, Tracked, given_in_all, worst_epsilon
 from fedpriv.studies.study import Study
 from fedpriv.trust import Central, Local, Sums, Trust, Unit
-
-
-class Epsilon(NamedTuple):
-    """ε at the study's δ: certified from both sides, and the central limit's estimate, which certifies nothing."""
-
-    lower: float  # reached by explicit data
-    upper: float
-    clt: float | None  # None where there is no estimate
-
-
-NOTHING = Epsilon(0.0, 0.0, 0.0)
-LEFT = 1 - np.array(LEVELS)  # of errors, where nothing is given away
-
-
-class Tracked(NamedTuple):
-    """What so many messages of one client come to in the words of f-DP: μ, and β at each of `LEVELS`."""
-
-    mu: Mu
-    beta: Band
-
-    def lines(self) -> dict[str, Any]:
-        """As plain data, for a line of a run's records."""
-        bounds = zip(LEVELS, *(own.tolist() for own in self.beta), strict=True)
-        return {
-            "mu": self.mu._asdict(),
-            "beta": {f"{level:g}": {"lower": low, "upper": high} for level, low, high in bounds},
-        }
-
-
-UNTOUCHED = Tracked(Mu(0.0, 0.0, 0.0), Band(LEFT, LEFT))
 
 
 def fewest_answers(study: Study) -> int:
@@ -191,19 +161,31 @@ def affordable_rounds(study: Study, dimension: int) -> int:
     return low
 
 
-def epsilon_after(study: Study, dimension: int, rounds: int) -> Epsilon:
-    """The certified ε at a study's δ of `rounds` messages of one client, and the central limit's estimate."""
-    return epsilon_by_rounds(study, dimension)(rounds)
+def epsilon_after(study: Study, dimension: int, rounds: int, answers: int = 0) -> Epsilon:
+    """The certified ε at a study's δ of so many messages, and answers, of one client, and the central limit's."""
+    return epsilon_by_rounds(study, dimension)(rounds, answers)
 
 
-def epsilon_by_rounds(study: Study, dimension: int, unit: Unit | None = None) -> Callable[[int], Epsilon]:
-    """A study's ε(δ) of a unit as a function of how many messages one client has sent: what it needs is made once."""
+def epsilon_in_all(study: Study, dimension: int) -> Epsilon:
+    """The certified ε at a study's δ of the client that gives most away in all of its rounds, before the first."""
+    after = epsilon_by_rounds(study, dimension)
+    return worst_epsilon(after(*each) for each in given_in_all(study))
+
+
+def answer_events(study: Study, answers: int = 1) -> tuple[Event, ...]:
+    """The events of so many answers of one client in a study's evaluations; none without answers."""
+    asking = asking_study(study) if answers else None
+    return () if asking is None else (promised_event(asking, 1, answers),)
+
+
+def epsilon_by_rounds(study: Study, dimension: int, unit: Unit | None = None) -> Callable[..., Epsilon]:
+    """A study's ε(δ) of a unit as a function of how many messages, and answers, one client has given: prepared once."""
     own, delta = study.privacy, study.privacy.delta
     if not own.promises:
-        return lambda rounds: Epsilon(inf, inf, None) if rounds else NOTHING
+        return lambda rounds, answers=0: Epsilon(inf, inf, None) if rounds else NOTHING
     each = promised_events(study, dimension, unit=unit)
     if own.kept is not None:  # what explicit data show of a record noised is not left in gradients
-        return lambda rounds: Epsilon(0.0, _upper_of_all(each, delta), None) if rounds else NOTHING
+        return lambda rounds, answers=0: Epsilon(0.0, _upper_of_all(each, delta), None) if rounds else NOTHING
     ways = [each]
     if own.private_sum is not None and not own.private_sum.adapts and not own.is_plain:
         # What the messages prove by themselves bounds all that is seen, where nothing travels beside them: one record
@@ -213,8 +195,14 @@ def epsilon_by_rounds(study: Study, dimension: int, unit: Unit | None = None) ->
     calibrated = own.epsilon is not None and unit in (None, own.protected)
     most = releases_of_worst(study) if calibrated else 0
 
-    def after(rounds: int) -> Epsilon:
-        """The ε at the study's δ of so many messages of one client, the best of the ways to a bound."""
+    def after(rounds: int, answers: int = 0) -> Epsilon:
+        """The ε at the study's δ of so many messages and answers of one client, the best of the ways to a bound."""
+        if answers:
+            both = (*promised_events(study, dimension, rounds, unit), *answer_events(study, answers))
+            found = _of_all(both, delta)
+            if own.epsilon is not None and found.upper > own.epsilon:  # which a calibration may have met by this
+                found = found._replace(upper=min(found.upper, _upper_of_all(both, delta, QUICK)))
+            return found
         if not rounds:
             return NOTHING
         if shown:
@@ -230,22 +218,25 @@ def epsilon_by_rounds(study: Study, dimension: int, unit: Unit | None = None) ->
     return after
 
 
-def tracked_by_rounds(study: Study, dimension: int) -> Callable[[int], Tracked]:
-    """μ and β as a function of how many messages one client has sent; from the preparations of `epsilon_by_rounds`."""
+def tracked_by_rounds(study: Study, dimension: int) -> Callable[..., Tracked]:
+    """μ and β as a function of how many messages, and answers, one client has given: what they need is made once."""
     own, delta = study.privacy, study.privacy.delta
     if not own.promises:
         gone = Tracked(Mu(inf, inf, 0.0), Band(0 * LEFT, 0 * LEFT))
-        return lambda rounds: gone if rounds else UNTOUCHED
+        return lambda rounds, answers=0: gone if rounds else UNTOUCHED
     each = promised_events(study, dimension)
     if own.kept is not None:
         once = Account(each)
         beta, mu = once.tradeoff(LEVELS), once.mu_between(UP_TO * delta)
         kept = Tracked(mu._replace(lower=0.0), beta._replace(upper=LEFT))
-        return lambda rounds: kept if rounds else UNTOUCHED
+        return lambda rounds, answers=0: kept if rounds else UNTOUCHED
     course, shown = _course(each, delta), own.release is None or own.is_plain
 
-    def after(rounds: int) -> Tracked:
-        """μ and β of so many messages of one client, for a run's records."""
+    def after(rounds: int, answers: int = 0) -> Tracked:
+        """μ and β of so many messages and answers of one client, for a run's records."""
+        if answers:
+            both = Account((*promised_events(study, dimension, rounds), *answer_events(study, answers)))
+            return Tracked(both.mu_between(UP_TO * delta, QUICK), both.tradeoff(LEVELS, QUICK))
         if not rounds:
             return UNTOUCHED
         beta = course.tradeoff(rounds) if shown else Band(course.type_two(rounds), LEFT)
@@ -255,9 +246,16 @@ def tracked_by_rounds(study: Study, dimension: int) -> Callable[[int], Tracked]:
 
 
 @lru_cache(maxsize=16)
-def _upper_of_all(events: tuple[Event, ...], delta: float) -> float:
+def _upper_of_all(events: tuple[Event, ...], delta: float, tolerance: float = FINE) -> float:
     """The upper bound of a study's ε at δ for these events, kept for the next question."""
-    return Account(events).epsilon(delta).bounds.upper
+    return Account(events).epsilon(delta, tolerance).bounds.upper
+
+
+@lru_cache(maxsize=4096)
+def _of_all(events: tuple[Event, ...], delta: float) -> Epsilon:
+    """The ε at δ of a client's messages and answers together: both bounds, and the central limit's estimate."""
+    account = Account(events)
+    return Epsilon(*account.epsilon(delta).bounds, clt_epsilon(account.witnesses, delta))
 
 
 @lru_cache(maxsize=16)  # a course holds its transforms

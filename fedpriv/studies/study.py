@@ -1,9 +1,9 @@
 """A study is one TOML file: what is trained on what, by whom, how privately, and against whom.
 
 Tables: `[data] [clients] [clients.split] [clients.participation] [training] [training.model] [privacy]
-[privacy.mechanism] [privacy.release] [masking] [corruption] [attack] [aggregation] [server] [run]`. A table with a
-`kind` chooses a class by its name; the rest of it are that class's settings. Unknown keys are errors; what is left out
-has the defaults below, and the resolved study says what they were.
+[privacy.mechanism] [privacy.release] [masking] [corruption] [attack] [aggregation] [server] [evaluation] [run]`. A
+table with a `kind` chooses a class by its name; the rest of it are that class's settings. Unknown keys are errors; what
+is left out has the defaults below, and the resolved study says what they were.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from fedpriv.studies._settling import table_of
 from fedpriv.studies.clients import Clients, Training
 from fedpriv.studies.identity import id_of
 from fedpriv.studies.kinds import RULES
-from fedpriv.studies.tables import Decoder, Masking, Privacy, Run, Server
+from fedpriv.studies.tables import Decoder, Evaluation, Masking, Privacy, Run, Server
 from fedpriv.tolerance.ballots import is_polled, polled_names
 from fedpriv.trust import curated, sums_only
 
@@ -60,6 +60,7 @@ class Study:
     server: Annotated[Server, "how the model moves along the direction, and how long the server waits"] = field(
         default_factory=Server
     )
+    evaluation: Annotated[Evaluation | None, "what clients answer about the model, through a mechanism"] = None
     run: Annotated[Run, "how long, from which seed, and how often the run looks and saves"]
 
     def __post_init__(self) -> None:

@@ -21,6 +21,7 @@ from fedpriv.studies.study import Study
 
 FILE = "ledger.jsonl"
 FORMAT = 1  # of its lines
+Asked = tuple[int, str]  # a round, and the digest of the model that its evaluation is about; "" of messages
 
 
 class Journal:
@@ -32,8 +33,8 @@ class Journal:
         """Open a run's ledger, its charges read back, or begin one; refused where it is another study's."""
         self._study = study
         self._path = directory / FILE
-        self._counts = np.zeros(study.clients.count, np.int64)  # of releases, by client
-        self._charges: dict[int, list[Numbers | None]] = {}  # by round; None: all whom the round asks
+        self._charges: dict[Asked, list[Numbers | None]] = {}  # None: all whom the round asks
+        self._counts = {asks: np.zeros(study.clients.count, np.int64) for asks in (False, True)}  # True: of answers
         known = self._path.exists()
         self._lines = Writer(self._path)
         if not (known and self._path.stat().st_size):
@@ -49,36 +50,40 @@ class Journal:
                     f"{self._path}: is the ledger of {identity.whose_study(about.get('study_format', 0))}"
                 )
             for line in map(json.loads, lines):
-                own = line["clients"]
-                self._count(int(line["round"]), None if own is None else np.array(own, np.int64))
+                own, asked = line["clients"], (int(line["round"]), str(line.get("model", "")))
+                self._count(asked, None if own is None else np.array(own, np.int64))
         except FedprivError:
             raise
         except (ValueError, KeyError, TypeError, IndexError) as error:
             raise FedprivError(f"{self._path}: damaged ledger ({error})") from None
 
-    def charge(self, round: int, clients: Numbers, again: bool) -> None:
-        """Write into a run's ledger, durably, that a round is about to ask these clients; `again`: once more."""
-        if self.paid(round):
+    def charge(self, round: int, clients: Numbers, again: bool, model: str = "") -> None:
+        """Write into a run's ledger, durably, that a round is about to ask these clients; `again`: once more.
+
+        `model` is the digest of the one that they are asked about in an evaluation; of messages there is none.
+        """
+        if self.paid(round, model):
             return
-        self._lines.append({"round": round, "clients": clients.tolist() if again else None}, durable=True)
-        self._count(round, clients if again else None)
+        told = {"model": model} if model else {}
+        self._lines.append({"round": round, "clients": clients.tolist() if again else None} | told, durable=True)
+        self._count((round, model), clients if again else None)
 
-    def paid(self, round: int) -> bool:
+    def paid(self, round: int, model: str = "") -> bool:
         """Whether asking in that round costs nothing more: it is charged, and the seed draws the same noise again."""
-        return round in self._charges and self._study.privacy.noise != "cryptographic"
+        return (round, model) in self._charges and self._study.privacy.noise != "cryptographic"
 
-    def counts(self, last: int | None = None) -> Numbers:
-        """How many releases each client of a run has made, by which ε is worked out: in all, or up to round `last`."""
-        counts = self._counts.copy()
-        later = [] if last is None else [round for round in reversed(self._charges) if round > last]
-        for round in later:
-            for charge in self._charges[round]:
-                counts[self._asked(round) if charge is None else charge] -= 1
-        return counts
+    def given(self, last: int | None = None) -> tuple[Numbers, Numbers]:
+        """How many messages, and answers, each client of a run has given, for its ε: in all, or up to round `last`."""
+        found = {asks: counts.copy() for asks, counts in self._counts.items()}
+        later = [] if last is None else [asked for asked in self._charges if asked[0] > last]
+        for asked in later:
+            for charge in self._charges[asked]:
+                found[bool(asked[1])][self._asked(asked[0]) if charge is None else charge] -= 1
+        return found[False], found[True]
 
     def check(self, last: int) -> None:
         """Refuse a run's ledger that has lost a round: what was asked up to `last` must be in it."""
-        lost = [round for round in range(1, last + 1) if round not in self._charges and self._asked(round).size]
+        lost = [round for round in range(1, last + 1) if (round, "") not in self._charges and self._asked(round).size]
         if lost:
             raise FedprivError(f"{self._path}: lacks round {lost[0]}, which was asked: the ledger was cut or replaced")
 
@@ -86,10 +91,10 @@ class Journal:
         """Write no more into the run's ledger."""
         self._lines.close()
 
-    def _count(self, round: int, clients: Numbers | None) -> None:
-        """Count one more release of each of these clients in the run; None: of all whom the round asks."""
-        self._charges.setdefault(round, []).append(clients)
-        self._counts[self._asked(round) if clients is None else clients] += 1
+    def _count(self, asked: Asked, clients: Numbers | None) -> None:
+        """Count one more message, or answer, of each of these clients in the run; None: of all whom the round asks."""
+        self._charges.setdefault(asked, []).append(clients)
+        self._counts[bool(asked[1])][self._asked(asked[0]) if clients is None else clients] += 1
 
     def _asked(self, round: int) -> Numbers:
         """The clients that a round asks, by the study's schedule."""

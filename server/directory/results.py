@@ -12,6 +12,7 @@ from fedpriv import records
 from fedpriv._base.files import replace_file
 from fedpriv.studies.tables import Stop
 from server.directory import data_place
+from server.progress.accuracy_words import public_words
 
 NOTHING = "no round counted"  # why a run has ended whose every round was skipped
 REACHED = "accuracy reached"  # or that its study's run.stop has ended
@@ -29,7 +30,8 @@ class Totals:
     skipped: int = 0  # rounds that were not used
     accuracy: float | None = None  # when it was last looked at
     r2: float | None = None  # in its place where labels are numbers
-    best: float | None = None  # of either, so far
+    evaluated: Line | None = None  # the accuracy by clients' answers, when they were last asked
+    best: float | None = None  # of these, the first that the run has, so far
     since: int = 0  # evaluated rounds since then
     tolerance: float | None = None  # of attackers, when it was last looked at: the share of votes that survive
     bytes_up: int = 0  # of clients' messages
@@ -55,7 +57,9 @@ class Totals:
         self.skipped += line["skipped"] is not None
         self.accuracy = self.accuracy if line["accuracy"] is None else line["accuracy"]
         self.r2 = self.r2 if line.get("r2") is None else line["r2"]
-        if (figure := line["accuracy"] if line.get("r2") is None else line["r2"]) is not None:
+        self.evaluated = line.get("evaluated") or self.evaluated
+        figures = line["accuracy"], line.get("r2"), (line.get("evaluated") or {}).get("accuracy")
+        if (figure := next((own for own in figures if own is not None), None)) is not None:
             better = self.best is None or figure > self.best
             self.best, self.since = (figure, 0) if better else (self.best, self.since + 1)
         self.tolerance = self.tolerance if line.get("tolerance") is None else line["tolerance"]
@@ -89,6 +93,8 @@ def written_result(directory: Path, header: Line, end: Line, totals: Totals) -> 
         "data": header["data"] | {"path": data_place(directory)},
         "accuracy": totals.accuracy,
         **({} if header["data"]["classes"] else {"r2": totals.r2}),
+        "accuracy_is": public_words(header["test_examples"], header.get("evaluation")),
+        **({"evaluated": totals.evaluated} if "evaluation" in header else {}),
         "rounds": end["rounds"],
         "clients": header["clients"],
         "byzantine": header["byzantine"],

@@ -10,6 +10,7 @@ from statistics import median
 from typing import Any, Self, TextIO
 
 from fedpriv.trust import sums_only
+from server.progress.accuracy_words import answers_words
 from server.progress.live_line import LiveLine
 from server.progress.words import (
     ASSUMED_HERE,
@@ -72,8 +73,10 @@ class Progress:
         self._paces.append((float(timing["seconds"]), line["answered"]))
         self._rejected += sum(line["rejected"].values())
         self._failed += sum(line["failed"].values())
-        if line["accuracy"] is not None or line.get("r2") is not None:
-            self._measured = " ".join(measured_words(line))
+        for measured in (line, line.get("evaluated") or {}):  # on held-out records, else by clients' answers
+            if measured.get("accuracy") is not None or measured.get("r2") is not None:
+                self._measured = " ".join(measured_words(measured))
+                break
         if line.get("tolerance") is not None:
             self._tolerance = line["tolerance"]
         if line["epsilon"] is not None:
@@ -123,7 +126,9 @@ def result_table(result: Mapping[str, Any]) -> str:
     """A finished run's result.json as the table that `fedpriv run` prints: accuracy, ε, bytes, failures."""
     cost, delta, clients = result["epsilon"], small_delta(result["delta"]), max(1, result["clients"])
     private = cost is not None and result["adjacency"] is not None
-    rows = [measured_words(result), ("rounds", f"{result['rounds']:,}, {result['why']}")]
+    rows = [measured_words(result), ("", result["accuracy_is"])]
+    rows += [("by answers", answers_words(found))] if (found := result.get("evaluated")) else []
+    rows.append(("rounds", f"{result['rounds']:,}, {result['why']}"))
     if private:
         rows.append(
             (
@@ -142,7 +147,7 @@ def result_table(result: Mapping[str, Any]) -> str:
     else:
         rows.append(("privacy", "none: updates were sent as they are"))
     if result.get("not_tried"):
-        rows.insert(1, ("attack", f"{NOT_TRIED}: {result['not_tried']}"))
+        rows.insert(2, ("attack", f"{NOT_TRIED}: {result['not_tried']}"))
     if "epsilons" in result:
         rows += zip(("records kept", ""), epsilons_in_words(result["epsilons"]), strict=True)
     if result.get("left_out"):

@@ -17,6 +17,9 @@ from clients.training.root import root_update
 from fedpriv import records
 from fedpriv._base.arrays import Numbers, Vector
 from fedpriv.errors import FedprivError
+from fedpriv.studies.evaluating import model_digest
+from fedpriv.studies.plan import Plan
+from fedpriv.studies.spending import most_given
 from fedpriv.studies.study import Study
 from server.directory import STUDY, check_format, checkpoint, made_on, prepare_directory
 from server.directory.checkpoint import State
@@ -24,8 +27,9 @@ from server.directory.journal import Journal
 from server.directory.results import NOTHING, STOPPED, Totals, written_result
 from server.progress import Progress
 from server.progress.listening import OnRound, tell_round
-from server.rounds._ending import end_of, spent_after
-from server.rounds._header import header_of, released, released_beside
+from server.rounds._answers import evaluated_line
+from server.rounds._ending import end_of
+from server.rounds._header import check_header, header_of, released, released_beside
 from server.rounds._planning import planned, size_of
 from server.rounds.driver import Driver, Task
 from server.rounds.inbox import Inbox
@@ -139,21 +143,33 @@ class Rounds:
         own = self.study.clients
         return self.plan.participation.asked(own.count, self.study.run.seed, round)
 
-    def _affords(self, round: int, clients: Numbers) -> bool:
-        """Whether the run's budget lets a round ask each of them, once more where that round has been charged."""
-        if self.study.privacy.budget is None or self._journal.paid(round):
+    def _affords(self, round: int, clients: Numbers, model: str = "") -> bool:
+        """Whether the run's budget lets a round ask each of them, once more where that round has been charged.
+
+        Who is asked for a message will be asked about the model that comes of it, where the round has an evaluation.
+        """
+        if self.study.privacy.budget is None or self._journal.paid(round, model):
             return True
-        return int(self._journal.counts()[clients].max(initial=0)) < self.plan.affordable
+        messages, answers = (own[clients] for own in self._journal.given())
+        given = most_given(messages + (not model), answers + (bool(model) or self._evaluates(round)))
+        return all(map(self.plan.affords, given))
+
+    def _evaluates(self, round: int) -> bool:
+        """Whether clients are asked about the model that a round leads to."""
+        return bool((own := self.study.evaluation) and own.due(round, self.study.run.rounds))
 
     def _round(self, driver: Driver, clients: Numbers) -> tuple[dict[str, Any], dict[str, Any]]:
         """One round, from the charge to the checkpoint: its line of the records, and its line of the timings."""
         begun = time.perf_counter()
-        inbox = self._gathered(driver, clients)
+        inbox = self._gathered(driver, clients, self.plan, self.state)
         asked = time.perf_counter()
         state, direction, skipped = self._stepped(inbox)
         state = state.adapted(inbox.settings)
         stepped = time.perf_counter()
+        answers = self._answered(driver, clients, state)
         line = self._line(state, inbox, len(clients), skipped)
+        if self.plan.asking is not None:
+            line |= evaluated_line(self.plan.asking, answers, line["bytes_up"])
         if self._measuring is not None:
             line["votes"] = self._votes(state, inbox, direction)
         judged = time.perf_counter()
@@ -168,27 +184,35 @@ class Rounds:
         done = time.perf_counter()
         parts = {"clients": asked - begun, "aggregate": stepped - asked, "evaluate": judged - stepped,
                  "save": done - judged}  # fmt: skip
-        timing = {"round": state.round, "seconds": done - begun, "parts": parts, "bytes_transport": inbox.transport}
+        moved = sum(each.transport for each in (inbox, answers) if each)
+        timing = {"round": state.round, "seconds": done - begun, "parts": parts, "bytes_transport": moved}
         self._timings.append(timing)
         self.totals.add(line, timing)
         return line, timing
 
-    def _gathered(self, driver: Driver, clients: Numbers) -> Inbox:
-        """A round's answers: charge and ask; ask the missing again where too few answered and budgets allow."""
-        round = self.state.round + 1
-        inbox = Inbox(self.study, self.plan.dimension, round, clients)
-        weights = self.state.weights.astype(np.float32)
+    def _gathered(self, driver: Driver, clients: Numbers, plan: Plan, state: State) -> Inbox:
+        """A round's messages, or answers by the plan of these: charge and ask, once more where too few have come."""
+        round, evaluates = self.state.round + 1, plan is not self.plan
+        inbox = Inbox(plan.study, plan.dimension, round, clients)
+        weights = state.weights.astype(np.float32)
+        model = model_digest(weights) if evaluates else ""
         for attempt in range(1 + self.study.server.retries):
-            if not (missing := inbox.missing).size or not self._affords(round, missing):
+            if not (missing := inbox.missing).size or not self._affords(round, missing, model):
                 break
-            self._journal.charge(round, missing, again=attempt > 0)
-            settings = self.state.settings[missing] if self.study.first_settings else None
-            task = Task(round, weights, missing, self.plan.text, self.study.server.timeout, settings, self._name)
-            for answer in driver.ask(task):
+            self._journal.charge(round, missing, attempt > 0, model)
+            settings = state.settings[missing] if plan.study.first_settings else None
+            own = self.plan.text, self.study.server.timeout, settings, self._name, evaluates
+            for answer in driver.ask(Task(round, weights, missing, *own)):
                 inbox.take(answer)
-            if inbox.answered >= self.plan.fewest:
+            if inbox.answered >= plan.fewest:
                 break
         return inbox
+
+    def _answered(self, driver: Driver, clients: Numbers, state: State) -> Inbox | None:
+        """What a round's clients answer about the model that it has led to; None where they are not asked."""
+        if self.plan.asking is None or not self._evaluates(state.round):
+            return None
+        return self._gathered(driver, clients, self.plan.asking, state)
 
     def _stepped(self, inbox: Inbox) -> tuple[State, Vector | None, str | None]:
         """The state after the round, along which direction, and why it was skipped if it was."""
@@ -212,7 +236,7 @@ class Rounds:
         spent: dict[str, Any] = dict.fromkeys(("epsilon", "mu", "beta"))
         if self._looked_at(state.round):
             figure, loss = self._evaluated(state)
-            spent = spent_after(self.plan, int(self._journal.counts(state.round).max(initial=0)))
+            spent = self.plan.spent(most_given(*self._journal.given(state.round)))
             tolerance = inbox.tolerance() if self.study.server.tolerance and skipped is None else None
         line = {
             "kind": "round", "round": state.round, "asked": asked, "answered": inbox.answered,
@@ -242,8 +266,8 @@ class Rounds:
         return self._measuring.votes(self.state.weights, state.round, inbox.who, direction)
 
     def _evaluated(self, state: State) -> tuple[float | None, float | None]:
-        """The model's accuracy, or R², and loss on the study's held-out records; None for both where there are none."""
-        if not len(self.pool.y_test):
+        """The model's accuracy, or R², and loss on the held-out records; None for both without any, or if not told."""
+        if not len(self.pool.y_test) or (self.study.evaluation is not None and not self.study.evaluation.public):
             return None, None
         return self.net.evaluate(state.weights.astype(np.float32), self.pool.x_test, self.pool.y_test)
 
@@ -269,16 +293,5 @@ class Rounds:
 
     def _check_header(self) -> None:
         """Refuse to go on with the records of another study: its file, or this version's defaults, may have changed."""
-        own = self.header()
-        was = records.read_records(self.directory / RECORDS).header if self._has_records else own
-        if was["study"] != own["study"]:
-            names = [
-                name
-                for name in own
-                if name != "study" and records.plain_values(own[name]) != records.plain_values(was.get(name))
-            ]
-            where = f"what differs: {', '.join(names)}" if names else "in what the records do not show"
-            raise FedprivError(
-                f"{self.directory / STUDY} is not the study of the records beside it ({where}): bring that back, or "
-                "begin another run"
-            )
+        if self._has_records:
+            check_header(self.directory / STUDY, self.header(), records.read_records(self.directory / RECORDS).header)

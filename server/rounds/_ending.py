@@ -6,28 +6,30 @@ from typing import Any
 
 import numpy as np
 
-from fedpriv.population.participation import byzantine_clients, rounds_of_each
+from fedpriv.population.participation import byzantine_clients
 from fedpriv.studies.plan import Plan
+from fedpriv.studies.spending import Given, most_given
 from server.directory.journal import Journal
 from server.directory.results import EARLY, Totals
 
 
 def end_of(plan: Plan, journal: Journal, totals: Totals, done: int, why: str) -> dict[str, Any]:
     """The last line of a run's records: why it ended, after how many rounds, and the worst client's ε."""
-    counts = journal.counts()
-    made = charged = int(counts.max(initial=0))
-    if plan.kept is not None:
-        counts = counts.clip(max=1)  # of what is kept, all rounds are one release
-        made = min(made, 1)
-    line: dict[str, Any] = {
-        "kind": "end", "why": why, "rounds": done, "worst_client": int(counts.argmax()) if counts.any() else None,
-        "releases_of_worst": made, **spent_after(plan, charged),
-    }  # fmt: skip
-    most = _possible(plan, journal, done) if why in EARLY and plan.study.privacy.promises else made
-    units = plan.epsilons(most)
-    if most > made:
-        line |= {"of_rounds_done": spent_after(plan, charged), "releases_possible": most}
-        line |= _at_most(spent_after(plan, most))
+    messages, answers = journal.given()
+    given = most_given(messages, answers)
+    worst = plan.worst(given)
+    who = int(((messages == worst.messages) & (answers == worst.answers)).argmax()) if any(worst) else None
+    line = {"kind": "end", "why": why, "rounds": done, "worst_client": who,
+            "releases_of_worst": _releases(plan, worst), **plan.spent(given)}  # fmt: skip
+    if plan.asking is not None:
+        line["answers_of_worst"] = worst.answers
+    possible = _possible(plan, journal, done) if why in EARLY and plan.study.privacy.promises else given
+    most = plan.worst(possible)
+    units = plan.epsilons(_releases(plan, most))
+    if possible != given:
+        line |= {"of_rounds_done": plan.spent(given), "releases_possible": _releases(plan, most)}
+        line |= {"answers_possible": most.answers} if plan.asking is not None else {}
+        line |= _at_most(plan.spent(possible))
         units = {unit: own | _at_most({"epsilon": own["epsilon"]}) for unit, own in units.items()}
     if units:
         line["units"] = units
@@ -39,24 +41,30 @@ def end_of(plan: Plan, journal: Journal, totals: Totals, done: int, why: str) ->
     return line
 
 
-def spent_after(plan: Plan, most: int) -> dict[str, Any]:
-    """ε, μ and β of a run's client that has made so many releases, for the records."""
-    return {"epsilon": plan.epsilon(most)._asdict(), **plan.tracked(most).lines()}
+def _releases(plan: Plan, given: Given) -> int:
+    """How many releases a client's messages are: of what is kept, all rounds are one."""
+    return min(given.messages, 1) if plan.kept is not None else given.messages
 
 
-def _possible(plan: Plan, journal: Journal, done: int) -> int:
-    """How many releases the client that makes most would have made at the end of all rounds planned.
+def _possible(plan: Plan, journal: Journal, done: int) -> tuple[Given, ...]:
+    """What clients would have given at the end of all rounds planned, or at their budget, those who give most.
 
     Of a run that ends early: when it does may tell of what was sent, so what it gives away is bounded by what all its
     rounds would have (docs/proofs/composition.md, section 13).
     """
-    own, run = plan.study.clients, plan.study.run
-    of_all, of_done = (rounds_of_each(own.schedule, own.count, run.seed, last) for last in (run.rounds, done))
-    counts = journal.counts(done) if journal.paid(done + 1) else journal.counts()  # the next is asked again for nothing
-    most = int((counts + of_all - of_done).max(initial=0))
-    if plan.study.privacy.budget is not None:
-        most = min(most, max(plan.affordable, int(counts.max(initial=0))))
-    return most if plan.kept is None else min(most, 1)
+    own, run, evaluation = plan.study.clients, plan.study.run, plan.study.evaluation
+    messages, answers = journal.given(done if journal.paid(done + 1) else None)  # the next is asked again for nothing
+    for round in range(done + 1, run.rounds + 1):
+        asked = own.schedule.asked(own.count, run.seed, round)
+        messages[asked] += 1
+        answers[asked] += evaluation is not None and evaluation.due(round, run.rounds)
+        if plan.study.privacy.budget is None:
+            continue
+        if not all(map(plan.affords, most_given(messages[asked], answers[asked]))):
+            messages[asked] -= 1
+            answers[asked] -= evaluation is not None and evaluation.due(round, run.rounds)
+            break
+    return most_given(messages, answers)
 
 
 def _at_most(spent: dict[str, Any]) -> dict[str, Any]:

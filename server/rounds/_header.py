@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from clients.data.identity import data_identity
@@ -9,10 +11,11 @@ from clients.training.prepared import Prepared
 from clients.training.stobatch_checks import unused_records
 from fedpriv import records, wire
 from fedpriv.accounting.event import event_as_data
+from fedpriv.errors import FedprivError
 from fedpriv.registry import Kind
 from fedpriv.studies.judged import judged_attackers
 from fedpriv.studies.plan import Plan
-from fedpriv.studies.promise import promised_events, units_of
+from fedpriv.studies.promise import answer_events, promised_events, units_of
 from server.rounds._planning import size_of
 
 
@@ -50,8 +53,18 @@ def header_of(prepared: Prepared, masked: bool) -> dict[str, Any]:
         **({} if study.training.loss == Kind("CrossEntropy") else {"loss": study.training.loss.table()}),
         "model": study.training.model.kind, "test_examples": len(prepared.pool.y_test),
         "data": data_identity(study.data.kind, prepared.pool),
+        **({"evaluation": _evaluation(plan)} if study.evaluation else {}),
         **({"judged": judged_attackers(study).words} if judged else {}),
     }  # fmt: skip
+
+
+def _evaluation(plan: Plan) -> dict[str, Any]:
+    """What a run's header says of its evaluation: when it is, about which records, and what an answer gives away."""
+    own = plan.study.evaluation
+    assert own is not None
+    [event] = answer_events(plan.study)
+    about = {"every": own.every, "held_out": own.held_out, "public": own.public}
+    return about | {"release": event_as_data(event)}
 
 
 def released(plan: Plan) -> dict[str, Any] | None:
@@ -62,6 +75,22 @@ def released(plan: Plan) -> dict[str, Any] | None:
 
 
 def released_beside(plan: Plan) -> list[dict[str, Any]]:
-    """A round's event for a run's other unit, where there is one: the ledger has it beside the promised one."""
-    units = units_of(plan.study)[1:]
-    return [event_as_data(each) for unit in units for each in promised_events(plan.study, plan.dimension, unit=unit)]
+    """A round's event for a run's other unit, and an answer's, where there are such: a ledger has them beside it."""
+    own, units = plan.study, units_of(plan.study)[1:]
+    others = [each for unit in units for each in promised_events(own, plan.dimension, unit=unit)]
+    return [event_as_data(each) for each in (*others, *answer_events(own))]
+
+
+def check_header(file: Path, own: Mapping[str, Any], was: Mapping[str, Any]) -> None:
+    """Refuse to go on with records whose header is of another study than the file beside them, naming what differs."""
+    if was["study"] == own["study"]:
+        return
+    names = [
+        name
+        for name in own
+        if name != "study" and records.plain_values(own[name]) != records.plain_values(was.get(name))
+    ]
+    where = f"what differs: {', '.join(names)}" if names else "in what the records do not show"
+    raise FedprivError(
+        f"{file} is not the study of the records beside it ({where}): bring that back, or begin another run"
+    )

@@ -23,6 +23,7 @@ class Task:
     timeout: float  # seconds
     settings: NDArray[np.float64] | None = None  # of these clients' releases, where they adapt: a row each
     run: str = ""  # which run of the study, as its directory calls it
+    evaluates: bool = False  # whether clients are asked for answers about the model, not for messages
 
     def settings_of(self, clients: NDArray[np.int64]) -> NDArray[np.float64] | None:
         """The adapting settings of some of a round's clients, a row each, for their node; None where none adapt."""

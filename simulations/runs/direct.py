@@ -47,8 +47,8 @@ class Here:
         """Answer a round's task in this process: each cohort's reply as it is made, or why it failed."""
         for part in cohort_parts(task.clients, self._cohorts):
             try:
-                content = cohort.cohort_reply(task.study, task.weights, task.round, part, task.settings_of(part))
-                yield _answer(part, content, task)
+                asked = task.settings_of(part), task.evaluates
+                yield _answer(part, cohort.cohort_reply(task.study, task.weights, task.round, part, *asked), task)
             except FAULTS as error:
                 yield Answer(part, None, f"raised: {reason(error)}")
 
@@ -89,8 +89,8 @@ class OnRay:
         owing: dict[Any, Numbers] = {}
         for place, part in enumerate(cohort_parts(task.clients, self._cohorts)):
             worker = self._workers[place % len(self._workers)]
-            settings = task.settings_of(part)
-            owing[worker.answer.remote(task.study, weights, task.round, part, settings)] = part
+            asked = task.settings_of(part), task.evaluates
+            owing[worker.answer.remote(task.study, weights, task.round, part, *asked)] = part
         until = monotonic() + task.timeout  # of the whole round, as under Flower
         while owing:
             ready, _ = self._ray.wait(list(owing), timeout=max(until - monotonic(), 0.0))
@@ -135,9 +135,10 @@ class _Worker:
         round: int,
         clients: Numbers,
         settings: NDArray[np.float64] | None,  # of their releases that adapt, a row each
+        evaluates: bool,
     ) -> bytes:
         """A cohort's reply to a round in this Ray worker, as bytes: what a node of the study would send."""
-        return cohort.cohort_reply(study, weights, round, clients, settings)
+        return cohort.cohort_reply(study, weights, round, clients, settings, evaluates)
 
 
 def _answer(part: Numbers, content: bytes, task: Task) -> Answer:

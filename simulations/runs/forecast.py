@@ -22,11 +22,19 @@ from fedpriv.errors import FedprivError
 from fedpriv.population.participation import rounds_of_each
 from fedpriv.studies.judged import judged_attackers
 from fedpriv.studies.plan import Plan
+from fedpriv.studies.spending import given_in_all
 from fedpriv.studies.study import Study
 from fedpriv.tolerance import is_mirrored, least_mean
 from fedpriv.tolerance.ballots import is_polled
 from server.directory.made_on import where_data_lie
-from server.progress.words import epsilons_in_words, finding_words, kind_with_settings, units_in_words, word_of_author
+from server.progress.accuracy_words import asked_words, public_words
+from server.progress.words import (
+    epsilons_in_words,
+    finding_words,
+    kind_with_settings,
+    units_in_words,
+    word_of_author,
+)
 from server.rounds import planned, size_of
 from server.rounds.driver import Answer
 from server.rounds.inbox import Inbox
@@ -40,13 +48,14 @@ def run_forecast(study: Study) -> dict[str, Any]:
     torch_on_one_thread()
     ready = planned(study)
     plan, study, size = ready.plan, ready.study, size_of(ready.plan)
+    evaluation = study.table().get("evaluation")
     asked = int(rounds_of_each(study.clients.schedule, study.clients.count, study.run.seed, study.run.rounds).sum())
     own = study.privacy
     carried = [kind_with_settings(each.table()) for each in (own.release, own.mechanism) if each is not None]
     event = plan.event() if study.privacy.promises else None
     seconds = asked * _seconds_a_client(ready)
     # what is looked at after a round: of ε, all that is prepared for many rounds is ready by the end of the run
-    epsilon = plan.epsilon(plan.releases_of_worst)
+    spent = plan.spent(given_in_all(study))
     look = _timed(lambda: plan.epsilon(max(plan.releases_of_worst - 1, 0)))
     if len(ready.pool.y_test):
         look += _timed(lambda: ready.net.evaluate(ready.net.initial(), ready.pool.x_test, ready.pool.y_test))
@@ -56,14 +65,27 @@ def run_forecast(study: Study) -> dict[str, Any]:
         "clients": study.clients.count, "byzantine": study.clients.attackers,
         "rounds": study.run.rounds, "dimension": plan.dimension, "mechanism": ", then ".join(carried),
         "mechanisms": [each.kind for each in (own.release, own.mechanism) if each is not None],
-        "epsilon": epsilon._asdict(), **plan.tracked(plan.releases_of_worst).lines(),
+        **spent,
         "epsilons": plan.both_epsilons, "units": plan.epsilons(plan.releases_of_worst),
         "delta": study.privacy.delta, "unit": event.unit if event else "client", "trust": study.privacy.trust,
         "adjacency": event.adjacency if event else None, "seen": event.seen if event else None,
         "votes": _votes_survived(plan),
-        "client_bytes": size.whole, "client_bytes_are": size.word, "bytes_up": round(asked * size.bytes),
+        "accuracy_is": public_words(len(ready.pool.y_test), evaluation),
+        **({"evaluation": evaluation} if evaluation else {}),
+        "client_bytes": size.whole, "client_bytes_are": size.word,
+        "bytes_up": round(asked * size.bytes + _answers(plan)),
         "seconds": seconds + looks * look, "start_seconds": START,
     }  # fmt: skip
+
+
+def _answers(plan: Plan) -> float:
+    """The bytes of all answers in a run's evaluations."""
+    if plan.asking is None or (own := plan.study.evaluation) is None:
+        return 0.0
+    clients, run = plan.study.clients, plan.study.run
+    due = (round for round in range(1, run.rounds + 1) if own.due(round, run.rounds))
+    asked = sum(len(plan.participation.asked(clients.count, run.seed, round)) for round in due)
+    return asked * size_of(plan.asking).bytes
 
 
 def run_forecast_table(found: Mapping[str, Any]) -> str:
@@ -84,6 +106,8 @@ def run_forecast_table(found: Mapping[str, Any]) -> str:
         *([f"  in words          {words}"] if words else []),
         f"  guarantee         {found['unit']} level, {found['adjacency']}, {found['trust']} trust",
         *[f"                    {word_of_author(own)}" for own in found["mechanisms"] if ":" in own],
+        f"  accuracy          {found['accuracy_is']}",
+        *([f"  evaluation        {asked_words(found['evaluation'])}"] if "evaluation" in found else []),
         f"  a client sends    {sent}{bytes_are[found['client_bytes_are']]}",
         f"  expected time     roughly {seconds:.1f} s on one core, and {start:.0f} s for Flower to start",
         *_vote_words(found["votes"], found["dimension"]),

@@ -43,7 +43,7 @@ def sweep_forecast(grid: Grid, workers: int) -> dict[str, Any]:
     seconds, epsilons = fmean(found), set[float]()
     for study in (cell.study for cell in grid.cells):
         dimension = net_of(study, pool_of(study)).dimension
-        epsilons.add(guarantee.epsilon_after(study, dimension, guarantee.releases_of_worst(study)).upper)
+        epsilons.add(guarantee.epsilon_in_all(study, dimension).upper)
     return {
         "name": grid.name, "data": list(data.values()),
         "cells": len(grid.cells), "skipped": grid.skipped, "seeds": grid.seeds,

@@ -10,6 +10,7 @@ from fedpriv.accounting.published.discrete import LEMMA_2, discrete_published
 from fedpriv.mechanisms import MECHANISMS
 from fedpriv.studies.kinds import RELEASES
 from fedpriv.trust import sums_only
+from server.progress.accuracy_words import answers_words, asked_words, public_words
 from server.progress.words import (
     ASSUMED,
     ASSUMED_HERE,
@@ -75,7 +76,8 @@ def outcome_facts(run: Run) -> Rows:
     """Rows of a run's report on what came of it: what was learnt, certified, given away, sent, and its time."""
     loss, took = run.last("loss"), run.seconds
     name, measured = measured_words(run.measured)
-    rows = [(name, f"{measured} of {run.header['test_examples']:,} examples held out")]
+    rows = [(name, f"{measured} {public_words(run.header['test_examples'], run.header.get('evaluation'))}")]
+    rows += [("by answers", answers_words(found))] if (found := run.last("evaluated")) else []
     if loss is not None:
         rows.append(("loss", f"{loss:.4g}"))
     rows += [row for summary in robustness.summaries(run) for row in robustness.rows(summary)]
@@ -153,6 +155,12 @@ def promise_sentences(run: Run) -> list[str]:
         said.append(
             f"Of those data the central limit theorem estimates ε = {cost['clt']:.4g}: asymptotic, and no bound."
         )
+    if (evaluation := run.header.get("evaluation")) is not None:
+        said.append(
+            f"Of the model, {asked_words(evaluation)}. The interval holds 19 times in 20 for the mean over the clients "
+            "that answered, if each drew its answer as the mechanism says."
+        )
+    said.append(f"Accuracy: {public_words(run.header['test_examples'], evaluation)}.")
     if run.records.end is None:
         said.append(
             "The records were cut short: what was released after the last of them stands in the run's ledger only."
@@ -192,6 +200,8 @@ def run_summary(run: Run) -> dict[str, Any]:
         "private_sum": run.released, "client_bytes": run.client_bytes, "corruption": header.get("corruption"),
         "directory": str(run.directory), "ended": end.get("why"), "rounds": len(run.rounds),
         "accuracy": None, **run.measured, "loss": run.last("loss"), "epsilon": run.epsilon,
+        "accuracy_is": public_words(header["test_examples"], header.get("evaluation")),
+        **({"evaluated": run.last("evaluated")} if "evaluation" in header else {}),
         **{name: own for name in ("mu", "beta") if (own := run.spent(name)) is not None},
         **{name: header[name] for name in ("epsilons", "left_out") if name in header},
         **{name: release.get(name) for name in ("unit", "trust", "adjacency")},

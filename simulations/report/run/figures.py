@@ -9,6 +9,7 @@ from matplotlib.ticker import MaxNLocator
 
 from fedpriv.curves.compose import ROUGH
 from fedpriv.curves.tradeoff import Tradeoff
+from server.progress.accuracy_words import answers_words
 from server.progress.words import ASYMPTOTIC, rounded_down, rounded_up, small_delta
 from simulations.figures.curves import gaussian_beside
 from simulations.figures.style import (
@@ -33,6 +34,7 @@ def run_pictures(run: Run) -> list[Picture]:
     """All pictures of a run's report that its records have something for, in the page's order."""
     made = [
         styled_picture("accuracy", "Accuracy and loss", lambda: accuracy_figure(run)),
+        styled_picture("answers", "Accuracy by clients' answers", lambda: answers_figure(run)),
         styled_picture("epsilon", "Privacy spent", lambda: epsilon_figure(run)),
         styled_picture("adapted", "What adapts", lambda: adapted_figure(run)),
         styled_picture("tradeoff", "What an attacker can do with it", lambda: tradeoff_figure(run)),
@@ -77,6 +79,29 @@ def accuracy_figure(run: Run) -> Drawn | None:
     note = f"On {examples:,} examples held out"
     note += "." if "r2" in kept else f"; one standard error is {error} percentage points."
     return figure, "Over rounds: " + "; ".join(words) + ".", note if examples else ""
+
+
+def answers_figure(run: Run) -> Drawn | None:
+    """The report's figure of the accuracy that clients' answers came to, over rounds, with its interval; or None."""
+    lines = [(line["round"], line["evaluated"]) for line in run.rounds if line.get("evaluated")]
+    if not lines:
+        return None
+    x = [round for round, _ in lines]
+    accuracy, low, high = ([found[name] for _, found in lines] for name in ("accuracy", "low", "high"))
+    figure, (axes,) = new_figure(3.2)
+    axes.fill_between(x, low, high, color=BLUE, alpha=0.15, lw=0)
+    draw_curve(axes, x, accuracy, BLUE)
+    ends = [(x[-1], accuracy[-1], f"{accuracy[-1]:.3f}\nby answers", BLUE)]
+    other, measured = evaluated_rounds(run, "accuracy")
+    if measured:
+        draw_curve(axes, other, measured, MUTED, lw=1)
+        ends.append((other[-1], measured[-1], f"{measured[-1]:.3f}\nheld out", MUTED))
+    axes.set_title("accuracy")
+    axes.set_ylim(0, 1)
+    over_rounds(axes, [*x, *other])
+    label_ends(axes, ends, size=8)
+    note = "Shaded: where it lies 19 times in 20, if every client draws its answer as the mechanism says."
+    return figure, f"By clients' answers, in round {x[-1]}: {answers_words(lines[-1][1])}.", note
 
 
 def epsilon_figure(run: Run) -> Drawn | None:

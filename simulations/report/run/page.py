@@ -72,8 +72,11 @@ def comparison_section(runs: Sequence[Run], names: Sequence[str], drawn: Sequenc
 def _tiles(run: Run) -> Iterable[str]:
     """HTML of the numbers that matter on top of a run's page: accuracy, ε, bytes, rounds."""
     header, cost = run.header, run.epsilon if run.private else None
-    name, measured = measured_words(run.measured)
-    yield tile(measured, f"{name} on {header['test_examples']:,} examples")
+    if (found := run.last("evaluated")) is not None and run.last("accuracy") is None:
+        yield tile(measured_words(found)[1], f"accuracy by {found['answered']:,} clients' answers")
+    else:
+        name, measured = measured_words(run.measured)
+        yield tile(measured, f"{name} on {header['test_examples']:,} examples")
     if cost is None:
         yield tile("–", "ε: nothing was costed") if run.private else tile("none", "privacy: updates sent as they are")
     else:

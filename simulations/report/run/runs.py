@@ -137,6 +137,14 @@ class Run:
         found = int(end[name]) if end else len(self.rounds)
         return min(found, 1) if self.kept else found
 
+    @property
+    def answers(self) -> int:
+        """How many answers about the model the worst client of the run gave; where cut short, in all that were due."""
+        end, every = self.records.end, self.header["evaluation"]["every"]
+        if end:
+            return int(end["answers_of_worst"])
+        return sum(line["round"] % every == 0 or line["round"] == self.header["rounds"] for line in self.rounds)
+
     @cached_property
     def account(self) -> Account | None:
         """The account of the worst client; None where messages were not private or nothing was released."""
@@ -145,7 +153,10 @@ class Run:
         try:
             events = [event_of(own) for own in self.header.get("releases") or [self.header["release"]]]
             # a message of several steps is as many releases
-            return Account(tuple(replace(event, rounds=self.releases * event.rounds) for event in events))
+            given = [replace(event, rounds=self.releases * event.rounds) for event in events]
+            if (asked := self.header.get("evaluation")) is not None:
+                given.append(replace(event_of(asked["release"]), rounds=self.answers))
+            return Account(tuple(given))
         except (KeyError, TypeError, FedprivError) as error:
             raise FedprivError(f"{self.directory / 'records.jsonl'}:1: release: {error}") from None
 

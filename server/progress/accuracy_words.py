@@ -1,0 +1,50 @@
+"""What an accuracy is of, in words: records that are treated as public, or clients' own, asked about privately."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from server.progress.words import rounded_down, rounded_up, share_words
+
+
+def public_words(examples: int, evaluation: Mapping[str, Any] | None = None) -> str:
+    """Whose records a run's accuracy is measured on, in a sentence for results, reports and forecasts.
+
+    >>> public_words(360)
+    'on the 360 records the server holds out, which are treated as public: ε covers clients, and says nothing of them'
+    """
+    if not examples or (evaluation is not None and not evaluation["public"]):
+        return "none is measured on records of the server's"
+    return (
+        f"on the {examples:,} records the server holds out, which are treated as public: ε covers clients, and says "
+        "nothing of them"
+    )
+
+
+def asked_words(evaluation: Mapping[str, Any]) -> str:
+    """What a run's clients are asked about its model, for reports and forecasts.
+
+    >>> asked_words({"every": 5, "held_out": 0})
+    'each 5 rounds clients answer about all that they train on: charged, and in ε'
+    """
+    about = (
+        f"{evaluation['held_out']:,} of their own, kept out of training"
+        if evaluation["held_out"]
+        else "all that they train on"
+    )
+    every = "each round" if evaluation["every"] == 1 else f"each {evaluation['every']:,} rounds"
+    return f"{every} clients answer about {about}: charged, and in ε"
+
+
+def answers_words(found: Mapping[str, Any]) -> str:
+    """What clients' answers came to, with its interval, for a run's table and page.
+
+    >>> answers_words({"accuracy": 0.63, "low": 0.386, "high": 0.874, "answered": 300})
+    '0.630, from 0.386 to 0.874 (19 times in 20), by 300 answers'
+    >>> answers_words({"accuracy": 0.63, "low": 0.386, "high": 0.874, "answered": 300, "lied": 0.3})
+    '0.630, from 0.386 to 0.874 (19 times in 20), by 300 answers; Byzantine clients could have moved it by 0.3'
+    """
+    lied = f"; Byzantine clients could have moved it by {rounded_up(found['lied'], 2)}" if found.get("lied") else ""
+    between = f"from {rounded_down(found['low'], 3)} to {rounded_up(found['high'], 3)}"
+    return f"{share_words(found['accuracy'])}, {between} (19 times in 20), by {found['answered']:,} answers{lied}"
