@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 import io
+import logging
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, NoReturn
 
 import fedpriv
@@ -80,7 +82,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if each.startswith("-") or "=" not in each or not hasattr(chosen, "settings"):
                 raise FedprivError(f"{each!r} is not understood here; fedpriv {chosen.command} --help shows what is")
             chosen.settings.append(each)
-        status: int | None = chosen.run(chosen)
+        with _logging(verbose=getattr(chosen, "verbose", False)):
+            status: int | None = chosen.run(chosen)
         sys.stdout.flush()
         return status or 0
     except FedprivError as error:
@@ -96,6 +99,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except MemoryError as error:
         return _refused(f"not enough memory{f': {error}' if str(error) else ''}")
     return 0
+
+
+@contextmanager
+def _logging(*, verbose: bool) -> Iterator[None]:
+    """While a command runs: what is logged under "fedpriv" goes to standard error, rounds too where it is verbose.
+
+    Otherwise progress has told of them already.
+    """
+    log, handler = logging.getLogger("fedpriv"), logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    handler.setLevel(logging.INFO if verbose else logging.WARNING)
+    handler.addFilter(lambda record: verbose or record.name != "fedpriv.rounds")
+    level = log.level
+    log.addHandler(handler)
+    log.setLevel(handler.level)
+    try:
+        yield
+    finally:
+        log.removeHandler(handler)
+        log.setLevel(level)
 
 
 def _refused(why: object) -> int:

@@ -32,7 +32,8 @@ def flag(name: str, about: str) -> Option:
 
 
 JSON = flag("--json", "one JSON object on standard output")
-QUIET = flag("--quiet", "no progress on standard error")
+QUIET = flag("--quiet", "no progress on standard error: the result alone, on standard output")
+VERBOSE = flag("--verbose", "on standard error the log, a line a round, in the place of progress")
 
 
 def add_command(

@@ -88,9 +88,7 @@ def test_a_budget_and_kept_records_bound_what_a_stopped_run_can_have_given_away(
 
 @pytest.mark.parametrize("accuracy", [0.05, 0.2, 0.99])
 def test_a_run_stops_at_the_first_accuracy_that_is_enough(accuracy: float, tmp_path: Path) -> None:
-    found = fp.run(
-        "digits", tmp_path / "run", overrides=["run.rounds=8", f"run.stop.accuracy={accuracy}"], quiet=True
-    )
+    found = fp.run("digits", tmp_path / "run", overrides=["run.rounds=8", f"run.stop.accuracy={accuracy}"], quiet=True)
     reached = [line["accuracy"] >= accuracy for line in found.rounds]
     assert not any(reached[:-1])
     assert found.records.end["why"] == ("accuracy reached" if reached[-1] and len(reached) < 8 else "finished")

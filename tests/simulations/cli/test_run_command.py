@@ -69,7 +69,7 @@ def test_progress_goes_to_standard_error_and_the_result_to_standard_output(capsy
     assert main(["run", *QUICK]) == 0
     quiet = capsys.readouterr()
     assert quiet.err == ""
-    assert [line for line in quiet.out.splitlines()[:5]] == loud.out.splitlines()[:5]
+    assert quiet.out.splitlines()[:5] == loud.out.splitlines()[:5]
 
 
 def test_a_dry_run_says_what_it_would_cost_and_leaves_nothing(capsys: pytest.CaptureFixture[str]) -> None:
