@@ -31,6 +31,7 @@ COMMANDS = {  # in the order of `fedpriv --help`: the module in simulations/cli/
     "certify": ("certify", "how far inputs may be moved before a run's predictions change"),
     "reproduce": ("reproduce", "a figure or a table of a paper from our own numbers"),
     "data": ("data", "data sets: which are here, how to get the others"),
+    "completion": ("completion", "what a shell completes this command line by: bash, zsh, tcsh"),
     "deploy": ("deploy", "start and stop a local deployment: SuperLink and SuperNodes"),
 }
 
@@ -55,11 +56,21 @@ def parser_of(chosen: str | None = None) -> argparse.ArgumentParser:
     )
     top.add_argument("--version", action="version", version=f"fedpriv {fedpriv.__version__}")
     commands = top.add_subparsers(dest="command", metavar="COMMAND", parser_class=_Parser)
+    top.set_defaults(whole=whole_parser)
     if chosen in COMMANDS:
         loaded_object(f"simulations.cli.{COMMANDS[chosen][0]}:add_to")(commands)
         return top
     for name, (_, words) in COMMANDS.items():
         commands.add_parser(name, help=words)
+    return top
+
+
+def whole_parser() -> argparse.ArgumentParser:
+    """The parser of `fedpriv` with every subcommand and all their options, for what a shell completes by."""
+    top = _Parser(prog="fedpriv")
+    commands = top.add_subparsers(dest="command", metavar="COMMAND", parser_class=_Parser)
+    for module in dict.fromkeys(module for module, _ in COMMANDS.values()):
+        loaded_object(f"simulations.cli.{module}:add_to")(commands)
     return top
 
 

@@ -44,7 +44,8 @@ def add_command(
     **settings: Any,  # argparse's own, such as description and epilog
 ) -> None:
     """Add a subcommand to `fedpriv`: its options, what it runs, and help that is printed as it is written."""
-    command = commands.add_parser(name, formatter_class=argparse.RawDescriptionHelpFormatter, **settings)
+    told = {"help": settings.get("description")} | settings  # without help, completion leaves a command out
+    command = commands.add_parser(name, formatter_class=argparse.RawDescriptionHelpFormatter, **told)
     for each in options:
         command.add_argument(each.name, **each.settings)
     command.set_defaults(run=run)

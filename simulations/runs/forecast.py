@@ -25,7 +25,19 @@ from fedpriv.studies.study import Study
 from fedpriv.tolerance import is_mirrored, least_mean
 from fedpriv.tolerance.ballots import is_polled
 from server.directory.made_on import where_data_lie
-from server.progress.words import epsilons_in_words, finding_words, kind_with_settings, units_in_words, word_of_author
+from server.progress.words import (
+    bytes_words,
+    duration_words,
+    epsilons_in_words,
+    finding_words,
+    kind_with_settings,
+    rounded_down,
+    rounded_up,
+    small_delta,
+    unit_and_trust,
+    units_in_words,
+    word_of_author,
+)
 from server.rounds import planned, size_of
 from server.rounds.driver import Answer
 from server.rounds.inbox import Inbox
@@ -67,25 +79,36 @@ def run_forecast(study: Study) -> dict[str, Any]:
 
 def run_forecast_table(found: Mapping[str, Any]) -> str:
     """What `fedpriv run --dry-run` prints for people of what it found."""
-    epsilon, bytes_are = found["epsilon"], {"exact": "", "expected": " (expected)", "at most": " (expected, at most)"}
+    bytes_are = {"exact": "", "expected": " (expected)", "at most": " (expected, at most)"}
     seconds, start = found["seconds"], found["start_seconds"]
-    sent = f"{found['client_bytes']:,} bytes a round, {found['bytes_up']:,} bytes all clients in all"
+    sent = f"{bytes_words(found['client_bytes'])} a round, {bytes_words(found['bytes_up'])} all clients in all"
     kept = zip(("records kept", ""), epsilons_in_words(found["epsilons"]), strict=True) if found["epsilons"] else ()
     words = finding_words(found["beta"], found["unit"]) if found["adjacency"] else None
     return "\n".join([
         f"{found['name']}: {found['clients']} clients, {found['byzantine']} Byzantine, {found['rounds']} rounds",
         f"  {in_words(found['data'], found['data']['path'])}",
         f"  {found['mechanism']}",
-        f"  ε at δ = {found['delta']:g}     at most {epsilon['upper']:.7g}, at least {epsilon['lower']:.7g}",
+        *_promise_words(found),
         *(f"  {name:<18}{text}" for name, text in kept),
         *(f"  {name:<18}{text}" for name, text in units_in_words(found["units"], found["unit"])),
         *([f"  in words          {words}"] if words else []),
-        f"  guarantee         {found['unit']} level, {found['adjacency']}, {found['trust']} trust",
         *[f"                    {word_of_author(own)}" for own in found["mechanisms"] if ":" in own],
         f"  a client sends    {sent}{bytes_are[found['client_bytes_are']]}",
-        f"  expected time     roughly {seconds:.1f} s on one core, and {start:.0f} s for Flower to start",
+        f"  expected time     roughly {duration_words(seconds)} on one core, and {start:.0f} s for Flower to start",
         *_vote_words(found["votes"], found["dimension"]),
     ])  # fmt: skip
+
+
+def _promise_words(found: Mapping[str, Any]) -> list[str]:
+    """A forecast's ε and the guarantee it is of; that there is none, where updates travel as they are."""
+    if found["adjacency"] is None:
+        return ["  privacy           none: updates are sent as they are"]
+    epsilon = found["epsilon"]
+    return [
+        f"  ε at δ = {small_delta(found['delta']):<9}at most {rounded_up(epsilon['upper'], 7)}, "
+        f"at least {rounded_down(epsilon['lower'], 7)}",
+        f"  guarantee         {unit_and_trust(found['trust'], found['unit'], found['adjacency'])}",
+    ]
 
 
 def _votes_survived(plan: Plan) -> dict[str, Any] | None:
