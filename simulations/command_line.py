@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 import io
+import logging
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, NoReturn
 
 import fedpriv
@@ -29,6 +31,7 @@ COMMANDS = {  # in the order of `fedpriv --help`: the module in simulations/cli/
     "certify": ("certify", "how far inputs may be moved before a run's predictions change"),
     "reproduce": ("reproduce", "a figure or a table of a paper from our own numbers"),
     "data": ("data", "data sets: which are here, how to get the others"),
+    "completion": ("completion", "what a shell completes this command line by: bash, zsh, tcsh"),
     "deploy": ("deploy", "start and stop a local deployment: SuperLink and SuperNodes"),
 }
 
@@ -53,11 +56,21 @@ def parser_of(chosen: str | None = None) -> argparse.ArgumentParser:
     )
     top.add_argument("--version", action="version", version=f"fedpriv {fedpriv.__version__}")
     commands = top.add_subparsers(dest="command", metavar="COMMAND", parser_class=_Parser)
+    top.set_defaults(whole=whole_parser)
     if chosen in COMMANDS:
         loaded_object(f"simulations.cli.{COMMANDS[chosen][0]}:add_to")(commands)
         return top
     for name, (_, words) in COMMANDS.items():
         commands.add_parser(name, help=words)
+    return top
+
+
+def whole_parser() -> argparse.ArgumentParser:
+    """The parser of `fedpriv` with every subcommand and all their options, for what a shell completes by."""
+    top = _Parser(prog="fedpriv")
+    commands = top.add_subparsers(dest="command", metavar="COMMAND", parser_class=_Parser)
+    for module in dict.fromkeys(module for module, _ in COMMANDS.values()):
+        loaded_object(f"simulations.cli.{module}:add_to")(commands)
     return top
 
 
@@ -80,7 +93,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if each.startswith("-") or "=" not in each or not hasattr(chosen, "settings"):
                 raise FedprivError(f"{each!r} is not understood here; fedpriv {chosen.command} --help shows what is")
             chosen.settings.append(each)
-        status: int | None = chosen.run(chosen)
+        with _logging(verbose=getattr(chosen, "verbose", False)):
+            status: int | None = chosen.run(chosen)
         sys.stdout.flush()
         return status or 0
     except FedprivError as error:
@@ -96,6 +110,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except MemoryError as error:
         return _refused(f"not enough memory{f': {error}' if str(error) else ''}")
     return 0
+
+
+@contextmanager
+def _logging(*, verbose: bool) -> Iterator[None]:
+    """While a command runs: what is logged under "fedpriv" goes to standard error, rounds too where it is verbose.
+
+    Otherwise progress has told of them already.
+    """
+    log, handler = logging.getLogger("fedpriv"), logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    handler.setLevel(logging.INFO if verbose else logging.WARNING)
+    handler.addFilter(lambda record: verbose or record.name != "fedpriv.rounds")
+    level = log.level
+    log.addHandler(handler)
+    log.setLevel(handler.level)
+    try:
+        yield
+    finally:
+        log.removeHandler(handler)
+        log.setLevel(level)
 
 
 def _refused(why: object) -> int:

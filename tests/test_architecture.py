@@ -26,7 +26,8 @@ ORDER = {  # the packages and modules on each landing: each may import those bef
     "clients": ("data", "models", "robustness", "training", "node", "flower", "app"),
     "server": ("directory", "progress", "rounds", "nodes", "strategy", "app"),
     "simulations": (
-        "figures", "report", "flower", "runs", "audit", "certify", "sweep", "reproduce", "cli", "command_line",
+        "figures", "report", "tracking", "flower", "runs", "audit", "certify", "sweep", "reproduce", "cli",
+        "command_line",
     ),
 }  # fmt: skip
 LANDINGS = 50  # names directly in the four folders: more than that nobody overlooks

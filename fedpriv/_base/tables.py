@@ -50,6 +50,19 @@ def flat_table(table: Mapping[str, Any], path: str = "") -> Table:
     return found
 
 
+def leaf_table(table: Mapping[str, Any], joint: str, path: str = "") -> Table:
+    """Nested tables, such as a study's or a line of its records, as one: names joined by `joint`, no tables within.
+
+    >>> leaf_table({"run": {"seed": 1}, "attack": {"kind": "SignFlip"}}, "_")
+    {'run_seed': 1, 'attack_kind': 'SignFlip'}
+    """
+    found: Table = {}
+    for key, value in table.items():
+        place = f"{path}{joint}{key}" if path else str(key)
+        found |= leaf_table(value, joint, place) if isinstance(value, Mapping) else {place: value}
+    return found
+
+
 def put_setting(table: Table, path: str, value: Any) -> None:
     """Set in place what a dotted path names in a study, as `--set` does; a new kind drops the old one's settings."""
     *above, last = path.split(".")

@@ -84,7 +84,12 @@ def prepare_directory(directory: Path, study: Study, resume: bool, where: str | 
             about |= {"run": secrets.token_hex(8), "study_format": identity.FORMAT}
             replace_file(directory / ENVIRONMENT, (json.dumps(about, indent=1) + "\n").encode(), mode=0o644)
             replace_file(file, study_file.study_text(study).encode(), mode=0o644)
-        yield str(_about(directory / ENVIRONMENT).get("run", ""))
+        yield run_name(directory)
+
+
+def run_name(directory: Path) -> str:
+    """The name of the run in a directory, which no other run has: for messages and trackers; "" of one of old."""
+    return str(_about(directory / ENVIRONMENT).get("run", ""))
 
 
 def data_place(directory: Path) -> str | None:

@@ -11,6 +11,7 @@ from fedpriv._base.spelling import rounded_up as rounded_up
 from fedpriv._base.spelling import short_number
 from fedpriv.trust import Word
 
+DAY = 86_400  # seconds
 UNITS = ("B", "KB", "MB", "GB", "TB", "PB")
 NEIGHBOURS = {
     ("client", "replace"): "Replacing all the data of one client",
@@ -166,6 +167,8 @@ def duration_words(seconds: float) -> str:
 
     >>> duration_words(0.031), duration_words(2.84), duration_words(83), duration_words(4000)
     ('31 ms', '2.8 s', '1 min 23 s', '1 h 6 min')
+    >>> duration_words(200_000), duration_words(1396899400.0)
+    ('2 days 7 h', '44.3 years')
     """
     if 0 < seconds < 0.0995:
         return f"{1000 * seconds:.2g} ms"
@@ -174,7 +177,11 @@ def duration_words(seconds: float) -> str:
     whole = round(seconds)
     if whole < 3600:
         return f"{whole // 60} min {whole % 60} s"
-    return f"{whole // 3600} h {whole % 3600 // 60} min"
+    if whole < 2 * DAY:
+        return f"{whole // 3600} h {whole % 3600 // 60} min"
+    if whole < 365 * DAY:
+        return f"{whole // DAY} days {whole % DAY // 3600} h"
+    return f"{seconds / (365 * DAY):,.1f} years"
 
 
 def tally_words(counts: Mapping[str, int] | int | None) -> str:

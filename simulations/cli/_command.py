@@ -32,7 +32,8 @@ def flag(name: str, about: str) -> Option:
 
 
 JSON = flag("--json", "one JSON object on standard output")
-QUIET = flag("--quiet", "no progress on standard error")
+QUIET = flag("--quiet", "no progress on standard error: the result alone, on standard output")
+VERBOSE = flag("--verbose", "on standard error the log, a line a round, in the place of progress")
 
 
 def add_command(
@@ -43,7 +44,8 @@ def add_command(
     **settings: Any,  # argparse's own, such as description and epilog
 ) -> None:
     """Add a subcommand to `fedpriv`: its options, what it runs, and help that is printed as it is written."""
-    command = commands.add_parser(name, formatter_class=argparse.RawDescriptionHelpFormatter, **settings)
+    told = {"help": settings.get("description")} | settings  # without help, completion leaves a command out
+    command = commands.add_parser(name, formatter_class=argparse.RawDescriptionHelpFormatter, **told)
     for each in options:
         command.add_argument(each.name, **each.settings)
     command.set_defaults(run=run)

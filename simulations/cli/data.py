@@ -24,8 +24,8 @@ EXAMPLES = "examples:\n  fedpriv data list\n  fedpriv data fetch fashion-mnist\n
 def add_to(commands: Commands) -> None:
     """Add `fedpriv data list` and `fedpriv data fetch` to the command's parser."""
     text = argparse.RawDescriptionHelpFormatter
-    data = commands.add_parser("data", description="Data sets: which are here, how to get the others.",
-                               epilog=EXAMPLES, formatter_class=text)  # fmt: skip
+    about = "Data sets: which are here, how to get the others."
+    data = commands.add_parser("data", description=about, help=about, epilog=EXAMPLES, formatter_class=text)
     actions = data.add_subparsers(dest="action", metavar="list|fetch", required=True)
     listing = actions.add_parser("list", help="every set, each in a line")
     listing.add_argument(JSON.name, **JSON.settings)

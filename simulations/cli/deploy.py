@@ -52,7 +52,7 @@ NODE = option("policy", "POLICY", "the node's policy.toml", type=Path)
 def add_to(commands: Commands) -> None:
     """Add `fedpriv deploy up`, `status`, `down` and `check` to the command's parser."""
     command = commands.add_parser(
-        "deploy", description=HELP,
+        "deploy", description=HELP, help="start and stop a local deployment",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip
     verbs = command.add_subparsers(dest="verb", metavar="up|status|down|check", required=True)

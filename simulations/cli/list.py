@@ -69,8 +69,9 @@ example:
 def add_to(commands: Commands) -> None:
     """Add `fedpriv list` and `fedpriv schema` to the command's parser."""
     name = option("name", "NAME", "a family, a kind or a table: each of its settings", nargs="*")
-    add_command(commands, "list", run_list, (name, JSON), epilog=HELP)
-    add_command(commands, "schema", lambda _: print(schema_text(), end=""), (), epilog=SCHEMA_HELP)
+    add_command(commands, "list", run_list, (name, JSON), description="What a study can choose from.", epilog=HELP)
+    schema = "The JSON Schema of a study, for editors."
+    add_command(commands, "schema", lambda _: print(schema_text(), end=""), (), description=schema, epilog=SCHEMA_HELP)
 
 
 def schema_text() -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +11,12 @@ from fedpriv._base.own_modules import look_for_modules
 from server.progress.words import LETTERS
 from simulations.cli._command import JSON, Commands, add_command, flag, option
 from simulations.cli._words import show_found
+from simulations.figures.files import put_files
+from simulations.figures.tables import FORMATS, Table
 from simulations.report.run import audit_facts, facts
 from simulations.report.run.facts import aligned_table
 from simulations.report.run.runs import Run, run_labels
+from simulations.report.run.tables import run_tables
 from simulations.report.sweep import cells as sweep_cells
 from simulations.report.sweep import report as sweep_report
 from simulations.report.written import runs_of, sweep_of, write_report
@@ -23,6 +26,7 @@ HELP = """\
 examples:
   fedpriv report runs/digits
   fedpriv report runs/small-peak runs/one-bit runs/peak-is-clip      the page of the first compares all three
+  fedpriv report runs/digits --no-html --csv tables      rounds.csv, refusals.csv, runs.csv
   fedpriv report out/quick       a sweep, finished or not: the answer, heat-maps, curves, every cell
 """
 
@@ -33,6 +37,8 @@ OPTIONS = (
     ),
     JSON,
     flag("--no-html", "the table alone: no figures and no page"),
+    option("--csv", "DIR", "write tables for programs there as CSV: a run's rounds, a sweep's cells, …"),
+    option("--parquet", "DIR", "write the same there as Parquet (fedpriv[parquet])"),
 )
 
 
@@ -47,20 +53,32 @@ def run_report(options: argparse.Namespace) -> None:
     look_for_modules(modules_of(Path(options.directories[0])))  # a mechanism of one's own is costed anew
     if any(map(sweep_cells.is_sweep, options.directories)):
         grid = sweep_of(options.directories)
+        tables = _tables(options, sweep_report.sweep_tables(grid))
         files = [] if options.no_html else sweep_report.write_sweep_report(grid)
         show_found(
-            sweep_report.sweep_summary(grid) | _written(files, "files"),
+            sweep_report.sweep_summary(grid) | _written(files, "files") | tables,
             sweep_report.sweep_text(grid) + _page(files),
             options.json,
         )
         return
     runs = runs_of(options.directories)
+    tables = _tables(options, run_tables(runs))
     files = [] if options.no_html else write_report(runs)
     first, *others = [facts.run_summary(run) | audit_facts.audit_summary(run) for run in runs]
-    found = first | _written(files, "figures") | ({"compared": others} if others else {})
+    found = first | _written(files, "figures") | tables | ({"compared": others} if others else {})
     show_found(
         found, run_table(runs[0]) + (f"\n\n{runs_compared(runs)}" if others else "") + _page(files), options.json
     )
+
+
+def _tables(options: argparse.Namespace, tables: Mapping[str, Table]) -> dict[str, list[str]]:
+    """Write a report's tables where --csv and --parquet say: the files, for --json, under the format's name."""
+    found = {}
+    for word, to_bytes in FORMATS.items():
+        if (place := getattr(options, word)) is not None:
+            content = {f"{name}.{word}": to_bytes(table) for name, table in tables.items()}
+            found[word] = list(map(str, put_files(Path(place), content)))
+    return found
 
 
 def _written(files: Sequence[Path], others: str) -> dict[str, Any]:

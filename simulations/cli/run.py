@@ -13,10 +13,11 @@ from fedpriv.errors import whole
 from server.directory.results import NOTHING
 from server.progress import result_table
 from server.progress.words import NOT_TRIED
-from simulations.cli._command import JSON, QUIET, Commands, add_command, flag, option
+from simulations.cli._command import JSON, QUIET, VERBOSE, Commands, add_command, flag, option
 from simulations.cli._words import show_found
 from simulations.runs.directory import taken_directory
 from simulations.runs.running import Way, begun_study, interrupted_words, ran_result, study_of
+from simulations.tracking import tracked_rounds, tracker_of
 
 HELP = """\
 Without STUDY: digits, from an embedded data set. A run's directory holds its resolved study, records, ledger,
@@ -61,8 +62,13 @@ OPTIONS = (
     ),
     option("--ray", "ADDRESS", "under direct: a Ray cluster that is there already, --workers of its cores or all"),
     option("--cohorts", "N", "nodes the clients are divided over (default: one a worker)", type=whole_number),
+    option(
+        "--track", "NAME", "tell a tracker of every round; may be repeated: tensorboard[:DIR], mlflow[:URI], "
+        "wandb[:PROJECT]", action="append", default=[],
+    ),
     flag("--dry-run", "print ε, bytes and the expected time; run nothing"),
     QUIET,
+    VERBOSE,
     JSON,
 )  # fmt: skip
 
@@ -87,8 +93,13 @@ def run(options: argparse.Namespace) -> int:
         found = run_forecast(study)
         show_found(found, run_forecast_table(found), options.json)
         return 0
+    trackers = [tracker_of(word) for word in options.track]
     directory, made = taken_directory(options.study or "digits", options.out, options.resume)
-    result = ran_result(study, directory, made, way, resume=options.resume is not None, quiet=options.quiet)
+    with tracked_rounds(trackers, directory) as on_round:
+        result = ran_result(
+            study, directory, made, way, resume=options.resume is not None, quiet=options.quiet or options.verbose,
+            on_round=on_round,
+        )  # fmt: skip
     show_found(result, _told(result), options.json)
     if result["why"] == "interrupted":
         raise interrupted_words(directory)

@@ -15,7 +15,7 @@ def put_files(directory: Path, content: Mapping[str, bytes], stale: tuple[str, .
     Those are an earlier report's, whose names begin so and which this one has not.
     """
     try:
-        directory.mkdir(exist_ok=True)
+        directory.mkdir(parents=True, exist_ok=True)
         for name, each in content.items():
             beside = directory / f".{name}.{os.getpid()}"  # somebody may be looking at the old one
             beside.write_bytes(each)

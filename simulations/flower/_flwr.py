@@ -22,16 +22,23 @@ class Shown:
 
     def __init__(self, quiet: bool) -> None:
         """Begin to watch what `flwr run` prints: its run's id and its last line of words are known once read."""
-        self.run_id, self.last, self._quiet = "", "", quiet
+        self.run_id, self._quiet = "", quiet
+        self._said = list[str]()  # in words, of which the last are the reason where it did not start
 
     def read(self, lines: Iterable[str]) -> None:
         """Pass on all lines that `flwr run` prints, unless quiet, and note the run's id and the last words."""
         for line in lines:
             if not self._quiet:
                 print(line, end="", file=sys.stderr, flush=True)
-            self.last = line.strip(" │\n") if re.search(r"\w", line) else self.last
+            if re.search(r"\w", line):
+                self._said.append(line.strip(" │╭╮╰╯─\n"))
             if match := re.search(r"Successfully started run (\d+)", line):
                 self.run_id = match[1]
+
+    def reason(self) -> str:
+        """The last that `flwr run` said, as one line: a whole box of Flower's, where it has drawn one."""
+        box = next((at for at in range(len(self._said) - 1, -1, -1) if self._said[at] == "Error"), None)
+        return " ".join(self._said[-1:] if box is None else self._said[box + 1 :])[-400:]
 
 
 def followed(
@@ -62,7 +69,9 @@ def followed(
         end_all(process)
         reader.join(5)
     if not shown.run_id:
-        raise FedprivError(f"Flower did not start the run: {shown.last} (fedpriv deploy status says what runs here)")
+        raise FedprivError(
+            f"Flower did not start the run: {shown.reason()} (fedpriv deploy status says what runs here)"
+        )
     return shown.run_id
 
 

@@ -14,10 +14,11 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from fedpriv.errors import FedprivError
 from fedpriv.records import parsed_line
@@ -53,7 +54,6 @@ def simulate_study(
     expect_failure(place)
     log = place / LOG
     told = {"job": asdict(job), "workers": workers, "cohorts": cohorts or workers, "log": str(log)}
-    failed: FedprivError | None = None
     with kept_alone(place) as lock, scratch_directory() as scratch:
         log.unlink(missing_ok=True)
         rounds, heard = os.pipe()
@@ -67,26 +67,14 @@ def simulate_study(
             text=True,
         )
         os.close(heard)
-        assert process.stdin is not None
         try:
-            _say(process.stdin, json.dumps(told | {"heard": heard}))
-            with os.fdopen(rounds, "rb") as lines:
-                for line in lines:
-                    stops = on_round is not None and tell_round(on_round, parsed_line(line), place)
-                    _say(process.stdin, STOP if stops else "on")
-            process.wait()
-        except (KeyboardInterrupt, FedprivError) as error:
-            failed = error if isinstance(error, FedprivError) else None
-            (place / STOP).touch()
-            with suppress(BrokenPipeError):
-                process.stdin.close()  # it waits for no more answers
-            process.wait()
-        finally:
-            end_all(process)
-        if failed is not None:
+            _listen(process, rounds, told | {"heard": heard}, on_round, place)
+        except FedprivError:  # on_round's; the run itself was interrupted
             job_ended(place)
             log.unlink(missing_ok=True)
-            raise failed
+            raise
+        finally:
+            end_all(process)
         try:
             result = outcome_of(place)
         except BaseException:
@@ -98,8 +86,27 @@ def simulate_study(
     return result
 
 
-def _say(simulation: IO[str], words: str) -> None:
-    """Say something in a line to the process in which Flower's simulation runs; nothing where it has ended."""
-    with suppress(BrokenPipeError):
-        simulation.write(words + "\n")
-        simulation.flush()
+def _listen(
+    simulation: subprocess.Popen[str],
+    rounds: int,  # the descriptor that it tells of its rounds by
+    told: Mapping[str, Any],  # what it is told first
+    on_round: OnRound | None,
+    place: Path,
+) -> None:
+    """Hear of every round of the simulation, which waits for the answer, until it ends; Ctrl-C has its run end."""
+    assert simulation.stdin is not None
+    with suppress(BrokenPipeError):  # it has ended: its directory says how
+        try:
+            with os.fdopen(rounds, "rb") as lines:
+                print(json.dumps(told), file=simulation.stdin, flush=True)
+                for line in lines:
+                    stops = on_round is not None and tell_round(on_round, parsed_line(line), place)
+                    print(STOP if stops else "on", file=simulation.stdin, flush=True)
+            simulation.wait()
+        except (KeyboardInterrupt, FedprivError) as error:
+            (place / STOP).touch()
+            simulation.stdin.close()  # it waits for no more answers
+            simulation.wait()
+            if isinstance(error, FedprivError):
+                raise
+    simulation.wait()

@@ -17,7 +17,7 @@ from clients.models.gradients import torch_on_one_thread
 from clients.training.cohort import Cohort
 from clients.training.prepared import Prepared
 from fedpriv._base.arrays import Numbers
-from fedpriv._base.spelling import rounded_down, rounded_up, short_number
+from fedpriv._base.spelling import rounded_down, rounded_up
 from fedpriv.errors import FedprivError
 from fedpriv.population.participation import rounds_of_each
 from fedpriv.studies.judged import judged_attackers
@@ -29,9 +29,13 @@ from fedpriv.tolerance.ballots import is_polled
 from server.directory.made_on import where_data_lie
 from server.progress.accuracy_words import asked_words, public_words
 from server.progress.words import (
+    bytes_words,
+    duration_words,
     epsilons_in_words,
     finding_words,
     kind_with_settings,
+    small_delta,
+    unit_and_trust,
     units_in_words,
     word_of_author,
 )
@@ -90,28 +94,38 @@ def _answers(plan: Plan) -> float:
 
 def run_forecast_table(found: Mapping[str, Any]) -> str:
     """What `fedpriv run --dry-run` prints for people of what it found."""
-    epsilon, bytes_are = found["epsilon"], {"exact": "", "expected": " (expected)", "at most": " (expected, at most)"}
+    bytes_are = {"exact": "", "expected": " (expected)", "at most": " (expected, at most)"}
     seconds, start = found["seconds"], found["start_seconds"]
-    sent = f"{found['client_bytes']:,} bytes a round, {found['bytes_up']:,} bytes all clients in all"
+    sent = f"{bytes_words(found['client_bytes'])} a round, {bytes_words(found['bytes_up'])} all clients in all"
     kept = zip(("records kept", ""), epsilons_in_words(found["epsilons"]), strict=True) if found["epsilons"] else ()
     words = finding_words(found["beta"], found["unit"]) if found["adjacency"] else None
     return "\n".join([
         f"{found['name']}: {found['clients']} clients, {found['byzantine']} Byzantine, {found['rounds']} rounds",
         f"  {in_words(found['data'], found['data']['path'])}",
         f"  {found['mechanism']}",
-        f"  {'ε at δ = ' + short_number(found['delta']):<18}at most {rounded_up(epsilon['upper'], 7)}, at least "
-        f"{rounded_down(epsilon['lower'], 7)}",
+        *_promise_words(found),
         *(f"  {name:<18}{text}" for name, text in kept),
         *(f"  {name:<18}{text}" for name, text in units_in_words(found["units"], found["unit"])),
         *([f"  in words          {words}"] if words else []),
-        f"  guarantee         {found['unit']} level, {found['adjacency']}, {found['trust']} trust",
         *[f"                    {word_of_author(own)}" for own in found["mechanisms"] if ":" in own],
         f"  accuracy          {found['accuracy_is']}",
         *([f"  evaluation        {asked_words(found['evaluation'])}"] if "evaluation" in found else []),
         f"  a client sends    {sent}{bytes_are[found['client_bytes_are']]}",
-        f"  expected time     roughly {seconds:.1f} s on one core, and {start:.0f} s for Flower to start",
+        f"  expected time     roughly {duration_words(seconds)} on one core, and {start:.0f} s for Flower to start",
         *_vote_words(found["votes"], found["dimension"]),
     ])  # fmt: skip
+
+
+def _promise_words(found: Mapping[str, Any]) -> list[str]:
+    """A forecast's ε and the guarantee it is of; that there is none, where updates travel as they are."""
+    if found["adjacency"] is None:
+        return ["  privacy           none: updates are sent as they are"]
+    epsilon = found["epsilon"]
+    return [
+        f"  ε at δ = {small_delta(found['delta']):<9}at most {rounded_up(epsilon['upper'], 7)}, "
+        f"at least {rounded_down(epsilon['lower'], 7)}",
+        f"  guarantee         {unit_and_trust(found['trust'], found['unit'], found['adjacency'])}",
+    ]
 
 
 def _votes_survived(plan: Plan) -> dict[str, Any] | None:

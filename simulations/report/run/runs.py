@@ -228,8 +228,7 @@ def run_labels(runs: Sequence[Run]) -> list[str]:
             own |= {f"{of} {name}": value_of(value) for name, value in settings_beside(header[of]).items()}
         own |= {"corruption": kind_with_settings(header.get("corruption")), "Byzantine": str(header["byzantine"])}
         own |= {"clients": str(header["clients"]), "model": str(header["model"])}
-        own |= {name: header["release"][name] for name in ("trust",) if header["release"]}
-        own |= {"rounds": str(header["rounds"])}
+        own |= {"trust": str(header["trust"]), "rounds": str(header["rounds"])}
         facts.append({name: value if name in BARE else f"{name} {value}" for name, value in own.items()})
         effects = dict(getattr(MECHANISMS.get(kind_alone(run.header["mechanism"])), "effects", {}))
         if (cls := SUMS.get(kind_alone(run.released))) is not None:

@@ -7,6 +7,7 @@ from html import escape
 
 from server.progress.words import ranges_words
 from simulations.figures.style import Picture
+from simulations.figures.tables import Table
 from simulations.report._document import document, figure, folded, table, tile
 from simulations.report.sweep import _costs as costs
 from simulations.report.sweep import _figures as figures
@@ -17,7 +18,7 @@ from simulations.report.sweep._spots import Field
 from simulations.report.sweep._standing import Standings
 from simulations.report.sweep._survivors import STYLE as VERDICTS
 from simulations.report.sweep._survivors import survivors
-from simulations.report.sweep._tables import Table, cells_in_words, summary_in_words
+from simulations.report.sweep._tables import cells_in_words, summary_in_words
 from simulations.report.sweep.cells import WORDS
 from simulations.report.sweep.grid import Grid
 

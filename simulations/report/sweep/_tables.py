@@ -2,31 +2,25 @@
 
 from __future__ import annotations
 
-import csv
-import io
-from collections.abc import Sequence
-from typing import Any
-
 from fedpriv.accounting.course import LEVELS
 from server.progress.words import bytes_words, rounded_down, rounded_up, share_words, tally_words
+from simulations.figures.tables import Table, csv_bytes
 from simulations.report.sweep._answer import plus_minus
 from simulations.report.sweep._axes import ROLES, Role
 from simulations.report.sweep._spots import Spot
 from simulations.report.sweep.cells import WORDS, Ran
 from simulations.report.sweep.grid import Grid
 
-Table = tuple[Sequence[str], Sequence[Sequence[Any]]]  # what the columns are called, and the rows
+
+def sweep_tables(grid: Grid) -> dict[str, Table]:
+    """A sweep's tables for programs, by name: cells, places (summary) and curves."""
+    return {"cells": cells(grid), "summary": summary(grid), "curves": curves(grid)}
 
 
 def files(grid: Grid) -> dict[str, bytes]:
     """A sweep's tables as files, by name: cells, places and curves as CSV, the first two as Markdown."""
-    tables = {"cells": cells(grid), "summary": summary(grid), "curves": curves(grid)}
     said = {"cells": cells_in_words(grid), "summary": summary_in_words(grid)}
-    written = {}
-    for name, (head, rows) in tables.items():
-        text = io.StringIO()
-        csv.writer(text, lineterminator="\n").writerows([head, *rows])  # floats in full; nothing where nothing is known
-        written[f"{name}.csv"] = text.getvalue().encode()
+    written = {f"{name}.csv": csv_bytes(table) for name, table in sweep_tables(grid).items()}
     return written | {f"{name}.md": markdown(table) for name, table in said.items()}
 
 

@@ -10,9 +10,11 @@ from simulations.figures.files import put_files
 from simulations.report.run.facts import aligned_table
 from simulations.report.sweep._answer import answer, caveats, progress
 from simulations.report.sweep._standing import Standings
-from simulations.report.sweep._tables import files
+from simulations.report.sweep._tables import files, sweep_tables
 from simulations.report.sweep.cells import WORDS, State
 from simulations.report.sweep.grid import Grid
+
+__all__ = ["sweep_summary", "sweep_tables", "sweep_text", "write_sweep_report"]
 
 PICTURES = ("heat-map-", "attackers-", "epsilon-", "bytes-", "rounds-")  # what names of figures begin with
 BEST = 12  # defences on a terminal

@@ -281,3 +281,28 @@ def test_labels_all_the_same_are_not_said_to_be_sorted(capsys: pytest.CaptureFix
     data = "data={kind='Arrays', path='.', held_out=20}"
     assert main(["run", "--driver", "direct", "--set", "clients.count=50", "--set", data]) == 2
     assert "every label is 0; a classifier needs two classes at least" in capsys.readouterr().err
+
+
+def test_a_dry_run_says_in_words_what_is_long_and_nothing_of_a_guarantee_that_is_not_there(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    few = ["run", "--dry-run", "--set", "clients.count=60"]
+    assert main([*few, "--set", "run.rounds=99999999"]) == 0
+    long = capsys.readouterr().out
+    assert "TB all clients in all" in long
+    assert " days " in long or " years on one core" in long
+    assert main([*few, "--set", "privacy={}"]) == 0
+    plain = capsys.readouterr().out
+    assert "privacy           none: updates are sent as they are" in plain
+    assert "None" not in plain
+    assert "trust" not in plain
+
+
+def test_verbose_logs_a_line_a_round_in_the_place_of_progress(capsys: pytest.CaptureFixture[str]) -> None:
+    words = [word for word in QUICK if word != "--quiet"]
+    assert main(["run", *words, "--verbose"]) == 0
+    first, second = capsys.readouterr().err.splitlines()
+    assert "INFO fedpriv.rounds: round 1/2  accuracy " in first
+    assert "INFO fedpriv.rounds: round 2/2  accuracy " in second
+    assert main(["run", *words, "--quiet", "--json"]) == 0
+    assert capsys.readouterr().err == ""

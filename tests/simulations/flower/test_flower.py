@@ -293,3 +293,15 @@ def test_a_superlink_that_is_not_there_is_an_error_in_one_line(tmp_path: Path, m
     with pytest.raises(FedprivError, match="Flower did not start the run") as error:
         launch.superlink_run(tiny(), tmp_path / "run", "far", quiet=True)
     assert "\n" not in str(error.value)
+
+
+def test_the_reason_in_flowers_box_is_told_whole() -> None:
+    from simulations.flower._flwr import Shown
+
+    shown = Shown(quiet=True)
+    box = ["Loading …", "╭─ Error ──────╮", "│ An error. Connection  │", "│ 'nope' not found.  │", "╰──────────────╯"]
+    shown.read(f"{line}\n" for line in box)
+    assert shown.reason() == "An error. Connection 'nope' not found."
+    plain = Shown(quiet=True)
+    plain.read(["something\n", "the last words\n", "\n"])
+    assert plain.reason() == "the last words"

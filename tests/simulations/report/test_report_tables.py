@@ -1,0 +1,90 @@
+"""Tables of reports for programs: what they hold is what the records hold, as CSV and as Parquet."""
+
+from __future__ import annotations
+
+import builtins
+import json
+from pathlib import Path
+from typing import Any
+
+import pandas
+import pytest
+
+import fedpriv as fp
+from fedpriv.records import read_records
+from simulations.command_line import main
+from simulations.report.run.tables import run_tables
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two runs: one that finished with clients that fail, one without noise that was stopped."""
+    place = tmp_path_factory.mktemp("runs")
+    few = ["clients.count=60", "run.rounds=4"]
+    fp.run("digits", place / "one", overrides=[*few, "attack.kind=NonFinite", "server.fewest=50"], quiet=True)
+    plain = [*few, "privacy={}", "run.evaluate_every=2"]
+    fp.run("digits", place / "two", overrides=plain, quiet=True, on_round=lambda line: line["round"] == 3)
+    return place
+
+
+def test_csv_and_parquet_hold_every_round_of_every_run(
+    runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(runs)
+    written = ["--csv", str(tmp_path / "a" / "csv"), "--parquet", str(tmp_path / "b")]
+    assert main(["report", "one", "two", "--no-html", "--json", *written]) == 0
+    found = json.loads(capsys.readouterr().out)
+    names = ["rounds", "refusals", "runs"]
+    assert found["csv"] == [str(tmp_path / "a" / "csv" / f"{name}.csv") for name in names]
+    assert found["parquet"] == [str(tmp_path / "b" / f"{name}.parquet") for name in names]
+    frames = {name: pandas.read_csv(tmp_path / "a" / "csv" / f"{name}.csv") for name in names}
+    for name, frame in [own for own in frames.items() if own[0] != "runs"]:  # where an attack's value is the word nan
+        same = pandas.read_parquet(tmp_path / "b" / f"{name}.parquet")
+        same = same.where(same.notna(), float("nan"))
+        pandas.testing.assert_frame_equal(frame, same, check_dtype=False)
+    for run in ("one", "two"):
+        lines = read_records(runs / run / "records.jsonl").rounds
+        rounds = frames["rounds"][frames["rounds"]["run"] == run]
+        assert rounds["round"].tolist() == [line["round"] for line in lines]
+        assert rounds["failed"].tolist() == [sum(line["failed"].values()) for line in lines]
+        assert rounds["accuracy"].dropna().tolist() == [own for line in lines if (own := line["accuracy"]) is not None]
+        uppers = [line["epsilon"]["upper"] for line in lines if line["epsilon"] is not None]
+        assert rounds["epsilon_upper"].dropna().tolist() == uppers
+        refused = frames["refusals"][frames["refusals"]["run"] == run]
+        assert refused["clients"].sum() == sum(
+            sum(line[what].values()) for line in lines for what in ("rejected", "failed")
+        )
+    assert frames["runs"]["ended"].tolist() == ["finished", "stopped"]
+    assert frames["runs"]["run"].tolist() == ["one", "two"]
+
+
+def test_a_run_that_was_stopped_has_the_epsilon_of_all_its_rounds_in_its_row(tmp_path: Path) -> None:
+    few = ["clients.count=60", "run.rounds=4"]
+    stopped = fp.run("digits", tmp_path / "run", overrides=few, quiet=True, on_round=lambda line: True)
+    head, [row] = run_tables([stopped])["runs"]
+    own = dict(zip(head, row, strict=True))
+    assert own["epsilon_lower"] == 0
+    assert own["epsilon_upper"] == stopped.records.end["epsilon"]["upper"] > own["of_rounds_done_epsilon_upper"]  # type: ignore[index]
+
+
+def test_without_pyarrow_parquet_is_refused_in_one_line_that_names_the_extra(
+    runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    there = builtins.__import__
+
+    def imported(name: str, *others: Any) -> Any:
+        if name.partition(".")[0] == "pyarrow":
+            raise ImportError(name)
+        return there(name, *others)
+
+    monkeypatch.setattr(builtins, "__import__", imported)
+    assert main(["report", str(runs / "one"), "--no-html", "--parquet", str(tmp_path / "out")]) == 2
+    said = capsys.readouterr()
+    assert said.err == "fedpriv: --parquet needs pyarrow: pip install 'fedpriv[parquet]'; --csv works without it\n"
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_place_that_is_a_file_is_refused(runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "taken").write_text("")
+    assert main(["report", str(runs / "one"), "--no-html", "--csv", str(tmp_path / "taken")]) == 2
+    assert "taken: cannot be written" in capsys.readouterr().err
