@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from simulations.runs.running import resume, run
     from simulations.sweep.sweeping import sweep
 
-__version__ = "0.1.0"
+__version__ = "1.0.0"
 
 _NAMES = {  # where each name is defined; without a colon, a module
     "Account": "fedpriv.accounting.account:Account",

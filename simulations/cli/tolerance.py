@@ -89,7 +89,7 @@ def run(options: argparse.Namespace) -> None:
     ]
     reports = [tolerance_report(each) for each in (vote, *compared)]
     if options.plot is not None:
-        tolerance_plot(vote, Path(options.plot))
+        tolerance_plot([vote, *compared], Path(options.plot))
     found = reports[0] | ({"compared": reports[1:]} if compared else {})
     show_found(found, tolerance_comparison(reports) if compared else tolerance_table(reports[0]), options.json)
 
@@ -167,16 +167,16 @@ def _short(value: float | None) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{value:,.2f}"
 
 
-def tolerance_plot(vote: Vote, path: Path) -> None:
-    """Draw for --plot how many attackers a vote survives by N and by a setting, as in [F] Figures 7 to 9."""
+def tolerance_plot(votes: Sequence[Vote], path: Path) -> None:
+    """Draw for --plot how many attackers votes survive by N and by a setting, as in [F] Figures 7 to 9."""
     form = path.suffix.lower()
     if form not in (".png", ".svg", ".pdf"):
         raise FedprivError(f"--plot {path}: the name must end in .png, .svg or .pdf")
     from simulations.figures import tolerance as panels_by  # matplotlib only where a plot is wanted
     from simulations.figures.panels import figure_bytes
 
-    panels = panels_by.panels_of(vote)
-    note = f"{panels_by.line_kinds(panels)}\n{attackers_words(vote).capitalize()}."
+    panels = panels_by.panels_of(votes)
+    note = f"{panels_by.line_kinds(panels)}\n{attackers_words(votes[0]).capitalize()}."
     content = figure_bytes(panels, note, form[1:])
     try:
         replace_file(path, content, mode=0o644)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import cycle
 from typing import Any
 
 import numpy as np
@@ -28,17 +29,45 @@ SETTINGS = {  # the setting that pays for attackers survived, by the kind of mec
 }  # fmt: skip
 
 
-def panels_of(vote: Vote) -> list[Panel]:
-    """What `fedpriv tolerance --plot` draws: K/N by the number of honest clients, and by a setting."""
-    kind, own = type(vote.mechanism).__name__, vote.mechanism
+def panels_of(votes: Sequence[Vote]) -> list[Panel]:
+    """What `fedpriv tolerance --plot` draws of votes: K/N by the number of honest clients, and of each by a setting."""
+    kinds = [type(vote.mechanism).__name__ for vote in votes]
+    names = [
+        kind if kinds.count(kind) == 1 else f"{kind} {name}={getattr(vote.mechanism, name):g}"
+        for kind, vote in zip(kinds, votes, strict=True)
+        for name in [SETTINGS.get(kind, "clip")]
+    ]
+    by_number = [
+        _panel_by_number(vote, name, colour) for vote, name, colour in zip(votes, names, cycle(COLOURS), strict=False)
+    ]
+    if len(votes) > 1:  # a line is named by its mechanism, not by what it is
+        named = [
+            replace(line, name=f"{name}, {line.name}", at_end=name if line.dashes == SOLID else "")
+            for name, panel in zip(names, by_number, strict=True)
+            for line in panel.lines
+        ]
+        first = replace(
+            by_number[0], title=f"x̄ = {votes[0].mean:g}", lines=named, top=max(panel.top for panel in by_number)
+        )
+    else:
+        first = by_number[0]
+    by_setting = (_panel_by_setting(vote, colour) for vote, colour in zip(votes, cycle(COLOURS), strict=False))
+    return [first, *filter(None, by_setting)]
+
+
+def _panel_by_number(vote: Vote, name: str, colour: str) -> Panel:
+    """How many attackers a vote survives, K/N, by the number of honest clients."""
     clients = np.unique(np.geomspace(10, max(10_000, 2 * vote.honest), 60).astype(int)).tolist()
-    by_number = _possible(vote, [{"honest": n} for n in clients])
-    honest = [each.honest for each in by_number]
-    by_numbers = resilience_lines(
-        f"{kind}, x̄ = {vote.mean:g}", "honest clients, N", honest, [("", by_number, COLOURS[0])], 10
-    )
+    found = _possible(vote, [{"honest": n} for n in clients])
+    honest = [each.honest for each in found]
+    return resilience_lines(f"{name}, x̄ = {vote.mean:g}", "honest clients, N", honest, [("", found, colour)], 10)
+
+
+def _panel_by_setting(vote: Vote, colour: str) -> Panel | None:
+    """How many attackers a vote survives, K/N, by the setting that pays for it; None where there is no such setting."""
+    kind, own = type(vote.mechanism).__name__, vote.mechanism
     if (setting := SETTINGS.get(kind)) is None:
-        return [by_numbers]
+        return None
     at: Vector  # values on either side of its own
     match own:
         case Binomial():
@@ -55,13 +84,8 @@ def panels_of(vote: Vote) -> list[Panel]:
     by_setting = _possible(vote, [{"mechanism": each} for each in changed])
     values = [getattr(each.mechanism, setting) for each in by_setting]
     base = None if setting == "spread" else 2
-    by_settings = resilience_lines(
-        f"{kind}, N = {vote.honest:,}", setting, values, [("", by_setting, COLOURS[0])], base
-    )
-    return [
-        by_numbers,
-        replace(by_settings, top=min(by_settings.top, 3 * max(vote.exact, 1) / vote.honest)),
-    ]
+    by_settings = resilience_lines(f"{kind}, N = {vote.honest:,}", setting, values, [("", by_setting, colour)], base)
+    return replace(by_settings, top=min(by_settings.top, 3 * max(vote.exact, 1) / vote.honest))
 
 
 def line_kinds(panels: Sequence[Panel]) -> str:

@@ -225,7 +225,7 @@ def comparison_row(run: Run) -> Rows:
         ("attack", _attack(run)),
         ("Byzantine", f"{run.header['byzantine']:,} of {run.header['clients']:,}"),
         ("rounds", f"{len(run.rounds):,}"),
-        ("trust", run.header["release"]["trust"] if run.private else "–"),
+        ("trust", str((run.header["release"] or {}).get("trust", "–"))),
         ("accuracy", " ".join(measured_words(run.measured)).removeprefix("accuracy ")),
         ("ε at most", "–" if cost is None else rounded_up(cost["upper"])),
         ("a client, a round", bytes_words(run.client_bytes)),

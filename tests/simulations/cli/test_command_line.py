@@ -340,7 +340,7 @@ def test_account_tells_errors_at_the_rates_asked_for(capsys: pytest.CaptureFixtu
     assert answer["beta"]["0.05"]["upper"] == approx(0.3607909, abs=1e-7)
     assert answer["mu_between"] == {"lower": approx(2.0100336), "upper": approx(2.0100336), "up_to": 0.0}
     assert main(shlex.split(sign)) == 0
-    assert "β at α = 0.01              at least 0.6267098, at most 0.6267098" in capsys.readouterr().out
+    assert "β at α = 0.01              at least 0.6267098, at most 0.6267099" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("rates", ["0", "1", "0.1,1.5", "nan", "-0.1", "", "0.1,,0.2", "a"])

@@ -15,6 +15,7 @@ from math import exp, inf, sqrt
 from pathlib import Path
 from typing import Any
 
+import matplotlib.image
 import numpy as np
 import pytest
 from hypothesis import given
@@ -220,8 +221,6 @@ def test_drawings_take_their_colours_from_the_page_and_their_size_from_the_windo
 
 
 def test_every_figure_is_a_png_large_enough_for_a_talk(poisoned: tuple[Path, str]) -> None:
-    import matplotlib.image
-
     pictures = list(poisoned[0].glob("*.png"))
     assert {picture.stem for picture in pictures} >= {
         "accuracy", "bytes", "bytes-and-accuracy", "comparison", "epsilon", "participation", "seconds", "tradeoff",
@@ -242,7 +241,7 @@ def test_several_runs_are_compared_in_a_row_each_named_by_what_they_differ_in(
         assert "trials 100, peak 1" in text
         assert text.count("OutputPoisoning") >= 3
         assert "0.228" in text
-    rows = [Reader(row).text for row in re.findall(r"<tr><th><span.*?</tr>", page, flags=re.S)]
+    rows = [Reader(row).text for row in re.findall(r"<tr><th[^>]*><span.*?</tr>", page, flags=re.S)]
     assert len(rows) == 3
     assert all("ε" not in row and "3.953" in row for row in rows)
 
@@ -354,8 +353,8 @@ def test_names_are_shown_as_they_are_and_never_become_markup(tmp_path: Path) -> 
 def test_runs_that_differ_in_nothing_are_named_by_their_directories(tmp_path: Path) -> None:
     one, two = write_run(tmp_path / "one", done=1), write_run(tmp_path / "two", done=1)
     table = report(one, two, "--no-html")
-    assert f"\n{one} " in table
-    assert f"\n{two} " in table
+    assert f"\nA  {one} " in table
+    assert f"\nB  {two} " in table
 
 
 def test_a_table_alone_writes_nothing(tmp_path: Path) -> None:
@@ -447,4 +446,18 @@ def test_a_release_that_a_mechanism_carries_is_named_with_it(tmp_path: Path) -> 
 def test_runs_that_differ_in_their_release_are_named_by_it(tmp_path: Path) -> None:
     other = {"kind": "DpSgd", "clip": 3.0, "noise": 2.0, "sampling": 0.25, "norm": "clip"}
     said = report(released(tmp_path / "a"), released(tmp_path / "b", private_sum=other), "--no-html")
-    assert [line.split()[0].rstrip(",") for line in said.splitlines()[-2:]] == ["Ptr", "DpSgd"]
+    assert [line.split()[1].rstrip(",") for line in said.splitlines()[-2:]] == ["Ptr", "DpSgd"]
+
+
+@pytest.mark.filterwarnings("error::UserWarning")
+def test_runs_that_differ_in_everything_have_short_names_and_figures_with_room(tmp_path: Path) -> None:
+    one = write_run(tmp_path / "one", attack={"kind": "SignFlip", "factor": 1.0, "knowledge": "own"}, byzantine=143)
+    plain = {**PLAIN, "attack": {"kind": "OutputPoisoning", "direction": "shared"}, "byzantine": 3, "rounds": 4}
+    two = write_run(tmp_path / "two", done=4, name="a study of a name " + "so long " * 12, **plain)
+    said = report(one, two)
+    rows = [line for line in said.splitlines() if re.match("[AB]  ", line)]
+    assert len(rows) == 2
+    assert "trust None" not in said
+    picture = matplotlib.image.imread(tmp_path / "one" / "report" / "comparison.png")
+    ink = np.ptp(picture[..., :3], axis=2) > 0.3  # the coloured curves and their names
+    assert np.flatnonzero(ink[: len(ink) // 2].any(axis=0)).size > 0.4 * ink.shape[1]
