@@ -36,6 +36,7 @@ KNOWN: Mapping[str, Registry[Any]] = {  # by path: families whose defaults are k
     "aggregation": RULES,
     "aggregation.before": STEPS,
     "server.optimiser": OPTIMISERS,
+    "training.optimiser": OPTIMISERS,
 }
 
 
