@@ -15,9 +15,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from clients.models._local_steps import PLAIN, LocalSteps
 from clients.models.arrays import Counts, Floats, Keys, Labels, check_arrays, check_records
 from clients.models.losses import Loss, record_losses
 from clients.models.memory import Scratch
+from fedpriv.aggregation.optimisers import Optimiser
 from fedpriv.errors import FAULTS, FedprivError, positive, reason
 
 Losses = NDArray[np.float64]
@@ -147,18 +149,26 @@ class Net:
         keys: Keys | None = None,
         counts: Counts | None = None,
         divisor: float | None = None,
+        *,
+        optimiser: Optimiser = PLAIN,
+        proximal: float = 0.0,
     ) -> Losses:
         """A cohort's updates of local steps, one a batch, each client's (start − end) / learning rate, into `out`.
 
-        That is the sum of a client's gradients along its way. Returns the mean of its losses. `counts` (steps, clients)
-        are of each step; they and `divisor` are as in `gradients`.
+        That is the sum of a client's gradients along its way, or of what its optimiser makes of them: each client's own
+        begins here. Returns the mean of its losses. `counts` (steps, clients) are of each step; they and `divisor` are
+        as in `gradients`. `proximal` times (weights now − start) is added to every gradient.
         """
         positive(learning_rate=learning_rate)
         losses, steps, failures = np.zeros(1), 0, Failures()
+        along = LocalSteps(optimiser, proximal * learning_rate)
         for x, y in batches:
             now_own = None if counts is None else counts[steps]
             if not steps:
                 found = self.gradients(weights, x, y, out, keys, now_own, divisor)
+                if not along.is_plain:
+                    gradients, total = torch.from_numpy(out.copy()), torch.from_numpy(out).zero_()
+                    self.failures = along.add(0, gradients, total) | self.failures
             else:  # what was summed up in `out` says where each client's weights are now
                 check_arrays(self, weights, x, y, out, keys, now_own)
                 self.failures = {}
@@ -170,7 +180,7 @@ class Net:
                     torch.sub(start, now, out=now)  # not fused with the product: a fused tail rounds apart
                     self._engine.load(now)
                     found[part] = self._block(part, x, y, step, keys, now_own, divisor=divisor)
-                    total += step
+                    self.failures = along.add(part.start, step, total) | self.failures
             losses = losses + found
             failures = self.failures | failures  # the first reason stays
             steps += 1

@@ -256,7 +256,10 @@ class Cohort:
         failures: Failures = {}
         batches = self.byzantine.poisoned(batches, round, clients, counts, self.pool.classes, failures)
         expected = training.sampling * records if training.sampling and training.divisor == "expected" else None
-        self.net.updates(weights, batches, training.learning_rate, out, keys, counts, expected)
+        self.net.updates(
+            weights, batches, training.learning_rate, out, keys, counts, expected,
+            optimiser=training.stepping, proximal=training.proximal,
+        )  # fmt: skip
         return self.net.failures | failures
 
 

@@ -25,6 +25,7 @@ from fedpriv.randomness.cryptographic import cryptographic_generator
 from fedpriv.randomness.exact import bernoulli
 from fedpriv.randomness.streams import stream
 from fedpriv.releases import SUMS, Batch, Blocks, PrivateSum, release_at
+from fedpriv.studies.clients import Training
 from fedpriv.studies.study import Study
 from fedpriv.studies.tables import Noise
 
@@ -107,8 +108,9 @@ class Releasing:
 def check_release(study: Study, net: Net, division: Division) -> None:
     """Refuse a study that promises anything to records which several clients hold, or which meet within the model."""
     release, model, loss = study.privacy.release, study.training.model.kind, study.training.loss.kind
-    if study.privacy.promises and release is None and (":" in model + loss or model == "Module"):
-        _check_apart(net)
+    own = ":" in model + loss + study.training.optimiser.kind or model == "Module"
+    if study.privacy.promises and release is None and own:
+        _check_apart(net, study.training)
     if study.privacy.protected != "record":
         return
     if not division.disjoint:
@@ -129,17 +131,19 @@ def check_release(study: Study, net: Net, division: Division) -> None:
         _check_alone(net)
 
 
-def _check_apart(net: Net) -> None:
-    """Refuse, for `check_release`, a model or loss of one's own whose client's gradient depends on clients before."""
+def _check_apart(net: Net, training: Training) -> None:
+    """Refuse, for `check_release`, what of one's own lets a client's update depend on the clients before it."""
     x = np.random.default_rng(2).random((2, 2, *net.shape)).astype(np.float32)
     y, weights = np.zeros((2, 2), net.label_type), net.initial()
     rows, last = np.empty((2, net.dimension), np.float32), np.empty((1, net.dimension), np.float32)
-    net.gradients(weights, x, y, rows)
-    net.gradients(weights, x[1:], y[1:], last)
+    for some, out in ((slice(None), rows), (slice(1, None), last)):
+        batches = [(x[some], y[some])] * min(training.local_steps, 2)
+        stepping, proximal = training.stepping, training.proximal
+        net.updates(weights, batches, training.learning_rate, out, optimiser=stepping, proximal=proximal)
     if not np.array_equal(rows[1:], last, equal_nan=True):
         raise FedprivError(
             "training.model: a client's gradient depends on the clients before it: no ε would hold. A module must keep "
-            "nothing between calls but buffers, and a loss nothing"
+            "nothing between calls but buffers, a loss or an optimiser nothing"
         )
 
 

@@ -35,7 +35,8 @@ def root_update(prepared: Prepared, weights: Floats) -> Vector | None:
     chosen = np.sort(stream(study.run.seed, "root").choice(len(pool), rule.root, replace=False, shuffle=False))
     training, update = study.training, np.empty((1, net.dimension), np.float32)
     batches = repeat(pool.batch(chosen[None]), training.local_steps)
-    net.updates(weights, batches, training.learning_rate, update)
+    stepping, proximal = training.stepping, training.proximal
+    net.updates(weights, batches, training.learning_rate, update, optimiser=stepping, proximal=proximal)
     if net.failures:
         raise FedprivError(f"the server's own update: {net.failures[0]}")
     return np.asarray(prepared.plan.channel.bounded(update).applied[0])

@@ -1,4 +1,7 @@
-"""How the server steps along a direction: SGD with momentum, or Adam. What they remember stands in the checkpoint."""
+"""How to step along a direction: SGD with momentum, or Adam; for the server, and for a client's local steps.
+
+What the server's remembers stands in the checkpoint; a client's begins anew in every round.
+"""
 
 from __future__ import annotations
 
@@ -38,10 +41,14 @@ class Optimiser(Protocol):
 
 @dataclass(frozen=True)
 class Sgd:
-    """v ← momentum·v + d; along v. The momentum is `server.momentum`."""
+    """v ← momentum·v + d; along v. The server's momentum is `server.momentum`."""
 
     momentum: Annotated[
-        float, real, limited(least=0), limited(below=1), "how much of the last step goes on: server.momentum"
+        float,
+        real,
+        limited(least=0),
+        limited(below=1),
+        "how much of the last step goes on; of the server's, server.momentum",
     ] = 0.0
 
     def __post_init__(self) -> None:
@@ -114,17 +121,18 @@ def optimiser_of(table: Kind, momentum: float) -> Optimiser:
         return Sgd(momentum)
     if momentum:
         raise FedprivError(f"momentum is Sgd's, and {table.kind} has its own: momentum = 0, or optimiser.kind = 'Sgd'")
-    found = OPTIMISERS.of(table)
-    if ":" in table.kind:
-        _check_own(table.kind, found)
-    return found
+    return tried_optimiser(table)
 
 
-def _check_own(kind: str, own: Optimiser) -> None:
-    """Try somebody's own optimiser on two coordinates, before anything is trained; what it gives wrong is refused."""
+def tried_optimiser(table: Kind) -> Optimiser:
+    """The optimiser that a table names, the server's or of local steps; somebody's own is tried on two coordinates."""
+    own = OPTIMISERS.of(table)
+    if ":" not in table.kind:
+        return own
     try:
         memory, change = own.step(own.start(2), np.ones(2))
     except FAULTS as error:
-        raise FedprivError(f"{kind}: {reason(error)}") from error
+        raise FedprivError(f"{table.kind}: {reason(error)}") from error
     if not isinstance(memory, Memory) or np.shape(change) != (2,) or not np.isfinite(change).all():
-        raise FedprivError(f"{kind}: step must give (memory, change), a Memory and a finite number a coordinate")
+        raise FedprivError(f"{table.kind}: step must give (memory, change), a Memory and a finite number a coordinate")
+    return own

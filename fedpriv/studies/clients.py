@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from math import expm1, log1p
 from typing import Annotated, Literal
 
-from fedpriv.errors import FedprivError, natural, positive, probability, whole
+from fedpriv.aggregation.optimisers import OPTIMISERS, Optimiser, Sgd, tried_optimiser
+from fedpriv.errors import FedprivError, at_least_zero, natural, positive, probability, real, whole
 from fedpriv.population.dealing import SPLITS, Dealing
 from fedpriv.population.participation import PARTICIPATIONS, Participation
 from fedpriv.registry import Kind
@@ -83,6 +84,12 @@ class Training:
     ] = "drawn"
     local_steps: Annotated[int, whole, "steps a client makes by itself in a round"] = 1
     learning_rate: Annotated[float, positive, "of local steps; one gradient needs none"] = 0.1
+    optimiser: Annotated[Kind, OPTIMISERS, "how a local step is made of a gradient; it begins anew in every round"] = (
+        field(default_factory=lambda: Kind("Sgd"))
+    )
+    proximal: Annotated[
+        float, real, at_least_zero, "μ of FedProx: a local step's gradient is one of the loss + ½μ‖w − w₀‖²"
+    ] = 0.0
 
     def __post_init__(self) -> None:
         settle_table(self)
@@ -90,6 +97,19 @@ class Training:
             raise FedprivError(f"batch = {self.batch} and sampling = {self.sampling:g}: give one of them")
         if self.sampling is None and self.divisor != "drawn":
             raise FedprivError(f"divisor = {self.divisor!r} is of batches that are drawn by chance: sampling says how")
+        if not self.is_plain and self.local_steps == 1:  # asked first, so that a wrong optimiser is refused here
+            what = f"proximal = {self.proximal:g}" if self.proximal else f"optimiser = {self.optimiser.kind}"
+            raise FedprivError(f"{what} is of several local steps, and local_steps = 1 is one gradient")
+
+    @property
+    def stepping(self) -> Optimiser:
+        """The optimiser by which a study's client makes its local steps, from the beginning in every round."""
+        return tried_optimiser(self.optimiser)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether local steps are along gradients of the loss as they are: without momentum, proximal term or else."""
+        return self.stepping == Sgd() and not self.proximal
 
     @property
     def met(self) -> float:

@@ -37,6 +37,7 @@ KNOWN: Mapping[str, Registry[Any]] = {  # by path: families whose defaults are k
     "aggregation.before": STEPS,
     "server.optimiser": OPTIMISERS,
     "evaluation.mechanism": ANSWERS,
+    "training.optimiser": OPTIMISERS,
 }
 
 

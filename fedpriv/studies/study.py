@@ -87,6 +87,12 @@ class Study:
                 why = f"{type(kept).__name__} has fixed batches: privacy.release.batch"
             raise FedprivError(f"training.batch = {self.training.batch}, but {why}")
         self._check_sampling()
+        if self.privacy.release is not None and not self.training.is_plain:
+            what = "proximal" if self.training.proximal else "optimiser"
+            raise FedprivError(
+                f"training.{what}: the local steps of a {self.privacy.release.kind} add up what it releases as it is, "
+                "and its ε from below is of that: leave it out"
+            )
         if kept is not None and self.training.local_steps != 1:
             raise FedprivError(f"training.local_steps must be 1 with {type(kept).__name__}: a message is one gradient")
         if kept is not None and self.training.loss != Kind("CrossEntropy"):

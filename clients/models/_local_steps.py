@@ -1,0 +1,41 @@
+"""What clients' own optimisers make of the gradients along their local steps, each client's from the beginning."""
+
+from __future__ import annotations
+
+import numpy as np
+from torch import Tensor
+
+from fedpriv.aggregation.optimisers import Memory, Optimiser, Sgd
+from fedpriv.errors import FAULTS, reason
+
+PLAIN = Sgd()
+
+
+class LocalSteps:
+    """The optimisers of a cohort's clients in one round; a client's bits do not depend on who else is there."""
+
+    def __init__(self, optimiser: Optimiser, pull: float) -> None:
+        """`pull` is how much of the way come so far, in units of the learning rate, is taken off every gradient."""
+        self.is_plain = optimiser == PLAIN and not pull  # gradients are added up as they are
+        self._optimiser, self._pull, self._memories = optimiser, pull, dict[int, Memory]()
+
+    def add(self, first: int, gradients: Tensor, total: Tensor) -> dict[int, str]:
+        """Add what the clients from number `first` on make of their gradients to the rows of `total`; who failed, why.
+
+        `total` is how far each has come, (start − weights now) / learning rate.
+        """
+        if self.is_plain:
+            total += gradients
+            return {}
+        failures: dict[int, str] = {}
+        for row, (gradient, way) in enumerate(zip(gradients.numpy(), total.numpy(), strict=True), first):
+            try:
+                memory = self._memories.get(row) or self._optimiser.start(len(way))
+                direction = gradient.astype(np.float64) - self._pull * way
+                self._memories[row], change = self._optimiser.step(memory, direction)
+                if np.shape(change) != way.shape:
+                    raise ValueError(f"a change of shape {np.shape(change)} of {len(way)} weights")
+                way += np.asarray(change)
+            except FAULTS as error:
+                failures[row], way[:] = f"optimiser: {reason(error)}", np.nan
+        return failures
