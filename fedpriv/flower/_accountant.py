@@ -27,7 +27,7 @@ from fedpriv.mechanisms import Gaussian
 from fedpriv.trust import MOST, Adjacency
 
 VERSION = 1  # of a state
-METHOD = "fedpriv: at most, by the exact curve, of ideal Gaussian noise ({adjacency})"
+METHOD = "fedpriv: at most, by the exact curve, of ideal Gaussian noise; a client's update, or {other} in its place"
 UNCOVERED = (
     "ε is of ideal Gaussian noise on the average of updates alone: what Flower's floats add to it, and metrics, are "
     "not covered (docs/flower-dp.md)"
@@ -112,7 +112,7 @@ class Accountant:
     def get_privacy_spent(self, delta: float | None = None) -> PrivacySpent:
         """What all releases have given away, as Flower's strategies log it: ε at most, and what it is of."""
         delta = self._config.target_delta if delta is None else delta
-        method = METHOD.format(adjacency=self._adjacency)
+        method = METHOD.format(other="none" if self._adjacency == "add-remove" else "another")
         return PrivacySpent(self.get_epsilon(delta), delta, self.num_releases, method)
 
     def would_exceed(self, event: GaussianPrivacyEvent, max_epsilon: float | None = None, count: int = 1) -> bool:
