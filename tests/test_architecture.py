@@ -21,7 +21,7 @@ ORDER = {  # the packages and modules on each landing: each may import those bef
     "fedpriv": (
         "errors", "settings", "_base", "registry", "bounds", "trust", "curves", "randomness", "mechanisms", "packed",
         "accounting", "channel", "records", "tolerance", "population", "certified", "releases", "aggregation",
-        "attacks", "estimation", "studies", "wire", "masking", "frontier", "auditing", "flower",
+        "attacks", "estimation", "studies", "wire", "masking", "node", "frontier", "auditing", "flower",
     ),
     "clients": ("data", "models", "robustness", "training", "node", "flower", "app"),
     "server": ("directory", "progress", "rounds", "nodes", "strategy", "app"),

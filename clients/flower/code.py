@@ -10,7 +10,7 @@ import fedpriv
 from fedpriv._base.syntax import code_digest
 
 PROTOCOL = 1  # of what goes between a server and its nodes
-BESIDES = ("fedpriv/auditing",)  # what decides no byte of an answer; whatever else is there, may
+BESIDES = ("fedpriv/auditing", "fedpriv/flower")  # what decides no byte of an answer; whatever else is there, may
 
 
 @cache

@@ -1,1 +1,1 @@
-"""A deployed node: its policy, ledger, keys and records, and the guard that answers within them."""
+"""A deployed node: its policy, keys and records, and the guard that answers within them."""

@@ -20,10 +20,7 @@ from numpy.typing import NDArray
 from clients.data.pool import Pool
 from clients.data.splits import Division
 from clients.models import MODELS
-from clients.node import own_ledger
-from clients.node.asks import Ask
 from clients.node.own_key import DEALING, KEPT, key_in
-from clients.node.own_ledger import Charge
 from clients.node.own_records import (
     Shares,
     dealt_records,
@@ -40,6 +37,9 @@ from clients.training.stobatch_checks import also_depends_on, check_attacks, che
 from clients.training.stobatch_noise import Secret, secret_source
 from fedpriv._base.arrays import Numbers, Rows
 from fedpriv.errors import FAULTS, FedprivError, whole
+from fedpriv.node import own_ledger
+from fedpriv.node.asks import Ask
+from fedpriv.node.own_ledger import Charge
 from fedpriv.releases import release_at
 from fedpriv.releases.kept import Kept, filled_kept, mechanism_of
 from fedpriv.studies.identity import identity_text

@@ -97,12 +97,12 @@ class Insight:
         """The server's direction if every attacker sent that update: the foresight of those who know everything."""
         updates = np.tile(np.asarray(row, np.float32), (len(self.byzantine), 1))
         payload = self._channel.messages(updates, self._noise(self.byzantine))
-        if directions.needs_rows(self._study):
+        if directions.reading_of(self._study).needs_rows:
             matrix, own, reference = self._matrix
             matrix[own] = self._decoded(payload)
-            return np.array(directions.of_rows(self._study, self.round, matrix, reference))
+            return np.array(directions.reading_of(self._study).of_rows(self.round, matrix, reference))
         total, count = self._honest_total + self._total(payload), len(self._sent[0]) + len(payload)
-        return np.array(directions.of_sum(self._study, self.round, total, count))
+        return np.array(directions.reading_of(self._study).of_sum(self.round, total, count))
 
     @cached_property
     def _sent(self) -> tuple[Numbers, NDArray[np.uint8]]:
@@ -138,7 +138,9 @@ class Insight:
 
     def _decoded(self, payload: NDArray[np.uint8]) -> Vector:
         """Packed messages as rows of numbers, as the server's rule would see them."""
-        return directions.rows_seen(self._study, packing_of(self._mechanism).unpack(payload, self._net.dimension))
+        return directions.reading_of(self._study).rows_seen(
+            packing_of(self._mechanism).unpack(payload, self._net.dimension)
+        )
 
     def _trained(self, clients: Numbers) -> Iterator[Trained]:
         """Clients' honest updates, clipped, chunk by chunk, for what attackers know; whoever fails is left out."""

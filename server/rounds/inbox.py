@@ -49,7 +49,8 @@ class Inbox:
         self._vary = 0  # clients whose messages differ in length
         self._alone = 0  # bytes of theirs
         self._rows: list[tuple[Numbers, NDArray[np.uint8]]] = []  # clients, and their packed messages
-        self._keeps_rows = directions.needs_rows(study)
+        self._reading = directions.reading_of(study)
+        self._keeps_rows = self._reading.needs_rows
 
     @property
     def answered(self) -> int:
@@ -185,7 +186,7 @@ class Inbox:
         `reference` is the server's own update, where the rule asks for one. A rule of rows sees them sorted by client.
         """
         if not self._keeps_rows:
-            return directions.of_sum(self._study, self._round, *self._sum())
+            return self._reading.of_sum(self._round, *self._sum())
         # Where a private mean hides clients, who has sent none counts as one that sends 0: else whether a client's data
         # let it answer would show in the number of rows, and so in the noise.
         clients = self._clients if curated(self._study.privacy.trust) else self._clients[self._answered]
@@ -193,8 +194,8 @@ class Inbox:
         matrix = np.zeros((len(clients), self._dimension), np.float32)
         for own, payload in self._rows:
             rows = packed.unpack(payload, self._dimension)
-            matrix[np.searchsorted(clients, own)] = directions.rows_seen(self._study, rows)
-        return directions.of_rows(self._study, self._round, matrix, reference)
+            matrix[np.searchsorted(clients, own)] = self._reading.rows_seen(rows)
+        return self._reading.of_rows(self._round, matrix, reference)
 
     def tolerance(self) -> float:
         """An estimate: how many coordinates' votes survive the study's attackers, or the worst where they are no votes.

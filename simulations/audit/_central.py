@@ -88,7 +88,7 @@ class Means:
             place = np.arange(own.stop - start)
             rows[place, place] = LONGER * self.rule.mechanism.clip * np.where(held[own], 1.0, -1.0)
             for round in range(1, self.rounds + 1):
-                mean = directions.of_rows(self.study, int(numbers[start]) * self.rounds + round, rows)
+                mean = directions.reading_of(self.study).of_rows(int(numbers[start]) * self.rounds + round, rows)
                 scores[own] += mean[place]
                 keys.append(keys_of(mean[None].view(np.uint8)))
         return Scored(scores, np.concatenate(keys))

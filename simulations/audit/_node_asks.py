@@ -23,12 +23,12 @@ from numpy.typing import NDArray
 from clients import app as client
 from clients.flower import answering
 from clients.flower.code import code_identity
-from clients.node.asks import number_ranges
 from clients.node.guard import Node
 from clients.node.policy import Refused
 from fedpriv import wire
 from fedpriv._base.arrays import Numbers, Rows
 from fedpriv.accounting.event import Event
+from fedpriv.node.asks import number_ranges
 from fedpriv.packed.forms import Trits
 from fedpriv.packed.symbols import packing_of
 from fedpriv.population.participation import byzantine_clients

@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import chdtr
 
-from clients.node.asks import Ask as Line
 from fedpriv._base.arrays import Rows
 from fedpriv.accounting.account import Account
 from fedpriv.accounting.event import Event, event_of
+from fedpriv.node.asks import Ask as Line
 from fedpriv.releases import AdaptiveDpSgd
 from fedpriv.studies.study import Study
 from simulations.audit._node_asks import Ask, drawn, heard

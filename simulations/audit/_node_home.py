@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from clients.node.own_key import DEALING
-from clients.node.own_ledger import ANSWERS, FILE
 from clients.node.policy import Policy, read_policy
 from fedpriv._base.tables import toml_text
 from fedpriv.errors import FedprivError
+from fedpriv.node.own_ledger import ANSWERS, FILE
 from fedpriv.randomness.cryptographic import KEY_BYTES
 from fedpriv.studies.study import Kind
 from simulations.audit._node_ledger import lines_of, place_of

@@ -11,7 +11,6 @@ from clients.data.pool import Pool
 from clients.data.splits import records_of
 from clients.models.gradients import Net
 from clients.models.per_record import rows_together
-from clients.node import own_ledger
 from clients.training.cohort import Cohort
 from clients.training.prepared import net_of, prepared_study
 from fedpriv._base.arrays import Numbers, Rows, Vector
@@ -20,6 +19,7 @@ from fedpriv.bounds.clipping import clip_factors
 from fedpriv.channel import Channel
 from fedpriv.channel.encoding import Fresh
 from fedpriv.mechanisms import Binomial, Cldp
+from fedpriv.node import own_ledger
 from fedpriv.packed.symbols import packing_of
 from fedpriv.releases import PrivateSum
 from fedpriv.studies.study import Study

@@ -9,10 +9,10 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from clients.node.own_ledger import opened_ledger
 from clients.node.own_records import told_at_start
 from clients.node.policy import read_policy
 from fedpriv.errors import FedprivError
+from fedpriv.node.own_ledger import opened_ledger
 from simulations.flower._deploy_certificates import AUTHORITY, CERTIFICATE, KEY, write_identity
 from simulations.flower._own_superlink import HOST, STARTS, healthy, port_of
 from simulations.flower.deploy_state import HOME, MARK, NAME, PART, Deployment, Process

@@ -22,8 +22,8 @@ from flwr.supercore.task_identity import TaskIdentity
 
 from clients import app as client
 from clients.flower.code import code_identity
-from clients.node import own_ledger
 from clients.node.policy import total_epsilon
+from fedpriv.node import own_ledger
 from fedpriv.studies import file as study_file
 
 POLICY = """

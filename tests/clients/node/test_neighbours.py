@@ -24,7 +24,6 @@ from clients import app as client
 from clients.data.splits import records_of
 from clients.flower.answering import RAW
 from clients.flower.code import code_identity
-from clients.node import own_ledger
 from clients.node.guard import UNUSABLE, Node
 from clients.node.own_key import DEALING
 from clients.node.own_records import pool_of_policy, wrong_with_data
@@ -37,6 +36,7 @@ from fedpriv.accounting.account import Account
 from fedpriv.accounting.event import Event, by_hand
 from fedpriv.accounting.ledger import Budget
 from fedpriv.mechanisms import Gaussian, Mechanism, settings_of
+from fedpriv.node import own_ledger
 from fedpriv.releases import SUMS
 from fedpriv.releases.kept import KEPT
 from fedpriv.studies import file as study_file

@@ -18,7 +18,6 @@ from flwr.supercore.task_identity import TaskIdentity
 
 from clients import app as client
 from clients.data.splits import Uneven
-from clients.node import own_ledger
 from clients.node.guard import Node
 from clients.node.policy import Refused, read_policy, total_epsilon
 from clients.training.cohort import cohort_reply
@@ -26,6 +25,7 @@ from fedpriv import wire
 from fedpriv._base import files
 from fedpriv._base.tables import toml_text
 from fedpriv.accounting.ledger import Ledger
+from fedpriv.node import own_ledger
 from fedpriv.studies import file as study_file
 from fedpriv.studies import promise as guarantee
 from fedpriv.studies.calibrating import calibrated_study

@@ -11,7 +11,6 @@ import pytest
 import torch
 
 from clients.data.pool import Pool
-from clients.node import own_ledger
 from clients.node.guard import UNUSABLE, Node
 from clients.node.own_key import KEPT, key_in
 from clients.node.policy import Refused, total_epsilon
@@ -23,6 +22,7 @@ from fedpriv.accounting.account import Account
 from fedpriv.accounting.event import Event
 from fedpriv.certified import FunctionalMechanism
 from fedpriv.errors import FedprivError
+from fedpriv.node import own_ledger
 from fedpriv.releases.kept import mechanism_of
 from fedpriv.studies import file as study_file
 from server.rounds import planned

@@ -91,7 +91,7 @@ def test_a_vote_on_sums_is_the_sign_of_the_decoded_mean(mechanism: Any, rule: st
     total = messages(mechanism).sum(axis=0)
     mean = decoded(mechanism, total, CLIENTS)
     asked = study(mechanism, f"aggregation.kind={rule}", "server.decoder=vote")
-    found = directions.of_sum(asked, 1, total, CLIENTS)
+    found = directions.reading_of(asked).of_sum(1, total, CLIENTS)
     assert (found == np.sign(np.where(np.abs(mean) < 1e-12, 0, mean))).all()
     assert len(set(found.tolist())) > 1
 
@@ -101,7 +101,7 @@ def test_a_vote_of_clients_is_the_sum_of_each_ones_sign(mechanism: Any) -> None:
     rows = messages(mechanism)
     own = np.array([decoded(mechanism, row, 1) for row in rows])
     asked = study(mechanism, "aggregation.kind=ClientVote")
-    found = directions.of_rows(asked, 1, directions.rows_seen(asked, rows).astype(np.float32))
+    found = directions.reading_of(asked).of_rows(1, directions.reading_of(asked).rows_seen(rows).astype(np.float32))
     assert (found == np.sign(np.sign(np.where(np.abs(own) < 1e-12, 0, own)).sum(axis=0))).all()
 
 
@@ -112,10 +112,10 @@ def test_where_all_messages_lean_one_way_every_vote_goes_that_way(mechanism: Any
     sides = np.sign(votes_past_centre(rows.reshape(-1), 1, mechanism.centre)).reshape(rows.shape)
     side = np.sign(sides.sum(axis=0))
     agreed = (sides * side >= 0).all(axis=0) & (side != 0)
-    if directions.needs_rows(asked):
-        found = directions.of_rows(asked, 1, directions.rows_seen(asked, rows).astype(np.float32))
+    if directions.reading_of(asked).needs_rows:
+        found = directions.reading_of(asked).of_rows(1, directions.reading_of(asked).rows_seen(rows).astype(np.float32))
     else:
-        found = directions.of_sum(asked, 1, rows.sum(axis=0), len(rows))
+        found = directions.reading_of(asked).of_sum(1, rows.sum(axis=0), len(rows))
     assert agreed.any()
     assert (found[agreed] == side[agreed]).all()
 
@@ -125,8 +125,12 @@ def test_an_all_knowing_attacker_sees_the_vote_that_the_server_reads(mechanism: 
     rows = messages(mechanism)
     for kind, one_vote in (("MajorityVote", False), ("ClientVote", True)):
         asked = study(mechanism, f"aggregation.kind={kind}")
-        seen = directions.rows_seen(asked, rows).astype(np.float32)
-        read = directions.of_rows(asked, 1, seen) if one_vote else directions.of_sum(asked, 1, rows.sum(0), CLIENTS)
+        seen = directions.reading_of(asked).rows_seen(rows).astype(np.float32)
+        read = (
+            directions.reading_of(asked).of_rows(1, seen)
+            if one_vote
+            else directions.reading_of(asked).of_sum(1, rows.sum(0), CLIENTS)
+        )
         assert (np.sign(honest_vote(view(mechanism, rows, one_vote))) == read).all()
 
 
@@ -252,9 +256,11 @@ def test_a_majority_of_reals_is_refused_and_clients_vote_there(mechanism: Any) -
 def test_a_majority_behind_a_step_that_chooses_rows_adds_up_the_trials_of_those(mechanism: Any) -> None:
     asked = study(mechanism, "aggregation={kind='MajorityVote', before=[{kind='test_directions:Shortest'}]}")
     rows = messages(mechanism)
-    seen = directions.rows_seen(asked, rows).astype(np.float32)
+    seen = directions.reading_of(asked).rows_seen(rows).astype(np.float32)
     kept = [row for row in range(CLIENTS) if (seen[row] == Shortest()(seen)).all(axis=1).any()]
     assert len(kept) == (CLIENTS if isinstance(mechanism, Sign) else 19)  # whose messages are all the same
     kept = kept[:19]
-    expected = directions.of_sum(study(mechanism, "aggregation.kind=MajorityVote"), 1, rows[kept].sum(axis=0), 19)
-    assert (directions.of_rows(asked, 1, seen) == expected).all()
+    expected = directions.reading_of(study(mechanism, "aggregation.kind=MajorityVote")).of_sum(
+        1, rows[kept].sum(axis=0), 19
+    )
+    assert (directions.reading_of(asked).of_rows(1, seen) == expected).all()

@@ -17,14 +17,14 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp
 
-from clients.node import own_ledger
 from clients.node.guard import Node
-from clients.node.own_ledger import OwnLedger
 from clients.node.own_records import in_order
 from clients.node.policy import Refused
 from clients.training.cohort import Cohort
 from fedpriv.auditing.laws import log_ratio
 from fedpriv.mechanisms import Mechanism
+from fedpriv.node import own_ledger
+from fedpriv.node.own_ledger import OwnLedger
 from fedpriv.studies import file as study_file
 from simulations.audit._node_home import MEMORY
 from simulations.audit._node_neighbours import turned

@@ -15,11 +15,11 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, Error, Message, MetricRec
 from clients import app
 from clients.flower import answering
 from clients.node.guard import Node
-from clients.node.own_ledger import OwnLedger
 from clients.node.policy import Policy
 from clients.training.cohort import Cohort
 from clients.training.releasing import Releasing
 from fedpriv.auditing.pairs import repeated_messages
+from fedpriv.node.own_ledger import OwnLedger
 from fedpriv.randomness.grid import FineGrid
 from fedpriv.studies import file as study_file
 from simulations.audit.node import Examined

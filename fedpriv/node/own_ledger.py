@@ -16,13 +16,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, assert_never
 
-from clients.node.asks import Ask
-from clients.node.own_records import Shares
 from fedpriv._base.files import replace_file, sync_directory
 from fedpriv.accounting.event import Event, event_as_data, event_of
 from fedpriv.accounting.ledger import Ledger
 from fedpriv.errors import FedprivError
 from fedpriv.masking import once
+from fedpriv.node.asks import Ask
+from fedpriv.node.shares import Shares
 from fedpriv.records import Writer, record_bytes
 from fedpriv.trust import Central, Local, Sums, Unit
 
