@@ -24,12 +24,12 @@ import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from flwr.app import ConfigRecord, RecordDict
 
-from clients.flower.masking import PHASES, Ask
+from clients.flower.masking import PHASES, Ask, Part, answered_phase
 from clients.training.cohort import cohort_reply
 from clients.training.prepared import net_of, pool_of
 from fedpriv import wire
 from fedpriv.errors import FedprivError, reason
-from fedpriv.masking import member, node, roster, shamir, survivors
+from fedpriv.masking import member, roster, shamir, survivors
 from fedpriv.masking.identity import SIGNATURE, Identity
 from fedpriv.studies import file as study_file
 from server.rounds.driver import Answer, Task
@@ -154,8 +154,8 @@ def node_answer(ask: Ask, own: int, signed: bool, memory: RecordDict) -> bytes:
     def drawn(_: bytes, seal: node.Seal) -> bytes:
         return seal(at.replies[own, 1 if ask.round == 1 else 2])
 
-    part = node.Part(place=(own, NODES), identity=at.known[own] if signed else Identity())
-    return node.answered_phase(ask, at.study, part, memory, drawn)  # type: ignore[arg-type]
+    part = Part(place=(own, NODES), identity=at.known[own] if signed else Identity())
+    return answered_phase(ask, at.study, part, memory, drawn)  # type: ignore[arg-type]
 
 
 def copied(memory: RecordDict) -> RecordDict:
