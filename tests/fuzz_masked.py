@@ -24,7 +24,7 @@ import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from flwr.app import ConfigRecord, RecordDict
 
-from clients.flower.masking import PHASES, Ask, Part, answered_phase
+from clients.flower.masking import PHASES, Ask, Part, Seal, answered_phase
 from clients.training.cohort import cohort_reply
 from clients.training.prepared import net_of, pool_of
 from fedpriv import wire
@@ -151,7 +151,7 @@ def node_answer(ask: Ask, own: int, signed: bool, memory: RecordDict) -> bytes:
     """What a node says; its clients' messages are those of `setting`, whatever model it is sent."""
     at = setting()
 
-    def drawn(_: bytes, seal: node.Seal) -> bytes:
+    def drawn(_: bytes, seal: Seal) -> bytes:
         return seal(at.replies[own, 1 if ask.round == 1 else 2])
 
     part = Part(place=(own, NODES), identity=at.known[own] if signed else Identity())
