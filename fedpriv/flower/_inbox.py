@@ -86,7 +86,10 @@ class Inbox:
         return found
 
     def _opened(self, node: int, reply: Message) -> NDArray[np.uint8]:
-        """The packed message in a node's reply, by the checks of `fedpriv.wire`; what it tells beside it is kept."""
+        """The packed message in a node's reply, by the checks of `fedpriv.wire`; none of one that is in a masked sum.
+
+        What it tells beside it is kept.
+        """
         if node not in self._asked:
             raise _rejected("sender", "it was not asked")
         if node in self._rows:
@@ -100,7 +103,16 @@ class Inbox:
             if frame.stype != RAW:
                 raise _rejected("shape", f"a frame travels as {RAW}, not as {str(frame.stype)[:40]}")
             told: dict[str, Any] = dict(reply.content.metric_records.get(TOLD, {}))
-            payload = self._taken(node, frame.data)
+            if self._masked is not None:
+                self._masked.take(node, frame.data)  # it is in the sum now, and nowhere else
+                row = np.empty((1, 0), np.uint8)
+            else:
+                own, terms = self._reading.mechanism, self._terms
+                expected = wire.Expected(terms.id, terms.round, SELF, self._dimension, own)
+                found = wire.opened_frame(frame.data, expected)
+                if not isinstance(found, wire.Messages):
+                    raise _rejected("shape", "a sum, where one client's message was asked for")
+                row = np.array(found.payload)
         except (KeyError, TypeError, ValueError) as error:
             if isinstance(error, Rejected):
                 raise
@@ -108,18 +120,7 @@ class Inbox:
         count = told.pop(CHARGED, 0)
         self.charged[node] = count if isinstance(count, int) else 0
         self._told[node] = told
-        return payload
-
-    def _taken(self, node: int, frame: bytes) -> NDArray[np.uint8]:
-        """The packed message in a node's frame; of a masked one, which is in the sum now, nothing. `Rejected` else."""
-        if self._masked is not None:
-            self._masked.take(node, frame)
-            return np.empty((1, 0), np.uint8)
-        expected = wire.Expected(self._terms.id, self._terms.round, SELF, self._dimension, self._reading.mechanism)
-        found = wire.opened_frame(frame, expected)
-        if not isinstance(found, wire.Messages):
-            raise _rejected("shape", "a sum, where one client's message was asked for")
-        return np.array(found.payload)
+        return row
 
 
 def _rejected(reason: str, why: str) -> Rejected:

@@ -79,7 +79,9 @@ class Private(Strategy):
         self.reading = _reading(self.channel.mechanism, Mean() if rule is None else rule_from(rule))
         self.budget, self.frozen, self.evaluate, self.metrics = budget, tuple(frozen), evaluate, tuple(metrics)
         self.sums = sums
-        _check_sums(self.reading, sums)
+        if sums is not None and self.reading.needs_rows:
+            own = type(self.reading.rule).__name__
+            raise FedprivError(f"{own} looks at each message, and sums= shows none: rule='Mean' or 'MajorityVote'")
         self._event(1)  # refused at once where nothing certifies such sums
         self.delta = delta if delta is not None else budget.delta if budget is not None else USUAL
         self.ended = False  # by its budget
@@ -252,13 +254,6 @@ def _check_strategy(strategy: Strategy) -> None:
         )
     if isinstance(strategy, (*OTHER, Private)) or not isinstance(strategy, Strategy):
         raise FedprivError(f"{name} is no strategy that averages clients' models: Private(FedAvg(…), …), FedAdam, …")
-
-
-def _check_sums(reading: Reading, sums: SumsOnly | None) -> None:
-    """Refuse a rule that looks at messages one by one where the server is to see their sums alone."""
-    if sums is not None and reading.needs_rows:
-        name = type(reading.rule).__name__
-        raise FedprivError(f"{name} looks at each message, and sums= shows none: rule='Mean' or 'MajorityVote'")
 
 
 def _reading(mechanism: Any, rule: Rule) -> Reading:
