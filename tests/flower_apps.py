@@ -78,9 +78,7 @@ def copied(message: Message) -> Message:
     """A message as it arrives: what a receiver does to it is nothing to the sender."""
     if message.has_error():
         return message
-    parts: dict[str, Any] = {
-        name: type(record)({key: value for key, value in record.items()}) for name, record in message.content.items()
-    }
+    parts: dict[str, Any] = {name: type(record)(dict(record.items())) for name, record in message.content.items()}
     found = Message(RecordDict(parts), 1, message.metadata.message_type)
     found.__dict__["_metadata"] = message.metadata
     return found

@@ -25,7 +25,7 @@ ORDER = {  # the packages and modules on each landing: each may import those bef
         "flower",
     ),
     "clients": ("data", "models", "robustness", "training", "node", "flower", "app"),
-    "server": ("directory", "progress", "rounds", "nodes", "strategy", "app"),
+    "server": ("directory", "progress", "rounds", "nodes", "app"),
     "simulations": (
         "figures", "report", "flower", "runs", "audit", "certify", "sweep", "reproduce", "cli", "command_line",
     ),
