@@ -69,11 +69,16 @@ class SumsOnly:
     @property
     def trust(self) -> Sums:
         """Who sees what, as an event has it: sums, with so many certain to have drawn noise."""
-        return Sums(self.fewest - self.byzantine - self.colluding)
+        return Sums(int(self.fewest - self.byzantine - self.colluding))
+
+    @property
+    def words(self) -> str:
+        """The settings as server and members compare them."""
+        return " ".join(f"{name}={value}" for name, value in vars(self).items())
 
     def members(self, terms: Terms, count: int) -> Members:
         """What all members of one round's sum must see alike; each makes its own from its own settings."""
-        about = repr((terms.run, terms.identity, terms.round, self)).encode()
+        about = repr((terms.run, terms.identity, terms.round, self.words)).encode()
         return Members(
             about=sha256(b"fedpriv flower sum 1\0" + about).digest(), round=terms.round, threshold=self.fewest,
             hosted=dict.fromkeys(range(count), 1), colluding=self.colluding, neighbours=self.neighbours,
@@ -108,8 +113,8 @@ def member_of(
             "masking: this sum checks no keys of nodes, and --node-config names some (docs/flower-sums.md)"
         )
     told: dict[str, Any] = dict(content.config_records[SUM])
-    if told.get("sums") != repr(sums):
-        raise FedprivError(f"masking: the server has {str(told.get('sums'))[:100]}, and this app's clients {sums}")
+    if told.get("sums") != sums.words:
+        raise FedprivError(f"masking: the server has {str(told.get('sums'))[:100]}, this app's clients {sums.words}")
     return Member(sums, terms, told, context.state, Marker.of(folder, terms.identity, terms.run))
 
 
@@ -247,7 +252,7 @@ class MaskedRound:
     def _told(self, phase: str, place: int, body: bytes) -> ConfigRecord:
         """What a member is told in a phase."""
         count = len(self._asked)
-        return ConfigRecord({"phase": phase, "body": body, "sums": repr(self._sums), "place": place, "members": count})
+        return ConfigRecord({"phase": phase, "body": body, "sums": self._sums.words, "place": place, "members": count})
 
     def _exchanged(self, phase: str, bodies: Mapping[int, bytes], take: Take) -> None:
         """One phase of a sum: each member is told its body, and answers in time and well, or has dropped out."""

@@ -30,7 +30,8 @@ from tests.flower_apps import (
 
 __all__ = ["flower_identity"]
 MECHANISM = Binomial(clip=1.0, peak=0.25, scale=0.9, trials=4)
-SUMS = SumsOnly(fewest=4)
+FEWEST: Any = np.int64(4)  # numpy's numbers are as good as Python's
+SUMS = SumsOnly(fewest=FEWEST)
 COUNT = 6
 PHASES = ("keys", "shares", "vector", "opening")
 Change = Callable[[Message], Message | None]
@@ -318,7 +319,7 @@ def test_both_sides_must_say_sums_and_the_same(tmp_path: Path) -> None:
     for name, own, server, why in (
         ("a", None, SUMS, "private(…, sums=SumsOnly(…))"),
         ("b", SUMS, None, "answer in masked sums alone"),
-        ("c", SUMS, SumsOnly(fewest=5), "SumsOnly(fewest=5"),
+        ("c", SUMS, SumsOnly(fewest=5), "the server has fewest=5"),
     ):
         nodes = Members(tmp_path / name, own)
         result = run(nodes, sums=server)  # type: ignore[arg-type]
