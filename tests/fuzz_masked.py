@@ -24,8 +24,6 @@ import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from flwr.app import ConfigRecord, RecordDict
 
-from clients.flower import masking as node
-from clients.flower.masking import PHASES, Ask
 from clients.training.cohort import cohort_reply
 from clients.training.prepared import net_of, pool_of
 from fedpriv import wire
@@ -152,11 +150,11 @@ def node_answer(ask: Ask, own: int, signed: bool, memory: RecordDict) -> bytes:
     """What a node says; its clients' messages are those of `setting`, whatever model it is sent."""
     at = setting()
 
-    def drawn(_: bytes, seal: node.Seal) -> bytes:
+    def drawn(_: bytes, seal: Seal) -> bytes:
         return seal(at.replies[own, 1 if ask.round == 1 else 2])
 
-    part = node.Part(place=(own, NODES), identity=at.known[own] if signed else Identity())
-    return node.answered_phase(ask, at.study, part, memory, drawn)  # type: ignore[arg-type]
+    part = Part(place=(own, NODES), identity=at.known[own] if signed else Identity())
+    return answered_phase(ask, at.study, part, memory, drawn)  # type: ignore[arg-type]
 
 
 def copied(memory: RecordDict) -> RecordDict:

@@ -52,7 +52,7 @@ DRAWERS = {  # what makes events: what draws what they are charged for, and whoe
     },
     "by_hand": {
         "simulations/cli/account.py", "simulations/reproduce/ptr/release.py",
-        "simulations/reproduce/ptr/sampled.py",
+        "simulations/reproduce/ptr/sampled.py", "fedpriv/flower/_accountant.py",  # what Flower's strategies draw
     },
     "encoded_packed": {"fedpriv/channel/__init__.py"},
     "encoded_rows": {"fedpriv/channel/encoding.py"},

@@ -26,6 +26,7 @@ from fedpriv.masking.once import Marker
 from fedpriv.masking.roster import Owner, Terms, hosted_clients, terms_of
 from fedpriv.studies.study import Study
 from fedpriv.trust import sums_only
+from fedpriv.wire import Expected
 
 Weights = NDArray[np.float32]
 Seal = Callable[[bytes], bytes]  # a reply that all could read, as one that nobody can
@@ -88,17 +89,17 @@ def _vector(ask: Ask, study: Study, terms: Terms, part: Part, memory: RecordDict
         raise FedprivError("masking: a vector is asked for, and no model sent")
     state = _taken(memory, ask, part)
     state = member.received_shares(state, terms, me, len(ask.clients), ask.body, part.identity)
-    width = vector.width_of(study)
+    expected = Expected(study.id, ask.round, ask.clients, len(weights), study.privacy.drawn_by, study.masked)
 
     def seal(reply: bytes) -> bytes:
         """The clients' reply as the node's masked vector: messages added up and masked, the next state in memory."""
-        sent = vector.added_vectors(reply, study, ask.round, ask.clients, len(weights))
+        sent = vector.added_vectors(reply, expected)
         if not len(sent.clients):
             raise FedprivError(next(iter(sent.failed.values()), "no client of this node has a message"))
-        spoken = len(sent.clients)
+        width, spoken = vector.width_of(expected), len(sent.clients)
         after, hidden = member.masked_vector(state, terms, me, sent.residues, width, weights.tobytes(), spoken)
         _put(memory, after)
-        return vector.vector_bytes(study, ask.round, sent._replace(residues=hidden))
+        return vector.vector_bytes(expected, sent._replace(residues=hidden))
 
     return answer(sha256(state.roster + state.present).digest(), seal)
 

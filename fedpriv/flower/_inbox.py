@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from fedpriv import wire
 from fedpriv._base.arrays import Vector
+from fedpriv.flower._masks import MaskedRound
 from fedpriv.flower._terms import CHARGED, FRAME, RAW, TOLD, Terms
 from fedpriv.packed.symbols import packing_of
 from fedpriv.packed.tally import Tally
@@ -32,8 +33,11 @@ log = getLogger("fedpriv")
 class Inbox:
     """Takes the replies of one round in any order; whatever is not what was asked for is counted and left out."""
 
-    def __init__(self, reading: Reading, terms: Terms, dimension: int, asked: Collection[int]) -> None:
-        """An inbox for the messages of these nodes in a round."""
+    def __init__(
+        self, reading: Reading, terms: Terms, dimension: int, asked: Collection[int], masked: MaskedRound | None = None
+    ) -> None:
+        """An inbox for the messages of these nodes in a round; of a masked sum they are taken into that."""
+        self._masked = masked
         self.rejected: Counter[str] = Counter()
         self.charged: dict[int, int] = {}  # by node: how often its ledger was, as it says
         self.first: Message | None = None  # reply that was taken
@@ -62,6 +66,8 @@ class Inbox:
 
     def direction(self) -> Vector:
         """What the messages agree on, the same whatever order they came in."""
+        if self._masked is not None:
+            return self._reading.of_sum(self._terms.round, *self._masked.total())
         mechanism, rows = self._reading.mechanism, np.concatenate([self._rows[node] for node in sorted(self._rows)])
         if not self._reading.needs_rows:
             tally = Tally(mechanism, self._dimension)
@@ -80,7 +86,10 @@ class Inbox:
         return found
 
     def _opened(self, node: int, reply: Message) -> NDArray[np.uint8]:
-        """The packed message in a node's reply, by the checks of `fedpriv.wire`; what it tells beside it is kept."""
+        """The packed message in a node's reply, by the checks of `fedpriv.wire`; none of one that is in a masked sum.
+
+        What it tells beside it is kept.
+        """
         if node not in self._asked:
             raise _rejected("sender", "it was not asked")
         if node in self._rows:
@@ -89,23 +98,29 @@ class Inbox:
             raise _rejected("error", "".join(filter(str.isprintable, reply.error.reason or "no reason given")))
         if FRAME not in reply.content.array_records:
             raise _rejected("unprotected", UNPROTECTED)
-        expected = wire.Expected(self._terms.id, self._terms.round, SELF, self._dimension, self._reading.mechanism)
         try:
             frame = reply.content.array_records[FRAME][FRAME]
             if frame.stype != RAW:
                 raise _rejected("shape", f"a frame travels as {RAW}, not as {str(frame.stype)[:40]}")
-            found = wire.opened_frame(frame.data, expected)
             told: dict[str, Any] = dict(reply.content.metric_records.get(TOLD, {}))
+            if self._masked is not None:
+                self._masked.take(node, frame.data)  # it is in the sum now, and nowhere else
+                row = np.empty((1, 0), np.uint8)
+            else:
+                own, terms = self._reading.mechanism, self._terms
+                expected = wire.Expected(terms.id, terms.round, SELF, self._dimension, own)
+                found = wire.opened_frame(frame.data, expected)
+                if not isinstance(found, wire.Messages):
+                    raise _rejected("shape", "a sum, where one client's message was asked for")
+                row = np.array(found.payload)
         except (KeyError, TypeError, ValueError) as error:
             if isinstance(error, Rejected):
                 raise
             raise _rejected("shape", repr(error)) from None
-        if not isinstance(found, wire.Messages):
-            raise _rejected("shape", "a sum, where one client's message was asked for")
         count = told.pop(CHARGED, 0)
         self.charged[node] = count if isinstance(count, int) else 0
         self._told[node] = told
-        return np.array(found.payload)
+        return row
 
 
 def _rejected(reason: str, why: str) -> Rejected:

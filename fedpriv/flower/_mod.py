@@ -22,11 +22,13 @@ from numpy.typing import NDArray
 
 from fedpriv import wire
 from fedpriv._base.arrays import Vector
+from fedpriv.accounting.event import Event
 from fedpriv.accounting.ledger import Budget
 from fedpriv.channel import Channel
 from fedpriv.channel.encoding import Fresh
 from fedpriv.errors import FAULTS, FedprivError, one_of
 from fedpriv.flower._ledger import Home, charged, check_budget, owner_budget
+from fedpriv.flower._masks import SUM, Seal, SumsOnly, member_of, model_digest
 from fedpriv.flower._terms import CHARGED, TERMS, ChannelLike, Terms, channel_of, channel_words, names_from, reply_of
 from fedpriv.flower._vector import Layout, update_between
 from fedpriv.node.asks import Ask
@@ -54,6 +56,11 @@ class Settings:
     metrics: Collection[str]
     frozen: Collection[str]
     errors: Literal["public"] | None
+    sums: SumsOnly | None
+
+    def event(self, channel: Channel, dimension: int) -> Event:
+        """What a node's ledger is charged for one message."""
+        return channel.event(dimension, Local() if self.sums is None else self.sums.trust)
 
 
 def private(
@@ -65,6 +72,7 @@ def private(
     metrics: Collection[str] = (),  # names of training metrics that leave as they are
     frozen: Collection[str] = (),  # names of arrays that stay as the server sent them
     errors: Literal["public"] | None = None,  # "public": an app's errors leave as they are
+    sums: SumsOnly | None = None,  # that messages leave in masked sums alone, as the server must say too
 ) -> Mod:
     """A Flower client mod that makes an app's answers private: `ClientApp(mods=[private(mechanism, ledger="~/led")])`.
 
@@ -78,7 +86,10 @@ def private(
     own = Settings(
         channel=None if channel is None else channel_of(channel), ledger=ledger, budget=budget, evaluate=evaluate,
         metrics=names_from("metrics", metrics), frozen=names_from("frozen", frozen), errors=errors,
+        sums=sums,
     )  # fmt: skip
+    if isinstance(own.channel, Channel):
+        own.event(own.channel, 1)  # refused at once where nothing certifies such sums
 
     def private_mod(message: Message, context: Context, call_next: ClientAppCallable) -> Message:
         """Flower's call for each message: the private answer to a round, or one line why there is none."""
@@ -115,6 +126,10 @@ def _answer(own: Settings, message: Message, context: Context, call_next: Client
     terms, channel = Terms.of(content), _channel(own, context.run_config)
     if terms.channel != (here := channel_words(channel)):
         raise FedprivError(f"the server aggregates {terms.channel}, and this app's clients send {here}")
+    home = Home.of(own.ledger, context.node_config, context.run_config)
+    member = member_of(own.sums, terms, content, context, home.folder)
+    if member is not None and not member.trains:
+        return member.answered()
     if terms.model not in content.array_records:
         raise FedprivError(f"the server's message has no ArrayRecord {terms.model!r}, which its strategy trains")
     model = content.array_records[terms.model]
@@ -126,17 +141,17 @@ def _answer(own: Settings, message: Message, context: Context, call_next: Client
         raise FedprivError("the server's model holds numbers that are not finite")
     if left := layout.left_out(model):
         tell_once(f"these arrays stay as the server sends them: {', '.join(left)}")
-    home, budgets = Home.of(own.ledger, context.node_config, context.run_config), [own.budget]
-    budgets.append(owner_budget(context.node_config))
-    event = channel.event(layout.dimension, Local())
+    seal = None if member is None else member.sealing(model_digest(model))
+    budgets = [own.budget, owner_budget(context.node_config)]
+    event = own.event(channel, layout.dimension)
     ask = Ask.of(terms.identity, terms.round, SELF, *_parts(message, context), run=terms.run)
     with opened_ledger(home.folder, home.place) as ledger:
         told: Metrics = {}
         if (frame := ledger.stored(ask, OTHERWISE)) is None:
             charged(ledger, ask, event, [each for each in budgets if each is not None])
-            message.content = RecordDict({name: record for name, record in content.items() if name != TERMS})
+            message.content = RecordDict({name: record for name, record in content.items() if name not in (TERMS, SUM)})
             update, told = _trained(own, terms, layout, sent, lambda: call_next(message, context))
-            frame = _drawn(channel, terms, layout.dimension, update)
+            frame = _drawn(channel, terms, layout.dimension, update, seal)
             ledger.store(ask, frame)
         return reply_of(frame, told | {CHARGED: ledger.asked(ask.study)})
 
@@ -202,9 +217,11 @@ def _model(reply: Message, terms: Terms) -> Any:
     return next(iter(found.values()))
 
 
-def _drawn(channel: Channel, terms: Terms, dimension: int, update: NDArray[np.float32]) -> bytes:
-    """The frame of one message of an update through a channel, drawn from noise that nobody can draw again."""
+def _drawn(channel: Channel, terms: Terms, dimension: int, update: NDArray[np.float32], seal: Seal | None) -> bytes:
+    """The bytes of one message of an update through a channel, masked by `seal`: noise that nobody can draw again."""
     payload = channel.messages(update, Fresh(cryptographic_generator(), 1))
+    if seal is not None:
+        return seal(payload, dimension, channel.mechanism)
     return wire.messages_frame(terms.id, terms.round, SELF, payload, dimension, channel.mechanism)
 
 

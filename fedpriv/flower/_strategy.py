@@ -17,11 +17,13 @@ from flwr.serverapp import strategy as flower
 from flwr.serverapp.strategy import Result, Strategy
 
 from fedpriv.accounting.course import Course
+from fedpriv.accounting.event import Event
 from fedpriv.accounting.ledger import Budget, Ledger
 from fedpriv.aggregation import GivesSigns, Mean, NeedsReference, Rule, rule_alone
 from fedpriv.errors import FAULTS, BudgetExceeded, FedprivError, one_of, probability, reason
 from fedpriv.flower._inbox import Inbox
 from fedpriv.flower._ledger import USUAL, check_budget
+from fedpriv.flower._masks import MaskedRound, SumsOnly
 from fedpriv.flower._terms import TERMS, ChannelLike, Terms, channel_of, channel_words, names_from, rule_from
 from fedpriv.flower._vector import Layout
 from fedpriv.studies.directions import Reading
@@ -45,6 +47,7 @@ class Asked:
     terms: Terms
     model: ArrayRecord
     nodes: frozenset[int]
+    masked: MaskedRound | None  # where the server sees their sum alone
 
 
 class Private(Strategy):
@@ -65,6 +68,7 @@ class Private(Strategy):
         frozen: Collection[str] = (),  # names of arrays that are not trained: as the clients have them
         evaluate: str | None = None,  # "public": clients are asked to evaluate, and what they tell is not charged
         metrics: Collection[str] = (),  # of training, that clients let out: their means are told
+        sums: SumsOnly | None = None,  # that messages are asked for in masked sums alone, as the clients must say too
     ) -> None:
         """Wrap a strategy; refused where it chooses among results, or where the rule or the mechanism does not fit."""
         if evaluate is not None:
@@ -76,10 +80,16 @@ class Private(Strategy):
         check_budget(budget)
         self.frozen, self.metrics = names_from("frozen", frozen), names_from("metrics", metrics)
         self.budget, self.evaluate = budget, evaluate
+        self.sums = sums
+        if sums is not None and self.reading.needs_rows:
+            own = type(self.reading.rule).__name__
+            raise FedprivError(f"{own} looks at each message, and sums= shows none: rule='Mean' or 'MajorityVote'")
+        self._event(1)  # refused at once where nothing certifies such sums
         self.delta = delta if delta is not None else budget.delta if budget is not None else USUAL
         probability(delta=self.delta)
         self.ended = False  # by its budget
         self._layout: Layout | None = None
+        self._timeout = 3600.0  # seconds, of a masked sum's phases: Flower's own for a round
         self._begin()
 
     def _begin(self) -> None:
@@ -105,6 +115,7 @@ class Private(Strategy):
     ) -> Result:
         """Flower's rounds as a new run, until they are over or the budget is: a Result with the model in any case."""
         self._begin()
+        self._timeout = timeout
 
         def evaluated(server_round: int, arrays: ArrayRecord) -> MetricRecord | None:
             """What the app evaluates on the server; nothing in rounds that the budget left none of."""
@@ -143,7 +154,13 @@ class Private(Strategy):
         )  # fmt: skip
         for message in messages:
             message.content[TERMS] = terms.record()
-        self._asked = Asked(terms, arrays, nodes)
+        masked = None
+        if self.sums is not None and messages:
+            masked = MaskedRound(
+                self.sums, terms, arrays, layout.dimension, self.channel.mechanism, grid, messages, self._timeout
+            )
+            messages = masked.configured()
+        self._asked = Asked(terms, arrays, nodes, masked)
         return messages
 
     def aggregate_train(
@@ -153,7 +170,7 @@ class Private(Strategy):
         asked, layout = self._asked, self._layout
         if asked is None or layout is None or asked.terms.round != server_round:
             return None, None
-        inbox = Inbox(self.reading, asked.terms, layout.dimension, asked.nodes)
+        inbox = Inbox(self.reading, asked.terms, layout.dimension, asked.nodes, asked.masked)
         inbox.take(replies)
         # A node that was started anew has another id and the same ledger; no honest one is charged twice every round.
         said = min(max(inbox.charged.values(), default=0), 2 * server_round)
@@ -182,11 +199,15 @@ class Private(Strategy):
             log.warning("round %d: the clients' evaluations are left out: %s", server_round, reason(error))
             return None
 
+    def _event(self, dimension: int) -> Event:
+        """What one message of a node is charged: by itself, or in a sum."""
+        return self.channel.event(dimension, Local() if self.sums is None else self.sums.trust)
+
     @cached_property
     def _course(self) -> Course:
         """What a node's messages cost after any number of them."""
         assert self._layout is not None  # or nobody was asked
-        return Course((self.channel.event(self._layout.dimension, Local()),), self.delta)
+        return Course((self._event(self._layout.dimension),), self.delta)
 
     def _cost(self, rounds: int) -> dict[str, float]:
         """The certified ε at δ of so many messages of one node, from both sides, and their μ, as metrics."""
@@ -198,7 +219,7 @@ class Private(Strategy):
         """Whether one more message of each of these nodes would take one of them past the budget."""
         if self.budget is None or not nodes or self._layout is None:
             return False
-        event = self.channel.event(self._layout.dimension, Local())
+        event = self._event(self._layout.dimension)
         most = max(self._times[node] for node in nodes)
         try:
             Ledger((replace(event, rounds=most),), self.budget).add(event)

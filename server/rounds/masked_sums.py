@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
@@ -68,8 +69,9 @@ class _Round:
         self._cohorts = carrier.cohorts(task.clients)
         hosted = {node: len(own) for node, own in self._cohorts.items()}
         terms = terms_of(self._study, task.study, task.round, hosted)
-        width = vector.width_of(self._study)
-        self._session = Session(terms, hosted, len(task.weights), width, task.weights.tobytes())
+        own, dimension = self._study, len(task.weights)
+        self._expected = wire.Expected(own.id, task.round, task.clients, dimension, own.privacy.drawn_by, own.masked)
+        self._session = Session(terms, hosted, dimension, vector.width_of(self._expected), task.weights.tobytes())
         self._lost: dict[int, str] = {}  # nodes that have dropped out, and why
         self._rejected: list[wire.Rejected] = []
         self._clients: list[Numbers] = []  # whose messages are in the sum
@@ -123,8 +125,7 @@ class _Round:
 
     def _take_vector(self, node: int, content: bytes) -> None:
         """Take a node's masked vector into the sum, and note which of its clients' messages are in it."""
-        dimension = len(self._task.weights)
-        sent = vector.read_vector(content, self._study, self._task.round, self._cohorts[node], dimension)
+        sent = vector.read_vector(content, replace(self._expected, clients=self._cohorts[node]))
         self._session.take_masked(node, sent.residues, len(sent.clients))
         self._clients.append(sent.clients)
         self._failed |= sent.failed

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import multiprocessing
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,7 @@ from fedpriv.masking.roster import hosted_clients, terms_of
 from fedpriv.masking.session import Session
 from fedpriv.masking.survivors import SIGNED, SPEAKS
 from fedpriv.studies import file as study_file
+from fedpriv.wire import Expected
 
 NODES, OWN = 5, 8
 STUDY = """
@@ -72,9 +73,11 @@ class Deployed:
             (own / "policy.toml").write_text(self.policy)
         study = study_file.parsed_study(self.text)
         spoken = hosted_clients(study, 1, NODES)
-        self.session = Session(terms_of(study, self.text, 1, spoken), spoken, WEIGHTS.size, vector.width_of(study),
-                               WEIGHTS.tobytes())  # fmt: skip
-        self.study = study
+        self.expected = Expected(
+            study.id, 1, np.arange(NODES * OWN), WEIGHTS.size, study.privacy.drawn_by, study.masked
+        )
+        width = vector.width_of(self.expected)
+        self.session = Session(terms_of(study, self.text, 1, spoken), spoken, WEIGHTS.size, width, WEIGHTS.tobytes())
 
     def node(self, each: int) -> Path:
         return self.folder / f"node-{each}"
@@ -118,7 +121,8 @@ class Deployed:
         self.shared()
         for each in range(NODES):
             content = self.answer(each, "vector", self.session.letters(each))
-            sent = vector.read_vector(content, self.study, 1, np.arange(OWN * each, OWN * (each + 1)), WEIGHTS.size)
+            own = replace(self.expected, clients=np.arange(OWN * each, OWN * (each + 1)))
+            sent = vector.read_vector(content, own)
             self.session.take_masked(each, sent.residues, len(sent.clients))
 
     def kept(self) -> dict[int, RecordDict]:
