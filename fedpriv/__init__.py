@@ -18,7 +18,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fedpriv import aggregation, attacks, certified, estimation, mechanisms, tolerance
+    from fedpriv import aggregation, attacks, certified, estimation, flower, mechanisms, tolerance
     from fedpriv.accounting.account import Account
     from fedpriv.accounting.calibration import calibrate
     from fedpriv.accounting.event import Event
@@ -54,6 +54,7 @@ _NAMES = {  # where each name is defined; without a colon, a module
     "certified": "fedpriv.certified",
     "compose": "fedpriv.curves.compose:compose",
     "estimation": "fedpriv.estimation",
+    "flower": "fedpriv.flower",
     "joint": "fedpriv.curves.joint:joint",
     "mechanisms": "fedpriv.mechanisms",
     "read_run": "simulations.report.run.runs:read_run",
@@ -68,7 +69,7 @@ _BESIDE = ("clients", "server", "simulations")
 
 __all__ = [
     "Account", "Budget", "Event", "FedprivError", "Ledger", "Plan", "Study", "Tradeoff", "__version__", "aggregation",
-    "attacks", "audit", "calibrate", "certified", "compose", "estimation", "joint", "mechanisms", "read_run",
+    "attacks", "audit", "calibrate", "certified", "compose", "estimation", "flower", "joint", "mechanisms", "read_run",
     "read_study", "report", "resume", "run", "sweep", "tolerance",
 ]  # fmt: skip
 

@@ -7,13 +7,14 @@ settings stays in a class's own `__post_init__`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import tomllib
+from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from numbers import Integral
 from types import UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from fedpriv.errors import Constraint, truth, word_among
+from fedpriv.errors import Constraint, FedprivError, truth, word_among
 
 WORDS = {int: "a whole number", float: "a number", str: "a word", bool: "true or false"}
 _KNOWN: dict[type[Any], tuple[Setting, ...]] = {}  # by class: to read a class's hints takes longer than all the rest
@@ -134,3 +135,45 @@ def _option(hint: Any, bounds: tuple[Constraint, ...]) -> Option:
     if get_origin(hint) is Literal:
         return Option(hint, (word_among(get_args(hint)), *bounds))
     return Option(hint, (truth, *bounds) if hint is bool else bounds)
+
+
+def settings_from(words: Iterable[str]) -> dict[str, Any]:
+    """The settings of a mechanism from words `name=value`: 2 and 1e6 are whole, 1.0 is real, lists are as in TOML."""
+    found: dict[str, Any] = {}
+    for word in words:
+        name, equals, text = word.partition("=")
+        if not equals:
+            raise FedprivError(f"settings are written name=value, got {word!r}")
+        if name in found:
+            raise FedprivError(f"{name} is given twice")
+        if text.startswith("["):
+            found[name] = _list_from(name, text)
+            continue
+        try:
+            value = int(text) if text.lstrip("+-").isdigit() else float(text)
+        except ValueError:
+            found[name] = text
+            continue
+        real = "." in text or "e" not in text.lower() or abs(value) >= 2**53  # 1e6 is whole; 1.0 and 1e-3 are not
+        found[name] = value if real or value != int(value) else int(value)
+    return found
+
+
+def _list_from(name: str, text: str) -> list[Any]:
+    """A list as in TOML."""
+    try:
+        found: list[Any] = tomllib.loads(f"own = {text}")["own"]
+    except (tomllib.TOMLDecodeError, RecursionError, ValueError):
+        raise FedprivError(f"{name} must be a list such as [0.5, 0.5], got {text[:40]!r}") from None
+    return found
+
+
+def kind_and_settings(text: str) -> tuple[str, dict[str, Any]]:
+    """A class's name and its settings from one line, as `fedpriv account` and a Flower app's configuration have them.
+
+    >>> kind_and_settings("StochasticSign clip=1 peak=.25")
+    ('StochasticSign', {'clip': 1, 'peak': 0.25})
+    """
+    if not (words := text.split()):
+        raise FedprivError("a kind and its settings must be given, as in 'StochasticSign clip=1 peak=.25 scale=1'")
+    return words[0], settings_from(words[1:])

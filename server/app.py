@@ -9,10 +9,16 @@ from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
 from clients.flower.place import at_home
+from fedpriv.errors import FedprivError
 from fedpriv.studies import file as study_file
+from fedpriv.studies.study import Study
+from fedpriv.trust import curated
 from server.directory.outcome import STOP, Job, begin_job, fail_job, job_ended
-from server.strategy import PrivateStrategy
+from server.nodes import GridDriver
+from server.rounds import run_rounds
+from server.rounds.masked_sums import MaskedSums, masks_sums
 
+PATIENCE = 120.0  # seconds until every node must be there
 app = ServerApp()
 
 
@@ -39,11 +45,26 @@ def serve_study(grid: Grid, job: Job, *, restarted: bool = False) -> None:
     begin_job(directory)
     try:
         study = study_file.read_study(job.study, job.overrides)
-        strategy = PrivateStrategy(
-            study, directory, resume=job.resume, quiet=job.quiet, restarted=restarted, stop=(directory / STOP).exists
-        )
-        strategy.start(grid)
+        driver = GridDriver(grid, study.clients.count, restarted=restarted, stop=(directory / STOP).exists)
+        run_met(study, directory, driver, resume=job.resume, quiet=job.quiet)
     except BaseException as error:
         fail_job(directory, error)
         raise
     job_ended(directory)
+
+
+def run_met(study: Study, directory: Path, driver: GridDriver, *, resume: bool, quiet: bool) -> None:
+    """Meet Flower's nodes and run every round of a study on them; refused where they are not what it is for.
+
+    A strategy of Flower's is not what drives it: that would start before the nodes are there, draw them by the global
+    generator, wait for all or none of the replies, give up at the first malformed one, and believe what clients claim
+    to weigh.
+    """
+    driver.meet(PATIENCE)
+    if driver.deployed and curated(study.privacy.trust):
+        raise FedprivError("privacy.trust = 'central' is for simulations: deployed nodes show nobody their updates")
+    if driver.deployed and study.run.measure_votes:
+        raise FedprivError("run.measure_votes is for simulations: a deployed server knows no client's gradient")
+    masked = masks_sums(study, driver.deployed)
+    asks = MaskedSums(driver) if masked else driver
+    run_rounds(study, directory, asks, resume=resume, quiet=quiet, masked=masked)

@@ -22,7 +22,6 @@ from clients.data.splits import Division
 from clients.models import MODELS
 from clients.node.own_key import DEALING, KEPT, key_in
 from clients.node.own_records import (
-    Shares,
     dealt_records,
     in_order,
     of_data,
@@ -40,6 +39,7 @@ from fedpriv.errors import FAULTS, FedprivError, whole
 from fedpriv.node import own_ledger
 from fedpriv.node.asks import Ask
 from fedpriv.node.own_ledger import Charge
+from fedpriv.node.shares import Shares
 from fedpriv.releases import release_at
 from fedpriv.releases.kept import Kept, filled_kept, mechanism_of
 from fedpriv.studies.identity import identity_text

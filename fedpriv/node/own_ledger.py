@@ -32,6 +32,7 @@ OLDEST = 1  # the oldest format of a ledger that is read
 FORMAT = 2  # the one that is written
 KEPT = 64  # answers that are still there to be sent again
 WAITS = 10.0  # seconds for another message of the same client to be done with
+REMEDY = "another run needs another name or seed, or reruns = true in this client's policy"  # of a deployed node
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,27 +82,8 @@ class OwnLedger:
         sync_directory(folder)
 
     def events(self, new: Charge | None = None, unit: Unit = "client") -> tuple[Event, ...]:
-        """All that a node has released, and one more charge where given, as events that count for one `unit`'s budget.
-
-        Of each study what its worst client has, composed as if that were always the same one: no server's numbering
-        of clients can make it less. What is kept is released once, whichever studies ask for it.
-
-        Whose budget it is may be at several clients of one study (`_apart`): a *client* where studies divide its data
-        in different ways, for then its records may be at all clients of another study; a *record* where neighbours
-        have another in its place, which is at another client. Then the messages of all those clients are about it, and
-        are composed: between two neighbours each of them changes as much as one client's message may. That they are in
-        one sum would not be one change of it, but as many. So they count as if each were seen, which tells more.
-        """
-        charges = [*self._charges, *([] if new is None else [new])]
-        apart = _apart(charges, unit)
-        together = Ledger()  # in which what is alike is one event of more rounds
-        for each, own, kept in _counted(charges):
-            times, seen = max(own.values()), each
-            if apart and not kept and _is_message(each):
-                times = sum(count for _, count in own.most_common(None if unit == "client" else 2))
-                seen = event_alone(each)
-            together = together.add(replace(seen, rounds=each.rounds * times))
-        return together.events
+        """All that a node has released, and one more charge where given: `charged_events` of its ledger."""
+        return charged_events([*self._charges, *([] if new is None else [new])], unit)
 
     def alike(self, new: Charge) -> bool:
         """Whether all a node's messages, this one too, were of the same events: nothing was chosen but their number."""
@@ -111,10 +93,15 @@ class OwnLedger:
         """Whether a node's ledger has charged what is kept under that name: using it again costs nothing."""
         return kept is not None and any(charge.kept == kept for charge in self._charges)
 
-    def stored(self, ask: Ask) -> bytes | None:
+    def asked(self, study: str) -> int:
+        """How many messages of a study, as asks name it, a node's ledger has been charged for."""
+        return sum(charge.ask.study == study for charge in self._charges)
+
+    def stored(self, ask: Ask, remedy: str = REMEDY) -> bytes | None:
         """A node's answer given before; None where there was none. Refused where the round was answered otherwise.
 
-        A charge without an answer is of a crash between the two: nothing has left, so it may be asked for anew.
+        `remedy` is that refusal's end: what would be answered. A charge without an answer is of a crash between the
+        two: nothing has left, so it may be asked for anew.
         """
         answer = self._folder / ANSWERS / ask.file
         if answer.exists():
@@ -126,8 +113,7 @@ class OwnLedger:
             if place < len(self._charges) - KEPT or (self._folder / ANSWERS / was.file).exists():
                 other = was.digest != ask.digest
                 why = "to another model or with other clients" if other else "and the answer is no longer kept"
-                why += ": another run needs another name or seed, or reruns = true in this client's policy"
-                raise FedprivError(f"round {ask.round} was answered already, {why}")
+                raise FedprivError(f"round {ask.round} was answered already, {why}: {remedy}")
         return None
 
     def charge(self, new: Charge) -> None:
@@ -158,18 +144,8 @@ class OwnLedger:
 
     def _read(self, place: Sequence[int]) -> None:
         """Take in the charges of a node's ledger file; refused where it is damaged, or is another partition's."""
-        try:
-            head, *lines = map(json.loads, self._path.read_text(encoding="utf-8").splitlines())
-            if type(head["format"]) is not int or not OLDEST <= head["format"] <= FORMAT:
-                raise FedprivError(f"format {head['format']!r}, where this version reads {OLDEST} to {FORMAT}")
-            for line in lines:
-                if "place" in line:
-                    head = line
-                    continue
-                self._charges.append(Charge.of_line(line))
-            was = [int(each) for each in head["place"]]
-        except (ValueError, KeyError, TypeError, AttributeError, MemoryError, RecursionError) as error:
-            raise FedprivError(f"{self._path}: damaged ledger ({error}): nothing is released without it") from None
+        was, charges = read_charges(self._path)
+        self._charges += charges
         if was[1] == place[1] and was[0] != place[0]:  # a node keeps its partition, unless all are numbered anew
             raise FedprivError(
                 f"{self._path}: is the ledger of partition {was[0]} of {was[1]}, and this node is partition "
@@ -177,6 +153,42 @@ class OwnLedger:
             )
         if was != list(place):
             self._append({"place": list(place)})
+
+
+def read_charges(path: Path) -> tuple[list[int], list[Charge]]:
+    """The partition that a node's ledger file is of, as its last line on that says, and all charges in it."""
+    try:
+        head, *lines = map(json.loads, path.read_text(encoding="utf-8").splitlines())
+        if type(head["format"]) is not int or not OLDEST <= head["format"] <= FORMAT:
+            raise FedprivError(f"format {head['format']!r}, where this version reads {OLDEST} to {FORMAT}")
+        places = [head, *(line for line in lines if "place" in line)]
+        charges = [Charge.of_line(line) for line in lines if "place" not in line]
+        return [int(each) for each in places[-1]["place"]], charges
+    except (ValueError, KeyError, TypeError, AttributeError, MemoryError, RecursionError) as error:
+        raise FedprivError(f"{path}: damaged ledger ({error}): nothing is released without it") from None
+
+
+def charged_events(charges: Sequence[Charge], unit: Unit = "client") -> tuple[Event, ...]:
+    """All that a node's charges have released, as events that count for one `unit`'s budget.
+
+    Of each study what its worst client has, composed as if that were always the same one: no server's numbering
+    of clients can make it less. What is kept is released once, whichever studies ask for it.
+
+    Whose budget it is may be at several clients of one study (`_apart`): a *client* where studies divide its data
+    in different ways, for then its records may be at all clients of another study; a *record* where neighbours
+    have another in its place, which is at another client. Then the messages of all those clients are about it, and
+    are composed: between two neighbours each of them changes as much as one client's message may. That they are in
+    one sum would not be one change of it, but as many. So they count as if each were seen, which tells more.
+    """
+    apart = _apart(charges, unit)
+    together = Ledger()  # in which what is alike is one event of more rounds
+    for each, own, kept in _counted(charges):
+        times, seen = max(own.values()), each
+        if apart and not kept and _is_message(each):
+            times = sum(count for _, count in own.most_common(None if unit == "client" else 2))
+            seen = event_alone(each)
+        together = together.add(replace(seen, rounds=each.rounds * times))
+    return together.events
 
 
 def _apart(charges: Sequence[Charge], unit: Unit) -> bool:

@@ -24,6 +24,7 @@ from fedpriv.estimation.rotation import Rotation
 from fedpriv.mechanisms import MECHANISMS, settings_of
 from fedpriv.randomness.cryptographic import cryptographic_generator
 from fedpriv.randomness.streams import stream
+from fedpriv.settings import settings_from
 from fedpriv.trust import sums_only
 from fedpriv.wire import masked_bits, packed_bits
 from server.progress.words import rounded_down, rounded_up, small_delta
@@ -31,7 +32,7 @@ from simulations.cli._command import Option, option
 from simulations.cli._estimate_data import records_of
 from simulations.cli._estimate_out import target_of, written_to
 from simulations.cli._estimate_table import CRYPTOGRAPHIC, REPLAYABLE, SHOWN
-from simulations.cli._words import as_real, as_whole, settings_from, settings_words, show_found
+from simulations.cli._words import as_real, as_whole, settings_words, show_found
 from simulations.report.run.facts import aligned_table
 
 WHO = "one client, all of whose data are replaced; for whoever sees {seen} and all that follows from it"

@@ -4,45 +4,12 @@ from __future__ import annotations
 
 import argparse
 import json
-import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from fedpriv import records
-from fedpriv.errors import FedprivError
 
 LONGEST = 60  # characters of a list that is shown whole
-
-
-def settings_from(words: Iterable[str]) -> dict[str, Any]:
-    """The settings of a mechanism from words `name=value`: 2 and 1e6 are whole, 1.0 is real, lists are as in TOML."""
-    found: dict[str, Any] = {}
-    for word in words:
-        name, equals, text = word.partition("=")
-        if not equals:
-            raise FedprivError(f"settings are written name=value, got {word!r}")
-        if name in found:
-            raise FedprivError(f"{name} is given twice")
-        if text.startswith("["):
-            found[name] = _list_from(name, text)
-            continue
-        try:
-            value = int(text) if text.lstrip("+-").isdigit() else float(text)
-        except ValueError:
-            found[name] = text
-            continue
-        real = "." in text or "e" not in text.lower() or abs(value) >= 2**53  # 1e6 is whole; 1.0 and 1e-3 are not
-        found[name] = value if real or value != int(value) else int(value)
-    return found
-
-
-def _list_from(name: str, text: str) -> list[Any]:
-    """A list as in TOML."""
-    try:
-        found: list[Any] = tomllib.loads(f"own = {text}")["own"]
-    except (tomllib.TOMLDecodeError, RecursionError, ValueError):
-        raise FedprivError(f"{name} must be a list such as [0.5, 0.5], got {text[:40]!r}") from None
-    return found
 
 
 def settings_words(settings: Mapping[str, Any]) -> str:

@@ -16,6 +16,7 @@ from fedpriv.accounting.published.comparisons import asymptotic_values, publishe
 from fedpriv.bounds import geometry_of
 from fedpriv.errors import FedprivError, whole
 from fedpriv.mechanisms import COSTED, Exponential, Histogram, Mechanism, Ptr
+from fedpriv.settings import settings_from
 from fedpriv.trust import sums_only
 from fedpriv.wire import packed_bits
 from simulations.cli._command import JSON, Commands, add_command, option
@@ -24,7 +25,6 @@ from simulations.cli._words import (
     as_real,
     as_whole,
     mechanism_words,
-    settings_from,
     show_found,
 )
 

@@ -12,9 +12,10 @@ from fedpriv._base.files import replace_file
 from fedpriv._base.own_modules import look_for_modules
 from fedpriv.errors import FedprivError
 from fedpriv.mechanisms import MECHANISMS, NoisySign, settings_of
+from fedpriv.settings import settings_from
 from fedpriv.tolerance import Vote
 from simulations.cli._command import JSON, Commands, add_command, option
-from simulations.cli._words import as_real, as_whole, mechanism_words, settings_from, show_found
+from simulations.cli._words import as_real, as_whole, mechanism_words, show_found
 from simulations.cli.account import COMPARED
 
 HELP = """\

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,8 +18,8 @@ from fedpriv.errors import FedprivError
 from fedpriv.population.participation import byzantine_clients
 from fedpriv.studies import file as study_file
 from fedpriv.studies.judged import judged_attackers
+from server.app import run_met
 from server.rounds import planned, run_rounds
-from server.strategy import PrivateStrategy
 from simulations.command_line import main
 from simulations.report.run._votes import descent_of, votes_rows
 from simulations.report.run.figures import run_pictures
@@ -169,13 +169,12 @@ def test_a_study_without_votes_measures_none(changes: list[str], message: str) -
 
 
 def test_a_deployment_is_refused_what_only_a_simulation_can_measure(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
-    deployed = SimpleNamespace(meet=lambda patience: None, deployed=True)
-    monkeypatch.setattr("server.strategy.GridDriver", lambda *settings, **named: deployed)
+    deployed: Any = SimpleNamespace(meet=lambda patience: None, deployed=True)
     study = study_file.read_study("digits", [*VOTE, *FEW])
     with pytest.raises(FedprivError, match=r"run\.measure_votes is for simulations"):
-        PrivateStrategy(study, tmp_path).start(cast(Any, None))
+        run_met(study, tmp_path, deployed, resume=False, quiet=True)
 
 
 def test_a_report_draws_what_was_measured_beside_what_was_expected(tmp_path: Path) -> None:

@@ -1,0 +1,13 @@
+"""Privacy for anybody's Flower app: `private` among a ClientApp's mods, `Private` around a ServerApp's strategy.
+
+What each client returns leaves as the message of a channel, charged to the node's own ledger before; the strategy
+checks what arrives, aggregates by any rule of `fedpriv.aggregation`, and says what it has cost (docs/flower.md).
+"""
+
+from __future__ import annotations
+
+from fedpriv.flower._ledger import read_ledgers
+from fedpriv.flower._mod import private
+from fedpriv.flower._strategy import Private
+
+__all__ = ["Private", "private", "read_ledgers"]

@@ -1,0 +1,222 @@
+"""The mod of a ClientApp: what the app returns leaves as a channel's message, charged before; nothing else leaves.
+
+What follows from the server's message, the app's settings and the ledger is refused in words, before anything is
+charged. Whatever the app does after the charge, a message is drawn and sent: of its update, or of an update of 0 where
+it has none that can be sent. An error, a missing answer or one of another shape would tell of the records that it came
+from, and a server chooses the model which the app meets them with. Why, stands in the node's own log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from functools import cache
+from logging import getLogger
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from flwr.app import Array, Context, Error, Message, RecordDict
+from flwr.clientapp.typing import ClientAppCallable, Mod
+from numpy.typing import NDArray
+
+from fedpriv import wire
+from fedpriv._base.arrays import Vector
+from fedpriv.accounting.ledger import Budget
+from fedpriv.channel import Channel
+from fedpriv.channel.encoding import Fresh
+from fedpriv.errors import FAULTS, FedprivError, one_of
+from fedpriv.flower._ledger import Home, charged, owner_budget
+from fedpriv.flower._terms import CHARGED, TERMS, ChannelLike, Terms, channel_of, channel_words, reply_of
+from fedpriv.flower._vector import Layout, update_between
+from fedpriv.node.asks import Ask
+from fedpriv.node.own_ledger import opened_ledger
+from fedpriv.randomness.cryptographic import cryptographic_generator
+from fedpriv.trust import Local
+
+MECHANISM = "fedpriv.mechanism"  # of the run's configuration
+REFUSED = 6  # Flower's code for a mod whose precondition failed
+SELF = np.zeros(1, np.int64)  # the one client of a node, as its frames and its ledger number it
+OTHERWISE = "one ledger is of one node, which answers a round of a run once"
+Evaluate = Literal["public"] | None
+Metrics = dict[str, Any]
+log = getLogger("fedpriv")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """What an app says of its clients' privacy: the arguments of `private`."""
+
+    channel: ChannelLike | None
+    ledger: str | Path | None
+    budget: Budget | None
+    evaluate: Evaluate
+    metrics: Collection[str]
+    frozen: Collection[str]
+    errors: Literal["public"] | None
+
+
+def private(
+    channel: ChannelLike | None = None,  # or a mechanism, which stands for its norm bound, or one in words
+    *,
+    ledger: str | Path | None = None,  # a directory, in which each node keeps a file of its own
+    budget: Budget | None = None,  # of each node, beside its owner's
+    evaluate: Evaluate = None,  # "public": what clients evaluate leaves as it is
+    metrics: Collection[str] = (),  # names of training metrics that leave as they are
+    frozen: Collection[str] = (),  # names of arrays that stay as the server sent them
+    errors: Literal["public"] | None = None,  # "public": an app's errors leave as they are
+) -> Mod:
+    """A Flower client mod that makes an app's answers private: `ClientApp(mods=[private(mechanism, ledger="~/led")])`.
+
+    >>> from fedpriv.mechanisms import StochasticSign
+    >>> mod = private(StochasticSign(clip=1, peak=0.25, scale=1), ledger="~/ledgers", budget=Budget(100.0, 1e-5))
+    """
+    one_of(
+        ("public",), **{name: word for name, word in (("evaluate", evaluate), ("errors", errors)) if word is not None}
+    )
+    if budget is not None and not isinstance(budget, Budget):
+        raise FedprivError(f"budget must be a Budget, as in Budget(epsilon=8.0, delta=1e-5), got {budget!r}")
+    own = Settings(
+        channel=None if channel is None else channel_of(channel), ledger=ledger, budget=budget, evaluate=evaluate,
+        metrics=_names("metrics", metrics), frozen=_names("frozen", frozen), errors=errors,
+    )  # fmt: skip
+
+    def private_mod(message: Message, context: Context, call_next: ClientAppCallable) -> Message:
+        """Flower's call for each message: the private answer to a round, or one line why there is none."""
+        try:
+            kind = message.metadata.message_type
+            if kind.split(".")[0] == "train":
+                return Message(_answer(own, message, context, call_next), reply_to=message)
+            if kind.split(".")[0] != "evaluate":
+                raise FedprivError(f"a message of type {kind!r} is none that a ledger can account for")
+            if own.evaluate != "public":
+                raise FedprivError('clients evaluate nothing: what they would tell is not charged (evaluate="public")')
+        except Passed as error:
+            return error.reply
+        except FedprivError as error:
+            return Message(Error(REFUSED, f"fedpriv: {error}"), reply_to=message)
+        return call_next(message, context)
+
+    return private_mod
+
+
+class Passed(Exception):
+    """The app's own answer, an error, that its settings let leave as it is."""
+
+    def __init__(self, reply: Message) -> None:
+        """The answer that leaves in the place of a private one."""
+        self.reply = reply
+
+
+def _answer(own: Settings, message: Message, context: Context, call_next: ClientAppCallable) -> RecordDict:
+    """A node's answer to one round: looked at, charged on its disk, trained, drawn, kept; or the one it gave before."""
+    if not message.has_content():
+        raise FedprivError("the server's message holds nothing")
+    content = message.content
+    terms, channel = Terms.of(content), _channel(own, context.run_config)
+    if terms.channel != (here := channel_words(channel)):
+        raise FedprivError(f"the server aggregates {terms.channel}, and this app's clients send {here}")
+    if terms.model not in content.array_records:
+        raise FedprivError(f"the server's message has no ArrayRecord {terms.model!r}, which its strategy trains")
+    model = content.array_records[terms.model]
+    layout = Layout.of(model, own.frozen)
+    if layout.names != terms.names:
+        raise FedprivError("the server trains other arrays than this app's clients: the same frozen= on both sides")
+    sent = layout.vector(model)
+    if not np.isfinite(sent).all():
+        raise FedprivError("the server's model holds numbers that are not finite")
+    if left := layout.left_out(model):
+        tell_once(f"these arrays stay as the server sends them: {', '.join(left)}")
+    home, budgets = Home.of(own.ledger, context.node_config, context.run_config), [own.budget]
+    budgets.append(owner_budget(context.node_config))
+    event = channel.event(layout.dimension, Local())
+    ask = Ask.of(terms.identity, terms.round, SELF, *_parts(message, context), run=terms.run)
+    with opened_ledger(home.folder, home.place) as ledger:
+        told: Metrics = {}
+        if (frame := ledger.stored(ask, OTHERWISE)) is None:
+            charged(ledger, ask, event, [each for each in budgets if each is not None])
+            message.content = RecordDict({name: record for name, record in content.items() if name != TERMS})
+            update, told = _trained(own, terms, layout, sent, lambda: call_next(message, context))
+            frame = _drawn(channel, terms, layout.dimension, update)
+            ledger.store(ask, frame)
+        return reply_of(frame, told | {CHARGED: ledger.asked(ask.study)})
+
+
+def _channel(own: Settings, run: Mapping[str, Any]) -> Channel:
+    """The channel that an app names, in its code or, where that does not, in the run's configuration."""
+    named = own.channel or run.get(MECHANISM)
+    if named is None or named == "":
+        raise FedprivError(f"no mechanism: private(MECHANISM, …), or {MECHANISM} in the run's configuration")
+    return channel_of(named)
+
+
+def _parts(message: Message, context: Context) -> list[bytes]:
+    """All that an answer depends on, and which node gives it, as bytes for the digest of an ask."""
+    parts = [f"{context.node_id}\0{message.metadata.message_type}".encode()]
+    for name, record in sorted(message.content.items()):
+        parts.append(f"{type(record).__name__} {name}".encode())
+        for key, value in record.items():
+            if isinstance(value, Array):
+                parts += [repr((key, value.dtype, value.shape, value.stype)).encode(), value.data]
+            else:
+                parts.append(repr((key, value)).encode())
+    return parts
+
+
+def _trained(
+    own: Settings, terms: Terms, layout: Layout, sent: Vector, train: Callable[[], Message]
+) -> tuple[NDArray[np.float32], Metrics]:
+    """The update that an app's training comes to, as a row, and its metrics that may leave; 0 where it has none."""
+    nothing = np.zeros((1, layout.dimension), np.float32)
+    try:
+        reply = train()
+        if reply.has_error() and own.errors == "public":
+            raise Passed(reply)
+        returned = _model(reply, terms)
+        update = update_between(sent, layout.vector(returned))
+        if not np.isfinite(update).all():
+            raise FedprivError("the update is not finite")
+    except Passed:
+        raise
+    except FAULTS as error:
+        if own.errors == "public" and not isinstance(error, FedprivError):
+            raise
+        log.error("round %d: an update of 0 is sent, for the app gave none: %s", terms.round, error, exc_info=error)
+        return nothing, {}
+    others = [name for name in reply.content if name != terms.model]
+    allowed = {key: value for record in reply.content.metric_records.values()
+               for key, value in record.items() if key in own.metrics}  # fmt: skip
+    if others:
+        tell_once(f"of the app's answers, records {', '.join(others)} stay here, but for metrics {list(allowed)}")
+    return update, allowed
+
+
+def _model(reply: Message, terms: Terms) -> Any:
+    """The one ArrayRecord of an app's answer that is the model; an error for the node's own log where there is none."""
+    if not isinstance(reply, Message) or reply.has_error():
+        raise FedprivError(f"the app answered {getattr(reply, 'error', reply)!r}"[:1000])
+    found = reply.content.array_records
+    if terms.model in found:
+        return found[terms.model]
+    if len(found) != 1:
+        raise FedprivError(f"the app's answer has ArrayRecords {list(found)}, and {terms.model!r} is wanted")
+    return next(iter(found.values()))
+
+
+def _drawn(channel: Channel, terms: Terms, dimension: int, update: NDArray[np.float32]) -> bytes:
+    """The frame of one message of an update through a channel, drawn from noise that nobody can draw again."""
+    payload = channel.messages(update, Fresh(cryptographic_generator(), 1))
+    return wire.messages_frame(terms.id, terms.round, SELF, payload, dimension, channel.mechanism)
+
+
+@cache
+def tell_once(words: str) -> None:
+    """Write one line into this process's log, the first time that it is to be said."""
+    log.warning("%s", words)
+
+
+def _names(name: str, given: Collection[str]) -> tuple[str, ...]:
+    """A collection of names as a tuple; a single word is refused, for it would be taken letter by letter."""
+    if isinstance(given, str) or not all(isinstance(each, str) for each in given):
+        raise FedprivError(f"{name} must be a collection of names, such as ('{given}',), got {given!r}")
+    return tuple(given)

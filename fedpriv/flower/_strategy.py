@@ -1,0 +1,250 @@
+"""A Flower strategy around another: the replies of private clients checked, aggregated, accounted for and handed on."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from logging import getLogger
+from secrets import randbits, token_hex
+from typing import Any, cast
+
+import numpy as np
+from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
+from flwr.serverapp import Grid
+from flwr.serverapp import strategy as flower
+from flwr.serverapp.strategy import Result, Strategy
+
+from fedpriv.accounting.course import Course
+from fedpriv.accounting.ledger import Budget, Ledger
+from fedpriv.aggregation import GivesSigns, Mean, NeedsReference, Rule, rule_alone
+from fedpriv.errors import FAULTS, BudgetExceeded, FedprivError, one_of, reason
+from fedpriv.flower._inbox import Inbox
+from fedpriv.flower._ledger import USUAL
+from fedpriv.flower._terms import TERMS, ChannelLike, Terms, channel_of, channel_words, rule_from
+from fedpriv.flower._vector import Layout
+from fedpriv.studies.directions import Reading
+from fedpriv.trust import Local
+
+CHOOSE = (  # among results, or weigh them: of these there is one
+    flower.Bulyan, flower.FedMedian, flower.FedTrimmedAvg, flower.Krum, flower.MultiKrum, flower.QFedAvg,
+)  # fmt: skip
+OTHER = (  # other models, or another privacy
+    flower.DifferentialPrivacyClientSideAdaptiveClipping, flower.DifferentialPrivacyClientSideFixedClipping,
+    flower.DifferentialPrivacyServerSideAdaptiveClipping, flower.DifferentialPrivacyServerSideFixedClipping,
+    flower.FedXgbBagging, flower.FedXgbCyclic,
+)  # fmt: skip
+log = getLogger("fedpriv")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A round under way: what was sent, and to whom."""
+
+    terms: Terms
+    model: ArrayRecord
+    nodes: frozenset[int]
+
+
+class Private(Strategy):
+    """A strategy that averages, for clients whose answers `fedpriv.flower.private` makes: used as that strategy is.
+
+    It adds to the model what the messages agree on and hands that on as one result of weight 1, so that a server's
+    optimiser inside goes on working. Each round's metrics tell the certified ε and μ of the worst node.
+    """
+
+    def __init__(
+        self,
+        strategy: Strategy,
+        channel: ChannelLike,  # or a mechanism, which stands for its norm bound, or one in words: the clients' own
+        *,
+        rule: Rule | str | None = None,  # how messages become a direction; None: their mean, by exact sums
+        budget: Budget | None = None,  # of every node: the run ends, with its model, before one passes it
+        delta: float | None = None,  # at which ε is told: the budget's, or 1e-5
+        frozen: Collection[str] = (),  # names of arrays that are not trained: as the clients have them
+        evaluate: str | None = None,  # "public": clients are asked to evaluate, and what they tell is not charged
+        metrics: Collection[str] = (),  # of training, that clients let out: their means are told
+    ) -> None:
+        """Wrap a strategy; refused where it chooses among results, or where the rule or the mechanism does not fit."""
+        if evaluate is not None:
+            one_of(("public",), evaluate=evaluate)
+        _check_strategy(strategy)
+        self.strategy = strategy
+        self.channel = channel_of(channel)
+        self.reading = _reading(self.channel.mechanism, Mean() if rule is None else rule_from(rule))
+        self.budget, self.frozen, self.evaluate, self.metrics = budget, tuple(frozen), evaluate, tuple(metrics)
+        self.delta = delta if delta is not None else budget.delta if budget is not None else USUAL
+        self.ended = False  # by its budget
+        self._layout: Layout | None = None
+        self._begin()
+
+    def _begin(self) -> None:
+        """Begin a run: nodes are asked anew, and what is told from now on is of this run."""
+        self._run, self._round, self._asked = token_hex(8), 0, cast(Asked | None, None)
+        self._times: Counter[int] = Counter()  # messages asked of each node
+        self._charged = 0  # messages of the worst node, by asking or by its own ledger's word
+
+    def summary(self) -> None:
+        """Say in the log what is aggregated and how, then what the strategy inside says of itself."""
+        log.info("private: %s, %s, δ = %g", self.channel, self.reading.rule, self.delta)
+        self.strategy.summary()
+
+    def start(
+        self,
+        grid: Grid,
+        initial_arrays: ArrayRecord,
+        num_rounds: int = 3,
+        timeout: float = 3600,
+        train_config: ConfigRecord | None = None,
+        evaluate_config: ConfigRecord | None = None,
+        evaluate_fn: Callable[[int, ArrayRecord], MetricRecord | None] | None = None,
+    ) -> Result:
+        """Flower's rounds as a new run, until they are over or the budget is: a Result with the model in any case."""
+        self._begin()
+
+        def evaluated(server_round: int, arrays: ArrayRecord) -> MetricRecord | None:
+            """What the app evaluates on the server; nothing in rounds that the budget left none of."""
+            return None if self.ended or evaluate_fn is None else evaluate_fn(server_round, arrays)
+
+        result = super().start(
+            grid, initial_arrays, num_rounds, timeout, train_config, evaluate_config, evaluated if evaluate_fn else None
+        )
+        result.arrays = result.arrays or initial_arrays
+        return result
+
+    def configure_train(
+        self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
+    ) -> Iterable[Message]:
+        """The messages of the strategy inside, and the round's terms in each; none once the budget would be passed."""
+        self._asked = None
+        if self.ended:
+            return []
+        layout = Layout.of(arrays, self.frozen)
+        if self._layout not in (None, layout):
+            raise FedprivError("the model's arrays have other names or shapes than in the round before")
+        messages = list(self.strategy.configure_train(server_round, arrays, config, grid))
+        nodes = frozenset(message.metadata.dst_node_id for message in messages)
+        self._layout = layout
+        if self._past(nodes):
+            log.warning("round %d: the budget of %s ends the run, with the model as it is", server_round, self.budget)
+            self.ended = True
+            return []
+        if server_round < self._round:
+            self._begin()
+        self._times.update(nodes if server_round != self._round else ())  # a round asked again gets the same answers
+        self._round = server_round
+        terms = Terms(
+            round=server_round, run=self._run, channel=channel_words(self.channel), names=layout.names,
+            model=str(getattr(self.strategy, "arrayrecord_key", "arrays")),
+        )  # fmt: skip
+        for message in messages:
+            message.content[TERMS] = terms.record()
+        self._asked = Asked(terms, arrays, nodes)
+        return messages
+
+    def aggregate_train(
+        self, server_round: int, replies: Iterable[Message]
+    ) -> tuple[ArrayRecord | None, MetricRecord | None]:
+        """The model that the strategy inside makes of what the messages agree on, and the round's cost as metrics."""
+        asked, layout = self._asked, self._layout
+        if asked is None or layout is None or asked.terms.round != server_round:
+            return None, None
+        inbox = Inbox(self.reading, asked.terms, layout.dimension, asked.nodes)
+        inbox.take(replies)
+        # A node that was started anew has another id and the same ledger; no honest one is charged twice every round.
+        said = min(max(inbox.charged.values(), default=0), 2 * server_round)
+        self._charged = max(self._charged, said, *self._times.values(), 0)
+        arrays, metrics = self._stepped(server_round, inbox, asked.model, layout)
+        cost = self._cost(self._charged)
+        rejected = {f"rejected-{why}": count for why, count in sorted(inbox.rejected.items())}
+        told = {"answered": inbox.answered, "rejected": inbox.rejected.total(), **rejected, **cost}
+        return arrays, MetricRecord({**metrics, **told})
+
+    def configure_evaluate(
+        self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
+    ) -> Iterable[Message]:
+        """The messages of the strategy inside where clients' evaluation is public; else none."""
+        if self.evaluate is None or self.ended:
+            return []
+        return self.strategy.configure_evaluate(server_round, arrays, config, grid)
+
+    def aggregate_evaluate(self, server_round: int, replies: Iterable[Message]) -> MetricRecord | None:
+        """What the strategy inside makes of public evaluations; None where there are none, or it can make nothing."""
+        if self.evaluate is None:
+            return None
+        try:
+            return self.strategy.aggregate_evaluate(server_round, replies)
+        except FAULTS as error:
+            log.warning("round %d: the clients' evaluations are left out: %s", server_round, reason(error))
+            return None
+
+    @cached_property
+    def _course(self) -> Course:
+        """What a node's messages cost after any number of them."""
+        assert self._layout is not None  # or nobody was asked
+        return Course((self.channel.event(self._layout.dimension, Local()),), self.delta)
+
+    def _cost(self, rounds: int) -> dict[str, float]:
+        """The certified ε at δ of so many messages of one node, from both sides, and their μ, as metrics."""
+        low, high = self._course.epsilon(rounds)
+        mu = self._course.mu(rounds, self._course.tradeoff(rounds).upper)
+        return {"epsilon": high, "epsilon-lower": low, "delta": self.delta, "mu": mu.upper}
+
+    def _past(self, nodes: Collection[int]) -> bool:
+        """Whether one more message of each of these nodes would take one of them past the budget."""
+        if self.budget is None or not nodes or self._layout is None:
+            return False
+        event = self.channel.event(self._layout.dimension, Local())
+        most = max(self._times[node] for node in nodes)
+        try:
+            Ledger((replace(event, rounds=most),), self.budget).add(event)
+        except BudgetExceeded:
+            return True
+        return False
+
+    def _stepped(
+        self, server_round: int, inbox: Inbox, model: ArrayRecord, layout: Layout
+    ) -> tuple[ArrayRecord | None, dict[str, Any]]:
+        """The model after a round's direction, by the strategy inside, and its metrics; none of too few messages."""
+        if inbox.first is None:
+            return None, {}
+        try:
+            direction = inbox.direction()
+        except FedprivError as error:
+            log.warning("round %d changes nothing: %s", server_round, error)
+            return None, {}
+        weight = str(getattr(self.strategy, "weighted_by_key", "num-examples"))
+        metrics = MetricRecord({**inbox.metrics(self.metrics), weight: 1.0})
+        name = str(getattr(self.strategy, "arrayrecord_key", "arrays"))
+        one = inbox.first
+        one.content = RecordDict({name: layout.moved(model, direction), "metrics": metrics})
+        arrays, found = self.strategy.aggregate_train(server_round, [one])
+        return None if arrays is None else layout.restored(model, arrays), dict(found or {})
+
+
+def _check_strategy(strategy: Strategy) -> None:
+    """Refuse a strategy that one result is nothing to, naming what to use in its place."""
+    name = type(strategy).__name__
+    if isinstance(strategy, CHOOSE):
+        raise FedprivError(
+            f"{name} chooses among clients' results, and there is one: Private(FedAvg(…), …, rule=…) has such rules "
+            "(rule='Krum byzantine=2', 'Median', 'TrimmedMean dropped=2': fedpriv list)"
+        )
+    if isinstance(strategy, (*OTHER, Private)) or not isinstance(strategy, Strategy):
+        raise FedprivError(f"{name} is no strategy that averages clients' models: Private(FedAvg(…), …), FedAdam, …")
+
+
+def _reading(mechanism: Any, rule: Rule) -> Reading:
+    """How messages of a mechanism are read by a rule; refused where the rule needs more, or has no mean to give."""
+    alone = rule_alone(rule)
+    if isinstance(alone, NeedsReference) and alone.needs_reference:
+        raise FedprivError(f"{type(alone).__name__} needs an update of the server's own, which a strategy has none of")
+    votes = isinstance(alone, GivesSigns) and alone.votes
+    found = Reading(mechanism=mechanism, rule=rule, decoder="vote" if votes else "mean", seed=randbits(62))
+    if not votes and not found.needs_rows:
+        try:
+            mechanism.decode(np.zeros(1, np.int64), 1)
+        except FedprivError as error:
+            raise FedprivError(f"no mean of these messages: {error}; rule='MajorityVote' reads them as votes") from None
+    return found

@@ -1,0 +1,104 @@
+"""What a server tells each node beside the model: which round of which run, through which channel, of which arrays."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any
+
+from flwr.app import Array, ArrayRecord, ConfigRecord, MetricRecord, RecordDict
+
+from fedpriv.aggregation import RULES, Rule, rule_of
+from fedpriv.channel import Channel
+from fedpriv.errors import FedprivError
+from fedpriv.mechanisms import MECHANISMS, Mechanism, settings_of
+from fedpriv.registry import kind_of
+from fedpriv.settings import kind_and_settings
+
+TERMS = "fedpriv"  # the ConfigRecord that a strategy adds to its messages
+FRAME = "fedpriv"  # the ArrayRecord of a reply, and its one array
+TOLD = "fedpriv.told"  # the MetricRecord of a reply: how often the node was charged, and metrics allowed by name
+CHARGED = "charged"  # in it
+RAW = "bytes"  # how a frame travels: as it is
+VERSION = 1  # of all this
+UNWRAPPED = (
+    "the message lacks what fedpriv.flower.Private adds: wrap the server's strategy, as in Private(FedAvg(), mechanism)"
+)
+
+ChannelLike = Channel | Mechanism | str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Terms:
+    """One round's ask, as server and node must see it alike."""
+
+    round: int  # from 1
+    run: str  # drawn anew for each run
+    channel: str  # in words
+    model: str  # the name of the ArrayRecord that is trained
+    names: tuple[str, ...]  # of the arrays whose update is asked for, in order
+
+    @property
+    def identity(self) -> str:
+        """What makes asks of one run alike but for their round, for a node's ledger."""
+        return repr((VERSION, self.channel, self.model, self.names))
+
+    @property
+    def id(self) -> bytes:
+        """Eight bytes that the frames of a run name it by: a frame made for another channel or run is rejected."""
+        return blake2b(f"{self.run}\0{self.identity}".encode(), digest_size=8).digest()
+
+    def record(self) -> ConfigRecord:
+        """The terms as the record that travels beside the model."""
+        told: dict[str, Any] = {"version": VERSION, **vars(self), "names": list(self.names)}
+        return ConfigRecord(told)
+
+    @staticmethod
+    def of(content: RecordDict) -> Terms:
+        """The terms in a server's message; refused where it has none, or others than this version writes."""
+        if TERMS not in content.config_records:
+            raise FedprivError(UNWRAPPED)
+        told: dict[str, Any] = dict(content.config_records[TERMS])
+        version, names = told.pop("version", None), told.pop("names", None)
+        kinds = {"round": int, "run": str, "channel": str, "model": str}
+        whole = {name: type(value) for name, value in told.items()} == kinds and isinstance(names, list)
+        if version != VERSION or not whole or not 1 <= told["round"] < 2**32:
+            raise FedprivError(f"the server's terms are not those of version {VERSION}: one fedpriv for both sides")
+        return Terms(**told, names=tuple(map(str, names)))
+
+
+def channel_of(given: ChannelLike) -> Channel:
+    """The channel that an app names: itself, a mechanism behind its norm bound, or a mechanism in words.
+
+    >>> channel_of("StochasticSign clip=1 peak=.25 scale=1")
+    Channel(bound=Norm(clip=1.0), mechanism=StochasticSign(clip=1.0, scale=1.0, peak=0.25))
+    """
+    if isinstance(given, Channel):
+        return given
+    return Channel.of("clip", MECHANISMS.made(*kind_and_settings(given)) if isinstance(given, str) else given)
+
+
+def channel_words(channel: Channel) -> str:
+    """A channel in words that are alike on both sides, whether its numbers were written whole or not.
+
+    >>> channel_words(channel_of("StochasticSign clip=1 scale=2"))
+    "Norm StochasticSign {'clip': 1.0, 'scale': 2.0, 'peak': 1.0}"
+    """
+    own = {name: float(value) if isinstance(value, int) else value
+           for name, value in settings_of(channel.mechanism).items()}  # fmt: skip
+    return f"{type(channel.bound).__name__} {kind_of(channel.mechanism)} {own}"
+
+
+def rule_from(given: Rule | str) -> Rule:
+    """The rule that an app names: itself, or one in words.
+
+    >>> rule_from("TrimmedMean dropped=2")
+    TrimmedMean(dropped=2)
+    """
+    return rule_of(*kind_and_settings(given), RULES) if isinstance(given, str) else given
+
+
+def reply_of(frame: bytes, told: dict[str, Any]) -> RecordDict:
+    """What leaves a node: a frame, and what is told beside it."""
+    array = Array("uint8", (len(frame),), RAW, frame)
+    return RecordDict({FRAME: ArrayRecord({FRAME: array}), TOLD: MetricRecord(told)})
