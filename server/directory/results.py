@@ -11,7 +11,6 @@ from typing import Any
 from fedpriv import records
 from fedpriv._base.files import replace_file
 from server.directory import data_place
-from server.progress.accuracy_words import public_words
 
 NOTHING = "no round counted"  # why a run has ended whose every round was skipped
 Line = Mapping[str, Any]
@@ -71,7 +70,7 @@ def written_result(directory: Path, header: Line, end: Line, totals: Totals) -> 
         "name": header["name"],
         "data": header["data"] | {"path": data_place(directory)},
         "accuracy": totals.accuracy,
-        "accuracy_is": public_words(header["test_examples"], header.get("evaluation")),
+        **({"accuracy_is": header["accuracy_is"]} if "accuracy_is" in header else {}),
         **({"evaluated": totals.evaluated} if "evaluation" in header else {}),
         "rounds": end["rounds"],
         "clients": header["clients"],
